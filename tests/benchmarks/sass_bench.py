@@ -29,10 +29,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from spillscan.reading import dumps as sass
-from spillscan.reading import workers
-from spillscan.reading.dumps import ranges
 from spillscan.reading.dumps.cuobjdump import Dump
-from spillscan.reading.inputs.source import Part, Source
+from spillscan.reading.inputs.source import Source
 from tests.reading.dumps import lexemes
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures" / "sass"
@@ -109,18 +107,10 @@ def process(work: Callable[[], None], processors: int | None = None) -> Cost:
     return Cost(time.perf_counter() - begin, usage.ru_utime + usage.ru_stime, usage.ru_maxrss // 1024)
 
 
-def one_core(path: Path) -> None:
+def from_file(path: Path) -> None:
     """The reader, into full records."""
     with path.open("rb", buffering=0) as stream:
-        for _ in Dump(Part(ranges.Extent(stream.fileno(), 0, path.stat().st_size)), str(path)):
-            pass
-
-
-def several_cores(path: Path) -> None:
-    """The same by as many processes as there are processors."""
-    with path.open("rb", buffering=0) as stream:
-        parts = ranges.worthwhile(ranges.Extent(stream.fileno(), 0, path.stat().st_size))
-        for _ in ranges.Ranges(parts, str(path)):
+        for _ in Dump(stream, str(path)):
             pass
 
 
@@ -147,8 +137,7 @@ def candidates(path: Path) -> dict[str, Callable[[], None]]:
     awk = "mawk" if shutil.which("mawk") else "awk"
     missing = {program for program in ("rg", "grep", awk) if not shutil.which(program)}
     found: dict[str, Callable[[], None]] = {
-        "spillscan": lambda: one_core(path),
-        f"spillscan, {workers.processors()} cores": lambda: several_cores(path),
+        "spillscan": lambda: from_file(path),
         "rg -c": lambda: command("rg", "-c", PATTERN, name),
         "grep -cE": lambda: command("grep", "-cE", PATTERN, name),
         awk: lambda: command(awk, AWK, name),
@@ -168,7 +157,7 @@ def measure(path: Path, rounds: int) -> None:
     """One dump."""
     runs = candidates(path)
     costs: dict[str, list[Cost]] = {name: [] for name in runs}
-    one_core(path)
+    from_file(path)
     for _ in range(rounds):
         for name, work in runs.items():
             costs[name].append(process(work))

@@ -22,7 +22,8 @@ FIRST_ARCH = 50
 
 _CHARACTERS = 120
 """Of a line that a message shows."""
-_READ = 1 << 18
+READ_BYTES = 1 << 18
+"""Read at once."""
 _LONGEST = 1 << 22
 """Bytes; a line longer than this is cut."""
 
@@ -34,19 +35,31 @@ class Readable(Protocol):
         """At most ``size`` bytes; empty at the end."""
 
 
-def lines(stream: Readable, account: DumpAccount) -> Iterator[bytes]:
-    """Each line with its end, in bounded memory; the last may have none. A lone carriage return ends none."""
+def pieces(stream: Readable, account: DumpAccount, size: int = READ_BYTES) -> Iterator[bytes]:
+    """Some whole lines at a time, in bounded memory; the last may have no end, and one longer than any is cut."""
     rest = b""
-    while data := stream.read(_READ):
+    while data := stream.read(size):
+        account.bytes_read += len(data)
         account.unwritten |= b"\0" in data
-        pieces = (rest + data).split(b"\n")
-        rest = pieces.pop()
-        yield from (piece + b"\n" for piece in pieces)
+        if end := data.rfind(b"\n") + 1:
+            yield rest + data[:end]
+            rest = data[end:]
+        else:
+            rest += data
         if len(rest) > _LONGEST:
             yield rest
             rest = b""
     if rest:
         yield rest
+
+
+def lines(stream: Readable, account: DumpAccount) -> Iterator[bytes]:
+    """Each line with its end; the last may have none. A lone carriage return ends none."""
+    for piece in pieces(stream, account):
+        *whole, rest = piece.split(b"\n")
+        yield from (line + b"\n" for line in whole)
+        if rest:
+            yield rest
 
 
 @lru_cache(maxsize=4096)

@@ -1,22 +1,21 @@
 """One function of a dump while it is read, whichever reader reads it, and the record that it becomes at its end.
 
-Lines that matter for local memory, accesses to it and what moves control, are kept as text until their function ends,
-and read only where it does use local memory. Lines that differ only in a number are few: each such form is read once,
-by the grammar; the targets are taken from their columns.
+What matters for local memory, accesses to it and what moves control, is read from the text only where the function does
+use local memory; that is known at its end.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import lru_cache, partial
-from itertools import pairwise
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache, lru_cache
+from itertools import chain
+from operator import ge, itemgetter
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from msgspec import Struct
-from numpy.typing import NDArray
 
 from spillscan.model import Issue, Origin, Role
 from spillscan.model.code import (
@@ -31,7 +30,7 @@ from spillscan.model.code import (
 from spillscan.reading import grammar
 from spillscan.reading.dumps.common import DumpAccount, decode
 from spillscan.reading.machine import flow, local
-from spillscan.reading.machine.flow import KINDS, NO_MOVES, Moves, offset
+from spillscan.reading.machine.flow import KINDS, Moves, offset
 from spillscan.reading.machine.function import WORD, Analysis, Marked, instruction_bytes, role_by
 from spillscan.reading.machine.local import Access, StackUse
 
@@ -44,35 +43,61 @@ MARKED = LOCAL | KINDS.keys()
 ANNOTATION = b"SpillRefill"
 STORE = b"STL"
 
-Instruction = tuple[bytes, bytes, bytes, bytes, bytes, bytes, int | None, SourceLine | None]
-"""A line that matters for local memory: address, predicate, opcode, modifiers, operands and remark as printed, the line
-of the dump, the source line."""
+Operation = tuple[bytes, bytes, bytes, bytes, bytes]
+"""What an instruction does: predicate, opcode, modifiers, operands and remark as printed."""
 
-_U = np.uint64
-_WORD = 8
-_HEAD = b"        /*0000*/ "
-"""What makes a kept text an instruction line again."""
+Instruction = tuple[int, Operation, int | None, SourceLine | None]
+"""One that matters for local memory: address, operation, the line of the dump, the source line."""
 
-
-class KeptRows(Struct, frozen=True, kw_only=True):
-    """Some rows of a block."""
-
-    texts: NDArray[np.void]
-    """From the predicate's window up to the encoding."""
-    addresses: NDArray[np.int64]
-    """Byte offsets in the function."""
-    lines: NDArray[np.int64]
-    """Of the dump, 1-based."""
-    local: NDArray[np.bool_]
-    """Accesses to local memory; the others move control."""
+KEPT_BYTES = 8 << 20
+"""Of one function's text."""
 
 
-class Piece(NamedTuple):
-    """Those of one function."""
+class Text(NamedTuple):
+    """Some lines of a function, kept until it is known whether it matters what they say."""
 
-    kept: KeptRows
-    begin: int
-    end: int
+    lines: bytes
+    """Before each line stands a line end."""
+    number: int
+    """Of the first in the dump, 1-based."""
+
+    def marked(self) -> Iterator[Instruction]:
+        """Those that matter for local memory."""
+        found = [(match.start(), match[1], match[2]) for match in _marked_lines().finditer(self.lines)]
+        ends = np.flatnonzero(np.frombuffer(self.lines, np.uint8) == ord("\n"))
+        numbers = ends.searchsorted([begin for begin, _, _ in found]) + self.number
+        for (_, address, text), number in zip(found, numbers.tolist(), strict=True):
+            yield offset(address), _operation(text), number, None
+
+    def stack_uses(self) -> Iterator[tuple[int, bytes]]:
+        """(address, operands) of those that name the stack pointer, STL and LDL apart."""
+        instruction, at = grammar.line("instruction"), 0
+        while found := _STACK_POINTER.search(self.lines, at):
+            begin = self.lines.rfind(b"\n", at, found.start()) + 1
+            at = self.lines.find(b"\n", found.end())
+            at = len(self.lines) if at < 0 else at
+            match = instruction.match(self.lines, begin, at)
+            if match and match["opcode"] not in LOCAL and _STACK_POINTER.search(match["operands"] or b""):
+                yield int(match["address"], 16), match["operands"]
+
+
+_STACK_POINTER = re.compile(rb"R1(?<!\wR1)(?!\w)")
+
+
+@cache
+def _marked_lines() -> re.Pattern[bytes]:
+    """Address and operation of the lines that matter for local memory."""
+    place, brace, guard = grammar.line_expression("place"), grammar.terminal("_BRACE"), grammar.terminal("GUARD")
+    opcodes = "|".join(sorted((opcode.decode() for opcode in MARKED), reverse=True))
+    operation = rf"((?:{brace})?(?:{guard})?(?:{opcodes})(?![A-Z0-9_])[^/\n]*+)"
+    return re.compile(f"\n{place}{operation}".encode())
+
+
+@lru_cache(maxsize=1 << 14)
+def _operation(text: bytes) -> Operation:
+    match = grammar.line("operation").match(text)
+    assert match, text  # its opcode was read
+    return match.groups(b"")  # type: ignore[return-value]
 
 
 class Member(NamedTuple):
@@ -109,20 +134,11 @@ BEFORE_ALL = Member(-1)
 """No cubin has begun."""
 
 
-def _no_uses() -> Iterator[tuple[int, StackUse]]:
-    return iter(())
-
-
 class Listing:
     """What is known of a function so far."""
 
     role: Role = "unknown"
-    tally: Any = None
-    """Rows by opcode number, of the row scanner."""
     last_address = 0
-    local_count = 0
-    stack_uses: Callable[[], Iterator[tuple[int, StackUse]]] = staticmethod(_no_uses)
-    """(address, operands) of the instructions other than STL and LDL that name R1; called only where it decides."""
     disordered = False
     """An instruction stands before one with a smaller address."""
     obscure = False
@@ -143,30 +159,63 @@ class Listing:
         self.member = member
         self.origin = origin
         self.opcodes: Counter[str] = Counter()
-        self.pieces: list[Piece | Sequence[Instruction]] = []
-        """What accesses local memory and what moves control, by the way it was read."""
+        self.marked: list[Instruction] = []
+        """What accesses local memory and what moves control, as far as it was read."""
+        self.stack: list[tuple[int, bytes]] = []
+        """(address, operands) of the instructions other than STL and LDL that name R1, as far as they were read."""
+        self._texts: list[Text] = []
+        self._kept_bytes = 0
         if asked and asked(symbol):
             from spillscan.reading.machine.operands import OperandReader
 
             self.operands = OperandReader(member.arch)
 
-    def reach(self, addresses: Sequence[int]) -> None:
-        """Instructions stand at these addresses, behind those before; called before they are counted."""
-        ordered = pairwise([self.last_address, *addresses] if self.opcodes or self.tally is not None else addresses)
-        self.disordered |= any(one >= other for one, other in ordered)
-        self.last_address = addresses[-1]
+    @property
+    def local_count(self) -> int:
+        """Accesses to local memory."""
+        return self.opcodes["STL"] + self.opcodes["LDL"]
 
-    def record(self, marked: Marked | None) -> SassFunction:
-        """What the function is. ``marked`` is what its pieces say; ``None`` where nothing needs it."""
+    def count(self, addresses: Sequence[int], opcodes: Iterable[bytes]) -> None:
+        """Instructions that stand at these addresses, behind those before."""
+        line = [self.last_address, *addresses] if self.opcodes else addresses
+        self.disordered |= any(map(ge, line, line[1:]))
+        self.last_address = addresses[-1]
+        for opcode, count in Counter(opcodes).items():
+            self.opcodes[opcode.decode()] += count
+
+    def keep(self, text: Text) -> None:
+        """Text that is read when the function ends, if it matters then; of a very long function it is read now."""
+        if self.operands:
+            self.operands.text(text.lines)
+        self._texts.append(text)
+        self._kept_bytes += len(text.lines)
+        if self._kept_bytes > KEPT_BYTES:
+            self._read_kept()
+
+    def _read_kept(self) -> None:
+        for text in self._texts:
+            self.marked += text.marked()
+            self.stack += text.stack_uses()
+        self._texts.clear()
+        self._kept_bytes = 0
+
+    def _stack_uses(self) -> Iterator[tuple[int, StackUse]]:
+        yield from self.stack
+        for text in self._texts:
+            yield from text.stack_uses()
+
+    def record(self) -> SassFunction:
+        """What the function is, at its end."""
         role, traffic, operands, arch = self._role(), NO_TRAFFIC, None, self.member.arch
         roles: tuple[WarpRole, ...] = ()
-        if marked is not None:
+        if self.local_count or self.operands or SETS_REGISTERS in self.opcodes:
+            marked = _marked([*self.marked, *chain.from_iterable(map(Text.marked, self._texts))], self.labels)
             code = Analysis(
                 marked=marked,
                 role=role,
                 last_address=self.last_address,
                 parts=self.parts,
-                stack_uses=self.stack_uses(),
+                stack_uses=self._stack_uses(),
                 annotations=self.annotations,
             )
             self.obscure = bool((marked.accesses & local.NOT_UNDERSTOOD).any())
@@ -198,11 +247,9 @@ class Listing:
 
     def targets(self) -> Iterator[bytes]:
         """Labels that its branches name, where it accesses local memory."""
-        for piece in self.pieces if self.local_count else ():
-            if not isinstance(piece, Piece):
-                for fields in piece:
-                    if fields[2] in KINDS and (label := flow.form(*fields[1:5]).label):
-                        yield label
+        for _, operation, *_ in self.marked if self.local_count else ():
+            if operation[1] in KINDS and (label := flow.form(*operation[:4]).label):
+                yield label
 
     def damage(self, account: DumpAccount) -> Iterator[Issue]:
         """What its addresses say of instructions that were not read, or were read twice."""
@@ -222,81 +269,28 @@ class Listing:
         return role_by(self.opcodes) if self.role == "unknown" else self.role
 
 
-def records(listings: Sequence[Listing]) -> Iterator[SassFunction]:
-    """The functions at their end; what was kept of all of them is read at once."""
-    using = [
-        listing for listing in listings if listing.local_count or listing.operands or SETS_REGISTERS in listing.opcodes
-    ]
-    marked = dict(
-        zip(map(id, using), _read([listing.pieces for listing in using], [each.labels for each in using]), strict=True)
-    )
-    return (listing.record(marked.get(id(listing))) for listing in listings)
-
-
-def _read(
-    functions: Sequence[Sequence[Piece | Sequence[Instruction]]], labels: Sequence[Mapping[bytes, int]]
-) -> Iterator[Marked]:
-    """What was kept of each function, in their order; all are read at once."""
-    pieces = [(index, piece) for index, parts in enumerate(functions) for piece in parts if isinstance(piece, Piece)]
-    widths = {piece.kept.texts.itemsize for _, piece in pieces}
-    rows = [
-        _rows([item for item in pieces if item[1].kept.texts.itemsize == width], len(functions)) for width in widths
-    ]
-    for index, parts in enumerate(functions):
-        lines = [line for piece in parts if not isinstance(piece, Piece) for line in piece]
-        found = [part for group in rows if len((part := group[index]).addresses) or len(part.moves.addresses)]
-        if lines:
-            found.append(_lines(lines, labels[index]))
-        yield found[0] if len(found) == 1 else _joined(found)
-
-
-def _joined(parts: Sequence[Marked]) -> Marked:
-    if not parts:
-        return _NOTHING
-    addresses = np.concatenate([part.addresses for part in parts])
-    numbered = [part.lines for part in parts if part.lines is not None]
-    registers = np.concatenate([part.registers() for part in parts])
-    lines = np.concatenate(numbered) if len(numbered) == len(parts) else None
-    order = addresses.argsort(kind="stable") if lines is None else np.lexsort((lines, addresses))
-    sources = None
-    if any(part.sources is not None for part in parts):
-        unordered = [source for part in parts for source in part.sources or [None] * len(part.addresses)]
-        sources = [unordered[index] for index in order.tolist()]
+def _marked(lines: Sequence[Instruction], labels: Mapping[bytes, int]) -> Marked:
+    """What matters for local memory, by address; in a damaged dump one may stand twice."""
+    accesses = sorted((each for each in lines if each[1][1] in LOCAL), key=itemgetter(0))
+    numbers = [line for _, _, line, _ in accesses if line is not None]
+    sources = [source for *_, source in accesses]
+    found = np.array([_access(operation) for _, operation, *_ in accesses], np.int64)
     return Marked(
-        addresses[order],
-        None if lines is None else lines[order],
-        np.concatenate([part.accesses for part in parts])[order],
-        lambda: registers[order],
-        sources,
-        Moves.join([part.moves for part in parts]),
-    )
-
-
-_NONE = np.zeros(0, np.int64)
-_NOTHING = Marked(_NONE, None, _NONE, lambda: _NONE, None, NO_MOVES)
-
-
-def _lines(lines: Sequence[Instruction], labels: Mapping[bytes, int]) -> Marked:
-    """Lines that the grammar has read already."""
-    accesses = sorted(
-        ((offset(fields[0]), fields) for fields in lines if fields[2] not in KINDS), key=lambda item: item[0]
-    )
-    others = [fields for fields in lines if fields[2] in KINDS]
-    numbers = [fields[6] for _, fields in accesses if fields[6] is not None]
-    found = np.array([_access(*fields[1:6]) for _, fields in accesses], np.int64)
-    return Marked(
-        np.array([address for address, _ in accesses], np.int64),
+        np.array([address for address, *_ in accesses], np.int64),
         np.array(numbers, np.int64) if len(numbers) == len(accesses) else None,
         found >> _REGISTER_BITS,
         lambda: found & _REGISTER,
-        [fields[7] for _, fields in accesses] if any(fields[7] for _, fields in accesses) else None,
-        Moves.join([Moves.of(flow.read(offset(fields[0]), *fields[1:5], labels) for fields in others)]),
+        sources if any(sources) else None,
+        Moves.of(
+            flow.read(address, *operation[:4], labels) for address, operation, *_ in lines if operation[1] in KINDS
+        ),
     )
 
 
 @lru_cache(maxsize=1 << 15)
-def _access(guard: bytes, opcode: bytes, modifiers: bytes, operands: bytes, note: bytes) -> int:
+def _access(operation: Operation) -> int:
     """An access as a number, and behind it the register that it stores, or loads into."""
+    guard, opcode, modifiers, operands, note = operation
     target = local.target(modifiers, operands)
     number = local.number(Access(opcode == STORE, bool(guard), ANNOTATION in note, target))
     moved = operands.rpartition(b",")[2] if opcode == STORE else operands.partition(b",")[0]
@@ -307,130 +301,3 @@ def _access(guard: bytes, opcode: bytes, modifiers: bytes, operands: bytes, note
 _REGISTER_BITS = 8
 _REGISTER = 0xFF
 """Of a number and a register: the register; where that is none, it is RZ's."""
-
-
-@lru_cache(maxsize=1 << 15)
-def _access_of(text: bytes) -> int:
-    """The access that a kept text shows, and its register."""
-    match = grammar.line("instruction").match(_HEAD + text)
-    assert match  # its head was read when it was counted
-    return _access(*match.groups(b"")[1:])
-
-
-def _rows(pieces: Sequence[tuple[int, Piece]], functions: int) -> list[Marked]:
-    """Kept rows of one width, by function."""
-    texts, addresses, lines, is_local = (
-        np.concatenate([getattr(piece.kept, name)[piece.begin : piece.end] for _, piece in pieces])
-        for name in ("texts", "addresses", "lines", "local")
-    )
-    owners = np.repeat([index for index, _ in pieces], [piece.end - piece.begin for _, piece in pieces])
-    order = np.lexsort((addresses, owners))
-    accesses, others = order[is_local[order]], order[~is_local[order]]
-    bounds = np.arange(functions + 1)
-    access_cuts = np.searchsorted(owners[accesses], bounds).tolist()
-    other_cuts = np.searchsorted(owners[others], bounds).tolist()
-    wheres, numbers = addresses[accesses], lines[accesses]
-    found = np.fromiter(map(_access_of, texts[accesses].tolist()), np.int64, len(accesses))
-    moved, owned = _moves(texts[others], addresses[others]), owners[others]
-    if ((np.diff(moved.addresses) == 0) & (np.diff(owned) == 0)).any():  # in a damaged dump: see Moves.join
-        again = np.lexsort((moved.conditional, moved.kinds, moved.targets, moved.addresses, owned))
-        moved = moved.at(again)
-    return [
-        Marked(
-            wheres[(part := slice(*access_cuts[index : index + 2]))],
-            numbers[part],
-            found[part] >> _REGISTER_BITS,
-            partial(np.bitwise_and, found[part], _REGISTER),
-            None,
-            moved.part(*other_cuts[index : index + 2]),
-        )
-        for index in range(functions)
-    ]
-
-
-class _Form(NamedTuple):
-    """A text in which the last number is zero."""
-
-    kind: int
-    conditional: bool
-    target: bool
-    """That number is where it goes."""
-    single: bool
-    """It goes to what is not that number: each such text is read by itself."""
-
-
-@lru_cache(maxsize=1 << 14)
-def _form(text: bytes, begin: int, end: int) -> _Form:
-    """Read a text; its number stands in ``text[begin:end]``."""
-    head = _HEAD + text
-    match = grammar.line("instruction").match(head)
-    assert match
-    found = flow.form(*match.groups(b"")[1:5])
-    if found.destination is None:
-        return _Form(found.kind, found.conditional, False, False)
-    start = match.start("operands") - len(_HEAD)
-    same = (start + found.destination.start + len("0x"), start + found.destination.stop) == (begin, end)
-    return _Form(found.kind, found.conditional, same, not same)
-
-
-def _table(texts: Sequence[bytes], begins: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The forms of texts, a row each. Few texts are distinct, and where a text's number stands is in the text."""
-    first = dict(zip(reversed(texts), range(len(texts) - 1, -1, -1), strict=True))
-    order = dict(zip(first, range(len(first)), strict=True))
-    at = list(first.values())
-    forms = list(map(_form, first, begins[at].tolist(), ends[at].tolist()))
-    rows = np.fromiter(map(order.__getitem__, texts), np.int64, len(texts))
-    table: NDArray[np.int64] = np.array(forms, np.int64)[rows]
-    return table
-
-
-def _moves(texts: NDArray[np.void], addresses: NDArray[np.int64]) -> Moves:
-    """KeptRows texts as moves: the last number of each is its target, unless the grammar says otherwise."""
-    count, size = len(texts), texts.itemsize
-    if not count:
-        return NO_MOVES
-    room = -(-(size + _WORD) // _WORD) * _WORD  # a word more, that windows may reach into
-    padded = np.zeros((count, room), np.uint8)
-    padded[:, :size] = texts.view(np.uint8).reshape(count, size)
-    flat = padded.reshape(-1)
-    places = np.flatnonzero(flat == ord("x"))
-    begins = np.zeros(count, np.int64)
-    begins[places // room] = places % room + 1  # the last of several
-    starts = begins + np.arange(count) * room
-    windows: NDArray[np.uint64] = np.ndarray((flat.size - _WORD + 1,), "<u8", padded, 0, (1,))
-    words = windows[starts]
-    sizes, values = _numbers(words)
-    sizes[begins == 0] = 0
-    masks = (_U(1) << (sizes * 8 % 64).astype(_U)) - _U(1)
-    masks[sizes == _WORD] = ~_U(0)
-    windows[starts] = words & ~masks | masks & _U(int.from_bytes(b"0" * _WORD, "little"))
-    table = _table(padded.view(f"V{room}")[:, 0].tolist(), begins, begins + sizes)
-    targets = np.where(table[:, 2] != 0, values, -1)
-    for index in np.flatnonzero(table[:, 3]).tolist():
-        match = grammar.line("instruction").match(_HEAD + texts[index].tobytes())
-        assert match
-        guard, opcode, modifiers, operands = match.groups(b"")[1:5]
-        targets[index] = flow.read(0, guard, opcode, modifiers, operands, {})[1]
-    return Moves(addresses, targets, table[:, 0], table[:, 1] != 0)
-
-
-def _numbers(words: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """How many hexadecimal digits each word of eight characters begins with, and the number that they make."""
-    high = _U(0x8080808080808080)
-    raised = words | high
-
-    def least(character: str) -> NDArray[np.uint64]:
-        return raised - _U(int.from_bytes(character.encode() * _WORD, "little"))
-
-    digit = least("0") & ~least(":") | least("a") & ~least("g")
-    stops = (~digit | words) & high  # a byte outside ASCII is none
-    low = stops & (~stops + _U(1))
-    sizes = np.full(len(words), _WORD, np.int64)
-    some = stops != 0
-    sizes[some] = np.log2(low[some].astype(np.float64)).astype(np.int64) // 8
-    nibbles = (words & _U(0x0F0F0F0F0F0F0F0F)) + _U(9) * (words >> _U(6) & _U(0x0101010101010101))
-    shifted = np.where(sizes > 0, nibbles << ((_WORD - sizes) * 8 % 64).astype(_U), _U(0))
-    pairs = (shifted & _U(0x000F000F000F000F)) << _U(4) | shifted >> _U(8) & _U(0x000F000F000F000F)
-    fours = (pairs & _U(0x000000FF000000FF)) << _U(8) | pairs >> _U(16) & _U(0x000000FF000000FF)
-    values = (fours & _U(0xFFFF)) << _U(16) | fours >> _U(32)
-    return sizes, values.view(np.int64)

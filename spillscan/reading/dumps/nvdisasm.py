@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from functools import partial
 from typing import Any
 
 from spillscan.model import Issue
@@ -18,7 +17,8 @@ from spillscan.model.code import LivePeak, SassFunction, SourceLine
 from spillscan.output.errors import InputError
 from spillscan.reading import grammar
 from spillscan.reading.dumps.common import DumpAccount, Readable, decode, known, lines
-from spillscan.reading.dumps.listing import ANNOTATION, LOCAL, MARKED, Instruction, Listing, Member, records
+from spillscan.reading.dumps.listing import ANNOTATION, LOCAL, MARKED, Listing, Member
+from spillscan.reading.machine.flow import offset
 from spillscan.reading.machine.function import WORD, role_by
 from spillscan.reading.machine.operands import Wanted
 
@@ -53,8 +53,6 @@ class Disassembly:
 
     def _forget(self) -> None:
         self._code: Listing | None = None
-        self._marked: list[Instruction] = []
-        self._stack: list[tuple[int, bytes]] = []
         self._labels: dict[bytes, int] = {}
         self._waiting: list[bytes] = []
         self._functions: set[bytes] = set()
@@ -66,7 +64,6 @@ class Disassembly:
         instruction, encoding, file = (grammar.line(rule, FORMAT) for rule in ("instruction", "encoding", "file"))
         number, text = 0, b""
         for number, text in enumerate(lines(self._stream, self.account), 1):
-            self.account.bytes_read += len(text)
             live, line = _cut(text) if b"// " in text else (None, text)
             if match := instruction.match(line):
                 self._instruction(match.groups(b""), line, number, live)
@@ -91,8 +88,7 @@ class Disassembly:
             code = self._code = self._begin("", number)
             self._damaged("instructions stand outside of any section", number)
         place = int(address, 16)
-        code.reach((place,))
-        code.opcodes[opcode.decode()] += 1
+        code.count((place,), (opcode,))
         if code.operands:
             code.operands.instruction(place, guard, opcode, modifiers, operands)
         if self._waiting:
@@ -107,10 +103,9 @@ class Disassembly:
         if opcode in LOCAL and ANNOTATION not in note and (b"(*" in text or b"*)" in text):
             self._damaged("the annotation of an access to local memory is not whole", number, code.symbol)
         if opcode in MARKED:
-            code.local_count += opcode in LOCAL
-            self._marked.append((*fields[:6], number, self._source))  # type: ignore[arg-type]
+            code.marked.append((offset(address), fields[1:6], number, self._source))  # type: ignore[arg-type]
         if b"R1" in operands and opcode not in LOCAL:
-            self._stack.append((place, operands))
+            code.stack.append((place, operands))
         if live is not None and (code.live_peak is None or live > code.live_peak.registers):
             code.live_peak = LivePeak(registers=live, address=place, line=number, source=self._source)
 
@@ -161,9 +156,6 @@ class Disassembly:
         code.labels = self._labels
         inner = {place for name, place in self._labels.items() if name in self._functions and name != own and place}
         code.parts = tuple(sorted(inner))
-        if self._marked:
-            code.pieces.append(self._marked)
-        code.stack_uses = partial(iter, self._stack)
         known = {*self._waiting, *self._labels}
         if lost := next((label for label in code.targets() if label.startswith(b".L") and label not in known), b""):
             message = f"the listing of {code.symbol} is damaged: it lacks the label {decode(lost)}"
@@ -177,7 +169,7 @@ class Disassembly:
             self._ready.append(self.account.truncated(message, code.origin.line, code.symbol))
         if code.opcodes:
             self.account.functions += 1
-            self._ready += [*records([code]), *code.damage(self.account)]
+            self._ready += [code.record(), *code.damage(self.account)]
         self._forget()
 
 
@@ -224,17 +216,19 @@ class JsonDisassembly:
         self._stream = stream
         self._operands = operands
         self._text = ""
-        self._ended = False
         self._wide = True
         self._member = Member()
 
     def _more(self) -> bool:
-        data = self._stream.read(_SIZE) or b""
-        self.account.bytes_read += len(data)
-        self.account.lines += data.count(b"\n")
-        self._text += data.decode("utf-8", "backslashreplace")
-        self._ended = self._ended or not data
-        return bool(data)
+        """Read as much again: what breaks off is decoded anew, so that the work stays in proportion to the text."""
+        text, wanted = [self._text], max(_SIZE, len(self._text))
+        while wanted > 0 and (data := self._stream.read(wanted)):
+            wanted -= len(data)
+            self.account.bytes_read += len(data)
+            self.account.lines += data.count(b"\n")
+            text.append(data.decode("utf-8", "backslashreplace"))
+        self._text = "".join(text)
+        return len(text) > 1
 
     def __iter__(self) -> Iterator[SassFunction | Issue]:
         decoder = json.JSONDecoder()
@@ -299,8 +293,6 @@ class JsonDisassembly:
             code = Listing(str(function["function-name"]), self._member, self.account.origin(), self._operands)
         else:
             code.parts = (*code.parts, start)
-        marked: list[Instruction] = []
-        stack: list[tuple[int, bytes]] = []
         step = 2 * WORD if self._wide else WORD
         for index, item in enumerate(function["sass-instructions"]):
             if not _OPCODE.fullmatch(item["opcode"]) or not all(map(_KEY.fullmatch, item)):
@@ -324,20 +316,16 @@ class JsonDisassembly:
                 code.annotations = True
                 code.shared_spills += opcode in ("STS", "LDS")
             if name in MARKED:
-                code.local_count += name in LOCAL
                 text = f"{guard} ".encode() if guard.startswith("@") else b""
                 dotted = f".{modifiers}".encode() if modifiers else b""
-                marked.append((b"%x" % address, text, name, dotted, operands, note, None, None))
+                code.marked.append((address, (text, name, dotted, operands, note), None, None))
             if b"R1" in operands and name not in LOCAL:
-                stack.append((address, operands))
-        code.pieces.append(marked)
-        before = code.stack_uses
-        code.stack_uses = lambda: iter([*before(), *stack])
+                code.stack.append((address, operands))
         return code
 
     def _done(self, code: Listing) -> Iterator[SassFunction | Issue]:
         self.account.functions += 1
         if not code.opcodes:
             yield self.account.truncated(f"{code.symbol} holds no instruction", symbol=code.symbol)
-        yield from records([code])
+        yield code.record()
         yield from code.damage(self.account)

@@ -39,7 +39,6 @@ class ResourceUsage:
         seen: set[str] = set()
         """Functions of the cubin."""
         for number, text in enumerate(lines(self._stream, self.account), 1):
-            account.bytes_read += len(text)
             line = text.rstrip(b"\r\n")
             rule, values = known(line, FORMAT, _RULES)
             if rule == "figures" and symbol:

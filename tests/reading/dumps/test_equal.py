@@ -1,18 +1,19 @@
-"""The rows, the Lark path and the parse tree of a token a lexeme come to the same records."""
+"""The reader, Lark with a token a line and Lark with a token a lexeme come to the same figures."""
 
 from __future__ import annotations
 
 import io
+import re
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from lark import Token
 
-from spillscan.model import Issue
 from spillscan.model.code import SassFunction
+from spillscan.reading import grammar
 from spillscan.reading.dumps.cuobjdump import Dump
-from spillscan.reading.inputs.source import Extent, Part
 from spillscan.reading.machine import local
 from tests.reading.dumps import lexemes
 from tests.reading.dumps.conftest import Read
@@ -23,10 +24,17 @@ DUMPS = dumps()
 
 @pytest.mark.parametrize("path", DUMPS, ids=lambda path: path.name)
 class TestFixtures:
-    def test_rows_are_the_lark_path(self, path: Path, read: Read) -> None:
-        assert read(content(path)) == read(content(path), "lark")
+    def test_lines_are_those_of_lark(self, path: Path) -> None:
+        assert _kinds_read(content(path)) == _kinds_of_lark(content(path))
 
-    def test_rows_are_the_parse_tree(self, path: Path, read: Read) -> None:
+    def test_damaged_lines_are_those_of_lark(self, path: Path) -> None:
+        """Bytes outside ASCII, lines too many and lines cut off."""
+        sound = content(path)
+        for step, text in ((5003, b"\xff"), (20_011, b"\n/*0000*/ \n"), (30_011, b"\n"), (7001, b";"), (9001, b"  ")):
+            data = text.join(sound[at : at + step] for at in range(0, len(sound), step))
+            assert _kinds_read(data) == _kinds_of_lark(data)
+
+    def test_figures_are_those_of_the_parse_tree(self, path: Path, read: Read) -> None:
         functions, issues = read(content(path))
         trees = lexemes.parse(content(path).decode())
         assert not issues
@@ -44,18 +52,6 @@ class TestFixtures:
     def test_blocks_cut_anywhere(self, path: Path, read: Read, size: int) -> None:
         assert read(content(path), size=size) == read(content(path))
 
-    def test_mapped_files(self, path: Path, read: Read, tmp_path: Path) -> None:
-        """Sound ones, and with bytes outside ASCII, lines too many and lines cut off."""
-        sound = content(path)
-        for step, text in ((0, b""), (5003, b"\xff"), (20_011, b"\n/*0000*/ \n"), (30_011, b"\n")):
-            pieces = [sound[at : at + step] for at in range(0, len(sound), step)] if step else [sound]
-            (dump := tmp_path / "dump.sass").write_bytes(data := text.join(pieces))
-            with dump.open("rb") as stream:
-                items = list(Dump(Part(Extent(stream.fileno(), 0, len(data))), "dump", size=4096))
-            functions, issues = read(data, size=4096)
-            assert [item for item in items if isinstance(item, SassFunction)] == functions
-            assert [item for item in items if isinstance(item, Issue)] == issues
-
     def test_pipes(self, path: Path, read: Read) -> None:
         items = list(Dump(Pipe(content(path), 3001), "dump"))
         assert [item for item in items if isinstance(item, SassFunction)] == read(content(path))[0]
@@ -68,6 +64,21 @@ class TestFixtures:
         """A dump of a bare cubin has no `arch =`; the arch stands in `code for`."""
         data = b"".join(line for line in content(path).splitlines(keepends=True) if not line.startswith(b"arch"))
         assert [f.arch for f in read(data)[0]] == [f.arch for f in read(content(path))[0]]
+
+
+def _kinds_of_lark(data: bytes) -> list[int]:
+    """Instructions of all functions, by Lark and the grammar's own statement of a line."""
+    bodies = re.findall(rb"(?ms)^\t\tFunction : [^\n]+\n(.*?)(?=^\t\t[.]{4,}\r?$|^\t\tFunction : |\Z)", data)
+    found = []
+    for body in bodies:
+        lines = body if body.endswith(b"\n") or not body else body + b"\n"
+        tokens = grammar.parser().parse(lines.decode("ascii", "replace"), start="lines").children
+        found.append(sum(isinstance(token, Token) and token.type == "INSTRUCTION_LINE" for token in tokens))
+    return found
+
+
+def _kinds_read(data: bytes) -> list[int]:
+    return [item.stats.instructions for item in Dump(io.BytesIO(data), "dump") if isinstance(item, SassFunction)]
 
 
 def _rows(draw: st.DrawFn) -> bytes:
@@ -121,7 +132,7 @@ _DUMPS = st.composite(_rows)
 
 @given(_DUMPS())
 def test_generated_dumps(data: bytes) -> None:
-    assert list(Dump(io.BytesIO(data), "dump")) == list(Dump(io.BytesIO(data), "dump", "lark"))
+    assert _kinds_read(data) == _kinds_of_lark(data)
 
 
 @given(_DUMPS())
@@ -145,11 +156,11 @@ def test_generated_dumps_parse(data: bytes) -> None:
     st.sampled_from([512, 4096, 1 << 20]),
 )
 def test_mutated_dumps(data: bytes, changes: list[tuple[str, float, int]], size: int) -> None:
-    """Whatever is done to a dump, both paths count the same instructions. They may see different unknown lines: rows do
-    not look at the encoding's digits, nor at what stands between opcode and line end."""
+    """Whatever is done to a dump, it is read as by Lark, and as it is a few lines at a time."""
     for what, where, byte in changes:
         data = _mutated(data, what, where, byte)
-    assert _essence(data, "rows", size) == _essence(data, "lark", size)
+    assert _kinds_read(data) == _kinds_of_lark(data)
+    assert list(Dump(io.BytesIO(data), "dump", size=size)) == list(Dump(io.BytesIO(data), "dump"))
 
 
 def _mutated(data: bytes, what: str, where: float, byte: int) -> bytes:
@@ -173,11 +184,6 @@ def _mutated(data: bytes, what: str, where: float, byte: int) -> bytes:
     return b"\n".join(lines)
 
 
-def _essence(data: bytes, path: str, size: int) -> list[SassFunction]:
-    items = list(Dump(io.BytesIO(data), "dump", path, size))  # type: ignore[arg-type]
-    return [item for item in items if not isinstance(item, Issue)]
-
-
 @pytest.mark.parametrize("first", ["LDL R4", "LDL.LU.6\0 R4", "LDL.LU.64\x7f R4"])
 @pytest.mark.parametrize("second", ["LDL R6", "LDL.LU.6\0 R6"])
 def test_an_access_with_a_damaged_modifier_hides_no_other(first: str, second: str) -> None:
@@ -189,5 +195,9 @@ def test_an_access_with_a_damaged_modifier_hides_no_other(first: str, second: st
     ]
     text = "\tcode for sm_90\n\t\tFunction : k\n" + "".join(f"{line}/* 0x000fe20000000f00 */\n" for line in lines)
     data = (text + "\t\t..........\n\n").encode()
+    damaged = sum("\0" in opcode or "\x7f" in opcode for opcode in (first, second))
     for size in (512, 1 << 20):
-        assert _essence(data, "rows", size) == _essence(data, "lark", size)
+        dump = Dump(io.BytesIO(data), "dump", size=size)
+        (function,) = (item for item in dump if isinstance(item, SassFunction))
+        assert (function.stats.local.total.loads, function.stats.local.total.stores) == (3 - damaged, 1)
+        assert dump.account.unknown_lines == damaged

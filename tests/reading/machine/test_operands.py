@@ -16,8 +16,8 @@ from tests.reading.dumps.support import FIXTURES, content, dumps
 from tests.reading.dumps.test_cuobjdump import END, HEAD, row
 
 
-def functions(data: bytes, path: str = "rows") -> list[SassFunction]:
-    dump = Dump(io.BytesIO(data), "dump", "rows" if path == "rows" else "lark", 4096, operands=lambda symbol: True)
+def functions(data: bytes, size: int = 4096) -> list[SassFunction]:
+    dump = Dump(io.BytesIO(data), "dump", lambda symbol: True, size)
     return [item for item in dump if isinstance(item, SassFunction)]
 
 
@@ -53,8 +53,8 @@ def test_no_register_is_named_that_was_not_allocated(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", dumps()[:6], ids=lambda path: path.name)
-def test_rows_are_the_lark_path(path: Path) -> None:
-    assert functions(content(path)) == functions(content(path), "lark")
+def test_pieces_of_any_size_say_the_same(path: Path) -> None:
+    assert functions(content(path)) == functions(content(path), 256) == functions(content(path), 1 << 20)
 
 
 @pytest.mark.parametrize("arch", ["sm_90a", "sm_120"])
