@@ -10,7 +10,7 @@ PUBLIC = (
     "binary.fetch",
     "binary.pressure",
     "binary.records",
-    "binary.weight",
+    "binary.size_accounting",
     "binary.window",
     "inputs.archives",
     "inputs.compile_commands",

@@ -2,7 +2,7 @@
 architecture with its resources, local memory, loops and spills; no tool is needed.
 
 ``containers`` finds cubins in whatever they are packed in, ``cubin`` reads what sections and attributes say of each
-function, ``decode`` its machine words, ``figures`` makes records of them.
+function, ``decode`` its machine words, ``figures`` makes records of them, ``members`` reads one cubin or module.
 """
 
 from __future__ import annotations

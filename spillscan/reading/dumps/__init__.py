@@ -12,7 +12,7 @@ from spillscan.output.errors import InputError
 if TYPE_CHECKING:
     from spillscan.model.code import FunctionUsage, SassFunction
     from spillscan.reading.dumps.common import DumpAccount, Readable
-    from spillscan.reading.inputs.source import Extent, Stream
+    from spillscan.reading.inputs.source import Stream
     from spillscan.reading.machine.operands import Wanted
 
 DumpFormat = Literal["sass", "nvdisasm", "nvdisasm-json", "res_usage"]
@@ -56,8 +56,7 @@ def _read(stream: Stream, name: str, operands: Wanted | None) -> Reading:
 
     reading = Reading()
     refused: dict[str | None, Issue] = {}
-    plain_file = None if operands else stream.plain_file()
-    dump = reader(stream.file(), name, plain_file=plain_file, operands=operands)
+    dump = reader(stream.file(), name, operands=operands)
     for item in dump:
         if isinstance(item, Issue):
             reading.issues.append(item)
@@ -101,11 +100,10 @@ def reader(
     stream: Readable,
     origin_name: str,
     head: bytes = b"",
-    plain_file: Extent | None = None,
     operands: Wanted | None = None,
 ) -> DumpReader:
-    """The reader of a stream. ``head`` has been read from it already; ``plain_file`` is the file whose bytes it gives,
-    where a large one may be read by several processes; ``operands``: of which functions the operands are read as well.
+    """The reader of a stream. ``head`` has been read from it already; ``operands``: of which functions the operands are
+    read as well.
     """
     whole = _Rewound(stream, head)
     whole.fill(HEAD)
@@ -113,12 +111,6 @@ def reader(
     if form == "sass":
         from spillscan.reading.dumps.cuobjdump import Dump
 
-        if plain_file is not None:
-            from spillscan.reading.dumps import ranges
-            from spillscan.reading.inputs.source import Part
-
-            parts = ranges.worthwhile(plain_file)
-            return ranges.Ranges(parts, origin_name) if len(parts) > 1 else Dump(Part(plain_file), origin_name)
         return Dump(whole, origin_name, operands=operands)
     if form == "nvdisasm":
         from spillscan.reading.dumps.nvdisasm import Disassembly

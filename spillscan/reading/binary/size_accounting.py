@@ -150,13 +150,14 @@ def weigh(buffer: Buffer, stored_bytes: int, limits: Limits, *, symbols: bool = 
     scales = _Scales()
     scales.open(_File(archive.Packed("", Window(buffer, 0, stored_bytes), window.size, window), "", 0))
     reader = _Cubins(symbols, copies)
-    passed: Iterable[Passed] = containers.walk(window, Budget(limits, window.size))
-    if isinstance(buffer, bytes) or archive.kind(window) not in (None, "library"):
-        read: Iterable[tuple[Passed, Iterable[_Contents | DamageError]]]
-        read = ((each, reader.read(each)) for each in passed)  # small, or each member is decompressed where it is found
+    passed = containers.walk(window, Budget(limits, window.size))
+    read: Iterable[tuple[Passed, _Contents | DamageError | None]]
+    if containers.are_kept(window):
+        every = list(passed)
+        sizes = [_work(each) for each in every]
+        read = zip(every, workers.in_order(reader.read, every, sizes, "the file was not read"), strict=True)
     else:
-        passed = list(passed)
-        read = workers.shared(passed, [_work(each) for each in passed], reader.read, "the file was not read")
+        read = ((each, reader.read(each)) for each in passed)
     for each, contents in read:
         scales.put(each, contents)
     scales.close(0)
@@ -216,7 +217,7 @@ class _Scales:
         """A file, before what it holds."""
         self._open.append(file)
 
-    def put(self, passed: Passed, contents: Iterable[_Contents | DamageError]) -> None:
+    def put(self, passed: Passed, found: _Contents | DamageError | None) -> None:
         """The next thing on the way, and what is in it, where it is a cubin."""
         depth = passed.place.depth
         if isinstance(passed, Enclosed):
@@ -231,7 +232,7 @@ class _Scales:
             size = passed.window.size
             file.claim(passed.window, _one(Key(member=file.member, section="archive headers"), size), size)
         elif (member := _member_of(passed)) is not None:
-            self._member(file, member, contents)
+            self._member(file, member, found)
 
     def close(self, depth: int) -> None:
         """No file at that depth or deeper has more to come."""
@@ -244,7 +245,7 @@ class _Scales:
                 _apportion(sums, file.packed.stored.size)
                 self.weight.sums = sums
 
-    def _member(self, file: _File, member: Member, contents: Iterable[_Contents | DamageError]) -> None:
+    def _member(self, file: _File, member: Member, found: _Contents | DamageError | None) -> None:
         """GPU code."""
         entry = member.stored
         if isinstance(entry, fatbin.Entry):
@@ -257,14 +258,11 @@ class _Scales:
             section = f"{member.form} {member.version}" if member.version else member.form
             key = Key(file.member, unit, member.form, f"compute_{member.target}", "", section)
             sums = _one(key, member.plain_bytes)
+        elif isinstance(found, DamageError):
+            self.weight.damages.append(Damage(found, member.place))
+            sums = _one(Key(member=file.member, section=UNEXPLAINED), member.plain_bytes)
         else:
-            sums = {}
-            for found in contents:
-                if isinstance(found, DamageError):
-                    self.weight.damages.append(Damage(found, member.place))
-                    sums = _one(Key(member=file.member, section=UNEXPLAINED), member.plain_bytes)
-                else:
-                    sums = self._of_cubin(file.member, unit, found)
+            sums = self._of_cubin(file.member, unit, found) if found else {}
         file.claim(member.raw, sums, entry.size if isinstance(entry, Window) else entry.packed.plain_bytes)
 
     def _of_cubin(self, member: str, unit: str, found: _Contents) -> Sums:
@@ -330,10 +328,6 @@ class _Contents(NamedTuple):
     """(symbol, digest, whether it is a kernel, bytes of code) of each function, where they were asked for."""
 
 
-_MOST_TABLES = 4096
-"""Tables of names that are remembered: those of one source stand beside each other."""
-
-
 class _Cubins:
     """Reads cubins: their headers and tables of sections."""
 
@@ -342,21 +336,18 @@ class _Cubins:
         self._copies = copies
         self._pages = Pages()
         self._scratch = Scratch()
-        self._labels: dict[bytes, tuple[_Label, bytes]] = {}
-        """Of sections of functions, which most cubins have in common."""
-        self._tables: dict[tuple[bytes, bytes], list[_Label]] = {}
-        """Of all sections, by their names: those of one source for several architectures are often the same."""
 
-    def read(self, passed: Passed) -> Iterator[_Contents | DamageError]:
-        """One, where a cubin was passed."""
+    def read(self, passed: Passed) -> _Contents | DamageError | None:
+        """What is in it, where a cubin was passed."""
         member = _member_of(passed)
         if member is None or isinstance(member, Intermediate):
-            return
+            return None
         try:
-            yield self._contents(member)
+            return self._contents(member)
         except DamageError as error:
-            yield error
-        self._pages.leave(member.raw.buffer, member.raw.start)
+            return error
+        finally:
+            self._pages.leave(member.raw.buffer, member.raw.start)
 
     def _contents(self, member: Member) -> _Contents:
         window = member.plain(self._scratch)
@@ -379,45 +370,28 @@ class _Cubins:
     def _sections(self, cubin: Cubin) -> list[tuple[int, int, _Label]]:
         """(begin, end, label) of everything in a cubin."""
         found = [(offset, offset + size, (what, "")) for what, (offset, size) in cubin.elf.headers.items()]
-        sections = cubin.elf.sections
-        names = cubin.elf.pool, sections["name"].tobytes()
-        labels = self._tables.get(names)
-        if labels is None:
-            if len(self._tables) >= _MOST_TABLES:
-                self._tables.clear()
-            labels = self._tables[names] = self._labels_of(cubin.elf.names)
-        columns = (sections[column].tolist() for column in ("offset", "size", "type"))
+        columns = (cubin.elf.sections[column].tolist() for column in ("offset", "size", "type"))
         found += [
             (offset, offset + size, label)
-            for label, offset, size, kind in zip(labels, *columns, strict=True)
+            for label, offset, size, kind in zip(self._labels(cubin.elf.names), *columns, strict=True)
             if kind not in (0, elf.NOBITS)
         ]
         return found
 
-    def _labels_of(self, names: Sequence[bytes]) -> list[_Label]:
+    def _labels(self, names: Sequence[bytes]) -> Iterator[_Label]:
         functions = {name[len(b".text.") :] for name in names if name.startswith(b".text.")}
-        labels = self._labels
-        found = []
         for name in names:
-            known = labels.get(name)
-            if known is None or known[1] not in functions:
-                known = _label(name, functions)
-                if not self._symbols:
-                    known = (known[0][0], ""), known[1]
-                if known[1]:
-                    labels[name] = known
-            found.append(known[0])
-        return found
+            section, symbol = _label(name, functions)
+            yield section, symbol if self._symbols else ""
 
 
-def _label(name: bytes, functions: Container[bytes]) -> tuple[_Label, bytes]:
-    """And the function, as it stands there."""
+def _label(name: bytes, functions: Container[bytes]) -> _Label:
     at = name.find(b".", 1)
     while at >= 0:
         if (symbol := name[at + 1 :]) in functions:
-            return (_text(name[:at]), _text(symbol)), symbol
+            return _text(name[:at]), _text(symbol)
         at = name.find(b".", at + 1)
-    return (_text(name) or UNEXPLAINED, ""), b""
+    return _text(name) or UNEXPLAINED, ""
 
 
 def _text(name: bytes) -> str:
