@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from functools import cached_property
+from sys import intern
 
 import numpy as np
 from msgspec import Struct
@@ -154,20 +155,19 @@ class Cubin:
             number = links[section] & 0xFFFFFF
             known = number < len(symbols.rows) and symbols.homes[number] == section
             name = symbols.title(number)[:-1] if known else self._named_by(section)
-            told = {attribute: values[number] for attribute, values in figures.items() if known and number in values}
             yield Function(
-                name.decode("utf-8", "backslashreplace"),
+                intern(name.decode("utf-8", "backslashreplace")),  # the code of each architecture has it
                 ("entry" if symbols.are_kernels[number] else "function") if known else "unknown",
                 elf.window.part(elf.offsets[section], elf.sizes[section], "code"),
                 sections.infos.get(section),
-                self._resources(section, told),
+                self._resources(section, figures, number if known else -1),
                 section,
             )
 
-    def _resources(self, section: int, told: Mapping[int, int]) -> Resources:
-        """Of the function in a code section; ``told``: what attributes say of its symbol, which win over the
-        section."""
-        registers, stack_bytes = told.get(REGCOUNT), told.get(MIN_STACK_SIZE)
+    def _resources(self, section: int, figures: Mapping[int, Mapping[int, int]], symbol: int) -> Resources:
+        """Of the function in a code section; ``figures``: what attributes say of symbols, which win over the section;
+        ``symbol``: the number of its own, -1 where it has none."""
+        registers, stack_bytes = figures[REGCOUNT].get(symbol), figures[MIN_STACK_SIZE].get(symbol)
         if registers is None:
             registers = self.elf.owners[section] >> 24 or None
         shared_bytes, alignment = self._sections.shared.get(section, (0, 0))
@@ -175,7 +175,7 @@ class Cubin:
             shared_bytes -= DRIVER_SHARED_BYTES  # of what is not linked yet the linker adds it
         return Resources(
             registers,
-            told.get(FRAME_SIZE),
+            figures[FRAME_SIZE].get(symbol),
             None if stack_bytes == DYNAMIC_STACK else stack_bytes,
             shared_bytes,
             None if self.relocatable else self._declares_dynamic(shared_bytes, alignment),
@@ -229,8 +229,11 @@ class Cubin:
         """Where callees begin inside the function's section, and their symbols. ptxas copies device functions into each
         kernel of a whole program (``$kernel$callee``); its own helpers, which no log names, have none here."""
         found: dict[int, str] = {}
+        inner = self._symbols.inner.get(function.section)
+        if inner is None:
+            return found
         copied = f"${function.symbol}$".encode()
-        for begin, place in self._symbols.inner.get(function.section, ()):
+        for begin, place in inner:
             if begin < function.code.size:
                 name = self._symbols.name(place)
                 own = name[len(copied) :] if name.startswith(copied) else b""

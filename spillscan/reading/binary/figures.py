@@ -111,7 +111,7 @@ def _seen(facts: Facts, code: _Code, words: _MachineWords | None, origin: Origin
         if callees:
             together = 0, 0
         if spills or counted.local or counted.settings:
-            decoded = Decoded(whole, words.stretch, words.opcodes, facts.number)
+            decoded = Decoded(whole, words.stretch, words.opcodes)
         if spills:
             shared = decoded.shared_among(spills)
         if counted.local or counted.settings:

@@ -151,7 +151,7 @@ def pressures(cubin: Cubin, wanted: Callable[[Function], bool] = lambda _: True)
         held: list[tuple[Function, Counter[tuple[str, int]], tuple[Sequence[str], NDArray[np.int64]]]] = []
         graphs: list[tuple[Effects, Graph]] = []
         for function in neighbours:
-            decoded = Decoded(function.code, stretch, opcodes, cubin.number)
+            decoded = Decoded(function.code, stretch, opcodes)
             parts = tuple(cubin.parts_of(function))
             if (graph := decoded.graph(parts, function=function.role == "function")) is not None:
                 held.append((function, decoded.accesses(), decoded.opcodes()))

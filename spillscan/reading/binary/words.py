@@ -196,9 +196,6 @@ class Pairs(dict[int, tuple[str, int]]):
         super().__init__()
         self._names = names
 
-    def __reduce__(self) -> tuple[type[Pairs], tuple[list[str]]]:
-        return Pairs, (self._names,)  # what was looked up already is no part of it
-
     def __missing__(self, key: int) -> tuple[str, int]:
         pair = self[key] = self._names[key >> 32], key & 0xFFFFFFFF
         return pair

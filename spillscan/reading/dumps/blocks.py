@@ -21,8 +21,6 @@ from spillscan.reading import grammar
 from spillscan.reading.dumps.common import Readable
 from spillscan.reading.dumps.layout import WINDOW, Layout
 from spillscan.reading.dumps.listing import LOCAL
-from spillscan.reading.inputs.memory import Pages
-from spillscan.reading.inputs.source import Part
 from spillscan.reading.machine.flow import distinct
 
 SIZE = 1 << 22
@@ -63,10 +61,6 @@ class Blocks:
     def __init__(self, stream: Readable, size: int = SIZE) -> None:
         self._into = getattr(stream, "readinto", None)
         self._read = stream.read
-        self._part = stream if isinstance(stream, Part) else None
-        """Of a file that may be mapped."""
-        self._file: mmap.mmap | None = None
-        self._pages = Pages()
         self._size = size
         self._free: list[Block] = []
         self.finished = False
@@ -76,29 +70,9 @@ class Blocks:
         """A block that begins with ``last`` from ``kept`` on, and is filled up from the stream."""
         tail = last.end - kept if last is not None else 0
         size = max(self._size, tail * 2)
-        block = self._mapped(tail, size) if last is not None else None  # before a first line there may be no line end
-        if block is None:
-            block = self._filled(last, tail, size)
+        block = self._filled(last, tail, size)
         if last is not None:
             self._release(last)
-        return block
-
-    def _mapped(self, tail: int, size: int) -> Block | None:
-        """The next ``size`` bytes of a file, the last ``tail`` once more among them; ``None``: they are to be read."""
-        part = self._part
-        if part is None:
-            return None
-        end = part.at - tail + size
-        if end + _SLACK > part.extent.end:
-            return None
-        try:
-            self._file = self._file or mmap.mmap(part.extent.descriptor, 0, access=mmap.ACCESS_READ)
-        except (OSError, ValueError):  # no system must
-            self._part = None
-            return None
-        block = Block(self._file, end - size)
-        block.fresh, block.end = part.at, end
-        part.at = end
         return block
 
     def _filled(self, last: Block | None, tail: int, size: int) -> Block:
@@ -130,9 +104,7 @@ class Blocks:
 
     def _release(self, block: Block) -> None:
         """The reader is through with a block."""
-        if not block.size:
-            self._pages.leave(block.buffer, block.begin)
-        elif block.size == self._size:
+        if block.size == self._size:
             self._free.append(block)
 
 

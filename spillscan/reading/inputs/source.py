@@ -211,18 +211,6 @@ class Stream:
             return _Rejoined(b"".join(self._ahead), self._raw, self._label)
         return _Chunked(self.chunks())
 
-    def plain_file(self) -> Extent | None:
-        """All of a regular file whose bytes are the text itself, so that several processes can read it anywhere."""
-        self.head()
-        if not self._plain or self._label == "standard input" or not hasattr(os, "preadv"):
-            return None
-        try:
-            descriptor = self._raw.fileno()
-            status = os.fstat(descriptor)
-        except (OSError, AttributeError):
-            return None
-        return Extent(descriptor, 0, status.st_size) if stat.S_ISREG(status.st_mode) else None
-
     def state(self) -> tuple[int, int] | None:
         """Size and time of the last change of a regular file; ``None`` of anything else."""
         try:
@@ -326,31 +314,6 @@ def _decompressor(format: str) -> tuple[Callable[[], Any], tuple[type[Exception]
     import zstandard
 
     return lambda: zstandard.ZstdDecompressor().decompressobj(), (zstandard.ZstdError,)
-
-
-class Extent(NamedTuple):
-    """A part of a file that can be read anywhere."""
-
-    descriptor: int
-    begin: int
-    end: int
-
-
-class Part(io.RawIOBase):
-    """A stream of an extent; several processes read from one descriptor, so none moves its offset."""
-
-    def __init__(self, extent: Extent) -> None:
-        self.extent, self.at = extent, extent.begin
-
-    def readable(self) -> bool:
-        """It is."""
-        return True
-
-    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        """As a raw file's."""
-        count = os.preadv(self.extent.descriptor, [buffer[: self.extent.end - self.at]], self.at)
-        self.at += count
-        return count
 
 
 class _Rejoined(io.RawIOBase):
