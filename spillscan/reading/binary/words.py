@@ -163,8 +163,8 @@ class Table:
         """Rank of every code that is in no table."""
         self.ranks: NDArray[np.int64] = np.full(size, self.unknown, np.int64)
         """Rank by code."""
-        self.pairs = Pairs(self.names)
-        """(mnemonic, instructions) by rank and number."""
+        self.pairs = Pairs([*self.names, ""])
+        """(mnemonic, instructions) by rank and number; of unknown codes there is no mnemonic."""
         self.fields: dict[str, NDArray[np.bool_]] = {letter: np.zeros(size, bool) for letter in "dabc"}
         """For each register field of a code: whether it is one. Unknown codes may have all that are read."""
         for codes, name, letters in runs:
