@@ -15,7 +15,6 @@ PUBLIC = (
     "contents",
     "inputs.archives",
     "inputs.compile_commands",
-    "inputs.options",
     "inputs.ptx",
     "inputs.source",
     "join",
