@@ -20,18 +20,9 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from spillscan.model import Role
+from spillscan.reading.binary.opcode_tables import Table
 from spillscan.reading.binary.window import DamageError, Window
-from spillscan.reading.binary.words import (
-    ALWAYS,
-    STACK_POINTER,
-    Code,
-    Flags,
-    Kepler,
-    Narrow,
-    Table,
-    Wide,
-    Words,
-)
+from spillscan.reading.binary.words import ALWAYS, STACK_POINTER, Code, Flags, Kepler, Narrow, Wide, Words
 from spillscan.reading.machine import local
 from spillscan.reading.machine.flow import Controls, Flow, KeptMoves, Kind, Moves
 from spillscan.reading.machine.function import Analysis, Marked, role_by

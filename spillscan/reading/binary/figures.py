@@ -17,8 +17,9 @@ from spillscan.reading.binary.attributes import FunctionInfo
 from spillscan.reading.binary.decode import Counts, Decoded
 from spillscan.reading.binary.digests import digest_of_code
 from spillscan.reading.binary.function_facts import Facts
+from spillscan.reading.binary.opcode_tables import Table, table
 from spillscan.reading.binary.window import Window
-from spillscan.reading.binary.words import Code, Table, table
+from spillscan.reading.binary.words import Code
 
 Pair = tuple[int | None, int | None]
 """Stored and loaded bytes."""

@@ -22,7 +22,8 @@ from spillscan.model.code import LivePeak, LocalTraffic, SourceLine
 from spillscan.reading.binary import decode
 from spillscan.reading.binary.cubin import Cubin, Function
 from spillscan.reading.binary.decode import Decoded
-from spillscan.reading.binary.words import ALWAYS, Wide, Words, table
+from spillscan.reading.binary.opcode_tables import table
+from spillscan.reading.binary.words import ALWAYS, Wide, Words
 from spillscan.reading.machine.liveness import INSTRUCTION, WORDS, Effects, Graph, Live, live
 from spillscan.reading.machine.local import REGISTER_BYTES
 

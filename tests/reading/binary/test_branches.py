@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spillscan.reading.binary.decode import LOAD, OTHER, Branches, code_of, kinds_of
+from spillscan.reading.binary.opcode_tables import Table, table
 from spillscan.reading.binary.window import Window
-from spillscan.reading.binary.words import Code, Table, table
+from spillscan.reading.binary.words import Code
 from spillscan.reading.machine.flow import Kind
 
 

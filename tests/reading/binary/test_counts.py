@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from spillscan.reading.binary import decode
 from spillscan.reading.binary.cubin import Function
 from spillscan.reading.binary.decode import Counts
+from spillscan.reading.binary.opcode_tables import Table, table
 from spillscan.reading.binary.window import DamageError, Window
-from spillscan.reading.binary.words import Table, table
 from tests.reading.binary.support import counted
 
 SIZES = st.lists(st.tuples(st.integers(0, 90), st.integers(0, 5)), min_size=1, max_size=6)

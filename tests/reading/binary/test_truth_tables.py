@@ -68,6 +68,7 @@ TAKEN = [
     (Case(registers=24), {"registers": 24}, "the attribute says it"),
     (Case(info=16 << 24 | SYMBOL), {"registers": 16}, "only the section says it"),
     (Case(registers=24, info=16 << 24 | SYMBOL), {"registers": 24}, "the attribute wins over the section"),
+    (Case(registers=0, info=16 << 24 | SYMBOL), {"registers": 0}, "also where it says 0"),
     (Case(info=SYMBOL), {}, "a section that says 0 says nothing"),
     (Case(symbol=-1, registers=24, info=16 << 24), {"registers": 16}, "attributes of another's symbol are not its own"),
     (Case(frame=48, stack=64), {"frame_bytes": 48, "stack_bytes": 64}, "own frame, and the deepest of its call tree"),
@@ -276,4 +277,7 @@ def test_what_is_linked_is_not_stated_again(
     index.add(_image(file, relocatable=False), functions)
     cubin = SimpleNamespace(functions=lambda: (SimpleNamespace(symbol=name, role=role) for name, role in held))
     assert index.is_linked(_image(file, relocatable=relocatable), arch, cast(Any, cubin)) is expected, why
+    waiting = KernelIndex()
+    waiting.add(_image(file, relocatable=True), functions)
+    assert not waiting.is_linked(_image(file, relocatable=True), arch, cast(Any, cubin)), "it waits itself"
     assert not index.is_linked(_image(Window(b"other"), relocatable=True), arch, cast(Any, cubin)), "of another file"
