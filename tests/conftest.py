@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, settings
 from spillscan.model import Issue, Kernel, Reading
 from spillscan.model.serialize import issue_json, kernel_json, text
 from spillscan.reading import logs as buildlog
-from spillscan.reading.inputs import readers
+from spillscan.reading import readers
 from spillscan.reading.inputs.source import Source, Stream
 from spillscan.reading.workers import processors
 from tests import forked, reference

@@ -133,7 +133,7 @@ def _weighed(
 
 
 def _of_one(each: Source, limits: dict[str, int], wanted: dict[str, bool], issues: list[Issue]) -> Weighed:
-    from spillscan.reading.binary.weight import weigh
+    from spillscan.reading.binary.size_accounting import weigh
     from spillscan.reading.binary.window import Limits
     from spillscan.reading.inputs.source import kind_of_binary
     from spillscan.reports.portions import Weighed
@@ -144,11 +144,9 @@ def _of_one(each: Source, limits: dict[str, int], wanted: dict[str, bool], issue
         buffer = stream.buffer()
     weight = weigh(buffer, each.bytes or len(buffer), Limits(**limits), **wanted)
     if weight.damages:
-        from spillscan.reading.binary.records import Records
+        from spillscan.reading.binary.records import damages
 
-        records = Records(each.uri)
-        damages = [records.damage(damage.error, damage.place) for damage in weight.damages]
-        issues += [*filter(records.worth, damages), *records.rest()]
+        issues += damages(weight.damages, each.uri)
     return Weighed(each.uri, weight)
 
 

@@ -15,7 +15,9 @@ from spillscan.model import Build, Issue, Kernel, Origin, Reading, Stats
 from spillscan.output import folders
 from spillscan.output.errors import InputError, NoBuildError
 from spillscan.reading import units
-from spillscan.reading.inputs import archives, readers, sidecars, source
+from spillscan.reading.contents import contents, unreadable
+from spillscan.reading.inputs import sidecars, source
+from spillscan.reading.inputs.options import Options
 
 if TYPE_CHECKING:
     from spillscan.model.code import PortableCode
@@ -58,13 +60,12 @@ def scan(
     sources = source.expand([os.fspath(path) for path in paths])
     beside = [found for each in sources if each.explicit for found in _beside(each.uri)]
     sources += [source.Source(found, explicit=False) for found in beside]
+    options = Options(operands=operands, live=live, unpacking=unpacking or {})
     total, names = Reading(), {os.path.abspath(each.uri): each.uri for each in sources}
     if watch is not None:
         watch.expect(sources)
     for each in sources:
-        reading = _read(
-            each, operands, live, unpacking, None if watch is None else partial(watch.read, each), load_kept
-        )
+        reading = _read(each, options, None if watch is None else partial(watch.read, each), load_kept)
         if reading is None:
             continue
         if not each.explicit and (made_of := _made_of(reading, each.uri, names)):
@@ -165,9 +166,7 @@ def still_portable(modules: Iterable[PortableCode], kernels: Iterable[Kernel]) -
 
 def _read(
     each: source.Source,
-    operands: bool,
-    live: bool,
-    unpacking: Mapping[str, int] | None,
+    options: Options,
     watch: Callable[[int], None] | None,
     load_kept: KeptBuilds | None,
 ) -> Reading | None:
@@ -194,7 +193,7 @@ def _read(
         with each.open(watch) as stream:
             kind = source.kind_of_binary(stream.head())
             before = stream.state()
-            reading = contents(stream, each.uri, operands=operands, live=live, unpacking=unpacking)
+            reading = contents(stream, each.uri, options)
             if before != stream.state():
                 message = f"{each.uri} was written to while it was read: wait for the build's end"
                 reading = reading or Reading()
@@ -202,7 +201,7 @@ def _read(
     except InputError as error:
         if each.explicit:
             raise
-        return None if isinstance(error, NoBuildError) else _unreadable(each.uri, error)
+        return None if isinstance(error, NoBuildError) else unreadable(each.uri, error)
     if unit is not None and reading is not None:
         reading.units.append(replace(unit, reported=reading.understood or None))
     if kind is None or (reading is not None and reading.understood):
@@ -210,59 +209,6 @@ def _read(
     if each.explicit:
         raise _without_code(each, kind, reading)
     return reading if reading is not None and reading.issues else None
-
-
-def contents(
-    stream: source.Stream,
-    name: str,
-    *,
-    operands: bool = False,
-    live: bool = False,
-    unpacking: Mapping[str, int] | None = None,
-) -> Reading | None:
-    """What one input holds: its records, those of the members of an archive; ``None`` where no reader takes it.
-
-    Raises :class:`~spillscan.InputError` where it cannot be read.
-    """
-    head = stream.head()
-    reader = readers.reader_for(head, binary=source.kind_of_binary(head) is not None)
-    reading = None
-    if reader is not None:
-        read = getattr(reader, "read_operands", reader.read) if operands else reader.read
-        if (unpacking or live) and hasattr(reader, "read_within"):
-            read = partial(reader.read_within, unpacking=unpacking or {}, live=live)
-        reading = read(stream, name)
-    if members := archives.members_of(head):  # the reader of binaries has taken those with code
-        reading = reading or Reading()
-        deepest = (unpacking or {}).get("depth", archives.DEEPEST)
-        for inner, member in members(stream.again() if reader else stream, name):
-            reading.add(_text(inner, member, operands, deepest))
-    return reading
-
-
-def _text(name: str, stream: source.Stream, operands: bool, deeper: int) -> Reading:
-    """What a member of an archive holds that is text; so many archives may stand inside each other. What cannot be read
-    of it is an issue, and hides no other."""
-    total = Reading()
-    try:
-        with stream:
-            head = stream.head()
-            if members := archives.members_of(head):
-                if deeper <= 1:
-                    raise InputError(f"{name} stands in too many archives", "unpack it by hand, or raise --max-nesting")
-                for inner, member in members(stream, name):
-                    total.add(_text(inner, member, operands, deeper - 1))
-            elif source.kind_of_binary(head) is None and (reader := readers.reader_for(head)) is not None:
-                read = getattr(reader, "read_operands", reader.read) if operands else reader.read
-                total.add(read(stream, name))
-    except archives.errors(InputError) as error:
-        total.add(_unreadable(name, error))
-    return total
-
-
-def _unreadable(uri: str, error: Exception) -> Reading:
-    message = str(error) if isinstance(error, InputError) else f"cannot read {uri}: {error}"
-    return Reading(issues=[Issue(code="unreadable", message=message, severity="error", origin=Origin(input=uri))])
 
 
 def _without_code(each: source.Source, kind: str, reading: Reading | None) -> InputError:

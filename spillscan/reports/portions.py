@@ -20,7 +20,7 @@ from spillscan.output.terminal import Style, table
 
 if TYPE_CHECKING:
     from spillscan.builds.coverage import Archs
-    from spillscan.reading.binary.weight import Copy, Key, Weight
+    from spillscan.reading.binary.size_accounting import Copy, Key, Weight
 
 NO_KERNEL = "(no kernel)"
 

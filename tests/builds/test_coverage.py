@@ -11,7 +11,7 @@ from spillscan.builds.coverage import Archs
 from spillscan.builds.releases import ISA_OF_RELEASE
 from tests.conftest import FIXTURES
 from tests.reading.binary.support import stored
-from tests.reading.binary.test_weight import zipped
+from tests.reading.binary.test_size_accounting import zipped
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from spillscan.reading.binary import containers
-from spillscan.reading.binary.weight import Weight, weigh
+from spillscan.reading.binary.size_accounting import Weight, weigh
 from spillscan.reading.binary.window import DEFAULT, Budget, Window
 from tests.oracle.binary_oracle import NEW, tool_folder
 from tests.oracle.binary_sources import libraries, public, readable, wheels

@@ -23,9 +23,11 @@ from spillscan.history.audit.messages import READY, Batch, Begun, Broken, Ended,
 from spillscan.history.audit.stores import retried
 from spillscan.model import Build, Issue, Kernel, Origin, Reading
 from spillscan.output.errors import InputError, SpillscanError
-from spillscan.reading import pipeline, workers
-from spillscan.reading.inputs import archives, readers, source
+from spillscan.reading import logs, pipeline, workers
+from spillscan.reading.contents import contents
+from spillscan.reading.inputs import archives, source
 from spillscan.reading.inputs.source import HEAD_BYTES, Stream
+from spillscan.reading.readers import reader_for
 
 if TYPE_CHECKING:
     from spillscan.history.dataset import Unit
@@ -246,7 +248,7 @@ def _may_be_read(head: bytes) -> bool:
     """Whether a file of a store that begins with these bytes is worth fetching."""
     if head.startswith(tuple(source.COMPRESSED)) or archives.members_of(head):
         return True
-    return readers.reader_for(head, binary=source.kind_of_binary(head) is not None) is not None
+    return reader_for(head, binary=source.kind_of_binary(head) is not None) is not None
 
 
 def _refusal(stream: Stream) -> str:
@@ -254,12 +256,11 @@ def _refusal(stream: Stream) -> str:
     sections."""
     head = stream.head()
     binary = source.kind_of_binary(head) is not None
-    reader = readers.reader_for(head, binary=binary)
+    reader = reader_for(head, binary=binary)
     members = archives.members_of(head)
     if reader is None:
         return "" if members else NO_OUTPUT
-    silent = getattr(reader, "silent", None)
-    if silent is not None and len(head) < HEAD_BYTES and silent(head):
+    if reader is logs and len(head) < HEAD_BYTES and logs.silent(head):
         return NO_OUTPUT
     if binary and not _has_code(stream):
         return "" if members and any(members(stream.again(), "")) else NO_CODE
@@ -278,7 +279,7 @@ def _has_code(stream: Stream) -> bool:
 def _reading_of(stream: Stream, uri: str) -> Reading | str:
     """What a file holds, or why it is no build output. Raises :class:`~spillscan.InputError` where it is one and
     cannot be read."""
-    reading = pipeline.contents(stream, uri)
+    reading = contents(stream, uri)
     if reading is None:
         return NO_OUTPUT
     if reading.understood:

@@ -2,16 +2,17 @@
 architecture with its resources, local memory, loops and spills; no tool is needed.
 
 ``containers`` finds cubins in whatever they are packed in, ``cubin`` reads what sections and attributes say of each
-function, ``decode`` its machine words, ``figures`` makes records of them.
+function, ``decode`` its machine words, ``figures`` makes records of them, ``members`` reads one cubin or module.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from spillscan.model import Issue, Reading, Stats
+from spillscan.reading.inputs.options import DEFAULT, Options
 
 if TYPE_CHECKING:
     from spillscan.model.code import PortableCode, SassFunction
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from spillscan.reading.inputs.source import Stream
 
 FORMAT = "binary"
-PRIORITY = 0
-BINARY = True
 
 
 def sniff(head: bytes) -> bool:
@@ -32,13 +31,8 @@ def sniff(head: bytes) -> bool:
     return containers.holds_code(head)
 
 
-def read(stream: Stream, name: str) -> Reading:
+def read(stream: Stream, name: str, options: Options = DEFAULT) -> Reading:
     """The functions of all cubins in one file."""
-    return read_within(stream, name, {})
-
-
-def read_within(stream: Stream, name: str, unpacking: Mapping[str, int], *, live: bool = False) -> Reading:
-    """The same; ``unpacking``: the limits that are not to be the default; ``live``: with live registers."""
     from spillscan.model.code import SassFunction
     from spillscan.reading.binary import records
     from spillscan.reading.binary.parameters import MOST_ENTRIES, parameters
@@ -54,7 +48,7 @@ def read_within(stream: Stream, name: str, unpacking: Mapping[str, int], *, live
         found, left = parameters(file, left)
         reading.named(found)
 
-    for item in records.items(buffer, name, Limits(**unpacking), live=live, hosts=hosts):
+    for item in records.items(buffer, name, Limits(**options.unpacking), live=options.live, hosts=hosts):
         if isinstance(item, SassFunction):
             reading.functions.append(item)
         elif isinstance(item, Issue):
@@ -77,9 +71,9 @@ def items(
 def ptx_of(buffer: Buffer, name: str, limits: Limits | None = None) -> Iterator[tuple[str, bytes]]:
     """(unit, text) of each PTX module of a file that can be decompressed."""
     from spillscan.reading.binary import containers
-    from spillscan.reading.binary.window import DEFAULT, Budget, DamageError, Window
+    from spillscan.reading.binary.window import Budget, DamageError, Limits, Window
 
-    for found in containers.images(Window(buffer), Budget(limits or DEFAULT, len(buffer))):
+    for found in containers.images(Window(buffer), Budget(limits or Limits(), len(buffer))):
         if isinstance(found, containers.Intermediate) and found.form == "PTX":
             try:
                 window = found.plain()
@@ -92,9 +86,9 @@ def cubins(buffer: Buffer, symbols: Collection[str], limits: Limits | None = Non
     """The functions of some names, each with its cubin; what cannot be read is an issue of the scan."""
     from spillscan.reading.binary import containers
     from spillscan.reading.binary.cubin import Cubin
-    from spillscan.reading.binary.window import DEFAULT, Budget, DamageError, Window
+    from spillscan.reading.binary.window import Budget, DamageError, Limits, Window
 
-    for found in containers.images(Window(buffer), Budget(limits or DEFAULT, len(buffer))):
+    for found in containers.images(Window(buffer), Budget(limits or Limits(), len(buffer))):
         if isinstance(found, containers.Image):
             try:
                 cubin = Cubin(found.plain())
@@ -106,9 +100,9 @@ def cubins(buffer: Buffer, symbols: Collection[str], limits: Limits | None = Non
 def extract(buffer: Buffer, member: int, limits: Limits | None = None) -> bytes:
     """The bytes of one cubin, by its number in the file (``SassFunction.member``)."""
     from spillscan.reading.binary import containers
-    from spillscan.reading.binary.window import DEFAULT, Budget, Window
+    from spillscan.reading.binary.window import Budget, Limits, Window
 
-    found = containers.images(Window(buffer), Budget(limits or DEFAULT, len(buffer)))
+    found = containers.images(Window(buffer), Budget(limits or Limits(), len(buffer)))
     images = (image for image in found if isinstance(image, containers.Image))
     window = next(islice(images, member, None)).plain()
     return window.copy(0, window.size, "cubin")

@@ -171,6 +171,12 @@ def holds_code(head: bytes) -> bool:
     return _reader(Window(head)) is not _anywhere or not head.startswith(BARREN)
 
 
+def are_kept(window: Window) -> bool:
+    """Whether all members of a file lie in its own bytes, and stay there: else each is unpacked where it is found, and
+    given up when the next is. A file that is no map is small, or was unpacked itself."""
+    return not isinstance(window.buffer, bytes) and archive.kind(window) in (None, "library")
+
+
 _Reader = Callable[[Window, Budget, Place], Iterator[Passed]]
 
 

@@ -5,8 +5,7 @@ NumPy and counted into one table: a row a function, a column a mnemonic.
 
 Of one function that uses local memory, or has spills elsewhere, the instructions that matter are given to
 :mod:`machine`, as a dump's reader does, so that classes and loop depths have one home. Instructions that move
-control are read column by column, as far as is asked. Where each branch goes decides the loops around an instruction;
-that is asked of few functions, long after the code is gone. So the words of these instructions are kept.
+control are read column by column, as far as is asked.
 """
 
 from __future__ import annotations
@@ -14,27 +13,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property, lru_cache
-from typing import NamedTuple, Protocol, TypeVar, overload
+from typing import Protocol, TypeVar
 
 import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
 from spillscan.model import Role
+from spillscan.reading.binary.opcode_tables import Table
 from spillscan.reading.binary.window import DamageError, Window
-from spillscan.reading.binary.words import (
-    ALWAYS,
-    STACK_POINTER,
-    Code,
-    Flags,
-    Kepler,
-    Narrow,
-    Pairs,
-    Table,
-    Wide,
-    Words,
-    table,
-)
+from spillscan.reading.binary.words import ALWAYS, STACK_POINTER, Code, Flags, Kepler, Narrow, Wide, Words
 from spillscan.reading.machine import local
 from spillscan.reading.machine.flow import Controls, Flow, KeptMoves, Kind, Moves
 from spillscan.reading.machine.function import Analysis, Marked, role_by
@@ -49,58 +37,6 @@ _GAP_BYTES = 1 << 12
 _HEX = "unknown 0x{:03x}"
 
 
-class Opcodes(Sequence[tuple[str, int]]):
-    """(mnemonic, instructions), by mnemonic; behind them codes that no table knows, by their number. As numbers until
-    they are looked at: most kernels are only counted."""
-
-    __slots__ = ("_known", "_named", "_packed", "_rest")
-
-    def __init__(self, named: Pairs, packed: bytes, rest: Sequence[tuple[str, int]] = ()) -> None:
-        self._named = named
-        self._packed = packed
-        """``rank << 32 | instructions``, 8 bytes each."""
-        self._rest = tuple(rest)
-        self._known: tuple[tuple[str, int], ...] | None = None
-
-    @property
-    def parts(self) -> tuple[Pairs, bytes, Sequence[tuple[str, int]]]:
-        """What it is made of; names that were looked up already are no part of it."""
-        return self._named, self._packed, self._rest
-
-    def __reduce__(self) -> tuple[type[Opcodes], tuple[Pairs, bytes, Sequence[tuple[str, int]]]]:
-        return Opcodes, self.parts
-
-    def _pairs(self) -> tuple[tuple[str, int], ...]:
-        if self._known is None:
-            numbers = np.frombuffer(self._packed, np.int64).tolist()
-            self._known = *map(self._named.__getitem__, numbers), *self._rest
-        return self._known
-
-    def __len__(self) -> int:
-        return len(self._packed) // 8 + len(self._rest)
-
-    @overload
-    def __getitem__(self, index: int) -> tuple[str, int]: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> tuple[tuple[str, int], ...]: ...
-
-    def __getitem__(self, index: int | slice) -> tuple[str, int] | tuple[tuple[str, int], ...]:
-        return self._pairs()[index]
-
-    def __iter__(self) -> Iterator[tuple[str, int]]:
-        return iter(self._pairs())
-
-    def __eq__(self, other: object) -> bool:
-        return self._pairs() == (other._pairs() if isinstance(other, Opcodes) else other)
-
-    def __hash__(self) -> int:
-        return hash(self._pairs())
-
-    def __repr__(self) -> str:
-        return repr(self._pairs())
-
-
 class Counts(Struct, frozen=True, gc=False):
     """What one function holds."""
 
@@ -108,8 +44,8 @@ class Counts(Struct, frozen=True, gc=False):
     """All, padding included."""
     code_bytes: int
     """To the end of the last instruction."""
-    opcodes: Opcodes
-    """How many of each."""
+    opcodes: tuple[tuple[str, int], ...]
+    """(mnemonic, instructions), by mnemonic; behind them codes that no table knows, by their number."""
     local: int
     """STL and LDL."""
     unknown: int
@@ -185,8 +121,8 @@ def _counts(windows: Sequence[Window], code: Code, ranks: Words, table: Table) -
     counts = _table(ranks, bounds, width)
     places = np.flatnonzero(counts)
     rows, columns = np.divmod(places, width)
-    packed = (columns << 32 | counts.reshape(-1)[places]).tobytes()
-    cuts = (8 * np.searchsorted(rows, np.arange(len(windows) + 1))).tolist()
+    pairs = [*map(table.pairs.__getitem__, (columns << 32 | counts.reshape(-1)[places]).tolist())]
+    cuts = np.searchsorted(rows, np.arange(len(windows) + 1)).tolist()
     unknown, local, settings = (_sums(counts, some) for some in ([table.unknown], table.local, table.settings))
     sharing = (np.bincount(rows[table.may_share.take(columns)], minlength=len(windows)) > 0).tolist()
     for first, end, begin, stop, own_local, own_unknown, own_settings, may_share in zip(
@@ -195,8 +131,7 @@ def _counts(windows: Sequence[Window], code: Code, ranks: Words, table: Table) -
         rest: Sequence[tuple[str, int]] = ()
         if own_unknown:
             rest = _unknown(code.codes[first:end], ranks[first:end], table)
-        known = packed[begin : stop - 8 * bool(rest)]  # codes that no table knows stand last
-        held = Opcodes(table.pairs, known, rest)
+        held = (*pairs[begin : stop - bool(rest)], *rest)  # codes that no table knows stand last
         yield Counts(end - first, code.bytes_to(end - first), held, own_local, own_unknown, own_settings, may_share)
 
 
@@ -254,32 +189,23 @@ def kinds_of(table: Table) -> Kinds:
     return kinds.astype(np.uint8)
 
 
-class Text(NamedTuple):
-    """The code of one function."""
-
-    window: Window
-    number: int
-    """Of its architecture."""
-    code: Code
-
-
 class Branches:
     """Some instructions of one function; for the columns see :class:`~spillscan.reading.machine.flow.Moves`."""
 
-    def __init__(self, text: Text, rows: Words, kinds: Kinds) -> None:
+    def __init__(self, code: Code, rows: Words, kinds: Kinds) -> None:
         self.kinds = kinds
-        self._text = text
+        self._code = code
         self._rows = rows
 
     @cached_property
     def addresses(self) -> Words:
         """Byte offsets."""
-        return self._text.code.addresses(self._rows)
+        return self._code.addresses(self._rows)
 
     @cached_property
     def targets(self) -> Words:
         """Where each goes; of what sets registers, to how many; -1: the instruction does not say."""
-        code = self._text.code
+        code = self._code
         found: Words = np.where(IS_DIRECT[self.kinds], code.targets(self._rows), -1)
         setting = (self.kinds == _SET_REGISTERS).nonzero()[0]
         if len(setting):
@@ -291,58 +217,19 @@ class Branches:
     @cached_property
     def conditional(self) -> Flags:
         """A predicate decides."""
-        found: Flags = self._text.code.guards(self._rows) != ALWAYS
+        found: Flags = self._code.guards(self._rows) != ALWAYS
         jumps = (self.kinds == _JUMP).nonzero()[0]
         if len(jumps):
-            found[jumps] |= self._text.code.conditions(self._rows[jumps])
+            found[jumps] |= self._code.conditions(self._rows[jumps])
         return found
 
     def at(self, which: NDArray[np.int64]) -> Branches:
         """Those of some numbers."""
-        return Branches(self._text, self._rows[which], self.kinds[which])
+        return Branches(self._code, self._rows[which], self.kinds[which])
 
     def keep(self) -> KeptMoves:
-        """What they are, without the code around them."""
-        window, number, code = self._text
-        size = code.group_bytes
-        per_group = code.rows_before(size)
-        groups = self._rows if per_group == 1 else self._rows // per_group
-        if len(groups) and groups[-1] >= window.size // size:  # in a part of a group
-            return Moves(self.addresses, self.targets, self.kinds, self.conditional).keep()
-        words = window.array(_WORD, window.size // size * (size // _WORD.itemsize), 0, "code")
-        chosen = words.reshape(-1, size // _WORD.itemsize).take(groups, axis=0)
-        return Excerpt(chosen.tobytes(), self._rows.astype(np.int32).tobytes(), self.kinds.tobytes(), number)
-
-
-_WORD = np.dtype("<i8")
-
-
-class Excerpt(NamedTuple):
-    """The branches of one function: a group of words for each, and which instruction of the function it was."""
-
-    words: bytes
-    rows: bytes
-    """32 bits each."""
-    kinds: bytes
-    number: int
-    """Of the architecture."""
-
-    def moves(self) -> Moves:
-        """What they are."""
-        opcodes = table(self.number)
-        assert opcodes  # it was read by one
-        window = Window(self.words)
-        code = code_of(window, opcodes, self.number)
-        rows, per_group = np.frombuffer(self.rows, np.int32).astype(np.int64), code.rows_before(code.group_bytes)
-        here = np.arange(len(rows))
-        found = Branches(
-            Text(window, self.number, code),
-            here * per_group + rows % per_group,
-            np.frombuffer(self.kinds, np.uint8),
-        )
-        moved = (rows // per_group - here) * code.group_bytes
-        targets = np.where(IS_DIRECT[found.kinds], found.targets + moved, found.targets)
-        return Moves(found.addresses + moved, targets, found.kinds, found.conditional)
+        """What they are, without the code."""
+        return Moves(self.addresses, self.targets, self.kinds, self.conditional).keep()
 
 
 _FRAMES = frozenset({"IADD3", "VIADD", "IADD", "IADD32I", "UIADD3"})
@@ -357,10 +244,9 @@ Spills = tuple[int, ...] | None
 class Decoded:
     """One function's instructions, by opcode."""
 
-    def __init__(self, code: Window, stretch: Code, table: Table, number: int) -> None:
+    def __init__(self, code: Window, stretch: Code, table: Table) -> None:
         self.code = stretch.part(code.start - stretch.start, code.size)
         self.table = table
-        self.text = Text(code, number, self.code)
 
     def shared_among(self, offsets: Sequence[int]) -> int:
         """How many of the instructions at some offsets are STS or LDS."""
@@ -397,7 +283,7 @@ class Decoded:
         if not isinstance(code, Wide) or not len(code.codes):
             return None
         kinds = kinds_of(self.table).take(self.code.codes)
-        moves = Branches(self.text, (rows := (kinds < LOAD).nonzero()[0]), kinds[rows])
+        moves = Branches(self.code, (rows := (kinds < LOAD).nonzero()[0]), kinds[rows])
         flow = Flow(moves, last=self.code.bytes_to(len(kinds)) - INSTRUCTION, parts=parts, kernel=not function)
         return Graph(flow, _reconverging(code), len(kinds), function=function)
 
@@ -429,7 +315,7 @@ class Decoded:
         if annotated:
             ordered = np.sort(np.array((*annotated, -1), np.int64))
             fields |= (ordered[ordered.searchsorted(addresses, side="right") - 1] == addresses) * local.ANNOTATED
-        branches = Branches(self.text, rows[~is_local], kinds[~is_local])
+        branches = Branches(self.code, rows[~is_local], kinds[~is_local])
 
         def registers() -> Words:
             store = kinds[is_local] == STORE

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
@@ -163,10 +162,6 @@ class Elf:
     def begins(self, index: int, name: bytes) -> bool:
         """Whether the name of one section begins so; NUL ends it."""
         return self.pool.startswith(name, self._places[index])
-
-    def all_begin(self, indices: Sequence[int], names: Sequence[bytes]) -> bool:
-        """The same of several sections, each with its own of ``names``."""
-        return all(map(self.pool.startswith, names, map(self._places.__getitem__, indices)))
 
     def letters(self, index: int, offset: int, size: int) -> bytes:
         """A part of the name of one section; what is behind a NUL is another's."""

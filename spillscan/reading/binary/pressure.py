@@ -20,9 +20,10 @@ from numpy.typing import NDArray
 
 from spillscan.model.code import LivePeak, LocalTraffic, SourceLine
 from spillscan.reading.binary import decode
-from spillscan.reading.binary.cubin import Cubin, Function, of_function
+from spillscan.reading.binary.cubin import Cubin, Function
 from spillscan.reading.binary.decode import Decoded
-from spillscan.reading.binary.words import ALWAYS, Wide, Words, table
+from spillscan.reading.binary.opcode_tables import table
+from spillscan.reading.binary.words import ALWAYS, Wide, Words
 from spillscan.reading.machine.liveness import INSTRUCTION, WORDS, Effects, Graph, Live, live
 from spillscan.reading.machine.local import REGISTER_BYTES
 
@@ -151,7 +152,7 @@ def pressures(cubin: Cubin, wanted: Callable[[Function], bool] = lambda _: True)
         held: list[tuple[Function, Counter[tuple[str, int]], tuple[Sequence[str], NDArray[np.int64]]]] = []
         graphs: list[tuple[Effects, Graph]] = []
         for function in neighbours:
-            decoded = Decoded(function.code, stretch, opcodes, cubin.number)
+            decoded = Decoded(function.code, stretch, opcodes)
             parts = tuple(cubin.parts_of(function))
             if (graph := decoded.graph(parts, function=function.role == "function")) is not None:
                 held.append((function, decoded.accesses(), decoded.opcodes()))
@@ -160,7 +161,7 @@ def pressures(cubin: Cubin, wanted: Callable[[Function], bool] = lambda _: True)
         for (function, accesses, names), (_, ways), found in zip(held, graphs, live(graphs), strict=True):
             addresses = range(0, len(found.sets) * INSTRUCTION, INSTRUCTION)
             sources = cubin.lines.of(function.section, addresses) or [None] * len(addresses)
-            cap = None if function.info is None else of_function(function.info).register_cap
+            cap = cubin.info_of(function).register_cap
             yield function, Pressure(found, sources, accesses, ways, ways.calls, cap, names)
 
 

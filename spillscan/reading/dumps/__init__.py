@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 from spillscan.model import Issue, Reading, Stats
 from spillscan.output.errors import InputError
+from spillscan.reading.inputs.options import DEFAULT, Options
 
 if TYPE_CHECKING:
     from spillscan.model.code import FunctionUsage, SassFunction
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 DumpFormat = Literal["sass", "nvdisasm", "nvdisasm-json", "res_usage"]
 
 FORMAT = "sass"
-PRIORITY = 5
 
 HEAD = 1 << 16
 """Bytes of an input that show its format."""
@@ -40,23 +40,14 @@ def sniff(head: bytes) -> bool:
     return form_of(head) is not None
 
 
-def read(stream: Stream, name: str) -> Reading:
-    """The functions of one dump."""
-    return _read(stream, name, None)
-
-
-def read_operands(stream: Stream, name: str) -> Reading:
-    """The functions of one dump, with the registers that they name and their bank conflicts."""
-    return _read(stream, name, lambda symbol: True)
-
-
-def _read(stream: Stream, name: str, operands: Wanted | None) -> Reading:
+def read(stream: Stream, name: str, options: Options = DEFAULT) -> Reading:
+    """The functions of one dump; if asked for, with the registers that they name and their bank conflicts."""
     from spillscan.model.code import SassFunction
     from spillscan.reading.dumps.common import unsupported
 
     reading = Reading()
     refused: dict[str | None, Issue] = {}
-    dump = reader(stream.file(), name, operands=operands)
+    dump = reader(stream.file(), name, operands=(lambda symbol: True) if options.operands else None)
     for item in dump:
         if isinstance(item, Issue):
             reading.issues.append(item)

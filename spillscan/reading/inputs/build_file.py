@@ -9,17 +9,17 @@ from spillscan.builds import buildfile
 from spillscan.builds.records import head_of
 from spillscan.model import Issue, Origin, Reading, Stats
 from spillscan.reading import logs
+from spillscan.reading.inputs.options import DEFAULT, Options
 from spillscan.reading.inputs.source import Stream
 
 FORMAT = "build"
-PRIORITY = 10
 
 LARGEST_BYTES = 1 << 30
 
 sniff = buildfile.sniff
 
 
-def read(stream: Stream, name: str) -> Reading:
+def read(stream: Stream, name: str, options: Options = DEFAULT) -> Reading:
     """What its compilers said of kernels. What became of each unit is told by the account, once all inputs are read."""
     build = buildfile.decoded(stream.read(LARGEST_BYTES), name)
     total = Reading(stats=Stats(inputs=1, recognised_lines=1))

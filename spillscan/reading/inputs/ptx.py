@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator
 
 from spillscan.model import Origin, Reading, Stats
+from spillscan.reading.inputs.options import DEFAULT, Options
 from spillscan.reading.inputs.source import Stream
 
 FORMAT = "ptx"
-PRIORITY = 20
 
 LARGEST_BYTES = 1 << 32
 """A module is read as a whole."""
@@ -29,7 +29,7 @@ def sniff(head: bytes) -> bool:
     return _BEGINNING.match(head) is not None
 
 
-def read(stream: Stream, name: str) -> Reading:
+def read(stream: Stream, name: str, _: Options = DEFAULT) -> Reading:
     """The one module of a file."""
     from spillscan.model.code import PortableCode  # every input is sniffed at
 

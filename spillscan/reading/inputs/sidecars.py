@@ -22,10 +22,10 @@ from os.path import basename, dirname, join
 from typing import Any
 
 from spillscan.model import Origin, Reading, Sidecar
+from spillscan.reading.inputs.options import DEFAULT, Options
 from spillscan.reading.inputs.source import HEAD_BYTES, Stream
 
 FORMAT = "sidecar"
-PRIORITY = 9
 
 LARGEST_BYTES = 4 << 20
 """None is larger; what is belongs to something else."""
@@ -48,7 +48,7 @@ def sniff(head: bytes) -> bool:
     return bool(_WARP_META.match(head) or _WARP_SOURCE.search(head, 0, 4096) or _IR.search(head))
 
 
-def read(stream: Stream, name: str) -> Reading:
+def read(stream: Stream, name: str, _: Options = DEFAULT) -> Reading:
     """What one of them says; nothing where it is damaged: then the launches are as unknown as without it."""
     text = stream.read(LARGEST_BYTES)
     origin = Origin(input=name, format=FORMAT)

@@ -6,10 +6,10 @@ import re
 
 from spillscan.model import Reading, Stats
 from spillscan.output.errors import InputError, NoBuildError
+from spillscan.reading.inputs.options import DEFAULT, Options
 from spillscan.reading.inputs.source import Stream
 
 FORMAT = "snapshot"
-PRIORITY = 10
 
 LARGEST_BYTES = 1 << 32
 """A snapshot is read as a whole; this is some four million kernels."""
@@ -23,7 +23,7 @@ def sniff(head: bytes) -> bool:
     return _BEGINNING.match(head) is not None
 
 
-def read(stream: Stream, name: str) -> Reading:
+def read(stream: Stream, name: str, _: Options = DEFAULT) -> Reading:
     """The build of one snapshot. Raises :class:`~spillscan.output.errors.NoBuildError` for what ``diff`` wrote."""
     from spillscan.model.serialize import build_of
 

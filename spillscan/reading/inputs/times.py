@@ -8,10 +8,10 @@ from collections import defaultdict
 
 from spillscan.model import Issue, Origin, Reading, Stats, Timing
 from spillscan.reading import grammar
+from spillscan.reading.inputs.options import DEFAULT, Options
 from spillscan.reading.inputs.source import Stream
 
 FORMAT = "times"
-PRIORITY = 10
 
 _GRAMMAR = "nvcc_times"
 _FIRST_COLUMN = b"source file name"
@@ -28,7 +28,7 @@ def sniff(head: bytes) -> bool:
     return head.startswith(_FIRST_COLUMN) and grammar.line("head", _GRAMMAR).match(head) is not None
 
 
-def read(stream: Stream, name: str) -> Reading:
+def read(stream: Stream, name: str, _: Options = DEFAULT) -> Reading:
     """All that one file says."""
     if not _TRACE.match(stream.head()):
         return _table(stream, name)

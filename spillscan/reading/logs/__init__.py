@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from spillscan.reading.inputs.options import DEFAULT, Options
+
 if TYPE_CHECKING:
     from spillscan.model import Reading
     from spillscan.reading.inputs.source import Stream
 
 FORMAT = "ptxas"
-PRIORITY = 0
 
 
 def sniff(head: bytes) -> bool:
@@ -24,7 +25,7 @@ def silent(text: bytes) -> bool:
     return log.silent(text)
 
 
-def read(stream: Stream, name: str) -> Reading:
+def read(stream: Stream, name: str, _: Options = DEFAULT) -> Reading:
     """Every kernel, link record and issue of one log."""
     from spillscan.reading.logs import log
 

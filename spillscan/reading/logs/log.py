@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from spillscan.model import Issue, Kernel, KernelKey, Origin, Reading, Stats
 from spillscan.reading.inputs.source import Stream
 from spillscan.reading.logs.attribution import PARALLEL_HINT, Writer
-from spillscan.reading.logs.blocks import Blocks, Found, Functions, Kernels, Notes, texts
+from spillscan.reading.logs.blocks import Blocks, Functions, Kernels, Notes
 from spillscan.reading.logs.failures import Failures
 from spillscan.reading.logs.messages import (
     EntryLine,
@@ -61,8 +61,8 @@ def silent(text: bytes) -> bool:
 def read(stream: Stream, name: str) -> Reading:
     """Every kernel, link record and issue of one log."""
     log = _Log(name)
-    for text, ahead in texts(stream, name):
-        log.take(text, ahead)
+    for text in stream.lines():
+        log.take(text)
     return log.finish()
 
 
@@ -86,7 +86,7 @@ class _Log:
         self._unended = False
         self._head = b""
 
-    def take(self, text: bytes, ahead: Found) -> None:
+    def take(self, text: bytes) -> None:
         """The next text, of whole lines, and blocks that were already found in it."""
         self._bytes += len(text)
         position, size = 0, len(text)
@@ -99,7 +99,7 @@ class _Log:
         seen, seen_line = 0, self._line  # what stands before, and is no report, was looked at for failures
         while position < size:
             if self._default[0].idle:
-                end = self._blocks(text, position, ahead)
+                end = self._blocks(text, position)
                 if end > position:
                     self._failures.look(seen, position, seen_line)
                     position = seen = end
@@ -189,10 +189,10 @@ class _Log:
 
     # ---- the two ways ------------------------------------------------------------------------------------------
 
-    def _blocks(self, text: bytes, position: int, ahead: Found) -> int:
+    def _blocks(self, text: bytes, position: int) -> int:
         """Take what stands together from ``position`` on; return where it ends."""
         here, (_, steps) = self._found_here, self._default
-        while found := ahead.get(position) or here.next(text, position):
+        while found := here.next(text, position):
             self._gap.close(steps, self._line)
             match found:
                 case Kernels():

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
@@ -28,7 +27,6 @@ from spillscan.model import (
 )
 from spillscan.model.code import PortableCode
 from spillscan.model.serialize import (
-    BATCH,
     SCHEMA_VERSION,
     Count,
     IssueJson,
@@ -259,7 +257,6 @@ def render(report: Report, style: Style) -> Iterator[bytes]:
 
 def _pieces(report: Report) -> Iterator[str | bytes]:
     """The members of :class:`ReportJson` that a report of its kind has, one item a line."""
-    stats = text(stats_json(report.build))  # looks at every kernel, before other processes share their memory
     yield f'{{"schema_version": {SCHEMA_VERSION},\n "tool_version": {text(__version__)},\n'
     if report.kind == "diff":
         yield from _array("changes", map(_change, report.changes))
@@ -267,7 +264,7 @@ def _pieces(report: Report) -> Iterator[str | bytes]:
     elif report.matrix is not None:
         yield from _matrix(report.matrix)
     else:
-        yield from _listed("kernels", _kernels(report.build.kernels))
+        yield from _array("kernels", map(kernel_json, report.build.kernels))
         if report.build.portable:
             yield from _array("portable", report.build.portable)
         if report.build.empty_units:
@@ -278,7 +275,7 @@ def _pieces(report: Report) -> Iterator[str | bytes]:
     if report.baseline is not None:
         yield f' "baseline": {text(_baseline(report.baseline))},\n'
     yield from _array("issues", map(issue_json, report.build.issues))
-    yield f' "stats": {stats}}}\n'
+    yield f' "stats": {text(stats_json(report.build))}}}\n'
 
 
 _BETWEEN = b",\n  "
@@ -286,54 +283,13 @@ _BETWEEN = b",\n  "
 
 
 def _array(name: str, values: Iterable[Any]) -> Iterator[str | bytes]:
-    yield from _listed(name, texts(values, _BETWEEN))
-
-
-def _listed(name: str, pieces: Iterable[bytes]) -> Iterator[str | bytes]:
     yield f' "{name}": ['
     before = b"\n  "
-    for piece in pieces:
+    for piece in texts(values, _BETWEEN):
         yield before
         yield piece
         before = _BETWEEN
     yield "],\n"
-
-
-_LEAST_KERNELS = 1000
-"""For a process: below, it costs more than it saves."""
-
-
-def _kernels(kernels: Sequence[Kernel]) -> Iterator[bytes]:
-    """By as many processes as pay."""
-    if len(kernels) < 2 * _LEAST_KERNELS:
-        yield from _of_batch(kernels)
-        return
-    from spillscan.reading import workers
-
-    batches = list(_batches(kernels))
-    failure = "the kernels were not written as JSON"
-    sizes = list(map(len, batches))
-    for _, pieces in workers.shared(batches, sizes, _of_batch, failure, _LEAST_KERNELS, lambda batch: _arch(batch[0])):
-        yield from pieces
-
-
-def _batches(kernels: Sequence[Kernel]) -> Iterator[Sequence[Kernel]]:
-    """Kernels that are written at once, as a rule of one architecture."""
-    for at in range(0, len(kernels), BATCH):
-        batch = kernels[at : at + BATCH]
-        if _arch(batch[0]) == _arch(batch[-1]):
-            yield batch
-        else:
-            yield from (tuple(several) for _, several in groupby(batch, _arch))
-
-
-def _arch(kernel: Kernel) -> str:
-    """Equal machine code is of one architecture."""
-    return kernel.key.arch or ""
-
-
-def _of_batch(kernels: Sequence[Kernel]) -> Iterator[bytes]:
-    return texts(map(kernel_json, kernels), _BETWEEN)
 
 
 def _change(change: Change) -> ChangeJson:

@@ -12,8 +12,8 @@ from spillscan.reading import binary
 from spillscan.reading import dumps as sass
 from spillscan.reading.binary import decode
 from spillscan.reading.binary.decode import Counts
+from spillscan.reading.binary.opcode_tables import Table
 from spillscan.reading.binary.window import Window
-from spillscan.reading.binary.words import Table
 from spillscan.reading.inputs.source import Source
 from tests.conftest import FIXTURES
 

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spillscan.reading.binary.decode import LOAD, OTHER, Branches, Text, code_of, kinds_of
+from spillscan.reading.binary.decode import LOAD, OTHER, Branches, code_of, kinds_of
+from spillscan.reading.binary.opcode_tables import Table, table
 from spillscan.reading.binary.window import Window
-from spillscan.reading.binary.words import Table, table
+from spillscan.reading.binary.words import Code
 from spillscan.reading.machine.flow import Kind
 
 
@@ -21,7 +22,7 @@ def opcodes(number: int) -> Table:
     return found
 
 
-def text(number: int, words: int, seed: int) -> Text:
+def text(number: int, words: int, seed: int) -> Code:
     """Random words, most of them of what moves control."""
     held, chance = opcodes(number), np.random.default_rng(seed)
     data = chance.integers(0, 1 << 63, words + 4, np.int64)
@@ -29,14 +30,14 @@ def text(number: int, words: int, seed: int) -> Text:
     chosen = data & ~0xFFF | codes if held.wide else data & (1 << 51) - 1 | codes << 51
     data = np.where(chance.random(len(data)) < 0.8, chosen, data)
     window = Window(data.tobytes(), 32, 8 * words)
-    return Text(window, number, code_of(window, held, number))
+    return code_of(window, held, number)
 
 
 @pytest.mark.parametrize("number", [52, 75, 90, 120])
 @given(words=st.integers(0, 90), seed=st.integers(0, 1 << 16))
 def test_later_as_at_once(number: int, words: int, seed: int) -> None:
     found = text(number, words, seed)
-    kinds = kinds_of(opcodes(number)).take(found.code.codes)
+    kinds = kinds_of(opcodes(number)).take(found.codes)
     rows = (kinds < LOAD).nonzero()[0]
     branches = Branches(found, rows, kinds[rows])
     later = pickle.loads(pickle.dumps(branches.keep())).moves()
@@ -46,7 +47,7 @@ def test_later_as_at_once(number: int, words: int, seed: int) -> None:
 
 def test_some_are_read_alone() -> None:
     found = text(90, 80, 1)
-    kinds = kinds_of(opcodes(90)).take(found.code.codes)
+    kinds = kinds_of(opcodes(90)).take(found.codes)
     rows = (kinds < LOAD).nonzero()[0]
     branches = Branches(found, rows, kinds[rows])
     odd = np.arange(1, len(rows), 2)

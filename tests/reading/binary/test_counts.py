@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from types import SimpleNamespace
 from typing import cast
 
@@ -14,8 +13,8 @@ from hypothesis import strategies as st
 from spillscan.reading.binary import decode
 from spillscan.reading.binary.cubin import Function
 from spillscan.reading.binary.decode import Counts
+from spillscan.reading.binary.opcode_tables import Table, table
 from spillscan.reading.binary.window import DamageError, Window
-from spillscan.reading.binary.words import Pairs, Table, table
 from tests.reading.binary.support import counted
 
 SIZES = st.lists(st.tuples(st.integers(0, 90), st.integers(0, 5)), min_size=1, max_size=6)
@@ -65,21 +64,6 @@ def by_hand(window: Window, held: Table, number: int) -> Counts:
     settings = sum(count for name, count in found if name == "USETMAXREG")
     may_share = bool(strange) or bool(held.may_share[[*known]].any())
     return Counts(len(codes), last, tuple(found), local, len(strange), settings, may_share)
-
-
-def test_opcodes_are_as_their_pairs_and_travel_without_what_was_looked_up() -> None:
-    held = opcodes(90)
-    window = Window(np.array([0x947, 0, 0x210, 0, 0x983, 0, 0x983, 0, 0xFFF, 0], "<u8").tobytes())
-    (found,) = counted([window], held, 90)
-    pairs = by_hand(window, held, 90).opcodes
-    assert len(found.opcodes) == len(pairs) > 2
-    assert found.opcodes[0] == pairs[0]
-    assert (found.opcodes[1:], pairs) == (pairs[1:], found.opcodes)
-    assert {found.opcodes: 1}[pairs] == 1
-    assert found.opcodes != pairs[1:]
-    again = pickle.loads(pickle.dumps(found))
-    assert again == found
-    assert len(pickle.dumps(held.pairs)) == len(pickle.dumps(Pairs(held.names)))
 
 
 @pytest.mark.parametrize("number", [50, 90, 100])

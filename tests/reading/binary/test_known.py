@@ -5,18 +5,20 @@ from __future__ import annotations
 import random
 import struct
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 from msgspec import structs
 
-from spillscan.reading.binary import cubin as cubins
-from spillscan.reading.binary import figures, stated
+from spillscan.model import Issue, Origin
+from spillscan.model.code import SassFunction
+from spillscan.reading.binary import attributes, figures, members
 from spillscan.reading.binary.containers import Image, Place
 from spillscan.reading.binary.cubin import Cubin, Function
-from spillscan.reading.binary.figures import Facts, Figures, Seen
-from spillscan.reading.binary.stated import Functions, Named
-from spillscan.reading.binary.window import DEFAULT, DamageError, Window
+from spillscan.reading.binary.figures import Seen
+from spillscan.reading.binary.function_facts import Facts, facts_of
+from spillscan.reading.binary.members import MemberReader, Record
+from spillscan.reading.binary.window import DEFAULT, DamageError, Limits, Window
 from tests.reading.binary.support import FOLDER, stored
 
 CUBINS = sorted(path.stem for path in FOLDER.glob("*.cubin.zst"))
@@ -27,19 +29,21 @@ def _image(name: str) -> Image:
     return Image(window, Place(), window)
 
 
-def _functions() -> Functions:
-    return Functions(DEFAULT, 1 << 24)
+def _reader(limits: Limits = DEFAULT) -> MemberReader:
+    return MemberReader("file", limits, 1 << 24)
 
 
-def _said(figures_: Figures) -> object:
+def _said(record: Record) -> object:
     """Everything, accesses one by one."""
-    local = figures_.local
-    rest = structs.replace(figures_, local=None)
-    return rest, local and (list(local.accesses), local.evidence, local.flow, local.frame, local.cumulative)
+    if not isinstance(record, SassFunction):
+        return record
+    local = record.stats.local
+    rest = structs.replace(record, stats=structs.replace(record.stats, local=structs.replace(local, accesses=())))
+    return rest, list(local.accesses)
 
 
 def _looked(function: Function, facts: Facts) -> Seen:
-    return next(figures.look([(function, facts)], facts.number))
+    return next(figures.look([(function.code, facts)], facts.number, Origin(input="file")))
 
 
 def test_the_same_code_with_other_attributes() -> None:
@@ -49,9 +53,8 @@ def test_the_same_code_with_other_attributes() -> None:
     for name in CUBINS:
         cubin = Cubin(Window(stored(name)))
         for function in cubin.functions():
-            facts = figures.facts_of(cubin, function)
-            ((_, own), *_) = _looked(function, facts)
-            addresses = tuple(each.address for each in own.local.accesses) if own.local else ()
+            facts = facts_of(cubin, function)
+            addresses = tuple(each.address for each in _looked(function, facts).own.stats.local.accesses)
             if not addresses:
                 continue
             for role in ("entry", "function"):
@@ -59,44 +62,57 @@ def test_the_same_code_with_other_attributes() -> None:
                     other = structs.replace(facts, role=role, spills=spills)
                     alone = _looked(function, other)
                     found = known.setdefault(other, alone)
-                    assert [(symbol, _said(each)) for symbol, each in found] == [
-                        (symbol, _said(each)) for symbol, each in alone
-                    ]
-                    for _, each in found:
-                        if each.local is not None:
-                            kinds.update(access.kind for access in each.local.accesses)
-                            evidence[each.local.evidence] += 1
+                    each_found, each_alone = ((seen.own, *seen.callees) for seen in (found, alone))
+                    assert [*map(_said, each_found)] == [*map(_said, each_alone)]
+                    assert found[2:] == alone[2:]
+                    for each in each_found:
+                        kinds.update(access.kind for access in each.stats.local.accesses)
+                        evidence[each.stats.local.evidence] += 1
     assert set(kinds) == {"spill", "array", "frame", "unknown"}
     assert min(evidence["annotation"], evidence["last-use"]) > 20
 
 
 def test_all_cubins_again_as_alone() -> None:
     """One that has seen all of them says of each what one says that has seen none; what is equal is one record."""
-    known = _functions()
+    known = _reader()
     several = 0
-
-    def said(functions: Functions, image: Image) -> Iterator[object]:
-        for each in functions.of(image):
-            yield (structs.replace(each, figures=None), _said(each.figures)) if isinstance(each, Named) else str(each)
-
     for name in CUBINS:
         image = _image(name)
-        first, alone = list(said(known, image)), list(said(_functions(), image))
-        assert list(said(known, image)) == first == alone
-        pairs = zip(known.of(image), known.of(image), strict=True)
-        several += sum(one.figures is other.figures for one, other in pairs if isinstance(one, Named))
+        first, alone, again = (reader.read((0, image)).records for reader in (known, _reader(), known))
+        assert [*map(_said, first)] == [*map(_said, alone)] == [*map(_said, again)]
+        pairs = zip(first, again, strict=True)
+        several += sum(
+            one.stats is other.stats
+            for one, other in pairs
+            if isinstance(one, SassFunction) and isinstance(other, SassFunction)
+        )
     assert several > 200
 
 
 def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    functions = _functions()
+    reader = _reader()
     for name in CUBINS[:20]:
-        list(functions.of(_image(name)))
-    assert len(functions._known) > 20
-    monkeypatch.setattr(stated, "_MOST_KNOWN", 5)
+        reader.read((0, _image(name)))
+    assert len(reader._known) > 20
+    monkeypatch.setattr(members, "_MOST_KNOWN", 5)
     for name in CUBINS[20:40]:
-        list(functions.of(_image(name)))
-    assert len(functions._known) <= 5
+        reader.read((0, _image(name)))
+    assert len(reader._known) <= max(len(list(Cubin(Window(stored(name))).functions())) for name in CUBINS)
+
+
+def test_a_file_holds_no_more_functions_than_it_may() -> None:
+    """A cubin that exceeds it is left out as a whole, and said, as are those behind it; whoever has read them."""
+    image = _image(CUBINS[0])
+    several = len(_reader().read((0, image)).records)
+    assert several >= 1
+    for ahead in (True, False):
+        reader = MemberReader("file", structs.replace(DEFAULT, free_functions=2 * several), 0)
+        read = [reader.read((number, image)) for number in range(4)] if ahead else []
+        found = [reader.accept(image, read[at] if ahead else reader.read((at, image))).records for at in range(4)]
+        assert [len(each) for each in found] == [several, several, 1, 1]
+        for (issue,) in found[2:]:
+            assert isinstance(issue, Issue)
+            assert "more functions than so small a file can hold" in issue.message
 
 
 def _sections() -> list[bytes]:
@@ -116,7 +132,22 @@ def _outcome(read: Callable[[], object]) -> object:
         return error.what, error.offset
 
 
-def test_the_records_that_matter_say_what_all_say() -> None:
+def _by_hand(data: bytes, start: int) -> list[tuple[int, int, bytes]]:
+    """All records of a section that stands so far behind the beginning of its file."""
+    found, at = [], 0
+    while at + 4 <= len(data):
+        form, attribute, value = data[at], data[at + 1], data[at + 2] + 256 * data[at + 3]
+        size = value if form == 4 else 0
+        if form not in (1, 2, 3, 4):
+            raise DamageError(f".nv.info record of unknown format {form}", start + at + 4)
+        if at + 4 + size > len(data):
+            raise DamageError(f".nv.info attribute {attribute:#x} of {value} bytes breaks off", start + at + 4)
+        found.append((attribute, value, data[at + 4 : at + 4 + size]))
+        at += 4 + size
+    return found
+
+
+def test_records_are_read_as_by_hand() -> None:
     """Also of damaged sections, and wherever in a file they stand."""
     rng = random.Random(2511)
     sections = _sections()
@@ -133,16 +164,17 @@ def test_the_records_that_matter_say_what_all_say() -> None:
             data = data or bytearray(b"\4")
         whole, before = bytes(data), 4 * rng.randrange(3)
         window = Window(b"\xee" * before + whole + b"\4\x55\x10\0", before, len(whole))
-        found = _outcome(lambda window=window: cubins.of_function(window))
-        expected = _outcome(lambda whole=whole: cubins._of_records.__wrapped__(whole))
-        if isinstance(expected, tuple):
-            damaged += 1
-            expected = expected[0], expected[1] + before
+        found = _outcome(lambda window=window: attributes.records(window, range(256)))
+        expected = _outcome(lambda whole=whole, before=before: _by_hand(whole, before))
+        damaged += isinstance(expected, tuple)
         assert found == expected
+        wanted = {rng.randrange(256), 0x55, 0x4C}
+        some = _outcome(lambda window=window, wanted=wanted: attributes.records(window, wanted))
+        assert some == (expected if isinstance(expected, tuple) else [each for each in expected if each[0] in wanted])
     assert damaged > 1000
 
 
-def test_pairs_are_read_as_records() -> None:
+def test_figures_of_symbols_are_read_as_records() -> None:
     rng = random.Random(2512)
     for at in range(5_000):
         heads = rng.choices(
@@ -152,20 +184,17 @@ def test_pairs_are_read_as_records() -> None:
         window = Window(data[: len(data) - (at % 7 == 6)])
 
         def slowly(window: Window = window) -> dict[int, dict[int, int]]:
-            found: dict[int, dict[int, int]] = {attribute: {} for attribute in cubins._PER_FUNCTION}
-            for attribute, _, payload in cubins.records(window, cubins._PER_FUNCTION):
-                if len(payload) == 8:
+            found: dict[int, dict[int, int]] = {0x2F: {}, 0x11: {}, 0x12: {}}
+            for attribute, _, payload in _by_hand(window.copy(0, window.size, "attributes"), 0):
+                if attribute in found and len(payload) == 8:
                     number, value = struct.unpack("<2I", payload)
                     found[attribute][number] = value
             return found
 
-        assert _outcome(lambda window=window: cubins.of_module(window)) == _outcome(slowly)
+        assert _outcome(lambda window=window: attributes.of_module(window)) == _outcome(slowly)
 
 
-def test_annotations_of_many_spills_are_not_remembered() -> None:
-    cubins._of_records.cache_clear()
-    few, many = (struct.pack("<BBH", 4, 0x55, 8 * count) + struct.pack("<2I", 1, 16) * count for count in (3, 4000))
-    for data in (few, many):
-        info = cubins.of_function(Window(data))
-        assert info.spills == (16,) * (len(data) // 8)
-    assert cubins._of_records.cache_info().currsize == 1
+def test_annotations_of_many_spills() -> None:
+    for count in (3, 4000):
+        data = struct.pack("<BBH", 4, 0x55, 8 * count) + struct.pack("<2I", 1, 16) * count
+        assert attributes.of_function(Window(data)).spills == (16,) * count

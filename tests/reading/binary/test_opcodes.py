@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from spillscan.model.code import CLASS_OF
+from spillscan.reading.binary.opcode_tables import Table, table
 from spillscan.reading.binary.window import Window
-from spillscan.reading.binary.words import Table, table
 from tests.conftest import FIXTURES, ROOT
 from tests.reading.binary.support import FOLDER, counted, dumped, scanned
 

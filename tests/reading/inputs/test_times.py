@@ -15,7 +15,8 @@ import pytest
 
 from spillscan import cli, scan
 from spillscan.model import Reading
-from spillscan.reading.inputs import readers, times
+from spillscan.reading import readers
+from spillscan.reading.inputs import times
 from spillscan.reading.inputs.source import Stream
 from tests.conftest import FIXTURES, read_any, read_text
 

@@ -19,7 +19,8 @@ import zstandard
 from spillscan import cli
 from spillscan.commands.size import _LEVELS
 from spillscan.reading.binary import fatbin
-from spillscan.reading.binary.weight import PADDING, UNEXPLAINED, UNOPENED, Weight, weigh
+from spillscan.reading.binary.section_sizes import PADDING, UNEXPLAINED
+from spillscan.reading.binary.size_accounting import UNOPENED, Weight, weigh
 from spillscan.reading.binary.window import DEFAULT, Window
 from spillscan.reports.portions import (
     Weighed,

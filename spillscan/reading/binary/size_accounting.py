@@ -8,7 +8,7 @@ their unpacked ones, rounded so that the sum is exact.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import NamedTuple, TypeVar
@@ -16,11 +16,11 @@ from typing import NamedTuple, TypeVar
 from spillscan.reading import workers
 from spillscan.reading.binary import archive, containers, elf, fatbin, host
 from spillscan.reading.binary.containers import Again, Damage, Enclosed, Intermediate, Member, Overhead, Passed
-from spillscan.reading.binary.cubin import Cubin
+from spillscan.reading.binary.section_sizes import PADDING, UNEXPLAINED, CubinSizer, CubinSizes, is_padding, partition
 from spillscan.reading.binary.window import Budget, DamageError, Limits, Window
-from spillscan.reading.inputs.memory import Buffer, Pages, Scratch
+from spillscan.reading.inputs.memory import Buffer
 
-UNEXPLAINED, PADDING, UNOPENED, BITCODE = "unexplained", "padding", "other file", "LLVM bitcode"
+UNOPENED, BITCODE = "other file", "LLVM bitcode"
 _BITCODE = (b"BC\xc0\xde", b"\xde\xc0\x17\x0b")
 """What it begins with: bare, and in a wrapper (LLVM's "Bitcode File Format")."""
 _KINDS = (
@@ -149,14 +149,19 @@ def weigh(buffer: Buffer, stored_bytes: int, limits: Limits, *, symbols: bool = 
     window = Window(buffer)
     scales = _Scales()
     scales.open(_File(archive.Packed("", Window(buffer, 0, stored_bytes), window.size, window), "", 0))
-    reader = _Cubins(symbols, copies)
-    passed: Iterable[Passed] = containers.walk(window, Budget(limits, window.size))
-    if isinstance(buffer, bytes) or archive.kind(window) not in (None, "library"):
-        read: Iterable[tuple[Passed, Iterable[_Contents | DamageError]]]
-        read = ((each, reader.read(each)) for each in passed)  # small, or each member is decompressed where it is found
+    reader = CubinSizer(symbols, copies)
+
+    def read_one(each: Passed) -> CubinSizes | DamageError | None:
+        return reader.read(_member_of(each))
+
+    passed = containers.walk(window, Budget(limits, window.size))
+    read: Iterable[tuple[Passed, CubinSizes | DamageError | None]]
+    if containers.are_kept(window):
+        every = list(passed)
+        sizes = [_work(each) for each in every]
+        read = zip(every, workers.in_order(read_one, every, sizes, "the file was not read"), strict=True)
     else:
-        passed = list(passed)
-        read = workers.shared(passed, [_work(each) for each in passed], reader.read, "the file was not read")
+        read = ((each, read_one(each)) for each in passed)
     for each, contents in read:
         scales.put(each, contents)
     scales.close(0)
@@ -216,7 +221,7 @@ class _Scales:
         """A file, before what it holds."""
         self._open.append(file)
 
-    def put(self, passed: Passed, contents: Iterable[_Contents | DamageError]) -> None:
+    def put(self, passed: Passed, found: CubinSizes | DamageError | None) -> None:
         """The next thing on the way, and what is in it, where it is a cubin."""
         depth = passed.place.depth
         if isinstance(passed, Enclosed):
@@ -231,7 +236,7 @@ class _Scales:
             size = passed.window.size
             file.claim(passed.window, _one(Key(member=file.member, section="archive headers"), size), size)
         elif (member := _member_of(passed)) is not None:
-            self._member(file, member, contents)
+            self._member(file, member, found)
 
     def close(self, depth: int) -> None:
         """No file at that depth or deeper has more to come."""
@@ -244,7 +249,7 @@ class _Scales:
                 _apportion(sums, file.packed.stored.size)
                 self.weight.sums = sums
 
-    def _member(self, file: _File, member: Member, contents: Iterable[_Contents | DamageError]) -> None:
+    def _member(self, file: _File, member: Member, found: CubinSizes | DamageError | None) -> None:
         """GPU code."""
         entry = member.stored
         if isinstance(entry, fatbin.Entry):
@@ -257,17 +262,14 @@ class _Scales:
             section = f"{member.form} {member.version}" if member.version else member.form
             key = Key(file.member, unit, member.form, f"compute_{member.target}", "", section)
             sums = _one(key, member.plain_bytes)
+        elif isinstance(found, DamageError):
+            self.weight.damages.append(Damage(found, member.place))
+            sums = _one(Key(member=file.member, section=UNEXPLAINED), member.plain_bytes)
         else:
-            sums = {}
-            for found in contents:
-                if isinstance(found, DamageError):
-                    self.weight.damages.append(Damage(found, member.place))
-                    sums = _one(Key(member=file.member, section=UNEXPLAINED), member.plain_bytes)
-                else:
-                    sums = self._of_cubin(file.member, unit, found)
+            sums = self._of_cubin(file.member, unit, found) if found else {}
         file.claim(member.raw, sums, entry.size if isinstance(entry, Window) else entry.packed.plain_bytes)
 
-    def _of_cubin(self, member: str, unit: str, found: _Contents) -> Sums:
+    def _of_cubin(self, member: str, unit: str, found: CubinSizes) -> Sums:
         self.weight.gaps += [Gap(member, offset, size) for offset, size in found.gaps]
         for symbol, digest, entry, size in found.copies:
             key = Key(member, unit, "SASS", found.arch, symbol)
@@ -297,131 +299,16 @@ class _Scales:
             free.append((at, begin))
             at = end
         free.append((at, window.size))
-        for begin, end, name in _overlaps(free, _partition(window.size, _sections_around(window))):
+        for begin, end, name in _overlaps(free, partition(window.size, _sections_around(window))):
             section = self._between(member, window, begin, end) if name is None else name
             _add(sums, _one(Key(member=member, section=section), end - begin))
         return sums
 
     def _between(self, member: str, window: Window, begin: int, end: int) -> str:
-        if not _is_padding(window, begin, end):
+        if not is_padding(window, begin, end):
             self.weight.gaps.append(Gap(member, begin, end - begin))
             return UNEXPLAINED
         return PADDING
-
-
-def _is_padding(window: Window, begin: int, end: int) -> bool:
-    """Whether zeros stand where nothing is said to stand."""
-    return not window.copy(begin, end - begin, "gap").strip(b"\0")
-
-
-_Label = tuple[str, str]
-"""Of a section of a cubin: its name without the function's, and the function."""
-
-
-class _Contents(NamedTuple):
-    """What is in one cubin."""
-
-    arch: str
-    sizes: dict[_Label, int]
-    """Bytes by section and function."""
-    gaps: list[tuple[int, int]]
-    """(offset, size) of what nothing explains."""
-    copies: list[tuple[str, str, bool, int]]
-    """(symbol, digest, whether it is a kernel, bytes of code) of each function, where they were asked for."""
-
-
-_MOST_TABLES = 4096
-"""Tables of names that are remembered: those of one source stand beside each other."""
-
-
-class _Cubins:
-    """Reads cubins: their headers and tables of sections."""
-
-    def __init__(self, symbols: bool, copies: bool) -> None:
-        self._symbols = symbols
-        self._copies = copies
-        self._pages = Pages()
-        self._scratch = Scratch()
-        self._labels: dict[bytes, tuple[_Label, bytes]] = {}
-        """Of sections of functions, which most cubins have in common."""
-        self._tables: dict[tuple[bytes, bytes], list[_Label]] = {}
-        """Of all sections, by their names: those of one source for several architectures are often the same."""
-
-    def read(self, passed: Passed) -> Iterator[_Contents | DamageError]:
-        """One, where a cubin was passed."""
-        member = _member_of(passed)
-        if member is None or isinstance(member, Intermediate):
-            return
-        try:
-            yield self._contents(member)
-        except DamageError as error:
-            yield error
-        self._pages.leave(member.raw.buffer, member.raw.start)
-
-    def _contents(self, member: Member) -> _Contents:
-        window = member.plain(self._scratch)
-        cubin = Cubin(window)
-        found = _Contents(f"sm_{member.target}" if member.target else cubin.arch, {}, [], [])
-        sizes = found.sizes
-        for begin, end, named in _partition(window.size, self._sections(cubin)):
-            label = named
-            if label is None:
-                padding = _is_padding(window, begin, end)
-                label = PADDING if padding else UNEXPLAINED, ""
-                found.gaps.extend([] if padding else [(begin, end - begin)])
-            sizes[label] = sizes.get(label, 0) + end - begin
-        if self._copies:
-            for function in cubin.functions():
-                digest = cubin.digest_of(function)
-                found.copies.append((function.symbol, digest, function.role == "entry", function.code.size))
-        return found
-
-    def _sections(self, cubin: Cubin) -> list[tuple[int, int, _Label]]:
-        """(begin, end, label) of everything in a cubin."""
-        found = [(offset, offset + size, (what, "")) for what, (offset, size) in cubin.elf.headers.items()]
-        sections = cubin.elf.sections
-        names = cubin.elf.pool, sections["name"].tobytes()
-        labels = self._tables.get(names)
-        if labels is None:
-            if len(self._tables) >= _MOST_TABLES:
-                self._tables.clear()
-            labels = self._tables[names] = self._labels_of(cubin.elf.names)
-        columns = (sections[column].tolist() for column in ("offset", "size", "type"))
-        found += [
-            (offset, offset + size, label)
-            for label, offset, size, kind in zip(labels, *columns, strict=True)
-            if kind not in (0, elf.NOBITS)
-        ]
-        return found
-
-    def _labels_of(self, names: Sequence[bytes]) -> list[_Label]:
-        functions = {name[len(b".text.") :] for name in names if name.startswith(b".text.")}
-        labels = self._labels
-        found = []
-        for name in names:
-            known = labels.get(name)
-            if known is None or known[1] not in functions:
-                known = _label(name, functions)
-                if not self._symbols:
-                    known = (known[0][0], ""), known[1]
-                if known[1]:
-                    labels[name] = known
-            found.append(known[0])
-        return found
-
-
-def _label(name: bytes, functions: Container[bytes]) -> tuple[_Label, bytes]:
-    """And the function, as it stands there."""
-    at = name.find(b".", 1)
-    while at >= 0:
-        if (symbol := name[at + 1 :]) in functions:
-            return (_text(name[:at]), _text(symbol)), symbol
-        at = name.find(b".", at + 1)
-    return (_text(name) or UNEXPLAINED, ""), b""
-
-
-def _text(name: bytes) -> str:
-    return name.decode("utf-8", "backslashreplace")
 
 
 def _sections_around(window: Window) -> list[tuple[int, int, str]]:
@@ -436,32 +323,6 @@ def _sections_around(window: Window) -> list[tuple[int, int, str]]:
         return []
     start = window.start
     return [(each.window.start - start, each.window.end - start, each.name or "(no name)") for each in found]
-
-
-def _partition(size: int, spans: Iterable[tuple[int, int, _T]]) -> Iterator[tuple[int, int, _T | None]]:
-    """All bytes of a file in order, each once: of spans that overlap the first has them; ``None`` has what none has."""
-    at = 0
-    for span in sorted(spans, key=_from_first):
-        first, last, label = span
-        if at <= first <= last <= size:  # as in all sound files
-            if at < first:
-                yield at, first, None
-            if first < last:
-                yield span
-            at = last
-            continue
-        begin, end = max(at, min(first, size)), min(last, size)
-        if begin > at:
-            yield at, begin, None
-        if end > begin:
-            yield begin, end, label
-        at = max(begin, end)
-    if at < size:
-        yield at, size, None
-
-
-def _from_first(span: tuple[int, int, object]) -> tuple[int, int]:
-    return span[0], -span[1]
 
 
 def _overlaps(free: Sequence[tuple[int, int]], parts: Iterable[tuple[int, int, _T]]) -> Iterator[tuple[int, int, _T]]:

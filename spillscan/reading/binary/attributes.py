@@ -1,0 +1,117 @@
+"""Attributes of a cubin's functions: records of the sections ``.nv.info`` (of the module), ``.nv.info.FUNCTION`` and
+``.nv.compat``.
+
+A record is ``u8 format, u8 attribute, u16 value or length`` and, in format 4, that many bytes. Numbers are those that
+``cuobjdump -elf`` names (EIATTR_…); checked record by record against its listing.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Container
+
+import numpy as np
+from msgspec import Struct
+
+from spillscan.reading.binary.window import DamageError, Window
+
+MAX_THREADS, REQNTID, CTA_PER_CLUSTER = 0x05, 0x10, 0x3D
+FRAME_SIZE, MIN_STACK_SIZE, MAXREG_COUNT, REGCOUNT = 0x11, 0x12, 0x1B, 0x2F
+CUDA_API_VERSION, NUM_BARRIERS, REG_RECONFIG, ANNOTATIONS = 0x37, 0x4C, 0x54, 0x55
+SPILL = 1
+"""Kind of an annotation: SpillRefill. The other kinds have never been seen in a cubin."""
+
+_SIZED = 4
+_DIMENSIONS, _PAIR = struct.Struct("<3I"), struct.Struct("<2I")
+"""Of a block or cluster; a symbol's number and a value."""
+_PER_FUNCTION = frozenset({FRAME_SIZE, MIN_STACK_SIZE, REGCOUNT})
+_NO_CAP = 255
+_RECORD = struct.Struct("<BBH").unpack_from
+"""Format, attribute, and the size of what follows, or a value."""
+_RELEVANT = frozenset(
+    {MAX_THREADS, REQNTID, CTA_PER_CLUSTER, MAXREG_COUNT, NUM_BARRIERS, CUDA_API_VERSION, REG_RECONFIG, ANNOTATIONS}
+)
+"""Attributes that :func:`of_function` reads."""
+
+
+class FunctionInfo(Struct, frozen=True, gc=False):
+    """What the records of one function say; ``None``: no such record."""
+
+    max_threads: tuple[int, int, int] | None = None
+    """``.maxntid``: most threads in each dimension."""
+    required_threads: tuple[int, int, int] | None = None
+    """``.reqntid``: threads in each dimension."""
+    cluster_blocks: tuple[int, int, int] | None = None
+    """``.reqnctapercluster``: blocks of a cluster in each dimension."""
+    barriers: int | None = None
+    """Named barriers."""
+    toolkit: int | None = None
+    """CUDA API version times ten: 126."""
+    spills: tuple[int, ...] | None = None
+    """Offsets of annotated instructions, ascending."""
+    sets_registers: bool = False
+    """Its code says how many registers its warps have (``setmaxnreg``)."""
+    register_cap: int | None = None
+    """Most registers per thread that ptxas was allowed, whether by launch bounds, ``__maxnreg__`` or ``-maxrregcount``;
+    ``None``: as many as an instruction can name."""
+
+
+NOTHING = FunctionInfo()
+
+
+def records(section: Window, wanted: Container[int]) -> list[tuple[int, int, bytes]]:
+    """(attribute, value, payload) of each record of ``wanted`` attributes; the payload of formats 1 to 3 is empty."""
+    at, data = 0, section.copy(0, section.size, ".nv.info")
+    end, last = len(data), len(data) - 4
+    found = []
+    while at <= last:
+        form, attribute, value = _RECORD(data, at)
+        at += 4
+        if form == _SIZED:
+            if attribute in wanted:
+                found.append((attribute, value, data[at : at + value]))
+            at += value
+            if at > end:
+                what = f".nv.info attribute {attribute:#x} of {value} bytes breaks off"
+                raise DamageError(what, section.start + at - value)
+        elif not 1 <= form <= 3:
+            raise DamageError(f".nv.info record of unknown format {form}", section.start + at)
+        elif attribute in wanted:
+            found.append((attribute, value, b""))
+    return found
+
+
+def of_module(section: Window) -> dict[int, dict[int, int]]:
+    """Figures by attribute and symbol number: registers and stack sizes of every function."""
+    found: dict[int, dict[int, int]] = {attribute: {} for attribute in _PER_FUNCTION}
+    for attribute, _, payload in records(section, _PER_FUNCTION):
+        if len(payload) == _PAIR.size:
+            number, value = _PAIR.unpack(payload)
+            found[attribute][number] = value
+    return found
+
+
+def of_function(section: Window) -> FunctionInfo:
+    """What the section of one function says; of several records of one attribute the last, but for annotations."""
+    threads: dict[int, tuple[int, int, int]] = {}
+    barriers: int | None = None
+    toolkit: int | None = None
+    spills: tuple[int, ...] | None = None
+    register_cap: int | None = None
+    sets_registers = False
+    for attribute, value, payload in records(section, _RELEVANT):
+        if attribute == NUM_BARRIERS:
+            barriers = value & 0xFF
+        elif attribute == REG_RECONFIG:
+            sets_registers = True
+        elif attribute == MAXREG_COUNT:
+            register_cap = value if 0 < value < _NO_CAP else None
+        elif attribute == CUDA_API_VERSION and len(payload) >= 4:
+            toolkit = int.from_bytes(payload[:4], "little")
+        elif attribute in (MAX_THREADS, REQNTID, CTA_PER_CLUSTER) and len(payload) >= 12:
+            threads[attribute] = _DIMENSIONS.unpack_from(payload)
+        elif attribute == ANNOTATIONS:
+            pairs = np.frombuffer(payload, "<u4", len(payload) // 8 * 2).reshape(-1, 2)
+            spills = (*(spills or ()), *pairs[pairs[:, 0] == SPILL, 1].tolist())
+    bounds = threads.get(MAX_THREADS), threads.get(REQNTID), threads.get(CTA_PER_CLUSTER)
+    return FunctionInfo(*bounds, barriers, toolkit, spills, sets_registers, register_cap)

@@ -1,0 +1,221 @@
+"""What each member of a file holds: the functions of a cubin, the kernels of a module, and what is wrong with it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import PurePath
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from spillscan.model import Issue, Origin, Severity
+from spillscan.model.code import LivePeak, PortableCode, SassFunction
+from spillscan.reading.binary.containers import Damage, Found, Image, Intermediate, Place
+from spillscan.reading.binary.cubin import Cubin, Function
+from spillscan.reading.binary.figures import Seen, look
+from spillscan.reading.binary.function_facts import Facts, facts_of
+from spillscan.reading.binary.kernel_index import KernelIndex
+from spillscan.reading.binary.window import DamageError, Limits
+from spillscan.reading.inputs import ptx
+from spillscan.reading.inputs.memory import Pages, Scratch
+
+FORMAT = "binary"
+_OBJECTS = (".o", ".obj")
+"""Files that are the output of one compilation, which is what a log's unit names, too."""
+_MOST_KNOWN = 1 << 16
+"""Functions that are remembered."""
+
+Record = SassFunction | PortableCode | Issue
+
+
+class Contents(NamedTuple):
+    """What is in one member."""
+
+    records: list[Record]
+    counts: Counter[tuple[str, str]]
+    """What is only counted, by the code of its issue and by what it is about."""
+    functions: int = 0
+    """How many a cubin has, those that cannot be read among them."""
+
+
+def issue_of(code: str, message: str, severity: Severity, origin: Origin) -> Issue:
+    """One line, whatever the file calls its things."""
+    shown = "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in message)
+    return Issue(code=code, message=shown[:500], severity=severity, origin=origin)
+
+
+def damage(error: DamageError, place: Place, origin: Origin) -> Issue:
+    """An issue for something that cannot be read."""
+    return issue_of("damaged", f"{place}: {error}" if str(place) else str(error), "error", origin)
+
+
+class MemberReader:
+    """Reads the members of one file, whose functions are no more than it may hold. What a library holds several times,
+    once for each source that uses it, is looked at once."""
+
+    def __init__(self, name: str, limits: Limits, input_bytes: int, *, live: bool = False) -> None:
+        """``name``: what the user calls the file; ``live``: with the most registers that are live at once."""
+        self.origin = Origin(input=name, format=FORMAT)
+        self.index = KernelIndex()
+        self._unit = PurePath(name).name if name.endswith(_OBJECTS) else ""
+        self._live = live
+        self._left = limits.free_functions + input_bytes // limits.bytes_per_function
+        self._scratch, self._pages = Scratch(), Pages()
+        self._known: dict[Facts, Seen] = {}
+
+    def work_of(self, each: Found) -> int:
+        """Bytes that are to be read of it."""
+        return 0 if isinstance(each, Damage) else each.plain_bytes
+
+    def read(self, numbered: tuple[int, Found]) -> Contents:
+        """What is in one member; a cubin comes with its place among those of the file."""
+        number, each = numbered
+        if isinstance(each, Damage):
+            return Contents([damage(each.error, each.place, self.origin)], Counter())
+        found = self._image(each, number) if isinstance(each, Image) else self._module(each)
+        self._pages.leave(each.raw.buffer, each.raw.start)
+        return found
+
+    def accept(self, each: Found, found: Contents) -> Contents:
+        """What was read of a member, unless the file holds more functions than it may. For the members in their order,
+        whoever read them."""
+        if not isinstance(each, Image):
+            return found
+        self._left -= found.functions
+        if self._left < 0:
+            return Contents([self._too_many(each)], Counter())
+        self.index.add(each, (record for record in found.records if isinstance(record, SassFunction)))
+        return found
+
+    def _too_many(self, image: Image) -> Issue:
+        error = DamageError("more functions than so small a file can hold", image.offset)
+        return damage(error, image.place, self.origin)
+
+    def _module(self, module: Intermediate) -> Contents:
+        symbols = self.index.beside(module)
+        try:
+            if symbols is None and module.form == "PTX":
+                window = module.plain(self._scratch)
+                symbols = tuple(ptx.kernels(window.copy(0, window.size, "PTX")))
+        except DamageError as error:
+            return Contents([damage(error, module.place, self.origin)], Counter())
+        made = PortableCode(
+            form=module.form,
+            arch=f"compute_{module.target}",
+            kernels=symbols,
+            bytes=module.plain_bytes,
+            unit=module.place.unit(self.origin.input, self._unit),
+            origin=self.origin,
+            version=module.version,
+        )
+        return Contents([made], Counter())
+
+    def _image(self, image: Image, number: int) -> Contents:
+        """All functions of one cubin, unless they stand in linked code; an issue for each that cannot be read, or as
+        the last for the rest of all."""
+        records: list[Record] = []
+        counts: Counter[tuple[str, str]] = Counter()
+        functions: list[tuple[Function, Facts | DamageError]] = []
+        try:
+            cubin = Cubin(image.plain(self._scratch))
+            arch = f"sm_{image.target}" if image.target else cubin.arch
+            if self.index.is_linked(image, arch, cubin):
+                return Contents(records, counts)
+            if image.target and int(image.target.rstrip("af")) != cubin.number:
+                other = DamageError(f"a cubin of sm_{cubin.number} that stands for {arch}", image.offset)
+                records.append(damage(other, image.place, self.origin))
+            late: DamageError | None = None
+            try:
+                for function in cubin.functions():
+                    functions.append((function, _facts_of(cubin, function)))
+                    if len(functions) > self._left:
+                        return Contents([self._too_many(image)], counts, len(functions))
+            except DamageError as error:  # behind those before it
+                late = error
+            place = _Home(arch, number, image.place.unit(self.origin.input, self._unit))
+            for function, seen in self._looked(functions, cubin):
+                if isinstance(seen, DamageError):
+                    lost = DamageError(f"{function.symbol}: {seen.what}", seen.offset)
+                    records.append(damage(lost, image.place, self.origin))
+                    continue
+                records += self._named(seen, function.symbol, place)
+                if seen.unknown is None:
+                    counts["unknown-arch", arch] += 1
+                elif seen.unknown:
+                    counts["unknown-opcode", arch] += seen.unknown
+            if late is not None:
+                raise late
+            cubin.check()
+            if cubin.lines.damage is not None:
+                counts["damaged-lines", cubin.lines.damage.what] += 1
+        except DamageError as error:
+            records.append(damage(error, image.place, self.origin))
+        return Contents(records, counts, len(functions))
+
+    def _looked(
+        self, functions: Sequence[tuple[Function, Facts | DamageError]], cubin: Cubin
+    ) -> Iterator[tuple[Function, Seen | DamageError]]:
+        """What is seen of each function, with what only this cubin says: source lines, and where most registers are
+        live."""
+        seen: dict[Facts, Seen] = {}
+        fresh: dict[Facts, Function] = {}
+        for function, facts in functions:
+            if isinstance(facts, DamageError):
+                continue
+            if (known := self._known.get(facts)) is not None:
+                seen[facts] = known
+            else:
+                fresh.setdefault(facts, function)
+        found = look([(function.code, facts) for facts, function in fresh.items()], cubin.number, self.origin)
+        seen.update(zip(fresh, found, strict=True))
+        if len(self._known) + len(fresh) > _MOST_KNOWN:
+            self._known.clear()
+        self._known.update((facts, seen[facts]) for facts in fresh)
+        peaks = _peaks(cubin) if self._live else {}
+        own = bool(peaks or cubin.lines)
+        for function, facts in functions:
+            if isinstance(facts, DamageError):
+                yield function, facts
+            else:
+                yield function, _placed(seen[facts], cubin, function.section, peaks) if own else seen[facts]
+
+    def _named(self, seen: Seen, symbol: str, home: _Home) -> Iterator[Record]:
+        """The records of one function, and of the callees in its code."""
+        yield replace(seen.own, symbol=symbol, arch=home.arch, member=home.member, identifier=home.unit)
+        if seen.lost_setting:
+            what = f"{symbol} sets its warps' registers, as its attributes say, and no USETMAXREG is found in it"
+            yield replace(issue_of("unknown-opcode", what, "error", self.origin), hides=("registers", "code"))
+        for callee in seen.callees:
+            yield replace(callee, arch=home.arch, member=home.member, identifier=home.unit, caller=symbol)
+
+
+class _Home(NamedTuple):
+    """The cubin that holds a function."""
+
+    arch: str
+    """``sm_90a``, as its container says, else its own."""
+    member: int
+    unit: str
+
+
+def _facts_of(cubin: Cubin, function: Function) -> Facts | DamageError:
+    try:
+        return facts_of(cubin, function)
+    except DamageError as error:
+        return error
+
+
+def _peaks(cubin: Cubin) -> Mapping[int, LivePeak]:
+    from spillscan.reading.binary.pressure import pressures  # few ask for them
+
+    return {each.section: held.peak for each, held in pressures(cubin)}
+
+
+def _placed(seen: Seen, cubin: Cubin, section: int, peaks: Mapping[int, LivePeak]) -> Seen:
+    def placed(function: SassFunction, peak: LivePeak | None) -> SassFunction:
+        stats = function.stats
+        return replace(function, stats=replace(stats, local=cubin.lines.attach(stats.local, section), live_peak=peak))
+
+    own = placed(seen.own, peaks.get(section))
+    return seen._replace(own=own, callees=tuple(placed(callee, None) for callee in seen.callees))

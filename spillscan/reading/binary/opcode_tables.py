@@ -1,0 +1,236 @@
+"""Tables of opcodes, an architecture each.
+
+The tables, data of ``opcodes/*.json``, say which mnemonic a code is, and which of its fields are registers. They are
+derived by ``fixtures/opcodes.py``; no code is guessed: one that no table knows is counted by its hexadecimal number.
+Mnemonics that share an opcode are distinguished by further bits, the selectors, which are looked up only there. Where
+no bit distinguishes them (Kepler's ``LDG/TEX``), and where nvdisasm knows a code by an internal name only (``F2FP`` of
+sm_75, which it never prints), it is known at least that the code is no access to local memory and no branch.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spillscan.model.code import OPCODE_CLASSES, SETS_REGISTERS
+from spillscan.reading.machine.flow import KINDS
+
+CODE_BITS = 12
+"""The opcode's own; what selectors choose stands above them."""
+_MOST_BITS = 12
+"""From the first bit of a group to its last: the table of what they choose is this large."""
+
+Name = str | list[Any]
+"""A mnemonic, or ``[where the bit is 0, where it is 1, bit]``, and so on."""
+
+
+class _Group(NamedTuple):
+    """Bits that stand near each other in one word of an instruction."""
+
+    word: int
+    """0: the first, 1: the second."""
+    lowest: int
+    """Of them, in the word."""
+    mask: int
+    """From the lowest to the highest."""
+    chosen: NDArray[np.int64]
+    """What is above the opcode, by these bits."""
+    telling: NDArray[np.bool_]
+    """By opcode: whether one of them decides its mnemonic."""
+
+
+class Selectors:
+    """Those of one architecture."""
+
+    def __init__(self, bits: Sequence[int], names: Mapping[int, Name]) -> None:
+        """``bits``: of the instruction; ``names``: of the opcodes that several mnemonics share."""
+        self.bits = tuple(bits)
+        self.split = np.zeros(1 << CODE_BITS, bool)
+        """By opcode: whether its instructions have them above it."""
+        self.split[list(names)] = True
+        self._groups = [self._group(near, names) for near in _near(self.bits)]
+
+    def _group(self, near: Sequence[int], names: Mapping[int, Name]) -> _Group:
+        span = near[-1] - near[0] + 1
+        values, chosen = np.arange(1 << span), np.zeros(1 << span, np.int64)
+        for bit in near:
+            chosen |= (values >> (bit - near[0]) & 1) << (CODE_BITS + self.bits.index(bit))
+        telling = np.zeros(1 << CODE_BITS, bool)
+        telling[[code for code, name in names.items() if asked(name) & {*near}]] = True
+        return _Group(near[0] // 64, near[0] % 64, (1 << span) - 1, chosen, telling)
+
+    def choose(self, codes: NDArray[np.int64], words: Sequence[NDArray[np.int64]]) -> None:
+        """Put what they choose above opcodes. ``words``: the first and second ones of the instructions."""
+        rows = np.flatnonzero(self.split.take(codes))
+        opcodes = codes[rows]
+        for word, lowest, mask, chosen, telling in self._groups:
+            mine = rows[telling.take(opcodes)]
+            if len(mine):
+                codes[mine] |= chosen.take(words[word][mine] >> lowest & mask)
+
+
+def asked(name: Name) -> set[int]:
+    """The bits that decide a mnemonic."""
+    return set() if isinstance(name, str) else {name[2]} | asked(name[0]) | asked(name[1])
+
+
+def mnemonic(name: Name, bits: Sequence[int], chosen: int) -> str:
+    """The one that ``chosen`` names, in which the bits stand one behind the other."""
+    while not isinstance(name, str):
+        name = name[chosen >> bits.index(name[2]) & 1]
+    return name
+
+
+def _near(bits: Sequence[int]) -> list[list[int]]:
+    """Groups of bits in one word that are no further apart than :data:`_MOST_BITS`."""
+    groups: list[list[int]] = []
+    for bit in sorted(bits):
+        if groups and bit // 64 == groups[-1][0] // 64 and bit - groups[-1][0] < _MOST_BITS:
+            groups[-1].append(bit)
+        else:
+            groups.append([bit])
+    return groups
+
+
+STORE, LOAD = "STL", "LDL"
+SHARED = ("STS", "LDS")
+NARROW_BITS = 13
+_ELSEWHERE = frozenset(
+    {
+        *(
+            opcode
+            for name in ("fp32", "fp64", "fp16", "fp8", "sfu", "int", "convert")
+            for opcode in OPCODE_CLASSES[name]
+        ),
+        *(
+            opcode
+            for name in ("move", "predicate", "local", "constant", "texture", "nop")
+            for opcode in OPCODE_CLASSES[name]
+        ),
+        *("LDG", "STG", "ATOMG", "REDG", "RED", "BAR", "MEMBAR"),
+        *("BRA", "BSSY", "BSYNC", "BREAK", "EXIT", "WARPSYNC", "NANOSLEEP"),
+    }
+)
+"""Opcodes that surely neither address shared memory nor call what may."""
+
+
+class Table:
+    """The codes of one architecture."""
+
+    def __init__(self, document: dict[str, Any]) -> None:
+        self.arch: str = document["arch"]
+        self.wide: bool = document["word_bits"] == 128
+        """Volta and later: an instruction is two words."""
+        self.kepler: bool = document.get("control_words", 4) == 8
+        """Every eighth word of 64 bits is a control word, else every fourth."""
+        own_bits = NARROW_BITS if not (self.wide or self.kepler) else CODE_BITS
+        self.mask = (1 << own_bits) - 1
+        """The opcode's own bits of a code."""
+        bits: tuple[int, ...] = tuple(document["selectors"])
+        entries = list(_entries(document["opcodes"]))
+        runs = [*_runs(entries, bits), *_vague(document.get("evidence", {}), bits)]
+        shared = [(range(begin, end), name) for begin, end, name, _ in entries if not isinstance(name, str)]
+        self.selectors = Selectors(bits, {code: name for codes, name in shared for code in codes})
+        """What distinguishes mnemonics that share an opcode; such codes have more than its bits."""
+        self.names = sorted({mnemonic for _, mnemonic, _ in runs})
+        """Mnemonics, sorted; their index is their rank."""
+        rank = {name: index for index, name in enumerate(self.names)}
+        size = 1 << own_bits << len(bits)
+        self.unknown = len(self.names)
+        """Rank of every code that is in no table."""
+        self.ranks: NDArray[np.int64] = np.full(size, self.unknown, np.int64)
+        """Rank by code."""
+        self.pairs = Pairs([*self.names, ""])
+        """(mnemonic, instructions) by rank and number; of unknown codes there is no mnemonic."""
+        self.fields: dict[str, NDArray[np.bool_]] = {letter: np.zeros(size, bool) for letter in "dabc"}
+        """For each register field of a code: whether it is one. Unknown codes may have all that are read."""
+        for codes, name, letters in runs:
+            self.ranks[codes] = rank[name]
+            for letter in letters:
+                self.fields[letter][codes] = True
+        for letter in "abc":
+            self.fields[letter] |= self.ranks == self.unknown
+        self.store, self.load = rank.get(STORE, -1), rank.get(LOAD, -1)
+        self.local = [rank for rank in (self.store, self.load) if rank >= 0]
+        """Ranks of STL and LDL."""
+        self.settings = [rank[SETS_REGISTERS]] if SETS_REGISTERS in rank else []
+        """Rank of USETMAXREG, where it is one."""
+        self.is_shared = np.isin([*self.names, ""], SHARED)
+        """By rank: STS and LDS."""
+        self.may_share = np.array([name not in _ELSEWHERE for name in (*self.names, "")])
+        """By rank: whether it may touch shared memory, or call what does."""
+        self.kinds = np.full(len(self.names) + 1, -1)
+        """What it does to control, by rank (:class:`~spillscan.reading.machine.flow.Kind`); -1: nothing."""
+        for opcode, kind in KINDS.items():
+            if opcode.decode() in rank:
+                self.kinds[rank[opcode.decode()]] = kind
+
+
+class Pairs(dict[int, tuple[str, int]]):
+    """(mnemonic, instructions) by ``rank << 32 | instructions``. Few are distinct: most kernels share them."""
+
+    def __init__(self, names: list[str]) -> None:
+        super().__init__()
+        self._names = names
+
+    def __missing__(self, key: int) -> tuple[str, int]:
+        pair = self[key] = self._names[key >> 32], key & 0xFFFFFFFF
+        return pair
+
+
+_Entry = tuple[int, int, Name, str]
+"""First opcode, the one behind the last, mnemonic, register fields."""
+
+
+def _entries(entries: dict[str, Any]) -> Iterator[_Entry]:
+    for text, (name, letters, _) in entries.items():
+        first, _, last = text.partition("-")
+        yield int(first, 16), int(last or first, 16) + 1, name, letters
+
+
+def _runs(entries: Iterable[_Entry], bits: tuple[int, ...]) -> Iterator[tuple[slice, str, str]]:
+    """(codes, mnemonic, register fields). A code is more than an opcode only where that is shared."""
+    for begin, end, name, letters in entries:
+        for chosen in range(1 if isinstance(name, str) else 1 << len(bits)):
+            above = chosen << CODE_BITS
+            yield slice(begin + above, end + above), mnemonic(name, bits, chosen), letters
+
+
+def _vague(evidence: dict[str, Any], bits: tuple[int, ...]) -> Iterator[tuple[slice, str, str]]:
+    """Like :func:`_runs`, of codes for which there are several mnemonics, or only nvdisasm's internal names:
+    every field that may be read is a register."""
+    found = {
+        code: names.split()
+        for code, _, names in (text.partition(": ") for text in evidence.get("several_mnemonics", ()))
+    }
+    for codes, internal in evidence.get("refused", {}).items():
+        found[codes] = sorted({name.partition("_")[0].upper() for name in internal.split()})
+    for codes, names in found.items():
+        if any(name.encode() in KINDS or name in (STORE, LOAD) for name in names):
+            continue
+        first, _, last = codes.partition("-")
+        for above in range(1 << len(bits)):
+            start = above << CODE_BITS
+            yield slice(int(first, 16) + start, int(last or first, 16) + 1 + start), "/".join(names), "abc"
+
+
+_TABLES = Path(__file__).parent / "opcodes"
+
+
+@cache
+def table(number: int) -> Table | None:
+    """The table of an architecture by its number; ``None`` where none was derived."""
+    source = _TABLES / f"sm_{_SHARED.get(number, number)}.json"
+    if not source.is_file():
+        return None
+    return Table(json.loads(source.read_text()))
+
+
+_SHARED = {37: 35, 52: 50, 53: 50, 61: 60, 62: 60}
+"""Architectures whose codes stand in the table of another, which holds what nvdisasm knows of either."""

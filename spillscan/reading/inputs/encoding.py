@@ -1,0 +1,122 @@
+"""Text as UTF-8, whatever its writers made of it: UTF-16 with or without a mark, several encodings in one file
+(PowerShell appends UTF-16 to what another program wrote), and JSON lines, in which container runtimes keep output.
+"""
+
+from __future__ import annotations
+
+import codecs
+import json
+import re
+from collections.abc import Iterator
+from itertools import chain
+
+_MARKS = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
+_WIDE = {"utf-16-le": re.compile(rb"(?:[\t\r\n -~]\0){4}"), "utf-16-be": re.compile(rb"(?:\0[\t\r\n -~]){4}")}
+"""What UTF-16 is known by: no text of another encoding, and no row of zeros, looks like that."""
+_BYTES = re.compile(rb"[\t\r\n -~]{16}")
+"""What text of one byte a letter is known by where UTF-16 stood before."""
+_HELD_BACK_BYTES = 64
+_LONGEST_RECORD_BYTES = 1 << 22
+_HEAD_BYTES = 1 << 16
+"""Within these the first of JSON lines stands."""
+_JSON_LINE = re.compile(rb'^\{"(?:log|message|msg|line)": ?"', re.MULTILINE)
+_JSON_KEYS = ("log", "message", "msg", "line")
+
+
+def is_encoded(first: bytes) -> bool | None:
+    """Whether text that begins with ``first`` is anything but UTF-8; ``None`` where it is no text at all."""
+    if first.startswith((*_MARKS, codecs.BOM_UTF8)):
+        return True
+    if b"\0" in first[:4096]:
+        return True if any(wide.search(first, 0, 4096) for wide in _WIDE.values()) else None
+    return _JSON_LINE.search(first, 0, _HEAD_BYTES) is not None
+
+
+def decoded(first: bytes, chunks: Iterator[bytes]) -> Iterator[bytes]:
+    """``first`` and then ``chunks``, as UTF-8."""
+    text = _decoded(first, chunks)
+    head = next(text, b"")
+    if _JSON_LINE.search(head, 0, _HEAD_BYTES):
+        yield from _unwrapped(chain([head], text))
+    else:
+        yield head
+        yield from text
+
+
+def _decoded(first: bytes, chunks: Iterator[bytes]) -> Iterator[bytes]:
+    """Each stretch by its own encoding."""
+    encoding = _MARKS.get(first[:2], "")
+    first = first[2:] if encoding else first.removeprefix(codecs.BOM_UTF8)
+    waiting = b""
+    for chunk in chain([first], chunks):
+        if encoding or waiting or b"\0" in chunk:
+            text, waiting, encoding = _converted(waiting + chunk, encoding, last=False)
+            yield text
+        else:
+            yield chunk
+    yield _converted(waiting, encoding, last=True)[0]
+
+
+def _converted(data: bytes, encoding: str, *, last: bool) -> tuple[bytes, bytes, str]:
+    """(text, bytes that must wait for what follows them, encoding at the end); no encoding: one byte a letter."""
+    out, position, size = [], 0, len(data)
+    while position < size:
+        start = position
+        if not encoding:
+            position, encoding = _wide_from(data, position)
+            if not encoding and not last:
+                position = max(start, size - _HELD_BACK_BYTES)
+            out.append(data[start:position])
+            if not encoding:
+                break
+            position += 2 * (data[position : position + 2] in _MARKS)
+            continue
+        narrow = _BYTES.search(data, position)
+        if narrow is not None:  # a letter before it may look like the first of it
+            end, following = narrow.start() + (narrow.start() - position) % 2, ""
+        else:
+            end, following = size if last else max(position, size - _HELD_BACK_BYTES), encoding
+            end -= (end - position) % 2
+        out.append(data[position:end].decode(encoding, "replace").replace("\ufeff", "").encode())
+        if end == position and following:
+            break
+        position, encoding = end, following
+        if following:
+            break
+    return b"".join(out), data[position:], encoding
+
+
+def _wide_from(data: bytes, position: int) -> tuple[int, str]:
+    """(where UTF-16 begins, which), with its mark; the end of ``data`` where none does."""
+    found = {name: match.start() for name, wide in _WIDE.items() if (match := wide.search(data, position))}
+    if not found:
+        return len(data), ""
+    little, big = (found.get(name, len(data)) for name in _WIDE)
+    # The other byte order sees the same letters one byte off; a line end before it may be of one byte.
+    start, encoding = (big, "utf-16-be") if big < little or data[little:big] == b"\n" else (little, "utf-16-le")
+    return (start - 2, encoding) if data[max(position, start - 2) : start] in _MARKS else (start, encoding)
+
+
+def _unwrapped(chunks: Iterator[bytes]) -> Iterator[bytes]:
+    """What a program wrote, from the lines that its container's runtime made of it. Other lines stay as they are."""
+    rest = b""
+    for chunk in chunks:
+        *lines, rest = (rest + chunk).split(b"\n")
+        yield b"".join(_message(line, b"\n") for line in lines)
+        if len(rest) > _LONGEST_RECORD_BYTES:
+            yield rest
+            rest = b""
+    yield _message(rest, b"")
+
+
+def _message(line: bytes, end: bytes) -> bytes:
+    try:
+        record = json.loads(line)
+    except ValueError:
+        return line + end
+    key = next((key for key in _JSON_KEYS if isinstance(record, dict) and isinstance(record.get(key), str)), None)
+    if key is None:
+        return line + end
+    text: str = record[key]
+    # Docker keeps line ends, and cuts long lines into several records.
+    return (text if key == "log" or text.endswith("\n") else text + "\n").encode("utf-8", "replace")
