@@ -1,32 +1,20 @@
 """Kernels and device functions whose lines stand together, and messages of single kernels: one expression takes each
-whole.
-
-What stands at a place depends on the text alone. So another process may look through a large log ahead of the one that
-follows its state: who wrote, what is open, which build step it is.
-"""
+whole."""
 
 from __future__ import annotations
 
-import io
 import re
-from array import array
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import islice
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from spillscan.model import Usage
 from spillscan.reading import grammar
-from spillscan.reading.inputs.source import BLOCK_BYTES, Part, Stream
 from spillscan.reading.logs.interleaved import prints_constant_banks
-from spillscan.reading.logs.messages import ANY_KERNEL, Note, Stack, Used, of_any_kernel, used_line
+from spillscan.reading.logs.messages import Note, Stack, Used
+from spillscan.reading.logs.parsing import ANY_KERNEL, of_any_kernel, used_line
 from spillscan.reading.logs.records import shown_by
 
-LEAST_BYTES = 8 << 20
-"""Of a log that another process looks through: below, it costs more than it saves."""
-_TURN = 5
-"""Of so many texts the first is left to the process that follows the log's state: it has less to do."""
 _MEMO_ENTRIES = 1 << 16
 
 _STACK_FIELDS = ("STACK_BYTES", "SPILL_STORE_BYTES", "SPILL_LOAD_BYTES")
@@ -76,8 +64,6 @@ class Notes(NamedTuple):
 
 
 Block = Kernels | Functions | Notes
-Found = Mapping[int, Block]
-"""By the places of a text at which they begin; what begins elsewhere may be missing."""
 
 _Figures = tuple[Usage, str, int, bool]
 """Of a kernel's lines: its figures, its arch, and what :func:`shown_by` says of its ptxas run."""
@@ -210,19 +196,6 @@ class Blocks:
             match = _NAMES_KERNEL.match(text, position)
         return Notes(position, rows) if rows else None
 
-    def all(self, text: bytes) -> dict[int, Block]:
-        """All that begin where the text does, where others end, or behind a line of another kind."""
-        every: dict[int, Block] = {}
-        position = 0
-        while position >= 0:
-            found = self.next(text, position)
-            if found is None:
-                position = text.find(b"\nptxas", position) + 1 or -1
-            else:
-                every[position] = found
-                position = found.end
-        return every
-
 
 def _split(text: str) -> tuple[str, str]:
     """What stands before a kernel's name and behind it."""
@@ -233,108 +206,3 @@ def _split(text: str) -> tuple[str, str]:
 def _groups(pattern: re.Pattern[bytes], names: tuple[str, ...]) -> tuple[int, ...]:
     """The numbers of groups, which are found more quickly than their names."""
     return tuple(pattern.groupindex[name] for name in names)
-
-
-# ---- another process ------------------------------------------------------------------------------------------------
-
-_Heads = tuple[str, bool, int, bool]
-"""Of kernels: the arch, whether they have compile times, and what their figures show (``barriers``, ``linked``)."""
-_Sent = tuple[bool, list[Usage | Stack], list[tuple[int, int, int, _Heads | Notes | None]], str, "array[int]", bytes]
-"""See :meth:`_Post.packed`."""
-_NOTHING: tuple[int, Found] = (0, {})
-
-
-def texts(stream: Stream, name: str) -> Iterator[tuple[bytes, Found]]:
-    """Each text of whole lines in turn, with what another process has found in it, where that pays. Raises
-    :class:`~spillscan.SpillscanError` where the process dies."""
-    plain = stream.plain_file()
-    if plain is None or plain.end < LEAST_BYTES:
-        yield from ((text, {}) for text in stream.lines())
-        return
-    from xxhash import xxh3_64_intdigest
-
-    from spillscan.reading import workers
-
-    again = Stream(io.BufferedReader(Part(plain), BLOCK_BYTES), name)
-    parts = [_sent(again)] if workers.POSSIBLE and workers.processors() > 1 else []
-    with workers.Workers(parts, f"{name} was not read", fewer=True) as running:
-        found = _received(running[0].items()) if running else iter(())
-        for number, text in enumerate(stream.lines()):
-            digest, ahead = next(found, _NOTHING) if number % _TURN else _NOTHING
-            # A log may be written to while it is read.
-            yield text, ahead if ahead and digest == xxh3_64_intdigest(text) else {}
-
-
-def _sent(stream: Stream) -> Iterator[tuple[int, _Sent]]:
-    from xxhash import xxh3_64_intdigest
-
-    blocks, post = Blocks(), _Post()
-    for number, text in enumerate(stream.lines()):
-        if number % _TURN:
-            yield xxh3_64_intdigest(text), post.packed(blocks.all(text))
-
-
-def _received(sent: Iterable[tuple[int, _Sent]]) -> Iterator[tuple[int, Found]]:
-    post = _Post()
-    for digest, packed in sent:
-        yield digest, post.unpacked(packed)
-
-
-class _Post:
-    """How what was found in a text goes from one process to the other: names and times of all kernels and functions in
-    one text each, and numbers in place of figures, of which each goes once. There is one on each side."""
-
-    def __init__(self) -> None:
-        from spillscan.reading import workers
-
-        self._figures: workers.Numbers[Any] = workers.Numbers()
-        """Of kernels and functions: usages, stack lines."""
-
-    def packed(self, every: Found) -> _Sent:
-        """Whether figures are numbered anew; those that were not sent yet; of each block where it begins and ends, how
-        many it holds, and what they share; of all that they hold names, numbers of figures, and times."""
-        if anew := len(self._figures) > _MEMO_ENTRIES:
-            self._figures.clear()
-        rows: list[tuple[int, int, int, _Heads | Notes | None]] = []
-        names: list[str] = []
-        figures: list[Usage | Stack] = []
-        times: list[bytes] = []
-        for at, each in every.items():
-            match each:
-                case Kernels(end, arch, symbols, usages, printed, barriers, linked):
-                    rows.append((at, end, len(symbols), (arch, bool(printed), barriers, linked)))
-                    names += symbols
-                    figures += usages
-                    times += printed
-                case Functions(end, functions):
-                    rows.append((at, end, len(functions), None))
-                    for symbol, stack, time in functions:
-                        names.append(symbol)
-                        figures.append(stack)
-                        times.append(time or b"")
-                case Notes():
-                    rows.append((at, each.end, 0, each))
-        places, fresh = self._figures.of(figures)
-        return anew, fresh, rows, "\n".join(names), array("I", places), b"\n".join(times)
-
-    def unpacked(self, sent: _Sent) -> Found:
-        """What was found."""
-        anew, fresh, rows, names, places, times = sent
-        if anew:
-            self._figures.clear()
-        symbols, printed = iter(names.split("\n")), iter(times.split(b"\n"))
-        figures = self._figures.records(places, fresh)
-        found: dict[int, Block] = {}
-        for at, end, count, what in rows:
-            if isinstance(what, Notes):
-                found[at] = what
-                continue
-            named, counted = [*islice(symbols, count)], [*islice(figures, count)]
-            if what is None:
-                each_time = (time or None for time in islice(printed, count))
-                found[at] = Functions(end, [*zip(named, counted, each_time, strict=True)])
-            else:
-                arch, timed, barriers, linked = what
-                own = [*islice(printed, count if timed else 0)]
-                found[at] = Kernels(end, arch, named, counted, own, barriers, linked)
-        return found

@@ -21,18 +21,16 @@ import re
 import sys
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from msgspec import Struct
 
 from spillscan.builds import compilation
 from spillscan.model import Issue, Origin
 from spillscan.reading import grammar
-from spillscan.reading.logs.messages import Module, ptxas_message
+from spillscan.reading.logs.messages import Module
+from spillscan.reading.logs.parsing import ptxas_message
 from spillscan.reading.logs.steps import Words, announced, is_report, plain, same_object, stem
-
-if TYPE_CHECKING:
-    from lark import Token, Tree
 
 _FROM_THE_START = (b"rror", b"ERROR", b"FAILED", b" fatal  ", b"Killed", b": line ", b": *** ")
 LANDMARKS = Words(*_FROM_THE_START)
@@ -349,7 +347,7 @@ class Failures:
         _, device = announced(last) if not number or "%" in text else ((), None)
         if device and (" -" not in last or compilation.asks_for_report(last)):
             yield self._issue("build-incomplete", f"the log ends where a compilation begins: {last[:300]}", lines)
-        elif not line[:1].isspace() and _tree(last[:_LONGEST_LINE_BYTES], "last"):
+        elif not line[:1].isspace() and _parse(last[:_LONGEST_LINE_BYTES], "last")[0]:
             yield self._issue("build-incomplete", f"the log ends with a failure: {last[:300]}", lines)
         elif last_report and last.startswith("ptxas ") and isinstance(ptxas_message(last), Module):
             yield self._issue("build-incomplete", f"the log ends before the module's kernels: {last}", lines)
@@ -390,16 +388,8 @@ def _one_a_subject(details: list[Failure]) -> list[Failure]:
     return list(found.values())
 
 
-def _tree(text: str, start: str) -> Tree[Token] | None:
-    if not text or is_report(text):
-        return None
-    return grammar.parse("buildfailure", text, start=start)
-
-
 @lru_cache(maxsize=1024)
-def _parse(text: str) -> tuple[str, dict[str, str]]:
+def _parse(text: str, start: str = "line") -> tuple[str, dict[str, str]]:
     """(rule, tokens) of a message; an empty rule for any other line."""
-    tree = _tree(text, "line")
-    if tree is None:
-        return "", {}
-    return str(tree.data), {token.type: str(token) for token in tree.children if isinstance(token, str)}
+    found = None if not text or is_report(text) else grammar.read("buildfailure", start, text)
+    return found or ("", {})

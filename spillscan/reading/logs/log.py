@@ -17,8 +17,9 @@ from msgspec.structs import replace
 from spillscan.model import Issue, Kernel, KernelKey, Origin, Reading, Stats
 from spillscan.reading.inputs.source import Stream
 from spillscan.reading.logs.attribution import PARALLEL_HINT, Writer
-from spillscan.reading.logs.blocks import Blocks, Found, Functions, Kernels, Notes, texts
+from spillscan.reading.logs.blocks import Blocks, Functions, Kernels, Notes
 from spillscan.reading.logs.failures import Failures
+from spillscan.reading.logs.fragments import half_quoted, lacks_beginning, may_remain
 from spillscan.reading.logs.messages import (
     EntryLine,
     Ignored,
@@ -32,12 +33,10 @@ from spillscan.reading.logs.messages import (
     Torn,
     Unknown,
     Used,
-    message,
-    plain,
-    printed,
 )
+from spillscan.reading.logs.parsing import message
+from spillscan.reading.logs.printed import plain, printed
 from spillscan.reading.logs.records import first_line
-from spillscan.reading.logs.remnants import half_quoted, lacks_beginning, may_remain
 from spillscan.reading.logs.steps import WINDOW_BYTES, Steps, Words, split_prefix, stem
 
 _TOOLS = Words(b"ptxas", b"info    : ")
@@ -61,8 +60,8 @@ def silent(text: bytes) -> bool:
 def read(stream: Stream, name: str) -> Reading:
     """Every kernel, link record and issue of one log."""
     log = _Log(name)
-    for text, ahead in texts(stream, name):
-        log.take(text, ahead)
+    for text in stream.lines():
+        log.take(text)
     return log.finish()
 
 
@@ -81,13 +80,13 @@ class _Log:
         self._unknown = 0
         self._gap = _Gap()
         self._failures = Failures(name)
-        self._found_here = Blocks()
+        self._blocks = Blocks()
         self._cut = ""
         self._unended = False
         self._head = b""
 
-    def take(self, text: bytes, ahead: Found) -> None:
-        """The next text, of whole lines, and blocks that were already found in it."""
+    def take(self, text: bytes) -> None:
+        """The next text, of whole lines."""
         self._bytes += len(text)
         position, size = 0, len(text)
         self._head = self._head or text[:WINDOW_BYTES]
@@ -99,7 +98,7 @@ class _Log:
         seen, seen_line = 0, self._line  # what stands before, and is no report, was looked at for failures
         while position < size:
             if self._default[0].idle:
-                end = self._blocks(text, position, ahead)
+                end = self._take_blocks(text, position)
                 if end > position:
                     self._failures.look(seen, position, seen_line)
                     position = seen = end
@@ -189,10 +188,10 @@ class _Log:
 
     # ---- the two ways ------------------------------------------------------------------------------------------
 
-    def _blocks(self, text: bytes, position: int, ahead: Found) -> int:
+    def _take_blocks(self, text: bytes, position: int) -> int:
         """Take what stands together from ``position`` on; return where it ends."""
-        here, (_, steps) = self._found_here, self._default
-        while found := ahead.get(position) or here.next(text, position):
+        _, steps = self._default
+        while found := self._blocks.next(text, position):
             self._gap.close(steps, self._line)
             match found:
                 case Kernels():
