@@ -9,17 +9,13 @@ when the issues show that no line is missing.
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Iterator
 from itertools import chain
-from operator import attrgetter
 
 from msgspec.structs import replace
 
 from spillscan.model import Issue, Kernel, LinkRecord
-from spillscan.reading.logs.callees import CalleeSums
 from spillscan.reading.logs.compile_times import CompileTimes
-from spillscan.reading.logs.finish import Context, finished, record
+from spillscan.reading.logs.gathered import Gathered
 from spillscan.reading.logs.interleaved import UnassignedGroups, contradicts, may_own, settle_stacks
 from spillscan.reading.logs.issue_log import ALL, FIGURES, IssueLog, quoted
 from spillscan.reading.logs.link_lines import LinkLines
@@ -40,7 +36,7 @@ from spillscan.reading.logs.messages import (
 from spillscan.reading.logs.notes import Notes
 from spillscan.reading.logs.pending import PendingKernel, PendingUse, Run, Section, first_line, shown_by
 from spillscan.reading.logs.steps import Step
-from spillscan.reading.logs.suspicions import Seen, judge
+from spillscan.reading.logs.suspicions import Seen, doubt_stack, judge
 
 PARALLEL_HINT = "have each compilation's output written whole (make -Otarget, ninja)"
 
@@ -65,9 +61,7 @@ class Writer:
         self._groups = UnassignedGroups()
         self.modules: list[Step] = []
         """The steps in which a module began, which may hold no kernel."""
-        self._runs: list[Run] = []
-        self._gathered: list[PendingKernel] = []
-        """Those with all their lines, and device functions."""
+        self._gathered = Gathered()
         self._open: list[PendingKernel] = []
         """Those that wait for their registers lines."""
         self._uses: list[PendingUse] = []
@@ -129,7 +123,7 @@ class Writer:
         self._times.of_kernel(section, first.compile_ms, first_line(first))
         if named := self._notes.named:
             kernels = [self._noted(kernel) if kernel.key.symbol in named else kernel for kernel in kernels]
-        self._runs.append(Run(section, step, kernels))
+        self._gathered.runs.append(Run(section, step, kernels))
         self._last = None
 
     def _noted(self, kernel: Kernel) -> Kernel:
@@ -233,7 +227,7 @@ class Writer:
         waiting = [each for each in namesakes if each.stack is None]
         if not waiting:
             function = self._begin_function(symbol, stack, named_line, step)
-            _doubt_stack(function, stack, missing)
+            doubt_stack(function, stack, missing)
             for each in self._open:
                 if not _CALLEES_FIRST.fullmatch(each.arch or ""):
                     each.suspicions |= {"foreign"}
@@ -244,7 +238,7 @@ class Writer:
             for each in waiting:
                 each.stack_in_doubt = True
         waiting[0].stack = stack
-        _doubt_stack(waiting[0], stack, missing)
+        doubt_stack(waiting[0], stack, missing)
         if symbol in self._notes.named:
             waiting[0].advisories = self._notes.take(symbol, stack.spills)
 
@@ -262,7 +256,7 @@ class Writer:
         function = PendingKernel(symbol, None, "function", line, step, section, stack, caller_line=caller)
         if symbol in self._notes.named:
             function.advisories = self._notes.take(symbol, stack.spills)
-        self._gathered.append(function)
+        self._gathered.pending.append(function)
         self._last = function
         return function
 
@@ -308,7 +302,7 @@ class Writer:
         kernel.section.linked |= linked
         kernel.section.barriers |= barriers
         self._open.remove(kernel)
-        self._gathered.append(kernel)
+        self._gathered.pending.append(kernel)
         self._last = kernel
 
     def _unowned_registers(self, used: Used, line: int, before: PendingKernel | None, text: str) -> None:
@@ -367,7 +361,7 @@ class Writer:
         self._issues.add_missing(f"the registers lines of {len(self._open)} kernels cannot be assigned", line)
         for each in self._open:
             each.reasons += ("interleaved output: its registers line is lost",)
-        self._gathered += [each for each in self._open if each.stack is not None]
+        self._gathered.pending += [each for each in self._open if each.stack is not None]
         self._open, self._uses = [], []
 
     # ---- the end -----------------------------------------------------------------------------------------------------
@@ -386,17 +380,17 @@ class Writer:
         self._forget_named()
         self._links.interrupt()
         self._report_unnamed()
-        seen, gathered = self._seen, self._gathered
+        seen, gathered = self._seen, self._gathered.pending
         self._times.count(gathered, seen)
         if self.timed and not self.interleaved:
-            self._times.demand(self._runs, gathered, seen, line)
+            self._times.demand(self._gathered.runs, gathered, seen, line)
         complete = self._issues.complete
         for each in gathered:
             if each.role == "entry" or each.suspicions:
                 judge(each, seen, self._issues, complete=complete)
         settle_stacks(gathered)
         of_gathered = ((each.symbol, each.stack.spills) for each in gathered if each.stack)
-        of_whole = ((each.key.symbol, each.usage.spills) for each in self._whole())
+        of_whole = ((each.key.symbol, each.usage.spills) for each in self._gathered.whole())
         reported = (each for each in chain(of_gathered, of_whole) if each[0] in self._notes.named)
         self._notes.settle(gathered, reported, interleaved=self.interleaved)
 
@@ -405,15 +399,15 @@ class Writer:
         if self._uses:
             self._set_aside()
         untimed = 0 < self._seen.compile_times < self._seen.registers_lines
-        for each in self._groups.settle(self._whole(), self._gathered, self._issues, untimed=untimed):
+        for each in self._groups.settle(self._gathered, self._issues, untimed=untimed):
             if each.stack is None and not self._seen.without_abi:
                 self._incomplete(each)
             else:
-                self._gathered.append(each)
+                self._gathered.pending.append(each)
         for each in self._open:
             if each.stack is not None:
                 each.reasons += ("no registers line follows it",)
-                self._gathered.append(each)
+                self._gathered.pending.append(each)
             self._incomplete(each)
         self._open = []
 
@@ -444,62 +438,7 @@ class Writer:
 
         ``units_in_doubt`` drops the units of steps whose output other steps may have interrupted.
         """
-        context = self._context(units_in_doubt)
-        plain = not (self.interleaved or units_in_doubt or context.relocatable or context.doubts)
-        in_order = self._issues.complete and not (self._unended or self.interleaved or context.relocatable)
-        callees = CalleeSums(self._gathered if in_order else ())
-        found: list[Kernel] = []
-        every: list[Run | PendingKernel] = [*self._runs, *self._gathered]
-        for each in sorted(every, key=attrgetter("line")):
-            kernels = each.kernels if isinstance(each, Run) else [record(each, context)]
-            kernels[-1] = callees.added(kernels[-1])  # another's would stand before the next one
-            if not plain or each.section.notes or each.step.relocatable:
-                kernels = [finished(kernel, each.section, each.step, context) for kernel in kernels]
-            found += kernels
-        return found
-
-    def _context(self, units_in_doubt: bool) -> Context:
-        arches: dict[str, set[str | None]] = defaultdict(set)
-        if self.interleaved:
-            for kernel in self._whole():
-                arches[kernel.key.symbol].add(kernel.key.arch)
-            for each in self._gathered:
-                arches[each.symbol].add(each.arch)
-        several = len(set().union(*arches.values()) - {None}) > 1
-        return Context(
-            input=self._input,
-            interleaved=self.interleaved,
-            relocatable=self._is_relocatable(),
-            units_in_doubt=units_in_doubt,
-            arch_in_doubt=several,
-            doubts=self._issues.doubts(interleaved=self.interleaved),
-            namesakes=frozenset(symbol for symbol, found in arches.items() if several and len(found) > 1),
-            linked=frozenset(self._links.symbols) if self.interleaved else frozenset(),
+        linked = frozenset(self._links.symbols) if self.interleaved else frozenset()
+        return self._gathered.records(
+            self._input, self._seen, self._issues, linked, units_in_doubt=units_in_doubt, unended=self._unended
         )
-
-    def _whole(self) -> Iterator[Kernel]:
-        """The kernels whose lines stood together."""
-        return chain.from_iterable(run.kernels for run in self._runs)
-
-    def _is_relocatable(self) -> bool:
-        """Whether the log shows relocatable code (-rdc, -dc).
-
-        Its device functions come first and have a compile time each, those of whole programs have none; their number
-        decides where the order of lines proves nothing. Debug builds (-G) print them in the same way, but only where
-        ptxas knows the callees does it sum up a kernel's stack over them (measured, 9.1 to 13.5). Before 12.8 there are
-        no compile times, and the order's hint is believed: figures that are final are then called not final, never the
-        other way round.
-        """
-        if self.interleaved and self.timed:
-            return self._seen.compile_times > self._seen.registers_lines
-        sections = [*(run.section for run in self._runs), *(each.section for each in self._gathered)]
-        return any(section.relocatable and not section.linked for section in sections)
-
-
-def _doubt_stack(kernel: PendingKernel, stack: Stack, missing: bool) -> None:
-    """``missing``: the stack line of the properties before, unless this is it."""
-    if not stack.indented:
-        kernel.suspicions |= {"unindented"}
-    if missing:
-        kernel.reasons += ("a stack line was lost before its own",)
-        kernel.stack_in_doubt = True

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from spillscan.model import Usage
 from spillscan.reading import grammar
-from spillscan.reading.logs.interleaved import prints_constant_banks
+from spillscan.reading.logs.constant_banks import prints_constant_banks
 from spillscan.reading.logs.messages import Note, Stack, Used
 from spillscan.reading.logs.parsing import ANY_KERNEL, of_any_kernel, used_line
 from spillscan.reading.logs.pending import shown_by

@@ -63,6 +63,8 @@ def lacks_beginning(line: str) -> bool:
 def elided(line: str) -> int | None:
     """Where somebody left out the end of ``line``, as people write that (``…``, ``[...]``, a last comma); ``None``:
     nobody did."""
+    if not line.endswith((" ", ",", "..", "…", "]")):
+        return None
     text = line.rstrip(" ")
     if mark := _ELLIPSIS.search(text, max(0, len(text) - _LONGEST_ELLIPSIS)):
         return len(text[: mark.start()].rstrip(" ").removesuffix(",").rstrip(" "))

@@ -8,17 +8,15 @@ kernel's parameters and so distinguishes signatures.
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
-from spillscan.model import Kernel, Usage, agreement
+from spillscan.model import Usage, agreement
+from spillscan.reading.logs.constant_banks import Reserves, bank_zero, prints_constant_banks
+from spillscan.reading.logs.gathered import Gathered
 from spillscan.reading.logs.issue_log import IssueLog
 from spillscan.reading.logs.matching import possible_partners
-from spillscan.reading.logs.parameters import Reserves, bank_zero
 from spillscan.reading.logs.pending import PendingKernel, PendingUse
-
-_ARCH = re.compile(r"sm_(\d+)[af]?")
 
 
 def may_own(kernel: PendingKernel, usage: Usage, *, without_abi: bool) -> bool:
@@ -43,12 +41,6 @@ def contradicts(kernel: PendingKernel, usage: Usage) -> bool:
         return not banks
     cumulative = usage.cumulative_stack_bytes
     return kernel.stack is not None and cumulative is not None and kernel.stack.frame_bytes > cumulative
-
-
-def prints_constant_banks(arch: str | None) -> bool | None:
-    """Whether ptxas prints ``cmem`` for ``arch``: up to sm_89 always, from sm_90 on never (measured, 11.7 to 13.5)."""
-    match = _ARCH.fullmatch(arch or "")
-    return int(match[1]) < 90 if match else None
 
 
 def assign(kernels: list[PendingKernel], uses: list[PendingUse], reserves: Reserves) -> None:
@@ -137,17 +129,15 @@ class UnassignedGroups:
         self._groups.append((kernels, uses))
         self.without_stacks |= {each.symbol for each in kernels if each.stack is None and each.stack_in_doubt}
 
-    def settle(
-        self, whole: Iterable[Kernel], pending: Iterable[PendingKernel], issues: IssueLog, *, untimed: bool
-    ) -> Iterator[PendingKernel]:
-        """The kernels of all groups in turn, with what sure ones prove: ``whole``, whose lines stood together, and
-        ``pending``. ``untimed``: some registers lines of the log have a compile time, and not all."""
+    def settle(self, gathered: Gathered, issues: IssueLog, *, untimed: bool) -> Iterator[PendingKernel]:
+        """The kernels of all groups in turn, with what those prove that are ``gathered``.
+        ``untimed``: some registers lines of the log have a compile time, and not all."""
         reserves = Reserves()
         if not self._groups:
             return
-        for sure in whole:
+        for sure in gathered.whole():
             reserves.witness(sure.key.symbol, sure.key.arch, sure.usage)
-        for each in pending:
+        for each in gathered.pending:
             if each.role == "entry":
                 reserves.witness(each.symbol, each.arch, each.usage)
         for kernels, uses in self._groups:

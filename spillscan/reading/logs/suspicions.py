@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from spillscan.reading.logs.interleaved import prints_constant_banks
+from spillscan.reading.logs.constant_banks import prints_constant_banks
 from spillscan.reading.logs.issue_log import FIGURES, IssueLog
+from spillscan.reading.logs.messages import Stack
 from spillscan.reading.logs.pending import NO_USAGE, PendingKernel, Suspicion
 
 _REASONS: dict[Suspicion, str] = {
@@ -42,6 +43,15 @@ class Seen(Struct):
     """The same, by other signs than compile times that follow no kernel."""
     overlapped: bool = False
     """A kernel began while another was open."""
+
+
+def doubt_stack(kernel: PendingKernel, stack: Stack, missing: bool) -> None:
+    """``missing``: the stack line of the properties before, unless this is it."""
+    if not stack.indented:
+        kernel.suspicions |= {"unindented"}
+    if missing:
+        kernel.reasons += ("a stack line was lost before its own",)
+        kernel.stack_in_doubt = True
 
 
 def judge(pending: PendingKernel, seen: Seen, issues: IssueLog, *, complete: bool) -> None:

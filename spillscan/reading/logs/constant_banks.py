@@ -14,6 +14,15 @@ from functools import lru_cache
 from spillscan.model import Usage
 from spillscan.model.symbols import demangle
 
+_ARCH = re.compile(r"sm_(\d+)[af]?")
+
+
+def prints_constant_banks(arch: str | None) -> bool | None:
+    """Whether ptxas prints ``cmem`` for ``arch``: up to sm_89 always, from sm_90 on never (measured, 11.7 to 13.5)."""
+    match = _ARCH.fullmatch(arch or "")
+    return int(match[1]) < 90 if match else None
+
+
 FEWEST_WITNESSES = 3
 """Kernels that must agree on an arch's reserve before it is believed."""
 
