@@ -10,37 +10,23 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from importlib.util import find_spec
 from itertools import product
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 from zlib import crc32
 
 from spillscan.output.folders import kept, remember, remembered, shipped
 
 if TYPE_CHECKING:
-    from lark import Lark, Token, Tree
+    from lark import Lark
     from lark.grammar import Symbol
 
-_STARTS = {
-    "ptxas": (
-        "report",
-        "line",
-        "kernel_block",
-        "function_block",
-        "entry_line",
-        "properties_line",
-        "usage_line",
-        "registers",
-        "globals",
-        "figures_line",
-    ),
-    "nvlink": ("report", "line", "figures_line"),
-    "prefix": ("prefix",),
-    "buildstep": ("line",),
-    "buildfailure": ("line", "last"),
-}
+_T = TypeVar("_T")
+
+_ENDS_WHERE_THE_REST_FITS = re.compile(r"^([A-Z_]+): /(.*\+\?)/$", re.M)
+"""A terminal whose repetition is lazy at its end: a name, in which anything may stand."""
 
 
 def text(name: str) -> str:
@@ -48,9 +34,26 @@ def text(name: str) -> str:
     return (shipped("grammars") / f"{name}.lark").read_text(encoding="utf-8")
 
 
+def _with_ends(name: str) -> str:
+    """The source in which each lazy terminal runs to where the rest of some line fits: what may follow a name is what
+    the rules have behind it."""
+    source = text(name)
+    if not _ENDS_WHERE_THE_REST_FITS.search(source):
+        return source
+    writer = _RegexWriter(_lexer(name, source), {}, {})
+
+    def ended(match: re.Match[str]) -> str:
+        rests = "|".join(sorted(set(writer.rests("line", match[1]))))
+        for character, escaped in (("/", r"\/"), ("\r", r"\r"), ("\n", r"\n")):
+            rests = rests.replace(character, escaped)
+        return f"{match[1]}: /{match[2]}(?=(?:{rests}))/m"
+
+    return _ENDS_WHERE_THE_REST_FITS.sub(ended, source)
+
+
 @cache
-def load(name: str, *starts: str) -> Lark:
-    """Grammar ``name``, compiled for LALR. Without ``starts`` the start rules are the grammar's usual ones.
+def load(name: str) -> Lark:
+    """Grammar ``name``, compiled for LALR, with every rule as a start.
 
     Compiling takes longer than reading most logs, so Lark keeps what it compiled for the next run, by a hash of the
     grammar's text, its options and Lark's version.
@@ -58,33 +61,23 @@ def load(name: str, *starts: str) -> Lark:
     from lark import Lark
 
     return Lark(
-        text(name),
+        _with_ends(name),
         parser="lalr",
-        start=list(starts or _STARTS.get(name, ("start",))),
-        cache=_compiled(name, bool(starts)),
+        start=_starts(name),
+        cache=_compiled(name),
         source_path=str(shipped("grammars") / f"{name}.lark"),
         maybe_placeholders=False,
     )
 
 
-def _compiled(name: str, every_start: bool) -> str | bool:
+def _compiled(name: str) -> str | bool:
     """The file that keeps a compiled grammar; ``False`` where none can be kept."""
     try:
         folder = kept("grammars")
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except (OSError, RuntimeError):  # a home that is read-only, or none
         return False
-    return str(folder / (f"{name}-lines.lark" if every_start else f"{name}.lark"))
-
-
-def parse(name: str, line: str, start: str | None = None) -> Tree[Token] | None:
-    """``line`` by grammar ``name``; ``None`` where the grammar does not describe it."""
-    from lark.exceptions import UnexpectedInput
-
-    try:
-        return load(name).parse(line, start=start)
-    except UnexpectedInput:
-        return None
+    return str(folder / f"{name}.lark")
 
 
 def local_name(qualified: str) -> str:
@@ -112,43 +105,61 @@ def expression(
     """
     what = " ".join(("pattern", rule, *(f"{each}" for pair in (*lines, *repeated) for each in pair)))
     writer = partial(_RegexWriter, lines=dict(lines), repeated=dict(repeated))
-    return _derived(name, what, lambda: writer(load(name)).rule(rule))
+    return _derived(name, what, lambda: writer(lexer(name)).rule(rule))
+
+
+Alternatives = tuple[tuple[str, re.Pattern[str]], ...]
 
 
 @cache
-def alternatives(name: str, rule: str) -> re.Pattern[bytes]:
-    """One expression for a rule whose alternatives are sequences of terminals: a group of its alias's name around each,
-    and groups without names around its visible terminals."""
-    return re.compile(_derived(name, f"alternatives {rule}", lambda: _alternatives(load(name), rule)).encode())
+def alternatives(name: str, rule: str) -> Alternatives:
+    """What ``rule`` of grammar ``name`` chooses from, in the order in which a lexer tries it: (name of the alternative,
+    expression of its whole text, a group for each visible terminal). A name is an alias, or that of the rule that
+    stands alone there; what rules with a leading underscore choose from counts by itself. Rules that repeat something
+    are left out: their pieces have to be read one by one.
+    """
+    written = _derived(name, f"alternatives {rule}", lambda: _RegexWriter(lexer(name)).alternatives(rule))
+    return tuple((alternative, re.compile(expression)) for alternative, expression in written)
 
 
-def _alternatives(lark: Lark, rule: str) -> str:
-    terminals = {terminal.name: terminal for terminal in lark.terminals}
-    rules = [
-        (each.alias or rule, [terminals[str(symbol.name)] for symbol in each.expansion])
-        for each in lark.rules
-        if each.origin.name == rule
-    ]
-    found: dict[str, list[str]] = {}
-    # The lexer tries terminals by priority; so does the alternation.
-    for alias, words in sorted(rules, key=lambda each: -min(word.priority for word in each[1])):
-        parts = (f"({'?:' if word.name.startswith('_') else ''}{word.pattern.to_regexp()})" for word in words)
-        found.setdefault(local_name(alias), []).append("".join(parts))
-    return "|".join(f"(?P<{alias}>{'|'.join(branches)})" for alias, branches in found.items())
+def read(name: str, rule: str, text: str) -> tuple[str, dict[str, str]] | None:
+    """Which of the :func:`alternatives` of ``rule`` describes all of ``text``, and its tokens by the names of visible
+    terminals; ``None``: none does."""
+    for alternative, expression in alternatives(name, rule):
+        if found := expression.fullmatch(text):
+            return alternative, {token: each for token, each in found.groupdict().items() if each is not None}
+    return None
 
 
-def _derived(name: str, what: str, write: Callable[[], str]) -> str:
-    """An expression derived from a grammar, kept for the next run: to import Lark takes longer than most logs."""
+def openings(name: str, rule: str) -> tuple[str, ...]:
+    """The literal texts with which the :func:`alternatives` of ``rule`` begin."""
+    return tuple(_derived(name, f"openings {rule}", lambda: _RegexWriter(lexer(name)).openings(rule)))
+
+
+def literals(name: str) -> tuple[str, ...]:
+    """The literal texts of a grammar."""
+    return tuple(
+        _derived(
+            name,
+            "literals",
+            lambda: [each.pattern.value for each in lexer(name).terminals if each.pattern.type == "str"],
+        )
+    )
+
+
+def _derived(name: str, what: str, write: Callable[[], _T]) -> _T:
+    """A value of JSON derived from a grammar, kept for the next run: to import Lark takes longer than most logs."""
     known = _kept_expressions(name)
     if what not in known:
         known[what] = write()
         remember("grammars", _expressions_file(name), known)
-    return known[what]
+    value: _T = known[what]
+    return value
 
 
 @cache
-def _kept_expressions(name: str) -> dict[str, str]:
-    found: dict[str, str] | None = remembered("grammars", _expressions_file(name))
+def _kept_expressions(name: str) -> dict[str, Any]:
+    found: dict[str, Any] | None = remembered("grammars", _expressions_file(name))
     return {} if found is None else found
 
 
@@ -164,27 +175,92 @@ def _expressions_file(name: str) -> str:
 
 
 _ANY_LINE = r".+\n"
+_MOST_COMPARED = 4
+"""So many terminals at their beginnings decide which alternative is tried first."""
 
 
 class _RegexWriter:
-    """Writes one rule of a compiled grammar as a regular expression."""
+    """Writes rules of a grammar as regular expressions. As a lexer does, each terminal takes what it can and gives
+    nothing back: none of the expressions reads a text twice over."""
 
-    def __init__(self, lark: Lark, lines: dict[str, int], repeated: dict[str, str]) -> None:
-        self._lines = lines
-        self._repeated = repeated
+    def __init__(
+        self, lark: Lark, lines: Mapping[str, int] | None = None, repeated: Mapping[str, str] | None = None
+    ) -> None:
+        self._lines = lines or {}
+        self._repeated = repeated or {}
         self._terminals = {terminal.name: terminal for terminal in lark.terminals}
         self._expansions: dict[str, list[list[Symbol]]] = {}
+        self._aliases: dict[tuple[str, int], str] = {}
         for rule in lark.rules:
-            self._expansions.setdefault(str(rule.origin.name), []).append(list(rule.expansion))
+            expansions = self._expansions.setdefault(str(rule.origin.name), [])
+            if rule.alias:
+                self._aliases[str(rule.origin.name), len(expansions)] = local_name(str(rule.alias))
+            expansions.append(list(rule.expansion))
         self._captured: set[str] = set()
 
     def rule(self, name: str, capture: bool = True) -> str:
+        """The expression of one rule."""
         repeated = [e for e in self._expansions[name] if e and e[0].name == name]
         once = [e for e in self._expansions[name] if not e or e[0].name != name]
         # The lexer tries terminals by priority; so does the alternation.
         once.sort(key=self._priority, reverse=True)
         body = self._choice(once, capture and not repeated)
-        return f"(?:{body})+" if repeated else body
+        return f"(?>{body})+" if repeated else body
+
+    def rests(self, rule: str, terminal: str, behind: str = r"\r?$") -> Iterator[str]:
+        """Expressions of what may stand behind ``terminal`` in a text of ``rule``, and then ``behind`` all that."""
+        for expansion in self._expansions[rule]:
+            for at, symbol in enumerate(expansion):
+                if symbol.name == terminal:
+                    yield self._choice([expansion[at + 1 :]], False) + behind
+                elif not symbol.is_term and not symbol.name.startswith("__"):
+                    yield from self.rests(symbol.name, terminal, self._choice([expansion[at + 1 :]], False) + behind)
+
+    def alternatives(self, rule: str) -> list[list[str]]:
+        """The name and the expression of each of :func:`alternatives`."""
+        every = [(name, each) for name, symbols in self._alternatives(rule) for each in self._sequences(symbols)]
+        every.sort(key=lambda pair: self._priorities(pair[1]), reverse=True)
+        written = []
+        for name, terminals in every:
+            self._captured.clear()
+            written.append([name, self._choice([terminals], True)])
+        return written
+
+    def openings(self, rule: str) -> list[str]:
+        """See :func:`openings`."""
+        patterns = (
+            self._terminals[name].pattern for _, symbols in self._alternatives(rule) for name in self._first(symbols)
+        )
+        return list(dict.fromkeys(each.value for each in patterns if each.type == "str"))
+
+    def _alternatives(self, rule: str) -> Iterator[tuple[str, list[Symbol]]]:
+        for number, expansion in enumerate(self._expansions[rule]):
+            alias = self._aliases.get((rule, number), "")
+            if not alias and len(expansion) == 1 and not expansion[0].is_term:
+                name = expansion[0].name
+                yield from self._alternatives(name) if name.startswith("_") else [(name, expansion)]
+            else:
+                yield alias or rule, expansion
+
+    def _first(self, symbols: Sequence[Symbol]) -> Iterator[str]:
+        """The terminals with which a sequence may begin."""
+        if symbols[0].is_term:
+            yield symbols[0].name
+        else:
+            for expansion in filter(None, self._expansions[symbols[0].name]):
+                yield from self._first(expansion)
+
+    def _sequences(self, symbols: Sequence[Symbol]) -> Iterator[list[Symbol]]:
+        """The sequences of terminals that a sequence of symbols stands for; none where it repeats something."""
+        choices = ([[each]] if each.is_term else [*self._of_rule(each.name)] for each in symbols)
+        for choice in product(*choices):
+            yield [symbol for part in choice for symbol in part]
+
+    def _of_rule(self, name: str) -> Iterator[list[Symbol]]:
+        expansions = self._expansions[name]
+        if not any(symbol.name.startswith("__") and not symbol.is_term for each in expansions for symbol in each):
+            for expansion in expansions:
+                yield from self._sequences(expansion)
 
     def _choice(self, expansions: list[list[Symbol]], capture: bool) -> str:
         """Alternatives with their common beginnings factored out, so that an optional end stays one branch."""
@@ -206,14 +282,24 @@ class _RegexWriter:
             return self.rule(name, capture)
         if name in self._repeated:
             return f"(?P={self._repeated[name]})"
-        expression = self._terminals[name].pattern.to_regexp() if symbol.is_term else _ANY_LINE * self._lines[name]
-        if capture and not name.startswith("_") and name not in self._captured:
+        if symbol.is_term:
+            expression = self._terminals[name].pattern.to_regexp()
+            if self._terminals[name].pattern.type == "re":
+                expression = f"(?>{expression})"
+        else:
+            expression = _ANY_LINE * self._lines[name]
+        hidden = name.startswith("_") or getattr(symbol, "filter_out", False)  # a literal that no terminal names
+        if capture and not hidden and name not in self._captured:
             self._captured.add(name)
             return f"(?P<{name}>{expression})"
         return f"(?:{expression})"
 
     def _priority(self, expansion: list[Symbol]) -> int:
         return min((self._terminals[str(s.name)].priority for s in expansion if s.is_term), default=0)
+
+    def _priorities(self, terminals: Sequence[Symbol]) -> list[int]:
+        priorities = [self._terminals[str(each.name)].priority for each in terminals[:_MOST_COMPARED]]
+        return priorities + [0] * (_MOST_COMPARED - len(priorities))
 
 
 _SASS = "sass"
@@ -277,26 +363,29 @@ def line_starts(rule: str, name: str = _SASS, only: str = "") -> re.Pattern[byte
     return re.compile(b"(?m:^)" + line_expression(rule, name, only).encode())
 
 
-@cache
 def parser(name: str = _SASS) -> Lark:
-    """The grammar with every rule as a start."""
-    return load(name, *_starts(name))
+    """:func:`load` of the grammar of machine code."""
+    return load(name)
 
 
 @cache
 def lexer(name: str = _SASS) -> Lark:
     """The grammar's rules and terminals, without a parser: ready in a fraction of the time."""
+    return _lexer(name, _with_ends(name))
+
+
+def _lexer(name: str, source: str) -> Lark:
     from lark import Lark
 
     return Lark(
-        text(name),
+        source,
         parser=None,
         lexer="basic",
-        start=list(_starts(name)),
+        start=_starts(name),
         source_path=str(shipped("grammars") / f"{name}.lark"),
         maybe_placeholders=False,
     )
 
 
-def _starts(name: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(re.findall(r"(?m)^[?!]?([a-z]\w*)\s*:", text(name))))
+def _starts(name: str) -> list[str]:
+    return list(dict.fromkeys(re.findall(r"(?m)^[?!]?([a-z]\w*)(?:\.-?\d+)?\s*:", text(name))))

@@ -10,9 +10,10 @@ from msgspec.structs import replace
 
 from spillscan.model import Usage
 from spillscan.reading import grammar
-from spillscan.reading.logs.interleaved import prints_constant_banks
-from spillscan.reading.logs.messages import ANY_KERNEL, Note, Stack, Used, of_any_kernel, used_line
-from spillscan.reading.logs.records import shown_by
+from spillscan.reading.logs.constant_banks import prints_constant_banks
+from spillscan.reading.logs.messages import Note, Stack, Used
+from spillscan.reading.logs.parsing import ANY_KERNEL, of_any_kernel, used_line
+from spillscan.reading.logs.pending import shown_by
 
 _MEMO_ENTRIES = 1 << 16
 
@@ -39,7 +40,7 @@ class Kernels(NamedTuple):
     times: list[bytes]
     """Its compile time in milliseconds as printed; empty without."""
     barriers: int
-    """What their figures show together of the :class:`~spillscan.reading.logs.records.Section`."""
+    """What their figures show together of the :class:`~spillscan.reading.logs.pending.Section`."""
     linked: bool
     """The same."""
 

@@ -19,20 +19,19 @@ from __future__ import annotations
 import posixpath
 import re
 import sys
+from collections import deque
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from msgspec import Struct
 
 from spillscan.builds import compilation
 from spillscan.model import Issue, Origin
 from spillscan.reading import grammar
-from spillscan.reading.logs.messages import Module, ptxas_message
+from spillscan.reading.logs.messages import Module
+from spillscan.reading.logs.parsing import ptxas_message
 from spillscan.reading.logs.steps import Words, announced, is_report, plain, same_object, stem
-
-if TYPE_CHECKING:
-    from lark import Token, Tree
 
 _FROM_THE_START = (b"rror", b"ERROR", b"FAILED", b" fatal  ", b"Killed", b": line ", b": *** ")
 LANDMARKS = Words(*_FROM_THE_START)
@@ -100,7 +99,9 @@ class Failures:
         self._stops: list[Failure] = []
         self._went_on = {_NO_MAKE: sys.maxsize}  # level of make -> line where it says that it went on to its end
         self._succeeded: dict[str, int] = {}  # family -> line
-        self._tests_failed = self._all_done = 0
+        self._tests_failed = self._all_done = self._latest = 0  # lines
+        self._deepest = 0  # level of make at which a step failed
+        self._begun: dict[str, dict[str, int]] = {}  # name of what failed -> path that is built again -> last line
         self._ninja: Failure | None = None  # whose output follows
         self._understood: set[int] = set()
         self._suspected = False  # something failed that nobody names so far
@@ -130,12 +131,17 @@ class Failures:
     def issues(self, lines: int, last_report: int) -> Iterator[Issue]:
         """What is missing of a log of so many lines, whose last report of a compiler is on ``last_report``."""
         self._tail(lines)
+        for each in (*self._steps, *self._details):
+            again = self._begun.get(_name(each.subject), {}) if each.subject else {}
+            each.rebuilt = max((line for path, line in again.items() if same_object(path, each.subject)), default=0)
+            if each.rebuilt <= each.line:
+                each.rebuilt = 0
         steps = [*self._steps, *_one_a_subject(self._details)]
-        stops = [stop for stop in self._stops if not self._is_taken_back(stop, steps, last_report, lines)]
-        missing, again, host = [], [], []
+        stops = self._lasting_stops(steps, last_report, lines)
+        missing, retried, host = [], [], []
         for step in steps:
             if step.rebuilt:
-                again.append(step)
+                retried.append(step)
             elif step.device is not False:
                 missing.append(step)
             elif step.line > (last_report if step.level is None else self._went_on.get(step.level, 0)):
@@ -154,9 +160,9 @@ class Failures:
             yield self._issue("build-incomplete", f"the build stopped early: {first.text}", first.line)
         elif not missing:
             yield from self._unfinished(lines, last_report)
-        if again:
-            message = f"{_named(again)} failed, and is built again later: {again[0].text}"
-            yield self._issue("step-retried", message, again[0].line)
+        if retried:
+            message = f"{_named(retried)} failed, and is built again later: {retried[0].text}"
+            yield self._issue("step-retried", message, retried[0].line)
         if host:
             message = f"{_named(host)} failed, and holds no device code: {host[0].text}"
             yield self._issue("host-step-failed", message, host[0].line)
@@ -218,7 +224,7 @@ class Failures:
             return
         step.device, step.level = self._holds_device_code(step.subject, begin), _NO_MAKE
         self._ninja = step
-        self._steps.append(step)
+        self._add(self._steps, step)
 
     def _make_step(self, step: Failure, form: str, make: str, begin: int) -> None:
         match = _MAKE_LEVEL.search(make)
@@ -230,7 +236,8 @@ class Failures:
                 self._stops.append(step)
             return
         name = posixpath.basename(step.subject)
-        mine = [each for each in self._details if not each.named or stem(each.subject) in name]
+        latest = self._details[-_MOST_SUBJECTS:]
+        mine = [each for each in latest if not each.named or stem(each.subject) in name]
         step.device = self._holds_device_code(step.subject, begin)
         if form == "make_ignored":
             if not mine and not step.device:
@@ -241,14 +248,16 @@ class Failures:
             is_object = _OBJECT.search(step.subject)
             if self._is_of_tests(step):
                 return
-            if not is_object and any((each.level or 0) > level for each in self._steps):
+            if not is_object and self._deepest > level:
                 step.family = "make"  # an outer make repeats what an inner one said
                 self._stops.append(step)
                 return
         if mine:
-            self._details = [each for each in self._details if each not in mine]
+            its = set(map(id, mine))
+            self._details[-_MOST_SUBJECTS:] = [each for each in latest if id(each) not in its]
             step.text, step.first_line = mine[0].text, mine[0].line
-        self._steps.append(step)
+        self._deepest = max(self._deepest, level)
+        self._add(self._steps, step)
 
     def _detail(self, detail: Failure, form: str, begin: int) -> None:
         if self._ninja is not None:
@@ -262,7 +271,13 @@ class Failures:
             detail.device = self._holds_device_code(detail.subject, begin)
         else:
             detail.device = True
-        self._details.append(detail)
+        self._add(self._details, detail)
+
+    def _add(self, failures: list[Failure], failure: Failure) -> None:
+        failures.append(failure)
+        self._latest = failure.line
+        if failure.subject:
+            self._begun.setdefault(_name(failure.subject), {})
 
     def _is_of_tests(self, step: Failure) -> bool:
         """It runs tests, by its name or because tests failed before it."""
@@ -271,17 +286,18 @@ class Failures:
 
     def _only_tests_failed(self) -> bool:
         """Of all that failed, tests did last."""
-        return self._tests_failed > max((each.line for each in (*self._steps, *self._details)), default=0)
+        return self._tests_failed > self._latest
 
     def _rebuild(self, text: str, number: int) -> None:
         """``text`` may announce that what has failed is built again."""
-        names, _ = announced(text)
-        for failure in (*self._steps, *self._details) if names else ():
-            if failure is self._ninja and number == failure.line + 1:
-                continue  # at once after FAILED ninja says which command it was
-            if failure.subject and any(same_object(name, failure.subject) for name in names):
-                failure.rebuilt = number
+        if self._ninja is not None and number == self._ninja.line + 1:
+            return  # at once after FAILED ninja says which command it was
+        for name in announced(text)[0]:
+            paths = self._begun.get(_name(name))
+            if paths is not None:
                 self._ninja = None
+                if name in paths or len(paths) < _MOST_SUBJECTS:
+                    paths[name] = number
 
     # ---- the lines around it ----------------------------------------------------------------------------------------
 
@@ -325,18 +341,22 @@ class Failures:
             start += len(line)
             number += 1
 
-    def _is_taken_back(self, stop: Failure, steps: list[Failure], last_report: int, lines: int) -> bool:
-        if stop.family == "ci" and last_report > stop.line:
-            return True  # the job went on: another of its steps had failed
-        if self._succeeded.get(stop.family, 0) > stop.line:
-            return True
+    def _lasting_stops(self, steps: list[Failure], last_report: int, lines: int) -> list[Failure]:
+        """Stops that nothing takes back: no later success of the tool, nor that all that had failed is built again."""
         number, missing, _ = self._last_step(lines)
-        if stop.family == "ninja" and number > stop.line and not missing:
-            return True
-        causes = [step for step in steps if step.line <= stop.line]
-        return any(step.rebuilt > stop.line for step in causes) and all(
-            step.rebuilt or step.device is False for step in causes
-        )
+        lasting, causes, until = [], deque(sorted(steps, key=lambda step: step.line)), 0
+        excused = True  # of each cause so far: it is built again, or of no consequence
+        for stop in sorted(self._stops, key=lambda stop: stop.line):
+            while causes and causes[0].line <= stop.line:
+                cause = causes.popleft()
+                excused &= bool(cause.rebuilt) or cause.device is False
+                until = max(until, cause.rebuilt)
+            went_on = stop.family == "ci" and last_report > stop.line  # another of the job's steps had failed
+            succeeded = self._succeeded.get(stop.family, 0) > stop.line
+            finished = stop.family == "ninja" and number > stop.line and not missing
+            if not (went_on or succeeded or finished or (excused and until > stop.line)):
+                lasting.append(stop)
+        return lasting
 
     def _unfinished(self, lines: int, last_report: int) -> Iterator[Issue]:
         number, missing, text = self._last_step(lines)
@@ -349,7 +369,7 @@ class Failures:
         _, device = announced(last) if not number or "%" in text else ((), None)
         if device and (" -" not in last or compilation.asks_for_report(last)):
             yield self._issue("build-incomplete", f"the log ends where a compilation begins: {last[:300]}", lines)
-        elif not line[:1].isspace() and _tree(last[:_LONGEST_LINE_BYTES], "last"):
+        elif not line[:1].isspace() and _parse(last[:_LONGEST_LINE_BYTES], "last")[0]:
             yield self._issue("build-incomplete", f"the log ends with a failure: {last[:300]}", lines)
         elif last_report and last.startswith("ptxas ") and isinstance(ptxas_message(last), Module):
             yield self._issue("build-incomplete", f"the log ends before the module's kernels: {last}", lines)
@@ -377,6 +397,10 @@ class Failures:
         return 0, False, ""
 
 
+def _name(path: str) -> str:
+    return posixpath.basename(path.replace("\\", "/"))
+
+
 def _named(failures: list[Failure]) -> str:
     more = f" ({len(failures) - 1} more like it)" if len(failures) > 1 else ""
     return (failures[0].subject or "a step") + more
@@ -390,16 +414,8 @@ def _one_a_subject(details: list[Failure]) -> list[Failure]:
     return list(found.values())
 
 
-def _tree(text: str, start: str) -> Tree[Token] | None:
-    if not text or is_report(text):
-        return None
-    return grammar.parse("buildfailure", text, start=start)
-
-
 @lru_cache(maxsize=1024)
-def _parse(text: str) -> tuple[str, dict[str, str]]:
+def _parse(text: str, start: str = "line") -> tuple[str, dict[str, str]]:
     """(rule, tokens) of a message; an empty rule for any other line."""
-    tree = _tree(text, "line")
-    if tree is None:
-        return "", {}
-    return str(tree.data), {token.type: str(token) for token in tree.children if isinstance(token, str)}
+    found = None if not text or is_report(text) else grammar.read("buildfailure", start, text)
+    return found or ("", {})

@@ -19,6 +19,7 @@ from spillscan.reading.inputs.source import Stream
 from spillscan.reading.logs.attribution import PARALLEL_HINT, Writer
 from spillscan.reading.logs.blocks import Blocks, Functions, Kernels, Notes
 from spillscan.reading.logs.failures import Failures
+from spillscan.reading.logs.fragments import half_quoted, lacks_beginning, may_remain
 from spillscan.reading.logs.messages import (
     EntryLine,
     Ignored,
@@ -32,12 +33,10 @@ from spillscan.reading.logs.messages import (
     Torn,
     Unknown,
     Used,
-    message,
-    plain,
-    printed,
 )
-from spillscan.reading.logs.records import first_line
-from spillscan.reading.logs.remnants import half_quoted, lacks_beginning, may_remain
+from spillscan.reading.logs.parsing import message
+from spillscan.reading.logs.pending import first_line
+from spillscan.reading.logs.printed import plain, printed
 from spillscan.reading.logs.steps import WINDOW_BYTES, Steps, Words, split_prefix, stem
 
 _TOOLS = Words(b"ptxas", b"info    : ")
@@ -81,13 +80,13 @@ class _Log:
         self._unknown = 0
         self._gap = _Gap()
         self._failures = Failures(name)
-        self._found_here = Blocks()
+        self._blocks = Blocks()
         self._cut = ""
         self._unended = False
         self._head = b""
 
     def take(self, text: bytes) -> None:
-        """The next text, of whole lines, and blocks that were already found in it."""
+        """The next text, of whole lines."""
         self._bytes += len(text)
         position, size = 0, len(text)
         self._head = self._head or text[:WINDOW_BYTES]
@@ -95,11 +94,11 @@ class _Log:
         if b"\0" in text and (_WIDE in text or _UNWRITTEN in text):
             torn = "NUL bytes: the encoding changes inside the file, or a part of it was never written"
             self._default[0].damaged(torn, self._line + text.count(b"\n", 0, text.index(b"\0")))
-        landmarks = _Landmarks(text, any(writer.awaits_stack for writer, _ in self._writers.values()))
+        landmarks = _NextReports(text, any(writer.awaits_stack for writer, _ in self._writers.values()))
         seen, seen_line = 0, self._line  # what stands before, and is no report, was looked at for failures
         while position < size:
             if self._default[0].idle:
-                end = self._blocks(text, position)
+                end = self._take_blocks(text, position)
                 if end > position:
                     self._failures.look(seen, position, seen_line)
                     position = seen = end
@@ -189,10 +188,10 @@ class _Log:
 
     # ---- the two ways ------------------------------------------------------------------------------------------
 
-    def _blocks(self, text: bytes, position: int) -> int:
+    def _take_blocks(self, text: bytes, position: int) -> int:
         """Take what stands together from ``position`` on; return where it ends."""
-        here, (_, steps) = self._found_here, self._default
-        while found := here.next(text, position):
+        _, steps = self._default
+        while found := self._blocks.next(text, position):
             self._gap.close(steps, self._line)
             match found:
                 case Kernels():
@@ -264,7 +263,7 @@ class _Log:
             self._unended = True
             found = self._at_the_end(found, line)
         elif (found is None and not writer.idle and may_remain(line)) or (
-            self._line == 1 and _beheaded(found, line, self._head[len(raw) :])
+            self._line == 1 and _lost_beginning(found, line, self._head[len(raw) :])
         ):
             found = Torn(line)
         if found is None:
@@ -348,7 +347,7 @@ class _Gap:
             self._bytes, self._complete = 0, True
 
 
-class _Landmarks:
+class _NextReports:
     """Where the next line of interest may be."""
 
     def __init__(self, text: bytes, stack_awaited: bool) -> None:
@@ -376,7 +375,7 @@ def _may_go_on(found: Message | None, following: bytes) -> bool:
     return isinstance(found, Torn) or (isinstance(found, EntryLine) and found.arch is None)
 
 
-def _beheaded(found: Message | None, line: str, following: bytes) -> bool:
+def _lost_beginning(found: Message | None, line: str, following: bytes) -> bool:
     """Whether ``line``, the log's first, has lost its beginning: libraries name no tool in any of their lines, and what
     they link begins with a module's."""
     if found is None:

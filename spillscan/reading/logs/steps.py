@@ -11,7 +11,6 @@ import shlex
 from collections.abc import Iterator
 from functools import lru_cache
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from ahocorasick_rs import BytesAhoCorasick, MatchKind
 from msgspec import Struct
@@ -19,10 +18,7 @@ from msgspec.structs import replace
 
 from spillscan.builds import compilation
 from spillscan.reading import grammar
-from spillscan.reading.logs.messages import ANSI
-
-if TYPE_CHECKING:
-    from lark import Token, Tree
+from spillscan.reading.logs.printed import ANSI
 
 _LEAST_BYTES, _MOST_BYTES = 1 << 11, 1 << 20
 
@@ -231,8 +227,8 @@ def announced(line: str) -> tuple[tuple[str, ...], bool | None]:
 def parse_step(line: str) -> Step | None:
     """The step that ``line`` announces, after its prefix (timestamp, stage, node); ``None`` for any other line."""
     text = split_prefix(line.rstrip())[1]
-    tree = None if is_report(text) else grammar.parse("buildstep", text)
-    return None if tree is None else _step(tree)
+    found = None if is_report(text) else grammar.read("buildstep", "line", text)
+    return None if found is None else _step(*found)
 
 
 def is_report(text: str) -> bool:
@@ -253,9 +249,7 @@ def split_prefix(line: str) -> tuple[str, str]:
     return who.decode().strip(" >|"), printed[match.end() :].decode("utf-8", "replace")
 
 
-def _step(tree: Tree[Token]) -> Step | None:
-    form = str(tree.data)
-    tokens = {token.type: str(token) for token in tree.children if isinstance(token, str)}
+def _step(form: str, tokens: dict[str, str]) -> Step | None:
     if form == "recorded":
         return Step(tokens["PATH"].strip(), buffered=True, compiles=True)
     if form == "from_action":
@@ -263,10 +257,11 @@ def _step(tree: Tree[Token]) -> Step | None:
     if form == "msbuild":
         return Step(tokens["MSBUILD_PATH"], compiles=True, device=True)
     buffered = form == "counted"
-    for child in tree.children:
-        if not isinstance(child, str):
-            path, compiles = str(child.children[0]).strip(), child.data == "compile"
-            return Step(path, buffered, compiles, device=compiles and not path.endswith(".ptx"))
+    if "PATH" in tokens:
+        path = tokens["PATH"].strip()
+        return Step(path, buffered, True, device=not path.endswith(".ptx"))
+    if "LINKED_PATH" in tokens:
+        return Step(tokens["LINKED_PATH"].strip(), buffered)
     if "COMMAND" in tokens:
         step = _command(tokens["COMMAND"])
         if step is not None:

@@ -7,22 +7,13 @@ import re
 from pathlib import Path
 
 import pytest
-from lark import Tree
+from lark import Token, Tree
+from lark.exceptions import UnexpectedInput
 from lark.lexer import TerminalDef
 
 from spillscan.reading import grammar
-from spillscan.reading.logs.messages import (
-    _NOT_ABOUT_KERNELS,
-    EntryLine,
-    Message,
-    Note,
-    Properties,
-    Stack,
-    Unknown,
-    _interpret,
-    ptxas_message,
-    used_line,
-)
+from spillscan.reading.logs.messages import EntryLine, Properties, Stack, head
+from spillscan.reading.logs.parsing import _NO_USE, _clause, ptxas_message, text_pattern, used_line
 from tests.conftest import FIXTURES, ROOT, manifest, read_any, read_text
 
 GRAMMARS = sorted(path.stem for path in (ROOT / "grammars").glob("*.lark"))
@@ -56,10 +47,43 @@ def test_a_whole_log_parses_at_once(file: str) -> None:
         assert not unknown or re.match(r"ptxas[^:]*(?:error|fatal)|ptxas [^;]+, line \d+;", line), line
 
 
-def by_parser(line: str) -> Message:
-    """What Lark alone makes of a line."""
-    tree = grammar.parse("ptxas", line, start="line")
-    return Unknown(line) if tree is None else _interpret(tree, line)
+Said = tuple[str, dict[str, str], list[tuple[str, tuple[str, ...]]]]
+"""The rule of a line, its tokens, and its clauses."""
+
+
+def by_parser(line: str) -> Said | None:
+    """What Lark makes of a line; ``None``: nothing."""
+    try:
+        tree = grammar.load("ptxas").parse(line, start="line")
+    except UnexpectedInput:
+        return None
+    body = next((child for child in tree.children if isinstance(child, Tree)), tree)
+    tokens = {each.type: str(each) for each in body.children if isinstance(each, Token) and each.type[0] != "_"}
+    clauses = [each for each in body.children if isinstance(each, Tree)]
+    return (
+        str(body.data),
+        tokens,
+        [(grammar.local_name(str(each.data)), tuple(map(str, each.children))) for each in clauses],
+    )
+
+
+def by_expressions(line: str) -> Said | None:
+    """The same by the expressions derived from the rules."""
+    before = head("ptxas").match(line)
+    if before is None:
+        stack = text_pattern("ptxas", "stack").fullmatch(line)
+        return stack and ("stack", stack.groupdict(), [])
+    text = line[before.end() :]
+    for rule, beginning in (("usage", "_registers"), ("module", "_globals")):
+        if start := text_pattern("ptxas", beginning).match(text):
+            first, *pieces = text[start.end() :].split(",")
+            clauses = [_clause(piece) for piece in pieces]
+            known = [clause for clause in clauses if clause]
+            return (rule, start.groupdict(), known) if not first and known == clauses else None
+    found = grammar.read("ptxas", "_body", text)
+    if found is None or (found[0] == "unknown" and text.startswith(grammar.openings("ptxas", "_body"))):
+        return None
+    return *found, []
 
 
 @pytest.mark.parametrize("file", SMALL_LOGS)
@@ -69,10 +93,12 @@ def test_derived_expressions_match_what_the_parser_sees(file: str) -> None:
     stack = re.compile(grammar.pattern("ptxas", "stack").pattern.decode())
     for line in ptxas_lines(file):
         parsed = by_parser(line)
-        assert ptxas_message(line) == parsed
-        assert (entry.fullmatch(line) is not None) == isinstance(parsed, EntryLine)
-        assert (properties.fullmatch(line) is not None) == isinstance(parsed, Properties)
-        assert (stack.fullmatch(line) is not None) == isinstance(parsed, Stack)
+        assert by_expressions(line) == parsed
+        rule = parsed[0] if parsed else ""
+        assert (entry.fullmatch(line) is not None) == isinstance(ptxas_message(line), EntryLine) == (rule == "entry")
+        assert (properties.fullmatch(line) is not None) == (rule == "properties")
+        assert (properties.fullmatch(line) is not None) == isinstance(ptxas_message(line), Properties)
+        assert (stack.fullmatch(line) is not None) == isinstance(ptxas_message(line), Stack) == (rule == "stack")
 
 
 def test_block_expression_finds_exactly_the_blocks() -> None:
@@ -119,8 +145,9 @@ def test_registers_lines_read_alike_by_the_expression_and_by_the_parser() -> Non
     read = [line for line in sorted(lines) if grammar.pattern("ptxas", "usage_line").fullmatch(f"{line}\n".encode())]
     assert len(read) > 400
     for line in read:
+        assert by_expressions(line) == by_parser(line), line
         for end in ("\n", "\r\n"):
-            assert used_line(f"{line}{end}".encode()) == by_parser(line), line
+            assert used_line(f"{line}{end}".encode()) == ptxas_message(line), line
 
 
 def test_every_message_that_a_tool_was_made_to_print_is_met() -> None:
@@ -148,11 +175,8 @@ def test_every_message_that_a_tool_was_made_to_print_is_met() -> None:
 
 
 def kinds_in(line: str) -> set[str]:
-    message = ptxas_message(line)
-    if isinstance(message, Note):
-        return {message.advisory.kind}
-    tree = grammar.load("ptxas").parse(line, start="line")
-    return {str(node.data) for node in tree.children if isinstance(node, Tree)}
+    said = by_expressions(line)
+    return {said[0]} if said else set()
 
 
 def test_kinds_of_notes_are_rules_of_the_grammar() -> None:
@@ -160,7 +184,7 @@ def test_kinds_of_notes_are_rules_of_the_grammar() -> None:
 
     rules = {str(rule.origin.name) for rule in grammar.load("ptxas").rules}
     assert set(COSTLY) <= rules
-    assert set(_NOT_ABOUT_KERNELS) <= rules
+    assert set(_NO_USE) <= rules
 
 
 def spelled(terminal: TerminalDef) -> tuple[str, str, int]:
@@ -197,7 +221,8 @@ def test_a_kept_expression_is_as_a_new_one(tmp_path: Path, monkeypatch: pytest.M
         file.write_bytes(damage)
         assert fresh() == new
     file.write_bytes(whole)
-    monkeypatch.setattr(grammar, "load", None)
+    for each in ("load", "lexer", "_lexer"):
+        monkeypatch.setattr(grammar, each, None)
     assert fresh() == new, "without the grammar"
     for each in (grammar._kept_expressions, grammar._expressions_file):
         each.cache_clear()

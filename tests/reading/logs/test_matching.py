@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 
-from spillscan.reading.logs.interleaved import possible_partners
+from spillscan.reading.logs.matching import possible_partners
 
 
 def by_trying_all(candidates: list[list[int]], size: int) -> list[list[int]] | None:

@@ -32,14 +32,14 @@ _WORDS = re.compile(
 _OPTIONS = re.compile(r"(?:-|[a-z][\w-]*=)\S* .* -[co] ")
 """A command that lacks its program; variables before one are in capitals."""
 _LONGEST_CHARACTERS = 4096
+_LONGEST_ELLIPSIS = 80
 
 HALF_HEAD = re.compile(r"(?:[\w.,=]|ptxas(?: \w*)? *:? *)\Z|\A(?:ptxas|nvlink) |\A[-+]\Z|(?:^| )-[A-Za-z][^>|]*\Z")
 """What stands before a head only where another line was cut off (a name, a command), or where two logs are compared
 line by line."""
 HALF_NAME = re.compile(r"\A(?:p?t?x?a?s?p?t?x?a?s?|n?v?l?i?n?k?) ?\Z")
 """A tool's name of which letters are lost, or two pieces of it."""
-ELIDED = re.compile(r" *(?:,|,? *(?:\.{2,}|…|\[(?:\.{2,}|…)\])) *$")
-"""How people write that they left out the end of a line."""
+_ELLIPSIS = re.compile(r"(?:\.{2,}|…|\[(?:\.{2,}|…)\])\Z")
 HALF_SENTENCE = re.compile(r"deprecated since PTX ISA version (?!.*future PTX ISA version\Z)")
 """The one sentence of ptxas on deprecated instructions, without its end (11.8 to 13.5)."""
 _QUOTES = re.compile(r"(?<!\w)'|'(?!\w)")
@@ -58,6 +58,17 @@ def lacks_beginning(line: str) -> bool:
         return True
     ends = (literal[at:] for literal in _literals() for at in range(1, len(literal) - _LITERAL_LETTERS + 1))
     return line.startswith(tuple(ends)) or any(each in line for each in _literals() if len(each) >= _OPENING_LETTERS)
+
+
+def elided(line: str) -> int | None:
+    """Where somebody left out the end of ``line``, as people write that (``…``, ``[...]``, a last comma); ``None``:
+    nobody did."""
+    if not line.endswith((" ", ",", "..", "…", "]")):
+        return None
+    text = line.rstrip(" ")
+    if mark := _ELLIPSIS.search(text, max(0, len(text) - _LONGEST_ELLIPSIS)):
+        return len(text[: mark.start()].rstrip(" ").removesuffix(",").rstrip(" "))
+    return len(text[:-1].rstrip(" ")) if text.endswith(",") else None
 
 
 def half_quoted(text: str) -> bool:
@@ -115,8 +126,7 @@ def breaks_off(text: str, *, figures: bool = False) -> bool:
 @cache
 def _openings() -> tuple[str, ...]:
     """What the messages begin with that the grammar describes, where that is no single short word."""
-    found: list[str] = re.findall(r'^[a-z_]+: \(?"([^"]+)"', grammar.text("ptxas"), re.MULTILINE)
-    return tuple(opening for opening in found if len(opening) >= _STEM_LETTERS)
+    return tuple(each for each in grammar.openings("ptxas", "_body") if len(each) >= _STEM_LETTERS)
 
 
 @cache
@@ -133,8 +143,7 @@ def _frames() -> tuple[tuple[str, str], ...]:
 @cache
 def _literals() -> tuple[str, ...]:
     """What stands in each message of one kind."""
-    patterns = (terminal.pattern for terminal in grammar.load("ptxas").terminals)
-    return tuple(each.value for each in patterns if each.type == "str" and len(each.value) >= _LITERAL_LETTERS)
+    return tuple(each for each in grammar.literals("ptxas") if len(each) >= _LITERAL_LETTERS)
 
 
 # ---- clauses of a registers line that no rule describes ------------------------------------------------------------
@@ -169,7 +178,7 @@ def of_known_clauses(clause: str) -> bool:
     form = _NUMBER.sub("N", clause)
     if any(known.startswith(form) for known in _CLAUSES) or not _CLAUSE.match(form):
         return True
-    if _JOINED.search(clause) or _NO_CLAUSE.search(clause) or ELIDED.search(clause):
+    if _JOINED.search(clause) or _NO_CLAUSE.search(clause) or elided(clause) is not None:
         return True
     if _of_two_words(clause.rpartition(" ")[2]):
         return True

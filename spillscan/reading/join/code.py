@@ -1,0 +1,228 @@
+"""What dumps, binaries and resource listings say of the code of kernels that a log reports."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from pathlib import PurePosixPath
+from typing import TypeVar
+
+from msgspec.structs import replace
+
+from spillscan.builds.records import object_of
+from spillscan.model import Issue, Kernel, Origin, Usage
+from spillscan.model.code import FunctionUsage, SassFunction, SassStats
+from spillscan.model.usage import PRINTED, Figure
+from spillscan.reading.join.alone import alone, origin_of
+from spillscan.reading.join.evidence import agrees, contradicts, weigh
+
+_Item = TypeVar("_Item", SassFunction, FunctionUsage)
+
+_FROM_LISTING = tuple(each for each in PRINTED if each.listed)
+
+
+def attach_code(
+    kernels: Iterable[Kernel], functions: Iterable[SassFunction | FunctionUsage]
+) -> tuple[list[Kernel], list[Issue]]:
+    """Kernels with their ``sass``, functions that no log names as kernels of their own, and what contradicts."""
+    known = list(kernels)
+    found = _without_linked(functions)
+    if not known:
+        return list(alone(found)), []
+    issues: list[Issue] = []
+    listings = _by_symbol([item for item in found if isinstance(item, FunctionUsage)])
+    dumps = _by_symbol([item for item in found if isinstance(item, SassFunction)])
+    archs = {item.arch for item in found if isinstance(item, SassFunction)}
+    used: set[int] = set()
+    out: list[Kernel] = []
+    for kernel in known:
+        joined = kernel
+        listing = _pick(kernel, listings.get(kernel.key.symbol, ()))
+        for item in listing[:1]:
+            used.add(id(item))
+            joined, contradictions = _with_listing(joined, item)
+            issues.extend(contradictions)
+        candidates = _pick(kernel, dumps.get(kernel.key.symbol, ()))
+        used.update(map(id, candidates))
+        if len(candidates) > 1:
+            candidates = [function for function in candidates if _may_be(function, kernel)] or candidates
+            candidates = [function for function in candidates if agrees(function.stats.local, kernel)] or candidates
+            if len({_figures(function) for function in candidates}) == 1:
+                candidates = candidates[:1]  # the same code in an object and in what it was linked into
+        if len(candidates) == 1:
+            joined, contradictions = _with_dump(joined, candidates[0])
+            issues.extend(contradictions)
+        elif candidates:
+            issues.append(_ambiguous(kernel, candidates))
+        elif kernel.role == "entry" and kernel.key.arch in archs:
+            issues.append(_missing(kernel))
+        out.append(joined)
+    taken = {_code(item) for item in found if id(item) in used and isinstance(item, SassFunction)}
+    rest = [item for item in found if id(item) not in used]
+    if taken:
+        rest = [item for item in rest if isinstance(item, FunctionUsage) or _code(item) not in taken]
+    if rest:
+        issues.append(
+            Issue(
+                code="not-in-log",
+                message=f"{len(rest)} functions of the dump are in no build log: {rest[0].symbol} …",
+                severity="note",
+                origin=origin_of(rest[0]),
+            )
+        )
+    out.extend(alone(rest))
+    return out, issues
+
+
+def _without_linked(functions: Iterable[SassFunction | FunctionUsage]) -> list[SassFunction | FunctionUsage]:
+    """All but relocatable code that was linked into another of the binaries: the linker has the last word."""
+    found = list(functions)
+    binaries = [item for item in found if isinstance(item, SassFunction) and item.usage is not None]
+    relocatable = [item for item in binaries if item.final is False]
+    if not relocatable:
+        return found
+    linked = {(item.symbol, item.arch) for item in binaries if item.final is not False}
+    dropped = {id(item) for item in relocatable if (item.symbol, item.arch) in linked}
+    return [item for item in found if id(item) not in dropped]
+
+
+def _by_symbol(items: Iterable[_Item]) -> dict[str, list[_Item]]:
+    found: dict[str, list[_Item]] = {}
+    for item in items:
+        found.setdefault(item.symbol, []).append(item)
+    return found
+
+
+def _pick(kernel: Kernel, items: Sequence[_Item]) -> list[_Item]:
+    """Those of the kernel's arch and, where both sides name one and it decides, of its unit. A record file speaks of
+    the object beside it and of nothing else."""
+    arch = kernel.key.arch
+    fitting = [item for item in items if arch is None or item.arch is None or item.arch == arch]
+    beside = {made for origin in kernel.origins if (made := object_of(origin.input))}
+    mine = [item for item in fitting if (origin := origin_of(item)) and origin.input in beside]
+    if mine:
+        return mine
+    if len(fitting) > 1 and kernel.key.unit:
+        stem = PurePosixPath(kernel.key.unit).name.split(".")[0]
+        same = [item for item in fitting if PurePosixPath(item.identifier).name.split(".")[0] == stem]
+        return same or fitting
+    return fitting
+
+
+def _may_be(function: SassFunction, kernel: Kernel) -> bool:
+    """Whether ``function`` has each figure that log and code must agree in: where two programs have a kernel of one
+    name, a log without units does not say whose it reports."""
+    if kernel.final is False:
+        return True
+    usage = function.usage or Usage(registers=function.stats.registers)
+    names = [figure.name for figure in PRINTED if figure.contradicts]
+    both = [(getattr(kernel.usage, name), getattr(usage, name)) for name in names]
+    return all(None in pair or pair[0] == pair[1] for pair in both)
+
+
+def _with_dump(kernel: Kernel, function: SassFunction) -> tuple[Kernel, list[Issue]]:
+    stats, issues = function.stats, []
+    reported = kernel.usage.spills
+    if reported is not None and kernel.confidence == "certain":
+        stats = weigh(stats, kernel, reported)
+        if contradiction := contradicts(stats.local, kernel, reported):
+            issues.append(_contradiction("spill-mismatch", kernel, contradiction, stats.origin))
+    if function.usage is not None:
+        kernel, contradictions = _with_binary(kernel, function)
+        issues.extend(contradictions)
+    elif None not in (stats.registers, kernel.usage.registers) and stats.registers != kernel.usage.registers:
+        issues.append(
+            _contradiction(
+                "registers-mismatch",
+                kernel,
+                f"the log says {kernel.usage.registers} registers, the dump {stats.registers}",
+                stats.origin,
+            )
+        )
+    issues.extend(_named(kernel, stats))
+    role = function.role if kernel.role == "unknown" else kernel.role
+    origins = (*kernel.origins, stats.origin) if stats.origin else kernel.origins
+    return replace(kernel, sass=stats, role=role, origins=origins), issues
+
+
+def _figures(function: SassFunction) -> Hashable:
+    """What equal code has in common."""
+    stats, local = function.stats, function.stats.local
+    return function.usage, function.final, stats.instructions, stats.opcodes, local.accesses
+
+
+def _code(function: SassFunction) -> Hashable:
+    """What a function of an object and its copy in what it was linked into have in common."""
+    return function.symbol, function.arch, _figures(function)
+
+
+def _with_binary(kernel: Kernel, function: SassFunction) -> tuple[Kernel, list[Issue]]:
+    """What the log does not say is taken from the binary; a linked one has the last word on relocatable code."""
+    usage, origin = function.usage, function.stats.origin
+    assert usage is not None
+    assert origin is not None
+    if kernel.final is False and function.final is not False:
+        reported = {name: getattr(kernel.usage, name) for name in ("spill_store_bytes", "spill_load_bytes")}
+        known = {name: value for name, value in reported.items() if value is not None}
+        kernel = replace(kernel, usage=replace(usage, **known), final=True)
+        return replace(kernel, launch_bounds=function.launch_bounds, dynamic_shared=function.dynamic_shared), []
+    kernel, issues = _filled(kernel, usage, origin, PRINTED, "the binary")
+    return replace(kernel, launch_bounds=function.launch_bounds, dynamic_shared=function.dynamic_shared), issues
+
+
+def _named(kernel: Kernel, stats: SassStats) -> Iterator[Issue]:
+    """A register that was not allocated: the dump is of another compilation. A kernel that asks for more registers
+    while it runs may name them."""
+    reported, operands = kernel.usage.registers, stats.operands
+    if reported is None or operands is None or operands.highest_register is None or kernel.confidence != "certain":
+        return
+    if operands.highest_register >= reported and not stats.setmaxnreg:
+        text = f"the log says {reported} registers, the code names R{operands.highest_register}"
+        yield _contradiction("registers-mismatch", kernel, text, stats.origin)
+
+
+def _with_listing(kernel: Kernel, listing: FunctionUsage) -> tuple[Kernel, list[Issue]]:
+    """What the log does not say is taken from the resource listing; what both say must be equal."""
+    kernel, issues = _filled(kernel, listing.usage, listing.origin, _FROM_LISTING, "the resource listing")
+    return replace(kernel, origins=(*kernel.origins, listing.origin)), issues
+
+
+def _filled(
+    kernel: Kernel, usage: Usage, origin: Origin, figures: Sequence[Figure], whose: str
+) -> tuple[Kernel, list[Issue]]:
+    """The kernel with what only the other input says, and an issue where both have it and differ."""
+    issues = []
+    missing = {}
+    for figure in figures:
+        name = figure.name
+        ours, theirs = getattr(kernel.usage, name), getattr(usage, name)
+        if ours is None and theirs is not None:
+            missing[name] = theirs
+        elif theirs is not None and ours != theirs and figure.contradicts and kernel.final is not False:
+            what = name.replace("_", " ")
+            text = f"the log says {ours} {what}, {whose} {theirs}"
+            issues.append(_contradiction(f"{name.split('_')[0]}-mismatch", kernel, text, origin))
+    return replace(kernel, usage=replace(kernel.usage, **missing)), issues
+
+
+def _contradiction(code: str, kernel: Kernel, text: str, other: Origin | None) -> Issue:
+    log = kernel.origins[0] if kernel.origins else None
+    places = f" (log {log}, dump {other})" if log and other else ""
+    return Issue(code=code, message=f"{kernel.short_name}: {text}{places}", origin=log or other)
+
+
+def _ambiguous(kernel: Kernel, candidates: Sequence[SassFunction]) -> Issue:
+    places = ", ".join(str(function.stats.origin) for function in candidates)
+    return _contradiction(
+        "ambiguous-sass",
+        kernel,
+        f"{len(candidates)} functions of the dump have this symbol and arch, none is taken: {places}",
+        candidates[0].stats.origin,
+    )
+
+
+def _missing(kernel: Kernel) -> Issue:
+    return Issue(
+        code="not-in-dump",
+        message=f"{kernel.short_name}: in the build log, but in no dump of {kernel.key.arch}",
+        origin=kernel.origins[0] if kernel.origins else None,
+    )

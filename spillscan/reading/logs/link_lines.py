@@ -1,0 +1,53 @@
+"""What nvlink says of kernels: properties name one, and the registers line that follows has its final figures."""
+
+from __future__ import annotations
+
+from spillscan.model import LinkRecord, Origin
+from spillscan.reading.logs.issue_log import ALL, FIGURES, IssueLog, quoted
+from spillscan.reading.logs.messages import LinkProperties, LinkUsed
+
+
+class LinkLines:
+    """The linker's lines of one writer, in the order in which they came."""
+
+    def __init__(self, input_name: str, issues: IssueLog) -> None:
+        self._input = input_name
+        self._issues = issues
+        self.records: list[LinkRecord] = []
+        self.symbols: set[str] = set()
+        """All that it names."""
+        self._named: LinkProperties | None = None
+        self._line = 0
+        self._missing = False  # a registers line, unless the next one is it
+
+    @property
+    def awaited(self) -> bool:
+        """Properties were read, their registers line not yet."""
+        return self._named is not None
+
+    def properties(self, message: LinkProperties, line: int) -> None:
+        """A kernel's name."""
+        if self._named is not None:
+            self.interrupt()
+            self._missing = True
+        self._named, self._line = message, line
+        self.symbols.add(message.symbol)
+
+    def used(self, message: LinkUsed, line: int, text: str) -> None:
+        """Its figures; ``text``: the line."""
+        named, self._named = self._named, None
+        missing, self._missing = self._missing, False
+        if named is None or missing or message.cut:
+            what = f"nvlink's line names no kernel, or is not whole: {quoted(text)}"
+            hides = ALL if named is None else FIGURES
+            self._issues.add("unattributed-registers", what, line, "error", hides=hides)
+            return
+        origin = Origin(input=self._input, line=line, format="nvlink")
+        self.records.append(LinkRecord(named.symbol, named.arch, message.usage, origin))
+
+    def interrupt(self) -> None:
+        """Something else follows the properties: their registers line is missing."""
+        if self._named is not None:
+            what = f"no registers line follows nvlink's properties of {self._named.symbol}"
+            self._issues.add("lost-lines", what, self._line, "error", hides=FIGURES, symbol=self._named.symbol)
+            self._named = None

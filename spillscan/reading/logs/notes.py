@@ -1,0 +1,117 @@
+"""Advisories and warnings, until a kernel is found that has them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from spillscan.model import LOST_SETTING, Advisory, Usage
+from spillscan.reading.logs.issue_log import IssueLog
+from spillscan.reading.logs.messages import Note
+from spillscan.reading.logs.pending import PendingKernel, Section
+from spillscan.reading.logs.steps import NO_STEP
+
+Placed = tuple[Note, int]
+"""A note, and its line."""
+Spills = tuple[int, int] | None
+"""Bytes of (spill stores, spill loads); ``None``: not said."""
+
+
+class Notes:
+    """Those that have found no kernel yet."""
+
+    def __init__(self, issues: IssueLog) -> None:
+        self._issues = issues
+        self.named: dict[str, dict[Spills, list[Placed]]] = {}
+        """By the symbol that they name, and by the spills that they report of it."""
+        self._nameless: list[Placed] = []
+        self._sections: list[Section] = []
+
+    def add(self, note: Note, line: int) -> None:
+        """One more, from ``line``. Errors that name no kernel are not kept: they are issues already."""
+        if note.symbol is not None:
+            self.named.setdefault(note.symbol, {}).setdefault(note.spills, []).append((note, line))
+        elif not note.is_error:
+            self._nameless.append((note, line))
+
+    def take(self, symbol: str, spills: Spills) -> tuple[Advisory, ...]:
+        """The advisories that name ``symbol``, but for those that report other spills than ``spills``."""
+        notes = self.named.get(symbol, {})
+        reported = [*notes] if spills is None else [each for each in (None, spills) if each in notes]
+        mine = [placed for each in reported for placed in notes.pop(each)]
+        if not notes:
+            self.named.pop(symbol, None)
+        return tuple(note.advisory for note, _ in sorted(mine, key=_line))
+
+    def begin_section(self) -> Section:
+        """A compiler's run, which has what was said since the last one began and names no kernel."""
+        section = Section(headed=True, notes=self._nameless)
+        self._nameless = []
+        if section.notes:
+            self._sections.append(section)
+        return section
+
+    def settle(
+        self, pending: list[PendingKernel], reported: Iterable[tuple[str, Spills]], *, interleaved: bool
+    ) -> None:
+        """The log has ended: ``pending`` grows by what only warnings name, and is not among ``reported``: (symbol,
+        spills) of records. What no kernel has is an issue."""
+        functions = {id(each.section) for each in pending if each.role == "function"}
+        for section in self._sections:
+            if section.entries != 1 or interleaved:
+                alone = not interleaved and id(section) not in functions
+                mine = _of_each_kernel(section) if alone else []
+                for note, line in section.notes:
+                    if not mine or note.advisory.kind != LOST_SETTING:
+                        self._unattached(note, line, "names no kernel")
+                section.notes = mine
+        pending += self._only_warned_of({*reported} if self.named else set())
+        for symbol, by_spills in self.named.items():
+            notes = _in_order(by_spills)
+            if all(note.frame_bytes is None and note.advisory.kind != "spill_warning" for note, _ in notes):
+                for note, line in notes:
+                    self._unattached(note, line, f"names {symbol}, which is not in the log")
+        for note, line in self._nameless:
+            self._unattached(note, line, "names no kernel")
+
+    def _only_warned_of(self, records: set[tuple[str, Spills]]) -> Iterator[PendingKernel]:
+        """A log without ``-v`` holds warnings alone; those with figures are all that is known of a function."""
+        for symbol, by_spills in self.named.items():
+            notes = _in_order(by_spills)
+            frames = {note.frame_bytes for note, _ in notes if note.frame_bytes is not None}
+            warned = any(note.advisory.kind == "spill_warning" for note, _ in notes)
+            spills: list[Spills] = [*sorted(each for each in by_spills if each is not None)]
+            for figures in spills or ([None] if frames or warned else []):
+                if figures and (symbol, figures) in records:
+                    continue
+                stores, loads = figures or (None, None)
+                mine = _in_order({each: by_spills.get(each, []) for each in (figures, None)})
+                usage = Usage(
+                    stack_bytes=next(iter(frames)) if len(frames) == 1 else None,
+                    spill_store_bytes=stores,
+                    spill_load_bytes=loads,
+                )
+                found = PendingKernel(symbol, None, "unknown", mine[0][1], NO_STEP, Section(), usage=usage)
+                found.advisories = tuple(note.advisory for note, _ in mine)
+                yield found
+
+    def _unattached(self, note: Note, line: int, why: str) -> None:
+        text = f"{note.advisory.text} ({why})"
+        if note.advisory.kind == LOST_SETTING:  # one of the kernels runs with other registers than its source says
+            self._issues.add("unattached-setmaxnreg", text, line, "error")
+        else:
+            self._issues.add("unattached-advisory", text, line, "note")
+
+
+def _of_each_kernel(section: Section) -> list[Placed]:
+    """What ptxas said once of each kernel of a section without device functions. Of setmaxnreg it says once a function
+    that it is ignored (measured, 12.4 to 13.5): of as many kernels as there are messages, all are meant."""
+    ignored = [(note, line) for note, line in section.notes if note.advisory.kind == LOST_SETTING]
+    return ignored[:1] if len(ignored) == section.entries else []
+
+
+def _line(placed: Placed) -> int:
+    return placed[1]
+
+
+def _in_order(by_spills: dict[Spills, list[Placed]]) -> list[Placed]:
+    return sorted((placed for notes in by_spills.values() for placed in notes), key=_line)

@@ -1,0 +1,316 @@
+"""From one line of a log to one message: each by the expression of its rule in the grammar."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from functools import cache, lru_cache
+from itertools import islice
+from typing import cast
+
+from msgspec.structs import replace
+
+from spillscan.model import Advisory, Usage
+from spillscan.model.usage import PRINTED, Printed
+from spillscan.reading import grammar
+from spillscan.reading.logs import fragments
+from spillscan.reading.logs.fragments import PIECE
+from spillscan.reading.logs.messages import (
+    CompileTime,
+    EntryLine,
+    Ignored,
+    LinkProperties,
+    LinkUsed,
+    Message,
+    Module,
+    Note,
+    Properties,
+    Stack,
+    Torn,
+    Unknown,
+    Used,
+    head,
+)
+from spillscan.reading.logs.printed import printed
+
+_LINK_REPORT = re.compile(r"nvlink |@[A-Z]@|info    : ")
+"""Where a severity counts: a tool's name, a known padding or nothing but a prefix stands around it."""
+_LIBRARY_TAG = re.compile(r"@[A-Z]@")
+
+_INFO = re.compile(r"info *: ?\Z")
+"""The end of a head, where it has no code: codes stand before advice."""
+_DAMAGED = re.compile("[\0\ufffd]")
+"""What no tool writes into a name: bytes that were never written, and those that are no text."""
+_SYMBOLS = ("QUOTED_SYMBOL", "BARE_SYMBOL", "SYMBOL")
+_OF_BUILDERS = re.compile(r"(?:ninja|make(?:\[\d+\])?): |\[\d+/\d+\] ")
+"""What no compiler says."""
+_NO_USE = ("processing", "debug_section_missing", "deprecated")
+"""Messages that say nothing of what a kernel uses."""
+_ANY_TEXT = ("source_message", "compiler_error")
+"""Messages known by their severity and place alone."""
+_WITH_FIGURES = ("spill_warning", "local_memory_warning")
+"""Messages that repeat figures of a report."""
+ANY_KERNEL = "_Z5ptxas"
+"""The most that a name of one word can do to a line: a head of ptxas may begin at its end."""
+_CLAUSE_FIELDS = {each.clause: each.name for each in PRINTED if each.clause}
+
+
+def of_any_kernel(before: bytes, behind: bytes) -> Note | None:
+    """What a line says of a kernel, whatever name of one word stands in it between these: :data:`ANY_KERNEL` is in its
+    place. ``None`` for a line that says anything else, or an error."""
+    line = b"%b%b%b" % (before, ANY_KERNEL.encode(), behind)
+    found = message(text) if (text := printed(line)) == line.decode("utf-8", "replace").rstrip("\n") else None
+    return found if isinstance(found, Note) and found.symbol == ANY_KERNEL and not found.is_error else None
+
+
+def message(line: str) -> Message | None:
+    """What a line says, as it was :func:`printed`; ``None`` for a line that is no tool's report."""
+    heads = [match.start() for match in islice(head("ptxas").finditer(line), 2)]
+    if heads:
+        if len(heads) > 1 or PIECE.search(line, 0, heads[0]) or fragments.HALF_HEAD.search(line[: heads[0]]):
+            return Torn(line)
+        return _headed(line[heads[0] :])
+    if stack := text_pattern("ptxas", "stack").search(line):
+        whole = stack.end() == len(line) and not PIECE.search(line, 0, stack.start()) and "info" not in line
+        return ptxas_message(stack[0]) if whole else Torn(line)
+    if line[:1].isdigit() and text_pattern("ptxas", "stack").fullmatch(f" {line}"):
+        found = ptxas_message(f" {line}")
+        return replace(found, indented=False) if isinstance(found, Stack) else found
+    starts = (match.start() for match in _LINK_REPORT.finditer(line))
+    start = next((start for start in starts if head("nvlink").match(line, start)), None)
+    if start is not None and (line.startswith(("nvlink", "@"), start) or "ptxas" not in line):
+        before = line[:start]
+        half = fragments.HALF_HEAD if line.startswith("nvlink", start) else fragments.HALF_NAME
+        torn = (before.strip() and half.search(before.lstrip())) or PIECE.search(before)
+        return Torn(line) if torn else _library_message(line[start:])
+    of_tool = line.startswith(("ptxas ", "nvlink "))
+    joined = of_tool and (fragments.half_quoted(line) or _OF_BUILDERS.search(line))
+    return Torn(line) if joined or PIECE.search(line) else None
+
+
+def _headed(line: str) -> Message:
+    """What a line says that begins with ptxas's name."""
+    found = ptxas_message(line)
+    if isinstance(found, EntryLine | Properties):
+        return found if _is_symbol(found.symbol) else Torn(line)
+    if (end := fragments.elided(line)) is not None:
+        whole = ptxas_message(line[:end])
+        if isinstance(whole, Used):
+            return replace(whole, cut=True)
+    if isinstance(found, Unknown):
+        return _unknown(found, "ptxas", line)
+    if isinstance(found, Ignored):
+        return Torn(line) if _of_two(_parted(line)[1]) else found
+    if isinstance(found, Note) and found.advisory.kind not in _WITH_FIGURES:
+        text = found.advisory.text
+        if found.symbol is not None and found.symbol.isidentifier():
+            text = text.replace(found.symbol, "f")  # then kernels share what they are warned of
+        broken_off = found.advisory.kind in _ANY_TEXT and fragments.breaks_off(text)
+        return Torn(line) if broken_off or _of_two(text) else found
+    return found
+
+
+@lru_cache(maxsize=1024)
+def _of_two(text: str) -> bool:
+    """Whether ``text``, which may say much, holds what only another line says."""
+    return fragments.half_quoted(text) or any(
+        pattern.search(text) for pattern in (PIECE, _OF_BUILDERS, fragments.HALF_SENTENCE)
+    )
+
+
+def _is_symbol(name: str) -> bool:
+    """Whether ``name`` may be one: mangled, or as a demangler writes it."""
+    if _DAMAGED.search(name):
+        return False
+    if " " not in name and "'" not in name:
+        return True
+    balanced = name.count("(") == name.count(")") > 0 or name.count("<") == name.count(">") > 0
+    return balanced and not PIECE.search(name) and " : " not in name
+
+
+def _library_message(text: str) -> Message | None:
+    found = nvlink_message(text)
+    if isinstance(found, LinkProperties) and not _is_symbol(found.symbol):
+        return Torn(text)
+    if isinstance(found, Unknown | Ignored) and not text.startswith("nvlink"):
+        # Libraries print ptxas's own messages without its name, too.
+        own = _headed("ptxas " + _LIBRARY_TAG.sub("", text))
+        return None if isinstance(own, Unknown) else own
+    if isinstance(found, Unknown):
+        return _unknown(found, "nvlink", text)
+    return found
+
+
+def _unknown(found: Unknown, tool: str, line: str) -> Unknown | Torn:
+    """A message that no rule describes, or what is left of one: all that tools say begins with a capital letter."""
+    before, text = _parted(line, tool)
+    of_report = _INFO.search(before) is not None
+    pieces = fragments.of_known(text) or fragments.breaks_off(text, figures=of_report)
+    torn = pieces or PIECE.search(line) or _OF_BUILDERS.search(text)
+    return Torn(line) if torn or (of_report and not text[:1].isupper()) else replace(found, of_report=of_report)
+
+
+def _parted(line: str, tool: str = "ptxas") -> tuple[str, str]:
+    """The head that a tool puts before a message, and what it says; no head where another speaks."""
+    found = head(tool).match(line)
+    return (found[0], line[found.end() :]) if found else ("", line)
+
+
+@cache
+def text_pattern(name: str, rule: str) -> re.Pattern[str]:
+    """:func:`spillscan.reading.grammar.pattern` for text."""
+    return re.compile(grammar.expression(name, rule))
+
+
+@lru_cache(maxsize=4096)
+def ptxas_message(line: str) -> Message:
+    """What a line that starts with ``ptxas`` (or a stack line with its indent) says."""
+    before = head("ptxas").match(line)
+    if before is None:
+        stack = text_pattern("ptxas", "stack").fullmatch(line)
+        return Unknown(line) if stack is None else _stack(stack.groupdict())
+    text = line[before.end() :]
+    if with_clauses := _with_clauses("ptxas", text):
+        form, used = with_clauses
+        if used is None or form == "_registers":
+            return used or Unknown(line)
+        return Torn(line) if used.cut else Module(used.usage)
+    rule, tokens = grammar.read("ptxas", "_body", text) or ("", {})
+    match rule:
+        case "entry":
+            return EntryLine(tokens["ENTRY_SYMBOL"], tokens["ARCH"])
+        case "archless_entry":
+            return EntryLine(tokens["LONE_SYMBOL"], None)
+        case "properties":
+            return Properties(tokens["PROPERTIES_SYMBOL"])
+        case "compile_time":
+            return CompileTime(float(tokens["MILLISECONDS"]))
+        case _ if rule in _NO_USE:
+            return Ignored()
+        case "" | "unknown":
+            return _undescribed("ptxas", before, line)
+    return _note(rule, before, tokens, line)
+
+
+@lru_cache(maxsize=4096)
+def nvlink_message(line: str) -> Message:
+    """What a line of nvlink, nvJitLink or cuLink says, its tool's name included where it was printed."""
+    before = head("nvlink").match(line)
+    if before is None:
+        return Unknown(line)
+    text, target = line[before.end() :], None
+    if behind := _target().search(text):
+        text, target = text[: behind.start()], behind[0].strip(" ()").removeprefix("target: ")
+    if with_clauses := _with_clauses("nvlink", text):
+        form, used = with_clauses
+        if used is None:
+            return Unknown(line)
+        if form == "_registers":
+            return LinkUsed(used.usage, used.cut or used.usage.local_bytes is None)
+        return Torn(line) if used.cut else Ignored()  # the linker's module line begins no section of ptxas
+    rule, tokens = grammar.read("nvlink", "_body", text) or ("", {})
+    if rule == "properties":
+        return LinkProperties(tokens["SYMBOL"], target)
+    if rule == "dynamic_stack":
+        return _note(rule, before, tokens, line)
+    found = _undescribed("nvlink", before, line)
+    # Its own warnings are not about resources.
+    return Ignored() if isinstance(found, Unknown) and found.text != line and before["severity"] != "info" else found
+
+
+@cache
+def _target() -> re.Pattern[str]:
+    return re.compile(grammar.terminal("TARGET", "nvlink") + r"\Z")
+
+
+def _undescribed(tool: str, before: re.Match[str], line: str) -> Note | Torn | Unknown:
+    """A message that no rule describes: an error, and what ptxas says of a place in its source, whatever that is."""
+    text = line[before.end() :]
+    if not text or text.startswith(grammar.openings(tool, "_body")):
+        return Unknown(line)  # it begins as a known message does
+    if before["severity"] in ("error", "fatal"):
+        return _note("compiler_error", before, {}, line)
+    return _note("source_message", before, {}, line) if before["location"] else Unknown(text)
+
+
+def used_line(line: bytes) -> Used:
+    """The figures of one whole registers line, newline included."""
+    found = ptxas_message.__wrapped__(line.decode("utf-8", "replace").rstrip("\r\n"))
+    assert isinstance(found, Used)
+    return found
+
+
+def _with_clauses(tool: str, text: str) -> tuple[str, Used | None] | None:
+    """``_registers`` or ``_globals`` for a registers line or a module's first line, and its figures, which are ``None``
+    where no clauses follow; ``None`` for any other text."""
+    for form in ("_registers", "_globals"):
+        if start := text_pattern(tool, form).match(text):
+            first, *pieces = text[start.end() :].split(",")
+            clauses = [clause for clause in map(_clause, pieces) if clause is not None]
+            if first or len(clauses) < len(pieces):
+                return form, None
+            return form, _figures(int(start["REGISTERS"]) if form == "_registers" else None, clauses)
+    return None
+
+
+@lru_cache(maxsize=4096)
+def _clause(text: str) -> tuple[str, Sequence[str]] | None:
+    """The rule of a clause, without the comma before it, and its tokens; ``None`` where it is none."""
+    found = grammar.read("usage", "clause", f",{text}")
+    return None if found is None else (found[0], tuple(found[1].values()))
+
+
+def _figures(registers: int | None, clauses: Iterable[tuple[str, Sequence[str]]]) -> Used:
+    """The figures of (rule, tokens) of each clause. What follows two pieces in one clause is another line's."""
+    figures: dict[str, int] = {}
+    constants: list[tuple[int, int]] = []
+    unknown: list[str] = []
+    cut = False
+    for kind, tokens in clauses:
+        if kind == "constant":
+            bank = int(tokens[1])
+            if cut := any(bank == other for other, _ in constants):
+                break
+            constants.append((bank, _size(tokens[0])))
+        elif kind == "other":
+            clause = "".join(tokens).strip(", ")
+            if cut := fragments.of_known_clauses(clause):
+                break
+            unknown.append(clause)
+        else:
+            field = _CLAUSE_FIELDS[kind]
+            if cut := field in figures:
+                break
+            figures[field] = _size(tokens[0])
+    usage = Usage(
+        registers=registers,
+        constant_bytes=tuple(sorted(constants)) or None,
+        unknown_clauses=tuple(unknown),
+        **figures,
+    )
+    return Used(usage, cut)
+
+
+def _size(text: str) -> int:
+    return sum(map(int, text.split("+"))) if "+" in text else int(text)
+
+
+def _note(kind: str, before: re.Match[str], tokens: dict[str, str], line: str) -> Note | Torn:
+    symbol = next((tokens[name] for name in _SYMBOLS if name in tokens), None)
+    if symbol is not None and not _is_symbol(symbol):
+        return Torn(line)
+    advisory = Advisory(
+        kind=kind,
+        text=line[before.end() :],
+        severity=cast(Printed, before["severity"]),
+        location=before["location"].strip(" ;") if before["location"] else None,
+        code=before["code"].strip(" ()") if before.groupdict().get("code") else None,
+    )
+    spills = None
+    if kind == "spill_warning" and "SPILL_STORE_BYTES" in tokens:
+        spills = int(tokens["SPILL_STORE_BYTES"]), int(tokens["SPILL_LOAD_BYTES"])
+    return Note(advisory, symbol, spills, int(tokens["STACK_BYTES"]) if "STACK_BYTES" in tokens else None)
+
+
+def _stack(tokens: dict[str, str]) -> Stack:
+    return Stack(int(tokens["STACK_BYTES"]), int(tokens["SPILL_STORE_BYTES"]), int(tokens["SPILL_LOAD_BYTES"]))

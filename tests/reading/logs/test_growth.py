@@ -1,0 +1,129 @@
+"""What reading costs grows with the size of a log, whatever stands in it.
+
+Expressions work inside of one call, where no step can be counted, so the processor's time is taken: four times the text
+may take ten times as long, and a tenth of a second besides; what goes over its text again and again takes sixteen
+times.
+"""
+
+from __future__ import annotations
+
+import gc
+import re
+import time
+from collections.abc import Callable
+
+import pytest
+
+from tests.conftest import read_log
+from tests.reading.logs.test_examples import CASES
+
+LINE_BYTES = 16_000
+LINES = 1_000
+MOST_TIMES, MOST_MORE_SECONDS = 10, 0.1
+
+BLOCK = """\
+ptxas info    : Compiling entry function 'k{0}' for 'sm_80'
+ptxas info    : Function properties for k{0}
+    8 bytes stack frame, {0} bytes spill stores, 4 bytes spill loads
+ptxas info    : Used 40 registers, 376 bytes cmem[0]
+"""
+WARNING = "ptxas warning : Registers are spilled to local memory in function '{}', {} bytes spill stores, 4 bytes spill loads\n"
+
+
+def seconds(text: str) -> float:
+    gc.collect()
+    begin = time.process_time()
+    read_log(text)
+    return time.process_time() - begin
+
+
+def grows_with_size(made: Callable[[int], str], size: int) -> bool:
+    for _ in range(3):  # others run beside it
+        once, fourfold = seconds(made(size)), seconds(made(4 * size))
+        if fourfold <= MOST_TIMES * once + MOST_MORE_SECONDS:
+            return True
+    return False
+
+
+LONG_LINES: dict[str, Callable[[str, int], str]] = {
+    "the line again and again": lambda line, size: line * (size // len(line)),
+    "its first half again and again": lambda line, size: line[: len(line) // 2] * (2 * size // len(line)),
+    "a gap of blanks": lambda line, size: line.replace(" ", " " * size, 1),
+    "a gap further on": lambda line, size: " ".join(line.split(" ")[:4]) + " " * size + " ".join(line.split(" ")[4:]),
+    "a gap at its end": lambda line, size: f"{line}{' ' * size}x",
+    "many quotes": lambda line, size: line.replace("'", "'" * size, 1) if "'" in line else line + "'" * size,
+    "its last quote again and again": lambda line, size: line + "'".join(line.rpartition("'")[1:]) * (size // 40),
+    "many commas": lambda line, size: f"{line}{', ' * (size // 2)}",
+    "many clauses": lambda line, size: f"{line}{', 8 bytes cmem[0]' * (size // 17)};",
+    "a long number": lambda line, size: re.sub(r"\d+", "1" * size, line, count=1),
+    "a long word": lambda line, size: line + "a" * size,
+    "many breaks": lambda line, size: line + "<br> " * (size // 5),
+    "many brackets": lambda line, size: line + " [x" * (size // 3) + "]",
+    "many dots": lambda line, size: f"{line} {'. .. ' * (size // 5)}",
+}
+
+
+@pytest.mark.parametrize("family", LONG_LINES)
+def test_long_lines_of_each_message(family: str) -> None:
+    slow = []
+    for _, _, rule, line in CASES:
+        if not grows_with_size(lambda size, line=line: f"x\n{LONG_LINES[family](line, size)}\n", LINE_BYTES):  # type: ignore[misc]
+            slow.append(f"{rule}: {line[:60]}")
+    assert not slow
+
+
+def test_many_lines_of_each_message() -> None:
+    slow = [
+        f"{rule}: {line[:60]}"
+        for _, _, rule, line in CASES
+        if not grows_with_size(lambda size, line=line: f"{line}\n" * size, LINES)  # type: ignore[misc]
+    ]
+    assert not slow
+
+
+LOGS: dict[str, Callable[[int], str]] = {
+    "names with what ends one": lambda n: "ptxas info    : Compiling entry function '" + "' for '" * n,
+    "blanks before figures": lambda n: f"ptxas info    : Used{' ' * n}64 registers\n",
+    "steps that fail": lambda n: "".join(f"[{i}/9] x\nFAILED: a{i}.o\n" for i in range(n)),
+    "steps that fail alike": lambda n: "".join(f"[{i}/9] x\nFAILED: d{i}/a.o\n" for i in range(n)),
+    "steps that are built again": lambda n: (
+        "".join(f"[{i}/9] x\nFAILED: d{i}/a.o\n" for i in range(n))
+        + "".join(f"nvcc -c a.cu -o d{i}/a.o\n" for i in range(n))
+    ),
+    "objects that make fails to build": lambda n: "".join(f"make: *** [a{i}.o] Error 1\n" for i in range(n)),
+    "makes inside of makes": lambda n: "".join(f"make[{i}]: *** [all] Error 2\n" for i in range(n)),
+    "sources with errors": lambda n: "".join(f"a{i}.cu(1): error: x\n" for i in range(n)),
+    "sources with errors, and makes": lambda n: "".join(
+        f"a{i}.cu(1): error: x\nmake: *** [b.o] Error 1\n" for i in range(n)
+    ),
+    "builds that stop": lambda n: "[1/9] nvcc -c a.cu\n" + "ninja: build stopped: subcommand failed.\n" * n,
+    "tests that fail": lambda n: "".join(f"The following tests FAILED:\nmake: *** [t{i}] Error 8\n" for i in range(n)),
+    "kernels": lambda n: "".join(BLOCK.format(i) for i in range(n)),
+    "kernels of one name": lambda n: BLOCK.format(7) * n,
+    "warnings of one function": lambda n: "".join(WARNING.format("f", i) for i in range(n)),
+    "warnings and kernels of one name": lambda n: (
+        "".join(WARNING.format("k1", i + 5) for i in range(n)) + BLOCK.format(1) * n
+    ),
+    "kernels that wait": lambda n: "".join(BLOCK.format(i).partition("ptxas info    : Used")[0] for i in range(n)),
+    "properties without a stack line": lambda n: "ptxas info    : Function properties for f\n" * n,
+    "registers of nobody": lambda n: "".join(f"ptxas info    : Used {i} registers\n" for i in range(n)),
+    "compile times of nobody": lambda n: "ptxas info    : Compile time = 1.0 ms\n" * n,
+    "modules": lambda n: "ptxas info    : 0 bytes gmem\n" * n,
+    "notes without a name, and modules": lambda n: (
+        (
+            "ptxas info    : (C7508) Potential Performance Loss: 'setmaxnreg' ignored to allow debugging.\n"
+            "ptxas info    : 0 bytes gmem\n"
+        )
+        * n
+    ),
+    "what the linker says": lambda n: "nvlink info    : Function properties for 'f':\n" * n,
+    "steps without a report": lambda n: (
+        "ptxas info    : 0 bytes gmem\n" + "".join(f"[{i}/9] Building CUDA object a{i}.cu.o\n" for i in range(n))
+    ),
+    "words of other programs": lambda n: "sed 1 registers, error FAILED info    : \n" * n,
+}
+
+
+@pytest.mark.parametrize("family", LOGS)
+def test_many_of_each_record(family: str) -> None:
+    assert grows_with_size(LOGS[family], LINES)
