@@ -74,5 +74,5 @@ __all__ = [
     "at_least",
 ]
 
-PUBLIC = ("build", "code", "figures", "holes", "nodes", "patterns", "serialize", "symbols", "usage")
+PUBLIC = ("build", "code", "demangled", "figures", "holes", "nodes", "patterns", "serialize", "symbols", "usage")
 """What other rooms may import from: these modules, and this one."""

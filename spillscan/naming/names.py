@@ -18,13 +18,13 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from fnmatch import translate
 from functools import cached_property
-from itertools import chain, count, repeat
+from itertools import chain, count
 from typing import Final
 
 from spillscan.model.symbols import Tuned, readable
 from spillscan.naming import columns
 from spillscan.naming.identity.symbol import digest, source_file
-from spillscan.naming.tree import Forest, Node, Parsed, inner
+from spillscan.naming.tree import NameParser, Node, Parsed, inner
 from spillscan.output.safe import printable
 
 WIDTH: Final = 60
@@ -38,7 +38,7 @@ _WORDS = re.compile(r"[\w:]+")
 _RELEASE = re.compile(r"(?<=\d)(?:CUB|THRUST|_V)_\d{6}(?=_)")
 _NESTED, _LENGTH = re.compile("_ZN?"), re.compile(r"[1-9]\d{0,3}")
 _USUAL = 1000
-"""Characters of a symbol: :class:`Forest` takes names of some 60 times as many for one word."""
+"""Characters of a symbol: :class:`NameParser` takes names of some 60 times as many for one word."""
 _OPERATORS = (
     "a[NSadnw]|c[lmov]|d[Vaelv]|e[Ooq]|g[et]|i[x]|l[Seist]|m[ILilm]|n[aegtw]|o[Ror]|p[Llmpst]|q[u]|r[MSms]|s[s]"
 )
@@ -292,13 +292,13 @@ class Names:
     """
 
     def __init__(self, *builds: Iterable[Key], labels: Mapping[str, Sequence[str]] | None = None) -> None:
-        """``labels``: names of the parameters of templates (:class:`Forest`)."""
+        """``labels``: names of the parameters of templates (:class:`NameParser`)."""
         self._named = [list(symbols) for symbols in builds]
         self._at: dict[int, dict[Key, str]] = {}
         self._own: dict[tuple[str, int], Mapping[Key, str] | None] = {}
         self._copied: dict[str, Mapping[Node, int]] = {}
         self._cut: dict[int, _Cuts] = {}
-        self._forest = Forest(labels)
+        self._parser = NameParser(labels)
         self._trees: dict[Key, Parsed] = {}
 
     @cached_property
@@ -379,17 +379,12 @@ class Names:
 
     def _tree(self, symbol: Key) -> Parsed:
         found = self._trees.get(symbol)
-        return self._planted(symbol, printable(readable(symbol_of(symbol)))) if found is None else found
-
-    def _planted(self, symbol: Key, name: str) -> Parsed:
-        """The tree of a kernel, whose printable demangled name is known."""
-        found = self._trees.get(symbol)
         if found is None:
-            tree = self._forest.parsed(name)
+            tree = self._parser.parsed(printable(readable(symbol_of(symbol))))
             node = inner(tree.node, tree.parameters)
             if isinstance(symbol, Tuned):
-                settings = (self._forest.node(printable(each)) for each in symbol.words)
-                node = self._forest.node(node.head, (*node.args, *settings))
+                settings = (self._parser.node(printable(each)) for each in symbol.words)
+                node = self._parser.node(node.head, (*node.args, *settings))
             found = self._trees[symbol] = Parsed(node, tree.parameters)
         return found
 
@@ -399,13 +394,9 @@ class Names:
         found = dict.fromkeys(chain.from_iterable(self._named), "")
         for start, several in _of_one_start(found).items():
             alike = len(several) > 1 and _plain_template(start, several)
-            heads = repeat(self._head(several[0])) if alike else map(self._head, several)
-            found.update(zip(several, heads, strict=False))
+            of_all = self._tree(several[0]).node.head if alike else ""
+            found.update({symbol: of_all or self._tree(symbol).node.head for symbol in several})
         return found
-
-    def _head(self, symbol: Key) -> str:
-        name = printable(readable(symbol_of(symbol)))
-        return self._forest.head(name) or self._planted(symbol, name).node.head
 
     @cached_property
     def _families(self) -> dict[str, Family]:
@@ -501,9 +492,9 @@ class Names:
 
     def _suffixes(self, symbols: Sequence[Key]) -> dict[Key, str]:
         """Overloads by where their parameters differ, what a file hides by the file, copies of a library by release."""
-        forest = Forest()
+        parser = NameParser()
         parameters = {symbol: self._tree(symbol).parameters or () for symbol in symbols}
-        nodes = {symbol: forest.node("", found) for symbol, found in parameters.items()}
+        nodes = {symbol: parser.node("", found) for symbol, found in parameters.items()}
         distinct = list(dict.fromkeys(nodes.values()))
         rows = columns.spelled(columns.differences(distinct), len(distinct), columns.FEWEST)
         texts = {node: columns.joined(row, columns.FEWEST) for node, row in zip(distinct, rows, strict=True)}
