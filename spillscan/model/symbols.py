@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Callable, Iterable
-from functools import cache
+from functools import cache, lru_cache
 from typing import NamedTuple
 
 from spillscan.model.demangled import UNNAMED, Function
@@ -144,6 +144,7 @@ def _without_unit(symbol: str) -> str:
     return _STATIC_PREFIX.sub("", symbol, count=1) if symbol.startswith("__nv_static_") else symbol
 
 
+@lru_cache(maxsize=256)
 def arch_family(arch: str | None) -> str | None:
     """``sm_90`` of ``sm_90a``, ``sm_100`` of ``sm_100f``: the architecture whose features the code may use."""
     return arch and _FEATURES.sub("", arch)

@@ -102,36 +102,12 @@ def _part(symbol: str) -> str:
     if symbol.startswith("_Z"):
         if symbol.startswith("_ZN6cudapy"):
             symbol = _COUNTED.sub("", symbol)
-        for trigger in _TRIGGERS:
-            if trigger in symbol:
-                return _quick(symbol) or _mangled(symbol)
-        if _NUMBERED.search(symbol):
-            return _quick(symbol) or _mangled(symbol)
-        return symbol
+        volatile = any(trigger in symbol for trigger in _TRIGGERS) or _NUMBERED.search(symbol)
+        return _mangled(symbol) if volatile else symbol
     for signs, word, plain in _WORDS:
         if any(sign in symbol for sign in signs):
             symbol = word.sub(plain, symbol)
     return symbol
-
-
-def _quick(symbol: str) -> str | None:
-    """What :func:`_mangled` gives, where it takes no counting of brackets; else ``None``."""
-    out, at, end = ["_Z"], 2, len(symbol)
-    step = quick_token().match
-    while at < end:
-        found = step(symbol, at)
-        assert found is not None  # the expression matches anywhere
-        out.append(found["kept"])
-        at, kind = found.end(), found.lastgroup
-        if kind == "name":
-            out.append(_replaced(found["name"]))
-        elif kind == "closure":
-            out.append(f"Ul{found['parameters']}_")
-        elif kind == "unnamed":
-            out.append("Ut_")
-        elif kind == "hard":
-            return None
-    return "".join(out)
 
 
 def _mangled(symbol: str) -> str:
@@ -242,18 +218,8 @@ def token() -> re.Pattern[str]:
     """
     kept = rf"(?>(?:{_stable()}|{_FIXED}|{_enumerator()}|(?!L)(?:{_PLAIN})|{_pair()})*)"
     opening = rf"(?P<open>Ul|{TAG}|{_OPENING}|L)"
-    return re.compile(rf"(?P<kept>{kept})(?:{_changing()}|{opening}|(?P<close>E)|.|\Z)", re.DOTALL)
-
-
-@cache
-def quick_token() -> re.Pattern[str]:
-    """As :func:`token`, without brackets: a lambda whose parameters nest nothing is one ``closure``.
-
-    Where brackets must be counted, ``hard`` is what comes next.
-    """
-    kept = rf"(?>(?:[^\dADLSTU_f]++|{_stable()}|{_FIXED}|{_enumerator()}|L_Z|(?!L)[^\dU]|U(?![lt]))*)"
-    closure = rf"Ul(?P<parameters>(?>(?:{_leaf()}|{_pair()})*)E)\d*_"
-    return re.compile(rf"(?P<kept>{kept})(?:{_changing()}|(?P<closure>{closure})|\Z|(?P<hard>.))", re.DOTALL)
+    changing = rf"(?P<name>(?=\d{{1,3}}{VOLATILE}){source_name()})|(?P<unnamed>Ut\d*_)"
+    return re.compile(rf"(?P<kept>{kept})(?:{changing}|{opening}|(?P<close>E)|.|\Z)", re.DOTALL)
 
 
 def _stable() -> str:
@@ -270,10 +236,6 @@ def _pair() -> str:
 
 def _enumerator() -> str:
     return rf"L(?>N(?>(?:{_leaf()})*)E|S[0-9A-Z]*_)n?\d+E"
-
-
-def _changing() -> str:
-    return rf"(?P<name>(?=\d{{1,3}}{VOLATILE}){source_name()})|(?P<unnamed>Ut\d*_)"
 
 
 def _lengths(digits: str) -> str:
