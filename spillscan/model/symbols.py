@@ -141,7 +141,8 @@ def _without_tags(name: str) -> str:
 
 
 def _without_unit(symbol: str) -> str:
-    return _STATIC_PREFIX.sub("", symbol, count=1) if symbol.startswith("__nv_static_") else symbol
+    found = _STATIC_PREFIX.match(symbol)
+    return symbol[found.end() :] if found else symbol
 
 
 @lru_cache(maxsize=256)

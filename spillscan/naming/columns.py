@@ -21,7 +21,7 @@ LEVELS = 5
 in brief; 3 no more of them than set all apart; 4 without the words that all have in common."""
 WHOLE, DIFFERING, BRIEF, FEWEST, CUT = range(LEVELS)
 
-_MODIFIERS = re.compile(r"(?: const| volatile|[*&]|\[\d*\])+$")
+_MODIFIER = re.compile(r" const| volatile|[*&]|\[\d*\]")
 _NUMBER, _SIZES = re.compile(r"-?\d+"), re.compile(r"-?\d+(?:x-?\d+)*")
 _WORD = re.compile(r"[A-Z]+(?![a-z])\d*|[A-Z]?[a-z]+\d*|\d+|_+|.")
 _ALIASES = {
@@ -146,7 +146,7 @@ _SETTING = re.compile(r"(\d+) ([ws])(?:arp|tage)s?")
 
 def _forms(head: str, brief: bool) -> list[str]:
     """From short to long: ``f32``, ``float*``, ``ns::f``, ``ns::f#2``."""
-    plain = _MODIFIERS.sub("", head)
+    plain = _unmodified(head)
     modifiers = head[len(plain) :].replace(" const", "").replace(" volatile", "")
     parts = plain.split("::")
     last = parts[-1]
@@ -159,6 +159,16 @@ def _forms(head: str, brief: bool) -> list[str]:
     forms += [last, last + modifiers]
     forms += ["::".join(parts[-size:]) + modifiers for size in range(2, min(len(parts), 6) + 1)]
     return list(dict.fromkeys([*forms, head]))
+
+
+def _unmodified(text: str) -> str:
+    """A type without ``const``, ``*`` and the like at its end."""
+    end = len(text)
+    for modifier in reversed(list(_MODIFIER.finditer(text))):
+        if modifier.end() < end:
+            break
+        end = modifier.start()
+    return text[:end]
 
 
 def _without_common(found: dict[str, str]) -> dict[str, str]:
@@ -183,12 +193,9 @@ def whole(node: Node, known: dict[Node, str]) -> str:
     """``Op<float, 4>``: its arguments as they stand, by their last words."""
     text = known.get(node)
     if text is None:
-        modifiers = _MODIFIERS.search(node.word)
-        word = node.word[: modifiers.start()] if modifiers else node.word
+        word = _unmodified(node.word)
         inner = ", ".join(whole(each, known) for each in node.args)
-        text = known[node] = f"{word}<{inner}>" if inner else word
-        if modifiers:
-            text = known[node] = text + modifiers[0]
+        text = known[node] = (f"{word}<{inner}>" if inner else word) + node.word[len(word) :]
     return text
 
 

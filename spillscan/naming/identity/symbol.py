@@ -24,7 +24,7 @@ _NUMBERED = re.compile(r"L[1-9]|__\d")
 # module's id behind it (measured, nvcc 11.8 to 13.5).
 _STATIC = re.compile(r"__nv_static_(\d{1,4})_")
 # clang -fgpu-rdc: the compilation unit's id at the end.
-_UNIT_SUFFIX = re.compile(r"(?:(?:__static__|__intern__|\.static\.|\.intern\.)[0-9a-f]+)+$")
+_UNIT = re.compile(r"(?:__static__|__intern__|\.static\.|\.intern\.)[0-9a-f]+")
 # The module's id inside of names: <hash>_<length>_<file>_<hash>; before nvcc 11 the hash stood only behind the file.
 _MODULE = re.compile(r"(?:_GLOBAL__N_|_INTERNAL|__nv_static_\d{1,4}_)_(?:[0-9a-f]{8}_)?(\d{1,3})_")
 # Before nvcc 11 the file was a temporary one: tmpxft_00003916_00000000_9_add_weighted_compute_61_cpp1_ii.
@@ -98,7 +98,12 @@ def _part(symbol: str) -> str:
     while (static := _STATIC.match(symbol)) and symbol[static.end() + int(static[1]) :].startswith("_"):
         symbol = symbol[static.end() + int(static[1]) + 1 :]
     if "__" in symbol or "." in symbol:
-        symbol = _UNIT_SUFFIX.sub("", symbol)
+        end = len(symbol)
+        for unit in reversed(list(_UNIT.finditer(symbol))):
+            if unit.end() < end:
+                break
+            end = unit.start()
+        symbol = symbol[:end]
     if symbol.startswith("_Z"):
         if symbol.startswith("_ZN6cudapy"):
             symbol = _COUNTED.sub("", symbol)
