@@ -57,6 +57,11 @@ ROWS: list[tuple[str, str, dict[str, Any], int, Limits, tuple[str, ...], int]] =
         *(0, (2, 0, 228, 32, 64, None), ("registers",), 228 * K),
     ),
     (
+        "a block of 5.3 has 32 K registers, of an SM's 64 K",
+        *("sm_53", {"registers": 40, "threads_per_block": 1024}),
+        *(0, (2, 0, None, 32, None, None), ("registers",), 64 * K),
+    ),
+    (
         "from 9.0 on named barriers limit: 64 an SM",
         *("sm_90", {"registers": 16, "threads_per_block": 64, "barriers": 4}),
         *(16, (32, 64, 228, 32, 16, None), ("barriers",), 228 * K),
