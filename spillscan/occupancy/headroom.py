@@ -52,7 +52,7 @@ class Headroom(Struct, frozen=True, kw_only=True):
     """One resource alone, both ways; everything else stays."""
 
     resource: Resource
-    """Which resource."""
+    """The resource that alone is changed."""
     more_blocks: BlockStep | None
     """The least reduction that brings a block more; ``None``: reducing this alone brings none."""
     free: int

@@ -140,7 +140,7 @@ class Advice(Struct, frozen=True, kw_only=True):
     """One binding limit."""
 
     limiter: Limiter
-    """What binds."""
+    """The resource that allows no more blocks than are resident."""
     finding: str
     """What is so, in figures."""
     remedy: str = ""
