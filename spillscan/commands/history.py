@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from spillscan.history.dataset.history import Happening
     from spillscan.history.dataset.reading import Dataset, Held
     from spillscan.judging.policy import Policy
-    from spillscan.naming import Names
-    from spillscan.naming.names import Key
+    from spillscan.naming import Key, Names
     from spillscan.output.terminal import Style
 
 NAME = "history"

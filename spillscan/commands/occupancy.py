@@ -266,7 +266,8 @@ def _assumed(arguments: argparse.Namespace, configuration: Configuration, forms:
     from msgspec.structs import asdict
 
     from spillscan.occupancy import data, text
-    from spillscan.occupancy.formula import assume, parse_assumptions, resident
+    from spillscan.occupancy.assumptions import assume, parse_assumptions
+    from spillscan.occupancy.formula import resident
 
     occupancy = resident(configuration)
     assumed = assume(configuration, parse_assumptions(arguments.assume))

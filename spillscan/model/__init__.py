@@ -74,5 +74,17 @@ __all__ = [
     "at_least",
 ]
 
-PUBLIC = ("build", "code", "figures", "holes", "nodes", "patterns", "serialize", "symbols", "units", "usage")
+PUBLIC = (
+    "build",
+    "code",
+    "demangled",
+    "figures",
+    "holes",
+    "nodes",
+    "patterns",
+    "serialize",
+    "symbols",
+    "units",
+    "usage",
+)
 """What other rooms may import from: these modules, and this one."""

@@ -8,16 +8,16 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Callable, Iterable
-from functools import cache
+from functools import cache, lru_cache
 from typing import NamedTuple
+
+from spillscan.model.demangled import UNNAMED, Function
 
 # nvcc puts the translation unit before the name of a static kernel in relocatable code:
 # __nv_static_33__e2ba9193_11_14_names_cu_16820cae__Z13static_kernelPi (measured with nvcc 11.8 to 13.0).
 _STATIC_PREFIX = re.compile(r"__nv_static_\d+__\w+?_(?=_Z)")
 # An unnamed namespace: _GLOBAL__N__<hash of the path>_<length>_<file>_<hash>.
 _ANONYMOUS = re.compile(r"_GLOBAL__N__[0-9a-f]{8}_\d+_\w+?_[0-9a-f]{8}(?=::|\b)")
-_PLAIN = re.compile(r"_ZL?(\d+)")
-_UNNAMED = "(anonymous namespace)"
 _DIGITS = re.compile("[0-9]+")
 _TAGS = re.compile(r"\[abi:[^\[\]]*\]")
 # TorchInductor: triton_KIND_fused_OPERATIONS_NUMBER; KIND is poi, red, per, tem ...
@@ -33,9 +33,6 @@ _CONSTRAINT = re.compile(
 _OTHERS = {"Cn_": "None", "M": "TensorMap", "R": "Stream"}
 _FEATURES = re.compile(r"(?<=\d)[af]\Z")
 
-BRACKET, OPENING, CLOSING = re.compile(r"[<>(){}\[\],]|::| "), "<({[", ">)}]"
-"""What the parts of a demangled name stand between."""
-
 
 def demangle(symbol: str) -> str:
     """The full C++ name of ``symbol``; ``symbol`` itself where it is not mangled or cannot be demangled."""
@@ -46,7 +43,7 @@ def demangle(symbol: str) -> str:
         name = _demangler()(mangled)
     except ValueError:  # it begins as a mangled name, and is none
         return symbol
-    return (_ANONYMOUS.sub(_UNNAMED, name) if name and "_GLOBAL__N" in symbol else name) or symbol
+    return (_ANONYMOUS.sub(UNNAMED, name) if name and "_GLOBAL__N" in symbol else name) or symbol
 
 
 @cache
@@ -89,7 +86,7 @@ def readable(symbol: str) -> str:
     """
     name = demangle(symbol)
     if "[abi:" in name:
-        return _TAGS.sub("", name)
+        return _without_tags(name)
     if name != symbol:  # of C++: these compilers mangle nothing
         return name
     if name.startswith(_CUTE):
@@ -120,14 +117,7 @@ def _constraint(found: re.Match[str]) -> str:
 def short_name(symbol: str, name: str = "") -> str:
     """The base name: without namespaces, template arguments and parameters; ``name``: what :func:`demangle` made of
     ``symbol``, where that is known."""
-    if not symbol.startswith("_ZN"):
-        mangled = _without_unit(symbol)
-        if plain := _PLAIN.match(mangled):  # not nested: the mangling begins with it
-            return mangled[plain.end() : plain.end() + int(plain[1])]
-    name = name or demangle(symbol)
-    if "[abi:" in name:
-        name = _TAGS.sub("", name)
-    return _plain_base(name) or _base_and_arguments(name)[0]
+    return Function(_without_tags(name or demangle(symbol))).base
 
 
 def spellings(symbol: str) -> tuple[str, ...]:
@@ -137,111 +127,25 @@ def spellings(symbol: str) -> tuple[str, ...]:
     name = demangle(symbol)
     if name == symbol and "(" not in name:
         return (symbol,)
-    bare = _TAGS.sub("", name) if "[abi:" in name else name
-    qualified = _qualified(bare)
-    before = qualified.find("<")
-    if before < 0:
-        local = qualified.rpartition("::")[2]
-    elif qualified.endswith(">") and ">::" not in qualified:
-        local = qualified[:before].rpartition("::")[2] + qualified[before:]
-    else:
-        local = "".join(_base_and_arguments(bare))
-    return tuple(dict.fromkeys((symbol, name, qualified, local, _plain_base(bare) or _base_and_arguments(bare)[0])))
-
-
-def _qualified(name: str) -> str:
-    """``void ns::f<int, 4>(int*)`` -> ``ns::f<int, 4>``; only templates are demangled with their return type."""
-    plain = name.removeprefix("void ")
-    end = plain.find("(")
-    unnamed = plain.startswith(_UNNAMED, end)
-    if end > 0 and not unnamed and plain.count("<", 0, end) == plain.count(">", 0, end):
-        return plain[:end]
-    return plain[: dissect(plain).end]
-
-
-def _without_unit(symbol: str) -> str:
-    return _STATIC_PREFIX.sub("", symbol, count=1) if symbol.startswith("__nv_static_") else symbol
-
-
-def _plain_base(name: str) -> str | None:
-    """The base name where it takes no look at brackets: nothing but one list of template arguments behind it."""
-    if ">::" in name or "> " in name or "decltype" in name:
-        return None
-    head, angle, _ = name.partition("<")
-    before, bracket, _ = head.partition("(")
-    base = before.rpartition("::")[2].rpartition(" ")[2]
-    return base if (angle or bracket) and base.isidentifier() else None
-
-
-def _base_and_arguments(name: str) -> tuple[str, str]:
-    """``void ns::f<int, 4>(int*)`` -> ``("f", "<int, 4>")``."""
-    cut = dissect(name)
-    if cut.angle is None:
-        return name[cut.start : cut.end] or name, ""
-    close = name.rfind(">", cut.angle, cut.end) + 1 or len(name)
-    return name[cut.start : cut.angle] or name, name[cut.angle : close]
-
-
-class Dissected(NamedTuple):
-    """Where the parts of a demangled name are."""
-
-    scopes: list[str]
-    """Namespaces and classes, outermost first, with their template arguments."""
-    start: int
-    """Where the base name begins."""
-    angle: int | None
-    """Where its template arguments open; ``None`` without."""
-    end: int | None
-    """Where the parameters open; ``None`` without."""
-
-
-def dissect(name: str) -> Dissected:
-    """One walk over the brackets of a demangled name; what returns a type has it in front."""
-    scopes: list[str] = []
-    start, depth, angle, behind = 0, 0, None, 0
-    while mark := BRACKET.search(name, behind):
-        what, at, behind = mark[0], mark.start(), mark.end()
-        if what in OPENING:
-            if depth == 0 and what == "(" and not name.startswith(_UNNAMED, at) and at > start:
-                return Dissected(scopes, start, angle, at)
-            if depth == 0 and what == "<":
-                angle = at
-            if closed := balanced("<({[", ">)}]").match(name, behind):
-                behind = closed.end()
-            else:
-                depth += 1
-        elif what in CLOSING:
-            depth = max(0, depth - 1)
-        elif depth == 0 and what == "::":
-            scopes.append(name[start:at])
-            start, angle = mark.end(), None
-        elif depth == 0 and what == " ":
-            scopes, start, angle = [], mark.end(), None
-    return Dissected(scopes, start, angle, None)
-
-
-_USUAL_DEPTH = 10
-"""Of brackets in brackets; beyond, a walk looks at each."""
-
-
-@cache
-def balanced(opening: str, closing: str) -> re.Pattern[str]:
-    """What stands behind an opening bracket, up to the one that closes it: whichever does, as a walk counts them. It
-    matches nothing where brackets stand deeper in each other."""
-    inside, opens, closes = (
-        f"[{sign}{re.escape(signs)}]" for sign, signs in (("^", opening + closing), ("", opening), ("", closing))
-    )
-    expression = f"{inside}*+"
-    for _ in range(_USUAL_DEPTH):
-        expression = f"(?>(?:{inside}++|{opens}{expression}{closes})*)"
-    return re.compile(expression + closes)
+    found = Function(_without_tags(name))
+    return tuple(dict.fromkeys((symbol, name, found.qualified, found.local, found.base)))
 
 
 def namespace(name: str) -> str:
     """``at::native`` of a demangled name: its scopes, without template arguments."""
-    return "::".join(scope.partition("<")[0] for scope in dissect(name).scopes) or "no namespace"
+    return "::".join(scope.partition("<")[0] for scope in Function(name).scopes) or "no namespace"
 
 
+def _without_tags(name: str) -> str:
+    return _TAGS.sub("", name) if "[abi:" in name else name
+
+
+def _without_unit(symbol: str) -> str:
+    found = _STATIC_PREFIX.match(symbol)
+    return symbol[found.end() :] if found else symbol
+
+
+@lru_cache(maxsize=256)
 def arch_family(arch: str | None) -> str | None:
     """``sm_90`` of ``sm_90a``, ``sm_100`` of ``sm_100f``: the architecture whose features the code may use."""
     return arch and _FEATURES.sub("", arch)

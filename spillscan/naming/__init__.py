@@ -4,9 +4,10 @@ comparisons, one identity whatever checkout, toolkit and list of archs a kernel 
 In: symbols. Out: :class:`Names`, canonical symbols, pairs of kernels.
 """
 
-from spillscan.naming.names import WIDTH, Family, Key, Names, alone, symbol_of
+from spillscan.naming.families import Family, Key, symbol_of
+from spillscan.naming.names import WIDTH, Names, alone
 
 __all__ = ["WIDTH", "Family", "Key", "Names", "alone", "symbol_of"]
 
-PUBLIC = ("identity", "identity.likeness", "identity.pairs", "identity.symbol", "names")
+PUBLIC = ("identity", "identity.likeness", "identity.pairs", "identity.symbol")
 """What other rooms may import from: these modules, and this one."""

@@ -7,23 +7,22 @@ A family is spelled at one of five levels, the same for all of its instances, so
 from __future__ import annotations
 
 import re
-from bisect import bisect
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from msgspec import Struct, field
 
 from spillscan.naming.tree import Node
+from spillscan.naming.words import words_of
 
 LEVELS = 5
 """0 all arguments, where they are short; 1 the arguments that differ; 2 those that say something new, types and flags
 in brief; 3 no more of them than set all apart; 4 without the words that all have in common."""
 WHOLE, DIFFERING, BRIEF, FEWEST, CUT = range(LEVELS)
 
-_MODIFIERS = re.compile(r"(?: const| volatile|[*&]|\[\d*\])+$")
+_MODIFIER = re.compile(r" const| volatile|[*&]|\[\d*\]")
 _NUMBER, _SIZES = re.compile(r"-?\d+"), re.compile(r"-?\d+(?:x-?\d+)*")
-_WORD = re.compile(r"[A-Z]+(?![a-z])\d*|[A-Z]?[a-z]+\d*|\d+|_+|.")
 _ALIASES = {
     **dict.fromkeys(("float",), "f32"),
     **dict.fromkeys(("double",), "f64"),
@@ -49,7 +48,7 @@ _ALIASES = {
 }
 _TYPES = frozenset(_ALIASES) | frozenset(_ALIASES.values())
 _FLAGS = {"true": "T", "false": "F"}
-_LONG_NUMBER, _MOST_WORDS, _MOST_COMMON = 8, 60, 5
+_LONG_NUMBER, _MOST_COMMON = 8, 5
 _WORDS = (0, 2, 4)
 """The ranks of columns of types and names: each says by itself what it is, so that it need not stand in every row."""
 _SHARE_OF_NEED = 4
@@ -146,7 +145,7 @@ _SETTING = re.compile(r"(\d+) ([ws])(?:arp|tage)s?")
 
 def _forms(head: str, brief: bool) -> list[str]:
     """From short to long: ``f32``, ``float*``, ``ns::f``, ``ns::f#2``."""
-    plain = _MODIFIERS.sub("", head)
+    plain = _unmodified(head)
     modifiers = head[len(plain) :].replace(" const", "").replace(" volatile", "")
     parts = plain.split("::")
     last = parts[-1]
@@ -161,9 +160,19 @@ def _forms(head: str, brief: bool) -> list[str]:
     return list(dict.fromkeys([*forms, head]))
 
 
+def _unmodified(text: str) -> str:
+    """A type without ``const``, ``*`` and the like at its end."""
+    end = len(text)
+    for modifier in reversed(list(_MODIFIER.finditer(text))):
+        if modifier.end() < end:
+            break
+        end = modifier.start()
+    return text[:end]
+
+
 def _without_common(found: dict[str, str]) -> dict[str, str]:
     """Without the words that all begin or end with, and then as many of the first words as set them apart."""
-    words = {head: _WORD.findall(text) for head, text in found.items() if len(text) > 6 and text.isidentifier()}
+    words = {head: words_of(text) for head, text in found.items() if len(text) > 6 and text.isidentifier()}
     for end in (0, -1):
         while len(words) > 1 and len({each[end] for each in words.values()}) == 1 and min(map(len, words.values())) > 1:
             words = {head: each[1:] if end == 0 else each[:-1] for head, each in words.items()}
@@ -183,12 +192,9 @@ def whole(node: Node, known: dict[Node, str]) -> str:
     """``Op<float, 4>``: its arguments as they stand, by their last words."""
     text = known.get(node)
     if text is None:
-        modifiers = _MODIFIERS.search(node.word)
-        word = node.word[: modifiers.start()] if modifiers else node.word
+        word = _unmodified(node.word)
         inner = ", ".join(whole(each, known) for each in node.args)
-        text = known[node] = f"{word}<{inner}>" if inner else word
-        if modifiers:
-            text = known[node] = text + modifiers[0]
+        text = known[node] = (f"{word}<{inner}>" if inner else word) + node.word[len(word) :]
     return text
 
 
@@ -379,66 +385,3 @@ def common(nodes: Sequence[Node]) -> list[str]:
         places = min(len(node.args) for node in group)
         several += [list(dict.fromkeys(node.args[place] for node in group)) for place in range(places)]
     return list(found)
-
-
-# ---- base names ---------------------------------------------------------------------------------------------------
-
-
-def words_of(text: str) -> list[str]:
-    """``DeviceScanKernel`` is three words."""
-    return _WORD.findall(text)
-
-
-def cut(base: str, room: int, common: Mapping[str, int], taken: Collection[str] = ()) -> str:
-    """``base`` in ``room`` characters: whole words, rather those that few names have; ``…`` for what is left out."""
-    return cuts(base, (room,), common, taken)[0]
-
-
-def cuts(base: str, rooms: Iterable[int], common: Mapping[str, int], taken: Collection[str] = ()) -> list[str]:
-    """:func:`cut` to several rooms."""
-    words = words_of(base)[:_MOST_WORDS]
-    order = sorted(
-        range(len(words)), key=lambda at: (len(words[at]) < 3, common.get(words[at], 0), -len(words[at]), at)
-    )
-    order = [at for at in order if words[at].strip("_")]
-    return [_cut(base, words, order, room, taken) for room in rooms]
-
-
-def _cut(base: str, words: Sequence[str], order: list[int], room: int, taken: Collection[str]) -> str:
-    for skipped in range(len(order)):  # another choice, where this one is taken
-        kept: list[int] = []
-        length = 1
-        for at in order[skipped:] + order[:skipped]:
-            if length + len(words[at]) - 1 > room:  # at best, it takes the place of the sign for what is left out
-                continue
-            place = bisect(kept, at)
-            left, right = kept[place - 1] if place else -1, kept[place] if place < len(kept) else len(words)
-            gaps = _gap(words, left, at) + _gap(words, at, right) - _gap(words, left, right)
-            if length + len(words[at]) + gaps <= room:
-                length += len(words[at]) + gaps
-                kept.insert(place, at)
-        text = _with_gaps(words, kept) if kept else ""
-        if text and text not in taken:
-            return text
-    return f"{base[: max(1, room // 2)]}…{base[len(base) - max(1, room - room // 2 - 1) :]}"
-
-
-def _gap(words: Sequence[str], left: int, right: int) -> int:
-    """Characters between two words of which none in between is kept; the ends of the name are words, too."""
-    if right == left + 1:
-        return 0
-    bridged = left >= 0 and right == left + 2 and right < len(words) and not words[left + 1].strip("_")
-    return len(words[left + 1]) if bridged else 1
-
-
-def _with_gaps(words: Sequence[str], kept: Iterable[int]) -> str:
-    text, last = "", -1
-    for at in kept:
-        if at == last + 1:
-            text += words[at]
-        elif last >= 0 and at == last + 2 and not words[at - 1].strip("_"):
-            text += words[at - 1] + words[at]
-        else:
-            text += f"…{words[at]}"
-        last = at
-    return text if last == len(words) - 1 else f"{text}…"

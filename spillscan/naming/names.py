@@ -15,30 +15,31 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import translate
 from functools import cached_property
-from itertools import chain, count, repeat
+from itertools import chain
 from typing import Final
 
 from spillscan.model.symbols import Tuned, readable
 from spillscan.naming import columns
-from spillscan.naming.identity.symbol import digest, source_file
-from spillscan.naming.tree import Forest, Node, Parsed, inner
+from spillscan.naming.families import Family, Key, bracketed, mark_of, symbol_of
+from spillscan.naming.identity.symbol import source_file
+from spillscan.naming.tree import NameParser, Node, Parsed, inner
+from spillscan.naming.words import cuts as word_cuts
+from spillscan.naming.words import words_of
 from spillscan.output.safe import printable
 
 WIDTH: Final = 60
 """Characters of a name where nothing says how many there are."""
 LEAST: Final = 16
 """The least room of a name: with less, names could not be set apart."""
-_SHORT = 28
-"""Characters of arguments that are shown whole, as they are written; of what a kernel was tuned for, twice as many."""
 _MOST_OVERLOADS = 64
 _WORDS = re.compile(r"[\w:]+")
 _RELEASE = re.compile(r"(?<=\d)(?:CUB|THRUST|_V)_\d{6}(?=_)")
 _NESTED, _LENGTH = re.compile("_ZN?"), re.compile(r"[1-9]\d{0,3}")
 _USUAL = 1000
-"""Characters of a symbol: :class:`Forest` takes names of some 60 times as many for one word."""
+"""Characters of a symbol: :class:`NameParser` takes names of some 60 times as many for one word."""
 _OPERATORS = (
     "a[NSadnw]|c[lmov]|d[Vaelv]|e[Ooq]|g[et]|i[x]|l[Seist]|m[ILilm]|n[aegtw]|o[Ror]|p[Llmpst]|q[u]|r[MSms]|s[s]"
 )
@@ -50,238 +51,14 @@ _GOES_ON = (
 """Signs, each behind a line's end, that a name may go on behind its template's arguments (a member's name, a
 constructor, an operator), and that it takes a member of one: wrappers do. Each begins with one character, which is
 searched for fast."""
-_MOST = 80
-"""Of a hundred instances as many decide how a family is spelled."""
 _SLACK = 4
 """Characters that arguments may be longer than most of their family, and a name that is cut still leaves them."""
 _PARTS = (4, 3, 2)
 """Fifths of a width to which names are cut: by steps, so that one of a little more leaves the others as they are."""
 _MARK = 5
 """Characters of a digest in arguments, with its sign."""
-_LEAST_WORD = 8
-"""Characters that a word of the arguments keeps, at least."""
 _CUT_AT_COMMAS = 24
 """How much room a name may leave: arguments are left out whole."""
-
-
-Key = str | Tuned
-"""What a kernel is named by: its symbol, one of a tuner's candidates by more."""
-
-
-def symbol_of(key: Key) -> str:
-    """The symbol in a key."""
-    return key if isinstance(key, str) else key.symbol
-
-
-class Spelling:
-    """The arguments of all instances of a family, at one level."""
-
-    def __init__(self, parts: Mapping[Node, columns.Parts], level: int) -> None:
-        self.texts = {node: columns.joined(each, level) for node, each in parts.items()}
-        """Each instance's arguments, one text."""
-        lengths = sorted(map(len, self.texts.values()))
-        self.longest, self.usual = lengths[-1], lengths[len(lengths) * _MOST // 100]
-        """How long they are: the longest, and one than which most are no longer. If the longest decided, one instance
-        that goes could change the names of all."""
-        self.common: Counter[str] = Counter()
-        """How many words of the family's arguments hold a word: what is rare says most."""
-        self._parts = parts
-
-    @property
-    def distinct(self) -> bool:
-        """Whether they set all instances apart."""
-        return len(set(self.texts.values())) == len(self.texts)
-
-    def own(self, node: Node, room: int) -> str:
-        """Of its words as few as no other instance has together, and as many more as fit; ``…`` for what is left out.
-        Empty where these do not fit."""
-        words = list(_words(self._parts[node]))
-        order = sorted(range(len(words)), key=lambda at: (len(self._holders[words[at]]), len(words[at]), at))
-        kept: set[int] = set()
-        sharing: set[Node] = set(self._parts)
-        for at in order:
-            if not sharing <= self._holders[words[at]]:
-                sharing = sharing & self._holders[words[at]]
-                kept.add(at)
-            if len(sharing) == 1:
-                break
-        parts = self._parts[node]
-        text = _elided(parts, kept)
-        if len(sharing) > 1:
-            return ""
-        while len(text) > room:  # whole words of the longest
-            longest = max(kept, key=lambda at: len(words[at]))
-            least = len(words[longest]) - (len(text) - room)
-            if least < _LEAST_WORD:
-                return ""
-            words[longest] = columns.cut(words[longest], least, self.common, ())
-            text = _elided(parts, kept, words)
-        for at in range(len(words)):
-            longer = _elided(parts, kept | {at}, words)
-            if len(longer) <= room:
-                kept.add(at)
-                text = longer
-        return text
-
-    @cached_property
-    def _holders(self) -> dict[str, set[Node]]:
-        found: dict[str, set[Node]] = defaultdict(set)
-        for node, parts in self._parts.items():
-            for word in _words(parts):
-                found[word].add(node)
-        return found
-
-
-def _below(node: Node, path: Iterable[int]) -> Node | None:
-    """What stands at a place among the arguments of a tree."""
-    for at in path:
-        if at >= len(node.args):
-            return None
-        node = node.args[at]
-    return node
-
-
-def _listed(numbers: Sequence[int]) -> str:
-    """``2, 4 to 7``"""
-    runs: list[list[int]] = []
-    for number in numbers:
-        if runs and number == runs[-1][-1] + 1:
-            runs[-1].append(number)
-        else:
-            runs.append([number])
-    return ", ".join(f"{run[0]} to {run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs)
-
-
-def _words(parts: Iterable[columns.Part]) -> Iterator[str]:
-    for text, below in parts:
-        yield text
-        yield from _words(below)
-
-
-def _elided(parts: Iterable[columns.Part], kept: Collection[int], words: Sequence[str] = ()) -> str:
-    """The words whose numbers are ``kept``, as they are or as ``words`` has them, with the brackets around them."""
-    numbers = count()
-
-    def shown(several: Iterable[columns.Part]) -> list[str]:
-        found: list[str] = []
-        for text, below in several:
-            number = next(numbers)
-            inside = shown(below)
-            if number in kept:
-                word = words[number] if words else text
-                found.append(f"{word}<{','.join(inside)}>" if any(each != "…" for each in inside) else word)
-            else:
-                found += [each for each in inside if each != "…"] or ["…"]
-        return [text for at, text in enumerate(found) if text != "…" or not at or found[at - 1] != "…"]
-
-    return ",".join(shown(parts))
-
-
-class Family:
-    """Instances of one template; or one function, alone."""
-
-    def __init__(self, base: str, symbols: Sequence[Key], trees: Callable[[Key], Parsed]) -> None:
-        self.base = base
-        """What the family is called."""
-        self.symbols = symbols
-        """Its kernels."""
-        self._trees = trees
-        self._spellings: dict[int, Spelling | None] = {}
-
-    @cached_property
-    def _tuned(self) -> bool:
-        return any(isinstance(symbol, Tuned) for symbol in self.symbols)
-
-    @cached_property
-    def members(self) -> list[Node]:
-        """Its instances' names as trees, each once."""
-        return list(dict.fromkeys(self._trees(symbol).node for symbol in self.symbols))
-
-    def __len__(self) -> int:
-        return len(self.members)
-
-    def bracketed(self, arguments: str) -> str:
-        """``<64, false>``; of a tuner's candidates ``[64×64×32, 4 warps]``; empty where there are none."""
-        if not arguments:
-            return ""
-        return f"[{arguments}]" if self._tuned else f"<{arguments}>"
-
-    @cached_property
-    def columns(self) -> list[columns.Column]:
-        """The arguments in which the instances differ."""
-        return columns.differences(self.members)
-
-    def spelling(self, level: int) -> Spelling | None:
-        """The arguments of each instance at a level; ``None`` where they do not set all apart, or are not short."""
-        if level not in self._spellings:
-            self._spellings[level] = self._made(level)
-        return self._spellings[level]
-
-    def _made(self, level: int) -> Spelling | None:
-        if level == columns.WHOLE:
-            known: dict[Node, str] = {}
-            parts: dict[Node, columns.Parts] = {}
-            for member in self.members:
-                parts[member] = tuple((columns.whole(each, known), ()) for each in member.args)
-                if len(columns.joined(parts[member], level)) > (2 * _SHORT if self._tuned else _SHORT):
-                    return None
-            found = Spelling(parts, level)
-            return found if found.distinct else None
-        rows = columns.spelled(self.columns, len(self.members), level)
-        found = Spelling(dict(zip(self.members, rows, strict=True)), level)
-        return found if found.distinct else None
-
-    @cached_property
-    def shared(self) -> list[str]:
-        """What all instances have in common, as far as it says something: types and tiles."""
-        return columns.common(self.members) if len(self.members) > 1 else []
-
-    def fitting(self, room: int) -> Spelling:
-        """The first level at which most instances' arguments fit; else the last."""
-        found = None
-        for level in range(columns.CUT):
-            if (spelling := self.spelling(level)) is not None:
-                found = spelling
-                if _bracketed(found.usual) <= room:
-                    break
-        return found or Spelling(dict.fromkeys(self.members, ()), columns.CUT)
-
-    def legend(self, room: int) -> str:
-        """Which arguments are shown as letters, in their order; empty where none is."""
-        level = next((level for level in range(columns.LEVELS) if self._spellings.get(level) is self.fitting(room)), 0)
-        places: dict[str, list[int]] = {}
-        for *above, last in columns.flags(self.columns, level) if len(self) > 1 else ():
-            holders = (_below(member, above) for member in self.members)
-            holder = next((node.word for node in holders if node is not None and last < len(node.args)), "")
-            places.setdefault(holder if above else "", []).append(last + 1)
-        if not places:
-            return ""
-        said = [f"{_listed(numbers)} of {word}" if word else _listed(numbers) for word, numbers in places.items()]
-        letters = sum(map(len, places.values()))
-        many = "arguments" if letters > 1 else "argument"
-        return f"T, F of {self.base}: {many} {', '.join(said)}"
-
-    def clipped(self, node: Node, spelling: Spelling, room: int) -> str:
-        """An instance's arguments in ``room`` characters: all, or in fewer words, or those that no other has; else a
-        digest."""
-        text = spelling.texts[node]
-        if len(text) <= room:
-            return text
-        shorter = self.spelling(columns.CUT)
-        if shorter is not None and len(shorter.texts[node]) <= room:
-            return shorter.texts[node]
-        for each in (spelling, shorter):
-            if each is not None and (own := each.own(node, room)):
-                return own
-        mark = f"…{_digest(text, 2)}"
-        start = text[: max(room - len(mark), 0)]
-        comma = start.rfind(",")
-        return (start[: comma + 1] if comma > room // 2 else start) + mark
-
-    @property
-    def spellings(self) -> list[Spelling]:
-        """All levels that set the instances apart."""
-        return [found for level in range(columns.LEVELS) if (found := self.spelling(level)) is not None]
 
 
 class Names:
@@ -292,13 +69,13 @@ class Names:
     """
 
     def __init__(self, *builds: Iterable[Key], labels: Mapping[str, Sequence[str]] | None = None) -> None:
-        """``labels``: names of the parameters of templates (:class:`Forest`)."""
+        """``labels``: names of the parameters of templates (:class:`NameParser`)."""
         self._named = [list(symbols) for symbols in builds]
         self._at: dict[int, dict[Key, str]] = {}
         self._own: dict[tuple[str, int], Mapping[Key, str] | None] = {}
         self._copied: dict[str, Mapping[Node, int]] = {}
         self._cut: dict[int, _Cuts] = {}
-        self._forest = Forest(labels)
+        self._parser = NameParser(labels)
         self._trees: dict[Key, Parsed] = {}
 
     @cached_property
@@ -379,17 +156,12 @@ class Names:
 
     def _tree(self, symbol: Key) -> Parsed:
         found = self._trees.get(symbol)
-        return self._planted(symbol, printable(readable(symbol_of(symbol)))) if found is None else found
-
-    def _planted(self, symbol: Key, name: str) -> Parsed:
-        """The tree of a kernel, whose printable demangled name is known."""
-        found = self._trees.get(symbol)
         if found is None:
-            tree = self._forest.parsed(name)
+            tree = self._parser.parsed(printable(readable(symbol_of(symbol))))
             node = inner(tree.node, tree.parameters)
             if isinstance(symbol, Tuned):
-                settings = (self._forest.node(printable(each)) for each in symbol.words)
-                node = self._forest.node(node.head, (*node.args, *settings))
+                settings = (self._parser.node(printable(each)) for each in symbol.words)
+                node = self._parser.node(node.head, (*node.args, *settings))
             found = self._trees[symbol] = Parsed(node, tree.parameters)
         return found
 
@@ -399,13 +171,9 @@ class Names:
         found = dict.fromkeys(chain.from_iterable(self._named), "")
         for start, several in _of_one_start(found).items():
             alike = len(several) > 1 and _plain_template(start, several)
-            heads = repeat(self._head(several[0])) if alike else map(self._head, several)
-            found.update(zip(several, heads, strict=False))
+            of_all = self._tree(several[0]).node.head if alike else ""
+            found.update({symbol: of_all or self._tree(symbol).node.head for symbol in several})
         return found
-
-    def _head(self, symbol: Key) -> str:
-        name = printable(readable(symbol_of(symbol)))
-        return self._forest.head(name) or self._planted(symbol, name).node.head
 
     @cached_property
     def _families(self) -> dict[str, Family]:
@@ -418,7 +186,7 @@ class Names:
     @cached_property
     def _common(self) -> Counter[str]:
         """How many families have a word in their names."""
-        return Counter(word for family in self._families.values() for word in set(columns.words_of(family.base)))
+        return Counter(word for family in self._families.values() for word in set(words_of(family.base)))
 
     @cached_property
     def _odd(self) -> list[str]:
@@ -451,13 +219,13 @@ class Names:
         for family in families:
             spelling = family.fitting(width - len(family.base))
             whole = base = family.base
-            room = max(width - _bracketed(min(spelling.longest, spelling.usual + _SLACK)), _PARTS[-1] * width // 5)
+            room = max(width - bracketed(min(spelling.longest, spelling.usual + _SLACK)), _PARTS[-1] * width // 5)
             if spelling.longest > width - room - 2:
-                room = min(room, width - _bracketed(_MARK))
+                room = min(room, width - bracketed(_MARK))
             if len(base) > room:
                 base = next(cut for cut in self._cuts(width).of[base] if len(cut) <= room)
             for node, text in spelling.texts.items():
-                own = whole if len(whole) + _bracketed(len(text)) <= width else base
+                own = whole if len(whole) + bracketed(len(text)) <= width else base
                 by_node[node] = own
                 if text:
                     by_node[node] += family.bracketed(family.clipped(node, spelling, width - len(own) - 2))
@@ -474,7 +242,7 @@ class Names:
         for size in (2, 4, 8, 32):
             for symbols in self._clashing(names):
                 for symbol in symbols:
-                    suffix = f"~{_digest(_whole(symbol), size)}"
+                    suffix = f"~{mark_of(_whole(symbol), size)}"
                     names[symbol] = _middle(names[symbol].partition("~")[0], width - len(suffix)) + suffix
         return names
 
@@ -501,9 +269,9 @@ class Names:
 
     def _suffixes(self, symbols: Sequence[Key]) -> dict[Key, str]:
         """Overloads by where their parameters differ, what a file hides by the file, copies of a library by release."""
-        forest = Forest()
+        parser = NameParser()
         parameters = {symbol: self._tree(symbol).parameters or () for symbol in symbols}
-        nodes = {symbol: forest.node("", found) for symbol, found in parameters.items()}
+        nodes = {symbol: parser.node("", found) for symbol, found in parameters.items()}
         distinct = list(dict.fromkeys(nodes.values()))
         rows = columns.spelled(columns.differences(distinct), len(distinct), columns.FEWEST)
         texts = {node: columns.joined(row, columns.FEWEST) for node, row in zip(distinct, rows, strict=True)}
@@ -527,7 +295,7 @@ class _Cuts:
         taken = set(bases)
         for base in bases:
             rooms = [room for part in _PARTS if len(base) > (room := part * width // 5)]
-            found = columns.cuts(base, rooms, common, taken) if rooms else []
+            found = word_cuts(base, rooms, common, taken) if rooms else []
             if found:
                 self.of[base] = found
                 self.shared.update(taken.intersection(found))
@@ -570,14 +338,6 @@ def _release(symbol: str) -> str:
     """The release of CUB or Thrust that a symbol names; empty where it names none."""
     found = _RELEASE.search(symbol)
     return found[0] if found else ""
-
-
-def _bracketed(length: int) -> int:
-    return length + 2 if length else 0
-
-
-def _digest(text: str, size: int) -> str:
-    return digest(text, 32)[: 2 * size]
 
 
 def _middle(text: str, room: int) -> str:

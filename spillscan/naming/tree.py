@@ -1,7 +1,7 @@
 """Demangled names as trees: what a kernel is called, and its template arguments, each equal part one object.
 
-A name is read in one pass; a pair of brackets that is closed is looked up by what stands in it. Names of one template
-share almost all of these, so that few are made.
+A name's brackets are paired in one pass (:class:`~spillscan.model.demangled.Demangled`); of each pair that was seen
+before the trees are known.
 """
 
 from __future__ import annotations
@@ -11,20 +11,13 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
-from spillscan.model.symbols import balanced
+from spillscan.model.demangled import UNNAMED, Demangled
 
 LONGEST, DEEPEST = 60_000, 150
 """Characters of a name, and brackets in brackets, beyond which a name is taken as one word: no compiler's are so."""
 
-_BRACKET, _BRACKETS = re.compile(r"[<>(){}]"), re.compile(r"([<>(){}])")
-_CLOSED_BY = {">": "<", ")": "(", "}": "{"}
-_UNNAMED = ("(anonymous namespace)::", "<unnamed>::", "{anonymous}::", "decltype(auto) ")
-_PLAIN_START = re.compile(r"(?:\w+ )+(?P<template>[\w:]+)<|(?P<plain>[\w:]+)(?:\([^\[\]]*\))?\Z")
-_STEP = re.compile(r"[<>(){},]")
-_SIMPLE = re.compile(r"([\w: ]+)(?:<[\w:, *&<>]*>)?\([\w:, *&<>]*\)", re.ASCII)
-"""One list of template arguments at most, one of parameters: what stands before them says all."""
-_PIECE = re.compile(r"\x00(\d+)\x01")
-_RETURNS = re.compile(r".* (?![*&]|const\b|volatile\b)", re.DOTALL)
+_UNNAMED = (f"{UNNAMED}::", "<unnamed>::", "{anonymous}::", "decltype(auto) ")
+_BEHIND_TYPE = re.compile(r"[<({]| (?![*&]|const\b|volatile\b)")
 _OPERATOR = re.compile(r"\boperator(?:<=>|<<=?|>>=?|->\*?|[<>]=?)")
 _COMPARED = re.compile(r" (?:<=?|>=?|<<|>>) ")
 
@@ -51,7 +44,7 @@ _TUPLES = ("tuple", "Shape", "GemmShape", "MatrixShape", "TensorNHWC", "PitchLin
 
 
 class Node(Struct, frozen=True, eq=False):
-    """A type or value. Equal ones of one :class:`Forest` are one object."""
+    """A type or value. Equal ones of one :class:`NameParser` are one object."""
 
     head: str
     """Its name without template arguments: ``ns::Tile``, ``128``, ``128x64``."""
@@ -73,25 +66,15 @@ class Parsed(Struct, frozen=True):
     """What it takes; ``None`` where the name does not say."""
 
 
-class _Group(Struct, frozen=True):
-    """What stood in a pair of brackets."""
-
-    args: tuple[Node, ...]
-    round: bool
-
-
-class Forest:
-    """The trees of many names."""
+class NameParser:
+    """Trees of many names, of which equal parts are one object."""
 
     def __init__(self, labels: Mapping[str, Sequence[str]] | None = None) -> None:
         """``labels``: what templates call their parameters, by the last word of their names; empty: no name."""
         self._labels = labels or {}
         self._nodes: dict[tuple[str, tuple[Node, ...]], Node] = {}
-        self._groups: list[_Group] = []
-        self._known: dict[str, str] = {}
         self._arguments: dict[str, Node] = {}
-        self._heads: dict[str, str] = {}
-        self._starts: dict[str, str] = {}
+        """By what is written: names of one template share almost all of these."""
 
     def node(self, head: str, args: tuple[Node, ...] = ()) -> Node:
         """The one node of these."""
@@ -117,147 +100,52 @@ class Forest:
             return flag
         return self.node(label if flag.head == "true" else f"!{label}")
 
-    def head(self, name: str) -> str:
-        """The head of the tree of a printable demangled name where its first bracket shows it: ``ns::f`` of
-        ``void ns::f<int, 4>(int*)``. Empty where it takes a look at all brackets."""
-        simple = None if ">::" in name else _SIMPLE.fullmatch(name)
-        if simple is None:
-            return self._head(name)
-        start = simple[1]
-        found = self._starts.get(start)
-        if found is None:
-            found = self._head(name)
-            if "operator" not in start:
-                self._starts[start] = found
-        return found
-
-    def _head(self, name: str) -> str:
-        if len(name) > LONGEST:
-            return ""
-        name = _plain(name)
-        found = _PLAIN_START.match(name)
-        if found is None or "operator" in name or "->" in name:
-            return ""
-        if any(name.count(sign) != name.count(opening) for sign, opening in _CLOSED_BY.items()):
-            return ""
-        if found["template"] and not _is_plain_call(name, found.end()):
-            return ""
-        start = found["template"] or found["plain"]
-        head = self._heads.get(start)
-        if head is None:
-            last = start.rpartition("::")[2]
-            plain = last not in (*_CONSTANTS, *_TUPLES) and not last.endswith(("true_type", "false_type"))
-            head = self._heads[start] = _spelled(start) if plain else ""
-        return head
-
-    def parsed(self, name: str) -> Parsed:
+    def parsed(self, text: str) -> Parsed:
         """The tree of a printable demangled name; what cannot be read as one is one word."""
-        if len(name) > LONGEST or not any(sign in name for sign in "<("):
-            return Parsed(self.node(name), None)
-        flat = self._reduced(_plain(name))
-        if flat is None:
-            return Parsed(self.node(name), None)
-        before, parameters = self._split(flat)
-        if parameters is not None:
-            before = before[_end(_RETURNS.match(before)) :]
-        found = self._combined(before)
-        return Parsed(found if found.head else self.node(name), parameters)
+        if len(text) > LONGEST or not any(sign in text for sign in "<("):
+            return Parsed(self.node(text), None)
+        name = Demangled(_plain(text))
+        if not name.paired or name.depth > DEEPEST:
+            return Parsed(self.node(text), None)
+        start, end, parameters = 0, len(name.text), None
+        for sign, at, behind in name.brackets(0, end):
+            if sign == "(" and at and not name.text.startswith(("::", " const::", "<", "(", "{"), behind):
+                start, end, parameters = _behind_type(name, at), at, self._inside(name, at)
+                break
+        found = self._between(name, start, end)
+        return Parsed(found if found.head else self.node(text), parameters)
 
-    def _reduced(self, text: str) -> str | None:
-        """``text`` with a mark for each bracket and its contents; ``None`` where they do not pair."""
-        begin, *rest = _BRACKETS.split(text)
-        around: list[list[str]] = []
-        """What stands before each bracket that is open, and in the one before it."""
-        pieces, known = [begin], self._known
-        for sign, behind in zip(rest[::2], rest[1::2], strict=True):
-            opening = _CLOSED_BY.get(sign)
-            if opening is None:
-                around.append(pieces)
-                pieces = [sign, behind]
-                if len(around) > DEEPEST:
-                    return None
-            elif around and pieces[0] == opening:
-                inside = "".join(pieces)
-                pieces = around.pop()
-                pieces += known.get(inside) or self._mark(inside), behind
-            else:
-                return None
-        return None if around else "".join(pieces)
+    def _inside(self, name: Demangled, opening: int) -> tuple[Node, ...]:
+        """What stands between the commas of the bracket that opens there."""
+        return tuple([self._known(name, start, end) for start, end in name.items(opening)])
 
-    def _mark(self, inside: str) -> str:
-        """What stands for a bracket and its contents, in which others are marks."""
-        args = tuple(map(self._argument, inside[1:].split(","))) if len(inside) > 1 else ()
-        mark = self._known[inside] = f"\x00{len(self._groups)}\x01"
-        self._groups.append(_Group(args, inside[0] == "("))
-        return mark
-
-    def _argument(self, text: str) -> Node:
+    def _known(self, name: Demangled, start: int, end: int) -> Node:
+        """A template argument or parameter."""
+        text = name.text[start:end]
         found = self._arguments.get(text)
         if found is None:
-            found = self._arguments[text] = self._combined(text.strip())
+            found = self._arguments[text] = self._between(name, start, end)
         return found
 
-    def _split(self, flat: str) -> tuple[str, tuple[Node, ...] | None]:
-        """What stands before a function's parameters, and these."""
-        for mark in _PIECE.finditer(flat):
-            group = self._groups[int(mark[1])]
-            if group.round and mark.start() and not flat.startswith(("::", " const::", "\x00"), mark.end()):
-                return flat[: mark.start()], group.args
-        return flat, None
-
-    def _combined(self, flat: str) -> Node:
+    def _between(self, name: Demangled, start: int, end: int) -> Node:
         """``Outer<int>::Inner<4>`` is ``Outer::Inner`` of both lists of arguments."""
-        if "\x00" not in flat:
-            return self.node(_spelled(flat))
         heads: list[str] = []
         args: list[Node] = []
-        pieces = _PIECE.split(flat)
-        for at, piece in enumerate(pieces):
-            if at % 2 == 0:
-                heads.append(piece)
-                continue
-            group = self._groups[int(piece)]
-            if not (group.round and _NUMBER.match(pieces[at + 1])):  # else a cast of a number
-                args += group.args
-            elif len(group.args) == 1 and group.args[0].head == "bool":
-                return self.node("false" if pieces[at + 1] == "0" else "true")
-        return self.node(_spelled("".join(heads)), tuple(args))
+        for sign, at, behind in name.brackets(start, end):
+            heads.append(name.text[start:at])
+            start, inside = behind, self._inside(name, at)
+            if sign != "(" or not _NUMBER.match(name.text, behind, end):  # else a cast of a number
+                args += inside
+            elif len(inside) == 1 and inside[0].head == "bool":
+                return self.node("false" if name.text.startswith("0", behind) else "true")
+        heads.append(name.text[start:end])
+        return self.node(_spelled("".join(heads).strip()), tuple(args))
 
 
-def _is_plain_call(name: str, begin: int) -> bool:
-    """Whether parameters follow the template arguments that begin there, and these are surely none of a wrapper
-    (:func:`inner`)."""
-    end = _end_of_arguments(name, begin)
-    if not (name.startswith("(", end) and name.endswith(")")):
-        return False
-    first = _BRACKET.search(name, begin)
-    assert first is not None  # they are closed
-    return not name.startswith(name[begin : first.start()], end + 1) or _are_several(name, begin, end)
-
-
-def _end_of_arguments(name: str, begin: int) -> int:
-    """Where the arguments that begin there are closed, and behind the bracket; the end of a name that does not, or
-    only beyond :data:`DEEPEST`."""
-    if closed := balanced("<({", ">)}").match(name, begin):
-        return closed.end()
-    depth = 1
-    for found in _BRACKET.finditer(name, begin):
-        depth += -1 if found[0] in _CLOSED_BY else 1
-        if not depth:
-            return found.end()
-        if depth > DEEPEST:
-            break
-    return len(name)
-
-
-def _are_several(name: str, begin: int, end: int) -> bool:
-    depth = 1
-    for found in _STEP.finditer(name, begin, end):
-        sign = found[0]
-        if sign == "," and depth == 1:
-            return True
-        depth += 0 if sign == "," else -1 if sign in _CLOSED_BY else 1
-    return False
+def _behind_type(name: Demangled, end: int) -> int:
+    """Where a function's own name begins, which ends there: a template's has the type in front that it returns."""
+    spaces = [behind for sign, _, behind in name.outer(_BEHIND_TYPE, 0, end) if sign == " "]
+    return spaces[-1] if spaces else 0
 
 
 def _plain(name: str) -> str:
@@ -282,10 +170,6 @@ def _spelled(head: str) -> str:
     if "'lambda" in head:
         head = _LAMBDA.sub(lambda match: f"#{int(match[1] or -1) + 2}", head)
     return head.lstrip("&").strip()
-
-
-def _end(match: re.Match[str] | None) -> int:
-    return match.end() if match else 0
 
 
 def _is_literal(text: str) -> bool:

@@ -5,36 +5,42 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from functools import cache, cached_property
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal, TypeVar
 from zlib import crc32
 
-from msgspec import Struct
+from msgspec import Meta, Struct, ValidationError, convert
 
 from spillscan.output.errors import InputError, UsageError
 from spillscan.output.folders import remember, remembered
 
 FOLDER = Path(__file__).parent / "device_tables"
 WARP_THREADS = 32
+_Type = TypeVar("_Type")
 
 _TARGET = re.compile(r"(?:sm_|compute_|cc ?)?(\d{1,2})\.?(\d)([af]?)")
-_STATUS = {"confirmed", "preliminary", "renamed"}
 _BRANDS = {"nvidia", "geforce", "tesla", "quadro", "jetson", "gpu"}
 _BOARDS = re.compile(r"\d+gb|pcie|sxm\d?|hbm\w*|nvl")
 
 
-class Gpu(Struct, frozen=True, kw_only=True):
+Count = Annotated[int, Meta(ge=0)]
+Keys = Annotated[tuple[str, ...], Meta(min_length=1)]
+"""Of ``sources.yaml``."""
+
+
+class Gpu(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A product with this compute capability."""
 
     name: str
     """As the vendor writes it, without "NVIDIA"."""
     multiprocessors: int | None
     """SMs of the whole GPU; ``None`` where no source was found, or where boards of this name differ."""
-    source: tuple[str, ...]
+    source: Keys
     """Keys of ``sources.yaml``."""
 
 
-class Conflict(Struct, frozen=True, kw_only=True):
+class Conflict(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A source that gives another figure than the table."""
 
     figure: str
@@ -47,8 +53,55 @@ class Conflict(Struct, frozen=True, kw_only=True):
     """Why the table keeps its own."""
 
 
-class Device(Struct, frozen=True, kw_only=True, dict=True):
-    """What one SM of a compute capability has, and how it is handed out."""
+class Multiprocessor(Struct, frozen=True, kw_only=True):
+    """What one SM has, and how it is handed out. Each figure bears a source in its device's file."""
+
+    max_threads_per_sm: Count
+    """Resident threads per SM."""
+    max_threads_per_block: Count
+    """Threads per block."""
+    max_blocks_per_sm: Count
+    """Resident blocks per SM."""
+    registers_per_sm: Count
+    """32-bit registers per SM, over all sub-partitions."""
+    registers_per_block: Count
+    """32-bit registers that one block may allocate."""
+    max_registers_per_thread: Count
+    """What the instruction set can address."""
+    register_alloc_unit: Count
+    """Registers; each warp's allocation is a multiple of it."""
+    sub_partitions: Count
+    """Parts of the SM, each with its own share of registers and warps."""
+    shared_bytes_per_sm: Count
+    """Shared memory per SM at the largest carve-out, bytes."""
+    shared_bytes_per_block: Count
+    """Limit per block without opt-in, bytes, without the driver's reserve."""
+    shared_bytes_per_block_optin: Count
+    """Limit per block for a kernel that opted in, bytes, without the driver's reserve."""
+    shared_bytes_reserved_per_block: Count
+    """What the driver takes for itself in each block, bytes."""
+    shared_alloc_unit: Count
+    """Bytes; each block's shared memory is a multiple of it."""
+    carveout_steps_kb: tuple[Count, ...]
+    """Sizes that the shared memory of an SM can be set to, KB of 1,024 bytes, ascending."""
+    barriers_per_block: Count
+    """Named barriers that one block may use."""
+    barriers_per_sm: Count | None
+    """Named barriers per SM; ``None`` where no source knows. A limit from 9.0 on only."""
+    partitioned_global_caching: bool
+    """Whether a block can be held to half an SM for the sake of caching (5.x and 6.x)."""
+    virtual_resources_per_sm: Count | None
+    """Virtual resources per SM; ``None`` before 10.0. Nothing public says how many a kernel uses."""
+    clusters: bool
+    """Whether thread block clusters exist."""
+
+
+FIGURES = Multiprocessor.__struct_fields__
+"""The fields of :class:`Device` that carry a source each."""
+
+
+class Device(Multiprocessor, frozen=True, kw_only=True, dict=True, forbid_unknown_fields=True):
+    """A compute capability: what one SM of it has, and who says so."""
 
     compute_capability: str
     """``9.0``"""
@@ -58,49 +111,11 @@ class Device(Struct, frozen=True, kw_only=True, dict=True):
     """``GH100``; ``None`` where no source names it."""
     target: str
     """ptxas target without suffix, ``sm_90``."""
-    status: str
+    status: Literal["confirmed", "preliminary", "renamed"]
     """``confirmed``, ``preliminary`` (no hardware seen) or ``renamed`` (another target is its later name)."""
     gpus: tuple[Gpu, ...]
     """Products, not a complete list."""
-    max_threads_per_sm: int
-    """Resident threads per SM."""
-    max_threads_per_block: int
-    """Threads per block."""
-    max_blocks_per_sm: int
-    """Resident blocks per SM."""
-    registers_per_sm: int
-    """32-bit registers per SM, over all sub-partitions."""
-    registers_per_block: int
-    """32-bit registers that one block may allocate."""
-    max_registers_per_thread: int
-    """What the instruction set can address."""
-    register_alloc_unit: int
-    """Registers; each warp's allocation is a multiple of it."""
-    sub_partitions: int
-    """Parts of the SM, each with its own share of registers and warps."""
-    shared_bytes_per_sm: int
-    """Shared memory per SM at the largest carve-out, bytes."""
-    shared_bytes_per_block: int
-    """Limit per block without opt-in, bytes, without the driver's reserve."""
-    shared_bytes_per_block_optin: int
-    """Limit per block for a kernel that opted in, bytes, without the driver's reserve."""
-    shared_bytes_reserved_per_block: int
-    """What the driver takes for itself in each block, bytes."""
-    shared_alloc_unit: int
-    """Bytes; each block's shared memory is a multiple of it."""
-    carveout_steps_kb: tuple[int, ...]
-    """Sizes that the shared memory of an SM can be set to, KB of 1,024 bytes, ascending."""
-    barriers_per_block: int
-    """Named barriers that one block may use."""
-    barriers_per_sm: int | None
-    """Named barriers per SM; ``None`` where no source knows. A limit from 9.0 on only."""
-    partitioned_global_caching: bool
-    """Whether a block can be held to half an SM for the sake of caching (5.x and 6.x)."""
-    virtual_resources_per_sm: int | None
-    """Virtual resources per SM; ``None`` before 10.0. Nothing public says how many a kernel uses."""
-    clusters: bool
-    """Whether thread block clusters exist."""
-    sources: Mapping[str, tuple[str, ...]]
+    sources: Mapping[str, Keys]
     """Keys of ``sources.yaml`` for each figure."""
     conflicts: tuple[Conflict, ...]
     """Sources that say otherwise."""
@@ -159,23 +174,6 @@ class Device(Struct, frozen=True, kw_only=True, dict=True):
     def carveout_steps(self) -> tuple[int, ...]:
         """Sizes that the shared memory of an SM can be set to, bytes, ascending."""
         return tuple(1024 * step for step in self.carveout_steps_kb)
-
-
-_OWN = {
-    "sources",
-    "conflicts",
-    "notes",
-    "compute_capability",
-    "architecture",
-    "chip",
-    "target",
-    "status",
-    "gpus",
-}
-FIGURES = tuple(name for name in Device.__struct_fields__ if name not in _OWN)
-"""The fields of :class:`Device` that carry a source each."""
-_MAY_BE_UNKNOWN = {"barriers_per_sm", "virtual_resources_per_sm"}
-_TRUTH = {"partitioned_global_caching", "clusters"}
 
 
 @cache
@@ -264,91 +262,49 @@ def _read(path: Path) -> Device:
     return parse(_load(path), path.name)
 
 
+class _Sourced(Struct, forbid_unknown_fields=True):
+    """A figure in a device's file."""
+
+    value: Any
+    """What it is; a field of :class:`Multiprocessor` says of which type."""
+    source: Keys
+    """Who says so."""
+
+
 def parse(data: Mapping[str, Any], name: str) -> Device:
-    """Check one device file against the schema; :class:`~spillscan.InputError` names file and key."""
+    """The device in the file ``name``, checked; :class:`~spillscan.InputError` names file and key."""
 
     def need(condition: bool, what: str) -> None:
         if not condition:
             raise InputError(f"{name}: {what}", "see the other device files")
 
-    keys = {
-        "compute_capability",
-        "architecture",
-        "chip",
-        "target",
-        "status",
-        "gpus",
-        "figures",
-        "conflicts",
-        "notes",
-    }
-    need(set(data) == keys, f"keys must be exactly {', '.join(sorted(keys))}")
-    capability = data["compute_capability"]
-    need(isinstance(capability, str) and re.fullmatch(r"\d+\.\d", capability) is not None, "compute_capability")
-    need(data["target"] == "sm_" + capability.replace(".", ""), "target does not fit compute_capability")
-    need(name == f"{data['target']}.yaml", "file name does not fit target")
-    need(data["status"] in _STATUS, f"status must be one of {', '.join(sorted(_STATUS))}")
-    figures = data["figures"]
-    need(tuple(figures) == FIGURES, "figures must be, in this order: " + ", ".join(FIGURES))
+    def checked(value: Any, kind: type[_Type], where: str) -> _Type:
+        try:
+            return convert(value, kind)
+        except ValidationError as error:
+            raise InputError(f"{name}: {where}: {error}", "see the other device files") from None
 
-    def known(keys: Any, where: str) -> tuple[str, ...]:
-        need(isinstance(keys, list) and bool(keys), f"{where} has no source")
-        for key in keys:
-            need(key in sources(), f"{where}: unknown source {key!r}")
-        return tuple(keys)
-
-    values: dict[str, Any] = {}
-    for figure, entry in figures.items():
-        need(set(entry) == {"value", "source"}, f"{figure} needs value and source")
-        value = entry["value"]
-        if figure in _TRUTH:
-            need(isinstance(value, bool), f"{figure} must be true or false")
-        elif figure == "carveout_steps_kb":
-            need(
-                isinstance(value, list) and value == sorted(set(value)) and all(type(step) is int for step in value),
-                f"{figure} must be ascending whole numbers",
-            )
-            value = tuple(value)
-        else:
-            unknown = value is None and figure in _MAY_BE_UNKNOWN
-            need(unknown or (type(value) is int and value >= 0), f"{figure} must be a whole number")
-        values[figure] = value
-    for entry in data["gpus"]:
-        need(
-            set(entry) == {"name", "multiprocessors", "source"},
-            "a GPU needs name, multiprocessors and source",
-        )
-        need(
-            entry["multiprocessors"] is None or type(entry["multiprocessors"]) is int,
-            f"SMs of {entry['name']}",
-        )
-    for entry in data["conflicts"]:
-        need(set(entry) == {"figure", "source", "says", "why"}, "a conflict needs figure, source, says and why")
-        need(entry["figure"] in FIGURES, f"conflict about unknown figure {entry['figure']}")
-        known([entry["source"]], "conflict")
-    need(
-        max(values["carveout_steps_kb"]) * 1024 == values["shared_bytes_per_sm"],
-        "largest step is not the whole",
+    need(isinstance(data.get("figures"), dict), "figures")
+    figures = {key: checked(entry, _Sourced, key) for key, entry in data["figures"].items()}
+    found = checked(
+        {key: value for key, value in data.items() if key != "figures"}
+        | {key: entry.value for key, entry in figures.items()}
+        | {"sources": {key: entry.source for key, entry in figures.items()}},
+        Device,
+        "a device",
     )
-    return Device(
-        compute_capability=capability,
-        architecture=data["architecture"],
-        chip=data["chip"],
-        target=data["target"],
-        status=data["status"],
-        gpus=tuple(
-            Gpu(
-                name=gpu["name"],
-                multiprocessors=gpu["multiprocessors"],
-                source=known(gpu["source"], gpu["name"]),
-            )
-            for gpu in data["gpus"]
-        ),
-        sources={figure: known(entry["source"], figure) for figure, entry in figures.items()},
-        conflicts=tuple(Conflict(**entry) for entry in data["conflicts"]),
-        notes=tuple(data["notes"]),
-        **values,
-    )
+    need(re.fullmatch(r"\d+\.\d", found.compute_capability) is not None, "compute_capability")
+    need(found.target == "sm_" + found.compute_capability.replace(".", ""), "target does not fit compute_capability")
+    need(name == f"{found.target}.yaml", "file name does not fit target")
+    steps = found.carveout_steps_kb
+    need(steps == tuple(sorted({*steps})), "carveout_steps_kb must be ascending")
+    need(1024 * max(steps) == found.shared_bytes_per_sm, "largest step is not the whole")
+    said = [*(gpu.source for gpu in found.gpus), *((conflict.source,) for conflict in found.conflicts)]
+    for key in chain(*found.sources.values(), *said):
+        need(key in sources(), f"unknown source {key!r}")
+    for conflict in found.conflicts:
+        need(conflict.figure in FIGURES, f"conflict about unknown figure {conflict.figure}")
+    return found
 
 
 # ---- which devices run code for an arch ------------------------------------------------------------------------------

@@ -4,22 +4,18 @@
 
 :func:`block_limits` is the one formula: for one configuration of whole numbers (:func:`resident`), and for columns of
 them (``table.py``). "The header" is ``cuda_occupancy.h``; what was measured was measured on an H200.
-
-Named assumptions (:data:`ASSUMPTIONS`) reproduce what documents print: each is a wrong device or a left-out rule, never
-a default.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from spillscan.occupancy.devices import Device
-from spillscan.occupancy.model import LIMITERS, CachePreference, Configuration, GlobalCaching, Limiter, Occupancy
+from spillscan.occupancy.model import LIMITERS, CachePreference, Configuration, GlobalCaching, Occupancy
 from spillscan.output.errors import UsageError
 
 if TYPE_CHECKING:
@@ -95,29 +91,6 @@ class Arithmetic(Struct, frozen=True, kw_only=True):
 NUMBERS = Arithmetic(where=lambda holds, yes, no: yes if holds else no, minimum=min, maximum=max, some=bool)
 
 
-DEVICE_FIGURES = (
-    "registers_per_sm",
-    "registers_per_block",
-    "checked_registers",
-    "register_alloc_unit",
-    "sub_partitions",
-    "max_threads_per_block",
-    "max_warps_per_sm",
-    "max_blocks_per_sm",
-    "shared_bytes_per_sm",
-    "shared_bytes_per_block",
-    "shared_bytes_reserved_per_block",
-    "shared_alloc_unit",
-    "shared_limit_per_block",
-    "shared_limit_per_block_optin",
-    "limiting_barriers_per_sm",
-    "limiting_virtual_resources_per_sm",
-    "partitioned_global_caching",
-    "held_to_61",
-)
-"""What the formula needs of :class:`~spillscan.occupancy.devices.Device`."""
-
-
 class BlockLimits(NamedTuple):
     """What the formula makes of a configuration: blocks per SM that each resource allows, and what a block takes."""
 
@@ -150,7 +123,7 @@ def block_limits(
 ) -> BlockLimits:
     """Every limit in blocks per SM, ``NO_LIMIT`` where a resource does not limit.
 
-    ``have``: a device, or :data:`DEVICE_FIGURES` as arrays with one for each row.
+    ``have``: a device, or what has its figures as arrays with one for each row.
     ``attribute``: ``MaxDynamicSharedMemorySize``, or :data:`NOT_SET`. ``preferred_bytes``: what the carve-out asks for;
     ``step``: the carve-out that holds so many bytes. ``caching``: the place in :data:`CACHING`.
     """
@@ -373,130 +346,3 @@ def _range(what: str, value: int, least: int, most: int | None, unit: str) -> No
     if value < least or (most is not None and value > most):
         bounds = f"at least {least:,}" if most is None else f"{least:,} to {most:,}"
         raise UsageError(f"{what} must be {bounds} ({unit}), not {value:,}")
-
-
-class Assumption(Struct, frozen=True, kw_only=True):
-    """One switch of ``--assume``."""
-
-    name: str
-    """What is written on the command line, before an optional ``=VALUE``."""
-    what: str
-    """What it takes for granted."""
-    default: int | None = None
-    """Value where none is written; ``None``: takes no value."""
-
-
-ASSUMPTIONS = (
-    Assumption(name="no-reserve", what="the driver reserves no shared memory in a block"),
-    Assumption(name="max-warps", what="the SM has this many warp slots", default=48),
-    Assumption(name="no-granule", what="registers and shared memory are handed out one by one, not in units"),
-    Assumption(name="no-partitions", what="the register file is one pool, not one per sub-partition"),
-    Assumption(name="loose-warps", what="warps fill the SM one by one, not in whole blocks"),
-    Assumption(name="shared-per-sm", what="the SM has this much shared memory, KB", default=48),
-)
-_KNOWN = {assumption.name: assumption for assumption in ASSUMPTIONS}
-
-
-class Assumed(Struct, frozen=True, kw_only=True):
-    """An occupancy under assumptions: what a document prints, not what the hardware does."""
-
-    assumptions: tuple[str, ...]
-    """As written."""
-    resident_blocks: int | None
-    """Blocks per SM; ``None`` where warps are not counted in blocks."""
-    active_warps: int
-    """Warps per SM."""
-    max_warps: int
-    """Warp slots assumed."""
-    limits: dict[Limiter, int | None]
-    """Limits in blocks, or in warps where warps are not counted in blocks."""
-
-    @property
-    def fraction(self) -> float:
-        """Occupancy, 0 to 1."""
-        return self.active_warps / self.max_warps
-
-    @property
-    def limiters(self) -> tuple[Limiter, ...]:
-        """The limits that bind."""
-        least = min(limit for limit in self.limits.values() if limit is not None)
-        return tuple(name for name, limit in self.limits.items() if limit == least)
-
-
-def parse_assumptions(switches: Sequence[str]) -> dict[str, int | None]:
-    """``["max-warps=48", "no-reserve"]`` -> switches with values; :class:`UsageError` for what is not known.
-
-    ``48-warps`` is another way to write ``max-warps=48``.
-    """
-    found: dict[str, int | None] = {}
-    for switch in ",".join(switches).split(","):
-        name, _, value = switch.strip().partition("=")
-        if name.endswith("-warps") and name[: -len("-warps")].isdigit() and not value:
-            name, value = "max-warps", name[: -len("-warps")]
-        if name not in _KNOWN:
-            raise UsageError(f"unknown assumption {switch.strip()!r}", "known are " + ", ".join(_KNOWN))
-        default = _KNOWN[name].default
-        if (default is None and value) or (value and not (value.isdigit() and int(value) > 0)):
-            raise UsageError(f"assumption {name} takes {'no value' if default is None else 'a positive number'}")
-        found[name] = int(value) if value else default
-    return found
-
-
-def assumed_device(device: Device, switches: dict[str, int | None]) -> Device:
-    """The device as the assumptions would have it."""
-    if "no-reserve" in switches:
-        device = replace(device, shared_bytes_reserved_per_block=0)
-    if switches.get("max-warps"):
-        device = replace(device, max_threads_per_sm=32 * (switches["max-warps"] or 0))
-    if "no-granule" in switches:
-        device = replace(device, register_alloc_unit=1, shared_alloc_unit=1)
-    if "no-partitions" in switches:
-        device = replace(device, sub_partitions=1)
-    if switches.get("shared-per-sm"):
-        kb = switches["shared-per-sm"] or 0
-        limit = min(device.shared_bytes_per_block_optin, 1024 * kb)
-        device = replace(
-            device,
-            shared_bytes_per_sm=1024 * kb,
-            shared_bytes_per_block_optin=limit,
-            carveout_steps_kb=tuple(sorted({*(step for step in device.carveout_steps_kb if step < kb), kb})),
-        )
-    return device
-
-
-def assume(configuration: Configuration, switches: dict[str, int | None]) -> Assumed:
-    """The occupancy that the assumptions give for a configuration of the true device."""
-    device = assumed_device(configuration.device, switches)
-    occupancy = resident(replace(configuration, device=device))
-    written = tuple(name if value is None else f"{name}={value}" for name, value in switches.items())
-    if "loose-warps" not in switches:
-        return Assumed(
-            assumptions=written,
-            resident_blocks=occupancy.resident_blocks,
-            active_warps=occupancy.active_warps,
-            max_warps=occupancy.max_warps,
-            limits=occupancy.limits,
-        )
-    return _loose(occupancy, device, written)
-
-
-def _loose(occupancy: Occupancy, device: Device, written: tuple[str, ...]) -> Assumed:
-    configuration = occupancy.configuration
-    warp = registers_per_warp(device, configuration.registers)
-    by_registers = (
-        device.registers_per_sm // device.sub_partitions // warp * device.sub_partitions if warp else NO_LIMIT
-    )
-    warps = configuration.warps_per_block
-    limits: dict[Limiter, int | None] = {
-        name: None if limit is None else limit * warps for name, limit in occupancy.limits.items()
-    }
-    limits["warps"] = device.max_warps_per_sm
-    limits["registers"] = by_registers
-    limits["blocks"] = None
-    return Assumed(
-        assumptions=written,
-        resident_blocks=None,
-        active_warps=min(limit for limit in limits.values() if limit is not None),
-        max_warps=device.max_warps_per_sm,
-        limits=limits,
-    )

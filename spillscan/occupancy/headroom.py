@@ -4,6 +4,7 @@ occupancy as one figure varies."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import groupby
 from typing import Literal
 
 from msgspec import Struct
@@ -21,6 +22,15 @@ from spillscan.output.errors import UsageError
 
 Resource = Literal["registers", "shared", "barriers"]
 RESOURCES: tuple[Resource, ...] = ("registers", "shared", "barriers")
+Varied = Literal["threads", "registers", "shared", "barriers"]
+VARIED: tuple[Varied, ...] = ("threads", "registers", "shared", "barriers")
+_FIELD: dict[Varied, str] = {
+    "threads": "threads_per_block",
+    "registers": "registers",
+    "shared": "user_shared_bytes",
+    "barriers": "barriers",
+}
+"""Which figure of a :class:`Configuration` is meant."""
 
 
 class BlockStep(Struct, frozen=True, kw_only=True):
@@ -42,7 +52,7 @@ class Headroom(Struct, frozen=True, kw_only=True):
     """One resource alone, both ways; everything else stays."""
 
     resource: Resource
-    """Which resource."""
+    """The resource that alone is changed."""
     more_blocks: BlockStep | None
     """The least reduction that brings a block more; ``None``: reducing this alone brings none."""
     free: int
@@ -56,18 +66,23 @@ def headroom(occupancy: Occupancy) -> tuple[Headroom, ...]:
     configuration = occupancy.configuration
     device = configuration.device
     top_shared = device.shared_bytes_per_block_optin + 1
-    found = [
-        _along("registers", occupancy, configuration.registers, device.max_registers_per_thread, with_registers),
-        _along("shared", occupancy, configuration.user_shared_bytes, top_shared, with_shared),
-    ]
+    most = {"registers": device.max_registers_per_thread, "shared": top_shared}
     if device.version >= (9, 0):
-        found.append(_along("barriers", occupancy, configuration.barriers, device.barriers_per_block, with_barriers))
-    return tuple(found)
+        most["barriers"] = device.barriers_per_block
+    return tuple(_along(resource, occupancy, most[resource]) for resource in RESOURCES if resource in most)
 
 
-def with_registers(configuration: Configuration, registers: int) -> Configuration:
-    """The same with another register count."""
-    return replace(configuration, registers=registers)
+def changed(configuration: Configuration, varied: Varied, figure: int) -> Configuration:
+    """The same with another figure; shared memory is static + dynamic, bytes."""
+    return (
+        with_shared(configuration, figure) if varied == "shared" else replace(configuration, **{_FIELD[varied]: figure})
+    )
+
+
+def current(configuration: Configuration, varied: Varied) -> int:
+    """The figure that varies, as it is now; shared memory is static + dynamic, bytes."""
+    figure: int = getattr(configuration, _FIELD[varied])
+    return figure
 
 
 def with_shared(configuration: Configuration, user_bytes: int) -> Configuration:
@@ -91,27 +106,12 @@ def with_shared(configuration: Configuration, user_bytes: int) -> Configuration:
     )
 
 
-def with_barriers(configuration: Configuration, barriers: int) -> Configuration:
-    """The same with another barrier count."""
-    return replace(configuration, barriers=barriers)
-
-
-def with_threads(configuration: Configuration, threads: int) -> Configuration:
-    """The same with another block size."""
-    return replace(configuration, threads_per_block=threads)
-
-
-def _along(
-    resource: Resource,
-    occupancy: Occupancy,
-    now: int,
-    most: int,
-    changed: Callable[[Configuration, int], Configuration],
-) -> Headroom:
+def _along(resource: Resource, occupancy: Occupancy, most: int) -> Headroom:
+    now = current(occupancy.configuration, resource)
     blocks = occupancy.resident_blocks
 
     def blocks_at(figure: int) -> int:
-        return resident(changed(occupancy.configuration, figure)).resident_blocks
+        return resident(changed(occupancy.configuration, resource, figure)).resident_blocks
 
     def step(figure: int) -> BlockStep:
         return BlockStep(
@@ -289,27 +289,6 @@ def largest_block(device: Device, registers: int) -> int:
 # ---- one figure that varies ------------------------------------------------------------------------------------------
 
 
-Varied = Literal["threads", "registers", "shared", "barriers"]
-VARIED: tuple[Varied, ...] = ("threads", "registers", "shared", "barriers")
-
-_CHANGE: dict[Varied, Callable[[Configuration, int], Configuration]] = {
-    "threads": with_threads,
-    "registers": with_registers,
-    "shared": with_shared,
-    "barriers": with_barriers,
-}
-
-
-def current(configuration: Configuration, varied: Varied) -> int:
-    """The figure that varies, as it is now; shared memory is static + dynamic, bytes."""
-    return {
-        "threads": configuration.threads_per_block,
-        "registers": configuration.registers,
-        "shared": configuration.user_shared_bytes,
-        "barriers": configuration.barriers,
-    }[varied]
-
-
 def curve(configuration: Configuration, varied: Varied) -> tuple[tuple[int, Occupancy], ...]:
     """(figure, occupancy) over all that the device allows, the current figure among them.
 
@@ -327,9 +306,8 @@ def curve(configuration: Configuration, varied: Varied) -> tuple[tuple[int, Occu
         "shared": range(0, most_shared + 1, device.shared_alloc_unit),
         "barriers": range(device.barriers_per_block + 1),
     }[varied]
-    change = _CHANGE[varied]
     points = sorted({*figures, current(configuration, varied)})
-    return tuple((figure, resident(change(configuration, figure))) for figure in points)
+    return tuple((figure, resident(changed(configuration, varied, figure))) for figure in points)
 
 
 class BlockSizes(Struct, frozen=True, kw_only=True):
@@ -396,14 +374,8 @@ def available_dynamic_shared_bytes(configuration: Configuration, blocks: int) ->
 
 def steps(points: Sequence[tuple[int, Occupancy]]) -> list[tuple[int, int, Occupancy]]:
     """(first, last, occupancy) of each run of figures with the same resident blocks and warps."""
-    runs: list[tuple[int, int, Occupancy]] = []
-    for figure, occupancy in points:
-        if runs and _same(runs[-1][2], occupancy):
-            runs[-1] = (runs[-1][0], figure, runs[-1][2])
-        else:
-            runs.append((figure, figure, occupancy))
+    runs = []
+    for _, several in groupby(points, key=lambda point: (point[1].resident_blocks, point[1].active_warps)):
+        (first, occupancy), *rest = several
+        runs.append((first, rest[-1][0] if rest else first, occupancy))
     return runs
-
-
-def _same(one: Occupancy, other: Occupancy) -> bool:
-    return one.resident_blocks == other.resident_blocks and one.active_warps == other.active_warps

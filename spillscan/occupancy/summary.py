@@ -17,8 +17,8 @@ from spillscan.occupancy.headroom import (
     Resource,
     best_block_sizes,
     bounds_for_more_blocks,
+    changed,
     headroom,
-    with_threads,
 )
 from spillscan.occupancy.model import LIMITERS, Limiter, Occupancy
 from spillscan.output.errors import UsageError
@@ -140,7 +140,7 @@ class Advice(Struct, frozen=True, kw_only=True):
     """One binding limit."""
 
     limiter: Limiter
-    """What binds."""
+    """The resource that allows no more blocks than are resident."""
     finding: str
     """What is so, in figures."""
     remedy: str = ""
@@ -430,7 +430,7 @@ def _over_block_sizes(
     configuration = launched(
         resolve(arch)[0], launch, registers=registers, static_shared_bytes=static_shared_bytes, barriers=barriers
     )
-    at = tuple((threads, resident(with_threads(configuration, threads))) for threads in ASSUMED_THREADS)
+    at = tuple((threads, resident(changed(configuration, "threads", threads))) for threads in ASSUMED_THREADS)
     return best_block_sizes(configuration).occupancy or resident(configuration), at
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from functools import reduce
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,6 @@ from numpy.typing import NDArray
 from spillscan.occupancy.devices import Device, device, devices
 from spillscan.occupancy.formula import (
     CACHING,
-    DEVICE_FIGURES,
     NOT_SET,
     PREFERENCES,
     Arithmetic,
@@ -96,7 +94,7 @@ class _Devices:
     """Figures of the devices in use as arrays, one entry a device."""
 
     def __init__(self, known: Sequence[Device]) -> None:
-        self._figures = {name: np.array([getattr(one, name) for one in known]) for name in DEVICE_FIGURES}
+        self.devices = known
         percents = (None, *range(101))
         self.preferred = np.array(
             [
@@ -113,13 +111,21 @@ class _Devices:
         )
         """[device, KB rounded up]: the carve-out that holds so much, bytes."""
 
-    def of_rows(self, which: Ints) -> SimpleNamespace:
-        """What the formula needs of each row's device."""
-        return SimpleNamespace(**{name: column[which] for name, column in self._figures.items()})
+
+class _Rows:
+    """The figures of each row's device, named as :class:`Device` names them."""
+
+    def __init__(self, known: Sequence[Device], which: Ints) -> None:
+        self._known, self._which = known, which
+
+    def __getattr__(self, name: str) -> NDArray[Any]:
+        column: NDArray[Any] = np.array([getattr(one, name) for one in self._known])[self._which]
+        setattr(self, name, column)
+        return column
 
 
 def _resident(known: _Devices, which: Ints, figures: Mapping[str, Ints]) -> dict[str, NDArray[Any]]:
-    have = known.of_rows(which)
+    have = _Rows(known.devices, which)
     found = block_limits(
         have,
         ARRAYS,

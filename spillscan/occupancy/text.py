@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from spillscan.occupancy.assumptions import Assumed
 from spillscan.occupancy.devices import Device, sources
-from spillscan.occupancy.formula import Assumed
 from spillscan.occupancy.headroom import (
     Headroom,
     RegisterCap,

@@ -17,7 +17,7 @@ import yaml
 
 from spillscan.cli import main
 from spillscan.occupancy import occupancy
-from spillscan.occupancy.formula import ASSUMPTIONS
+from spillscan.occupancy.assumptions import ASSUMPTIONS
 from tests.occupancy.deviations import DEVIATIONS
 
 EXAMPLES: list[dict[str, Any]] = yaml.safe_load(Path(__file__).with_name("published.yaml").read_text("utf-8"))

@@ -13,19 +13,16 @@ from spillscan.occupancy.headroom import (
     best_block_sizes,
     bounds_for_more_blocks,
     bounds_for_more_registers,
+    changed,
     curve,
     headroom,
     register_cap,
     register_cliffs,
     shared_cliffs,
-    with_barriers,
-    with_registers,
     with_shared,
 )
 from spillscan.occupancy.summary import clusters, footprint
 from spillscan.output.errors import UsageError
-
-CHANGES = {"registers": with_registers, "shared": with_shared, "barriers": with_barriers}
 
 configurations = st.builds(
     Configuration,
@@ -45,10 +42,9 @@ configurations = st.builds(
 def test_headroom_is_the_nearest_step_each_way(configuration):
     now = resident(configuration)
     for way in headroom(now):
-        change = CHANGES[way.resource]
 
-        def blocks(figure, change=change):
-            return resident(change(configuration, figure)).resident_blocks
+        def blocks(figure, resource=way.resource):
+            return resident(changed(configuration, resource, figure)).resident_blocks
 
         start = {
             "registers": configuration.registers,
@@ -208,7 +204,7 @@ def test_bounds_bring_what_they_promise(configuration):
     if bounds is not None:
         cap = register_cap(configuration.device, bounds.threads, bounds.blocks)
         assert cap.registers == bounds.registers == configuration.registers - bounds.shed
-        assert resident(with_registers(configuration, cap.registers)).resident_blocks >= bounds.blocks
+        assert resident(changed(configuration, "registers", cap.registers)).resident_blocks >= bounds.blocks
         assert bounds.blocks > now.resident_blocks
 
 

@@ -15,7 +15,8 @@ from math import fsum, sqrt
 from msgspec import Struct
 
 from spillscan.model import Kernel, Usage
-from spillscan.model.symbols import BRACKET, CLOSING, OPENING, demangle, dissect
+from spillscan.model.demangled import Function
+from spillscan.model.symbols import demangle
 from spillscan.naming.identity.symbol import canonical
 
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
@@ -64,49 +65,19 @@ class NameParts(Struct, frozen=True, kw_only=True, eq=False):
 @lru_cache(maxsize=16384)
 def name_parts(symbol: str) -> NameParts:
     """The parts of ``symbol``, mangled or not; a name that has no parts is all base."""
-    name = demangle(canonical(symbol))
-    cut = dissect(name)
-    stop = len(name) if cut.end is None else cut.end
-    base = name[cut.start : stop if cut.angle is None else cut.angle]
+    name = Function(demangle(canonical(symbol)))
     return NameParts(
-        scopes=_prepared(tuple(cut.scopes)),
-        base=base,
-        words=frozenset(word.lower() for word in _WORD.findall(base)),
-        arguments=_NOTHING if cut.angle is None else _listed(name[cut.angle + 1 : name.rfind(">", cut.angle, stop)]),
-        parameters=_NOTHING if cut.end is None else _listed(name[cut.end + 1 : name.rfind(")")]),
+        scopes=_prepared(tuple(name.scopes)),
+        base=name.base,
+        words=frozenset(word.lower() for word in _WORD.findall(name.base)),
+        arguments=_prepared(name.arguments),
+        parameters=_prepared(name.parameters),
     )
-
-
-_NOTHING = Items(())
 
 
 @lru_cache(maxsize=16384)
 def _prepared(texts: tuple[str, ...]) -> Items:
     return Items(texts)
-
-
-@lru_cache(maxsize=16384)
-def _listed(text: str) -> Items:
-    return Items(_split(text))
-
-
-def _split(text: str) -> tuple[str, ...]:
-    """What stands between the outer commas."""
-    if not text:
-        return ()
-    if "," not in text:
-        return (text,)
-    items, start, depth = [], 0, 0
-    for mark in BRACKET.finditer(text):
-        what = mark[0]
-        if what in OPENING:
-            depth += 1
-        elif what in CLOSING:
-            depth -= 1
-        elif what == "," and depth == 0:
-            items.append(text[start : mark.start()].strip())
-            start = mark.end()
-    return (*items, text[start:].strip())
 
 
 THRESHOLD = 0.62

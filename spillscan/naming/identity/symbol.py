@@ -24,7 +24,7 @@ _NUMBERED = re.compile(r"L[1-9]|__\d")
 # module's id behind it (measured, nvcc 11.8 to 13.5).
 _STATIC = re.compile(r"__nv_static_(\d{1,4})_")
 # clang -fgpu-rdc: the compilation unit's id at the end.
-_UNIT_SUFFIX = re.compile(r"(?:(?:__static__|__intern__|\.static\.|\.intern\.)[0-9a-f]+)+$")
+_UNIT = re.compile(r"(?:__static__|__intern__|\.static\.|\.intern\.)[0-9a-f]+")
 # The module's id inside of names: <hash>_<length>_<file>_<hash>; before nvcc 11 the hash stood only behind the file.
 _MODULE = re.compile(r"(?:_GLOBAL__N_|_INTERNAL|__nv_static_\d{1,4}_)_(?:[0-9a-f]{8}_)?(\d{1,3})_")
 # Before nvcc 11 the file was a temporary one: tmpxft_00003916_00000000_9_add_weighted_compute_61_cpp1_ii.
@@ -98,40 +98,21 @@ def _part(symbol: str) -> str:
     while (static := _STATIC.match(symbol)) and symbol[static.end() + int(static[1]) :].startswith("_"):
         symbol = symbol[static.end() + int(static[1]) + 1 :]
     if "__" in symbol or "." in symbol:
-        symbol = _UNIT_SUFFIX.sub("", symbol)
+        end = len(symbol)
+        for unit in reversed(list(_UNIT.finditer(symbol))):
+            if unit.end() < end:
+                break
+            end = unit.start()
+        symbol = symbol[:end]
     if symbol.startswith("_Z"):
         if symbol.startswith("_ZN6cudapy"):
             symbol = _COUNTED.sub("", symbol)
-        for trigger in _TRIGGERS:
-            if trigger in symbol:
-                return _quick(symbol) or _mangled(symbol)
-        if _NUMBERED.search(symbol):
-            return _quick(symbol) or _mangled(symbol)
-        return symbol
+        volatile = any(trigger in symbol for trigger in _TRIGGERS) or _NUMBERED.search(symbol)
+        return _mangled(symbol) if volatile else symbol
     for signs, word, plain in _WORDS:
         if any(sign in symbol for sign in signs):
             symbol = word.sub(plain, symbol)
     return symbol
-
-
-def _quick(symbol: str) -> str | None:
-    """What :func:`_mangled` gives, where it takes no counting of brackets; else ``None``."""
-    out, at, end = ["_Z"], 2, len(symbol)
-    step = quick_token().match
-    while at < end:
-        found = step(symbol, at)
-        assert found is not None  # the expression matches anywhere
-        out.append(found["kept"])
-        at, kind = found.end(), found.lastgroup
-        if kind == "name":
-            out.append(_replaced(found["name"]))
-        elif kind == "closure":
-            out.append(f"Ul{found['parameters']}_")
-        elif kind == "unnamed":
-            out.append("Ut_")
-        elif kind == "hard":
-            return None
-    return "".join(out)
 
 
 def _mangled(symbol: str) -> str:
@@ -242,18 +223,8 @@ def token() -> re.Pattern[str]:
     """
     kept = rf"(?>(?:{_stable()}|{_FIXED}|{_enumerator()}|(?!L)(?:{_PLAIN})|{_pair()})*)"
     opening = rf"(?P<open>Ul|{TAG}|{_OPENING}|L)"
-    return re.compile(rf"(?P<kept>{kept})(?:{_changing()}|{opening}|(?P<close>E)|.|\Z)", re.DOTALL)
-
-
-@cache
-def quick_token() -> re.Pattern[str]:
-    """As :func:`token`, without brackets: a lambda whose parameters nest nothing is one ``closure``.
-
-    Where brackets must be counted, ``hard`` is what comes next.
-    """
-    kept = rf"(?>(?:[^\dADLSTU_f]++|{_stable()}|{_FIXED}|{_enumerator()}|L_Z|(?!L)[^\dU]|U(?![lt]))*)"
-    closure = rf"Ul(?P<parameters>(?>(?:{_leaf()}|{_pair()})*)E)\d*_"
-    return re.compile(rf"(?P<kept>{kept})(?:{_changing()}|(?P<closure>{closure})|\Z|(?P<hard>.))", re.DOTALL)
+    changing = rf"(?P<name>(?=\d{{1,3}}{VOLATILE}){source_name()})|(?P<unnamed>Ut\d*_)"
+    return re.compile(rf"(?P<kept>{kept})(?:{changing}|{opening}|(?P<close>E)|.|\Z)", re.DOTALL)
 
 
 def _stable() -> str:
@@ -270,10 +241,6 @@ def _pair() -> str:
 
 def _enumerator() -> str:
     return rf"L(?>N(?>(?:{_leaf()})*)E|S[0-9A-Z]*_)n?\d+E"
-
-
-def _changing() -> str:
-    return rf"(?P<name>(?=\d{{1,3}}{VOLATILE}){source_name()})|(?P<unnamed>Ut\d*_)"
 
 
 def _lengths(digits: str) -> str:

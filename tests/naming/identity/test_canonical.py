@@ -144,15 +144,6 @@ def plainly(text: str) -> str:
     return re.sub(r"'lambda\d+'", "'lambda'", re.sub(r"\b__\d+\b", "__1", text))
 
 
-def test_the_quick_way_is_the_long_way() -> None:
-    quick = 0
-    for name in [*real_symbols(), *PAIRS, *KEPT]:
-        if name.startswith("_Z") and (short := symbol._quick(name)) is not None:
-            quick += 1
-            assert short == symbol._mangled(name), name
-    assert quick > 300
-
-
 identifiers = st.from_regex(r"\A[a-zA-Z_][a-zA-Z0-9_]{0,40}\Z")
 files = st.from_regex(r"\A[a-z][a-z0-9_]{0,20}\Z")
 stable = identifiers.filter(lambda name: not re.match(r"__\d|(CUB|THRUST|_V)_\d|_GLOBAL__N_|_INTERNAL_", name))
@@ -205,8 +196,6 @@ def test_two_spellings_of_one_kernel_meet(pair: tuple[str, str]) -> None:
     one, two = pair
     assert canonical(one) == canonical(two)
     assert canonical(canonical(one)) == canonical(one)
-    if (quick := symbol._quick(one)) is not None:
-        assert quick == symbol._mangled(one)
     if name := demangled(one):
         assert demangled(canonical(one)) == plainly(name)
 

@@ -14,7 +14,8 @@ from spillscan.judging.compare.pairing import diff
 from spillscan.model import Build, Kernel, KernelKey, LaunchBounds, Role, Usage
 from spillscan.model.code import Group, LocalTraffic, SassStats
 from spillscan.naming.identity.likeness import name_parts
-from spillscan.naming.identity.pairs import Pair, candidates, pair, strong, weak
+from spillscan.naming.identity.pairs import Pair, pair
+from spillscan.naming.identity.renames import candidates, strong, weak
 from tests.naming.identity import generator
 
 ROLES: tuple[Role, ...] = ("entry", "function")

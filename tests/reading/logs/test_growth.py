@@ -27,7 +27,10 @@ ptxas info    : Function properties for k{0}
     8 bytes stack frame, {0} bytes spill stores, 4 bytes spill loads
 ptxas info    : Used 40 registers, 376 bytes cmem[0]
 """
-WARNING = "ptxas warning : Registers are spilled to local memory in function '{}', {} bytes spill stores, 4 bytes spill loads\n"
+WARNING = (
+    "ptxas warning : Registers are spilled to local memory in function '{}', "
+    "{} bytes spill stores, 4 bytes spill loads\n"
+)
 
 
 def seconds(text: str) -> float:

@@ -1,0 +1,154 @@
+"""Kernels of one identity: which of one build is which of the other.
+
+The same template in many objects, the lambdas of a function, statics of two files, what a tuner compiled of one source:
+nothing in their names says which is which, or only a number that moves. Equal code is paired first; of what is left
+equals are paired with equals, the rest in sequence, the nearest records first. None is lost.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable
+from difflib import SequenceMatcher
+from itertools import chain, compress
+from operator import attrgetter
+
+from spillscan.model import Kernel, Usage
+from spillscan.naming.identity.likeness import as_much, code, digest, record, work
+
+FEW = 64
+"""More namesakes than this are not compared with each other, which costs their number squared."""
+_FIGURES = tuple(name for name in Usage.__struct_fields__ if name != "unknown_clauses")
+_figures: Callable[[Usage], tuple[object, ...]] = attrgetter(*_FIGURES)
+
+Key = Callable[[Kernel], Hashable]
+"""What kernels have in common that may be one."""
+Pairs = list[tuple[Kernel, Kernel]]
+"""Of the base, of the head."""
+
+
+def grouped(kernels: Iterable[Kernel], key: Key) -> dict[Hashable, list[Kernel]]:
+    """Kernels by ``key``, in the order of each one's first."""
+    groups: dict[Hashable, list[Kernel]] = {}
+    for kernel in kernels:
+        identity = key(kernel)
+        group = groups.get(identity)
+        if group is None:
+            groups[identity] = [kernel]
+        else:
+            group.append(kernel)
+    return groups
+
+
+def aligned(ours: list[Kernel], theirs: list[Kernel]) -> Pairs:
+    """Pairs of kernels of one identity, as many as the smaller group has."""
+    ours, theirs = sorted(ours, key=_number), sorted(theirs, key=_number)
+    usage = ours[0].usage
+    alike = all(kernel.sass is None and kernel.usage == usage for kernel in chain(ours, theirs))
+    if alike and list(map(_symbol, ours)) == list(map(_symbol, theirs)):  # their order is all that sets them apart
+        return list(zip(ours, theirs, strict=True))
+    pairs = same_code(ours, theirs)
+    return pairs + by_figures(but(ours, pairs), but(theirs, pairs))
+
+
+def by_figures(ours: list[Kernel], theirs: list[Kernel]) -> Pairs:
+    """:func:`aligned` of kernels whose code is not the same: those of equal figures first."""
+    pairs = _consistent(ours, theirs) if len(ours) <= FEW and len(theirs) <= FEW else []
+    ours, theirs = but(ours, pairs), but(theirs, pairs)
+    figures = _known(ours + theirs)
+    pairs += _equal(ours, theirs, lambda kernel: (kernel.key.symbol, figures(kernel)))
+    ours, theirs = but(ours, pairs), but(theirs, pairs)
+    if len(ours) > FEW or len(theirs) > FEW:
+        for key in (figures, _symbol, lambda kernel: None):
+            pairs += _equal(ours, theirs, key)
+            ours, theirs = but(ours, pairs), but(theirs, pairs)
+        return pairs
+    if Counter(map(_symbol, ours)) == Counter(map(_symbol, theirs)):  # nothing was put in between: numbers are names
+        others = grouped(theirs, _symbol)
+        return pairs + [pair for name, same in grouped(ours, _symbol).items() for pair in _nearest(same, others[name])]
+    mine = other = 0
+    sequence = SequenceMatcher(None, list(map(figures, ours)), list(map(figures, theirs)), autojunk=False)
+    for block in sequence.get_matching_blocks():  # equals that stand in the same sequence on both sides
+        pairs += _nearest(ours[mine : block.a], theirs[other : block.b])
+        mine, other = block.a + block.size, block.b + block.size
+        pairs += zip(ours[block.a : mine], theirs[block.b : other], strict=True)
+    return pairs + _nearest(but(ours, pairs), but(theirs, pairs))
+
+
+def but(kernels: list[Kernel], pairs: Pairs) -> list[Kernel]:
+    """Those of ``kernels`` that are in none of ``pairs``."""
+    if not pairs:
+        return kernels
+    paired = {id(kernel) for pair in pairs for kernel in pair}
+    return [kernel for kernel in kernels if id(kernel) not in paired]
+
+
+def _equal(ours: list[Kernel], theirs: list[Kernel], key: Key) -> Pairs:
+    """What agrees on ``key``, the first with the first."""
+    waiting = grouped(reversed(theirs), key)
+    return [(kernel, same.pop()) for kernel in ours if (same := waiting.get(key(kernel)))]
+
+
+def _consistent(ours: list[Kernel], theirs: list[Kernel]) -> Pairs:
+    """Greedily the pairs of one symbol that differ in no figure that both report, those that share most first: of what
+    several compilers wrote at once some figures are unknown, and not the same ones in each build."""
+    figures = [_figures(kernel.usage) for kernel in ours + theirs]
+    if all(column.count(None) in (0, len(column)) for column in zip(*figures, strict=True)):
+        return []
+    scored = []
+    for index, mine in enumerate(ours):
+        for position, other in enumerate(theirs):
+            both = zip(figures[index], figures[len(ours) + position], strict=True)
+            known = [one == two for one, two in both if None not in (one, two)]
+            if mine.key.symbol == other.key.symbol and all(known):
+                scored.append((-len(known), index, position))
+    return _greedy(sorted(scored), ours, theirs)
+
+
+def _nearest(ours: list[Kernel], theirs: list[Kernel]) -> Pairs:
+    """Greedily the pairs with the most alike records and code; among equals the earlier."""
+    works = [list(map(work, side)) for side in (ours, theirs)]
+    scored = sorted(
+        (-record(mine.usage, other.usage) - as_much(works[0][index], works[1][position]), index, position)
+        for index, mine in enumerate(ours)
+        for position, other in enumerate(theirs)
+    )
+    return _greedy(scored, ours, theirs)
+
+
+def _greedy(scored: list[tuple[int | float, int, int]], ours: list[Kernel], theirs: list[Kernel]) -> Pairs:
+    free_ours, free_theirs = set(range(len(ours))), set(range(len(theirs)))
+    pairs = []
+    for _, index, position in scored:
+        if index in free_ours and position in free_theirs:
+            free_ours.remove(index)
+            free_theirs.remove(position)
+            pairs.append((ours[index], theirs[position]))
+    return pairs
+
+
+def _known(kernels: list[Kernel]) -> Key:
+    """A kernel's figures, and what its machine code holds, as far as that is known of all ``kernels``."""
+    known = [None not in column for column in zip(*(_figures(kernel.usage) for kernel in kernels), strict=True)]
+    coded = all(kernel.sass for kernel in kernels)
+    return lambda kernel: (*compress(_figures(kernel.usage), known), code(kernel) if coded else None)
+
+
+def _symbol(kernel: Kernel) -> str:
+    return kernel.key.symbol
+
+
+def _number(kernel: Kernel) -> tuple[int, str]:
+    """An order in which the ninth lambda stands before the tenth."""
+    return len(kernel.key.symbol), kernel.key.symbol
+
+
+def same_code(ours: list[Kernel], theirs: list[Kernel]) -> Pairs:
+    """Those that are the same byte for byte, of one symbol first."""
+    pairs: Pairs = []
+    if not any(kernel.sass for kernel in ours):
+        return pairs
+    for key in (lambda kernel: (digest(kernel), kernel.key.symbol), digest):
+        mine, others = (list(filter(digest, but(side, pairs))) for side in (ours, theirs))
+        pairs += _equal(mine, others, key)
+    return pairs

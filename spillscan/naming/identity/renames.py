@@ -1,0 +1,267 @@
+"""Which kernels of two builds are the same under another name.
+
+Not all pairs are looked at. Kernels meet in blocks: those that share a part of their name, or a word of it. In each
+block both builds' kernels are put into one order and only neighbours in it are candidates, so the cost grows as n log n
+however large a block is.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from functools import cache
+
+from spillscan.model import Kernel, Usage
+from spillscan.model.symbols import arch_family
+from spillscan.naming.identity.likeness import (
+    SAME_BYTES,
+    SAME_CODE,
+    THRESHOLD,
+    Likeness,
+    NameParts,
+    code,
+    digest,
+    name_parts,
+)
+from spillscan.naming.identity.symbol import source_name
+
+Named = tuple[Kernel, NameParts]
+"""A kernel with its name taken apart."""
+Blocks = Callable[[Kernel, NameParts], Iterator[tuple[Hashable, ...]]]
+"""The blocks that a kernel is in."""
+Match = tuple[Kernel, Kernel, float]
+"""Before, after, likeness."""
+
+_SURE = 0.9
+"""A pair that is this much alike in a strong block is not compared with weaker ones."""
+_SUPPORT, _NO_SUPPORT = 0.2, 0.85
+"""For functions of unlike names and the same signature: what it adds if all their instances, over all archs, have equal
+records; the factor if too few have."""
+_SOLE = 0.3
+"""What it adds if theirs are the only function gone and the only one new in their unit, and both are templates with the
+same scopes and parameters: renamed and changed at once."""
+_ENOUGH = 2
+"""How many equal records are no chance; one with a stack or spills counts as two."""
+_MOST = 0.999
+"""No likeness is an identity."""
+_WINDOW = 3
+"""Neighbours of the other build, to each side."""
+_SAMPLE = 2000
+"""How many paired kernels are asked for the words that are common in the build."""
+
+
+def renames(
+    left: Sequence[Kernel],
+    right: Sequence[Kernel],
+    paired: Sequence[tuple[Kernel, Kernel]],
+    *,
+    families: bool = True,
+) -> list[Match]:
+    """Kernels of the same role and arch (then, with ``families``, of the same family of archs), each at most once.
+
+    ``paired`` are those of both builds that have kept their names: they show which words are common there, and which
+    templates live on.
+    """
+    if not left or not right:
+        return []
+    sample = paired[:: len(paired) // _SAMPLE + 1]
+    ours, theirs = _all_named(left), _all_named(right)
+    names = [[name for _, name in ours], [name for _, name in theirs]]
+    for side, known in enumerate(names):
+        known += [name_parts(pair[side].key.symbol) for pair in sample]
+    likeness = Likeness(names, _living(paired))
+    archs = {kernel.key.arch for kernel in (*left, *right)}
+    related = families and len(set(map(arch_family, archs))) < len(archs)
+    found: list[Match] = []
+    for target in (_arch, _family_of_arch) if related else (_arch,):
+        for least, kinds in ((_SURE, (strong,)), (THRESHOLD, (strong, weak))):
+            best = _best(candidates(ours, theirs, *kinds, target=target), ours, theirs, likeness, least)
+            gone = {id(kernel) for before, after, _ in best for kernel in (before, after)}
+            ours, theirs = ([named for named in side if id(named[0]) not in gone] for side in (ours, theirs))
+            found += best
+        # Where an instance of a template is an instance of another now, the others with equal arguments are, too.
+        moved = {(_template(before.key.symbol), _template(after.key.symbol)) for before, after, _ in found}
+        best = _best(_instances(ours, theirs, moved - {("", "")}, target), ours, theirs, likeness, 0)
+        gone = {id(kernel) for before, after, _ in best for kernel in (before, after)}
+        ours, theirs = ([named for named in side if id(named[0]) not in gone] for side in (ours, theirs))
+        found += best
+    return found
+
+
+def _instances(
+    ours: list[Named], theirs: list[Named], known: set[tuple[str, str]], target: Callable[[Kernel], str | None]
+) -> Iterator[tuple[int, int]]:
+    """Indices of instances with equal arguments of templates that are ``known`` to have been renamed."""
+    waiting: dict[Hashable, list[int]] = defaultdict(list)
+    for other, (kernel, name) in enumerate(theirs):
+        waiting[_template(kernel.key.symbol), target(kernel), kernel.role, name.arguments.texts].append(other)
+    renamed: dict[str, list[str]] = defaultdict(list)
+    for old, new in known:
+        renamed[old].append(new)
+    for index, (kernel, name) in enumerate(ours):
+        for new in renamed.get(_template(kernel.key.symbol), ()):
+            for other in waiting.get((new, target(kernel), kernel.role, name.arguments.texts), ()):
+                yield index, other
+
+
+def _arch(kernel: Kernel) -> str | None:
+    return kernel.key.arch
+
+
+def _family_of_arch(kernel: Kernel) -> str | None:
+    return arch_family(kernel.key.arch)
+
+
+def _best(
+    pairs: Iterable[tuple[int, int]], ours: list[Named], theirs: list[Named], likeness: Likeness, least: float
+) -> list[Match]:
+    """Each kernel once, the most alike pair first; among equals the order of names decides."""
+    scored = []
+    tallies: dict[Hashable, list[int]] = defaultdict(list)
+    for index, other in pairs:
+        (before, one), (after, two) = ours[index], theirs[other]
+        unlike = likeness.unlike(one, two)
+        scored.append((likeness.score(before, one, after, two), index, other, unlike))
+        if unlike and one.arguments.texts == two.arguments.texts and one.parameters.texts == two.parameters.texts:
+            equal = before.usage == after.usage
+            tallies[one.template, two.template].append(_weight(before.usage) if equal else 0)
+    gone, new = _functions(ours), _functions(theirs)
+    codes = [[code(kernel) for kernel, _ in side] for side in (ours, theirs)]
+    ranked = []
+    for score, index, other, unlike in scored:
+        (before, one), (after, two) = ours[index], theirs[other]
+        if len(gone[before.key.unit]) == len(new[after.key.unit]) == 1 and _same_frame(one, two):
+            total = max(score, min(score + _SOLE, _SURE))
+        elif unlike:
+            tally = tallies.get((one.template, two.template), [])
+            if sum(tally) >= _ENOUGH:
+                total = score + _SUPPORT * sum(map(bool, tally)) / len(tally)
+            else:
+                total = score * _NO_SUPPORT
+        else:
+            total = score
+        if codes[0][index] is not None and codes[0][index] == codes[1][other]:
+            same = digest(before) is not None and digest(before) == digest(after)
+            least_alike, most_alike = (SAME_BYTES, 1.0) if same else (SAME_CODE, SAME_BYTES)
+            total = least_alike + (most_alike - least_alike) * min(total, 1)
+        if total >= least:
+            ranked.append((-total, index, other))
+    ranked.sort()
+    matches: dict[int, Match] = {}
+    taken = set[int]()
+    for negative, index, other in ranked:
+        if index not in matches and other not in taken:
+            taken.add(other)
+            matches[index] = ours[index][0], theirs[other][0], min(round(-negative, 3), _MOST)
+    return list(matches.values())
+
+
+def _functions(side: list[Named]) -> dict[str, set[Hashable]]:
+    """Functions, all instances of a template being one, by unit."""
+    found: dict[str, set[Hashable]] = defaultdict(set)
+    for kernel, name in side:
+        found[kernel.key.unit].add((kernel.role == "function", name.template))
+    return found
+
+
+def _same_frame(one: NameParts, other: NameParts) -> bool:
+    """Whether they are two templates with the same scopes and parameters."""
+    templates = bool(one.arguments.texts and other.arguments.texts) and one.base != other.base
+    return templates and (one.scopes.texts, one.parameters.texts) == (other.scopes.texts, other.parameters.texts)
+
+
+def _weight(usage: Usage) -> int:
+    return _ENOUGH if usage.stack_bytes or usage.spill_bytes else 1
+
+
+def _all_named(kernels: Sequence[Kernel]) -> list[Named]:
+    ordered = sorted(kernels, key=lambda kernel: (kernel.key.symbol, kernel.key.arch or "", kernel.key.unit))
+    return [(kernel, name_parts(kernel.key.symbol)) for kernel in ordered]
+
+
+def _living(paired: Sequence[tuple[Kernel, Kernel]]) -> Callable[[str], bool]:
+    """Whether instances of a symbol's template are among ``paired``; looked up only when first asked."""
+
+    @cache
+    def prefixes() -> frozenset[str]:
+        return frozenset(_template(before.key.symbol) for before, _ in paired) - {""}
+
+    return lambda symbol: _template(symbol) in prefixes()
+
+
+def _template(symbol: str) -> str:
+    """``_ZN2ns5scaleIfLi4EEvPT_`` -> ``_ZN2ns5scaleI``; empty for what is no template's instance."""
+    found = _leading_names().match(symbol)
+    return found[0] if found else ""
+
+
+@cache
+def _leading_names() -> re.Pattern[str]:
+    return re.compile(rf"_ZN?{source_name()}+I", re.DOTALL)
+
+
+def strong(kernel: Kernel, name: NameParts) -> Iterator[tuple[Hashable, ...]]:
+    """Blocks in which all parts of the names but one agree, or the signature and the record."""
+    scopes, base, arguments, parameters = name.scopes.texts, name.base, name.arguments.plain, name.parameters.plain
+    yield "moved", base, arguments, parameters
+    yield "parameters", scopes, base, arguments
+    yield "arguments", scopes, base, parameters
+    yield "renamed", scopes, arguments, parameters
+    usage = kernel.usage
+    if (same := code(kernel)) is not None:
+        yield "code", same
+    yield "record", arguments, parameters, usage.registers, usage.stack_bytes, usage.spills, usage.shared_bytes
+
+
+def weak(kernel: Kernel, name: NameParts) -> Iterator[tuple[Hashable, ...]]:
+    """Blocks in which one part, or one word of the base name, agrees."""
+    yield "base", name.base
+    if name.arguments.texts:
+        yield "frame", name.scopes.texts, name.parameters.plain
+    for word in name.words:
+        if len(word) > 1:
+            yield "word", word
+
+
+def candidates(
+    ours: Sequence[Named],
+    theirs: Sequence[Named],
+    *kinds: Blocks,
+    target: Callable[[Kernel], str | None] = _arch,
+) -> Iterator[tuple[int, int]]:
+    """Pairs of indices, each once, of kernels that agree on ``target``."""
+    seen: set[tuple[int, int]] = set()
+    members: dict[Hashable, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
+    for side, kernels in enumerate((ours, theirs)):
+        for index, (kernel, name) in enumerate(kernels):
+            group = kernel.role == "function", target(kernel)
+            for blocks in kinds:
+                for block in blocks(kernel, name):
+                    members[group, block][side].append(index)
+    for left, right in members.values():
+        if left and right:
+            for pair in _neighbours(left, right, ours, theirs):
+                if pair not in seen:
+                    seen.add(pair)
+                    yield pair
+
+
+def _neighbours(
+    left: list[int], right: list[int], ours: Sequence[Named], theirs: Sequence[Named]
+) -> Iterator[tuple[int, int]]:
+    for text in (_forwards, _backwards):
+        ordered = sorted((text(theirs[other][1]), other) for other in right)
+        for index in left:
+            at = bisect_left(ordered, (text(ours[index][1]), 0))
+            for _, other in ordered[max(0, at - _WINDOW) : at + _WINDOW]:
+                yield index, other
+
+
+def _forwards(name: NameParts) -> tuple[str, ...]:
+    return (*name.arguments.plain, *name.parameters.plain, name.base, *name.scopes.plain)
+
+
+def _backwards(name: NameParts) -> tuple[str, ...]:
+    return (name.base[::-1], *name.arguments.plain[::-1], *name.parameters.plain[::-1], *name.scopes.plain[::-1])

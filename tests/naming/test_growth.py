@@ -1,0 +1,125 @@
+"""A name costs no more than its length: whatever reads it is timed at n, 2n and 4n, over families of hostile names."""
+
+from __future__ import annotations
+
+import gc
+import random
+import time
+from collections.abc import Callable
+
+import pytest
+
+from spillscan.model.symbols import namespace, readable, short_name, spellings
+from spillscan.naming import Names, alone
+from spillscan.naming.identity import canonical, source_file
+from spillscan.naming.identity.likeness import name_parts
+from spillscan.naming.tree import LONGEST, NameParser
+
+
+def tokens(length: int) -> str:
+    chosen = random.Random(1).choices(
+        ("<", ">", "(", ")", "{", "}", ",", "::", " ", "a", "operator<", "E", "Ul"), k=length
+    )
+    return "".join(chosen)[:length]
+
+
+FAMILIES: dict[str, Callable[[int], str]] = {
+    "one long word": lambda n: "a" * n,
+    "opened and closed": lambda n: "f" + "<" * (n // 2) + ">" * (n // 2) + "(int)",
+    "opened alone": lambda n: "<" * n,
+    "round ones opened alone": lambda n: "f(" * (n // 2),
+    "closed alone": lambda n: ")" * n,
+    "nested templates": lambda n: "void " + "ns::A<" * (n // 8) + ">" * (n // 8) + "(int)",
+    "nested, each with two": lambda n: "A<int, " * (n // 8) + "B" + ">" * (n // 8),
+    "wide": lambda n: f"void f<{', '.join('A<int>' for _ in range(n // 8))}>(int)",
+    "wide, each another": lambda n: f"void f<{', '.join(f'A<{at}>' for at in range(n // 10))}>(int)",
+    "scopes": lambda n: "a::" * (n // 3) + "f(int)",
+    "words": lambda n: "a " * (n // 2) + "f(int)",
+    "groups side by side": lambda n: "f" + "()" * (n // 2),
+    "unnamed": lambda n: "(anonymous namespace)::" * (n // 23) + "f()",
+    "operators": lambda n: "operator<" * (n // 9) + "()",
+    "lambdas": lambda n: "'lambda'(int)" * (n // 13),
+    "tags": lambda n: "f" + "[abi:a]" * (n // 7),
+    "tag never closed": lambda n: "[abi:" * (n // 5),
+    "a type in front": lambda n: "const " * (n // 6) + "f()",
+    "mangled, nested": lambda n: "_Z1f" + "IN1A" * (n // 8) + "E" * (n // 8),
+    "mangled, never closed": lambda n: "_Z1f" + "Ul" * (n // 2) + "CUB_",
+    "mangled, closed alone": lambda n: "_Z1fUl" + "E" * n,
+    "mangled scopes": lambda n: "_ZN" + "3foo" * (n // 4) + "Ev",
+    "mangled length": lambda n: "_Z" + "9" * n,
+    "static prefix": lambda n: "__nv_static_1__" * (n // 15),
+    "module": lambda n: "_GLOBAL__N__12345678_1_a_" * (n // 25),
+    "callees": lambda n: "$" * n,
+    "units": lambda n: "_Z1f" + "__static__0" * (n // 11) + "x",
+    "Python's compilers": lambda n: "triton_poi_fused" + "_add" * (n // 4) + "_x",
+    "constraints": lambda n: "k_Kt1" + "_A2f16" * (n // 6) + "_x",
+    "digits": lambda n: "void f<" + "1" * n + ">(int)",
+    "random": tokens,
+}
+
+READERS: dict[str, Callable[[str], object]] = {
+    "readable": readable,
+    "short": short_name,
+    "spellings": spellings,
+    "namespace": namespace,
+    "canonical": canonical.__wrapped__,
+    "file": source_file.__wrapped__,
+    "parts": name_parts.__wrapped__,
+    "tree": lambda name: NameParser().parsed(name),
+    "alone": alone,
+    "among others": lambda name: Names([name, f"{name}x", f"{name[:-1]}y", "f(int)"]).at(60),
+}
+SIZES = (14_500, 29_000, 58_000)
+LEAST_S = 0.02
+"""Below it the clock and the machine say more than the code."""
+
+
+def seconds(reader: Callable[[str], object], name: str) -> float:
+    """CPU time of one call."""
+    begin = time.process_time()
+    reader(name)
+    return time.process_time() - begin
+
+
+def is_linear(reader: Callable[[str], object], family: Callable[[int], str]) -> bool:
+    """Whether four times the length takes less than eight times as long: what is quadratic takes sixteen times."""
+    once, twice, four_times = (seconds(reader, family(size)) for size in SIZES)
+    return four_times < max(8 * once, LEAST_S) or four_times < 3 * twice
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_time_grows_as_the_name(family: str) -> None:
+    """The machine may be busy with something else: three times it must be slow."""
+    canonical("_Z1fCUB_")
+    alone("warm<up>(int)")
+    gc.disable()
+    try:
+        for reader, read in READERS.items():
+            assert any(is_linear(read, FAMILIES[family]) for _ in range(3)), reader
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_name_of_70_000_characters_takes_less_than_a_second(family: str) -> None:
+    """From its symbol to its place in a table."""
+    assert seconds(alone, FAMILIES[family](70_000)) < 1
+
+
+@pytest.mark.parametrize("depth", [35, 70, 140])
+def test_deep_names_that_are_read_as_trees_cost_what_their_length_does(depth: int) -> None:
+    """Below the depth beyond which a name is one word, each level is stepped over once."""
+    name = "void f<" + "ns::A<int, B<4>, " * depth + "int" + ">" * depth + ">(int)"
+    parser = NameParser()
+    begin = time.process_time()
+    node = parser.parsed(name).node
+    assert time.process_time() - begin < 0.05
+    for _ in range(depth):
+        node = node.args[-1]
+    assert node.head == "ns::A"
+
+
+def test_a_name_beyond_the_longest_is_one_word() -> None:
+    name = f"f<{'a' * LONGEST}>()"
+    assert NameParser().parsed(name).node.head == name
+    assert NameParser().parsed("f<a>()").node.head == "f"
