@@ -47,7 +47,9 @@ def test_every_rule_is_documented(rule: Rule) -> None:
 
 
 def test_ids_are_unique() -> None:
-    declared = [rule.id for family in rules.families() for rule in family.RULES]
+    families = rules.families()
+    declared = [each.rule.id for family in families for each in family.thresholds]
+    declared += [rule.id for family in families for rule in family.rules]
     assert sorted(declared) == list(rules.all_rules())
 
 
@@ -61,17 +63,17 @@ def test_a_rule_without_its_limits_says_nothing(log: str) -> None:
     for limits in (unset, dict.fromkeys(unset, 0)):
         terms = rules.Terms(limits=limits)
         said[limits is unset] = {
-            each.rule
-            for family in rules.families()
-            if hasattr(family, "findings")
+            rule.id
+            for judge in rules.judges()
+            if judge.findings
             for kernel in kernels
-            for each in family.findings(kernel, terms)
+            for rule, _ in judge.findings(kernel, terms)
         } | {
             open_end[0].id
-            for family in rules.families()
-            if hasattr(family, "undecided")
+            for judge in rules.judges()
+            if judge.undecided
             for kernel in kernels
-            if (open_end := family.undecided(kernel, terms))
+            if (open_end := judge.undecided(kernel, terms))
         }
     assert said[True] <= free
     assert said[False] - free, "with limits they do"
