@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """0; an error in the policy is exit 2."""
-    from spillscan.judging.policy.effective import listed, listed_for
+    from spillscan.judging.policy.listing import listed, listed_for
     from spillscan.judging.rules import all_rules
     from spillscan.model import Kernel, KernelKey, Usage
 

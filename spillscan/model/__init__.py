@@ -74,5 +74,5 @@ __all__ = [
     "at_least",
 ]
 
-PUBLIC = ("build", "code", "figures", "holes", "nodes", "patterns", "serialize", "symbols", "usage")
+PUBLIC = ("build", "code", "figures", "holes", "nodes", "patterns", "serialize", "snapshot", "symbols", "usage")
 """What other rooms may import from: these modules, and this one."""

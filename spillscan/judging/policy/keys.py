@@ -37,7 +37,7 @@ class Key(NamedTuple):
     """One setting."""
 
     name: str
-    """As a policy file calls it; of a limit, the field of :class:`~spillscan.judging.policy.effective.Limits`."""
+    """As a policy file calls it."""
     kind: Kind
     """What it holds."""
     default: Value
