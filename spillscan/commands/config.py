@@ -12,7 +12,6 @@ from spillscan.output.terminal import say
 
 NAME = "config"
 HELP = "print the policy in force, and where each value comes from"
-ORDER = 70
 EPILOG = "Example: spillscan config --show-origin"
 
 

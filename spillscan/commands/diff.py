@@ -31,7 +31,6 @@ _EQUAL = "both inputs are the same, byte by byte"
 
 NAME = "diff"
 HELP = "compare two builds, or several side by side"
-ORDER = 30
 EPILOG = "Example: spillscan diff main.json build.log --fail-on error"
 
 

@@ -9,6 +9,7 @@ import json
 import pytest
 
 from spillscan.cli import main
+from spillscan.occupancy.devices import devices
 from spillscan.occupancy.summary import percent, whole
 from spillscan.occupancy.text import size, sizes
 
@@ -284,14 +285,14 @@ def test_a_table_that_cannot_be_read(capsys, tmp_path):
 def test_devices(capsys):
     status, out, _ = run(capsys, "devices")
     assert status == 0
-    assert len(out.splitlines()) == 27
+    assert len(out.splitlines()) == 1 + len(devices())
     status, out, _ = run(capsys, "devices", "sm_103a")
     assert "conflict: N has barriers_per_sm 64" in out
     status, out, _ = run(capsys, "devices", "H100", "-f", "json")
     (data,) = json.loads(out)["devices"]
     assert data["figures"]["registers_per_sm"] == {"value": 65536, "source": ["N", "C", "G", "M"]}
     status, out, _ = run(capsys, "devices", "-f", "csv")
-    assert len(list(csv.DictReader(io.StringIO(out)))) == 26
+    assert len(list(csv.DictReader(io.StringIO(out)))) == len(devices())
     assert run(capsys, "devices", "sm_99")[0] == 2
 
 

@@ -43,6 +43,10 @@ COPIES = [
         [(8, 8), (4, 4), (6, 6)],
         ["outstanding", "outstanding", "worse"],
     ),
+    Copies(
+        "each takes the place that leaves most to the others", [(2, 8), (4, 6)], [(1, 5), (4, 4)], ["better", "better"]
+    ),
+    Copies("the greater place is left over", [(8, 8), (4, 4)], [(4, 4), (4, 4)], ["outstanding", "better"]),
     Copies("the greater place goes to whom it fits alone", [(8, 2), (4, 4)], [(4, 3), (8, 1)], ["better", "better"]),
 ]
 
