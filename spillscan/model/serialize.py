@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import cache, lru_cache
 from itertools import islice
 from operator import attrgetter
-from typing import Any, Generic, TypeVar, get_args
+from typing import Any, TypeVar, get_args
 
 import msgspec
 
@@ -58,8 +58,6 @@ BATCH = 64
 
 _encoder = msgspec.json.Encoder()
 _numbers = attrgetter(*NUMBERS)
-_TEXT_BYTES = 1 << 26
-"""Of texts that are kept of one kind."""
 _CLASSES: tuple[AccessClass, ...] = get_args(AccessClass)
 _plain = json.JSONEncoder(separators=(",", ":"))
 _ESCAPED = "spillscan.json"
@@ -81,16 +79,11 @@ def _batch(values: list[Any], between: bytes) -> bytes:
     try:
         joined = _encoder.encode_lines(values)[:-1].replace(b"\n", between)  # inside of JSON no newline stands
     except UnicodeEncodeError:  # names of files may hold half a surrogate
-        plain = (_plain.encode(msgspec.to_builtins(value, enc_hook=_plainly)) for value in values)
+        plain = (_plain.encode(msgspec.to_builtins(value)) for value in values)
         joined = between.join(each.encode() for each in plain)
     if not joined.isascii():
         joined = joined.decode().encode("ascii", _ESCAPED)
     return joined.replace(b"\x7f", b"\\u007f")
-
-
-def _plainly(made: Any) -> Any:
-    """What :func:`_usage_json` made, for the encoder that takes any text."""
-    return json.loads(bytes(made))
 
 
 def _escaped(error: UnicodeError) -> tuple[str, int]:
@@ -99,27 +92,6 @@ def _escaped(error: UnicodeError) -> tuple[str, int]:
 
 
 codecs.register_error(_ESCAPED, _escaped)
-
-
-class _Texts(Generic[T]):
-    """The texts of records that many kernels share, by identity."""
-
-    def __init__(self, make: Callable[[T], bytes]) -> None:
-        self._make = make
-        self._made: dict[int, tuple[T, bytes]] = {}
-        self._room = _TEXT_BYTES
-
-    def of(self, record: T) -> bytes:
-        """The text of one."""
-        known = self._made.get(id(record))
-        if known is None or known[0] is not record:
-            text = self._make(record)
-            self._room -= len(text)
-            if self._room < 0:
-                self._made.clear()
-                self._room = _TEXT_BYTES - len(text)
-            known = self._made[id(record)] = record, text
-        return known[1]
 
 
 def kernel_json(kernel: Kernel) -> KernelJson:
@@ -140,7 +112,7 @@ def kernel_json(kernel: Kernel) -> KernelJson:
         kernel.advisories,
         kernel.origins,
         kernel.source,
-        None if kernel.sass is None else _sass_json(kernel.sass),
+        None if kernel.sass is None else sass_json(kernel.sass),
         kernel.launch_bounds,
         kernel.dynamic_shared,
         kernel.launch,
@@ -155,17 +127,9 @@ def _names(symbol: str) -> tuple[str, str]:
     return name, short_name(symbol, name)
 
 
-def _usage_text(usage: Usage) -> bytes:
-    """Of a :class:`UsageJson` all but its last member, the compile time."""
+def _usage_json(usage: Usage, compile_ms: float | None) -> Any:
     banks = None if usage.constant_bytes is None else dict(usage.constant_bytes)
-    return _encoder.encode(UsageJson(*_numbers(usage), banks, usage.unknown_clauses)).removesuffix(b"null}")
-
-
-_usages = _Texts(_usage_text)
-
-
-def _usage_json(usage: Usage, compile_ms: float | None) -> msgspec.Raw:
-    return msgspec.Raw(_usages.of(usage) + (b"null}" if compile_ms is None else _encoder.encode(compile_ms) + b"}"))
+    return UsageJson(*_numbers(usage), banks, usage.unknown_clauses, compile_ms)
 
 
 def copied(made: Callable[..., T], source: Any, **others: Any) -> T:
@@ -214,21 +178,6 @@ def sass_json(stats: SassStats) -> SassJson:
         roles=stats.roles,
         digest=stats.digest,
     )
-
-
-def _sass_text(stats: SassStats) -> bytes:
-    return _encoder.encode(sass_json(stats))
-
-
-_codes = _Texts(_sass_text)
-
-
-def _sass_json(stats: SassStats) -> Any:
-    """Its text, or where that cannot be made alone what it is made of."""
-    try:
-        return msgspec.Raw(_codes.of(stats))
-    except UnicodeEncodeError:
-        return sass_json(stats)
 
 
 def _order(group: Group) -> tuple[int, str, bool, bool, int]:
