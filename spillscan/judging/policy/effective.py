@@ -350,7 +350,7 @@ class FileEntry(Struct, frozen=True, kw_only=True):
     match: tuple[str, ...]
     """Patterns of names; a file must fit one of them."""
     settings: Mapping[str, Setting[Value]] = field(default_factory=dict)
-    """By key."""
+    """What it sets, by key of the policy: some of :data:`~spillscan.judging.policy.keys.FILES`."""
     reason: str = ""
     """Why, in the team's words."""
     origin: str = ""

@@ -34,11 +34,11 @@ class Undecided(Struct, frozen=True, kw_only=True):
     """A kernel on which a rule cannot decide."""
 
     rule: Rule
-    """The rule."""
+    """The rule that would have to know more."""
     severity: Severity
     """How severe a finding of it would be."""
     kernel: Kernel
-    """The kernel."""
+    """The kernel of which the input does not say enough; of a change the newer record."""
     reason: str
     """What the input leaves open, and what to do."""
 
