@@ -25,7 +25,6 @@ class Command(Protocol):
 
     NAME: str
     HELP: str
-    ORDER: int
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Declare the command's arguments."""
@@ -46,7 +45,8 @@ def all_commands(only: str | None = None) -> list[Command]:
     if only in names:
         names = [only]
     found = [cast(Command, import_module(f"{__name__}.{name}")) for name in names]
-    return sorted(found, key=lambda command: (command.ORDER, command.NAME))
+    listed = [name for _, commands in GROUPS for name in commands]
+    return sorted(found, key=lambda command: listed.index(command.NAME))
 
 
 GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
@@ -58,7 +58,7 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("build", ("run", "wrap", "filter")),
     ("set up", ("init", "doctor", "config", "completion")),
 )
-"""What people do, and the commands for it, as the help lists them."""
+"""What people do, and the commands for it, in the order of every list of them."""
 _NAME_COLUMN = 12
 
 

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 NAME = "advise"
 HELP = "what to do first: families by weight, with line, cause, remedy and command"
-ORDER = 27
 EPILOG = "Example: spillscan advise build/ --launch 'gemm*=256' --top 5"
 _DATABASE = "compile_commands.json"
 _HEIGHT = 4

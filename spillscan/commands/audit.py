@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 NAME = "audit"
 HELP = "read whole trees into a dataset that keeps build after build"
-ORDER = 60
 EPILOG = "Example: spillscan audit build/ dist/*.whl --into data/ --label v1.2 --meta branch=main"
 
 

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 NAME = "baseline"
 HELP = "record the findings that are accepted, or drop those that are gone"
-ORDER = 25
 EPILOG = "Example: spillscan baseline write build.log; spillscan check build.log --baseline spillscan-baseline.yaml"
 
 

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 NAME = "bisect"
 HELP = "the builds of a dataset in which a figure changed, or a kernel came or went"
-ORDER = 74
 EPILOG = "Example: spillscan bisect 'flash::fwd<128>' --metric spill_bytes --since v2.3"
 
 

@@ -8,7 +8,6 @@ from spillscan.commands import _baseline, _common, _policy
 
 NAME = "check"
 HELP = "exit with 1 if a kernel spills or breaks a limit"
-ORDER = 20
 EPILOG = "Example: make 2>&1 | tee build.log; spillscan check build.log --max-registers 128"
 
 

@@ -13,7 +13,6 @@ from spillscan.output.errors import SpillscanError, UsageError
 
 NAME = "completion"
 HELP = "print a completion script for bash, zsh or fish"
-ORDER = 90
 EPILOG = 'Example: eval "$(spillscan completion bash)"'
 
 SHELLS = ("bash", "zsh", "fish")

@@ -12,7 +12,6 @@ from spillscan.output.terminal import say
 
 NAME = "config"
 HELP = "print the policy in force, and where each value comes from"
-ORDER = 70
 EPILOG = "Example: spillscan config --show-origin"
 
 
@@ -35,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """0; an error in the policy is exit 2."""
-    from spillscan.judging.policy.effective import listed, listed_for
+    from spillscan.judging.policy.listing import listed, listed_for
     from spillscan.judging.rules import all_rules
     from spillscan.model import Kernel, KernelKey, Usage
 

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 NAME = "dataset"
 HELP = "list the builds of a dataset, or compact it"
-ORDER = 75
 EPILOG = "Example: spillscan dataset compact -d s3://bucket/kernels"
 
 

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 NAME = "devices"
 HELP = "list the known compute capabilities, or everything about one"
-ORDER = 60
 _SPARE = ("a block", "barriers")
 
 

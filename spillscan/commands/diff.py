@@ -31,7 +31,6 @@ _EQUAL = "both inputs are the same, byte by byte"
 
 NAME = "diff"
 HELP = "compare two builds, or several side by side"
-ORDER = 30
 EPILOG = "Example: spillscan diff main.json build.log --fail-on error"
 
 
@@ -151,8 +150,8 @@ def _report(
     from msgspec.structs import replace
 
     from spillscan.judging.compare.matrix import matrix
+    from spillscan.judging.compare.missing_kernels import missing_kernels, nothing_in_common
     from spillscan.judging.compare.pairing import Comparison, comparison
-    from spillscan.judging.compare.vanished import nothing_in_common, vanished
     from spillscan.judging.rules import judged, regressions, undecided_changes
     from spillscan.judging.rules.code import MAX_SLOWDOWN
     from spillscan.judging.verdict import holes_of, holes_of_input, verdict
@@ -173,7 +172,7 @@ def _report(
     holes = [
         *gate.holes(held),
         *holes_of_input(builds[0], needs, strict=policy.strict),
-        *(nothing_in_common(base, head) or vanished(found.changes, builds[0], builds[-1], policy.max_removed)),
+        *(nothing_in_common(base, head) or missing_kernels(found.changes, builds[0], builds[-1], policy.max_removed)),
         *holes_of(builds[-1], undecided, needs, policy),
     ]
     if gated and holes and not policy.strict and _same(Path(arguments.inputs[0]), Path(arguments.inputs[-1])):

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 NAME = "doctor"
 HELP = "say what the gate of this repository lacks"
-ORDER = 69
 EPILOG = "Example: spillscan doctor build.log"
 
 Lack = tuple[str, str]

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 NAME = "explain"
 HELP = "explain a rule or a hole, or list all"
-ORDER = 50
 EPILOG = "Example: spillscan explain spill"
 
 WIDTH = 100

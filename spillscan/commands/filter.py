@@ -12,7 +12,6 @@ from spillscan.output.errors import UsageError
 
 NAME = "filter"
 HELP = "copy a build's output without the compiler's figures"
-ORDER = 61
 EPILOG = "Example: set -o pipefail; make 2>&1 | spillscan filter --log build.log"
 
 

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 NAME = "history"
 HELP = "what the builds of a dataset come to, where that jumped, and what changed last"
-ORDER = 71
 EPILOG = "Example: spillscan history data/ --launch 'gemm*=256' -f markdown:history.md"
 
 _HEADS = ("kernels", "spilling", "spill bytes", "low occupancy", "code bytes", "compile ms")

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 NAME = "init"
 HELP = "write a policy, a baseline and a CI job for this repository"
-ORDER = 68
 EPILOG = "Example: make 2>&1 | tee build.log; spillscan init build.log"
 _LONGEST_DIFF = 60
 """Lines of a new file that are shown; a baseline has one a kernel."""

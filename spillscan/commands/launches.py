@@ -11,7 +11,6 @@ from spillscan.output.terminal import say
 
 NAME = "launches"
 HELP = "make a launch map for the policy: of a profile, a table, or a cache"
-ORDER = 47
 EPILOG = (
     "Example: spillscan launches app.csv build.log > launches.yaml; spillscan limiters build.log --config launches.yaml"
 )

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 NAME = "limiters"
 HELP = "what limits each kernel's occupancy, and the next steps"
-ORDER = 45
 EPILOG = "Example: spillscan limiters build.log --kernel 'gemm*' --launch 'gemm*=256,49152'"
 
 

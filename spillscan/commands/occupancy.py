@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 NAME = "occupancy"
 HELP = "resident blocks and warps per SM of a launch, what limits them, and the next step each way"
-ORDER = 50
 EPILOG = (
     "Example: spillscan occupancy --arch sm_80 --threads 128 --registers 40 --shared 8192. Exit status"
     " 2 for figures"

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 NAME = "profile"
 HELP = "hold what Nsight Compute measured against a build"
-ORDER = 46
 EPILOG = "Example: ncu --set full --csv --page raw ./app > app.csv; spillscan profile app.csv build.log"
 
 

@@ -17,7 +17,6 @@ from spillscan.output.terminal import complain
 
 NAME = "query"
 HELP = "ask a dataset anything, in SQL"
-ORDER = 71
 _GRACE_SECONDS = 1.0
 """Behind the time limit, for DuckDB to obey."""
 EPILOG = 'Example: spillscan query "SELECT label, count(*) FROM kernels WHERE spill_bytes > 0 GROUP BY label"'

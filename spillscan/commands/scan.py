@@ -8,7 +8,6 @@ from spillscan.commands import _candidates, _common, _policy
 
 NAME = "scan"
 HELP = "read build logs or binaries into a table of kernels"
-ORDER = 10
 EPILOG = "Example: nvcc -Xptxas -v -c gemm.cu 2>&1 | spillscan scan -"
 
 

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
 NAME = "show"
 HELP = "print the spill map of a kernel in a SASS dump or a binary"
-ORDER = 25
 EPILOG = "Example: spillscan show 'gemm<8>' build/ --arch sm_90"
 _CURVE = 64
 """Columns of the curve of live registers."""

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 NAME = "size"
 HELP = "show what binaries weigh: by arch, kind, kernel, family, file"
-ORDER = 16
 EPILOG = "Example: spillscan size libgemm.so --by family,arch --top 10"
 _LEVELS = ("arch", "kind", "section", "family", "kernel", "namespace", "object", "member", "file")
 _OF_KERNELS = frozenset({"family", "kernel", "namespace"})

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 NAME = "sweep"
 HELP = "what real ptxas makes of a kernel at each register cap or launch bound"
-ORDER = 48
 EPILOG = "Example: spillscan sweep 'nvcc -O3 -arch=sm_90 -c gemm.cu' --launch 'gemm*=256' --caps 64,80,96,128"
 
 

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 NAME = "times"
 HELP = "show what compilations took: by file, arch, tool, kernel, family"
-ORDER = 17
 EPILOG = "Example: spillscan times build.log --by family,arch --top 10"
 _LEVELS = ("file", "arch", "tool", "step", "family", "kernel", "namespace", "about")
 _SOURCES = {"times": "nvcc --time", "trace": "nvcc -fdevice-time-trace"}

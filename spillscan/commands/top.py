@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 NAME = "top"
 HELP = "the worst kernels of a build in a dataset"
-ORDER = 72
 _ALL = 1 << 31
 """More kernels than a build has."""
 _SHOWN = ("registers", "spill_bytes", "spills_in_loops")

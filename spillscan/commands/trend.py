@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 NAME = "trend"
 HELP = "how a kernel's figures went over the builds of a dataset"
-ORDER = 73
 EPILOG = "Example: spillscan trend 'gemm*' --launch 'gemm*=256'"
 
 _SHOWN = ("registers", "spill_bytes", "resident_blocks")

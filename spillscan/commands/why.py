@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 NAME = "why"
 HELP = "say why a kernel's registers or spills grew between two builds"
-ORDER = 32
 EPILOG = "Example: spillscan why 'gemm<8>' old/libgemm.so new/libgemm.so"
 _FIGURES = ("registers", "spill_store_bytes", "spill_load_bytes", "stack_bytes", "instructions")
 

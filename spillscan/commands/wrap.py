@@ -12,7 +12,6 @@ from spillscan.output.errors import UsageError
 
 NAME = "wrap"
 HELP = "run a compiler and keep its figures in a record file"
-ORDER = 60
 EPILOG = 'Example: cmake -B build -DCMAKE_CUDA_COMPILER_LAUNCHER="spillscan;wrap;-v;--" && cmake --build build'
 
 

@@ -83,6 +83,7 @@ PUBLIC = (
     "nodes",
     "patterns",
     "serialize",
+    "snapshot",
     "symbols",
     "units",
     "usage",

@@ -271,6 +271,12 @@ def figure(name: str) -> Figure:
     return replace(known, name=name, label=label)
 
 
+def value_of(name: str, kernel: Kernel) -> Any:
+    """The figure called ``name`` of one kernel; ``None`` where it is not known, or not the kernel's alone."""
+    get = BY_NAME[name].get
+    return None if get is None else get(kernel)
+
+
 def rank(name: str) -> tuple[int, str]:
     """Sort key of names, worst first; keys in brackets do not count."""
     return _RANK[name.partition("[")[0]], name

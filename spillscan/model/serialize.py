@@ -1,9 +1,6 @@
 """A build as JSON and back: what ``scan -f json`` writes is itself an input.
 
-The classes below are the one definition of it: they are written and read as they stand, and
-``schema/build.schema.json`` is made from them. The docstrings of their fields are its descriptions; a field without one
-is what the model's field of that name is. Where JSON has just what a record of the model has, the model's own class is
-written.
+:mod:`spillscan.model.snapshot` states what it is made of.
 """
 
 from __future__ import annotations
@@ -14,246 +11,53 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import cache, lru_cache
 from itertools import islice
 from operator import attrgetter
-from typing import Annotated, Any, Generic, Literal, TypeVar, get_args
+from typing import Any, TypeVar, get_args
 
 import msgspec
 
 from spillscan.model import (
-    Advisory,
     Build,
-    Confidence,
-    Hidden,
     Issue,
     Kernel,
     KernelKey,
     Launch,
     LaunchBounds,
-    Origin,
-    Role,
-    Severity,
     Stats,
     Usage,
 )
 from spillscan.model.code import (
     OTHER_CLASS,
     AccessClass,
-    Evidence,
-    FlowKind,
     Group,
-    LivePeak,
     LocalTraffic,
-    Maker,
     Operands,
-    PortableCode,
     SassStats,
-    Traffic,
-    WarpRole,
-    WeighedLine,
 )
 from spillscan.model.holes import KINDS
+from spillscan.model.snapshot import (
+    SCHEMA_VERSION,
+    ConflictsJson,
+    DepthJson,
+    GroupJson,
+    IssueJson,
+    KernelJson,
+    OperandsJson,
+    SassJson,
+    SnapshotJson,
+    StatsJson,
+    UsageJson,
+    VersionJson,
+)
 from spillscan.model.symbols import demangle, short_name
 from spillscan.model.usage import NUMBERS
 
-SCHEMA_VERSION = 1
-
 T = TypeVar("T")
-Count = Annotated[int, msgspec.Meta(ge=0)]
-Milliseconds = Annotated[float, msgspec.Meta(ge=0)]
-
-UsageJson = msgspec.defstruct(
-    "UsageJson",
-    [
-        *((name, Count | None, None) for name in NUMBERS),
-        ("constant_bytes", dict[Count, Count] | None, None),
-        ("unknown_clauses", tuple[str, ...], ()),
-        ("compile_ms", Milliseconds | None, None),
-    ],
-    gc=False,
-    namespace={"__doc__": "Figures as ptxas or nvlink printed them; null where the input does not say."},
-)
-_numbers = attrgetter(*NUMBERS)
-
-
-class DepthJson(msgspec.Struct, gc=False):
-    """Accesses to local memory by what they are, under one number of loops."""
-
-    depth: Count | None
-    """natural loops around them; null where control flow cannot be followed"""
-    spill: Count
-    """spill slots"""
-    array: Count
-    """arrays in local memory"""
-    frame: Count
-    """frames of callees, stack arguments, saved registers"""
-    unknown: Count
-    """none of these, as far as is known"""
-
-
-class GroupJson(msgspec.Struct, gc=False):
-    """Accesses to local memory that no figure distinguishes."""
-
-    kind: AccessClass = msgspec.field(name="class")
-    """what they are"""
-    depth: Count | None
-    """natural loops around them; null where control flow cannot be followed"""
-    own: bool
-    """false: in a callee that the listing holds after the function"""
-    store: bool
-    """a store, else a load"""
-    bytes: Count
-    """width of the access per thread"""
-    count: Count
-    """instructions"""
-
-
-class ConflictsJson(msgspec.Struct, gc=False):
-    """Instructions whose source registers share a bank."""
-
-    depth: Count | None
-    """natural loops around them; null where control flow cannot be followed"""
-    instructions: Count
-    """how many"""
-
-
-class OperandsJson(msgspec.Struct, gc=False):
-    """What the operands of a function's instructions name."""
-
-    highest_register: Count | None
-    highest_uniform_register: Count | None
-    highest_predicate: Count | None
-    bank_conflicts: tuple[ConflictsJson, ...] | None
-    """innermost first; null where no public rule says the banks of the architecture"""
-    flops: Count | None
-    global_bytes: Count | None
-    shared_bytes: Count
-    arithmetic_intensity: float | None = None
-
-
-class SassJson(msgspec.Struct, gc=False):
-    """What a SASS dump or a binary says of the kernel; bytes per thread, each instruction once."""
-
-    instructions: Count
-    code_bytes: Count
-    stl_count: Count
-    """stores to local memory"""
-    ldl_count: Count
-    """loads from local memory"""
-    stl_bytes: Count
-    """bytes that the stores write"""
-    ldl_bytes: Count
-    """bytes that the loads read"""
-    spill_store_count: Count
-    """stores to spill slots"""
-    spill_load_count: Count
-    """loads from spill slots"""
-    spill_store_bytes: Count
-    """bytes that these write"""
-    spill_load_bytes: Count
-    """bytes that these read"""
-    by_loop_depth: tuple[DepthJson, ...]
-    local: tuple[GroupJson, ...]
-    """accesses to local memory in groups; the counts add up to stl_count and ldl_count"""
-    frame: Traffic | None
-    flow: FlowKind
-    evidence: Evidence
-    """why spills are held apart from other local memory: ptxas's own annotation, the last-use rule confirmed by the
-    log, the log's byte counts, the last-use rule alone; none: no local memory"""
-    shared_spills: Count | None
-    opcode_classes: dict[str, Count]
-    opcodes: dict[str, Count]
-    """instructions by mnemonic"""
-    unknown_opcodes: tuple[str, ...]
-    registers: Count | None
-    operands: OperandsJson | None
-    live_peak: LivePeak | None
-    """most live general registers (nvdisasm -plr, scan --live)"""
-    origin: Origin | None
-    maker: Maker | None = None
-    lines: tuple[WeighedLine, ...] = ()
-    """source lines of accesses to local memory, the heaviest first, no more than a hundred: bytes weigh ten times as
-    much for each loop around them; empty without line information"""
-    roles: tuple[WarpRole, ...] = ()
-    """code that runs with registers of its own (setmaxnreg): the start, then by registers; empty: there is none"""
-    digest: str | None = None
-    """stands for the code: the same where that is the same byte for byte; null from a dump"""
-
-
-class KernelJson(msgspec.Struct, gc=False):
-    """One kernel or device function of one arch in one translation unit."""
-
-    symbol: str
-    name: str
-    short_name: str
-    arch: str | None
-    unit: str
-    role: Role
-    confidence: Confidence
-    reasons: tuple[str, ...]
-    final: bool | None
-    usage: UsageJson  # type: ignore[valid-type]
-    advisories: tuple[Advisory, ...] = ()
-    origins: tuple[Origin, ...] = ()
-    source: str = ""
-    sass: SassJson | None = None
-    launch_bounds: LaunchBounds | None = None
-    dynamic_shared: bool | None = None
-    launch: Launch | None = None
-    configuration: dict[str, str] = {}
-
-
-class IssueJson(msgspec.Struct, gc=False):
-    """Something in the input that was not understood, is contradictory, or cannot be decided."""
-
-    code: str
-    severity: Severity
-    message: str
-    origin: Origin | None = None
-    hides: tuple[Hidden, ...] | None = None
-    """what it may hide from a gate; empty: nothing"""
-    symbol: str = ""
-
-
-class StatsJson(msgspec.Struct, gc=False):
-    """How much was read, and how much of it was understood."""
-
-    inputs: Count = 0
-    lines: Count = 0
-    bytes: Count = 0
-    recognised_lines: Count = 0
-    unknown_lines: Count = 0
-    unknown_clauses: Count = 0
-    kernels: Count = 0
-    """entry functions"""
-    functions: Count = 0
-    """device functions, and what only a message names"""
-    ambiguous: Count = 0
-    """of both: those that interleaved output leaves in doubt"""
-
-
-class VersionJson(msgspec.Struct):
-    """What every version of a snapshot says."""
-
-    schema_version: int
-
-
-class SnapshotJson(msgspec.Struct, gc=False):
-    """What of a report is a build."""
-
-    schema_version: Literal[1]
-    kernels: tuple[KernelJson, ...]
-    issues: tuple[IssueJson, ...] | None = None
-    stats: StatsJson | None = None
-    portable: tuple[PortableCode, ...] = ()
-    empty_units: tuple[str, ...] = ()
-    tool_version: str = ""
-
 
 BATCH = 64
 """Values that are written at once."""
 
 _encoder = msgspec.json.Encoder()
-_TEXT_BYTES = 1 << 26
-"""Of texts that are kept of one kind."""
+_numbers = attrgetter(*NUMBERS)
 _CLASSES: tuple[AccessClass, ...] = get_args(AccessClass)
 _plain = json.JSONEncoder(separators=(",", ":"))
 _ESCAPED = "spillscan.json"
@@ -275,16 +79,11 @@ def _batch(values: list[Any], between: bytes) -> bytes:
     try:
         joined = _encoder.encode_lines(values)[:-1].replace(b"\n", between)  # inside of JSON no newline stands
     except UnicodeEncodeError:  # names of files may hold half a surrogate
-        plain = (_plain.encode(msgspec.to_builtins(value, enc_hook=_plainly)) for value in values)
+        plain = (_plain.encode(msgspec.to_builtins(value)) for value in values)
         joined = between.join(each.encode() for each in plain)
     if not joined.isascii():
         joined = joined.decode().encode("ascii", _ESCAPED)
     return joined.replace(b"\x7f", b"\\u007f")
-
-
-def _plainly(made: Any) -> Any:
-    """What :func:`_usage_json` made, for the encoder that takes any text."""
-    return json.loads(bytes(made))
 
 
 def _escaped(error: UnicodeError) -> tuple[str, int]:
@@ -293,27 +92,6 @@ def _escaped(error: UnicodeError) -> tuple[str, int]:
 
 
 codecs.register_error(_ESCAPED, _escaped)
-
-
-class _Texts(Generic[T]):
-    """The texts of records that many kernels share, by identity."""
-
-    def __init__(self, make: Callable[[T], bytes]) -> None:
-        self._make = make
-        self._made: dict[int, tuple[T, bytes]] = {}
-        self._room = _TEXT_BYTES
-
-    def of(self, record: T) -> bytes:
-        """The text of one."""
-        known = self._made.get(id(record))
-        if known is None or known[0] is not record:
-            text = self._make(record)
-            self._room -= len(text)
-            if self._room < 0:
-                self._made.clear()
-                self._room = _TEXT_BYTES - len(text)
-            known = self._made[id(record)] = record, text
-        return known[1]
 
 
 def kernel_json(kernel: Kernel) -> KernelJson:
@@ -334,7 +112,7 @@ def kernel_json(kernel: Kernel) -> KernelJson:
         kernel.advisories,
         kernel.origins,
         kernel.source,
-        None if kernel.sass is None else _sass_json(kernel.sass),
+        None if kernel.sass is None else sass_json(kernel.sass),
         kernel.launch_bounds,
         kernel.dynamic_shared,
         kernel.launch,
@@ -349,17 +127,9 @@ def _names(symbol: str) -> tuple[str, str]:
     return name, short_name(symbol, name)
 
 
-def _usage_text(usage: Usage) -> bytes:
-    """Of a :class:`UsageJson` all but its last member, the compile time."""
+def _usage_json(usage: Usage, compile_ms: float | None) -> Any:
     banks = None if usage.constant_bytes is None else dict(usage.constant_bytes)
-    return _encoder.encode(UsageJson(*_numbers(usage), banks, usage.unknown_clauses)).removesuffix(b"null}")
-
-
-_usages = _Texts(_usage_text)
-
-
-def _usage_json(usage: Usage, compile_ms: float | None) -> msgspec.Raw:
-    return msgspec.Raw(_usages.of(usage) + (b"null}" if compile_ms is None else _encoder.encode(compile_ms) + b"}"))
+    return UsageJson(*_numbers(usage), banks, usage.unknown_clauses, compile_ms)
 
 
 def copied(made: Callable[..., T], source: Any, **others: Any) -> T:
@@ -408,21 +178,6 @@ def sass_json(stats: SassStats) -> SassJson:
         roles=stats.roles,
         digest=stats.digest,
     )
-
-
-def _sass_text(stats: SassStats) -> bytes:
-    return _encoder.encode(sass_json(stats))
-
-
-_codes = _Texts(_sass_text)
-
-
-def _sass_json(stats: SassStats) -> Any:
-    """Its text, or where that cannot be made alone what it is made of."""
-    try:
-        return msgspec.Raw(_codes.of(stats))
-    except UnicodeEncodeError:
-        return sass_json(stats)
 
 
 def _order(group: Group) -> tuple[int, str, bool, bool, int]:

@@ -33,7 +33,7 @@ class Accepted(Struct, frozen=True, kw_only=True):
     """A finding that the baseline records and the build does not have."""
 
     identity: Identity
-    """The kernel."""
+    """What the baseline calls the kernel."""
     name: str
     """Its short name, as recorded."""
     rule: str

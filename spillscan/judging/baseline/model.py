@@ -75,7 +75,7 @@ class Suppression(Struct, frozen=True, kw_only=True):
     arch: str | None
     """Only this arch; ``None`` means all."""
     reason: str
-    """Why."""
+    """Why the finding may stay, in the words of who wrote it."""
     until: date
     """Last day on which it holds."""
     line: int

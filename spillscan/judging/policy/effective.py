@@ -1,11 +1,9 @@
 """What holds when all layers have spoken. Pure: layers in, terms of kernels and of files out, and the holes that are
-accepted on record; and all of it as text, itself a policy file, with the origin of each value beside it where that is
-asked for.
+accepted on record.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import islice
@@ -15,9 +13,9 @@ from typing import Any, Generic, TypeVar
 from msgspec import Struct, field, structs
 from msgspec.structs import replace
 
-from spillscan.judging.policy.keys import FILES, LAUNCH_KEYS, SETTINGS, Key, Value, keys
+from spillscan.judging.policy.keys import FILES, SETTINGS, Value, keys
 from spillscan.judging.rules import Terms
-from spillscan.model import Hole, Kernel, Launch, Level, Rule
+from spillscan.model import Hole, Kernel, Launch, Level
 from spillscan.model.patterns import compiled, names_of, text_of
 from spillscan.model.symbols import Tuned
 from spillscan.occupancy.launches import settled
@@ -352,7 +350,7 @@ class FileEntry(Struct, frozen=True, kw_only=True):
     match: tuple[str, ...]
     """Patterns of names; a file must fit one of them."""
     settings: Mapping[str, Setting[Value]] = field(default_factory=dict)
-    """By key."""
+    """What it sets, by key of the policy: some of :data:`~spillscan.judging.policy.keys.FILES`."""
     reason: str = ""
     """Why, in the team's words."""
     origin: str = ""
@@ -387,111 +385,3 @@ def terms_of(policy: Policy, name: str) -> FileTerms:
             said += [entry.settings for entry in entries if entry.names(name)]
         found |= {key: settings[key].value for settings in said for key in FILES if key in settings}
     return FileTerms(**found)  # type: ignore[arg-type]
-
-
-_Line = tuple[str, str]
-"""(text, origin)."""
-
-
-def listed(policy: Policy, rules: Sequence[Rule], *, origins: bool) -> Iterator[str]:
-    """The policy in force, a line each; read as a file it says the same."""
-    lines = [_setting(key, policy.setting(key.name)) for key in keys().values() if key.kind != "files"]
-    lines += _severities(rules, [layer.levels for layer in policy.layers])
-    accepted = [each for layer in policy.layers for each in layer.accept]
-    if accepted:
-        lines.append(("accept:", ""))
-    for each in accepted:
-        parts = (("hole", each.hole), ("match", each.match), ("reason", each.reason))
-        text = ", ".join(f"{name}: {_quoted(value)}" for name, value in parts)
-        lines.append((f"  - {{{text}}}", each.origin))
-    files: Any = policy.setting("files").value
-    if files:
-        lines.append(("files:", ""))
-    for each in files:
-        words = [f"match: {_value(each.match)}"]
-        words += [f"{name}: {_value(setting.value)}" for name, setting in each.settings.items()]
-        words += [f"reason: {_quoted(each.reason)}"] if each.reason else []
-        lines.append((f"  - {{{', '.join(words)}}}", each.origin))
-    labels = {name: setting for layer in policy.layers for name, setting in layer.labels.items()}
-    lines += [("labels:", "")] if labels else []
-    lines += [(f"  {name}: {_value(setting.value)}", setting.origin) for name, setting in labels.items()]
-    entries = policy.in_force()
-    if entries:
-        lines.append(("kernels:", ""))
-        for entry in entries:
-            lines += _entry(entry)
-    return _aligned(lines, origins)
-
-
-def listed_for(policy: Policy, kernel: Kernel, rules: Sequence[Rule], *, origins: bool) -> Iterator[str]:
-    """What holds for one kernel, likewise."""
-    said = policy.said_of(kernel)
-    per_kernel = [key for key in keys().values() if key.per_kernel]
-    lines = [_setting(key, said.settings.get(key.name, Setting(key.default, DEFAULT))) for key in per_kernel]
-    if said.launch:
-        lines.append((f"launch: {_launch(said.launch.value)}", said.launch.origin))
-    return _aligned(lines + _severities(rules, [said.levels]), origins)
-
-
-def _setting(key: Key, setting: Setting[Value]) -> _Line:
-    value = setting.value
-    if key.kind != "limit" and value in (None, ()):
-        return f"# {key.name}: not set", setting.origin
-    return f"{key.name}: {_value(value)}", setting.origin
-
-
-def _severities(rules: Sequence[Rule], levels: Sequence[Mapping[str, Setting[Level]]]) -> list[_Line]:
-    said: dict[str, Setting[str]] = {}
-    for each in levels:
-        said.update(each)
-    lines: list[_Line] = [("severity:", "")]
-    for rule in rules:
-        setting = said.get(rule.id, Setting(rule.severity, DEFAULT))
-        lines.append((f"  {rule.id}: {setting.value}", setting.origin))
-    return lines
-
-
-def _entry(entry: Override) -> Iterator[_Line]:
-    lines: list[_Line] = [
-        (f"{name}: {_value(patterns)}", entry.origin)
-        for name, patterns in (("match", entry.match), ("arch", entry.arch), ("unit", entry.unit))
-        if patterns
-    ]
-    lines += [(f"{name}: {_value(setting.value)}", setting.origin) for name, setting in entry.settings.items()]
-    if entry.levels:
-        lines.append(("severity:", ""))
-        lines += [(f"  {rule}: {setting.value}", setting.origin) for rule, setting in entry.levels.items()]
-    if entry.launch:
-        lines.append((f"launch: {_launch(entry.launch.value)}", entry.launch.origin))
-    if entry.reason:
-        lines.append((f"reason: {_value(entry.reason)}", entry.origin))
-    for number, (text, origin) in enumerate(lines):
-        yield ("  - " if number == 0 else "    ") + text, origin
-
-
-def _launch(launch: Launch) -> str:
-    figures = {name: getattr(launch, name) for name in launch.__struct_fields__ if name in LAUNCH_KEYS}
-    unsaid = {"cluster_blocks": 1}
-    return "{" + ", ".join(f"{name}: {figure}" for name, figure in figures.items() if figure != unsaid.get(name)) + "}"
-
-
-def _value(value: Value) -> str:
-    if value is None:
-        return "none"
-    if isinstance(value, tuple):
-        return "[" + ", ".join(map(_quoted, value)) + "]"
-    if isinstance(value, bool):
-        return str(value).lower()
-    return _quoted(value) if isinstance(value, str) and not value.isidentifier() else str(value)
-
-
-def _quoted(text: str) -> str:
-    """A double-quoted word; what does not print is escaped, as YAML and JSON both read it below U+10000."""
-    plain = json.dumps(text, ensure_ascii=False)
-    return "".join(sign if sign.isprintable() else f"\\U{ord(sign):08x}" for sign in plain)
-
-
-def _aligned(lines: Sequence[_Line], origins: bool) -> Iterator[str]:
-    width = max(len(text) for text, _ in lines if len(text) <= 60)
-    for text, origin in lines:
-        yield f"{text:{width}}  # {origin}" if origins and origin else text

@@ -1,12 +1,10 @@
 """One module a family of rules, found by being there.
 
-A module declares its ``RULES``: id, severity and documentation of each; a finding can only be made of one of them. It
-has ``findings(kernel, terms)``: what is wrong with one kernel, and ``undecided(kernel, terms)``: the rule that cannot
-decide, and why, where the input leaves open what it must know. A module that judges changes has ``regressions(change,
-terms)``: what got worse, and ``undecided_change(change, terms)``: like ``undecided``, where one of the builds leaves
-open what it must know. ``terms`` is what the policy demands of the kernel; severities are put in force here. A module
-whose findings in a build can get worse has ``measure(rule, kernel, terms)``: the figures by which they do. A rule that
-has limits says nothing where none of them is set.
+A module declares its ``FAMILIES``: rules with what they judge by. A rule of one threshold is a
+:class:`~spillscan.judging.rules._declared.Threshold`, from which findings, undecided kernels and measures follow; the
+others have functions for these. A function says of a kernel or a change only which of its rules finds what, or cannot
+decide and why; ``Terms`` are what the policy demands of the kernel, and severities are put in force here. A rule that
+has limits says nothing where none of them is set. What is asked of one rule is asked of that rule alone.
 
 Severity follows effect: a less severe case is a rule of its own. It never falls where a figure gets worse.
 """
@@ -16,12 +14,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import import_module
-from types import ModuleType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import NamedTuple, Protocol, cast
 
-from msgspec import Struct, field, structs
-from msgspec.structs import replace
+from msgspec import Struct
 
+from spillscan.judging.rules._declared import Family, Measure, Said, Terms, Threshold, Undecided
+from spillscan.judging.rules._findings import distinct, finding, worst_first
 from spillscan.model import (
     SEVERITIES,
     Build,
@@ -30,38 +28,30 @@ from spillscan.model import (
     Hidden,
     Judged,
     Kernel,
-    Level,
     Limit,
     Rule,
     Severity,
     at_least,
 )
-from spillscan.naming.identity import canonical, digest, source_file
 from spillscan.output import folders
 
-if TYPE_CHECKING:
-    from spillscan.model import Launch
-
-
-class Terms(Struct, frozen=True, kw_only=True):
-    """What is demanded of one kernel."""
-
-    limits: Mapping[str, int | None] = field(default_factory=dict)
-    """By name; ``None`` sets none. What stands here not is as its :class:`~spillscan.model.Limit` has it."""
-    levels: Mapping[str, Level] = field(default_factory=dict)
-    """Severity by rule id, where another than the rule's own holds."""
-    launch: Launch | None = None
-    """How it is launched; ``None`` where that is not known."""
-    devices: tuple[str, ...] = ()
-    """Devices whose occupancy counts; empty: the one that it was compiled for."""
-
-    def limit(self, limit: Limit) -> int | None:
-        """What ``limit`` is for this kernel; ``None``: there is none."""
-        return self.limits.get(limit.name, limit.default)
-
-    def level(self, rule: Rule) -> Level:
-        """How severe the rule's findings are for this kernel."""
-        return self.levels.get(rule.id, rule.severity)
+__all__ = [
+    "Family",
+    "Judgement",
+    "Terms",
+    "Threshold",
+    "Undecided",
+    "all_limits",
+    "all_rules",
+    "check",
+    "families",
+    "finding",
+    "judged",
+    "measure",
+    "recorded_as",
+    "regressions",
+    "undecided_changes",
+]
 
 
 class Demands(Protocol):
@@ -71,17 +61,10 @@ class Demands(Protocol):
         """What holds for ``kernel``."""
 
 
-class Undecided(Struct, frozen=True, kw_only=True):
-    """A kernel on which a rule cannot decide."""
+class Plugin(Protocol):
+    """A module of this folder."""
 
-    rule: Rule
-    """The rule."""
-    severity: Severity
-    """How severe a finding of it would be."""
-    kernel: Kernel
-    """The kernel."""
-    reason: str
-    """What the input leaves open, and what to do."""
+    FAMILIES: tuple[Family, ...]
 
 
 class Judgement(Struct, frozen=True, kw_only=True):
@@ -95,16 +78,46 @@ class Judgement(Struct, frozen=True, kw_only=True):
     """All that kernels were held against, each once."""
 
 
-@cache
-def families() -> tuple[ModuleType, ...]:
-    """Every module of this folder, by name."""
-    return tuple(import_module(f"{__name__}.{name}") for name in folders.modules(__path__))
+class Judge(NamedTuple):
+    """What judges kernels of a build: a threshold, or the functions of a family."""
+
+    rules: tuple[Rule, ...]
+    """All that it may speak of."""
+    findings: Callable[[Kernel, Terms], Iterable[Said]] | None
+    """What is wrong with a kernel."""
+    undecided: Callable[[Kernel, Terms], Said | None] | None
+    """On what it cannot decide, and why."""
+
+
+class Spoken(NamedTuple):
+    """What a rule says, at the severity that is in force."""
+
+    rule: Rule
+    severity: Severity
+    text: str
+    place: int = 0
+    """Which judge says it: the order of what is undecided."""
 
 
 @cache
-def all_rules() -> dict[str, Rule]:
+def families() -> tuple[Family, ...]:
+    """All that the modules of this folder declare, by the names of these."""
+    modules = (cast(Plugin, import_module(f"{__name__}.{name}")) for name in folders.modules(__path__))
+    return tuple(family for module in modules for family in module.FAMILIES)
+
+
+def judges() -> Iterator[Judge]:
+    """What judges kernels of a build, in the order of the families."""
+    for family in families():
+        yield from (Judge((each.rule,), each.findings, each.undecided) for each in family.thresholds)
+        yield Judge(family.rules, family.findings, family.undecided)
+
+
+@cache
+def all_rules() -> Mapping[str, Rule]:
     """Every rule that a module of this folder declares, by id in alphabetical order."""
-    return {rule.id: rule for rule in sorted((r for f in families() for r in f.RULES), key=lambda rule: rule.id)}
+    rules = [rule for family in families() for rule in (*(each.rule for each in family.thresholds), *family.rules)]
+    return {rule.id: rule for rule in sorted(rules, key=lambda rule: rule.id)}
 
 
 @cache
@@ -113,128 +126,137 @@ def all_limits() -> tuple[Limit, ...]:
     return tuple(sorted({limit for rule in all_rules().values() for limit in rule.limits}, key=lambda each: each.order))
 
 
+@cache
+def measures() -> Mapping[str, Measure]:
+    """By rule id: the figures by which its findings get worse."""
+    declared = {each.rule.id: each.measure for family in families() for each in family.thresholds}
+    return declared | {rule.id: get for family in families() for rule, get in family.measures.items()}
+
+
 def check(build: Build, policy: Demands) -> Judgement:
     """Holds each kernel of ``build`` against what ``policy`` demands of it."""
     terms_of_each = [*map(policy.terms_of, build.kernels)]
-    distinct = tuple(dict(zip(map(id, terms_of_each), terms_of_each, strict=True)).values())
-    timed = "time" in judged(distinct, "build", "note")
-    judges = {id(terms): _judges(terms) for terms in distinct}
+    terms_by_id = dict(zip(map(id, terms_of_each), terms_of_each, strict=True))
+    asked = {
+        number: [
+            (at, each) for at, each in enumerate(judges()) if any(_is_asked(r, terms, "build") for r in each.rules)
+        ]
+        for number, terms in terms_by_id.items()
+    }
+    timed = {number: _is_timed(terms) for number, terms in terms_by_id.items()}
     # What rules say of one kernel, they say of those of the same figures: names and places decide nothing.
-    known: dict[tuple[object, ...], tuple[list[Finding], list[tuple[int, Undecided]]]] = {}
+    known: dict[object, tuple[list[Spoken], list[Spoken]]] = {}
     found: list[Finding] = []
     undecided: list[tuple[int, Undecided]] = []
     for kernel, terms in zip(build.kernels, terms_of_each, strict=True):
-        shared = _figures(kernel, terms, timed=timed)
-        if shared and (same := known.get(shared)):
-            if same is not _NOTHING:
-                found += [_of(kernel, each.rule, each.severity, each.message) for each in same[0]]
-                undecided += [(family, replace(each, kernel=kernel)) for family, each in same[1]]
-            continue
-        findings: list[Finding] = []
-        open_ends: list[tuple[int, Undecided]] = []
-        for family, findings_of, left_open in judges[id(terms)]:
-            mine = list(findings_of(kernel, terms))
-            if mine:
-                findings += _in_force(mine, terms)
-            open_end = left_open(kernel, terms) if left_open is not None else None
-            if open_end is not None:
-                rule, reason = open_end
-                severity = terms.level(rule)
-                if severity != "off" and all(each.rule != rule.id for each in mine):
-                    open_ends.append((family, Undecided(rule=rule, severity=severity, kernel=kernel, reason=reason)))
-        found += findings
-        undecided += open_ends
-        if shared:
-            known[shared] = (findings, open_ends) if findings or open_ends else _NOTHING
-    undecided.sort(key=lambda each: each[0])
+        same = _figures(kernel, terms, timed=timed[id(terms)])
+        said = known.get(same)
+        if said is None:
+            said = _spoken(asked[id(terms)], kernel, terms)
+            if same is not None:
+                known[same] = said
+        found += [finding(each.rule, each.text, kernel, each.severity) for each in said[0]]
+        undecided += [(each.place, _undecided(each, kernel)) for each in said[1]]
     return Judgement(
-        findings=tuple(_distinct(_sorted(found))), undecided=tuple(each for _, each in undecided), terms=distinct
+        findings=tuple(distinct(worst_first(found))),
+        undecided=tuple(each for _, each in sorted(undecided, key=lambda each: each[0])),
+        terms=tuple(terms_by_id.values()),
     )
 
 
-_NOTHING: tuple[list[Finding], list[tuple[int, Undecided]]] = ([], [])
-"""What rules say of most kernels."""
-
-
-def _judges(terms: Terms) -> list[tuple[int, Callable[..., Iterator[Finding]], Callable[..., Any] | None]]:
-    """(number, ``findings``, ``undecided``) of each family of which a rule may say something of a build."""
-    return [
-        (number, family.findings, getattr(family, "undecided", None))
-        for number, family in enumerate(families())
-        if hasattr(family, "findings") and any(_is_asked(rule, terms, "build") for rule in family.RULES)
-    ]
-
-
-def _figures(kernel: Kernel, terms: Terms, *, timed: bool) -> tuple[object, ...]:
-    """Equal for kernels of equal figures and terms; empty for those of which more is known than a log says, and where
-    compile times decide, which are never equal."""
-    if (
-        timed
-        or kernel.sass
-        or kernel.reasons
-        or kernel.advisories
-        or kernel.launch_bounds
-        or kernel.dynamic_shared is not None
-    ):
-        return ()
-    return id(kernel.usage), kernel.key.arch, kernel.role, kernel.final, kernel.confidence, kernel.launch, id(terms)
+def _spoken(asked: Iterable[tuple[int, Judge]], kernel: Kernel, terms: Terms) -> tuple[list[Spoken], list[Spoken]]:
+    """(findings, what is undecided) of one kernel; a rule that finds something has decided."""
+    findings: list[Spoken] = []
+    open_ends: list[Spoken] = []
+    for place, judge in asked:
+        mine = list(judge.findings(kernel, terms)) if judge.findings else []
+        findings += _in_force(mine, terms, place)
+        open_end = judge.undecided(kernel, terms) if judge.undecided else None
+        if open_end is not None and all(rule != open_end[0] for rule, _ in mine):
+            open_ends += _in_force((open_end,), terms, place)
+    return findings, open_ends
 
 
 def regressions(changes: Sequence[Change], policy: Demands) -> list[Finding]:
     """What got worse by more than ``policy`` tolerates, most severe first, then in the order of ``changes``."""
-    found: list[Finding] = []
-    judges = [family.regressions for family in families() if hasattr(family, "regressions")]
-    known: dict[object, tuple[list[Finding], Terms]] = {}
-    last, timed = None, False
-    for change in changes:
-        terms = policy.terms_of(change.kernel)
-        if terms is not last:
-            last, timed = terms, _is_timed(terms)
-        alike = _alike(change, terms, timed=timed)
-        if alike is not None and alike in known:
-            same = known[alike][0]
-            found += [_of(change.kernel, each.rule, each.severity, each.message) for each in same]
-        else:
-            same = [each for judge in judges for each in _in_force(judge(change, terms), terms)]
-            found += same
-            known[alike] = same, terms  # kept, so that no other takes their place
-    return _distinct(sorted(found, key=lambda finding: -SEVERITIES.index(finding.severity)))
+    judges = [family.regressions for family in families() if family.regressions]
+
+    def said(change: Change, terms: Terms) -> Iterator[Said]:
+        for judge in judges:
+            yield from judge(change, terms)
+
+    found = [
+        finding(each.rule, each.text, change.kernel, each.severity)
+        for change, spoken in _of_changes(changes, policy, said)
+        for each in spoken
+    ]
+    return distinct(sorted(found, key=lambda each: -SEVERITIES.index(each.severity)))
 
 
 def undecided_changes(changes: Sequence[Change], policy: Demands) -> list[Undecided]:
     """Kernels of which it is not known whether they got worse, in the order of ``changes``."""
-    found: list[Undecided] = []
-    judges = [family.undecided_change for family in families() if hasattr(family, "undecided_change")]
-    known: dict[object, tuple[list[Undecided], Terms]] = {}
+    judges = [family.undecided_change for family in families() if family.undecided_change]
+
+    def said(change: Change, terms: Terms) -> Iterator[Said]:
+        yield from filter(None, (judge(change, terms) for judge in judges))
+
+    return [_undecided(each, change.kernel) for change, spoken in _of_changes(changes, policy, said) for each in spoken]
+
+
+def _of_changes(
+    changes: Iterable[Change], policy: Demands, said: Callable[[Change, Terms], Iterable[Said]]
+) -> Iterator[tuple[Change, list[Spoken]]]:
+    """Each change with what is ``said`` of it; of equal ones it is asked once."""
+    known: dict[object, tuple[list[Spoken], Terms]] = {}
     last, timed = None, False
     for change in changes:
         terms = policy.terms_of(change.kernel)
         if terms is not last:
             last, timed = terms, _is_timed(terms)
-        alike = _alike(change, terms, timed=timed)
-        if alike is not None and alike in known:
-            found += [replace(each, kernel=change.kernel) for each in known[alike][0]]
-            continue
-        same: list[Undecided] = []
-        for judge in judges:
-            open_end = judge(change, terms)
-            if open_end is not None:
-                rule, reason = open_end
-                severity = terms.level(rule)
-                if severity != "off":
-                    same.append(Undecided(rule=rule, severity=severity, kernel=change.kernel, reason=reason))
-        found += same
-        known[alike] = same, terms
-    return found
+        same = _sides(change, terms, timed=timed)
+        spoken = known[same][0] if same in known and same is not None else list(_in_force(said(change, terms), terms))
+        if same is not None:
+            known[same] = spoken, terms  # kept, so that no other takes their place
+        yield change, spoken
 
 
-def _alike(change: Change, terms: Terms, *, timed: bool) -> tuple[object, ...] | None:
-    """Equal for changes of which all rules say the same under these terms; ``None`` where more than figures decides."""
-    before, after = change.before, change.after
-    if before is None or after is None or change.score < 1:
+def _in_force(said: Iterable[Said], terms: Terms, place: int = 0) -> Iterator[Spoken]:
+    """What is said at the severities that hold for the kernel, without what is off."""
+    for rule, text in said:
+        level = terms.level(rule)
+        if level != "off":
+            yield Spoken(rule, level, text, place)
+
+
+def _undecided(spoken: Spoken, kernel: Kernel) -> Undecided:
+    return Undecided(rule=spoken.rule, severity=spoken.severity, kernel=kernel, reason=spoken.text)
+
+
+def _figures(kernel: Kernel, terms: Terms, *, timed: bool) -> tuple[object, ...] | None:
+    """Equal for kernels of equal figures and terms, compile times included where they are ``timed``; ``None`` for those
+    of which more is known than a log says."""
+    if kernel.sass or kernel.reasons or kernel.advisories or kernel.launch_bounds or kernel.dynamic_shared is not None:
         return None
-    sides = _figures(before, terms, timed=timed), _figures(after, terms, timed=timed)
-    return (*sides, change.state, id(change.metrics), id(change.unknown), id(change.effects)) if all(sides) else None
+    time = kernel.compile_ms if timed else None
+    return (
+        id(kernel.usage),
+        kernel.key.arch,
+        kernel.role,
+        kernel.final,
+        kernel.confidence,
+        kernel.launch,
+        time,
+        id(terms),
+    )
+
+
+def _sides(change: Change, terms: Terms, *, timed: bool) -> tuple[object, ...] | None:
+    """Equal for changes of which all rules say the same under these terms; ``None`` where more than figures decides."""
+    if change.before is None or change.after is None or change.score < 1:
+        return None
+    sides = [_figures(side, terms, timed=timed) for side in (change.before, change.after)]
+    same = (*sides, change.state, id(change.metrics), id(change.unknown), id(change.effects))
+    return None if None in sides else same
 
 
 def _is_timed(terms: Terms) -> bool:
@@ -249,11 +271,9 @@ def measure(rule: str, kernel: Kernel, terms: Terms) -> tuple[tuple[str, int], .
     ``None`` where the input does not give them, and for rules without figures: such a finding cannot be compared with
     an older one, so that no baseline excuses it.
     """
-    for family in families():
-        figures = family.measure(rule, kernel, terms) if hasattr(family, "measure") else None
-        if figures is not None:
-            return tuple(sorted(figures.items()))
-    return None
+    get = measures().get(rule)
+    figures = None if get is None else get(kernel, terms)
+    return None if figures is None else tuple(sorted(figures.items()))
 
 
 def judged(held: Iterable[Terms], by: Judged, fail_on: str) -> frozenset[Hidden]:
@@ -278,75 +298,3 @@ def recorded_as(rule: str) -> str:
     """The rule under which a baseline records what ``rule`` finds."""
     known = all_rules().get(rule)
     return known.recorded_as or rule if known else rule
-
-
-def finding(rule: Rule, message: str, kernel: Kernel) -> Finding:
-    """A finding at the kernel's own place. Its fingerprint is of the rule and the identity that a baseline has for the
-    kernel: no line number, checkout or object changes it."""
-    return _of(kernel, rule.id, rule.severity, message)
-
-
-def _of(kernel: Kernel, rule: str, severity: Severity, message: str) -> Finding:
-    role = "function" if kernel.role == "function" else ""
-    identity = "\0".join((rule, canonical(kernel.key.symbol), kernel.key.arch or "", role))
-    return Finding(
-        rule=rule,
-        severity=severity,
-        message=message,
-        kernel=kernel,
-        fingerprint=digest(identity, 16),
-        origin=kernel.origins[0] if kernel.origins else None,
-    )
-
-
-def _in_force(found: Iterable[Finding], terms: Terms) -> Iterator[Finding]:
-    """The findings at the severities that hold for their kernel, without those that are off."""
-    for each in found:
-        level = terms.levels.get(each.rule)
-        if level is None:
-            yield each
-        elif level != "off":
-            yield structs.replace(each, severity=level)
-
-
-def _distinct(found: list[Finding]) -> list[Finding]:
-    """``found``, in its order; of findings that share a fingerprint (namesakes: hidden kernels of two files, lambdas of
-    one function, a template in two objects) all but the first are numbered, since services keep one of several equals.
-
-    Which is the first depends on neither the damage nor on hashes of paths: files, objects, then the names decide.
-    """
-    namesakes: dict[str, list[Finding]] = {}
-    for each in found:
-        namesakes.setdefault(each.fingerprint, []).append(each)
-    if len(namesakes) == len(found):
-        return found
-    numbered = {
-        id(each): structs.replace(each, fingerprint=f"{each.fingerprint}:{number}")
-        for group in namesakes.values()
-        for number, each in enumerate(sorted(group, key=_place), 1)
-        if number > 1
-    }
-    return [numbered.get(id(each), each) for each in found]
-
-
-def _place(finding: Finding) -> tuple[object, ...]:
-    symbol, origin = finding.kernel.key.symbol, finding.origin
-    first = (origin.input, origin.line or 0) if origin else ("", 0)
-    return source_file(symbol), finding.kernel.source, finding.kernel.key.unit, len(symbol), symbol, *first
-
-
-def _sorted(found: list[Finding]) -> list[Finding]:
-    def damage(finding: Finding) -> tuple[object, ...]:
-        usage, key = finding.kernel.usage, finding.kernel.key
-        rank = -SEVERITIES.index(finding.severity)
-        return (
-            rank,
-            -(usage.spill_bytes or 0),
-            -(usage.registers or 0),
-            key.symbol,
-            key.arch or "",
-            key.unit,
-            finding.rule,
-        )
-
-    return sorted(found, key=damage)

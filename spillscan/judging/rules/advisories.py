@@ -4,59 +4,63 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from spillscan.judging.rules import Terms, finding
-from spillscan.model import Change, Finding, Kernel, Rule
+from spillscan.judging.rules._declared import Family, Measure, Said, Terms
+from spillscan.model import LOST_SETTING, Change, Kernel, Rule
 
-_LOSSES = ("setmaxnreg-ignored",)
-"""What costs so much that it is an error."""
-
-RULES = tuple(
-    Rule(
-        id=name,
-        severity="error" if name in _LOSSES else "warning",
-        judges=("build", "change"),
-        needs=("messages",) if name in _LOSSES else (),
-    )
-    for name in (
-        "wgmma-serialized",
-        "wgmma-wait-injected",
-        "setmaxnreg-ignored",
-        "performance-loss",
-        "min-blocks-out-of-range",
-        "register-mismatch",
-        "callee-scratch-register",
-    )
+_KINDS = (
+    "wgmma_serialized",
+    "wgmma_wait_injected",
+    LOST_SETTING,
+    "performance_loss",
+    "min_blocks_out_of_range",
+    "register_mismatch",
+    "callee_scratch_register",
 )
-"""One rule a kind of advisory that is worth a warning; the grammar names the kinds, with underscores."""
 
-COSTLY = {rule.id.replace("-", "_"): rule for rule in RULES}
-"""Rule by kind of advisory."""
+COSTLY = {
+    kind: Rule(
+        id=kind.replace("_", "-"),
+        severity="error" if kind == LOST_SETTING else "warning",
+        judges=("build", "change"),
+        needs=("messages",) if kind == LOST_SETTING else (),
+    )
+    for kind in _KINDS
+}
+"""One rule a kind of message that is worth a warning, by kind; the grammar names the kinds. Settings of registers that
+are lost cost so much that they are an error."""
 
 
-def findings(kernel: Kernel, terms: Terms) -> Iterator[Finding]:
+def findings(kernel: Kernel, terms: Terms) -> Iterator[Said]:
     """One warning a kind, with the first text and how often it came."""
     yield from _of_kinds(kernel, {advisory.kind for advisory in kernel.advisories})
 
 
-def regressions(change: Change, terms: Terms) -> Iterator[Finding]:
+def regressions(change: Change, terms: Terms) -> Iterator[Said]:
     """What the compiler did not say of this kernel before."""
-    if change.before is None and change.after is not None:
-        yield from findings(change.after, terms)
-    elif change.after is not None and change.appeared:
-        yield from _of_kinds(change.after, set(change.appeared))
+    if change.before is None:
+        yield from findings(change.kernel, terms)
+    elif change.after is not None:
+        yield from _of_kinds(change.after, change.appeared)
 
 
-def _of_kinds(kernel: Kernel, kinds: Collection[str]) -> Iterator[Finding]:
+def _of_kinds(kernel: Kernel, kinds: Collection[str]) -> Iterator[Said]:
     for kind, rule in COSTLY.items() if kinds else ():
         texts = [advisory.text for advisory in kernel.advisories if advisory.kind == kind and kind in kinds]
         if texts:
             more = f" ({len(texts)} times)" if len(texts) > 1 else ""
-            yield finding(rule, f"ptxas: {texts[0]}{more}", kernel)
+            yield rule, f"ptxas: {texts[0]}{more}"
 
 
-def measure(rule: str, kernel: Kernel, terms: Terms) -> dict[str, int] | None:
+def _times(kind: str) -> Measure:
     """How often ptxas said it."""
-    kind = rule.replace("-", "_")
-    if kind not in COSTLY:
-        return None
-    return {"times": sum(advisory.kind == kind for advisory in kernel.advisories)}
+    return lambda kernel, terms: {"times": sum(advisory.kind == kind for advisory in kernel.advisories)}
+
+
+FAMILIES = (
+    Family(
+        rules=tuple(COSTLY.values()),
+        findings=findings,
+        regressions=regressions,
+        measures={rule: _times(kind) for kind, rule in COSTLY.items()},
+    ),
+)

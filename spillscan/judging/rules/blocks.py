@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from spillscan.judging.rules import Terms, finding
-from spillscan.model import Change, Effect, Finding, Kernel, Limit, Rule
+from spillscan.judging.rules._declared import Family, Said, Terms
+from spillscan.model import Change, Effect, Kernel, Limit, Rule
 from spillscan.occupancy.devices import judged_on
 from spillscan.occupancy.summary import Summary, summarise
 
@@ -24,24 +24,13 @@ BLOCKS = Rule(
     needs=("registers", "shared", "launch"),
     limits=(MIN_BLOCKS,),
 )
-LOST = Rule(
-    id="blocks-lost",
-    severity="error",
-    judges=("change",),
-    needs=("registers", "shared", "launch"),
-)
-BARRIERS = Rule(
-    id="barrier-growth",
-    severity="note",
-    judges=("change",),
-    needs=("registers", "shared", "launch"),
-)
+LOST = Rule(id="blocks-lost", severity="error", judges=("change",), needs=("registers", "shared", "launch"))
+BARRIERS = Rule(id="barrier-growth", severity="note", judges=("change",), needs=("registers", "shared", "launch"))
 
-RULES = (BLOCKS, LOST, BARRIERS)
 _SAY = "give `launch: {threads_per_block: …}` in the policy, or --launch"
 
 
-def findings(kernel: Kernel, terms: Terms) -> Iterator[Finding]:
+def findings(kernel: Kernel, terms: Terms) -> Iterator[Said]:
     """One finding for each device on which too few blocks fit."""
     least = terms.limit(MIN_BLOCKS)
     if least is None or _open_end(kernel, terms):
@@ -54,10 +43,10 @@ def findings(kernel: Kernel, terms: Terms) -> Iterator[Finding]:
             if summary.launch is not None and summary.by_bounds:
                 where += f" at its launch bounds of {summary.launch.threads_per_block} threads"
             most = "at most " if summary.at_most else ""
-            yield finding(BLOCKS, f"{most}{blocks} blocks/SM{where}, {least} asked for: {bound}", kernel)
+            yield BLOCKS, f"{most}{blocks} blocks/SM{where}, {least} asked for: {bound}"
 
 
-def undecided(kernel: Kernel, terms: Terms) -> tuple[Rule, str] | None:
+def undecided(kernel: Kernel, terms: Terms) -> Said | None:
     """A kernel whose launch is not known, or whose figures are not known or not final."""
     least = terms.limit(MIN_BLOCKS)
     if least is None:
@@ -66,10 +55,8 @@ def undecided(kernel: Kernel, terms: Terms) -> tuple[Rule, str] | None:
     return (BLOCKS, reason) if reason else None
 
 
-def measure(rule: str, kernel: Kernel, terms: Terms) -> dict[str, int] | None:
+def _missing(kernel: Kernel, terms: Terms) -> dict[str, int] | None:
     """Blocks that are missing on each device; none where none are asked for."""
-    if rule != BLOCKS.id:
-        return None
     least = terms.limit(MIN_BLOCKS)
     if least is None:
         return {"missing": 0}
@@ -112,16 +99,16 @@ def _summaries(kernel: Kernel, terms: Terms) -> Iterator[tuple[str, Summary]]:
         yield device or "", summarise(kernel.usage, device, terms.launch)
 
 
-def regressions(change: Change, terms: Terms) -> Iterator[Finding]:
+def regressions(change: Change, terms: Terms) -> Iterator[Said]:
     """Lost blocks, all devices in one finding; more barriers."""
     if change.before is None or change.after is None:
         return
     lost = [text for effect in change.effects if (text := _loss(effect))]
     if lost:
-        yield finding(LOST, "; ".join(lost), change.after)
+        yield LOST, "; ".join(lost)
     before, after = change.before.usage.barriers, change.after.usage.barriers
     if ("barriers", before, after) in change.metrics and (after or 0) > (before or 0):
-        yield finding(BARRIERS, f"barriers {before} → {after}", change.after)
+        yield BARRIERS, f"barriers {before} → {after}"
 
 
 def _loss(effect: Effect) -> str:
@@ -134,3 +121,14 @@ def _loss(effect: Effect) -> str:
     what = f"blocks per SM {before} → {after} on {effect.device} at {at}"
     by = " and ".join(name.replace("_", " ") for name in effect.limiters[1])
     return f"{what}: cannot launch" if after == 0 else f"{what}, limited by {by}"
+
+
+FAMILIES = (
+    Family(
+        rules=(BLOCKS, LOST, BARRIERS),
+        findings=findings,
+        undecided=undecided,
+        regressions=regressions,
+        measures={BLOCKS: _missing},
+    ),
+)

@@ -4,54 +4,16 @@ build. Without a limit anything is fine: compile times are never the same twice.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
 
-from spillscan.judging.rules import Terms, finding
-from spillscan.model import Change, Finding, Hidden, Kernel, Limit, Rule
+from msgspec import Struct
+
+from spillscan.judging.rules._declared import Family, Said, Terms, Threshold
+from spillscan.model import Change, Limit, Rule
+from spillscan.model.figures import value_of
 from spillscan.occupancy.text import sizes
 
-
-class _Cost(NamedTuple):
-    """One such figure."""
-
-    what: str
-    """As messages call it."""
-    unit: str
-    key: str
-    """In a baseline."""
-    get: Callable[[Kernel], int | None]
-    silent: str
-    """Why it may be unknown."""
-    limit: Rule
-    growth: Rule
-
-    def texts(self, *values: int) -> Sequence[str]:
-        """Values that are held against each other."""
-        return sizes(*values) if self.unit == "B" else [f"{value:,} {self.unit}" for value in values]
-
-
-def _rules(name: str, needs: Hidden, most: Limit, growth: Limit) -> tuple[Rule, Rule]:
-    limit = Rule(id=name, severity="error", judges=("build",), needs=(needs,), limits=(most,))
-    grown = f"{name.partition('-')[0]}-growth"
-    return limit, Rule(
-        id=grown, severity="error", judges=("change",), needs=(needs,), limits=(growth,), recorded_as=name
-    )
-
-
-def _bytes(kernel: Kernel) -> int | None:
-    return kernel.sass.code_bytes if kernel.sass is not None and kernel.sass.instructions else None
-
-
-def _milliseconds(kernel: Kernel) -> int | None:
-    return None if kernel.compile_ms is None else round(kernel.compile_ms)
-
-
 MAX_BYTES = Limit(
-    name="max_code_bytes",
-    default=None,
-    help="most bytes of machine code of a kernel",
-    judges="build",
-    order=35,
+    name="max_code_bytes", default=None, help="most bytes of machine code of a kernel", judges="build", order=35
 )
 MAX_MILLISECONDS = Limit(
     name="max_compile_ms",
@@ -74,71 +36,77 @@ MAX_SLOWDOWN = Limit(
     judges="change",
     order=76,
 )
-_COSTS = (
-    _Cost(
-        "code",
-        "B",
-        "bytes",
-        _bytes,
-        "no input shows its machine code; give its binary",
-        *_rules("code-size", "code", MAX_BYTES, MAX_GROWTH),
-    ),
-    _Cost(
-        "compile time",
-        "ms",
-        "milliseconds",
-        _milliseconds,
-        "no input says what it took to compile; give a log of ptxas 12.8 or later, or a trace",
-        *_rules("compile-time", "time", MAX_MILLISECONDS, MAX_SLOWDOWN),
-    ),
-)
-
-RULES = tuple(rule for cost in _COSTS for rule in (cost.limit, cost.growth))
 
 
-def findings(kernel: Kernel, terms: Terms) -> Iterator[Finding]:
-    """A kernel that costs more than allowed."""
-    for cost in _COSTS:
-        most, value = terms.limit(*cost.limit.limits), cost.get(kernel)
-        if most is not None and value is not None and value > most:
-            found, allowed = cost.texts(value, most)
-            yield finding(cost.limit, f"{found} of {cost.what}, {allowed} allowed", kernel)
+class Growth(Struct, frozen=True, kw_only=True):
+    """A figure that may grow by some percent since an older build, where a limit is set."""
 
+    rule: Rule
+    """The rule; it has one limit."""
+    most: Threshold
+    """The figure, in one build."""
+    what: str
+    """As messages call it."""
+    texts: Callable[..., Sequence[str]]
+    """Two values that are held against each other."""
 
-def undecided(kernel: Kernel, terms: Terms) -> tuple[Rule, str] | None:
-    """A kernel of which an input does not say what it costs."""
-    for cost in _COSTS:
-        if terms.limit(*cost.limit.limits) is not None and cost.get(kernel) is None:
-            return cost.limit, cost.silent
-    return None
-
-
-def regressions(change: Change, terms: Terms) -> Iterator[Finding]:
-    """What grew by more than the policy tolerates."""
-    if change.before is None or change.after is None:
-        return
-    for cost in _COSTS:
-        most, before, after = terms.limit(*cost.growth.limits), cost.get(change.before), cost.get(change.after)
+    def regressions(self, change: Change, terms: Terms) -> Iterator[Said]:
+        """It grew by more than the policy tolerates."""
+        most, before, after = terms.limit(*self.rule.limits), *self._sides(change, terms)
         if most is not None and before is not None and after is not None and 100 * (after - before) > most * before:
             percent = f"+{100 * (after - before) / before:.0f} %" if before else "from nothing"
-            was, now = cost.texts(before, after)
-            text = f"{cost.what} {was} → {now} ({percent}, {most} % allowed)"
-            yield finding(cost.growth, text, change.after)
+            was, now = self.texts(before, after)
+            yield self.rule, f"{self.what} {was} → {now} ({percent}, {most} % allowed)"
+
+    def undecided(self, change: Change, terms: Terms) -> Said | None:
+        """Of a kernel of both builds one at least does not show it."""
+        judged = terms.limit(*self.rule.limits) is not None and change.before is not None and change.after is not None
+        return (self.rule, self.most.silent) if judged and None in self._sides(change, terms) else None
+
+    def _sides(self, change: Change, terms: Terms) -> list[int | None]:
+        return [None if each is None else self.most.figure(each, terms) for each in (change.before, change.after)]
 
 
-def undecided_change(change: Change, terms: Terms) -> tuple[Rule, str] | None:
-    """A kernel whose cost one build at most shows."""
-    if change.before is None or change.after is None:
-        return None
-    for cost in _COSTS:
-        limited = terms.limit(*cost.growth.limits) is not None
-        if limited and None in (cost.get(change.before), cost.get(change.after)):
-            return cost.growth, cost.silent
-    return None
+SIZE = Growth(
+    rule=Rule(
+        id="code-growth",
+        severity="error",
+        judges=("change",),
+        needs=("code",),
+        limits=(MAX_GROWTH,),
+        recorded_as="code-size",
+    ),
+    most=Threshold(
+        rule=Rule(id="code-size", severity="error", judges=("build",), needs=("code",), limits=(MAX_BYTES,)),
+        key="bytes",
+        figure=lambda kernel, _: value_of("code_bytes", kernel),
+        message=lambda kernel, terms, value, most: "{} of code, {} allowed".format(*sizes(value, most)),
+        silent="no input shows its machine code; give its binary",
+    ),
+    what="code",
+    texts=sizes,
+)
+TIME = Growth(
+    rule=Rule(
+        id="compile-growth",
+        severity="error",
+        judges=("change",),
+        needs=("time",),
+        limits=(MAX_SLOWDOWN,),
+        recorded_as="compile-time",
+    ),
+    most=Threshold(
+        rule=Rule(id="compile-time", severity="error", judges=("build",), needs=("time",), limits=(MAX_MILLISECONDS,)),
+        key="milliseconds",
+        figure=lambda kernel, _: value_of("compile_ms", kernel),
+        message=lambda kernel, terms, value, most: f"{value:,} ms of compile time, {most:,} ms allowed",
+        silent="no input says what it took to compile; give a log of ptxas 12.8 or later, or a trace",
+    ),
+    what="compile time",
+    texts=lambda *values: [f"{value:,} ms" for value in values],
+)
 
-
-def measure(rule: str, kernel: Kernel, terms: Terms) -> dict[str, int] | None:
-    """What it costs."""
-    found = {cost.limit.id: (cost.key, cost.get(kernel)) for cost in _COSTS}
-    key, value = found.get(rule, ("", None))
-    return None if value is None else {key: value}
+FAMILIES = tuple(
+    Family(thresholds=(each.most,), rules=(each.rule,), regressions=each.regressions, undecided_change=each.undecided)
+    for each in (SIZE, TIME)
+)

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from spillscan.judging.rules import Terms, finding
-from spillscan.model import Change, Finding, Rule
+from spillscan.judging.rules._declared import Family, Said, Terms
+from spillscan.model import Change, Rule
 
-REMOVED = Rule(
-    id="kernel-removed",
-    severity="note",
-    judges=("change",),
-)
-
-RULES = (REMOVED,)
+REMOVED = Rule(id="kernel-removed", severity="note", judges=("change",))
 
 
-def regressions(change: Change, terms: Terms) -> Iterator[Finding]:
+def regressions(change: Change, terms: Terms) -> Iterator[Said]:
     """A kernel that has no counterpart in the newer build."""
-    if change.state == "removed" and change.before is not None:
-        yield finding(REMOVED, "is in the older build only", change.before)
+    if change.state == "removed":
+        yield REMOVED, "is in the older build only"
+
+
+FAMILIES = (Family(rules=(REMOVED,), regressions=regressions),)

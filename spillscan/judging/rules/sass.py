@@ -5,58 +5,33 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from spillscan.judging.compare.figures import sides
-from spillscan.judging.rules import Terms, finding
-from spillscan.model import Change, Finding, Kernel, Metric, Rule
+from spillscan.judging.rules._declared import Family, Said, Terms
+from spillscan.model import Change, Kernel, Metric, Rule
 from spillscan.model.figures import figure
 
-IN_LOOP = Rule(
-    id="spill-in-loop",
-    severity="warning",
-    judges=("build", "change"),
-    needs=("code",),
-)
-ARRAY = Rule(
-    id="local-array",
-    severity="note",
-    judges=("build",),
-    needs=("code",),
-)
+IN_LOOP = Rule(id="spill-in-loop", severity="warning", judges=("build", "change"), needs=("code",))
+ARRAY = Rule(id="local-array", severity="note", judges=("build",), needs=("code",))
 NEW_ARRAY = Rule(
-    id="local-array-new",
-    severity="warning",
-    judges=("change",),
-    needs=("code",),
-    recorded_as="local-array",
+    id="local-array-new", severity="warning", judges=("change",), needs=("code",), recorded_as="local-array"
 )
 MORE_ARRAY = Rule(
-    id="local-array-growth",
-    severity="note",
-    judges=("change",),
-    needs=("code",),
-    recorded_as="local-array",
+    id="local-array-growth", severity="note", judges=("change",), needs=("code",), recorded_as="local-array"
 )
-MISMATCH = Rule(
-    id="spill-mismatch",
-    severity="warning",
-    judges=("build",),
-    needs=("code",),
-)
-
-RULES = (IN_LOOP, ARRAY, NEW_ARRAY, MORE_ARRAY, MISMATCH)
+MISMATCH = Rule(id="spill-mismatch", severity="warning", judges=("build",), needs=("code",))
 
 
-def findings(kernel: Kernel, terms: Terms) -> Iterator[Finding]:
+def findings(kernel: Kernel, terms: Terms) -> Iterator[Said]:
     """Warnings on spills in loops and on disagreement with the log; a note on local arrays."""
     if kernel.sass is None:
         return
     local = kernel.sass.local
     if local.spills_in_loops:
         depths = ", ".join(f"{count} at depth {depth}" for depth, count in local.spills_in_loops.items())
-        yield finding(IN_LOOP, f"spill instructions inside loops: {depths}", kernel)
+        yield IN_LOOP, f"spill instructions inside loops: {depths}"
     arrays = local.of("array")
     if arrays.accesses:
         message = f"local arrays: {arrays.stores} stores ({arrays.store_bytes:,} B), {arrays.loads} loads"
-        yield finding(ARRAY, f"{message} ({arrays.load_bytes:,} B) per thread", kernel)
+        yield ARRAY, f"{message} ({arrays.load_bytes:,} B) per thread"
     printed = kernel.usage.spills
     if printed is not None and kernel.role == "entry" and kernel.confidence == "certain":
         least, most = (each.pair for each in local.bounds(kernel.role, own=True))
@@ -67,25 +42,27 @@ def findings(kernel: Kernel, terms: Terms) -> Iterator[Finding]:
             message = (
                 f"the log counts {printed[0]} B spill stores and {printed[1]} B loads, the code {stores} and {loads}"
             )
-            yield finding(MISMATCH, message, kernel)
+            yield MISMATCH, message
 
 
-def measure(rule: str, kernel: Kernel, terms: Terms) -> dict[str, int] | None:
-    """Spill instructions in loops of each depth or deeper; bytes that local arrays move."""
+def _looping(kernel: Kernel, terms: Terms) -> dict[str, int] | None:
+    """Spill instructions in loops of each depth or deeper."""
     if kernel.sass is None:
         return None
-    local = kernel.sass.local
-    if rule == "spill-in-loop":
-        looping = local.spills_in_loops
-        depths = range(1, max(looping, default=1) + 1)
-        return {f"depth-{least}": sum(n for depth, n in looping.items() if depth >= least) for least in depths}
-    if rule == "local-array":
-        arrays = local.of("array")
-        return {"stores": arrays.store_bytes, "loads": arrays.load_bytes}
-    return None
+    looping = kernel.sass.local.spills_in_loops
+    depths = range(1, max(looping, default=1) + 1)
+    return {f"depth-{least}": sum(n for depth, n in looping.items() if depth >= least) for least in depths}
 
 
-def regressions(change: Change, terms: Terms) -> Iterator[Finding]:
+def _moved(kernel: Kernel, terms: Terms) -> dict[str, int] | None:
+    """Bytes that local arrays move."""
+    if kernel.sass is None:
+        return None
+    arrays = kernel.sass.local.of("array")
+    return {"stores": arrays.store_bytes, "loads": arrays.load_bytes}
+
+
+def regressions(change: Change, terms: Terms) -> Iterator[Said]:
     """More or deeper spills in loops; local arrays that appear or are used more."""
     if change.before is None or change.after is None or not (change.before.sass and change.after.sass):
         return
@@ -97,14 +74,14 @@ def regressions(change: Change, terms: Terms) -> Iterator[Finding]:
     ]
     looping = [metric for metric in grown if metric[0] in _LOOPS]
     if looping:
-        yield finding(IN_LOOP, _rise(looping), change.after)
+        yield IN_LOOP, _rise(looping)
     arrays = [metric for metric in grown if metric[0] in _ARRAYS]
     if arrays:
         fresh = all(figures[name][0] == 0 for name in _ARRAYS)
-        yield finding(NEW_ARRAY if fresh else MORE_ARRAY, f"local {_rise(arrays)}", change.after)
+        yield NEW_ARRAY if fresh else MORE_ARRAY, f"local {_rise(arrays)}"
 
 
-def undecided_change(change: Change, terms: Terms) -> tuple[Rule, str] | None:
+def undecided_change(change: Change, terms: Terms) -> Said | None:
     """A kernel whose machine code was read on one side only, unless the newer code answers alone."""
     if change.before is None or change.after is None:
         return None
@@ -132,3 +109,14 @@ def _rise(metrics: Sequence[Metric]) -> str:
         f"{figure(name).label} {old or 0:,} → {new or 0:,}{' B' if figure(name).unit else ''}"
         for name, old, new in metrics
     )
+
+
+FAMILIES = (
+    Family(
+        rules=(IN_LOOP, ARRAY, NEW_ARRAY, MORE_ARRAY, MISMATCH),
+        findings=findings,
+        regressions=regressions,
+        undecided_change=undecided_change,
+        measures={IN_LOOP: _looping, ARRAY: _moved},
+    ),
+)

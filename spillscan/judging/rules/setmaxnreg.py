@@ -5,74 +5,56 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from spillscan.judging.compare.figures import allocated
-from spillscan.judging.rules import Terms, finding
-from spillscan.model import LOST_SETTING, Change, Finding, Kernel, Rule
+from spillscan.judging.rules._declared import Family, Said, Terms
+from spillscan.model import LOST_SETTING, Change, Kernel, Rule
 
-LOST = Rule(
-    id="setmaxnreg-lost",
-    severity="error",
-    judges=("change",),
-    needs=("registers",),
-)
-CHANGED = Rule(
-    id="setmaxnreg-changed",
-    severity="warning",
-    judges=("change",),
-    needs=("registers",),
-)
-MISMATCH = Rule(
-    id="setmaxnreg-mismatch",
-    severity="error",
-    judges=("build",),
-)
-UNFIT = Rule(
-    id="role-registers",
-    severity="error",
-    judges=("build", "change"),
-)
-
-RULES = (LOST, CHANGED, MISMATCH, UNFIT)
+LOST = Rule(id="setmaxnreg-lost", severity="error", judges=("change",), needs=("registers",))
+CHANGED = Rule(id="setmaxnreg-changed", severity="warning", judges=("change",), needs=("registers",))
+MISMATCH = Rule(id="setmaxnreg-mismatch", severity="error", judges=("build",))
+UNFIT = Rule(id="role-registers", severity="error", judges=("build", "change"))
 
 WARPGROUP = 128
 """Threads; all warps of a warpgroup execute one ``setmaxnreg`` (PTX ISA, setmaxnreg)."""
 
 
-def findings(kernel: Kernel, terms: Terms) -> Iterator[Finding]:
+def findings(kernel: Kernel, terms: Terms) -> Iterator[Said]:
     """A log and code that contradict each other; roles that cannot all have what they ask for."""
+    yield from _waiting(kernel, terms)
     ignored = any(advisory.kind == LOST_SETTING for advisory in kernel.advisories)
     if ignored and kernel.sass is not None and kernel.sass.setmaxnreg:
         message = f"ptxas ignored setmaxnreg, as the log says; the code has {kernel.sass.setmaxnreg} of it"
-        yield finding(MISMATCH, f"{message}: they are of different compilations", kernel)
+        yield MISMATCH, f"{message}: they are of different compilations"
+
+
+def _waiting(kernel: Kernel, terms: Terms) -> Iterator[Said]:
     unfit = _unfit(kernel, terms)
     if unfit is not None:
         asked, threads, held = unfit
         groups = threads // WARPGROUP
         message = f"its roles take {asked:,} registers or more a thread of each warpgroup together"
-        yield finding(
-            UNFIT, f"{message}, its block of {groups} warpgroups has {held:,}: one of them waits for ever", kernel
-        )
+        yield UNFIT, f"{message}, its block of {groups} warpgroups has {held:,}: one of them waits for ever"
 
 
-def regressions(change: Change, terms: Terms) -> Iterator[Finding]:
+def regressions(change: Change, terms: Terms) -> Iterator[Said]:
     """``setmaxnreg`` that is gone, or gives other numbers; roles that do not fit, and did."""
     after = change.after
     if after is None:
         return
     if _unfit(after, terms) and not (change.before and _unfit(change.before, terms)):
-        yield from (each for each in findings(after, terms) if each.rule == UNFIT.id)
+        yield from _waiting(after, terms)
     old, new = (None if kernel is None else _budgets(kernel) for kernel in (change.before, after))
     if not old or new is None or old == new:
         return
     message = f"setmaxnreg gave its roles {_listed(old)} registers"
     if not new:
-        yield finding(LOST, f"{message}; nothing in its code does now", after)
+        yield LOST, f"{message}; nothing in its code does now"
     elif len(new) < len(old):
-        yield finding(LOST, f"{message}, and gives {_listed(new)} now", after)
+        yield LOST, f"{message}, and gives {_listed(new)} now"
     else:
-        yield finding(CHANGED, f"{message}, and gives {_listed(new)} now", after)
+        yield CHANGED, f"{message}, and gives {_listed(new)} now"
 
 
-def undecided_change(change: Change, terms: Terms) -> tuple[Rule, str] | None:
+def undecided_change(change: Change, terms: Terms) -> Said | None:
     """A kernel that had ``setmaxnreg``, and whose newer code was not read."""
     if change.before is None or change.after is None or not _budgets(change.before):
         return None
@@ -118,9 +100,18 @@ def _unfit(kernel: Kernel, terms: Terms) -> tuple[int, int, int] | None:
     return (asked, threads, held) if asked > held else None
 
 
-def measure(rule: str, kernel: Kernel, terms: Terms) -> dict[str, int] | None:
+def _missing(kernel: Kernel, terms: Terms) -> dict[str, int]:
     """Registers that roles ask for beyond what the block has."""
-    if rule != UNFIT.id:
-        return None
     unfit = _unfit(kernel, terms)
     return {"missing": unfit[0] - unfit[2] if unfit else 0}
+
+
+FAMILIES = (
+    Family(
+        rules=(LOST, CHANGED, MISMATCH, UNFIT),
+        findings=findings,
+        regressions=regressions,
+        undecided_change=undecided_change,
+        measures={UNFIT: _missing},
+    ),
+)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from spillscan.judging.compare.figures import sides
-from spillscan.judging.rules import Terms, finding
-from spillscan.model import Change, Finding, Kernel, Limit, Metric, Rule
+from spillscan.judging.rules._declared import Family, Said, Terms
+from spillscan.model import Change, Kernel, Limit, Metric, Rule
 from spillscan.naming import alone
 
 MAX_BYTES = Limit(
@@ -24,11 +24,7 @@ MAX_GROWTH = Limit(
     order=60,
 )
 SPILL = Rule(
-    id="spill",
-    severity="error",
-    judges=("build", "change"),
-    needs=("spills",),
-    limits=(MAX_BYTES, MAX_GROWTH),
+    id="spill", severity="error", judges=("build", "change"), needs=("spills",), limits=(MAX_BYTES, MAX_GROWTH)
 )
 GROWTH = Rule(
     id="spill-growth",
@@ -40,13 +36,11 @@ GROWTH = Rule(
 )
 
 
-RULES = (SPILL, GROWTH)
-
 _NEARLY_CERTAIN = 0.95
 """A pair that is no more alike than this may be two kernels: what the older one spilled excuses nothing."""
 
 
-def findings(kernel: Kernel, terms: Terms) -> Iterator[Finding]:
+def findings(kernel: Kernel, terms: Terms) -> Iterator[Said]:
     """A kernel or device function that spills more than allowed."""
     most = terms.limit(MAX_BYTES)
     if most is None:
@@ -54,15 +48,15 @@ def findings(kernel: Kernel, terms: Terms) -> Iterator[Finding]:
     allowed = f", {most:,} B allowed" if most else ""
     bounds = kernel.spill_bounds
     if kernel.spills is not None and sum(kernel.spills) > most:
-        yield finding(SPILL, _figures(kernel) + allowed, kernel)
+        yield SPILL, _figures(kernel) + allowed
     elif bounds is not None:
         if sum(bounds[0]) > most:
-            yield finding(SPILL, _with_callees(kernel) + allowed, kernel)
+            yield SPILL, _with_callees(kernel) + allowed
     elif _spills_unknown(kernel):
-        yield finding(SPILL, "spills registers; the log does not say how much", kernel)
+        yield SPILL, "spills registers; the log does not say how much"
 
 
-def undecided(kernel: Kernel, terms: Terms) -> tuple[Rule, str] | None:
+def undecided(kernel: Kernel, terms: Terms) -> Said | None:
     """A kernel whose spills the input does not report, such as one that only the linker names, or does not bound."""
     most, bounds = terms.limit(MAX_BYTES), kernel.spill_bounds
     if most is None or (bounds is not None and not sum(bounds[0]) <= most < sum(bounds[1])):
@@ -70,7 +64,7 @@ def undecided(kernel: Kernel, terms: Terms) -> tuple[Rule, str] | None:
     return SPILL, "; ".join(kernel.reasons) or _doubt(kernel, "the log does not say whether it spills")
 
 
-def regressions(change: Change, terms: Terms) -> Iterator[Finding]:
+def regressions(change: Change, terms: Terms) -> Iterator[Said]:
     """New spills, or more stores or loads of them: a fall in one does not excuse a rise in the other."""
     most = terms.limit(MAX_GROWTH)
     if change.after is None or most is None:
@@ -81,9 +75,9 @@ def regressions(change: Change, terms: Terms) -> Iterator[Finding]:
             like = f"; {_predecessor(change)}" if change.before else ""
             alone = max(change.after.spills or (0,)) > most
             figures = _figures(change.after) if alone else _with_callees(change.after)
-            yield finding(SPILL, f"is new and {figures}{like}", change.after)
+            yield SPILL, f"is new and {figures}{like}"
         elif _spills_unknown(change.after):
-            yield finding(SPILL, "is new and spills registers; the log does not say how much", change.after)
+            yield SPILL, "is new and spills registers; the log does not say how much"
         return
     grown: list[str] = []
     pairs: list[Metric] = []
@@ -97,12 +91,12 @@ def regressions(change: Change, terms: Terms) -> Iterator[Finding]:
             break
     if grown:
         first = all(before == 0 for _, before, _ in pairs)
-        yield finding(SPILL if first else GROWTH, ", ".join(grown), change.after)
+        yield SPILL if first else GROWTH, ", ".join(grown)
     elif change.before.spills == (0, 0) and _spills_unknown(change.after):
-        yield finding(SPILL, "spills registers now; the log does not say how much", change.after)
+        yield SPILL, "spills registers now; the log does not say how much"
 
 
-def undecided_change(change: Change, terms: Terms) -> tuple[Rule, str] | None:
+def undecided_change(change: Change, terms: Terms) -> Said | None:
     """A kernel whose spills one of the builds does not give, unless the other answers alone: none now is no growth."""
     most = terms.limit(MAX_GROWTH)
     if change.after is None or most is None or any(True for _ in regressions(change, terms)):
@@ -135,10 +129,10 @@ def _spills_unknown(kernel: Kernel) -> bool:
     return kernel.spills is None and any(advisory.kind == "spill_warning" for advisory in kernel.advisories)
 
 
-def measure(rule: str, kernel: Kernel, terms: Terms) -> dict[str, int] | None:
+def _bytes(kernel: Kernel, terms: Terms) -> dict[str, int] | None:
     """Bytes of spill stores and of spill loads, each; the most where they have bounds only. Those of callees apart."""
     bounds = kernel.spill_bounds
-    if rule != "spill" or bounds is None:
+    if bounds is None:
         return None
     stores, loads = kernel.spills or bounds[1]
     callees = {"callee_stores": bounds[1][0] - stores, "callee_loads": bounds[1][1] - loads}
@@ -172,3 +166,15 @@ def _predecessor(change: Change) -> str:
     spilled = f"{sum(change.before.spills):,} B" if change.before.spills else "an unknown number of bytes"
     name = alone(change.before.named_by)
     return f"perhaps {name} under another name ({change.score:.0%} alike), which spilled {spilled}"
+
+
+FAMILIES = (
+    Family(
+        rules=(SPILL, GROWTH),
+        findings=findings,
+        undecided=undecided,
+        regressions=regressions,
+        undecided_change=undecided_change,
+        measures={SPILL: _bytes},
+    ),
+)

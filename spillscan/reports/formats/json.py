@@ -27,11 +27,6 @@ from spillscan.model import (
 )
 from spillscan.model.code import PortableCode
 from spillscan.model.serialize import (
-    SCHEMA_VERSION,
-    Count,
-    IssueJson,
-    KernelJson,
-    StatsJson,
     copied,
     issue_json,
     kernel_json,
@@ -39,6 +34,7 @@ from spillscan.model.serialize import (
     text,
     texts,
 )
+from spillscan.model.snapshot import SCHEMA_VERSION, Count, IssueJson, KernelJson, StatsJson
 from spillscan.output.records import harmless
 from spillscan.output.terminal import Style
 from spillscan.reading.machine.spillmap import TOP

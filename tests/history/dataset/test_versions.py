@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from spillscan import scan
 from spillscan.history.dataset import finished, load_build, open_dataset, schema, write_batch, writing
@@ -39,6 +40,23 @@ def test_the_old_dataset_is_one_of_an_older_version() -> None:
         assert {field.name for field in schema.KERNELS} - set(told.names) == {
             field.name for field in schema.KERNELS if field.since > 1
         }
+
+
+def test_a_column_is_of_the_present_version_or_was_released_with_the_one_that_it_names() -> None:
+    released = yaml.safe_load((VERSION1.parent / "columns.yaml").read_text(encoding="utf-8"))
+    assert list(released) == list(range(1, schema.VERSION)), "a version that is past is on record"
+    declared = {
+        (field.since, table, field.name)
+        for table, fields in schema.TABLES.items()
+        for field in fields
+        if field.since != schema.VERSION
+    }
+    assert declared == {(v, table, name) for v, of in released.items() for table, names in of.items() for name in names}
+    for table, names in released[1].items():
+        for part in (VERSION1 / table).rglob("*.parquet"):
+            import pyarrow.parquet
+
+            assert pyarrow.parquet.read_schema(part).names == names, "as the stored dataset proves"
 
 
 def test_columns_are_only_ever_added() -> None:

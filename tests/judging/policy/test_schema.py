@@ -9,13 +9,14 @@ import jsonschema_rs
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spillscan.judging.policy.keys import FILES, LAUNCH_KEYS, LEVELS, keys, schema
+from spillscan.judging.policy.keys import FILES, LAUNCH_KEYS, LEVELS, keys
 from spillscan.judging.policy.reading import layer
 from spillscan.judging.rules import all_rules
 from spillscan.model.nodes import Node, parse_yaml
 from spillscan.output.errors import UsageError
 from tests.conforming import validator
 from tests.conftest import ROOT
+from tests.judging.policy.schema import schema
 
 FILE = ROOT / "spillscan" / "model" / "schema" / "policy.schema.json"
 VALIDATOR = validator(FILE)

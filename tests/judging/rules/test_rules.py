@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import yaml
@@ -19,7 +20,7 @@ from spillscan.judging.policy import Policy
 from spillscan.judging.policy.keys import keys
 from spillscan.judging.policy.reading import from_options, layer
 from spillscan.judging.rule_docs import explanations
-from spillscan.model import Build, Finding, Kernel, KernelKey, Origin, Rule, Usage
+from spillscan.model import Build, Change, Finding, Kernel, KernelKey, Origin, Rule, Usage
 from spillscan.model.code import LocalTraffic, SassStats
 from spillscan.model.nodes import parse_yaml
 from tests.conftest import FIXTURES, ROOT, read_text
@@ -47,7 +48,9 @@ def test_every_rule_is_documented(rule: Rule) -> None:
 
 
 def test_ids_are_unique() -> None:
-    declared = [rule.id for family in rules.families() for rule in family.RULES]
+    families = rules.families()
+    declared = [each.rule.id for family in families for each in family.thresholds]
+    declared += [rule.id for family in families for rule in family.rules]
     assert sorted(declared) == list(rules.all_rules())
 
 
@@ -61,17 +64,17 @@ def test_a_rule_without_its_limits_says_nothing(log: str) -> None:
     for limits in (unset, dict.fromkeys(unset, 0)):
         terms = rules.Terms(limits=limits)
         said[limits is unset] = {
-            each.rule
-            for family in rules.families()
-            if hasattr(family, "findings")
+            rule.id
+            for judge in rules.judges()
+            if judge.findings
             for kernel in kernels
-            for each in family.findings(kernel, terms)
+            for rule, _ in judge.findings(kernel, terms)
         } | {
             open_end[0].id
-            for family in rules.families()
-            if hasattr(family, "undecided")
+            for judge in rules.judges()
+            if judge.undecided
             for kernel in kernels
-            if (open_end := family.undecided(kernel, terms))
+            if (open_end := judge.undecided(kernel, terms))
         }
     assert said[True] <= free
     assert said[False] - free, "with limits they do"
@@ -89,6 +92,96 @@ def test_examples(example: dict[str, Any], tmp_path: Path) -> None:
         assert (example["rule"] in {finding.rule for finding in found}) == (outcome == "fails")
         for finding in found:
             assert finding.rule in rules.all_rules()
+
+
+@pytest.mark.parametrize("rule", [rule for rule in RULES if rule.limits], ids=lambda rule: rule.id)
+def test_a_rule_with_a_limit_is_undecided_where_its_figure_is_missing(rule: Rule) -> None:
+    """It finds nothing there either; and where its limit is not set, nothing is open."""
+    silent = Kernel(key=KernelKey(symbol="k", arch="sm_80"), role="entry", usage=Usage())
+    change = Change(state="unknown", before=silent, after=silent)
+    for limits in (dict.fromkeys((limit.name for limit in rule.limits), value) for value in (1, None)):
+        policy = _Same(rules.Terms(limits=limits))
+        judgement = rules.check(Build(kernels=(silent,)), policy)
+        found = [*judgement.findings, *rules.regressions([change], policy)]
+        assert rule.id not in {each.rule for each in found}
+        for judged, undecided in (
+            ("build", judgement.undecided),
+            ("change", rules.undecided_changes([change], policy)),
+        ):
+            reasons = [each.reason for each in undecided if each.rule == rule]
+            open_end = judged in {limit.judges for limit in rule.limits} and any(limits.values())
+            known = rule.recorded_as and rule.limits == rules.all_rules()[rule.recorded_as].limits[1:]
+            assert len(reasons) == (open_end and not known), "one of two rules of one limit speaks for both"
+
+
+class _Same(NamedTuple):
+    """The same terms for every kernel."""
+
+    terms: rules.Terms
+
+    def terms_of(self, kernel: Kernel) -> rules.Terms:
+        return self.terms
+
+
+@pytest.fixture
+def one_more(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], None]]:
+    """Adds a rule that speaks of everything, as CONTRIBUTING says: by one more family."""
+    loud = Rule(id="loud", severity="note", judges=("build", "change"), needs=("code",))
+    quiet = Rule(id="quiet", severity="error", judges=("build", "change"), limits=rules.all_rules()["spill"].limits)
+    more = rules.Family(
+        rules=(loud, quiet),
+        findings=lambda kernel, terms: [(loud, "is a kernel")],
+        undecided=lambda kernel, terms: (quiet, "nobody knows"),
+        regressions=lambda change, terms: [(loud, "changed")],
+        undecided_change=lambda change, terms: (quiet, "nobody knows"),
+        measures={loud: lambda kernel, terms: {"loudness": 7}},
+    )
+    known = (*rules.families(), more)
+
+    def add() -> None:
+        monkeypatch.setattr(rules, "families", lambda: known)
+        clear()
+
+    def clear() -> None:
+        for cached in (rules.all_rules, rules.all_limits, rules.measures):
+            cached.cache_clear()
+
+    yield add
+    monkeypatch.undo()
+    clear()
+
+
+def test_a_rule_that_is_added_changes_no_other_answer(one_more: Callable[[], None]) -> None:
+    policy = Policy((from_options({"max_registers": "32", "max_stack_bytes": "0", "max_code_bytes": "64"}, (), ()),))
+    base, head = (scan([FIXTURES / "demo" / f"{name}.log"]) for name in ("base", "head"))
+    coded = scan([FIXTURES / "sass" / "cuobjdump-sm_120-13.5.sass.zst"])
+    compared = comparison(base, head, policy, all_pairs=True)
+    changes = (*compared.changes, *compared.unsettled, *compared.equal)
+    ids = tuple(rules.all_rules())
+
+    def answers() -> list[Any]:
+        judgements = [rules.check(build, policy) for build in (head, coded)]
+        findings = [each for judgement in judgements for each in judgement.findings]
+        findings += rules.regressions(changes, policy)
+        undecided = [each for judgement in judgements for each in judgement.undecided]
+        undecided += rules.undecided_changes(changes, policy)
+        kernels = (*head.kernels, *coded.kernels)
+        measured = [rules.measure(rule, kernel, policy.terms_of(kernel)) for rule in ids for kernel in kernels]
+        return [
+            [each for each in findings if each.rule in ids],
+            [each for each in undecided if each.rule.id in ids],
+            measured,
+            {each.rule for each in findings} - set(ids),
+        ]
+
+    *before, others = answers()
+    assert others == set()
+    one_more()
+    *after, others = answers()
+    assert others == {"loud"}
+    assert after == before
+    assert rules.measure("loud", head.kernels[0], policy.terms_of(head.kernels[0])) == (("loudness", 7),)
+    assert rules.measure("quiet", head.kernels[0], policy.terms_of(head.kernels[0])) is None
 
 
 WITHOUT_FIGURES = ("spill-mismatch", "setmaxnreg-mismatch")

@@ -119,5 +119,5 @@ def test_the_sum_alone_makes_a_gate_fail() -> None:
     functions = [each for each in scanned(stored("callees-13.5.cubin"))[0] if each.symbol == "calls_one"]
     (kernel,) = attach_code([], functions)[0]
     assert kernel.spills == (0, 0)
-    (found,) = findings(kernel, Policy().terms_of(kernel))
-    assert found.rule == "spill"
+    ((rule, _),) = findings(kernel, Policy().terms_of(kernel))
+    assert rule.id == "spill"

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from spillscan.judging.compare.missing_kernels import missing_kernels
 from spillscan.judging.compare.pairing import comparison
-from spillscan.judging.compare.vanished import vanished
 from spillscan.model import Build, Hole, Kernel
 from spillscan.model.serialize import build_of as build_of_json
 from spillscan.output.terminal import Style
@@ -30,7 +30,7 @@ def without(build: Build, gone: Callable[[Kernel], bool]) -> Build:
 
 
 def holes(base: Build, head: Build, most: int | None = None) -> list[Hole]:
-    return vanished(comparison(base, head).changes, base, head, most)
+    return missing_kernels(comparison(base, head).changes, base, head, most)
 
 
 def unit(kernel: Kernel) -> str:

@@ -40,7 +40,7 @@ def nothing_in_common(base: Build, head: Build) -> list[Hole]:
     return [Hole(code="nothing-compared", message=message, hides=("kernels",))]
 
 
-def vanished(changes: Iterable[Change], base: Build, head: Build, most: int | None = None) -> list[Hole]:
+def missing_kernels(changes: Iterable[Change], base: Build, head: Build, most: int | None = None) -> list[Hole]:
     """What the removed kernels among ``changes`` leave open. ``base`` and ``head`` are the whole builds: what was
     compiled shows in kernels that are not compared, too.
 

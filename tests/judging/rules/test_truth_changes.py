@@ -1,0 +1,305 @@
+"""What rules say of a change, one fact a row: every rule that finds something, its severity and message; what is
+undecided, and why. Severity follows effect: registers, stacks and blocks by what they cost. Typed by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import pytest
+
+from spillscan.judging import rules
+from spillscan.judging.compare.pairing import comparison
+from spillscan.judging.policy import Policy
+from spillscan.judging.policy.reading import from_options
+from spillscan.model import LOST_SETTING, Advisory, Build, Kernel, KernelKey, Usage
+from spillscan.model.code import Group, LocalTraffic, SassStats, Traffic, WarpRole
+
+CLEAN = {"registers": 32, "spill_store_bytes": 0, "spill_load_bytes": 0, "barriers": 1}
+IGNORED = Advisory(kind=LOST_SETTING, text="'setmaxnreg' ignored", severity="info")
+
+
+def sass(*groups: tuple[Any, ...], budgets: tuple[int, ...] = ()) -> SassStats:
+    """Code with groups of (kind, depth, instructions), and roles of these registers."""
+    local = LocalTraffic(kept=tuple((Group(kind, True, 4, depth, False), count) for kind, depth, count in groups))
+    roles = tuple(
+        WarpRole(address=at * 16, registers=asked, follows=True, spill=None, local=Traffic())
+        for at, asked in enumerate(budgets)
+    )
+    opcodes = (("USETMAXREG", len(budgets)),) if budgets else (("NOP", 9),)
+    return SassStats(instructions=9, code_bytes=144, opcodes=opcodes, local=local, roles=roles)
+
+
+class Row(NamedTuple):
+    """One fact."""
+
+    why: str
+    before: dict[str, Any] | None
+    after: dict[str, Any] | None
+    found: Mapping[str, tuple[str, str]] = MappingProxyType({})
+    """(severity, message) by rule."""
+    undecided: Mapping[str, str] = MappingProxyType({})
+    """Reason by rule."""
+    options: Mapping[str, str] = MappingProxyType({})
+    launch: str = ""
+
+
+def registers(old: int, new: int, severity: str, message: str, why: str, **more: Any) -> Row:
+    rule = {"error": "registers", "warning": "registers-no-loss", "note": "registers-in-step"}[severity]
+    found = {rule: (severity, f"registers {old} → {new} (+{new - old}){message}")}
+    return Row(why, {"registers": old}, {"registers": new}, found, **more)
+
+
+STACK = "stack {} → {} B (+{}) per thread"
+TABLE = [
+    Row("nothing changed", {}, {}),
+    Row("everything got better", {"registers": 64, "spill_store_bytes": 8}, {}),
+    Row(
+        "new spills",
+        {},
+        {"spill_store_bytes": 4, "spill_load_bytes": 8},
+        {"spill": ("error", "spill stores 0 → 4 B (+4), spill loads 0 → 8 B (+8)")},
+    ),
+    Row(
+        "more spills are growth, not new",
+        {"spill_store_bytes": 4},
+        {"spill_store_bytes": 12},
+        {"spill-growth": ("error", "spill stores 4 → 12 B (+8)")},
+    ),
+    Row(
+        "new loads beside old stores are growth",
+        {"spill_store_bytes": 4},
+        {"spill_store_bytes": 4, "spill_load_bytes": 8},
+        {"spill-growth": ("error", "spill loads 0 → 8 B (+8)")},
+    ),
+    Row(
+        "a fall in one excuses no rise in the other",
+        {"spill_store_bytes": 64, "spill_load_bytes": 8},
+        {"spill_load_bytes": 12},
+        {"spill-growth": ("error", "spill loads 8 → 12 B (+4)")},
+    ),
+    Row("growth that is allowed", {}, {"spill_store_bytes": 4}, options={"max_spill_growth_bytes": "4"}),
+    Row(
+        "growth of callees alone",
+        {"cumulative_spill_store_bytes": 0, "cumulative_spill_load_bytes": 0},
+        {"cumulative_spill_store_bytes": 8, "cumulative_spill_load_bytes": 0},
+        {"spill": ("error", "spill stores with its callees 0 → 8 B (+8)")},
+    ),
+    Row(
+        "a new kernel that spills",
+        None,
+        {"spill_store_bytes": 4},
+        {"spill": ("error", "is new and spills: 4 B stores, 0 B loads per thread")},
+    ),
+    Row("a new kernel that does not", None, {}),
+    Row(
+        "a new kernel that does not say",
+        None,
+        {"spill_store_bytes": None},
+        undecided={"spill": "the head does not say whether it spills"},
+    ),
+    Row(
+        "a kernel that is gone",
+        {"spill_store_bytes": 4},
+        None,
+        {"kernel-removed": ("note", "is in the older build only")},
+    ),
+    Row(
+        "the base does not say",
+        {"spill_store_bytes": None},
+        {"spill_store_bytes": 4},
+        undecided={"spill": "it spills, and the base does not say whether it did before"},
+    ),
+    Row("the base does not say, and there are none now: no growth", {"spill_store_bytes": None}, {}),
+    Row(
+        "the head does not say",
+        {},
+        {"spill_store_bytes": None},
+        undecided={"spill": "the head does not say whether it spills"},
+    ),
+    registers(33, 40, "note", ", inside the allocation step of 40", "inside a step"),
+    registers(40, 41, "error", ": 40 → 48 allocated", "across a step, launch not known"),
+    registers(
+        41,
+        49,
+        "warning",
+        ": 48 → 56 allocated, blocks per SM not fewer: 1 on sm_80",
+        "across a step, and no block is lost",
+        launch="1024",
+    ),
+    Row(
+        "across a step, and a block is lost: that is the finding",
+        {"registers": 32},
+        {"registers": 33},
+        {"blocks-lost": ("error", "blocks per SM 2 → 1 on sm_80 at 1024 threads, limited by registers")},
+        launch="1024",
+    ),
+    Row(
+        "it cannot launch any more",
+        {"registers": 64},
+        {"registers": 72},
+        {"blocks-lost": ("error", "blocks per SM 1 → 0 on sm_80 at 1024 threads: cannot launch")},
+        launch="1024",
+    ),
+    Row(
+        "growth of registers that is allowed",
+        {"registers": 40},
+        {"registers": 41},
+        options={"max_register_growth": "1"},
+    ),
+    Row("no limit of growth", {"registers": 40}, {"registers": 99}, options={"max_register_growth": "none"}),
+    Row(
+        "registers that the head does not say",
+        {},
+        {"registers": None},
+        undecided={"registers": "the head does not say how many registers it uses"},
+    ),
+    Row(
+        "registers that the base does not say",
+        {"registers": None},
+        {},
+        undecided={"registers": "the base does not say how many registers it uses"},
+    ),
+    Row(
+        "linked against not linked",
+        {"final": True},
+        {"final": False, "registers": 99},
+        undecided={
+            "registers": "relocatable code is not linked in the head: registers are final only after the link; "
+            "give its log too (nvcc -Xnvlink -v)"
+        },
+    ),
+    Row("both not linked", {"final": False, "registers": 32}, {"final": False, "registers": 32}),
+    Row("more barriers", {}, {"barriers": 2}, {"barrier-growth": ("note", "barriers 1 → 2")}),
+    Row(
+        "a stack that fits into what is reserved already",
+        {"stack_bytes": 0},
+        {"stack_bytes": 1024},
+        {"stack-growth": ("note", STACK.format("0", "1,024", "1,024"))},
+    ),
+    Row(
+        "a stack that reserves memory",
+        {"stack_bytes": 0},
+        {"stack_bytes": 1032},
+        {"stack-reserve": ("warning", STACK.format("0", "1,032", "1,032") + ", reserves 218 MiB on A100")},
+    ),
+    Row(
+        "more shared memory",
+        {"shared_bytes": 16},
+        {"shared_bytes": 32},
+        {"shared-growth": ("note", "shared memory 16 → 32 B per block")},
+    ),
+    Row(
+        "spills that may have moved into shared memory",
+        {"spill_store_bytes": 8, "shared_bytes": 16},
+        {"shared_bytes": 32},
+        {
+            "spill-to-shared": (
+                "note",
+                "spill stores 8 → 0 B, shared memory 16 → 32 B per block: spills may have moved there",
+            )
+        },
+    ),
+    Row(
+        "the compiler says more than before",
+        {},
+        {"advisories": (IGNORED,)},
+        {"setmaxnreg-ignored": ("error", "ptxas: 'setmaxnreg' ignored")},
+    ),
+    Row("the compiler says it as before", {"advisories": (IGNORED,)}, {"advisories": (IGNORED,)}),
+    Row(
+        "more spills in loops",
+        {"sass": sass(("spill", 1, 1))},
+        {"sass": sass(("spill", 1, 1), ("spill", 2, 1))},
+        {"spill-in-loop": ("warning", "spills in loops 1 → 2, spill loop depth 1 → 2")},
+    ),
+    Row(
+        "a local array that was not there",
+        {"sass": sass()},
+        {"sass": sass(("array", 0, 2))},
+        {"local-array-new": ("warning", "local array stores 0 → 8 B")},
+    ),
+    Row(
+        "a local array that is used more",
+        {"sass": sass(("array", 0, 1))},
+        {"sass": sass(("array", 0, 2))},
+        {"local-array-growth": ("note", "local array stores 4 → 8 B")},
+    ),
+    Row(
+        "code of the base alone",
+        {"sass": sass()},
+        {},
+        undecided={"local-array-new": "the base has a dump of its machine code, the head has none"},
+    ),
+    Row("code of the head alone, which answers by itself", {}, {"sass": sass()}),
+    Row(
+        "code of the head alone, with an array",
+        {},
+        {"sass": sass(("array", 0, 1))},
+        undecided={"local-array-new": "the head has a dump of its machine code, the base has none"},
+    ),
+    Row(
+        "fewer roles",
+        {"sass": sass(budgets=(40, 232))},
+        {"sass": sass(budgets=(40,))},
+        {"setmaxnreg-lost": ("error", "setmaxnreg gave its roles 40 and 232 registers, and gives 40 now")},
+    ),
+    Row(
+        "no roles",
+        {"sass": sass(budgets=(40,))},
+        {"sass": sass()},
+        {"setmaxnreg-lost": ("error", "setmaxnreg gave its roles 40 registers; nothing in its code does now")},
+    ),
+    Row(
+        "other numbers",
+        {"sass": sass(budgets=(40,))},
+        {"sass": sass(budgets=(48,))},
+        {"setmaxnreg-changed": ("warning", "setmaxnreg gave its roles 40 registers, and gives 48 now")},
+    ),
+    Row(
+        "code and times that neither build shows: each of the two limits is undecided",
+        {},
+        {"spill_store_bytes": 0},
+        undecided={
+            "code-growth": "no input shows its machine code; give its binary",
+            "compile-growth": "no input says what it took to compile; give a log of ptxas 12.8 or later, or a trace",
+        },
+        options={"max_code_growth_percent": "5", "max_compile_growth_percent": "5"},
+    ),
+    Row(
+        "10 % slower, and 10 % allowed",
+        {"compile_ms": 10.0},
+        {"compile_ms": 11.0},
+        options={"max_compile_growth_percent": "10"},
+    ),
+    Row(
+        "20 % slower, and 10 % allowed",
+        {"compile_ms": 10.0},
+        {"compile_ms": 12.0},
+        {"compile-growth": ("error", "compile time 10 ms → 12 ms (+20 %, 10 % allowed)")},
+        options={"max_compile_growth_percent": "10"},
+    ),
+]
+
+
+def build(figures: dict[str, Any] | None) -> Build:
+    if figures is None:
+        return Build()
+    usage = {
+        name: figures.get(name, CLEAN.get(name)) for name in Usage.__struct_fields__ if name in {**CLEAN, **figures}
+    }
+    known = {name: value for name, value in figures.items() if name not in usage}
+    key = KernelKey(symbol="k", arch="sm_80")
+    return Build(kernels=(Kernel(key=key, usage=Usage(**usage), **{"role": "entry", **known}),))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("fact", TABLE, ids=lambda fact: fact.why)
+def test_a_change(fact: Row) -> None:
+    launches = (f"*={fact.launch}",) if fact.launch else ()
+    policy = Policy((from_options(fact.options, (), launches),))
+    compared = comparison(build(fact.before), build(fact.after), policy, all_pairs=True)
+    pairs = (*compared.changes, *compared.unsettled, *compared.equal)
+    found = rules.regressions(pairs, policy)
+    assert {each.rule: (each.severity, each.message) for each in found} == fact.found
+    assert {each.rule.id: each.reason for each in rules.undecided_changes(pairs, policy)} == fact.undecided
