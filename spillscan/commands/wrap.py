@@ -8,28 +8,26 @@ from __future__ import annotations
 
 import argparse
 
+from spillscan.builds import launcher
+from spillscan.commands import _options
 from spillscan.output.errors import UsageError
 
-NAME = "wrap"
-HELP = "run a compiler and keep its figures in a record file"
-ORDER = 60
 EPILOG = 'Example: cmake -B build -DCMAKE_CUDA_COMPILER_LAUNCHER="spillscan;wrap;-v;--" && cmake --build build'
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument(
-        "-v",
+    _options.flag(
+        parser,
         "--verbose",
-        action="store_true",
-        help="add the compiler's option that reports registers and spills (nvcc: -Xptxas -v)",
+        short="-v",
+        about="add the compiler's option that reports registers and spills (nvcc: -Xptxas -v)",
     )
     parser.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMMAND …", help="the compiler's command line")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """The compiler's exit status; 127 where there is no such command."""
-    from spillscan.builds import launcher
 
     command = arguments.command[1:] if arguments.command[:1] == ["--"] else arguments.command
     if not command:

@@ -69,6 +69,13 @@ def document(value: Any) -> Iterator[str]:
     yield "\n"
 
 
+def objects(records: Iterable[Sequence[Any]]) -> list[dict[str, Any]]:
+    """Records, the heads first, as objects of JSON; what several columns are called has a number."""
+    heads, *values = records
+    names = [f"{name}_{heads[:at].count(name) + 1}" if name in heads[:at] else name for at, name in enumerate(heads)]
+    return [dict(zip(names, row, strict=True)) for row in values]
+
+
 def compact(value: Any) -> str:
     """JSON text in one line."""
     return json.dumps(plain(value), allow_nan=False, separators=_COMPACT)

@@ -12,11 +12,12 @@ PUBLIC = (
     "page.columns",
     "page.details",
     "page.history",
-    "page.series",
-    "portions",
     "render",
     "report",
+    "size_groups",
     "sweep",
+    "table",
+    "weights",
     "words",
 )
 """What other rooms may import from: these modules, and this one."""

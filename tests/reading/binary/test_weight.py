@@ -21,7 +21,7 @@ from spillscan.commands.size import _LEVELS
 from spillscan.reading.binary import fatbin
 from spillscan.reading.binary.weight import PADDING, UNEXPLAINED, UNOPENED, Weight, weigh
 from spillscan.reading.binary.window import DEFAULT, Window
-from spillscan.reports.portions import (
+from spillscan.reports.weights import (
     Weighed,
     alike,
     duplicates,
