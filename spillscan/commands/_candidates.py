@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 from msgspec.structs import replace
 
@@ -62,13 +63,18 @@ def _lines(rows: Sequence[CandidateRow], labels: Sequence[str], style: Style) ->
         figures = over_builds([None if cell is None else cell.texts(_NOT_SAID) for cell in row.cells])
         figures[_OCCUPANCY] = figures[_OCCUPANCY].replace(" %", "%")
         lines.append(
-            ([names.of(kernel.key.symbol), kernel.key.arch or _NOT_SAID, row.latest.configuration, *figures], "")
+            (
+                [
+                    partial(names.of, kernel.key.symbol),
+                    kernel.key.arch or _NOT_SAID,
+                    row.latest.configuration,
+                    *figures,
+                ],
+                "",
+            )
         )
 
-    def fit(room: int) -> list[str]:
-        return [names.of(row.latest.kernel.key.symbol, room) for row in shown]
-
-    yield from table(_HEADS, lines, style, _LEFT, fit=fit)
+    yield from table(_HEADS, lines, style, _LEFT)
     yield from fold(len(rows) - len(shown), style)
     for at, label in enumerate(labels):
         there = [cell for row in rows if (cell := row.cells[at])]

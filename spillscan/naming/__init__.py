@@ -8,5 +8,5 @@ from spillscan.naming.names import WIDTH, Family, Key, Names, alone, symbol_of
 
 __all__ = ["WIDTH", "Family", "Key", "Names", "alone", "symbol_of"]
 
-PUBLIC = ("identity", "identity.likeness", "identity.pairs", "identity.symbol", "names")
+PUBLIC = ("identity", "identity.likeness", "identity.pairs", "identity.symbol")
 """What other rooms may import from: these modules, and this one."""

@@ -6,11 +6,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from spillscan.output.records import compact, objects, plain
 from spillscan.output.safe import clip
-from spillscan.output.terminal import Style, fold, table
+from spillscan.output.terminal import Cell, Style, fold, table
 from spillscan.reports.formats import markdown
 
 T = TypeVar("T")
@@ -97,18 +98,21 @@ class Table(Generic[T]):
         if self.empty and not self.rows:
             yield f"  {self.empty}" if self.title else self.empty
             return
-        rows, called = self.rows[:most], self.called
+        rows = self.rows[:most]
         yield from table(
             self.heads,
-            [([clip(cell, _WIDEST_CELL) for cell in self.cells(row)], "") for row in rows],
+            [(self._fitting(row), "") for row in rows],
             style,
             self.left,
             spare=[column.head or "" for column in self.shown if column.spare],
-            fit=None if called is None or not rows else lambda room: [called(row, room) for row in rows],
-            caption=called is not None and bool(rows),
+            caption=self.called is not None,
         )
         yield from fold(len(self.rows) - len(rows), style, f" {self.counted}" if self.counted else "")
         yield from self.notes
+
+    def _fitting(self, row: T) -> list[Cell]:
+        cells: list[Cell] = [clip(cell, _WIDEST_CELL) for cell in self.cells(row)]
+        return cells if self.called is None else [partial(self.called, row), *cells[1:]]
 
     def records(self) -> Iterator[Sequence[Any]]:
         """Records of CSV and Parquet, the names of columns first."""
