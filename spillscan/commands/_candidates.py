@@ -31,7 +31,6 @@ def show(
     builds: Sequence[Build], labels: Sequence[str], arguments: argparse.Namespace, report: Callable[[], Report]
 ) -> None:
     """Write the table in the forms asked for; ``report`` makes the report whose page it stands on."""
-
     forms = parse_forms(arguments.format, FORMATS)
     whole = report()
     rows = side_by_side(builds, whole.launches)
@@ -54,7 +53,6 @@ def show(
 
 
 def _lines(rows: Sequence[CandidateRow], labels: Sequence[str], style: Style) -> Iterator[str]:
-
     names = Names(row.latest.kernel.key.symbol for row in rows)  # what they were tuned for has a column
     shown = rows[: style.rows]
     lines: list[Row] = []
@@ -62,17 +60,8 @@ def _lines(rows: Sequence[CandidateRow], labels: Sequence[str], style: Style) ->
         kernel = row.latest.kernel
         figures = over_builds([None if cell is None else cell.texts(_NOT_SAID) for cell in row.cells])
         figures[_OCCUPANCY] = figures[_OCCUPANCY].replace(" %", "%")
-        lines.append(
-            (
-                [
-                    partial(names.of, kernel.key.symbol),
-                    kernel.key.arch or _NOT_SAID,
-                    row.latest.configuration,
-                    *figures,
-                ],
-                "",
-            )
-        )
+        name = partial(names.of, kernel.key.symbol)
+        lines.append(([name, kernel.key.arch or _NOT_SAID, row.latest.configuration, *figures], ""))
 
     yield from table(_HEADS, lines, style, _LEFT)
     yield from fold(len(rows) - len(shown), style)

@@ -58,7 +58,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """0; 2 where the input cannot be read."""
-
     forms = _answers.forms_of(arguments)
     policy = _policy.policy_of(arguments)
     unpacking = _policy.unpacking(policy)
@@ -93,7 +92,6 @@ class _Launches:
     """How kernels are launched: as the policy says, else as a profile saw it."""
 
     def __init__(self, policy: Launches, profile: Sequence[JudgedLaunch]) -> None:
-
         self._policy = policy
         self._seen = {id(each.match.kernel): launch_figures(each.launch) for each in profile if each.match.kernel}
 
@@ -106,7 +104,6 @@ class _Launches:
 
 
 def _profiled(place: str, build: Build) -> Sequence[JudgedLaunch]:
-
     return judge(read_all(expand([place])), build)
 
 
@@ -139,7 +136,6 @@ def _measured(path: str) -> Mapping[tuple[str, str | None], int]:
 
 def _databases(inputs: Sequence[str]) -> dict[str, set[str]]:
     """Lists of compilations near the inputs: what each compiles and writes, as real paths."""
-
     folders = dict.fromkeys([os.curdir, "build"])
     for each in inputs:
         folder = each if os.path.isdir(each) else os.path.dirname(each)
@@ -191,7 +187,6 @@ def _called(kernel: Kernel, names: Names) -> str:
 def _source(kernel: Kernel, databases: Mapping[str, set[str]]) -> str:
     """The list of compilations that holds the kernel's source or object, else the record of its compilation, else its
     source where that can be read and needs no options."""
-
     lines = kernel.sass.local.lines if kernel.sass else ()
     files = [kernel.source, kernel.key.unit, *(origin.input for origin in kernel.origins)]
     for line in lines:
@@ -246,7 +241,6 @@ Advice = Sequence[tuple["Remedy", Sequence[str]]]
 
 def _left_open(build: Build, launches: Launches) -> Iterator[str]:
     """What nothing can be said of."""
-
     entries = [kernel for kernel in build.kernels if kernel.role == "entry"]
     silent = sum(kernel.spills is None for kernel in entries)
     unlaunched = sum(not spill_weight(kernel) and launches.launch_of(kernel) is None for kernel in entries)
@@ -257,13 +251,11 @@ def _left_open(build: Build, launches: Launches) -> Iterator[str]:
 
 
 def _head(build: Build, advice: Advice) -> str:
-
     first = summary(build).splitlines()[0]
     return f"what to do first; {first}" if advice else f"nothing to do; {first}"
 
 
 def _text(build: Build, advice: Advice, rest: Sequence[str], more: int, names: Names, style: Style) -> Iterator[str]:
-
     yield from (paint(line, BOLD, style) for line in hung([_head(build, advice)], style))
     about = None
     for number, (made, tried) in enumerate(advice, 1):
@@ -286,7 +278,6 @@ def _text(build: Build, advice: Advice, rest: Sequence[str], more: int, names: N
 
 
 def _markdown(build: Build, advice: Advice, rest: Sequence[str], more: int, names: Names) -> Iterator[str]:
-
     yield f"**spillscan** {words(_head(build, advice))}"
     for number, (made, tried) in enumerate(advice, 1):
         yield ""
@@ -299,7 +290,6 @@ def _markdown(build: Build, advice: Advice, rest: Sequence[str], more: int, name
 
 
 def _document(build: Build, advice: Advice, rest: Sequence[str], total: int, names: Names) -> dict[str, Any]:
-
     return {
         "version": 1,
         "families": total,

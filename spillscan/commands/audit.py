@@ -76,7 +76,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Audit: 0, or 2 where nothing was understood, or something may be hidden."""
-
     policy = _policy.policy_of(arguments)
     builds, meta, meta_of = _builds_of(arguments)
     plan = Plan(
@@ -128,7 +127,6 @@ class _Files:
 
 def _builds_of(arguments: argparse.Namespace) -> tuple[dict[str, list[str]], dict[str, str], dict[str, dict[str, str]]]:
     """(label -> inputs, meta of all builds, label -> meta)."""
-
     tables = [table(text) for text in arguments.meta if _is_table(text)]
     meta = dict(_pair(text) for text in arguments.meta if not _is_table(text))
     meta_of: dict[str, dict[str, str]] = {}
@@ -178,7 +176,6 @@ def _builds(inputs: Sequence[str], labels: Sequence[str]) -> dict[str, list[str]
 
 def _check_dataset(plan: Plan, append: bool) -> None:
     """A build goes into a dataset of others only where the user says so; labels must be such as can be kept."""
-
     for label in plan.builds:
         check_label(label)
     try:

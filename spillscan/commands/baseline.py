@@ -71,7 +71,6 @@ def write(arguments: argparse.Namespace) -> int:
 
 def accepted(read: Build, arguments: argparse.Namespace, policy: Policy, old: Baseline | None = None) -> Recording:
     """What was ``read``, as a baseline that accepts it; refused where not all of it is there."""
-
     build = _whole(read, arguments, policy)
     judgement = check(build, policy)
     undecided = [each.kernel for each in judgement.undecided]
@@ -82,7 +81,6 @@ def prune(arguments: argparse.Namespace) -> int:
     """Drop kernels that the build does not have and findings that are fixed; lower figures that got better. Nothing is
     added or raised. Give the whole build: what it lacks is dropped.
     """
-
     policy, path = _policy_and_path(arguments)
     old = _baseline.read(path)
     read = _inputs.scan(_inputs.inputs_or_stdin(arguments.inputs), unpacking=_policy.unpacking(policy))
@@ -103,14 +101,12 @@ def _policy_and_path(arguments: argparse.Namespace) -> tuple[Policy, str]:
 
 def _whole(everything: Build, arguments: argparse.Namespace, policy: Policy) -> Build:
     """What was asked for of ``everything``, if there is all of it."""
-
     holes = holes_of(everything, (), judged(policy.terms_of_all(everything.kernels), "build", policy.fail_on), policy)
     _issues.conclude(verdict((), holes, policy), everything.issues)
     return Selection(arguments.arch, (), arguments.launch).of(everything, policy.labels)
 
 
 def _save(baseline: Baseline, path: str) -> None:
-
     Target(path).write(text_of(baseline))
 
 

@@ -37,7 +37,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """0 clean, 1 findings; :class:`UndecidedError` where the input leaves open what the check must know."""
-
     render.check_forms(arguments.format, "check")
     policy = _policy.policy_of(arguments)
     gate = _baseline.gate(arguments, policy)

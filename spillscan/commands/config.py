@@ -35,7 +35,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """0; an error in the policy is exit 2."""
-
     policy = _policy.policy_of(arguments)
     rules, origins = list(all_rules().values()), arguments.show_origin
     if arguments.kernel:

@@ -28,7 +28,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the table, or one device."""
-
     chosen = [device(arguments.device)] if arguments.device else list(devices())
     head = ("target", "compute_capability", "architecture", "chip", "status")
     _answers.answer(
@@ -48,6 +47,5 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _table(chosen: Sequence[Device], style: Style) -> Iterator[str]:
     """One line a device; a narrow terminal gets one GPU of each, and goes without what seldom differs."""
-
     rows = [(device_row(device, 2 if style.width >= PLAIN_WIDTH else 1), "") for device in chosen]
     yield from table(DEVICE_HEADS, rows, style, ("target", "architecture", "GPUs"), _SPARE)

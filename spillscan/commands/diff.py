@@ -84,7 +84,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """0, or 1 where something got worse by at least ``--fail-on``; 2 where the builds leave that open."""
-
     tuned = arguments.by == "config"
     grouped = arguments.by in _GROUPINGS
     if grouped and len(arguments.inputs) != 2:
@@ -146,7 +145,6 @@ def _report(
     gate: _baseline.Gate,
 ) -> tuple[Report, Verdict]:
     """What the builds show, of those kernels that were ``kept``, and the verdict on the newest."""
-
     gated = bool(arguments.fail_on or arguments.fail_on_regression)
     base, head = kept[0], kept[-1]
     table = None

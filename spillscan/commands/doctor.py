@@ -36,7 +36,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """0 where nothing is missing, 1 where something is; 2 where the policy or an input cannot be read."""
-
     policy = _policy.policy_of(arguments)
     lacks: list[Lack] = []
     build = None
@@ -68,7 +67,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _of_kernels(kernels: Sequence[Kernel], policy: Policy) -> Iterator[Lack]:
     """What the input does not say of kernels."""
-
     names = Names(kernel.named_by for kernel in kernels)
     entries = [kernel for kernel in kernels if kernel.role == "entry"]
 
@@ -101,7 +99,6 @@ def _of_kernels(kernels: Sequence[Kernel], policy: Policy) -> Iterator[Lack]:
 
 def _of_baseline(policy: Policy, build: Build | None) -> Iterator[Lack]:
     """Whether there is something that a build is held against."""
-
     path = policy.baseline
     if path is None:
         remedy = "`spillscan baseline write`, and `baseline: spillscan-baseline.yaml` in the policy"

@@ -28,7 +28,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """0; an unknown name is exit 2, with the nearest that there is."""
-
     rules, about_rules, about_kinds = all_rules(), explanations("rules"), explanations("holes")
     names = (*rules, *KINDS)
     if arguments.rule is None:
@@ -66,7 +65,6 @@ def lines(rule: Rule, about: Explanation) -> Iterator[str]:
 
 def kind_lines(code: str, about: Explanation) -> Iterator[str]:
     """What there is to say of a kind of issue, for a terminal."""
-
     hides = KINDS[code]
     yield from _explained(code, about, f"may hide {', '.join(hides)}" if hides else "hides nothing that a gate judges")
     if hides:

@@ -63,7 +63,6 @@ class _Past(NamedTuple):
 
 def run(arguments: argparse.Namespace) -> int:
     """0; 2 where there is no dataset."""
-
     if arguments.data is not None:
         if arguments.dataset is not None:
             raise UsageError("two datasets", "name one")
@@ -116,7 +115,6 @@ def _page(
     policy: Policy,
 ) -> Iterator[str]:
     """Kernels are followed as far back as they are not too many."""
-
     sums = [past.totals["label"][build.label] for build in past.builds]
     kernels, since = 0.0, len(past.builds)
     while since and kernels + (sums[since - 1]["kernels"].known or 0) <= _COMPARED:

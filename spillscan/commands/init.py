@@ -39,7 +39,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """0, also where nothing was to be done or wanted; 2 where the build cannot be read or is not all there."""
-
     build = _inputs.scan(arguments.inputs) if arguments.inputs else None
     found = build_system(_text)
     system = found or BUILD_SYSTEMS[-1]
@@ -65,7 +64,6 @@ def _proposals(
     build: Build | None, arguments: argparse.Namespace, system: BuildSystem
 ) -> Iterator[tuple[str, str, str]]:
     """(path, text that is there, text that should be) of each file; equal where what is there stays."""
-
     launches = [parse_launch(text) for text in arguments.launch]
     policy = next(filter(os.path.exists, (adoption.POLICY, "spillscan.yml")), "")
     if not policy and "[tool.spillscan" in (_text("pyproject.toml") or ""):
@@ -94,7 +92,6 @@ def _proposals(
 
 def _baseline(build: Build, arguments: argparse.Namespace, written: str) -> str:
     """The baseline of ``build``, under the policy that is ``written``, else the one that is there."""
-
     arguments.config, arguments.no_config, arguments.arch, arguments.today = None, False, [], None
     policy = Policy((layer(parse_yaml(written, POLICY)),)) if written else policy_of(arguments)
     return text_of(accepted(build, arguments, policy).baseline)

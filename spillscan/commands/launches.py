@@ -35,7 +35,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """0; 2 where no kernel's launch is known, or the inputs cannot be read."""
-
     if _is_build(arguments.profile):
         compiled = Selection(arguments.arch, arguments.kernel).of(_inputs.scan([arguments.profile, *arguments.inputs]))
         said = known_launches(compiled.kernels)
@@ -57,7 +56,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _is_build(path: str) -> bool:
     """Whether ``path`` is no profile but what was compiled: a cache folder, a binary."""
-
     if os.path.isdir(path):
         return any(name.endswith((".cubin", ".json")) for _, _, names in os.walk(path) for name in names)
     if not os.path.isfile(path):

@@ -39,7 +39,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """0; the kernels in the order of ``scan``: worst first."""
-
     forms = _answers.forms_of(arguments)
     arguments.devices = ",".join(arguments.device) or None
     policy = _policy.policy_of(arguments)
@@ -66,7 +65,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _summaries(kernel: Kernel, policy: Policy) -> Iterator[tuple[str | None, Summary]]:
     """(device, summary) on each device of the policy that runs the kernel; without any, on the kernel's own arch."""
-
     arch = kernel.key.arch
     for device in judged_on(arch, policy.devices) or (arch,):
         yield device, summarise(kernel.usage, device, policy.launch_of(kernel))
@@ -75,7 +73,6 @@ def _summaries(kernel: Kernel, policy: Policy) -> Iterator[tuple[str | None, Sum
 def _lines(
     kernel: Kernel, device: str | None, summary: Summary, names: Names, code: Mapping[int, Pressure]
 ) -> Iterator[str]:
-
     usage = kernel.usage
     figures = [f"{usage.registers} registers" if usage.registers is not None else "registers unknown"]
     if usage.shared_bytes:
@@ -111,7 +108,6 @@ def _relief(
     kernel: Kernel, device: str | None, summary: Summary, code: Mapping[int, Pressure]
 ) -> tuple[Need | None, Relaxation | None]:
     """What ends a kernel's spills; (``None``, ``None``) where it has none, or nothing says."""
-
     if not sum(kernel.spills or ()):
         return None, None
     need = registers_needed(kernel, code.get(id(kernel)))
@@ -119,7 +115,6 @@ def _relief(
 
 
 def _data(kernels: list[Kernel], policy: Policy, code: Mapping[int, Pressure]) -> list[dict[str, Any]]:
-
     return [
         {"symbol": kernel.key.symbol, "arch": kernel.key.arch, "unit": kernel.key.unit, "device": device}
         | summary_data(summary)

@@ -11,9 +11,9 @@ from __future__ import annotations
 import argparse
 import csv
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec.structs import asdict
 
@@ -105,21 +105,35 @@ def run(arguments: argparse.Namespace) -> int:
         _many(arguments, forms)
     elif arguments.html is not None:
         _page(arguments)
-    elif arguments.launch_bounds is not None:
-        _bounds(arguments, forms)
     else:
-        configuration, gpu = _configuration(arguments)
-        if arguments.vary:
-            _curve(arguments, configuration, forms)
-        elif arguments.assume:
-            _assumed(arguments, configuration, forms)
-        else:
-            _one(arguments, configuration, gpu, forms)
+        found = _answer(arguments)
+        _answers.answer(forms, text=found.text, json=lambda: found.data, csv=lambda: _table(found.rows))
     return 0
 
 
-def _page(arguments: argparse.Namespace) -> None:
+class _Answer(NamedTuple):
+    """One configuration, or a curve of them, in each form."""
 
+    text: Callable[[Style], Iterable[str]]
+    """Lines for people."""
+    data: Mapping[str, Any]
+    """For JSON."""
+    rows: Sequence[Mapping[str, Any]]
+    """For CSV, by column."""
+
+
+def _answer(arguments: argparse.Namespace) -> _Answer:
+    if arguments.launch_bounds is not None:
+        return _bounds(arguments)
+    configuration, gpu = _configuration(arguments)
+    if arguments.vary:
+        return _curve(arguments, configuration)
+    if arguments.assume:
+        return _assumed(arguments, configuration)
+    return _one(arguments, configuration, gpu)
+
+
+def _page(arguments: argparse.Namespace) -> None:
     elsewhere = ("vary", "launch_bounds", "cluster", "blocks", "stack")
     if arguments.assume or arguments.format or any(getattr(arguments, name) is not None for name in elsewhere):
         raise UsageError(
@@ -145,7 +159,6 @@ def _whole(arguments: argparse.Namespace, name: str) -> int:
 
 
 def _configuration(arguments: argparse.Namespace) -> tuple[Configuration, Gpu | None]:
-
     if arguments.arch is None:
         raise UsageError("--arch is missing", "needed are --arch, --threads and --registers, or --from")
     device, gpu = resolve(arguments.arch)
@@ -170,8 +183,7 @@ def _configuration(arguments: argparse.Namespace) -> tuple[Configuration, Gpu | 
     return check(configuration), gpu
 
 
-def _bounds(arguments: argparse.Namespace, forms: Sequence[Form]) -> None:
-
+def _bounds(arguments: argparse.Namespace) -> _Answer:
     if arguments.arch is None:
         raise UsageError("--arch is missing", "the cap depends on the device")
     threads, _, blocks = arguments.launch_bounds.partition(",")
@@ -182,16 +194,10 @@ def _bounds(arguments: argparse.Namespace, forms: Sequence[Form]) -> None:
     found = Configuration(device=device(arguments.arch), registers=cap.registers, threads_per_block=cap.threads)
     occupancy = resident(found)
     row = {"arch": found.device.target, **asdict(cap), **data.as_row(occupancy)}
-    _answers.answer(
-        forms,
-        text=lambda style: text.cap_lines(found.device, cap, occupancy),
-        json=lambda: row,
-        csv=lambda: _table([row]),
-    )
+    return _Answer(lambda style: text.cap_lines(found.device, cap, occupancy), row, [row])
 
 
-def _one(arguments: argparse.Namespace, configuration: Configuration, gpu: Gpu | None, forms: Sequence[Form]) -> None:
-
+def _one(arguments: argparse.Namespace, configuration: Configuration, gpu: Gpu | None) -> _Answer:
     occupancy = resident(configuration)
     wanted = None if arguments.blocks is None else _whole(arguments, "blocks")
     if wanted is not None and wanted < 1:
@@ -204,16 +210,14 @@ def _one(arguments: argparse.Namespace, configuration: Configuration, gpu: Gpu |
         "clusters": None if group is None else asdict(group),
         "local_memory": None if stack is None else asdict(stack),
     }
-    _answers.answer(
-        forms,
-        text=lambda style: text.report(occupancy, group, stack, wanted),
-        json=lambda: data.as_data(occupancy, wanted) | more,
-        csv=lambda: _table([{"arch": configuration.device.target, **data.as_row(occupancy)}]),
+    return _Answer(
+        lambda style: text.report(occupancy, group, stack, wanted),
+        data.as_data(occupancy, wanted) | more,
+        [{"arch": configuration.device.target, **data.as_row(occupancy)}],
     )
 
 
-def _curve(arguments: argparse.Namespace, configuration: Configuration, forms: Sequence[Form]) -> None:
-
+def _curve(arguments: argparse.Namespace, configuration: Configuration) -> _Answer:
     varied: Varied = arguments.vary
     points = curve(configuration, varied)
     now = current(configuration, varied)
@@ -229,32 +233,22 @@ def _curve(arguments: argparse.Namespace, configuration: Configuration, forms: S
         yield from chart.curve([(figure, occupancy.fraction) for figure, occupancy in points], now, note, style)
         yield from ("", f"now (*): {text.result(resident(configuration))}")
 
-    _answers.answer(
-        forms,
-        text=lines,
-        json=lambda: {"arch": configuration.device.target, "varied": unit, "points": rows},
-        csv=lambda: _table(rows),
-    )
+    return _Answer(lines, {"arch": configuration.device.target, "varied": unit, "points": rows}, rows)
 
 
-def _assumed(arguments: argparse.Namespace, configuration: Configuration, forms: Sequence[Form]) -> None:
-
+def _assumed(arguments: argparse.Namespace, configuration: Configuration) -> _Answer:
     occupancy = resident(configuration)
     assumed = assume(configuration, parse_assumptions(arguments.assume))
     row = {**asdict(assumed), "occupancy": assumed.fraction, "limiters": list(assumed.limiters)}
     flat = {name: value for name, value in row.items() if name != "limits"}
     flat |= {"assumptions": list(row["assumptions"]), **{f"limit_{name}": at for name, at in row["limits"].items()}}
-    _answers.answer(
-        forms,
-        text=lambda style: text.assumed_lines(assumed, occupancy),
-        json=lambda: {"assumed": row, "true": data.as_row(occupancy)},
-        csv=lambda: _table([flat]),
+    return _Answer(
+        lambda style: text.assumed_lines(assumed, occupancy), {"assumed": row, "true": data.as_row(occupancy)}, [flat]
     )
 
 
 def _many(arguments: argparse.Namespace, forms: Sequence[Form]) -> None:
     """Answer row after row of a CSV file, in chunks: memory stays bounded, an error names its row."""
-
     others = ("vary", "assume", "launch_bounds", "html", "arch", "threads", "registers")
     if any(getattr(arguments, name) for name in others):
         raise UsageError("--from goes with -f only", "the columns of the file say the rest")
@@ -274,7 +268,6 @@ def _many(arguments: argparse.Namespace, forms: Sequence[Form]) -> None:
 
 
 def _pieces(reader: Iterator[list[str]], form: str, source: str) -> Iterator[str]:
-
     rows = (row for row in reader if row)
     names = [name.strip() for name in next(rows, [])]
     first = 1
@@ -301,7 +294,6 @@ def _pieces(reader: Iterator[list[str]], form: str, source: str) -> Iterator[str
 
 def _written(ids: Sequence[str], answer: Mapping[str, Any], form: str, *, begin: bool) -> str:
     """The answers to a chunk of rows in the format wanted; JSON has one object a line."""
-
     words = table.limiter_names()
     limits = [f"limit_{name}" for name in LIMITERS]
     header = ["id", "resident_blocks", "active_warps", "occupancy", "limiters", *limits]
@@ -324,7 +316,6 @@ def _written(ids: Sequence[str], answer: Mapping[str, Any], form: str, *, begin:
 
 def _check_columns(names: list[str]) -> set[str]:
     """The columns to leave out: those that are not known, each with a line on standard error."""
-
     known = ["id", *table.REQUIRED, *table.DEFAULTS, *table.CODES]
     for name in names:
         if names.count(name) > 1:

@@ -45,7 +45,6 @@ def add_profile(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """0; 2 where the profile or the build cannot be read."""
-
     forms = _answers.forms_of(arguments)
     complaints, judged, build = read(arguments)
     found = [*complaints, *issues(judged, build is not None)]
@@ -64,7 +63,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 def read(arguments: argparse.Namespace) -> tuple[list[Issue], tuple[JudgedLaunch, ...], Build | None]:
     """(what the profiler complained of, the launches, the build) of a command with :func:`add_profile`."""
-
     if arguments.profile == "-" and "-" in arguments.inputs:
         raise UsageError("standard input is both profile and build", "give one of them as a file")
     profile = read_all(expand([arguments.profile]))

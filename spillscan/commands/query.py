@@ -36,7 +36,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """0; :class:`~spillscan.UsageError` for what cannot be answered."""
-
     forms = _answers.forms_of(arguments)
     sql.check(arguments.query)
     connection = _inputs.dataset_of(arguments).connect(arguments.memory_limit)

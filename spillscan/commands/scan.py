@@ -50,7 +50,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Show what was read: 0, or 2 where nothing was understood."""
-
     if arguments.by != "config":
         render.check_forms(arguments.format, "scan")
     policy = _policy.policy_of(arguments)

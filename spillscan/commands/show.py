@@ -60,7 +60,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Do the work; return the exit status."""
-
     _inputs.refuse_swapped(arguments.kernel, arguments.inputs, "spillscan show KERNEL INPUT")
     policy = _policy.policy_of(arguments)
     unpacking = _policy.unpacking(policy)
@@ -107,7 +106,6 @@ def _head(called: str, kernel: Kernel) -> str:
 
 def lines(called: str, kernel: Kernel, stats: SassStats, pressure: Pressure | None, most: int) -> Iterator[str]:
     """The map of one function."""
-
     local = stats.local
     yield _head(called, kernel)
     if called != kernel.key.symbol:
@@ -159,7 +157,6 @@ def lines(called: str, kernel: Kernel, stats: SassStats, pressure: Pressure | No
 
 def _pressure(pressure: Pressure, kernel: Kernel) -> Iterator[str]:
     """The most registers that are live at once, the curve by address, where it is high, and what is live there."""
-
     peak = pressure.peak
     held = spillmap.registers_of(kernel.usage.registers, kernel.sass) if kernel.sass else ""
     place = spillmap.where(peak.source)

@@ -66,7 +66,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """0; 1 where a file is larger than the policy allows; 2 where an input cannot be read, or part of it could not, or
     code is missing that the policy requires."""
-
     forms = _answers.forms_of(arguments)
     policy = _policy.policy_of(arguments)
     limits = _policy.unpacking(policy)
@@ -118,7 +117,6 @@ def run(arguments: argparse.Namespace) -> int:
 def _weighed(
     inputs: Sequence[str], limits: dict[str, int], wanted: dict[str, bool], issues: list[Issue]
 ) -> list[Weighed]:
-
     sources = source.expand(inputs)
     weighed: list[Weighed] = []
     with Progress("weighing") as progress:
@@ -131,7 +129,6 @@ def _weighed(
 
 
 def _of_one(each: Source, limits: dict[str, int], wanted: dict[str, bool], issues: list[Issue]) -> Weighed:
-
     with each.open() as stream:
         if each.explicit and kind_of_binary(stream.head()) is None:
             raise InputError(f"{each.uri} is no binary", "give a library, an object, a cubin or a wheel")
@@ -145,7 +142,6 @@ def _of_one(each: Source, limits: dict[str, int], wanted: dict[str, bool], issue
 
 
 def _text(whole: SizeGroups, gaps: list[dict[str, Any]], most: int | None, style: Style) -> Iterator[str]:
-
     yield from whole.lines(most, style)
     for gap in gaps[:_GAPS_SHOWN]:
         where = f"{gap['file']}{' > ' * bool(gap['member'])}{gap['member']}"

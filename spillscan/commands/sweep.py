@@ -75,7 +75,6 @@ def run(arguments: argparse.Namespace) -> int:
     """0 where anything could be compiled; a failed point is a row. 2 where nothing could, where no run of --run went
     well, and where Ctrl-C left some of them out.
     """
-
     forms = _answers.forms_of(arguments)
     caps = None if arguments.caps is None else [text for text in arguments.caps if text != "none"]
     if arguments.advise and caps is None and not arguments.timed:
@@ -133,12 +132,10 @@ def _without_figures(curves: Sequence[Curve]) -> list[str]:
 
 
 def _kernel(curve: Curve) -> Kernel:
-
     return Kernel(key=KernelKey(symbol=curve.symbol, arch=curve.arch), role="entry", usage=Usage())
 
 
 def _archs(words: Sequence[str]) -> list[str]:
-
     archs = [word for text in words for word in text.split(",") if word]
     for arch in archs:
         if not re.fullmatch(r"sm_\d{2,3}[af]?", arch):
@@ -188,7 +185,6 @@ def add_runs(parser: argparse.ArgumentParser) -> None:
 
 def runs_of(arguments: argparse.Namespace, settings: Sequence[Setting]) -> Runs | None:
     """What is to be run, refused before anything is compiled where it makes no sense; ``None`` without --run."""
-
     if arguments.timed is None:
         for option in ("measure", "runs", "warmups", "run_timeout"):
             if getattr(arguments, option) is not None:
@@ -211,7 +207,6 @@ def runs_of(arguments: argparse.Namespace, settings: Sequence[Setting]) -> Runs 
 
 def timed(curves: Sequence[Curve], wanted: Runs) -> tuple[list[Curve], str]:
     """(``curves`` with what was measured, why that is not all or nothing of it is of use; empty where all is well)."""
-
     total = len(wanted.caps) * (wanted.runs + wanted.warmups)
     begun = 0
 

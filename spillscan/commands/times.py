@@ -38,7 +38,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """0; 2 where an input cannot be read, or part of it could not."""
-
     forms = _answers.forms_of(arguments)
     policy = _policy.policy_of(arguments)
     unpacking = _policy.unpacking(policy)
@@ -62,7 +61,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _trees(build: Build, base: Build | None, levels: Sequence[str]) -> list[SizeGroup]:
     """What was measured in one way, a tree for each way."""
-
     timings = [(each, old) for old, of in ((False, build), (True, base)) if of is not None for each in _timings(of)]
     if not timings:
         raise InputError(
@@ -80,7 +78,6 @@ def _trees(build: Build, base: Build | None, levels: Sequence[str]) -> list[Size
 
 def _timings(build: Build) -> Iterator[Timing]:
     """All that is known: what nvcc wrote down, and what ptxas printed, which no trace has brought to its kernel."""
-
     yield from build.timings
     for kernel in build.kernels:
         if kernel.compile_ms is not None and not any(origin.format in _SOURCES for origin in kernel.origins):
@@ -95,7 +92,6 @@ def _timings(build: Build) -> Iterator[Timing]:
 
 
 def _labels(names: Names) -> dict[str, Callable[[Timing], str]]:
-
     def of_kernel(label: Callable[[str], str]) -> Callable[[Timing], str]:
         return lambda timing: label(timing.symbol) if timing.symbol else NO_KERNEL
 

@@ -74,7 +74,6 @@ def run(arguments: argparse.Namespace) -> int:
 def _page(
     pattern: str, ordered: Sequence[Series], builds: Sequence[KeptBuild], metrics: Sequence[str], names: Names
 ) -> Iterator[str]:
-
     happened = happenings(ordered[:_ON_A_PAGE], metrics)
     turns = (
         Turn(
@@ -120,7 +119,6 @@ def _page(
 
 def _liveliest(series: Series, metrics: Sequence[str]) -> tuple[Any, ...]:
     """Those that changed most first."""
-
     changes = len(series.events) + sum(len(list(steps(series, metric))) for metric in metrics)
     return -changes, series.canonical, series.kernel.key.arch or ""
 
@@ -144,7 +142,6 @@ def _rows(found: Sequence[Series], builds: Sequence[KeptBuild]) -> Iterator[Sequ
 def _lines(
     series: Series, builds: Sequence[KeptBuild], metrics: Sequence[str], style: Style, names: Names
 ) -> Iterator[str]:
-
     kernel = series.kernel
     labels = [clip(printable(build.label), 24) for build in builds]
     held = sum(point is not None for point in series.points)

@@ -39,7 +39,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """0; 2 where neither build has such a kernel in both."""
-
     _inputs.refuse_swapped(arguments.kernel, [arguments.old, arguments.new], "spillscan why KERNEL OLD NEW")
     forms = _answers.forms_of(arguments)
     unpacking = _policy.unpacking(_policy.policy_of(arguments))
@@ -72,7 +71,6 @@ class _Report:
     """What is said of one kernel."""
 
     def __init__(self, called: str, found: Growth) -> None:
-
         self.called, self.found = printable(called), found
         sides = figures(found.before), figures(found.after)
         self.figures = {name: tuple(side.get(name) for side in sides) for name in _FIGURES}
