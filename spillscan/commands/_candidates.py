@@ -14,10 +14,10 @@ from spillscan.model import Build
 from spillscan.naming import Names
 from spillscan.output.errors import InputError
 from spillscan.output.files import parse_forms
+from spillscan.output.nouns import count
 from spillscan.output.terminal import Row, Style, fold, style_of, table
 from spillscan.reports.formats import html
 from spillscan.reports.report import Report
-from spillscan.reports.words import count
 
 FORMATS = ("text", "json", "csv", "html")
 _HEADS = ("kernel", "arch", "configuration", "threads", "regs", "spills", "shared", "blocks", "occ", "unbeaten")

@@ -52,8 +52,8 @@ def run(arguments: argparse.Namespace) -> int:
         said = {issue.code: issue for issue in build.issues if issue.hidden}
         known = explanations("holes")
         for code, issue in said.items():
-            count = sum(each.code == code for each in build.issues)
-            more = f" ({count:,} of them)" if count > 1 else ""
+            alike = sum(each.code == code for each in build.issues)
+            more = f" ({alike:,} of them)" if alike > 1 else ""
             lacks.append((f"{issue.message}{more} [{code}]", known[code].remedy if code in known else ""))
         lacks += _of_kernels(build.kernels, policy)
     lacks += _of_baseline(policy, build)
@@ -61,7 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
     for what, remedy in lacks:
         say([f"- {what}", *([f"    {remedy}"] if remedy else [])])
     kernels = "" if build is None else f" in {len(build.kernels):,} kernels"
-    say([f"{len(lacks):,} thing{'' if len(lacks) == 1 else 's'} to mend" if lacks else f"nothing is missing{kernels}"])
+    say([f"{count(len(lacks), 'thing')} to mend" if lacks else f"nothing is missing{kernels}"])
     return 1 if lacks else 0
 
 

@@ -21,6 +21,7 @@ from spillscan.commands._selection import Selection
 from spillscan.model import Kernel, KernelKey, Usage
 from spillscan.output.errors import UsageError
 from spillscan.output.folders import kept
+from spillscan.output.nouns import count
 from spillscan.output.progress import Progress
 from spillscan.output.terminal import complain
 from spillscan.reading import workers
@@ -114,8 +115,7 @@ def run(arguments: argparse.Namespace) -> int:
         rows=_options.rows_of(arguments),
     )
     if compilers.failed:
-        count = "1 compilation" if compilers.failed == 1 else f"{compilers.failed:,} compilations"
-        complain(f"{count} failed; the points say why")
+        complain(f"{count(compilers.failed, 'compilation')} failed; the points say why")
     barren = _without_figures(curves)
     for toolkit in barren:
         complain(f"ptxas {toolkit} compiled nothing; the points say why")

@@ -17,6 +17,7 @@ from spillscan.model.figures import BY_NAME, FIGURES, figure
 from spillscan.naming import Names, alone
 from spillscan.occupancy.summary import WORTH_SHOWING_BYTES
 from spillscan.occupancy.text import size
+from spillscan.output.nouns import count
 from spillscan.output.safe import printable
 from spillscan.output.terminal import BOLD, DIM, GREEN, RED, YELLOW, Cell, Row, Style, fold, hung, table
 from spillscan.reports import words
@@ -49,7 +50,7 @@ def lines(report: Report, style: Style) -> Iterator[str]:
     Where that are more rows than the style has, by family."""
     changes = report.changes
     if not changes:
-        kernels = words.count(len(report.build.kernels), "kernel")
+        kernels = count(len(report.build.kernels), "kernel")
         arches = words.arches_of(report.build)
         kind = "no known changes" if report.holes else "no changes"
         yield f"{kind} in {kernels}{'; ' if arches else ''}{arches}"

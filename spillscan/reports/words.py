@@ -13,6 +13,7 @@ from spillscan.model.build import damage
 from spillscan.model.symbols import natural
 from spillscan.naming import WIDTH, Names
 from spillscan.occupancy.text import size
+from spillscan.output.nouns import count
 from spillscan.output.safe import clip, printable
 from spillscan.output.terminal import BOLD, DIM, RED, YELLOW, Cell, Style, fold, paint
 from spillscan.reading.machine.spillmap import TOP, share_text
@@ -166,7 +167,7 @@ def families_of(kernels: Iterable[Kernel], names: Names) -> str:
         return next(iter(numbers))
     named = [f"{family}: {number:,}" if number > 1 else family for family, number in numbers.most_common(MOST_FAMILIES)]
     left = len(numbers) - len(named)
-    return ", ".join([*named, *([f"{left:,} more famil{'y' if left == 1 else 'ies'}"] if left else [])])
+    return ", ".join([*named, *([count(left, "more family", "more families")] if left else [])])
 
 
 def summary(build: Build) -> str:
@@ -217,11 +218,6 @@ def _spilling(kernels: Sequence[Kernel]) -> str:
     stores, loads = (sum(figures) for figures in zip(*spilling, strict=True))
     verb = "spills" if len(spilling) == 1 else "spill"
     return f" ({len(spilling):,} {verb}: {size(stores)} stores, {size(loads)} loads{', ' + said if said else ''})"
-
-
-def count(number: int, noun: str) -> str:
-    """``1 kernel``, ``1,055 kernels``."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def finding_lines(findings: Sequence[Finding], report: Report, style: Style) -> Iterator[str]:

@@ -16,6 +16,7 @@ from spillscan.model.build import damage
 from spillscan.model.figures import figure
 from spillscan.naming import WIDTH
 from spillscan.occupancy.summary import summarise
+from spillscan.output.nouns import count
 from spillscan.output.safe import printable
 from spillscan.output.terminal import Style
 from spillscan.reading.machine.spillmap import TOP, share_text
@@ -28,7 +29,6 @@ from spillscan.reports.words import (
     LONGEST_NAME,
     alike,
     baseline_line,
-    count,
     hole_lines,
     legend_lines,
     name_of,
@@ -212,7 +212,7 @@ def _findings(report: Report, severe: Sequence[Finding], mild: Sequence[Finding]
         rows = [_finding_row(report, [finding]) for finding in rest[:_FOLDED]]
         more = "more " if severe else ""
         notes = f", {count(len(mild), 'note')}" if mild and len(mild) < len(rest) else ""
-        title = f"{len(rest):,} {more}{'finding' if len(rest) == 1 else 'findings'}{notes}"
+        title = f"{count(len(rest), f'{more}finding')}{notes}"
         yield ""
         yield from fold(title, _sized(header, rows, "finding", len(rest) - len(rows)))
 

@@ -16,6 +16,7 @@ from spillscan.model.figures import BY_NAME, figure
 from spillscan.naming import Names
 from spillscan.occupancy.summary import Footprint, Summary, summarise
 from spillscan.occupancy.text import footprint_line
+from spillscan.output.nouns import count
 from spillscan.output.terminal import DIM, GREEN, RED, YELLOW, Row, Style, fold, paint, table
 from spillscan.reports import words
 from spillscan.reports.groups import INSTANCES, By, Group, archs_cell, grouped
@@ -231,7 +232,7 @@ def _color(kernel: Kernel) -> str:
 def _check(report: Report, style: Style) -> Iterator[str]:
     findings = report.open_findings
     yield from words.finding_lines(findings, report, style)
-    found = words.count(len(findings), "finding") if findings else "no findings"
+    found = count(len(findings), "finding") if findings else "no findings"
     yield f"{found} in {words.summary(report.build)}"
     yield from words.baseline_line(report)
     yield from words.unknown_lines(report, style)
@@ -292,7 +293,7 @@ def _matrix_table(report: Report, matrix: Matrix, metric: str, heads: Sequence[s
     shown = alike[: style.rows]
     label = figure(metric).label
     unit = f" ({figure(metric).unit})" if figure(metric).unit else ""
-    equal = words.count(len(ranked) - len(differing), "kernel")
+    equal = count(len(ranked) - len(differing), "kernel")
     if not shown:
         yield f"{label}: no difference in {equal}"
         return
