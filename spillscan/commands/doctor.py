@@ -18,6 +18,7 @@ from spillscan.judging.rule_docs import explanations
 from spillscan.model import Build, Kernel
 from spillscan.naming import Names
 from spillscan.output.errors import InputError
+from spillscan.output.nouns import count
 from spillscan.output.terminal import say
 from spillscan.reports.words import families_of
 

@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 class _Past(NamedTuple):
-    """What is shown."""
+    """All that is known of the builds of a dataset, before it is put into tables."""
 
     builds: Sequence[KeptBuild]
     totals: dict[By, dict[str, dict[str, Sum]]]

@@ -79,7 +79,7 @@ class _Report:
         self.at_least = [bool(peak and peak.at_least) for peak in peaks]
 
     def lines(self) -> Iterator[str]:
-        """Text."""
+        """What people read: figures of both builds, then what differs and what is not known."""
 
         found = self.found
         yield f"{self.called}  {found.after.key.arch or 'unknown arch'}"
@@ -97,7 +97,7 @@ class _Report:
         yield from (f"  not known: {text}" for text in found.unknown)
 
     def document(self) -> dict[str, Any]:
-        """JSON."""
+        """The same for machines; pairs are [old, new]."""
         found = self.found
         return {
             "symbol": found.after.key.symbol,

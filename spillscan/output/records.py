@@ -22,7 +22,7 @@ def row(values: Sequence[Any]) -> str:
 
 
 def rows(records: Iterable[Sequence[Any]]) -> str:
-    """Several of them."""
+    """Several records of RFC 4180, each as :func:`row` writes it."""
     buffer = io.StringIO()
     csv.writer(buffer, lineterminator="\r\n").writerows(map(_cell, values) for values in records)
     return buffer.getvalue()

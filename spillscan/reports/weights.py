@@ -21,12 +21,12 @@ HOST = "host and packing"
 
 
 class Weighed(NamedTuple):
-    """One input."""
+    """One input, taken apart."""
 
     name: str
     """As the user knows it."""
     weight: Weight
-    """What it consists of."""
+    """Its bytes by what they are, as :func:`~spillscan.reading.binary.weight.weigh` counts them."""
 
 
 _Label = Callable[[str, Key], str]
@@ -119,7 +119,7 @@ class Alike(Struct, frozen=True, kw_only=True):
     """Two architectures, and how much of their code is equal."""
 
     archs: tuple[str, str]
-    """Which."""
+    """The two targets, the older first."""
     functions: int
     """Functions that stand in both, by file and symbol."""
     equal: int
