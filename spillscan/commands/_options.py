@@ -40,9 +40,9 @@ def positive_number(text: str) -> int:
     return number
 
 
-def flag(parser: Parser, name: str, about: str, short: str = "") -> None:
+def flag(parser: Parser, name: str, about: str) -> None:
     """An option without a word."""
-    parser.add_argument(*filter(None, (short, name)), action="store_true", help=about)
+    parser.add_argument(name, action="store_true", help=about)
 
 
 def words(parser: Parser, name: str, metavar: str, about: str, **more: Any) -> None:

@@ -24,12 +24,12 @@ from spillscan.model.build import labels_of
 from spillscan.naming import Names
 from spillscan.occupancy.launches import Launches, settled
 from spillscan.output.errors import InputError
+from spillscan.output.markdown import code, words
 from spillscan.output.safe import printable
 from spillscan.output.terminal import BOLD, Style, fold, hung, paint
 from spillscan.reading.binary import fetch
 from spillscan.reading.inputs.compile_commands import commands, recorded
 from spillscan.reading.inputs.source import expand
-from spillscan.reports.formats.markdown import code, words
 from spillscan.reports.render import tree_here
 from spillscan.reports.words import label_of, summary
 

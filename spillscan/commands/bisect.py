@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from spillscan.commands import _answers, _inputs, _options, _policy
+from spillscan.commands import _answers, _datasets, _options, _policy
 from spillscan.history.dataset.builds import KeptBuild
 from spillscan.history.dataset.history import Happening, happenings
 from spillscan.model import Kernel
@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """0, whether something changed or not; 2 where no kernel is called so, or no build knows the figure."""
     forms = _answers.forms_of(arguments)
-    followed = _inputs.followed(arguments, lambda builds: _since(builds, arguments.since))
+    followed = _datasets.followed(arguments, lambda builds: _since(builds, arguments.since))
     builds, names = followed.builds, followed.names
     metrics = tuple(dict.fromkeys(arguments.metric)) or tuple(each.name for each in FOLLOWED)
     if all(value is None for series in followed.series for metric in metrics for value in series.values(metric)):

@@ -10,7 +10,7 @@ import argparse
 from collections.abc import Sequence
 from operator import attrgetter
 
-from spillscan.commands import _answers, _inputs, _options
+from spillscan.commands import _answers, _datasets, _options
 from spillscan.history.dataset.reading import Dataset, Held
 from spillscan.history.dataset.writing import compact
 from spillscan.output.errors import InputError
@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """0; 2 where there is no dataset."""
     forms = _answers.forms_of(arguments)
-    dataset = _inputs.dataset_of(arguments)
+    dataset = _datasets.dataset_of(arguments)
     for label in arguments.label or ():
         if label not in dataset.labels:
             raise InputError(f"there is no build {label!r}", f"the last one is {dataset.labels[-1]}")
@@ -54,7 +54,7 @@ def _compact(dataset: Dataset, arguments: argparse.Namespace, forms: Sequence[Fo
 
 
 def _info(dataset: Dataset, arguments: argparse.Namespace, forms: Sequence[Form]) -> int:
-    builds = _inputs.builds_of(dataset, arguments)
+    builds = _datasets.builds_of(dataset, arguments)
     chosen = [build for build in builds if not arguments.label or build.label in arguments.label]
     _answers.show(forms, Table(columns=_COLUMNS, rows=list(dataset.summary(chosen))))
     return 0

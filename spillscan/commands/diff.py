@@ -12,7 +12,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from spillscan.commands import _baseline, _candidates, _inputs, _issues, _options, _policy, _selection
+from spillscan.commands import _baseline, _inputs, _issues, _options, _policy, _selection
 from spillscan.commands._selection import Selection
 from spillscan.judging.compare.matrix import By, matrix
 from spillscan.judging.compare.pairing import Comparison, comparison
@@ -101,6 +101,8 @@ def run(arguments: argparse.Namespace) -> int:
     kept = Selection(arguments.arch, arguments.kernel, arguments.launch).of_all(builds, policy.labels)
     _selection.refuse_devices([kernel for build in kept for kernel in build.kernels], arguments.device)
     if tuned:
+        from spillscan.commands import _candidates
+
         labels = _labels(arguments.inputs)
         _candidates.show(kept, labels, arguments, lambda: _report(kept, builds, None, arguments, policy, gate)[0])
         _issues.report_issues([issue for build in builds for issue in build.issues])

@@ -10,7 +10,7 @@ import argparse
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-from spillscan.commands import _answers, _inputs, _options, _policy
+from spillscan.commands import _answers, _datasets, _options, _policy
 from spillscan.history.dataset import answers
 from spillscan.history.dataset.answers import By, Jump, Sum
 from spillscan.history.dataset.builds import KeptBuild
@@ -68,8 +68,8 @@ def run(arguments: argparse.Namespace) -> int:
             raise UsageError("two datasets", "name one")
         arguments.dataset = arguments.data
     forms = _answers.forms_of(arguments)
-    dataset = _inputs.dataset_of(arguments)
-    builds = _inputs.builds_of(dataset, arguments)
+    dataset = _datasets.dataset_of(arguments)
+    builds = _datasets.builds_of(dataset, arguments)
     policy = _policy.policy_of(arguments)
     summed = answers.totals(dataset, builds, policy, arguments.below / 100)
     latest = builds[-arguments.last - 1 :]

@@ -29,7 +29,6 @@ from spillscan.output.errors import InputError, UsageError
 from spillscan.output.files import Form, Target, put
 from spillscan.output.safe import printable
 from spillscan.output.terminal import Style, complain
-from spillscan.reports.page.details import START, calculator
 
 EPILOG = (
     "Example: spillscan occupancy --arch sm_80 --threads 128 --registers 40 --shared 8192. Exit status"
@@ -134,6 +133,8 @@ def _answer(arguments: argparse.Namespace) -> _Answer:
 
 
 def _page(arguments: argparse.Namespace) -> None:
+    from spillscan.reports.page.details import START, calculator
+
     elsewhere = ("vary", "launch_bounds", "cluster", "blocks", "stack")
     if arguments.assume or arguments.format or any(getattr(arguments, name) is not None for name in elsewhere):
         raise UsageError(

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from spillscan.commands import _answers, _inputs, _options
+from spillscan.commands import _answers, _datasets, _options
 from spillscan.history.dataset import sql
 from spillscan.output.terminal import complain
 from spillscan.reports.table import of_rows
@@ -38,7 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
     """0; :class:`~spillscan.UsageError` for what cannot be answered."""
     forms = _answers.forms_of(arguments)
     sql.check(arguments.query)
-    connection = _inputs.dataset_of(arguments).connect(arguments.memory_limit)
+    connection = _datasets.dataset_of(arguments).connect(arguments.memory_limit)
     most = _options.rows_of(arguments)
     asked = None if most is None or any(form.name != "text" for form in forms) else most + 1
     with _ended_after(arguments.time_limit + _GRACE_SECONDS):

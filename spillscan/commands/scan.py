@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from spillscan.advice.sweep.assembly import arches_of, assembled
-from spillscan.advice.sweep.toolkits import choose
-from spillscan.commands import _candidates, _inputs, _issues, _options, _policy
+from spillscan.commands import _inputs, _issues, _options, _policy
 from spillscan.commands._selection import Selection
 from spillscan.reports import render
 from spillscan.reports.report import Report
@@ -55,6 +53,9 @@ def run(arguments: argparse.Namespace) -> int:
     policy = _policy.policy_of(arguments)
     arches: list[str] | None = []
     if arguments.assemble is not None:
+        from spillscan.advice.sweep.assembly import arches_of, assembled
+        from spillscan.advice.sweep.toolkits import choose
+
         arches = arches_of(arguments.assemble)
         if arches is None:  # an input that stands behind the option
             arguments.inputs.insert(0, arguments.assemble)
@@ -71,6 +72,8 @@ def run(arguments: argparse.Namespace) -> int:
             report, arguments.format, _options.rows_of(arguments), _policy.unpacking(policy), arguments.source_root
         )
     else:
+        from spillscan.commands import _candidates
+
         _candidates.show([kept], inputs[:1], arguments, lambda: report)
     _issues.report_issues(build.issues)
     if policy.strict:

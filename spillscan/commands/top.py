@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
 
-from spillscan.commands import _answers, _inputs, _options, _policy
+from spillscan.commands import _answers, _datasets, _options, _policy
 from spillscan.commands._selection import Selection
 from spillscan.history.dataset.answers import Ranked, rank
 from spillscan.history.dataset.reading import Dataset
@@ -49,8 +49,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """0; 2 where the build reports no such figure."""
     forms = _answers.forms_of(arguments)
-    dataset = _inputs.dataset_of(arguments)
-    label = arguments.label or _inputs.builds_of(dataset, arguments)[-1].label
+    dataset = _datasets.dataset_of(arguments)
+    label = arguments.label or _datasets.builds_of(dataset, arguments)[-1].label
     if arguments.launch:
         Selection((), (), arguments.launch).refuse_unmatched(_kernels(dataset, label))
     families = arguments.by == "family"

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from spillscan.commands import _answers, _inputs, _options, _policy
+from spillscan.commands import _answers, _datasets, _options, _policy
 from spillscan.history.dataset.builds import KeptBuild
 from spillscan.history.dataset.history import Series, happenings, steps
 from spillscan.model.figures import TRACED, figure
@@ -47,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """0; 2 where no kernel is called so."""
     forms = _answers.forms_of(arguments)
-    followed = _inputs.followed(arguments, lambda builds: builds[-arguments.last :])
+    followed = _datasets.followed(arguments, lambda builds: builds[-arguments.last :])
     builds, names_of = followed.builds, followed.names_of
     metrics = tuple(dict.fromkeys(arguments.metric)) or _SHOWN
     ordered = sorted(followed.series, key=lambda series: _liveliest(series, metrics))

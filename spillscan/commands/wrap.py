@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 
 from spillscan.builds import launcher
-from spillscan.commands import _options
 from spillscan.output.errors import UsageError
 
 EPILOG = 'Example: cmake -B build -DCMAKE_CUDA_COMPILER_LAUNCHER="spillscan;wrap;-v;--" && cmake --build build'
@@ -17,12 +16,8 @@ EPILOG = 'Example: cmake -B build -DCMAKE_CUDA_COMPILER_LAUNCHER="spillscan;wrap
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    _options.flag(
-        parser,
-        "--verbose",
-        short="-v",
-        about="add the compiler's option that reports registers and spills (nvcc: -Xptxas -v)",
-    )
+    about = "add the compiler's option that reports registers and spills (nvcc: -Xptxas -v)"
+    parser.add_argument("-v", "--verbose", action="store_true", help=about)
     parser.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMMAND …", help="the compiler's command line")
 
 

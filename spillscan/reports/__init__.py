@@ -7,7 +7,6 @@ In: a :class:`~spillscan.reports.report.Report`, groups of figures, curves. Out:
 PUBLIC = (
     "formats",
     "formats.html",
-    "formats.markdown",
     "page",
     "page.columns",
     "page.details",

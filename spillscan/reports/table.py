@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from spillscan.output import markdown
 from spillscan.output.records import compact, objects, plain
 from spillscan.output.safe import clip
 from spillscan.output.terminal import Cell, Style, fold, table
-from spillscan.reports.formats import markdown
 
 T = TypeVar("T")
 _WIDEST_CELL = 72
