@@ -5,22 +5,21 @@ from __future__ import annotations
 import re
 from bisect import bisect
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import accumulate
-from operator import attrgetter
 
 from msgspec import Struct
 
 from spillscan.judging.compare.figures import Total, moved_to_shared, totals
 from spillscan.model import SEVERITIES, Build, Change, Effect, Finding, Kernel, Metric
-from spillscan.model.figures import BY_NAME, FIGURES, figure
+from spillscan.model.figures import FIGURES, figure
 from spillscan.naming import Names, alone
 from spillscan.occupancy.summary import WORTH_SHOWING_BYTES
 from spillscan.occupancy.text import size
 from spillscan.output.nouns import count
 from spillscan.output.safe import printable
 from spillscan.output.terminal import BOLD, DIM, GREEN, RED, YELLOW, Cell, Row, Style, fold, hung, table
-from spillscan.reports import words
+from spillscan.reports import growth, words
 from spillscan.reports.groups import INSTANCES, archs_cell, shared_label
 from spillscan.reports.report import Report
 
@@ -34,10 +33,6 @@ _NEEDED = ("spill_store_bytes", "spill_load_bytes", "registers")
 _SUMMED = ("spill_store_bytes", "spill_load_bytes", "stack_bytes", "shared_bytes")
 _COUNTED = ("registers", "resident_blocks")
 """What has no sum of use: how many kernels it rose and fell in."""
-_FAMILIES = 5
-"""How many families code grew by are named."""
-_NOISE, _NOISE_MS = 0.25, 1000
-"""Compile times that differ by less, as a part of all and in milliseconds, say nothing."""
 _COLORS = {"error": RED, "warning": YELLOW, "note": DIM}
 _WIDEST = 60
 """Characters of a full name."""
@@ -54,7 +49,7 @@ def lines(report: Report, style: Style) -> Iterator[str]:
         arches = words.arches_of(report.build)
         kind = "no known changes" if report.holes else "no changes"
         yield f"{kind} in {kernels}{'; ' if arches else ''}{arches}"
-        yield from _slowdown(report)
+        yield from growth.compile_time(report)
         yield from words.verdict_lines(report, style, words.counted(report))
         return
     all_entries = entries(report)
@@ -93,8 +88,8 @@ def lines(report: Report, style: Style) -> Iterator[str]:
         + f", {unchanged:,} unchanged"
         + (f", {unknown:,} unknown" if unknown else "")
     )
-    yield from _growth(report)
-    yield from _slowdown(report)
+    yield from growth.code(report)
+    yield from growth.compile_time(report)
     if states["added"] and states["added"] == len(report.build.kernels) and states["removed"]:
         yield "no kernel is in both builds; of different archs, --by arch puts them side by side"
     shown_above = {id(change.kernel) for change in changes}
@@ -258,56 +253,6 @@ def _folded(found: Sequence[Entry], shown: Sequence[Entry], style: Style) -> Ite
     rest = [entry for entry in found if id(entry) not in kept]
     tally = words.severities([finding for entry in rest for finding in entry.findings])
     yield from fold(sum(len(entry.changes) for entry in rest), style, f", {tally} among them" if tally else "")
-
-
-def _growth(report: Report) -> Iterator[str]:
-    """By how much the machine code grew, and the families that it is due to; nothing where a kernel's is not known."""
-    code = BY_NAME["code_bytes"].get
-    assert code is not None
-    grown = _by_family(report, ((change.before, change.after) for change in report.changes), code)
-    if grown and (total := sum(grown.values())):
-        yield f"machine code {size(total, '+')}: {_largest(grown, size)}"
-
-
-def _slowdown(report: Report) -> Iterator[str]:
-    """The same of compile times, of all kernels; nothing of differences that are as likely noise."""
-    base = report.base or Build()
-    times = (filter(None, map(attrgetter("compile_ms"), build.kernels)) for build in (base, report.build))
-    before, after = (sum(map(round, each)) for each in times)
-    if abs(after - before) <= max(_NOISE_MS, before * _NOISE):
-        return
-    pairs = (*((kernel, None) for kernel in base.kernels), *((None, kernel) for kernel in report.build.kernels))
-    if slower := _by_family(report, pairs, _milliseconds):
-        yield f"compile time {before:,} ms {after - before:+,} ms: {_largest(slower, _spent)}"
-
-
-def _by_family(
-    report: Report, pairs: Iterable[tuple[Kernel | None, Kernel | None]], get: Callable[[Kernel], int | None]
-) -> Counter[str] | None:
-    """By how much a figure grew; ``None`` where it is not known."""
-    found: Counter[str] = Counter()
-    for before, after in pairs:
-        values = [0 if side is None else get(side) for side in (before, after)]
-        kernel = after or before
-        if values[0] is None or values[1] is None or kernel is None:
-            return None
-        found[report.names.base(kernel.named_by)] += values[1] - values[0]
-    return found
-
-
-def _milliseconds(kernel: Kernel) -> int | None:
-    """Device functions of whole programs have no time of their own."""
-    return (0 if kernel.role == "function" else None) if kernel.compile_ms is None else round(kernel.compile_ms)
-
-
-def _spent(milliseconds: int, sign: str) -> str:
-    return f"{milliseconds:{sign},} ms"
-
-
-def _largest(grown: Counter[str], text: Callable[[int, str], str]) -> str:
-    ranked = sorted(((name, each) for name, each in grown.items() if each), key=lambda pair: (-abs(pair[1]), pair[0]))
-    listed = ", ".join(f"{name} {text(each, '+')}" for name, each in ranked[:_FAMILIES])
-    return listed + (f", {len(ranked) - _FAMILIES:,} more families" if len(ranked) > _FAMILIES else "")
 
 
 def pair_of(metric: Metric) -> str:
