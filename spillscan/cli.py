@@ -25,7 +25,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     for_people(sys.stdout)
     gc.disable()  # one command, records without cycles: collecting would only walk them again and again
     try:
-        arguments = commands.build_parser(words[0] if words else None).parse_args(words)
+        arguments = commands.build_parser(words[0] if words else "").parse_args(words)
         _paint(getattr(arguments, "color", "auto"))
         status: int = arguments.run(arguments)
         sys.stdout.flush()

@@ -13,6 +13,7 @@ from spillscan.advice.profile.launchmap import KernelLaunch, LaunchList, known_l
 from spillscan.model import Kernel, Launch
 from spillscan.model.patterns import matches
 from spillscan.naming import Names
+from spillscan.output.nouns import count
 from spillscan.output.safe import printable
 
 POLICY, BASELINE = "spillscan.yaml", "spillscan-baseline.yaml"
@@ -147,8 +148,7 @@ def launch_map(kernels: Sequence[Kernel], said: Sequence[tuple[str, Launch]] = (
             "." if known.entries else " (and the brackets above)."
         )
     for pattern, members in families[:LONGEST_SKELETON]:
-        count = f"{len(members):,} kernel{'' if len(members) == 1 else 's'}"
-        yield f"#  - match: {json.dumps(pattern, ensure_ascii=False)}  # {count}"
+        yield f"#  - match: {json.dumps(pattern, ensure_ascii=False)}  # {count(len(members), 'kernel')}"
         yield "#    launch: {threads_per_block: 256, dynamic_shared_bytes: 0}"
     if len(families) > LONGEST_SKELETON:
         yield f"# … {len(families) - LONGEST_SKELETON:,} more families"

@@ -1,8 +1,7 @@
-"""One module a command, found by being there.
+"""One module a command, found by being there; :data:`GROUPS` says what each is for.
 
-A command module has ``NAME`` (the module's own), ``HELP`` (one line), a docstring (its description),
-``add_arguments(parser)`` and ``run(arguments) -> exit status``. It imports what it needs inside ``run``: ``--help``
-must stay quick.
+A command module has a docstring (its description), ``EPILOG`` (an example), ``add_arguments(parser)`` and
+``run(arguments) -> exit status``. Only the module of the command that is called is loaded.
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ PUBLIC = ("_library",)
 class Command(Protocol):
     """What a command module offers."""
 
-    NAME: str
-    HELP: str
+    EPILOG: str
+    """What its help ends with."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Declare the command's arguments."""
@@ -33,33 +32,64 @@ class Command(Protocol):
         """Do the work; return the exit status."""
 
 
-def all_commands(only: str | None = None) -> list[Command]:
-    """Every command module of this folder, in the order in which the help lists them.
-
-    With ``only`` the name of one of them, just that one: a compiler launcher has no time to load the others. None where
-    all that is asked is the version.
-    """
-    if only == "--version":
-        return []
-    names = folders.modules(__path__)
-    if only in names:
-        names = [only]
-    found = [cast(Command, import_module(f"{__name__}.{name}")) for name in names]
-    listed = [name for _, commands in GROUPS for name in commands]
-    return sorted(found, key=lambda command: listed.index(command.NAME))
-
-
-GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("read", ("scan", "show", "advise", "size", "times", "limiters", "profile", "launches")),
-    ("gate", ("check", "baseline")),
-    ("compare", ("diff", "why", "bisect", "sweep")),
-    ("explain", ("explain", "occupancy", "devices")),
-    ("history", ("audit", "dataset", "history", "query", "top", "trend")),
-    ("build", ("run", "wrap", "filter")),
-    ("set up", ("init", "doctor", "config", "completion")),
-)
-"""What people do, and the commands for it, in the order of every list of them."""
+GROUPS: dict[str, dict[str, str]] = {
+    "read": {
+        "scan": "read build logs or binaries into a table of kernels",
+        "show": "print the spill map of a kernel in a SASS dump or a binary",
+        "advise": "what to do first: families by weight, with line, cause, remedy and command",
+        "size": "show what binaries weigh: by arch, kind, kernel, family, file",
+        "times": "show what compilations took: by file, arch, tool, kernel, family",
+        "limiters": "what limits each kernel's occupancy, and the next steps",
+        "profile": "hold what Nsight Compute measured against a build",
+        "launches": "make a launch map for the policy: of a profile, a table, or a cache",
+    },
+    "gate": {
+        "check": "exit with 1 if a kernel spills or breaks a limit",
+        "baseline": "record the findings that are accepted, or drop those that are gone",
+    },
+    "compare": {
+        "diff": "compare two builds, or several side by side",
+        "why": "say why a kernel's registers or spills grew between two builds",
+        "bisect": "the builds of a dataset in which a figure changed, or a kernel came or went",
+        "sweep": "what real ptxas makes of a kernel at each register cap or launch bound",
+    },
+    "explain": {
+        "explain": "explain a rule or a hole, or list all",
+        "occupancy": "resident blocks and warps per SM of a launch, what limits them, and the next step each way",
+        "devices": "list the known compute capabilities, or everything about one",
+    },
+    "history": {
+        "audit": "read whole trees into a dataset that keeps build after build",
+        "dataset": "list the builds of a dataset, or compact it",
+        "history": "what the builds of a dataset come to, where that jumped, and what changed last",
+        "query": "ask a dataset anything, in SQL",
+        "top": "the worst kernels of a build in a dataset",
+        "trend": "how a kernel's figures went over the builds of a dataset",
+    },
+    "build": {
+        "run": "run a build and keep what its compilers say",
+        "wrap": "run a compiler and keep its figures in a record file",
+        "filter": "copy a build's output without the compiler's figures",
+    },
+    "set up": {
+        "init": "write a policy, a baseline and a CI job for this repository",
+        "doctor": "say what the gate of this repository lacks",
+        "config": "print the policy in force, and where each value comes from",
+        "completion": "print a completion script for bash, zsh or fish",
+    },
+}
+"""What people do, and the commands for it with a line on each, as the help lists them."""
+_ABOUT = {name: about for commands in GROUPS.values() for name, about in commands.items()}
 _NAME_COLUMN = 12
+
+
+def all_names() -> list[str]:
+    """Of every command module of this folder."""
+    return folders.modules(__path__)
+
+
+def _command(name: str) -> Command:
+    return cast(Command, import_module(f"{__name__}.{name}"))
 
 
 class _Formatter(argparse.HelpFormatter):
@@ -102,10 +132,9 @@ class _Overview(Parser):
 
     def format_help(self) -> str:
         """As argparse does, with headings in the list of commands."""
-        (subparsers,) = (each for each in self._actions if isinstance(each, argparse._SubParsersAction))
-        about = {each.dest: each.help for each in subparsers._choices_actions}
         lines = [
-            f"{heading}:\n" + "\n".join(f"  {n:{_NAME_COLUMN}}{about[n]}" for n in names) for heading, names in GROUPS
+            f"{heading}:\n" + "\n".join(f"  {name:{_NAME_COLUMN}}{about}" for name, about in commands.items())
+            for heading, commands in GROUPS.items()
         ]
         formatter = self._get_formatter()
         formatter.add_usage(self.usage, [], self._mutually_exclusive_groups)
@@ -117,9 +146,8 @@ class _Overview(Parser):
 
 
 def build_parser(only: str | None = None) -> argparse.ArgumentParser:
-    """The argument parser with every command, or just ``only`` where there is such a one;
-    where there is not, with names alone: enough for ``--help``.
-    """
+    """The argument parser of every command; with ``only``, of the others, or of all where there is no such command, it
+    knows the names alone: a compiler launcher has no time to load them."""
     parser = _Overview(
         prog="spillscan",
         usage="spillscan [-h] [--version] COMMAND ...",
@@ -130,14 +158,12 @@ def build_parser(only: str | None = None) -> argparse.ArgumentParser:
     subparsers = parser.add_subparsers(
         title="commands", metavar="COMMAND", required=True, parser_class=Parser, prog="spillscan"
     )
-    for command in all_commands(only):
-        subparser = subparsers.add_parser(
-            command.NAME,
-            help=command.HELP,
-            description=command.__doc__,
-            epilog=getattr(command, "EPILOG", None),
-        )
-        if only in (None, command.NAME):
-            command.add_arguments(subparser)
+    for name, about in _ABOUT.items():
+        if only not in (None, name):
+            subparsers.add_parser(name, help=about)
+            continue
+        command = _command(name)
+        subparser = subparsers.add_parser(name, help=about, description=command.__doc__, epilog=command.EPILOG or None)
+        command.add_arguments(subparser)
         subparser.set_defaults(run=command.run, parser=subparser)
     return parser

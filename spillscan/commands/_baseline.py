@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
-from spillscan.commands import _common
+from spillscan.commands import _options
 from spillscan.judging.policy.keys import SETTINGS
 from spillscan.output.errors import UsageError
 from spillscan.output.safe import printable
@@ -161,7 +161,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="take FILE as it was where this branch left REF (origin/main), so that a change cannot excuse itself",
     )
     key = SETTINGS["expect_kernels"]
-    group.add_argument(key.option, type=_common.whole_number, metavar="N", help=key.help)
+    group.add_argument(key.option, type=_options.whole_number, metavar="N", help=key.help)
     group.add_argument(
         "--allow-fewer", action="store_true", help="accept fewer kernels (or figures) than the baseline knows"
     )

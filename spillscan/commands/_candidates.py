@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from functools import partial
 
-from spillscan.commands import _common
+from msgspec.structs import replace
+
+from spillscan.commands import _answers, _options
+from spillscan.judging.compare.matrix import COLUMNS, CandidateRow, over_builds, side_by_side
+from spillscan.model import Build
+from spillscan.naming import Names
 from spillscan.output.errors import InputError
-
-if TYPE_CHECKING:
-    from spillscan.judging.compare.matrix import CandidateRow
-    from spillscan.model import Build
-    from spillscan.output.terminal import Style
-    from spillscan.reports.report import Report
+from spillscan.output.files import parse_forms
+from spillscan.output.nouns import count
+from spillscan.output.terminal import Row, Style, fold, style_of, table
+from spillscan.reports.formats import html
+from spillscan.reports.report import Report
 
 FORMATS = ("text", "json", "csv", "html")
 _HEADS = ("kernel", "arch", "configuration", "threads", "regs", "spills", "shared", "blocks", "occ", "unbeaten")
@@ -27,13 +31,6 @@ def show(
     builds: Sequence[Build], labels: Sequence[str], arguments: argparse.Namespace, report: Callable[[], Report]
 ) -> None:
     """Write the table in the forms asked for; ``report`` makes the report whose page it stands on."""
-    from msgspec.structs import replace
-
-    from spillscan.judging.compare.matrix import COLUMNS, side_by_side
-    from spillscan.output.files import parse_forms
-    from spillscan.output.terminal import style_of
-    from spillscan.reports.formats import html
-
     forms = parse_forms(arguments.format, FORMATS)
     whole = report()
     rows = side_by_side(builds, whole.launches)
@@ -45,22 +42,17 @@ def show(
     one = len(builds) == 1
     machine = [cell.row if one else (at, build, *cell.row) for at, build, cell in cells]
     heads = COLUMNS if one else ("candidate", "build", *COLUMNS)
-    _common.answer(
+    _answers.answer(
         forms,
         text=lambda style: _lines(rows, labels, style),
         json=lambda: [dict(zip(heads, row, strict=True)) for row in machine],
         csv=lambda: (heads, *machine),
         html=lambda: html.render(replace(whole, by="config"), style_of(None, False)),
-        rows=_common.rows_of(arguments),
+        rows=_options.rows_of(arguments),
     )
 
 
 def _lines(rows: Sequence[CandidateRow], labels: Sequence[str], style: Style) -> Iterator[str]:
-    from spillscan.judging.compare.matrix import over_builds
-    from spillscan.naming import Names
-    from spillscan.output.terminal import Row, fold, table
-    from spillscan.reports.words import count
-
     names = Names(row.latest.kernel.key.symbol for row in rows)  # what they were tuned for has a column
     shown = rows[: style.rows]
     lines: list[Row] = []
@@ -68,14 +60,10 @@ def _lines(rows: Sequence[CandidateRow], labels: Sequence[str], style: Style) ->
         kernel = row.latest.kernel
         figures = over_builds([None if cell is None else cell.texts(_NOT_SAID) for cell in row.cells])
         figures[_OCCUPANCY] = figures[_OCCUPANCY].replace(" %", "%")
-        lines.append(
-            ([names.of(kernel.key.symbol), kernel.key.arch or _NOT_SAID, row.latest.configuration, *figures], "")
-        )
+        name = partial(names.of, kernel.key.symbol)
+        lines.append(([name, kernel.key.arch or _NOT_SAID, row.latest.configuration, *figures], ""))
 
-    def fit(room: int) -> list[str]:
-        return [names.of(row.latest.kernel.key.symbol, room) for row in shown]
-
-    yield from table(_HEADS, lines, style, _LEFT, fit=fit)
+    yield from table(_HEADS, lines, style, _LEFT)
     yield from fold(len(rows) - len(shown), style)
     for at, label in enumerate(labels):
         there = [cell for row in rows if (cell := row.cells[at])]

@@ -12,22 +12,27 @@ import os
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from spillscan.commands import _common, _policy
+from spillscan.advice.profile.judged import JudgedLaunch, judge, launch_figures
+from spillscan.advice.profile.reading import read_all
+from spillscan.advice.remedies import Remedy, facts, ranked, relief_data, remedy, spill_weight, why_here
+from spillscan.builds.databases import commands, recorded
+from spillscan.commands import _answers, _inputs, _issues, _options, _policy
+from spillscan.commands._selection import Selection
+from spillscan.model import Build, Kernel, Launch
+from spillscan.model.build import labels_of
+from spillscan.naming import Names
+from spillscan.occupancy.launches import Launches, settled
+from spillscan.output.errors import InputError
+from spillscan.output.markdown import code, words
 from spillscan.output.safe import printable
-from spillscan.output.terminal import BOLD, fold, hung, paint
+from spillscan.output.terminal import BOLD, Style, fold, hung, paint
+from spillscan.reading.binary import fetch
+from spillscan.reading.inputs.source import expand
+from spillscan.reports.render import tree_here
+from spillscan.reports.words import label_of, summary
 
-if TYPE_CHECKING:
-    from spillscan.advice.profile.judged import JudgedLaunch
-    from spillscan.advice.remedies import Remedy
-    from spillscan.model import Build, Kernel, Launch
-    from spillscan.naming import Names
-    from spillscan.occupancy.launches import Launches
-    from spillscan.output.terminal import Style
-
-NAME = "advise"
-HELP = "what to do first: families by weight, with line, cause, remedy and command"
 EPILOG = "Example: spillscan advise build/ --launch 'gemm*=256' --top 5"
 _DATABASE = "compile_commands.json"
 _HEIGHT = 4
@@ -37,40 +42,34 @@ _LONGEST = 400
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    _common.add_inputs(parser)
+    _options.add_inputs(parser)
     parser.add_argument(
         "--profile", metavar="CSV", help="what ncu --csv wrote: families whose spills take most time come first"
     )
     parser.add_argument(
         "--sweep", metavar="JSON", help="what sweep -f json wrote: registers that end spills, measured, not estimated"
     )
-    _common.add_launches(parser)
+    _options.add_launches(parser)
     _policy.add_file(parser)
-    _common.add_selection(parser)
-    _common.add_formats(parser, ("text", "json", "markdown"))
-    _common.add_rows(parser, 10, "families to show", "families")
+    _options.add_selection(parser)
+    _options.add_formats(parser, "text", "json", "markdown")
+    _options.add_rows(parser, 10, "families to show", "families")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """0; 2 where the input cannot be read."""
-    from spillscan.advice.remedies import ranked, remedy
-    from spillscan.model.build import labels_of
-    from spillscan.naming import Names
-    from spillscan.reading.binary import fetch
-    from spillscan.reports.render import tree_here
-
-    forms = _common.forms_of(arguments)
+    forms = _answers.forms_of(arguments)
     policy = _policy.policy_of(arguments)
     unpacking = _policy.unpacking(policy)
-    inputs = _common.inputs_or_stdin(arguments.inputs)
-    build = _common.scan(inputs, unpacking=unpacking)
-    kept = _common.select(build, arguments)
+    inputs = _inputs.inputs_or_stdin(arguments.inputs)
+    build = _inputs.scan(inputs, unpacking=unpacking)
+    kept = Selection(arguments.arch, arguments.kernel, arguments.launch).of(build, policy.labels)
     names = Names((kernel.named_by for kernel in build.kernels), labels=labels_of([build], policy.labels))
     measured = _measured(arguments.sweep) if arguments.sweep else {}
     profile = _profiled(arguments.profile, build) if arguments.profile else ()
     launches = _Launches(policy, profile)
     found = ranked(kept.kernels, names, launches, profile)
-    shown = found[: _common.rows_of(arguments)]
+    shown = found[: _options.rows_of(arguments)]
     code = fetch.pressures_of((each.worst for each in shown), unpacking)
     tree, databases = tree_here(), _databases(inputs)
     advice = []
@@ -79,13 +78,13 @@ def run(arguments: argparse.Namespace) -> int:
         advice.append((made, list(_commands(made, inputs, databases, names, launches))))
     rest = list(_left_open(kept, launches))
     more = len(found) - len(shown)
-    _common.answer(
+    _answers.answer(
         forms,
         text=lambda style: _text(kept, advice, rest, more, names, style),
         json=lambda: _document(kept, advice, rest, len(found), names),
         markdown=lambda: _markdown(kept, advice, rest, more, names),
     )
-    _common.report_issues(build.issues)
+    _issues.report_issues(build.issues)
     return 0
 
 
@@ -93,14 +92,11 @@ class _Launches:
     """How kernels are launched: as the policy says, else as a profile saw it."""
 
     def __init__(self, policy: Launches, profile: Sequence[JudgedLaunch]) -> None:
-        from spillscan.advice.profile.judged import launch_figures
-
         self._policy = policy
         self._seen = {id(each.match.kernel): launch_figures(each.launch) for each in profile if each.match.kernel}
 
     def launch_of(self, kernel: Kernel) -> Launch | None:
         """The launch; ``None`` where neither says."""
-        from spillscan.occupancy.launches import settled
 
         said = self._policy.launch_of(kernel)
         seen = self._seen.get(id(kernel))
@@ -108,18 +104,12 @@ class _Launches:
 
 
 def _profiled(place: str, build: Build) -> Sequence[JudgedLaunch]:
-    from spillscan.advice.profile.judged import judge
-    from spillscan.advice.profile.reading import read_all
-    from spillscan.reading.inputs.source import expand
-
     return judge(read_all(expand([place])), build)
 
 
 def _measured(path: str) -> Mapping[tuple[str, str | None], int]:
     """The fewest registers at which a sweep compiled each kernel without spills."""
     import json
-
-    from spillscan.output.errors import InputError
 
     found: dict[tuple[str, str | None], int] = {}
     try:
@@ -146,9 +136,6 @@ def _measured(path: str) -> Mapping[tuple[str, str | None], int]:
 
 def _databases(inputs: Sequence[str]) -> dict[str, set[str]]:
     """Lists of compilations near the inputs: what each compiles and writes, as real paths."""
-    from spillscan.builds.databases import commands
-    from spillscan.output.errors import InputError
-
     folders = dict.fromkeys([os.curdir, "build"])
     for each in inputs:
         folder = each if os.path.isdir(each) else os.path.dirname(each)
@@ -200,8 +187,6 @@ def _called(kernel: Kernel, names: Names) -> str:
 def _source(kernel: Kernel, databases: Mapping[str, set[str]]) -> str:
     """The list of compilations that holds the kernel's source or object, else the record of its compilation, else its
     source where that can be read and needs no options."""
-    from spillscan.builds.databases import recorded
-
     lines = kernel.sass.local.lines if kernel.sass else ()
     files = [kernel.source, kernel.key.unit, *(origin.input for origin in kernel.origins)]
     for line in lines:
@@ -256,8 +241,6 @@ Advice = Sequence[tuple["Remedy", Sequence[str]]]
 
 def _left_open(build: Build, launches: Launches) -> Iterator[str]:
     """What nothing can be said of."""
-    from spillscan.advice.remedies import spill_weight
-
     entries = [kernel for kernel in build.kernels if kernel.role == "entry"]
     silent = sum(kernel.spills is None for kernel in entries)
     unlaunched = sum(not spill_weight(kernel) and launches.launch_of(kernel) is None for kernel in entries)
@@ -268,19 +251,14 @@ def _left_open(build: Build, launches: Launches) -> Iterator[str]:
 
 
 def _head(build: Build, advice: Advice) -> str:
-    from spillscan.reports.words import summary
-
     first = summary(build).splitlines()[0]
     return f"what to do first; {first}" if advice else f"nothing to do; {first}"
 
 
 def _text(build: Build, advice: Advice, rest: Sequence[str], more: int, names: Names, style: Style) -> Iterator[str]:
-    from spillscan.advice.remedies import facts, why_here
-    from spillscan.reports.words import label_of
-
     yield from (paint(line, BOLD, style) for line in hung([_head(build, advice)], style))
     about = None
-    for number, (made, commands) in enumerate(advice, 1):
+    for number, (made, tried) in enumerate(advice, 1):
         if made.ranked.about != about and made.ranked.about == "occupancy":
             yield from ("", paint("no spills, limited by occupancy:", BOLD, style))
         about = made.ranked.about
@@ -288,7 +266,7 @@ def _text(build: Build, advice: Advice, rest: Sequence[str], more: int, names: N
         heading = f"{number}. {label_of(made.ranked.worst, names)}: {why_here(made.ranked)}"
         yield from (paint(line, BOLD, style) for line in hung([heading], style))
         last = ""
-        for heading, text in facts(made, commands):
+        for heading, text in facts(made, tried):
             lead = f"   {heading if heading != last else '':8}"
             last = heading
             if heading == "try":  # a line to paste is one line
@@ -300,15 +278,11 @@ def _text(build: Build, advice: Advice, rest: Sequence[str], more: int, names: N
 
 
 def _markdown(build: Build, advice: Advice, rest: Sequence[str], more: int, names: Names) -> Iterator[str]:
-    from spillscan.advice.remedies import facts, why_here
-    from spillscan.reports.formats.markdown import code, words
-    from spillscan.reports.words import label_of
-
     yield f"**spillscan** {words(_head(build, advice))}"
-    for number, (made, commands) in enumerate(advice, 1):
+    for number, (made, tried) in enumerate(advice, 1):
         yield ""
         yield f"{number}. {code(label_of(made.ranked.worst, names))}: {words(why_here(made.ranked))}"
-        yield from (f"   - {heading}: {code(text, 2000)}" for heading, text in facts(made, commands))
+        yield from (f"   - {heading}: {code(text, 2000)}" for heading, text in facts(made, tried))
     if more:
         yield from ("", f"… {more:,} more families: --all shows them")
     for line in rest:
@@ -316,8 +290,6 @@ def _markdown(build: Build, advice: Advice, rest: Sequence[str], more: int, name
 
 
 def _document(build: Build, advice: Advice, rest: Sequence[str], total: int, names: Names) -> dict[str, Any]:
-    from spillscan.advice.remedies import relief_data
-
     return {
         "version": 1,
         "families": total,

@@ -8,21 +8,20 @@ from __future__ import annotations
 
 import argparse
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
-from spillscan.commands import _common, _policy
+from spillscan.commands import _options, _policy
+from spillscan.history.audit import Plan, Selection, audit, counted
+from spillscan.history.audit.find import commits, distinct, table
+from spillscan.history.audit.messages import FileOutcome, Item
+from spillscan.history.dataset import open_dataset
+from spillscan.history.dataset.store import check_label
+from spillscan.judging.verdict import holes_of_issues, verdict
+from spillscan.model.holes import EVERYTHING
 from spillscan.output.errors import InputError, UndecidedError, UsageError
 from spillscan.output.progress import Progress
 from spillscan.output.terminal import say
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from spillscan.history.audit import Plan
-    from spillscan.history.audit.messages import FileOutcome, Item
-
-NAME = "audit"
-HELP = "read whole trees into a dataset that keeps build after build"
 EPILOG = "Example: spillscan audit build/ dist/*.whl --into data/ --label v1.2 --meta branch=main"
 
 
@@ -36,14 +35,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         " compile_commands.json: the objects of its CUDA code",
     )
     parser.add_argument("--into", required=True, metavar="DATASET", help="folder or URL of the dataset")
-    parser.add_argument(
+    _options.words(
+        parser,
         "--label",
-        action="append",
-        default=[],
-        metavar="LABEL[=INPUT]",
-        help="name of the build (commit, tag, date); without INPUTs, LABEL=INPUT names build and input; repeatable",
+        "LABEL[=INPUT]",
+        "name of the build (commit, tag, date); without INPUTs, LABEL=INPUT names build and input",
     )
-    parser.add_argument("--each", action="store_true", help="each INPUT is a build, called as its file or folder is")
+    _options.flag(parser, "--each", "each INPUT is a build, called as its file or folder is")
     parser.add_argument(
         "--meta",
         action="append",
@@ -58,41 +56,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="REPOSITORY",
         help="keep date, author and place of each build's commit: the `commit` of its meta, else its label",
     )
-    parser.add_argument("--append", action="store_true", help="add the build to a dataset that holds others")
-    parser.add_argument(
-        "--exclude",
-        action="append",
-        default=[],
-        metavar="GLOB",
-        help="leave out files and folders of this name, or of this path below the input; repeatable",
+    _options.flag(parser, "--append", "add the build to a dataset that holds others")
+    _options.words(
+        parser, "--exclude", "GLOB", "leave out files and folders of this name, or of this path below the input"
     )
-    parser.add_argument("--max-file-bytes", type=_common.whole_number, metavar="N", help="leave out larger files")
-    parser.add_argument("--retry-failed", action="store_true", help="read again what could not be read before")
+    _options.number(parser, "--max-file-bytes", "leave out larger files")
+    _options.flag(parser, "--retry-failed", "read again what could not be read before")
     where = parser.add_mutually_exclusive_group()
-    where.add_argument(
-        "--processes",
-        type=_common.positive_number,
-        metavar="N",
-        help="processes on this machine (default: one a processor)",
-    )
-    where.add_argument(
-        "--workers", type=_common.positive_number, metavar="N", help="use a Dask cluster of N workers on this machine"
-    )
+    _options.number(where, "--processes", "processes on this machine (default: one a processor)", least=1)
+    _options.number(where, "--workers", "use a Dask cluster of N workers on this machine", least=1)
     where.add_argument(
         "--scheduler", metavar="ADDRESS", help="use the Dask cluster of this scheduler (tcp://HOST:PORT)"
     )
-    _common.add_rows(parser, 25, "failed files to list", "failed files")
-    _common.add_strict(parser)
+    _options.add_rows(parser, 25, "failed files to list", "failed files")
+    _options.add_strict(parser)
     _policy.add_accept(parser)
     _policy.add_file(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Audit: 0, or 2 where nothing was understood, or something may be hidden."""
-    from spillscan.history.audit import Plan, Selection, audit, counted
-    from spillscan.judging.verdict import holes_of_issues, verdict
-    from spillscan.model.holes import EVERYTHING
-
     policy = _policy.policy_of(arguments)
     builds, meta, meta_of = _builds_of(arguments)
     plan = Plan(
@@ -109,7 +92,7 @@ def run(arguments: argparse.Namespace) -> int:
     _check_dataset(plan, arguments.append)
     with Progress("reading") as progress:
         summary = audit(plan, _Files(progress))
-    say(summary.text(_common.rows_of(arguments)).splitlines())
+    say(summary.text(_options.rows_of(arguments)).splitlines())
     if not summary.understood:
         files = counted(summary.files.total())
         raise InputError(f"nothing in {files} was understood", "give build logs, dumps or binaries")
@@ -144,8 +127,6 @@ class _Files:
 
 def _builds_of(arguments: argparse.Namespace) -> tuple[dict[str, list[str]], dict[str, str], dict[str, dict[str, str]]]:
     """(label -> inputs, meta of all builds, label -> meta)."""
-    from spillscan.history.audit.find import commits, distinct, table
-
     tables = [table(text) for text in arguments.meta if _is_table(text)]
     meta = dict(_pair(text) for text in arguments.meta if not _is_table(text))
     meta_of: dict[str, dict[str, str]] = {}
@@ -195,9 +176,6 @@ def _builds(inputs: Sequence[str], labels: Sequence[str]) -> dict[str, list[str]
 
 def _check_dataset(plan: Plan, append: bool) -> None:
     """A build goes into a dataset of others only where the user says so; labels must be such as can be kept."""
-    from spillscan.history.dataset import open_dataset
-    from spillscan.history.dataset.store import check_label
-
     for label in plan.builds:
         check_label(label)
     try:

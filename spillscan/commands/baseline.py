@@ -5,19 +5,20 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
-from spillscan.commands import _baseline, _common, _policy
+from spillscan.commands import _baseline, _inputs, _issues, _options, _policy
+from spillscan.commands._selection import Selection
+from spillscan.judging.baseline.file import text_of
+from spillscan.judging.baseline.model import Baseline
+from spillscan.judging.baseline.recording import EMPTY, Recording, record
+from spillscan.judging.baseline.recording import prune as pruned
+from spillscan.judging.policy import Policy
+from spillscan.judging.rules import check, judged
+from spillscan.judging.verdict import holes_of, verdict
+from spillscan.model import Build
+from spillscan.output.files import Target
 from spillscan.output.terminal import say
 
-if TYPE_CHECKING:
-    from spillscan.judging.baseline.model import Baseline
-    from spillscan.judging.baseline.recording import Recording
-    from spillscan.judging.policy import Policy
-    from spillscan.model import Build
-
-NAME = "baseline"
-HELP = "record the findings that are accepted, or drop those that are gone"
 EPILOG = "Example: spillscan baseline write build.log; spillscan check build.log --baseline spillscan-baseline.yaml"
 
 
@@ -29,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ("prune", prune, "drop kernels that are gone and findings that are fixed, lower what got better"),
     ):
         action = actions.add_parser(name, help=text, description=work.__doc__)
-        _common.add_inputs(action)
+        _options.add_inputs(action)
         action.add_argument(
             "-o",
             "--output",
@@ -37,11 +38,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             metavar="FILE",
             help=f"the baseline (default: the policy's, else {_baseline.DEFAULT_FILE})",
         )
-        _common.add_arch(action)
+        _options.add_arch(action)
         _policy.add_limits(action, "build")
-        _common.add_launches(action)
+        _options.add_launches(action)
         _policy.add_file(action)
-        _common.add_strict(action)
+        _options.add_strict(action)
         _baseline.add_today(action)
         action.set_defaults(work=work)
 
@@ -59,7 +60,7 @@ def write(arguments: argparse.Namespace) -> int:
     policy, path = _policy_and_path(arguments)
     known = os.path.exists(path)
     old = _baseline.read(path) if known else None
-    read = _common.scan(_common.inputs_or_stdin(arguments.inputs), unpacking=_policy.unpacking(policy))
+    read = _inputs.scan(_inputs.inputs_or_stdin(arguments.inputs), unpacking=_policy.unpacking(policy))
     made = accepted(read, arguments, policy, old)
     _save(made.baseline, path)
     counts = ", ".join(f"{count:,} {state}" for state, count in made.before.counts().items() if count)
@@ -70,9 +71,6 @@ def write(arguments: argparse.Namespace) -> int:
 
 def accepted(read: Build, arguments: argparse.Namespace, policy: Policy, old: Baseline | None = None) -> Recording:
     """What was ``read``, as a baseline that accepts it; refused where not all of it is there."""
-    from spillscan.judging.baseline.recording import EMPTY, record
-    from spillscan.judging.rules import check
-
     build = _whole(read, arguments, policy)
     judgement = check(build, policy)
     undecided = [each.kernel for each in judgement.undecided]
@@ -83,12 +81,9 @@ def prune(arguments: argparse.Namespace) -> int:
     """Drop kernels that the build does not have and findings that are fixed; lower figures that got better. Nothing is
     added or raised. Give the whole build: what it lacks is dropped.
     """
-    from spillscan.judging.baseline.recording import prune as pruned
-    from spillscan.judging.rules import check
-
     policy, path = _policy_and_path(arguments)
     old = _baseline.read(path)
-    read = _common.scan(_common.inputs_or_stdin(arguments.inputs), unpacking=_policy.unpacking(policy))
+    read = _inputs.scan(_inputs.inputs_or_stdin(arguments.inputs), unpacking=_policy.unpacking(policy))
     build = _whole(read, arguments, policy)
     findings = check(build, policy).findings
     new = pruned(build, findings, old, policy, _baseline.today(arguments), arguments.arch)
@@ -106,18 +101,12 @@ def _policy_and_path(arguments: argparse.Namespace) -> tuple[Policy, str]:
 
 def _whole(everything: Build, arguments: argparse.Namespace, policy: Policy) -> Build:
     """What was asked for of ``everything``, if there is all of it."""
-    from spillscan.judging.rules import judged
-    from spillscan.judging.verdict import holes_of, verdict
-
     holes = holes_of(everything, (), judged(policy.terms_of_all(everything.kernels), "build", policy.fail_on), policy)
-    _common.conclude(verdict((), holes, policy), everything.issues)
-    return _common.select(everything, arguments)
+    _issues.conclude(verdict((), holes, policy), everything.issues)
+    return Selection(arguments.arch, (), arguments.launch).of(everything, policy.labels)
 
 
 def _save(baseline: Baseline, path: str) -> None:
-    from spillscan.judging.baseline.file import text_of
-    from spillscan.output.files import Target
-
     Target(path).write(text_of(baseline))
 
 

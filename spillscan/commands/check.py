@@ -4,29 +4,32 @@ from __future__ import annotations
 
 import argparse
 
-from spillscan.commands import _baseline, _common, _policy
+from spillscan.commands import _baseline, _inputs, _issues, _options, _policy
+from spillscan.commands._selection import Selection
+from spillscan.judging.rules import check
+from spillscan.judging.verdict import holes_of, verdict
+from spillscan.reports import render
+from spillscan.reports.report import Report
 
-NAME = "check"
-HELP = "exit with 1 if a kernel spills or breaks a limit"
 EPILOG = "Example: make 2>&1 | tee build.log; spillscan check build.log --max-registers 128"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    _common.add_inputs(parser)
+    _options.add_inputs(parser)
     _policy.add_limits(parser, "build", "change")
     _policy.add_fail_on(parser)
-    _common.add_launches(parser)
+    _options.add_launches(parser)
     _policy.add_file(parser)
     parser.add_argument(
         "--by",
-        choices=_common.GROUPINGS,
+        choices=_options.GROUPINGS,
         help="one line for all that a rule finds in a kernel, family, file, namespace or arch (default: by family, one"
         " template, where not all findings are shown)",
     )
-    _common.add_output(parser)
-    _common.add_selection(parser)
-    _common.add_strict(parser)
+    _options.add_output(parser)
+    _options.add_selection(parser)
+    _options.add_strict(parser)
     _policy.add_archs(parser)
     _policy.add_accept(parser)
     _baseline.add_arguments(parser)
@@ -34,17 +37,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """0 clean, 1 findings; :class:`UndecidedError` where the input leaves open what the check must know."""
-    from spillscan.judging.rules import check
-    from spillscan.judging.verdict import holes_of, verdict
-    from spillscan.reports import render
-    from spillscan.reports.report import Report
-
     render.check_forms(arguments.format, "check")
     policy = _policy.policy_of(arguments)
     gate = _baseline.gate(arguments, policy)
-    read = _common.scan(_common.inputs_or_stdin(arguments.inputs), unpacking=_policy.unpacking(policy))
+    read = _inputs.scan(_inputs.inputs_or_stdin(arguments.inputs), unpacking=_policy.unpacking(policy))
     everything = _policy.with_rot(read, policy)
-    build = _common.select(everything, arguments)
+    build = Selection(arguments.arch, arguments.kernel, arguments.launch).of(everything, policy.labels)
     judgement = check(build, policy)
     held = gate.judge(judgement.findings, build, everything, undecided=judgement.undecided)
     undecided = (*judgement.undecided, *held.undecided)
@@ -64,8 +62,8 @@ def run(arguments: argparse.Namespace) -> int:
     render.write(
         gate.report(report, held),
         arguments.format,
-        _common.rows_of(arguments),
+        _options.rows_of(arguments),
         _policy.unpacking(policy),
         arguments.source_root,
     )
-    return _common.conclude(found, (*gate.issues(held), *everything.issues))
+    return _issues.conclude(found, (*gate.issues(held), *everything.issues))

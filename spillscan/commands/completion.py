@@ -9,10 +9,15 @@ import signal
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
+from spillscan.commands import build_parser
+from spillscan.commands._library import scan
+from spillscan.commands._policy import show_rare
+from spillscan.judging.rules import all_rules
+from spillscan.model.holes import KINDS
+from spillscan.occupancy.devices import devices
 from spillscan.output.errors import SpillscanError, UsageError
+from spillscan.reports import formats
 
-NAME = "completion"
-HELP = "print a completion script for bash, zsh or fish"
 EPILOG = 'Example: eval "$(spillscan completion bash)"'
 
 SHELLS = ("bash", "zsh", "fish")
@@ -55,13 +60,6 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError("which shell?", f"give one of {', '.join(SHELLS)}")
     import shtab
 
-    from spillscan.commands import build_parser
-    from spillscan.commands._policy import show_rare
-    from spillscan.judging.rules import all_rules
-    from spillscan.model.holes import KINDS
-    from spillscan.occupancy.devices import devices
-    from spillscan.reports import formats
-
     parser = build_parser()
     archs = [device.target for device in devices()]
     for command, action in _actions(parser):
@@ -86,7 +84,6 @@ def run(arguments: argparse.Namespace) -> int:
 def _kernels(words: Sequence[str]) -> list[str]:
     """Short names of the kernels of those words that are inputs, as far as they are read in a moment. Nothing that a
     shell could act on: plain identifiers only."""
-    from spillscan.commands._library import scan
 
     def out_of_time(*_: object) -> None:
         raise TimeoutError

@@ -7,37 +7,34 @@ from __future__ import annotations
 
 import argparse
 
-from spillscan.commands import _common, _policy
+from spillscan.commands import _options, _policy
+from spillscan.judging.policy.listing import listed, listed_for
+from spillscan.judging.rules import all_rules
+from spillscan.model import Kernel, KernelKey, Usage
 from spillscan.output.terminal import say
 
-NAME = "config"
-HELP = "print the policy in force, and where each value comes from"
 EPILOG = "Example: spillscan config --show-origin"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument(
+    _options.flag(
+        parser,
         "--show-origin",
-        action="store_true",
-        help="say where each value comes from: file and line, environment variable, option, or default",
+        "say where each value comes from: file and line, environment variable, option, or default",
     )
     parser.add_argument("--kernel", metavar="SYMBOL", help="only what holds for this kernel")
     parser.add_argument("--arch", metavar="ARCH", help="of that kernel: its arch (sm_90a)")
     parser.add_argument("--unit", metavar="UNIT", help="of that kernel: its translation unit")
     _policy.add_limits(parser, "build", "change")
     _policy.add_fail_on(parser)
-    _common.add_launches(parser)
-    _common.add_strict(parser)
+    _options.add_launches(parser)
+    _options.add_strict(parser)
     _policy.add_file(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """0; an error in the policy is exit 2."""
-    from spillscan.judging.policy.listing import listed, listed_for
-    from spillscan.judging.rules import all_rules
-    from spillscan.model import Kernel, KernelKey, Usage
-
     policy = _policy.policy_of(arguments)
     rules, origins = list(all_rules().values()), arguments.show_origin
     if arguments.kernel:

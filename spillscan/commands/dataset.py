@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from operator import attrgetter
 
-from spillscan.commands import _common
+from spillscan.commands import _answers, _datasets, _options
+from spillscan.history.dataset.reading import Dataset, Held
+from spillscan.history.dataset.writing import compact
 from spillscan.output.errors import InputError
+from spillscan.output.files import Form
+from spillscan.reports.table import Column, Table, of_rows
 
-if TYPE_CHECKING:
-    from spillscan.history.dataset.reading import Dataset
-    from spillscan.output.files import Form
-
-NAME = "dataset"
-HELP = "list the builds of a dataset, or compact it"
 EPILOG = "Example: spillscan dataset compact -d s3://bucket/kernels"
 
 
@@ -26,21 +24,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("action", choices=("info", "compact"), help="what to do")
     parser.add_argument("--label", action="append", metavar="LABEL", help="only this build; repeatable")
-    parser.add_argument(
+    _options.number(
+        parser,
         "--older-than",
-        type=_common.whole_number,
-        default=24,
+        "compact: files of killed appends are deleted once they are so old (default: 24)",
         metavar="HOURS",
-        help="compact: files of killed appends are deleted once they are so old (default: 24)",
+        default=24,
     )
-    _common.add_dataset(parser)
-    _common.add_formats(parser)
+    _options.add_dataset(parser)
+    _options.add_formats(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """0; 2 where there is no dataset."""
-    forms = _common.forms_of(arguments)
-    dataset = _common.dataset_of(arguments)
+    forms = _answers.forms_of(arguments)
+    dataset = _datasets.dataset_of(arguments)
     for label in arguments.label or ():
         if label not in dataset.labels:
             raise InputError(f"there is no build {label!r}", f"the last one is {dataset.labels[-1]}")
@@ -48,28 +46,30 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _compact(dataset: Dataset, arguments: argparse.Namespace, forms: Sequence[Form]) -> int:
-    from spillscan.history.dataset.writing import compact
-
     outcome = compact(dataset, arguments.label, arguments.older_than)
-    columns = ("builds", "files before", "files after", "swept")
+    heads = ("builds", "files before", "files after", "swept")
     row = (outcome.labels, outcome.files_before, outcome.files_after, outcome.swept)
-    _common.show(forms, columns, [row])
+    _answers.show(forms, of_rows(heads, [row]))
     return 0
 
 
 def _info(dataset: Dataset, arguments: argparse.Namespace, forms: Sequence[Form]) -> int:
-    builds = [
-        build
-        for build in _common.builds_of(dataset, arguments)
-        if not arguments.label or build.label in arguments.label
-    ]
-    rows, shown = [], []
-    for held in dataset.summary(builds):
-        build = held.build
-        counts = [held.files, held.kernels, held.spilling, held.failed, held.holes, held.parts, held.part_bytes]
-        rows.append([build.label, build.time, *counts, build.meta])
-        meta = " ".join(f"{key}={value}" for key, value in build.meta.items() if key != "time")
-        shown.append([build.label, f"{build.time:%Y-%m-%d %H:%M}", *counts, meta])
-    columns = ("label", "time", "files", "kernels", "spilling", "failed", "holes", "parts", "part_bytes", "meta")
-    _common.show(forms, columns, shown, left=("label", "time", "meta"), machine=(columns, rows))
+    builds = _datasets.builds_of(dataset, arguments)
+    chosen = [build for build in builds if not arguments.label or build.label in arguments.label]
+    _answers.show(forms, Table(columns=_COLUMNS, rows=list(dataset.summary(chosen))))
     return 0
+
+
+def _pairs(held: Held) -> str:
+    return " ".join(f"{key}={value}" for key, value in held.build.meta.items() if key != "time")
+
+
+_COLUMNS: list[Column[Held]] = [
+    Column("label", "label", lambda held: held.build.label, left=True),
+    Column("time", "time", lambda held: held.build.time, True, text=lambda held: f"{held.build.time:%Y-%m-%d %H:%M}"),
+    *(
+        Column(name, name, attrgetter(name))
+        for name in ("files", "kernels", "spilling", "failed", "holes", "parts", "part_bytes")
+    ),
+    Column("meta", "meta", lambda held: held.build.meta, left=True, text=_pairs),
+]

@@ -8,35 +8,30 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
-from spillscan.commands import _common
+from spillscan.commands import _answers, _options
+from spillscan.occupancy import data
+from spillscan.occupancy import text as listing
+from spillscan.occupancy.devices import FIGURES, Device, device, devices, sources
+from spillscan.occupancy.text import DEVICE_HEADS, device_row
+from spillscan.output.terminal import PLAIN_WIDTH, Style, table
 
-if TYPE_CHECKING:
-    from spillscan.occupancy.devices import Device
-    from spillscan.output.terminal import Style
-
-NAME = "devices"
-HELP = "list the known compute capabilities, or everything about one"
+EPILOG = ""
 _SPARE = ("a block", "barriers")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.add_argument("device", nargs="?", help="target, compute capability or GPU name: sm_90, 9.0, H100")
-    _common.add_formats(parser)
+    _options.add_formats(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the table, or one device."""
-    from spillscan.occupancy import data
-    from spillscan.occupancy import text as listing
-    from spillscan.occupancy.devices import FIGURES, device, devices, sources
-
     chosen = [device(arguments.device)] if arguments.device else list(devices())
     head = ("target", "compute_capability", "architecture", "chip", "status")
-    _common.answer(
-        _common.forms_of(arguments),
+    _answers.answer(
+        _answers.forms_of(arguments),
         text=lambda style: listing.device_lines(chosen[0]) if arguments.device else _table(chosen, style),
         json=lambda: {"devices": [data.device_data(one) for one in chosen], "sources": dict(sources())},
         csv=lambda: [
@@ -52,8 +47,5 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _table(chosen: Sequence[Device], style: Style) -> Iterator[str]:
     """One line a device; a narrow terminal gets one GPU of each, and goes without what seldom differs."""
-    from spillscan.occupancy.text import DEVICE_HEADS, device_row
-    from spillscan.output.terminal import PLAIN_WIDTH, table
-
     rows = [(device_row(device, 2 if style.width >= PLAIN_WIDTH else 1), "") for device in chosen]
     yield from table(DEVICE_HEADS, rows, style, ("target", "architecture", "GPUs"), _SPARE)

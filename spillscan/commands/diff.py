@@ -7,30 +7,33 @@ build (--by build) or a target (--by arch), the widest spread first.
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from spillscan.commands import _baseline, _candidates, _common, _policy
+from msgspec.structs import replace
+
+from spillscan.commands import _baseline, _inputs, _issues, _options, _policy, _selection
+from spillscan.commands._selection import Selection
+from spillscan.judging.compare.matrix import By, matrix
+from spillscan.judging.compare.missing_kernels import missing_kernels, nothing_in_common
+from spillscan.judging.compare.pairing import Comparison, comparison
+from spillscan.judging.policy import Policy
 from spillscan.judging.policy.keys import SETTINGS
+from spillscan.judging.rules import judged, regressions, undecided_changes
+from spillscan.judging.rules.code import MAX_SLOWDOWN
+from spillscan.judging.verdict import Verdict, holes_of, holes_of_input, verdict
+from spillscan.model import Build
+from spillscan.model.figures import METRICS
 from spillscan.output.errors import UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from spillscan.judging.compare.matrix import By
-    from spillscan.judging.policy import Policy
-    from spillscan.judging.verdict import Verdict
-    from spillscan.model import Build
-    from spillscan.reports.report import Report
+from spillscan.reports import render
+from spillscan.reports.report import Report
 
 _OF_ONE_BUILD = ("no-kernel", "fewer-kernels", "not-comparable")
 """Holes that are none of a comparison."""
-_GROUPINGS = tuple(each for each in _common.GROUPINGS if each != "arch")
+_GROUPINGS = tuple(each for each in _options.GROUPINGS if each != "arch")
 """Archs have columns beside each other."""
 _EQUAL = "both inputs are the same, byte by byte"
 
-NAME = "diff"
-HELP = "compare two builds, or several side by side"
 EPILOG = "Example: spillscan diff main.json build.log --fail-on error"
 
 
@@ -49,10 +52,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=("error", "warning", "note", "never"),
         help="exit with 1 where something got worse: the mildest finding that counts (default: never)",
     )
-    fail.add_argument(
+    _options.flag(
+        fail,
         "--fail-on-regression",
-        action="store_true",
-        help="the same with the policy's fail_on (default: error): new or more spills, lost blocks per SM, another"
+        "the same with the policy's fail_on (default: error): new or more spills, lost blocks per SM, another"
         " register allocation step",
     )
     parser.add_argument(
@@ -62,27 +65,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         " and which no other beats; else what changes are grouped by (default: by family, one template, where not all"
         " are shown)",
     )
-    _common.add_sort(
+    _options.add_sort(
         parser, "changes in the order of a figure's growth, the largest first (default: worst findings first)"
     )
-    _common.add_metric(parser, "METRICS", "what a table shows (default: spill_bytes and registers)")
-    _common.add_launches(parser)
-    _common.add_devices(parser, "compare blocks per SM")
+    _options.add_metric(parser, METRICS, "what a table shows (default: spill_bytes and registers)")
+    _options.add_launches(parser)
+    _options.add_devices(parser, "compare blocks per SM")
     _policy.add_limits(parser, "change")
     key = SETTINGS["max_removed"]
-    parser.add_argument(key.option, type=_common.whole_number, metavar="N", help=key.help)
+    _options.number(parser, key.option, about=key.help)
     _policy.add_file(parser)
-    _common.add_output(parser)
-    _common.add_selection(parser)
-    _common.add_strict(parser)
+    _options.add_output(parser)
+    _options.add_selection(parser)
+    _options.add_strict(parser)
     _policy.add_accept(parser)
     _baseline.add_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """0, or 1 where something got worse by at least ``--fail-on``; 2 where the builds leave that open."""
-    from spillscan.reports import render
-
     tuned = arguments.by == "config"
     grouped = arguments.by in _GROUPINGS
     if grouped and len(arguments.inputs) != 2:
@@ -96,26 +97,25 @@ def run(arguments: argparse.Namespace) -> int:
     arguments.devices = ",".join(arguments.device) or None
     policy = _policy.policy_of(arguments)
     gate = _baseline.gate(arguments, policy)
-    builds = [_common.scan(path, unpacking=_policy.unpacking(policy)) for path in arguments.inputs]
-    _common.by_shown_names(builds, arguments)
-    _common.refuse_unmatched([kernel for build in builds for kernel in build.kernels], arguments)
-    kept = [_common.narrow(build, arguments.arch, arguments.kernel) for build in builds]
-    _common.refuse_empty(
-        [kernel for build in builds for kernel in build.kernels], [kernel for build in kept for kernel in build.kernels]
-    )
-    _common.refuse_devices([kernel for build in kept for kernel in build.kernels], arguments.device)
+    builds = [_inputs.scan(path, unpacking=_policy.unpacking(policy)) for path in arguments.inputs]
+    kept = Selection(arguments.arch, arguments.kernel, arguments.launch).of_all(builds, policy.labels)
+    _selection.refuse_devices([kernel for build in kept for kernel in build.kernels], arguments.device)
     if tuned:
+        from spillscan.commands import _candidates
+
         labels = _labels(arguments.inputs)
         _candidates.show(kept, labels, arguments, lambda: _report(kept, builds, None, arguments, policy, gate)[0])
-        _common.report_issues([issue for build in builds for issue in build.issues])
+        _issues.report_issues([issue for build in builds for issue in build.issues])
         return 0
     report, found = _report(kept, builds, by, arguments, policy, gate)
-    render.write(report, arguments.format, _common.rows_of(arguments), _policy.unpacking(policy), arguments.source_root)
+    render.write(
+        report, arguments.format, _options.rows_of(arguments), _policy.unpacking(policy), arguments.source_root
+    )
     issues = (*report.build.issues[len(kept[-1].issues) :], *(issue for build in builds for issue in build.issues))
     if report.fail_on == "never":
-        _common.report_issues(issues)
+        _issues.report_issues(issues)
         return 0
-    return _common.conclude(found, issues)
+    return _issues.conclude(found, issues)
 
 
 def _check_candidates(arguments: argparse.Namespace) -> None:
@@ -147,16 +147,6 @@ def _report(
     gate: _baseline.Gate,
 ) -> tuple[Report, Verdict]:
     """What the builds show, of those kernels that were ``kept``, and the verdict on the newest."""
-    from msgspec.structs import replace
-
-    from spillscan.judging.compare.matrix import matrix
-    from spillscan.judging.compare.missing_kernels import missing_kernels, nothing_in_common
-    from spillscan.judging.compare.pairing import Comparison, comparison
-    from spillscan.judging.rules import judged, regressions, undecided_changes
-    from spillscan.judging.rules.code import MAX_SLOWDOWN
-    from spillscan.judging.verdict import holes_of, holes_of_input, verdict
-    from spillscan.reports.report import Report
-
     gated = bool(arguments.fail_on or arguments.fail_on_regression)
     base, head = kept[0], kept[-1]
     table = None

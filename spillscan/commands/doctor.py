@@ -9,17 +9,19 @@ import glob
 import os
 import re
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
-from spillscan.commands import _common, _policy
+from spillscan.commands import _baseline, _inputs, _options, _policy
+from spillscan.judging.baseline.model import identity_of
+from spillscan.judging.places import source_of
+from spillscan.judging.policy import Policy
+from spillscan.judging.rule_docs import explanations
+from spillscan.model import Build, Kernel
+from spillscan.naming import Names
+from spillscan.output.errors import InputError
+from spillscan.output.nouns import count
 from spillscan.output.terminal import say
+from spillscan.reports.words import families_of
 
-if TYPE_CHECKING:
-    from spillscan.judging.policy import Policy
-    from spillscan.model import Build, Kernel
-
-NAME = "doctor"
-HELP = "say what the gate of this repository lacks"
 EPILOG = "Example: spillscan doctor build.log"
 
 Lack = tuple[str, str]
@@ -28,22 +30,19 @@ Lack = tuple[str, str]
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    _common.add_inputs(parser)
-    _common.add_launches(parser)
+    _options.add_inputs(parser)
+    _options.add_launches(parser)
     _policy.add_file(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """0 where nothing is missing, 1 where something is; 2 where the policy or an input cannot be read."""
-    from spillscan.judging.rule_docs import explanations
-    from spillscan.output.errors import InputError
-
     policy = _policy.policy_of(arguments)
     lacks: list[Lack] = []
     build = None
     if arguments.inputs:
         try:
-            build = _common.scan(arguments.inputs, unpacking=_policy.unpacking(policy))
+            build = _inputs.scan(arguments.inputs, unpacking=_policy.unpacking(policy))
         except InputError as error:
             if not any(map(os.path.exists, arguments.inputs)):
                 raise
@@ -54,8 +53,8 @@ def run(arguments: argparse.Namespace) -> int:
         said = {issue.code: issue for issue in build.issues if issue.hidden}
         known = explanations("holes")
         for code, issue in said.items():
-            count = sum(each.code == code for each in build.issues)
-            more = f" ({count:,} of them)" if count > 1 else ""
+            alike = sum(each.code == code for each in build.issues)
+            more = f" ({alike:,} of them)" if alike > 1 else ""
             lacks.append((f"{issue.message}{more} [{code}]", known[code].remedy if code in known else ""))
         lacks += _of_kernels(build.kernels, policy)
     lacks += _of_baseline(policy, build)
@@ -63,16 +62,12 @@ def run(arguments: argparse.Namespace) -> int:
     for what, remedy in lacks:
         say([f"- {what}", *([f"    {remedy}"] if remedy else [])])
     kernels = "" if build is None else f" in {len(build.kernels):,} kernels"
-    say([f"{len(lacks):,} thing{'' if len(lacks) == 1 else 's'} to mend" if lacks else f"nothing is missing{kernels}"])
+    say([f"{count(len(lacks), 'thing')} to mend" if lacks else f"nothing is missing{kernels}"])
     return 1 if lacks else 0
 
 
 def _of_kernels(kernels: Sequence[Kernel], policy: Policy) -> Iterator[Lack]:
     """What the input does not say of kernels."""
-    from spillscan.judging.places import source_of
-    from spillscan.naming import Names
-    from spillscan.reports.words import families_of
-
     names = Names(kernel.named_by for kernel in kernels)
     entries = [kernel for kernel in kernels if kernel.role == "entry"]
 
@@ -105,9 +100,6 @@ def _of_kernels(kernels: Sequence[Kernel], policy: Policy) -> Iterator[Lack]:
 
 def _of_baseline(policy: Policy, build: Build | None) -> Iterator[Lack]:
     """Whether there is something that a build is held against."""
-    from spillscan.commands import _baseline
-    from spillscan.judging.baseline.model import identity_of
-
     path = policy.baseline
     if path is None:
         remedy = "`spillscan baseline write`, and `baseline: spillscan-baseline.yaml` in the policy"

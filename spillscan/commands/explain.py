@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import argparse
 import textwrap
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
+from spillscan.judging.rule_docs import Explanation, explanations
+from spillscan.judging.rules import all_rules
+from spillscan.model import Rule
+from spillscan.model.holes import KINDS
 from spillscan.output.errors import UsageError, nearest
 from spillscan.output.terminal import hung, say, style_of
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from spillscan.judging.rule_docs import Explanation
-    from spillscan.model import Rule
-
-NAME = "explain"
-HELP = "explain a rule or a hole, or list all"
 EPILOG = "Example: spillscan explain spill"
 
 WIDTH = 100
@@ -32,10 +28,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """0; an unknown name is exit 2, with the nearest that there is."""
-    from spillscan.judging.rule_docs import explanations
-    from spillscan.judging.rules import all_rules
-    from spillscan.model.holes import KINDS
-
     rules, about_rules, about_kinds = all_rules(), explanations("rules"), explanations("holes")
     names = (*rules, *KINDS)
     if arguments.rule is None:
@@ -73,8 +65,6 @@ def lines(rule: Rule, about: Explanation) -> Iterator[str]:
 
 def kind_lines(code: str, about: Explanation) -> Iterator[str]:
     """What there is to say of a kind of issue, for a terminal."""
-    from spillscan.model.holes import KINDS
-
     hides = KINDS[code]
     yield from _explained(code, about, f"may hide {', '.join(hides)}" if hides else "hides nothing that a gate judges")
     if hides:

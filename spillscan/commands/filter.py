@@ -8,10 +8,9 @@ import argparse
 import os
 import sys
 
+from spillscan.builds.launcher import copy
 from spillscan.output.errors import UsageError
 
-NAME = "filter"
-HELP = "copy a build's output without the compiler's figures"
 EPILOG = "Example: set -o pipefail; make 2>&1 | spillscan filter --log build.log"
 
 
@@ -22,7 +21,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """0 at the end of the input."""
-    from spillscan.builds.launcher import copy
 
     def keep(data: bytes) -> None:
         try:

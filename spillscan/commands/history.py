@@ -7,53 +7,49 @@ A total that is not known of every kernel is marked (≥), and compared with bui
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
 
-from spillscan.commands import _common, _policy
+from spillscan.commands import _answers, _datasets, _options, _policy
+from spillscan.history.dataset import answers
+from spillscan.history.dataset.answers import By, Jump, Sum
+from spillscan.history.dataset.builds import KeptBuild
+from spillscan.history.dataset.history import Happening, happenings, histories, names_in
+from spillscan.history.dataset.reading import Dataset, Held
+from spillscan.judging.policy import Policy
+from spillscan.model import Kernel
+from spillscan.model.figures import FOLLOWED, rank
+from spillscan.naming import Names
 from spillscan.output.errors import UsageError
+from spillscan.output.records import plain
+from spillscan.output.terminal import Style
+from spillscan.reports.page.columns import letters
+from spillscan.reports.page.history import Course, Followed, History, PastBuild, PastTable, history_document
+from spillscan.reports.table import Column, Table
 
-if TYPE_CHECKING:
-    from spillscan.history.dataset.answers import By, Jump, Sum
-    from spillscan.history.dataset.builds import KeptBuild
-    from spillscan.history.dataset.history import Happening
-    from spillscan.history.dataset.reading import Dataset, Held
-    from spillscan.judging.policy import Policy
-    from spillscan.naming import Key, Names
-    from spillscan.output.terminal import Style
-
-NAME = "history"
-HELP = "what the builds of a dataset come to, where that jumped, and what changed last"
 EPILOG = "Example: spillscan history data/ --launch 'gemm*=256' -f markdown:history.md"
 
+T = TypeVar("T")
 _HEADS = ("kernels", "spilling", "spill bytes", "low occupancy", "code bytes", "compile ms")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("data", nargs="?", metavar="DATASET", help="folder or URL of the dataset")
-    parser.add_argument(
-        "--last", type=_common.positive_number, default=10, metavar="N", help="builds whose changes are listed (10)"
+    _options.number(parser, "--last", "builds whose changes are listed (10)", least=1, default=10)
+    _options.number(parser, "--threshold", "a smaller change is no jump (5)", metavar="PERCENT", default=5)
+    _options.number(
+        parser, "--below", "low occupancy: fewer of the SM's warps than this (50)", metavar="PERCENT", default=50
     )
-    parser.add_argument(
-        "--threshold", type=_common.whole_number, default=5, metavar="PERCENT", help="a smaller change is no jump (5)"
-    )
-    parser.add_argument(
-        "--below",
-        type=_common.whole_number,
-        default=50,
-        metavar="PERCENT",
-        help="low occupancy: fewer of the SM's warps than this (50)",
-    )
-    _common.add_rows(parser, 20, "builds, changes and families to print", "rows")
-    _common.add_dataset(parser)
-    _common.add_launches(parser)
+    _options.add_rows(parser, 20, "builds, changes and families to print", "rows")
+    _options.add_dataset(parser)
+    _options.add_launches(parser)
     _policy.add_file(parser)
-    _common.add_formats(parser, ("text", "json", "markdown", "html"))
+    _options.add_formats(parser, "text", "json", "markdown", "html")
 
 
 class _Past(NamedTuple):
-    """What is shown."""
+    """All that is known of the builds of a dataset, before it is put into tables."""
 
     builds: Sequence[KeptBuild]
     totals: dict[By, dict[str, dict[str, Sum]]]
@@ -67,17 +63,13 @@ class _Past(NamedTuple):
 
 def run(arguments: argparse.Namespace) -> int:
     """0; 2 where there is no dataset."""
-    from spillscan.history.dataset import answers
-    from spillscan.history.dataset.history import happenings, histories, names_in
-    from spillscan.model.figures import FOLLOWED
-
     if arguments.data is not None:
         if arguments.dataset is not None:
             raise UsageError("two datasets", "name one")
         arguments.dataset = arguments.data
-    forms = _common.forms_of(arguments)
-    dataset = _common.dataset_of(arguments)
-    builds = _common.builds_of(dataset, arguments)
+    forms = _answers.forms_of(arguments)
+    dataset = _datasets.dataset_of(arguments)
+    builds = _datasets.builds_of(dataset, arguments)
     policy = _policy.policy_of(arguments)
     summed = answers.totals(dataset, builds, policy, arguments.below / 100)
     latest = builds[-arguments.last - 1 :]
@@ -97,14 +89,15 @@ def run(arguments: argparse.Namespace) -> int:
         names=names_in(dataset, [build.label for build in latest], parameters=policy.labels),
         held=[held for held in dataset.summary(builds) if held.failed or held.holes],
     )
-    most = _common.rows_of(arguments)
     said = f"a change of more than {arguments.threshold} % and thrice the usual one"
-    _common.answer(
+    tables = _tables(past, latest, said)
+    most = _options.rows_of(arguments)
+    _answers.answer(
         forms,
-        text=lambda style: _text(past, latest, said, most, style),
-        json=lambda: _document(past, latest, arguments),
-        markdown=lambda: _markdown(past, latest, said, most),
-        html=lambda: _page(dataset, past, latest, said, policy),
+        text=lambda style: _text(tables, most, style),
+        json=lambda: _document(tables, arguments),
+        markdown=lambda: (line for table in tables.values() for line in table.markdown(most)),
+        html=lambda: _page(dataset, past, latest, said, tables, policy),
     )
     return 0
 
@@ -113,15 +106,15 @@ _COMPARED = 1 << 17
 """Kernels, of all builds together, that a page can compare."""
 
 
-def _page(dataset: Dataset, past: _Past, latest: Sequence[KeptBuild], said: str, policy: Policy) -> Iterator[str]:
+def _page(
+    dataset: Dataset,
+    past: _Past,
+    latest: Sequence[KeptBuild],
+    said: str,
+    tables: Mapping[str, Table[Any]],
+    policy: Policy,
+) -> Iterator[str]:
     """Kernels are followed as far back as they are not too many."""
-    from spillscan.history.dataset import answers
-    from spillscan.history.dataset.history import histories, names_in
-    from spillscan.model.figures import FOLLOWED, rank
-    from spillscan.output.records import plain
-    from spillscan.reports.page.columns import letters
-    from spillscan.reports.page.history import Course, Followed, History, PastBuild, PastTable, history_document
-
     sums = [past.totals["label"][build.label] for build in past.builds]
     kernels, since = 0.0, len(past.builds)
     while since and kernels + (sums[since - 1]["kernels"].known or 0) <= _COMPARED:
@@ -133,8 +126,8 @@ def _page(dataset: Dataset, past: _Past, latest: Sequence[KeptBuild], said: str,
     names = names_in(dataset, [build.label for build in held], found, policy.labels)
     start = len(past.builds) - len(latest)
     ends = {
-        "Jumps": [(jump.last, jump.first) for jump in past.jumps],
-        "Changes": [(change.last + start, change.first + start) for change in past.changes],
+        "jumps": [(jump.last, jump.first) for jump in past.jumps],
+        "changes": [(change.last + start, change.first + start) for change in past.changes],
     }
     yield from history_document(
         History(
@@ -161,14 +154,14 @@ def _page(dataset: Dataset, past: _Past, latest: Sequence[KeptBuild], said: str,
             legend=letters((series.kernel.named_by for series in found), names),
             tables=[
                 PastTable(
-                    title=each.title,
-                    heads=each.heads,
-                    left=each.left,
-                    rows=each.rows,
-                    ends=ends.get(each.title.partition(":")[0].partition(" ")[0], ()),
-                    empty=each.empty,
+                    title=table.title,
+                    heads=tuple(table.heads),
+                    left=tuple(table.left),
+                    rows=[table.cells(row) for row in table.rows],
+                    ends=ends.get(name, ()),
+                    empty=table.empty,
                 )
-                for each in _tables(past, latest, said)
+                for name, table in tables.items()
             ],
             metrics=sorted((each.name for each in FOLLOWED), key=rank),
             followed=(
@@ -180,73 +173,115 @@ def _page(dataset: Dataset, past: _Past, latest: Sequence[KeptBuild], said: str,
     )
 
 
-class _Table(NamedTuple):
-    """One part of the answer."""
+def _totals(sums_of: Callable[[T], dict[str, Sum]], jumped: Callable[[T, str], bool]) -> Iterator[Column[T]]:
+    """A column for people of each total, with ``*`` where it jumped, and of how many kernels it is unknown."""
+    for total, head in zip(answers.TOTALS, _HEADS, strict=True):
 
-    title: str
-    heads: tuple[str, ...]
-    rows: list[list[str]]
-    left: tuple[str, ...]
-    empty: str = "none"
-    kernels: Sequence[Key] = ()
-    """Those that the first column names."""
+        def known(row: T, total: str = total) -> float | None:
+            return sums_of(row)[total].known
+
+        def text(row: T, total: str = total) -> str:
+            return answers.texts(sums_of(row), [total])[0] + "*" * jumped(row, total)
+
+        def unknown(row: T, total: str = total) -> int:
+            return sums_of(row)[total].unknown
+
+        yield Column(head, total, known, text=text)
+        yield Column(None, f"{total}_unknown", unknown)
 
 
-def _tables(past: _Past, latest: Sequence[KeptBuild], said: str) -> Iterator[_Table]:
-    """All parts, in the order in which people ask."""
-    from spillscan.history.dataset import answers
-    from spillscan.output.records import plain
+def _ends(builds: Sequence[KeptBuild]) -> Iterator[Column[Any]]:
+    """Of a jump or a change the builds after and before it."""
 
+    def first(row: Jump | Happening) -> KeptBuild:
+        return builds[row.first]
+
+    yield Column(
+        *("first build", "first_build", lambda row: first(row).label, True),
+        text=lambda row: _named(first(row)),
+        link=lambda row: first(row).link,
+    )
+    yield Column("last build before", "last_build_before", lambda row: builds[row.last].label, True, spare=True)
+
+
+def _tables(past: _Past, latest: Sequence[KeptBuild], said: str) -> dict[str, Table[Any]]:
+    """All parts by their names in JSON, in the order in which people ask."""
     heads = dict(zip(answers.TOTALS, _HEADS, strict=True))
-    jumped = {(jump.first, jump.total) for jump in past.jumps}
-    rows = []
-    for at, build in reversed(list(enumerate(past.builds))):
-        marks = ["*" if (at, total) in jumped else "" for total in answers.TOTALS]
-        cells = answers.texts(past.totals["label"][build.label])
-        rows.append([build.label, str(plain(build.time))[:10], *map("".join, zip(cells, marks, strict=True))])
-    yield _Table("Builds, newest first (* a jump)", ("build", "date", *_HEADS), rows, ("build", "date"))
-    yield _Table(
-        f"Jumps: {said}",
-        ("total", "before", "after", "threshold", "first build", "last build before"),
-        [
-            [
-                *(heads[jump.total], f"{jump.before:,.0f}", f"{jump.after:,.0f}", f"{jump.threshold:,.0f}"),
-                *(_named(past.builds[jump.first]), past.builds[jump.last].label),
-            ]
-            for jump in past.jumps
-        ],
-        ("total", "first build", "last build before"),
-    )
-    yield _Table(
-        f"Changes in the last {len(latest) - 1:,} builds, worst first",
-        ("kernel", "arch", "change", "before", "after", "first build", "last build before"),
-        [
-            [
-                past.names.of(each.series.kernel.named_by),
-                each.series.kernel.key.arch or "-",
-                each.what(past.names),
-                *("-" if value is None else f"{value:,}" for value in (each.before, each.after)),
-                *(_named(latest[each.first]), latest[each.last].label),
-            ]
-            for each in past.changes
-        ],
-        ("kernel", "arch", "change", "first build", "last build before"),
-        kernels=[each.series.kernel.named_by for each in past.changes],
-    )
-    parts: tuple[tuple[By, str], ...] = (("family", "Families of the newest build"), ("arch", "Archs of it"))
-    for by, title in parts:
-        groups = answers.heaviest(past.totals[by])
-        yield _Table(title, (by, *_HEADS), [[name, *answers.texts(sums)] for name, sums in groups], (by,))
-    yield _Table(
-        "Not read",
-        ("build", "failed files", "holes", "first"),
-        [
-            [each.build.label, f"{each.failed:,}", f"{each.holes:,}", each.issues[0].message if each.issues else ""]
-            for each in past.held
-        ],
-        ("build", "first"),
-        "all was read, without holes",
-    )
+    jumped = {(past.builds[jump.first].label, jump.total) for jump in past.jumps}
+    names = past.names
+
+    def kernel(change: Happening) -> Kernel:
+        return change.series.kernel
+
+    def sums_of(build: KeptBuild) -> dict[str, Sum]:
+        return past.totals["label"][build.label]
+
+    build_columns: list[Column[KeptBuild]] = [
+        Column("build", "label", lambda build: build.label, left=True),
+        Column("date", "time", lambda build: build.time, left=True, text=lambda build: str(plain(build.time))[:10]),
+        Column(None, "meta", lambda build: dict(build.meta)),
+        *_totals(sums_of, lambda build, total: (build.label, total) in jumped),
+    ]
+    jump_columns: list[Column[Jump]] = [
+        Column("total", "total", lambda jump: jump.total, left=True, text=lambda jump: heads[jump.total]),
+        Column("before", "before", lambda jump: jump.before, text=lambda jump: f"{jump.before:,.0f}"),
+        Column("after", "after", lambda jump: jump.after, text=lambda jump: f"{jump.after:,.0f}"),
+        Column("threshold", "threshold", lambda jump: jump.threshold, text=lambda jump: f"{jump.threshold:,.0f}"),
+        *_ends(past.builds),
+    ]
+    change_columns: list[Column[Happening]] = [
+        Column("kernel", None, lambda change: names.of(kernel(change).named_by), left=True),
+        Column(None, "canonical", lambda change: change.series.canonical),
+        Column(None, "name", lambda change: kernel(change).name),
+        Column("arch", "arch", lambda change: kernel(change).key.arch, left=True),
+        Column(None, "event", lambda change: change.event),
+        Column(None, "was", lambda change: None if change.was is None else change.was.name),
+        Column("change", "metric", lambda change: change.metric, left=True, text=lambda change: change.what(names)),
+        Column("before", "before", lambda change: change.before),
+        Column("after", "after", lambda change: change.after),
+        Column(None, "holds", lambda change: change.holds),
+        *_ends(latest),
+    ]
+    held_columns: list[Column[Held]] = [
+        Column("build", "label", lambda held: held.build.label, left=True),
+        Column("failed files", "failed", lambda held: held.failed),
+        Column("holes", "holes", lambda held: held.holes),
+        Column("first", None, lambda held: held.issues[0].message if held.issues else "", left=True),
+    ]
+
+    def group_columns(by: By) -> list[Column[tuple[str, dict[str, Sum]]]]:
+        return [Column(by, "name", lambda group: group[0], left=True), *_totals(_sums_of_group, lambda *_: False)]
+
+    return {
+        "builds": Table(
+            title="Builds, newest first (* a jump)", columns=build_columns, rows=past.builds[::-1], empty=_NONE
+        ),
+        "jumps": Table(title=f"Jumps: {said}", columns=jump_columns, rows=past.jumps, empty=_NONE),
+        "changes": Table(
+            title=f"Changes in the last {len(latest) - 1:,} builds, worst first",
+            columns=change_columns,
+            rows=past.changes,
+            empty=_NONE,
+            called=lambda change, room: names.of(kernel(change).named_by, room),
+        ),
+        "families": Table(
+            title="Families of the newest build",
+            columns=group_columns("family"),
+            rows=answers.heaviest(past.totals["family"]),
+            empty=_NONE,
+        ),
+        "archs": Table(
+            title="Archs of it", columns=group_columns("arch"), rows=answers.heaviest(past.totals["arch"]), empty=_NONE
+        ),
+        "not_read": Table(title="Not read", columns=held_columns, rows=past.held, empty="all was read, without holes"),
+    }
+
+
+_NONE = "none"
+
+
+def _sums_of_group(group: tuple[str, dict[str, Sum]]) -> dict[str, Sum]:
+    return group[1]
 
 
 def _named(build: KeptBuild) -> str:
@@ -254,99 +289,13 @@ def _named(build: KeptBuild) -> str:
     return f"{build.label} ({build.commit})" if build.commit else build.label
 
 
-def _text(past: _Past, latest: Sequence[KeptBuild], said: str, most: int | None, style: Style) -> Iterator[str]:
-    from spillscan.output.safe import clip
-    from spillscan.output.terminal import table
-
-    for at, each in enumerate(_tables(past, latest, said)):
-        if at:
-            yield ""
-        yield each.title
-        if not each.rows:
-            yield f"  {each.empty}"
-            continue
-        named = each.kernels[:most]
-        yield from table(
-            each.heads,
-            [([clip(cell, 60) for cell in row], "") for row in each.rows[:most]],
-            style,
-            each.left,
-            spare=("last build before",) if named else (),
-            fit=_fitting(past.names, named),
-            caption=bool(named),
-        )
-        yield from _more(each, most)
+def _text(tables: Mapping[str, Table[Any]], most: int | None, style: Style) -> Iterator[str]:
+    for at, table in enumerate(tables.values()):
+        yield from [""] * bool(at)
+        yield from table.text(style, most)
 
 
-def _fitting(names: Names, kernels: Sequence[Key]) -> Callable[[int], Sequence[str]] | None:
-    return (lambda room: [names.of(key, room) for key in kernels]) if kernels else None
-
-
-def _more(each: _Table, most: int | None) -> Iterator[str]:
-    if most is not None and len(each.rows) > most:
-        yield f"… {len(each.rows) - most:,} more (--all shows them)"
-
-
-def _markdown(past: _Past, latest: Sequence[KeptBuild], said: str, most: int | None) -> Iterator[str]:
-    from spillscan.reports.formats.markdown import code, table, words
-
-    links = {_named(build): link for build in past.builds if (link := build.link)}
-    for each in _tables(past, latest, said):
-        yield f"## {words(each.title)}"
-        yield ""
-        if not each.rows:
-            yield words(each.empty)
-        else:
-            rows = (
-                tuple(
-                    f"[{code(cell)}]({links[cell]})" if head == "first build" and cell in links else code(cell)
-                    for head, cell in zip(each.heads, row, strict=True)
-                )
-                for row in each.rows[:most]
-            )
-            yield from table(each.heads, rows, [head for head in each.heads if head not in each.left])
-            yield ""
-            yield from map(words, _more(each, most))
-        yield ""
-
-
-def _document(past: _Past, latest: Sequence[KeptBuild], arguments: argparse.Namespace) -> dict[str, Any]:
-    from dataclasses import asdict
-
-    from spillscan.history.dataset import answers
-
-    def ends(builds: Sequence[KeptBuild], first: int, last: int) -> dict[str, str]:
-        return {"first_build": builds[first].label, "last_build_before": builds[last].label}
-
-    return {
-        "threshold_percent": arguments.threshold,
-        "below_percent": arguments.below,
-        "builds": [
-            {"label": build.label, "time": build.time, "meta": dict(build.meta)}
-            | answers.document(past.totals["label"][build.label])
-            for build in past.builds
-        ],
-        "jumps": [
-            {name: value for name, value in asdict(jump).items() if name not in ("first", "last")}
-            | ends(past.builds, jump.first, jump.last)
-            for jump in past.jumps
-        ],
-        "changes": [
-            {
-                "canonical": each.series.canonical,
-                "name": each.series.kernel.name,
-                "arch": each.series.kernel.key.arch,
-                "event": each.event,
-                "was": None if each.was is None else each.was.name,
-                "metric": each.metric,
-                "before": each.before,
-                "after": each.after,
-                "holds": each.holds,
-            }
-            | ends(latest, each.first, each.last)
-            for each in past.changes
-        ],
-        "families": [{"name": name} | answers.document(sums) for name, sums in answers.heaviest(past.totals["family"])],
-        "archs": [{"name": name} | answers.document(sums) for name, sums in answers.heaviest(past.totals["arch"])],
-        "not_read": [{"label": each.build.label, "failed": each.failed, "holes": each.holes} for each in past.held],
-    }
+def _document(tables: Mapping[str, Table[Any]], arguments: argparse.Namespace) -> dict[str, Any]:
+    found = {name: table.document() for name, table in tables.items()}
+    found["builds"].reverse()  # machines want the oldest first
+    return {"threshold_percent": arguments.threshold, "below_percent": arguments.below, **found}

@@ -10,17 +10,21 @@ import difflib
 import os
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
-from spillscan.commands import _common
+from spillscan.advice import adoption
+from spillscan.advice.adoption import BUILD_SYSTEMS, POLICY, BuildSystem, build_system
+from spillscan.commands import _inputs, _options
+from spillscan.commands._policy import policy_of
+from spillscan.commands.baseline import accepted
+from spillscan.judging.baseline.file import text_of
+from spillscan.judging.policy import Policy
+from spillscan.judging.policy.reading import layer
+from spillscan.model import Build
+from spillscan.model.nodes import parse_yaml
+from spillscan.occupancy.launches import parse_launch
+from spillscan.output.files import Target
 from spillscan.output.terminal import complain, say
 
-if TYPE_CHECKING:
-    from spillscan.advice.adoption import BuildSystem
-    from spillscan.model import Build
-
-NAME = "init"
-HELP = "write a policy, a baseline and a CI job for this repository"
 EPILOG = "Example: make 2>&1 | tee build.log; spillscan init build.log"
 _LONGEST_DIFF = 60
 """Lines of a new file that are shown; a baseline has one a kernel."""
@@ -28,17 +32,14 @@ _LONGEST_DIFF = 60
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    _common.add_inputs(parser)
-    parser.add_argument("--yes", action="store_true", help="write without asking")
-    _common.add_launches(parser)
+    _options.add_inputs(parser)
+    _options.flag(parser, "--yes", "write without asking")
+    _options.add_launches(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """0, also where nothing was to be done or wanted; 2 where the build cannot be read or is not all there."""
-    from spillscan.advice.adoption import BUILD_SYSTEMS, build_system
-    from spillscan.output.files import Target
-
-    build = _common.scan(arguments.inputs) if arguments.inputs else None
+    build = _inputs.scan(arguments.inputs) if arguments.inputs else None
     found = build_system(_text)
     system = found or BUILD_SYSTEMS[-1]
     proposed = [*_proposals(build, arguments, system)]
@@ -63,9 +64,6 @@ def _proposals(
     build: Build | None, arguments: argparse.Namespace, system: BuildSystem
 ) -> Iterator[tuple[str, str, str]]:
     """(path, text that is there, text that should be) of each file; equal where what is there stays."""
-    from spillscan.advice import adoption
-    from spillscan.occupancy.launches import parse_launch
-
     launches = [parse_launch(text) for text in arguments.launch]
     policy = next(filter(os.path.exists, (adoption.POLICY, "spillscan.yml")), "")
     if not policy and "[tool.spillscan" in (_text("pyproject.toml") or ""):
@@ -94,14 +92,6 @@ def _proposals(
 
 def _baseline(build: Build, arguments: argparse.Namespace, written: str) -> str:
     """The baseline of ``build``, under the policy that is ``written``, else the one that is there."""
-    from spillscan.advice.adoption import POLICY
-    from spillscan.commands._policy import policy_of
-    from spillscan.commands.baseline import accepted
-    from spillscan.judging.baseline.file import text_of
-    from spillscan.judging.policy import Policy
-    from spillscan.judging.policy.reading import layer
-    from spillscan.model.nodes import parse_yaml
-
     arguments.config, arguments.no_config, arguments.arch, arguments.today = None, False, [], None
     policy = Policy((layer(parse_yaml(written, POLICY)),)) if written else policy_of(arguments)
     return text_of(accepted(build, arguments, policy).baseline)

@@ -6,11 +6,15 @@ from __future__ import annotations
 import argparse
 import os
 
-from spillscan.commands import _common, profile
+from spillscan.advice.profile.judged import issues
+from spillscan.advice.profile.launchmap import known_launches, launch_list, lines
+from spillscan.advice.profile.reading import SQLITE
+from spillscan.commands import _inputs, _issues, _options, profile
+from spillscan.commands._selection import Selection
+from spillscan.output.errors import InputError
 from spillscan.output.terminal import say
+from spillscan.reading.inputs.source import Source, kind_of_binary
 
-NAME = "launches"
-HELP = "make a launch map for the policy: of a profile, a table, or a cache"
 EPILOG = (
     "Example: spillscan launches app.csv build.log > launches.yaml; spillscan limiters build.log --config launches.yaml"
 )
@@ -19,7 +23,7 @@ EPILOG = (
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     profile.add_profile(parser)
-    _common.add_selection(parser)
+    _options.add_selection(parser)
     parser.add_argument(
         "--use",
         choices=("commonest", "lowest-occupancy"),
@@ -31,17 +35,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """0; 2 where no kernel's launch is known, or the inputs cannot be read."""
-    from spillscan.advice.profile.judged import issues
-    from spillscan.advice.profile.launchmap import known_launches, launch_list, lines
-    from spillscan.output.errors import InputError
-
     if _is_build(arguments.profile):
-        compiled = _common.select(_common.scan([arguments.profile, *arguments.inputs]), arguments)
+        compiled = Selection(arguments.arch, arguments.kernel).of(_inputs.scan([arguments.profile, *arguments.inputs]))
         said = known_launches(compiled.kernels)
         if not said.entries:
             raise InputError(f"no launch is known: {said.left_out[0][0]}: {said.left_out[0][1]}", "give a profile, too")
         say(lines(said))
-        _common.report_issues(compiled.issues)
+        _issues.report_issues(compiled.issues)
         return 0
     complaints, judged, build = profile.read(arguments)
     chosen = profile.select(judged, arguments.arch, arguments.kernel)
@@ -50,15 +50,12 @@ def run(arguments: argparse.Namespace) -> int:
         kernel, why = found.left_out[0]
         raise InputError(f"no launch is known: {kernel}: {why}", "profile with --section LaunchStats, in base units")
     say(lines(found))
-    _common.report_issues([*complaints, *issues(chosen, build is not None)])
+    _issues.report_issues([*complaints, *issues(chosen, build is not None)])
     return 0
 
 
 def _is_build(path: str) -> bool:
     """Whether ``path`` is no profile but what was compiled: a cache folder, a binary."""
-    from spillscan.advice.profile.reading import SQLITE
-    from spillscan.reading.inputs.source import Source, kind_of_binary
-
     if os.path.isdir(path):
         return any(name.endswith((".cubin", ".json")) for _, _, names in os.walk(path) for name in names)
     if not os.path.isfile(path):

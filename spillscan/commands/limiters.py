@@ -4,53 +4,51 @@ kernel that spills first the other way: which launch bounds end its spills, and 
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from typing import Any
 
-from spillscan.commands import _common, _policy
+from spillscan.advice.remedies import Need, Relaxation, registers_needed, relaxation, relief, relief_data
+from spillscan.commands import _answers, _inputs, _issues, _options, _policy, _selection
+from spillscan.commands._selection import Selection
+from spillscan.judging.policy import Policy
+from spillscan.model import Kernel
+from spillscan.model.build import damage, labels_of
+from spillscan.naming import Names
+from spillscan.occupancy.data import summary_data
+from spillscan.occupancy.devices import judged_on
+from spillscan.occupancy.headroom import headroom
+from spillscan.occupancy.summary import Summary, summarise
+from spillscan.occupancy.text import footprint_line, headroom_lines
 from spillscan.output.terminal import Style, fold, hung
+from spillscan.reading.binary import fetch
+from spillscan.reading.binary.pressure import Pressure
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from spillscan.advice.remedies import Need, Relaxation
-    from spillscan.judging.policy import Policy
-    from spillscan.model import Kernel
-    from spillscan.naming import Names
-    from spillscan.occupancy.summary import Summary
-    from spillscan.reading.binary.pressure import Pressure
-
-NAME = "limiters"
-HELP = "what limits each kernel's occupancy, and the next steps"
 EPILOG = "Example: spillscan limiters build.log --kernel 'gemm*' --launch 'gemm*=256,49152'"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    _common.add_inputs(parser)
-    _common.add_launches(parser)
-    _common.add_devices(parser, "show what limits")
+    _options.add_inputs(parser)
+    _options.add_launches(parser)
+    _options.add_devices(parser, "show what limits")
     _policy.add_file(parser)
-    _common.add_selection(parser)
-    _common.add_formats(parser, ("text", "json"))
-    _common.add_rows(parser, 10, "kernels to show", "kernels")
+    _options.add_selection(parser)
+    _options.add_formats(parser, "text", "json")
+    _options.add_rows(parser, 10, "kernels to show", "kernels")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """0; the kernels in the order of ``scan``: worst first."""
-    from spillscan.model.build import damage, labels_of
-    from spillscan.naming import Names
-    from spillscan.reading.binary import fetch
-
-    forms = _common.forms_of(arguments)
+    forms = _answers.forms_of(arguments)
     arguments.devices = ",".join(arguments.device) or None
     policy = _policy.policy_of(arguments)
     unpacking = _policy.unpacking(policy)
-    build = _common.scan(_common.inputs_or_stdin(arguments.inputs), unpacking=unpacking)
-    kept = _common.select(build, arguments)
-    _common.refuse_devices(kept.kernels, arguments.device)
+    build = _inputs.scan(_inputs.inputs_or_stdin(arguments.inputs), unpacking=unpacking)
+    kept = Selection(arguments.arch, arguments.kernel, arguments.launch).of(build, policy.labels)
+    _selection.refuse_devices(kept.kernels, arguments.device)
     entries = sorted((kernel for kernel in kept.kernels if kernel.role == "entry"), key=damage)
     names = Names((kernel.named_by for kernel in build.kernels), labels=labels_of([build], policy.labels))
-    shown = entries[: _common.rows_of(arguments)]
+    shown = entries[: _options.rows_of(arguments)]
     code = fetch.pressures_of((kernel for kernel in shown if sum(kernel.spills or ())), unpacking)
 
     def text(style: Style) -> Iterator[str]:
@@ -60,16 +58,13 @@ def run(arguments: argparse.Namespace) -> int:
                 yield ""
         yield from fold(len(entries) - len(shown), style)
 
-    _common.answer(forms, text=text, json=lambda: _data(entries, policy, code))
-    _common.report_issues(build.issues)
+    _answers.answer(forms, text=text, json=lambda: _data(entries, policy, code))
+    _issues.report_issues(build.issues)
     return 0
 
 
 def _summaries(kernel: Kernel, policy: Policy) -> Iterator[tuple[str | None, Summary]]:
     """(device, summary) on each device of the policy that runs the kernel; without any, on the kernel's own arch."""
-    from spillscan.occupancy.devices import judged_on
-    from spillscan.occupancy.summary import summarise
-
     arch = kernel.key.arch
     for device in judged_on(arch, policy.devices) or (arch,):
         yield device, summarise(kernel.usage, device, policy.launch_of(kernel))
@@ -78,9 +73,6 @@ def _summaries(kernel: Kernel, policy: Policy) -> Iterator[tuple[str | None, Sum
 def _lines(
     kernel: Kernel, device: str | None, summary: Summary, names: Names, code: Mapping[int, Pressure]
 ) -> Iterator[str]:
-    from spillscan.occupancy.headroom import headroom
-    from spillscan.occupancy.text import footprint_line, headroom_lines
-
     usage = kernel.usage
     figures = [f"{usage.registers} registers" if usage.registers is not None else "registers unknown"]
     if usage.shared_bytes:
@@ -98,8 +90,6 @@ def _lines(
         yield "  relocatable code: registers are final only after the link"
     need, step = _relief(kernel, device, summary, code)
     if need is not None:
-        from spillscan.advice.remedies import relief
-
         yield f"  spills: {relief(kernel, need, step, summary.launch)}"
     if summary.occupancy is not None and not summary.at_most:
         yield from (f"  {line}" for line in headroom_lines(headroom(summary.occupancy)))
@@ -118,8 +108,6 @@ def _relief(
     kernel: Kernel, device: str | None, summary: Summary, code: Mapping[int, Pressure]
 ) -> tuple[Need | None, Relaxation | None]:
     """What ends a kernel's spills; (``None``, ``None``) where it has none, or nothing says."""
-    from spillscan.advice.remedies import registers_needed, relaxation
-
     if not sum(kernel.spills or ()):
         return None, None
     need = registers_needed(kernel, code.get(id(kernel)))
@@ -127,9 +115,6 @@ def _relief(
 
 
 def _data(kernels: list[Kernel], policy: Policy, code: Mapping[int, Pressure]) -> list[dict[str, Any]]:
-    from spillscan.advice.remedies import relief_data
-    from spillscan.occupancy.data import summary_data
-
     return [
         {"symbol": kernel.key.symbol, "arch": kernel.key.arch, "unit": kernel.key.unit, "device": device}
         | summary_data(summary)

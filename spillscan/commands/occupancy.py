@@ -9,23 +9,28 @@ kernel is opted in with that attribute). An empty cell means the default.
 from __future__ import annotations
 
 import argparse
+import csv
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any, NamedTuple
 
-from spillscan.commands import _common
+from msgspec.structs import asdict
+
+from spillscan.commands import _answers, _options
+from spillscan.occupancy import data, table, text
+from spillscan.occupancy.assumptions import assume, parse_assumptions
+from spillscan.occupancy.devices import Gpu, device, resolve
+from spillscan.occupancy.formula import NO_LIMIT, check, resident
+from spillscan.occupancy.headroom import Varied, current, curve, register_cap
+from spillscan.occupancy.model import LIMITERS, Configuration
+from spillscan.occupancy.summary import clusters, count, footprint
+from spillscan.output import chart, records
 from spillscan.output.errors import InputError, UsageError
-from spillscan.output.terminal import complain
+from spillscan.output.files import Form, Target, put
+from spillscan.output.safe import printable
+from spillscan.output.terminal import Style, complain
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from spillscan.occupancy.devices import Gpu
-    from spillscan.occupancy.model import Configuration
-    from spillscan.output.files import Form
-    from spillscan.output.terminal import Style
-
-NAME = "occupancy"
-HELP = "resident blocks and warps per SM of a launch, what limits them, and the next step each way"
 EPILOG = (
     "Example: spillscan occupancy --arch sm_80 --threads 128 --registers 40 --shared 8192. Exit status"
     " 2 for figures"
@@ -54,16 +59,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     one.add_argument("--barriers", metavar="N", default="1", help="named barriers per block (default: 1)")
     one.add_argument("--cluster", metavar="N", help="blocks per cluster (9.0 and later)")
     one.add_argument(
-        "--blocks",
-        metavar="N",
-        help="wanted blocks per SM: how much dynamic shared memory they leave room for",
+        "--blocks", metavar="N", help="wanted blocks per SM: how much dynamic shared memory they leave room for"
     )
     one.add_argument("--stack", metavar="BYTES", help="stack per thread: show what it reserves on the GPU")
     one.add_argument(
-        "--cache",
-        choices=("none", "shared", "l1", "equal"),
-        default="none",
-        help="cache preference (3.x; else old)",
+        "--cache", choices=("none", "shared", "l1", "equal"), default="none", help="cache preference (3.x; else old)"
     )
     one.add_argument(
         "--partitioned-caching",
@@ -73,9 +73,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     many = parser.add_argument_group("instead of the report")
     many.add_argument(
-        "--vary",
-        choices=("threads", "registers", "shared", "barriers"),
-        help="the curve over one figure, drawn",
+        "--vary", choices=("threads", "registers", "shared", "barriers"), help="the curve over one figure, drawn"
     )
     many.add_argument(
         "--launch-bounds",
@@ -97,31 +95,45 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         " threads, 64 registers",
     )
     many.add_argument("--from", metavar="CSV", dest="source", help="answer many configurations; - is standard input")
-    _common.add_formats(parser)
+    _options.add_formats(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Answer one configuration, a curve, or a file of them."""
-    forms = _common.forms_of(arguments)
+    forms = _answers.forms_of(arguments)
     if arguments.source is not None:
         _many(arguments, forms)
     elif arguments.html is not None:
         _page(arguments)
-    elif arguments.launch_bounds is not None:
-        _bounds(arguments, forms)
     else:
-        configuration, gpu = _configuration(arguments)
-        if arguments.vary:
-            _curve(arguments, configuration, forms)
-        elif arguments.assume:
-            _assumed(arguments, configuration, forms)
-        else:
-            _one(arguments, configuration, gpu, forms)
+        found = _answer(arguments)
+        _answers.answer(forms, text=found.text, json=lambda: found.data, csv=lambda: _table(found.rows))
     return 0
 
 
+class _Answer(NamedTuple):
+    """One configuration, or a curve of them, in each form."""
+
+    text: Callable[[Style], Iterable[str]]
+    """Lines for people."""
+    data: Mapping[str, Any]
+    """For JSON."""
+    rows: Sequence[Mapping[str, Any]]
+    """For CSV, by column."""
+
+
+def _answer(arguments: argparse.Namespace) -> _Answer:
+    if arguments.launch_bounds is not None:
+        return _bounds(arguments)
+    configuration, gpu = _configuration(arguments)
+    if arguments.vary:
+        return _curve(arguments, configuration)
+    if arguments.assume:
+        return _assumed(arguments, configuration)
+    return _one(arguments, configuration, gpu)
+
+
 def _page(arguments: argparse.Namespace) -> None:
-    from spillscan.output.files import Target
     from spillscan.reports.page.details import START, calculator
 
     elsewhere = ("vary", "launch_bounds", "cluster", "blocks", "stack")
@@ -149,10 +161,6 @@ def _whole(arguments: argparse.Namespace, name: str) -> int:
 
 
 def _configuration(arguments: argparse.Namespace) -> tuple[Configuration, Gpu | None]:
-    from spillscan.occupancy.devices import resolve
-    from spillscan.occupancy.formula import check
-    from spillscan.occupancy.model import Configuration
-
     if arguments.arch is None:
         raise UsageError("--arch is missing", "needed are --arch, --threads and --registers, or --from")
     device, gpu = resolve(arguments.arch)
@@ -177,15 +185,7 @@ def _configuration(arguments: argparse.Namespace) -> tuple[Configuration, Gpu | 
     return check(configuration), gpu
 
 
-def _bounds(arguments: argparse.Namespace, forms: Sequence[Form]) -> None:
-    from msgspec.structs import asdict
-
-    from spillscan.occupancy import data, text
-    from spillscan.occupancy.devices import device
-    from spillscan.occupancy.formula import resident
-    from spillscan.occupancy.headroom import register_cap
-    from spillscan.occupancy.model import Configuration
-
+def _bounds(arguments: argparse.Namespace) -> _Answer:
     if arguments.arch is None:
         raise UsageError("--arch is missing", "the cap depends on the device")
     threads, _, blocks = arguments.launch_bounds.partition(",")
@@ -196,21 +196,10 @@ def _bounds(arguments: argparse.Namespace, forms: Sequence[Form]) -> None:
     found = Configuration(device=device(arguments.arch), registers=cap.registers, threads_per_block=cap.threads)
     occupancy = resident(found)
     row = {"arch": found.device.target, **asdict(cap), **data.as_row(occupancy)}
-    _common.answer(
-        forms,
-        text=lambda style: text.cap_lines(found.device, cap, occupancy),
-        json=lambda: row,
-        csv=lambda: _table([row]),
-    )
+    return _Answer(lambda style: text.cap_lines(found.device, cap, occupancy), row, [row])
 
 
-def _one(arguments: argparse.Namespace, configuration: Configuration, gpu: Gpu | None, forms: Sequence[Form]) -> None:
-    from msgspec.structs import asdict
-
-    from spillscan.occupancy import data, text
-    from spillscan.occupancy.formula import resident
-    from spillscan.occupancy.summary import clusters, footprint
-
+def _one(arguments: argparse.Namespace, configuration: Configuration, gpu: Gpu | None) -> _Answer:
     occupancy = resident(configuration)
     wanted = None if arguments.blocks is None else _whole(arguments, "blocks")
     if wanted is not None and wanted < 1:
@@ -223,21 +212,14 @@ def _one(arguments: argparse.Namespace, configuration: Configuration, gpu: Gpu |
         "clusters": None if group is None else asdict(group),
         "local_memory": None if stack is None else asdict(stack),
     }
-    _common.answer(
-        forms,
-        text=lambda style: text.report(occupancy, group, stack, wanted),
-        json=lambda: data.as_data(occupancy, wanted) | more,
-        csv=lambda: _table([{"arch": configuration.device.target, **data.as_row(occupancy)}]),
+    return _Answer(
+        lambda style: text.report(occupancy, group, stack, wanted),
+        data.as_data(occupancy, wanted) | more,
+        [{"arch": configuration.device.target, **data.as_row(occupancy)}],
     )
 
 
-def _curve(arguments: argparse.Namespace, configuration: Configuration, forms: Sequence[Form]) -> None:
-    from spillscan.occupancy import data, text
-    from spillscan.occupancy.formula import resident
-    from spillscan.occupancy.headroom import Varied, current, curve
-    from spillscan.occupancy.summary import count
-    from spillscan.output import chart
-
+def _curve(arguments: argparse.Namespace, configuration: Configuration) -> _Answer:
     varied: Varied = arguments.vary
     points = curve(configuration, varied)
     now = current(configuration, varied)
@@ -253,40 +235,22 @@ def _curve(arguments: argparse.Namespace, configuration: Configuration, forms: S
         yield from chart.curve([(figure, occupancy.fraction) for figure, occupancy in points], now, note, style)
         yield from ("", f"now (*): {text.result(resident(configuration))}")
 
-    _common.answer(
-        forms,
-        text=lines,
-        json=lambda: {"arch": configuration.device.target, "varied": unit, "points": rows},
-        csv=lambda: _table(rows),
-    )
+    return _Answer(lines, {"arch": configuration.device.target, "varied": unit, "points": rows}, rows)
 
 
-def _assumed(arguments: argparse.Namespace, configuration: Configuration, forms: Sequence[Form]) -> None:
-    from msgspec.structs import asdict
-
-    from spillscan.occupancy import data, text
-    from spillscan.occupancy.assumptions import assume, parse_assumptions
-    from spillscan.occupancy.formula import resident
-
+def _assumed(arguments: argparse.Namespace, configuration: Configuration) -> _Answer:
     occupancy = resident(configuration)
     assumed = assume(configuration, parse_assumptions(arguments.assume))
     row = {**asdict(assumed), "occupancy": assumed.fraction, "limiters": list(assumed.limiters)}
     flat = {name: value for name, value in row.items() if name != "limits"}
     flat |= {"assumptions": list(row["assumptions"]), **{f"limit_{name}": at for name, at in row["limits"].items()}}
-    _common.answer(
-        forms,
-        text=lambda style: text.assumed_lines(assumed, occupancy),
-        json=lambda: {"assumed": row, "true": data.as_row(occupancy)},
-        csv=lambda: _table([flat]),
+    return _Answer(
+        lambda style: text.assumed_lines(assumed, occupancy), {"assumed": row, "true": data.as_row(occupancy)}, [flat]
     )
 
 
 def _many(arguments: argparse.Namespace, forms: Sequence[Form]) -> None:
     """Answer row after row of a CSV file, in chunks: memory stays bounded, an error names its row."""
-    import csv
-
-    from spillscan.output.files import put
-
     others = ("vary", "assume", "launch_bounds", "html", "arch", "threads", "registers")
     if any(getattr(arguments, name) for name in others):
         raise UsageError("--from goes with -f only", "the columns of the file say the rest")
@@ -294,10 +258,10 @@ def _many(arguments: argparse.Namespace, forms: Sequence[Form]) -> None:
         raise UsageError("--from answers in one format", "give -f once")
     try:
         if arguments.source == "-":
-            put(forms, lambda form: _answers(csv.reader(sys.stdin), form.name, "-"))
+            put(forms, lambda form: _pieces(csv.reader(sys.stdin), form.name, "-"))
         else:
             with open(arguments.source, newline="", encoding="utf-8-sig") as file:
-                put(forms, lambda form: _answers(csv.reader(file), form.name, arguments.source))
+                put(forms, lambda form: _pieces(csv.reader(file), form.name, arguments.source))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         if isinstance(error, BrokenPipeError):
             raise
@@ -305,11 +269,7 @@ def _many(arguments: argparse.Namespace, forms: Sequence[Form]) -> None:
         raise InputError(f"{arguments.source}: {reason}") from None
 
 
-def _answers(reader: Iterator[list[str]], form: str, source: str) -> Iterator[str]:
-    from itertools import islice
-
-    from spillscan.occupancy import table
-
+def _pieces(reader: Iterator[list[str]], form: str, source: str) -> Iterator[str]:
     rows = (row for row in reader if row)
     names = [name.strip() for name in next(rows, [])]
     first = 1
@@ -336,12 +296,6 @@ def _answers(reader: Iterator[list[str]], form: str, source: str) -> Iterator[st
 
 def _written(ids: Sequence[str], answer: Mapping[str, Any], form: str, *, begin: bool) -> str:
     """The answers to a chunk of rows in the format wanted; JSON has one object a line."""
-    from spillscan.occupancy import table
-    from spillscan.occupancy.formula import NO_LIMIT
-    from spillscan.occupancy.model import LIMITERS
-    from spillscan.output import records
-    from spillscan.output.safe import printable
-
     words = table.limiter_names()
     limits = [f"limit_{name}" for name in LIMITERS]
     header = ["id", "resident_blocks", "active_warps", "occupancy", "limiters", *limits]
@@ -364,8 +318,6 @@ def _written(ids: Sequence[str], answer: Mapping[str, Any], form: str, *, begin:
 
 def _check_columns(names: list[str]) -> set[str]:
     """The columns to leave out: those that are not known, each with a line on standard error."""
-    from spillscan.occupancy import table
-
     known = ["id", *table.REQUIRED, *table.DEFAULTS, *table.CODES]
     for name in names:
         if names.count(name) > 1:

@@ -5,25 +5,25 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from spillscan.commands import _common
+from spillscan.advice.profile import text
+from spillscan.advice.profile.judged import JudgedLaunch, document, issues, judge, row, worst_first
+from spillscan.advice.profile.reading import read_all
+from spillscan.commands import _answers, _inputs, _issues, _options
+from spillscan.model import Build, Issue
+from spillscan.model.patterns import compiled, names_of, text_of
+from spillscan.output.errors import InputError, UsageError
+from spillscan.reading.inputs.source import expand
 
-if TYPE_CHECKING:
-    from spillscan.advice.profile.judged import JudgedLaunch
-    from spillscan.model import Build, Issue
-
-NAME = "profile"
-HELP = "hold what Nsight Compute measured against a build"
 EPILOG = "Example: ncu --set full --csv --page raw ./app > app.csv; spillscan profile app.csv build.log"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     add_profile(parser)
-    _common.add_selection(parser)
-    _common.add_formats(parser)
-    _common.add_rows(parser, 25, "rows of text to show", "rows of text")
+    _options.add_selection(parser)
+    _options.add_formats(parser)
+    _options.add_rows(parser, 25, "rows of text to show", "rows of text")
 
 
 def add_profile(parser: argparse.ArgumentParser) -> None:
@@ -45,43 +45,33 @@ def add_profile(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """0; 2 where the profile or the build cannot be read."""
-    from spillscan.advice.profile import text
-    from spillscan.advice.profile.judged import document, issues, row, worst_first
-
-    forms = _common.forms_of(arguments)
+    forms = _answers.forms_of(arguments)
     complaints, judged, build = read(arguments)
     found = [*complaints, *issues(judged, build is not None)]
     chosen = worst_first(select(judged, arguments.arch, arguments.kernel))
     rows = [row(each) for each in chosen]
-    _common.answer(
+    _answers.answer(
         forms,
         text=lambda style: text.text(chosen, style),
         json=lambda: document(chosen, found),
         csv=lambda: (tuple(rows[0]), *(tuple(each.values()) for each in rows)),
-        rows=_common.rows_of(arguments),
+        rows=_options.rows_of(arguments),
     )
-    _common.report_issues(found)
+    _issues.report_issues(found)
     return 0
 
 
 def read(arguments: argparse.Namespace) -> tuple[list[Issue], tuple[JudgedLaunch, ...], Build | None]:
     """(what the profiler complained of, the launches, the build) of a command with :func:`add_profile`."""
-    from spillscan.advice.profile.judged import judge
-    from spillscan.advice.profile.reading import read_all
-    from spillscan.output.errors import UsageError
-    from spillscan.reading.inputs.source import expand
-
     if arguments.profile == "-" and "-" in arguments.inputs:
         raise UsageError("standard input is both profile and build", "give one of them as a file")
     profile = read_all(expand([arguments.profile]))
-    build = _common.scan(arguments.inputs) if arguments.inputs else None
+    build = _inputs.scan(arguments.inputs) if arguments.inputs else None
     return list(profile.issues), judge(profile, build), build
 
 
 def select(judged: Sequence[JudgedLaunch], arches: Sequence[str], globs: Sequence[str]) -> list[JudgedLaunch]:
     """The launches that the user asked for; :class:`InputError` where that leaves none."""
-    from spillscan.model.patterns import compiled, names_of, text_of
-    from spillscan.output.errors import InputError
 
     def chosen(each: JudgedLaunch, arches: Sequence[str], globs: Sequence[str]) -> bool:
         kernel = each.match.kernel

@@ -12,11 +12,11 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from spillscan.commands import _common
+from spillscan.commands import _answers, _datasets, _options
+from spillscan.history.dataset import sql
 from spillscan.output.terminal import complain
+from spillscan.reports.table import of_rows
 
-NAME = "query"
-HELP = "ask a dataset anything, in SQL"
 _GRACE_SECONDS = 1.0
 """Behind the time limit, for DuckDB to obey."""
 EPILOG = 'Example: spillscan query "SELECT label, count(*) FROM kernels WHERE spill_bytes > 0 GROUP BY label"'
@@ -25,29 +25,29 @@ EPILOG = 'Example: spillscan query "SELECT label, count(*) FROM kernels WHERE sp
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("query", metavar="SELECT", help="the question; docs/dataset.md lists the columns")
-    _common.add_dataset(parser, order=False)
-    _common.add_formats(parser)
+    _options.add_dataset(parser, order=False)
+    _options.add_formats(parser)
     parser.add_argument(
         "--time-limit", type=_seconds, default=60, metavar="SECONDS", help="what the query may take (default: 60)"
     )
     parser.add_argument("--memory-limit", default="2GB", metavar="SIZE", help="what it may hold (default: 2GB)")
-    _common.add_rows(parser, 1000, "rows of text to show", "rows of text")
+    _options.add_rows(parser, 1000, "rows of text to show", "rows of text")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """0; :class:`~spillscan.UsageError` for what cannot be answered."""
-    from spillscan.history.dataset import sql
-
-    forms = _common.forms_of(arguments)
+    forms = _answers.forms_of(arguments)
     sql.check(arguments.query)
-    connection = _common.dataset_of(arguments).connect(arguments.memory_limit)
-    most = _common.rows_of(arguments)
+    connection = _datasets.dataset_of(arguments).connect(arguments.memory_limit)
+    most = _options.rows_of(arguments)
     asked = None if most is None or any(form.name != "text" for form in forms) else most + 1
     with _ended_after(arguments.time_limit + _GRACE_SECONDS):
         found = sql.ask_anything(connection, arguments.query, seconds=arguments.time_limit, most_rows=asked)
-    more = [f"… more than {most:,} rows (--all shows them)"] if most is not None and len(found.rows) > most else []
     words = {name for at, name in enumerate(found.columns) if any(isinstance(row[at], str) for row in found.rows)}
-    _common.show(forms, found.columns, found.rows, left=words, most=most, more=more)
+    rows, more = found.rows, []
+    if asked is not None and len(rows) == asked:
+        rows, more = rows[:most], [f"… more than {most:,} rows (--all shows them)"]
+    _answers.show(forms, of_rows(found.columns, rows, words, notes=more), most)
     return 0
 
 

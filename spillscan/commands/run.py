@@ -16,9 +16,6 @@ from spillscan.output.terminal import complain
 if TYPE_CHECKING:
     from spillscan.builds.buildfile import BuildFile
 
-NAME = "run"
-HELP = "run a build and keep what its compilers say"
-ORDER = 59
 _NAMED = 3
 EPILOG = "Example: spillscan run -- cmake --build build; spillscan check spillscan-build.json"
 

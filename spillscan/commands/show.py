@@ -14,26 +14,24 @@ import os
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from spillscan.commands import _common, _policy
+from spillscan.commands import _inputs, _issues, _options, _policy, _selection
+from spillscan.model import Kernel
+from spillscan.model.build import damage, labels_of
+from spillscan.model.code import LocalAccess, Operands, SassStats, WarpRole
+from spillscan.naming import Names
+from spillscan.output.chart import spark
 from spillscan.output.errors import InputError, UsageError
 from spillscan.output.safe import printable
 from spillscan.output.terminal import hung, say, style_of
+from spillscan.reading.binary import fetch
+from spillscan.reading.binary.fetch import MachineCode
+from spillscan.reading.binary.pressure import Pressure
+from spillscan.reading.machine import spillmap
+from spillscan.reading.machine.liveness import INSTRUCTION
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from spillscan.model import Kernel
-    from spillscan.model.code import LocalAccess, Operands, SassStats, WarpRole
-    from spillscan.naming import Names
-    from spillscan.reading.binary.fetch import MachineCode
-    from spillscan.reading.binary.pressure import Pressure
-
-
-NAME = "show"
-HELP = "print the spill map of a kernel in a SASS dump or a binary"
 EPILOG = "Example: spillscan show 'gemm<8>' build/ --arch sm_90"
 _CURVE = 64
 """Columns of the curve of live registers."""
@@ -52,31 +50,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         help="dump (cuobjdump, nvdisasm), library, object, cubin, wheel, snapshot, a folder of them; - for stdin",
     )
-    parser.add_argument("--arch", help="only this architecture, such as sm_90")
+    _options.add_one_arch(parser)
     parser.add_argument(
         "--slots", type=int, default=40, metavar="N", help="print at most N slots (default %(default)s)"
     )
     _policy.add_file(parser)
-    parser.add_argument("--sass", action="store_true", help="print the machine code too, of a binary (needs nvdisasm)")
+    _options.flag(parser, "--sass", "print the machine code too, of a binary (needs nvdisasm)")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Do the work; return the exit status."""
-    from spillscan.model.build import damage, labels_of
-    from spillscan.naming import Names
-    from spillscan.reading.binary import fetch
-
-    _common.refuse_swapped(arguments.kernel, arguments.inputs, "spillscan show KERNEL INPUT")
+    _inputs.refuse_swapped(arguments.kernel, arguments.inputs, "spillscan show KERNEL INPUT")
     policy = _policy.policy_of(arguments)
     unpacking = _policy.unpacking(policy)
-    build = _common.scan(arguments.inputs, operands=True, unpacking=unpacking)
+    build = _inputs.scan(arguments.inputs, operands=True, unpacking=unpacking)
     given = ", ".join(arguments.inputs)
     if not any(kernel.sass for kernel in build.kernels):
         raise InputError(
             f"{given} is not a SASS dump or binary, nor holds one", "dump the machine code: cuobjdump -sass"
         )
     names = Names([kernel.named_by for kernel in build.kernels], labels=labels_of([build], policy.labels))
-    found = [kernel for kernel in wanted(build.kernels, arguments.kernel, names) if kernel.sass]
+    found = [kernel for kernel in _selection.wanted(build.kernels, arguments.kernel, names) if kernel.sass]
     found = [kernel for kernel in found if arguments.arch in (None, kernel.key.arch)]
     if not found:
         raise InputError(f"{given}: no kernel matches {arguments.kernel!r}", "part of a symbol, a glob, or its name")
@@ -101,18 +95,8 @@ def run(arguments: argparse.Namespace) -> int:
             if id(kernel) not in code:
                 raise InputError(f"the machine code of {called} cannot be read again", "give the binary itself")
             say(text_of(kernel, code[id(kernel)]).expandtabs().splitlines())
-    _common.report_issues(build.issues)
+    _issues.report_issues(build.issues)
     return 0
-
-
-def wanted(kernels: Sequence[Kernel], pattern: str, names: Names) -> list[Kernel]:
-    """The kernels that a word names: by a glob or an expression for any of their names, by what a table calls them,
-    else by a part of their symbol."""
-    from spillscan.model.patterns import matches
-
-    patterns = [pattern, *_common.shown(names, pattern)]
-    found = [kernel for kernel in kernels if any(matches(kernel, each) for each in patterns)]
-    return found or [kernel for kernel in kernels if pattern in kernel.key.symbol]
 
 
 def _head(called: str, kernel: Kernel) -> str:
@@ -122,8 +106,6 @@ def _head(called: str, kernel: Kernel) -> str:
 
 def lines(called: str, kernel: Kernel, stats: SassStats, pressure: Pressure | None, most: int) -> Iterator[str]:
     """The map of one function."""
-    from spillscan.reading.machine import spillmap
-
     local = stats.local
     yield _head(called, kernel)
     if called != kernel.key.symbol:
@@ -175,10 +157,6 @@ def lines(called: str, kernel: Kernel, stats: SassStats, pressure: Pressure | No
 
 def _pressure(pressure: Pressure, kernel: Kernel) -> Iterator[str]:
     """The most registers that are live at once, the curve by address, where it is high, and what is live there."""
-    from spillscan.output.chart import spark
-    from spillscan.reading.machine import spillmap
-    from spillscan.reading.machine.liveness import INSTRUCTION
-
     peak = pressure.peak
     held = spillmap.registers_of(kernel.usage.registers, kernel.sass) if kernel.sass else ""
     place = spillmap.where(peak.source)

@@ -6,25 +6,33 @@ The sums are the files' sizes. What is compressed together shares its stored byt
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache, partial
 from os.path import basename
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from spillscan.commands import _common, _policy
+from spillscan.builds import coverage
+from spillscan.builds.coverage import Archs
+from spillscan.commands import _answers, _issues, _options, _policy
+from spillscan.judging.policy.effective import terms_of
+from spillscan.judging.verdict import holes_of_issues, verdict
+from spillscan.model import Issue
+from spillscan.naming import Names
+from spillscan.occupancy.devices import devices
+from spillscan.occupancy.text import size, sizes
 from spillscan.output.errors import InputError, UsageError
+from spillscan.output.progress import Progress, Reading
+from spillscan.output.terminal import Style, complain
+from spillscan.reading.binary.records import damages
+from spillscan.reading.binary.size_accounting import weigh
+from spillscan.reading.binary.window import Limits
+from spillscan.reading.inputs import source
+from spillscan.reading.inputs.source import Source, kind_of_binary
+from spillscan.reports import weights
+from spillscan.reports.size_groups import SizeGroups
+from spillscan.reports.table import Column, Table, of_rows
+from spillscan.reports.weights import Duplicate, Weighed
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from spillscan.builds.coverage import Archs
-    from spillscan.model import Issue
-    from spillscan.output.terminal import Style
-    from spillscan.reading.inputs.source import Source
-    from spillscan.reports.portions import Portion, Weighed
-
-NAME = "size"
-HELP = "show what binaries weigh: by arch, kind, kernel, family, file"
 EPILOG = "Example: spillscan size libgemm.so --by family,arch --top 10"
 _LEVELS = ("arch", "kind", "section", "family", "kernel", "namespace", "object", "member", "file")
 _OF_KERNELS = frozenset({"family", "kernel", "namespace"})
@@ -36,36 +44,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "inputs", nargs="+", metavar="INPUT", help="library, executable, object, cubin, fat binary, wheel, or folder"
     )
-    _common.add_levels(parser, _LEVELS, ("arch", "kind"))
-    parser.add_argument(
+    _options.add_levels(parser, _LEVELS, ("arch", "kind"))
+    _options.flag(
+        parser,
         "--duplicates",
-        action="store_true",
-        help="show code that stands there several times, what that costs, and architectures whose code is equal",
+        "show code that stands there several times, what that costs, and architectures whose code is equal",
     )
-    parser.add_argument(
+    _options.flag(
+        parser,
         "--gpus",
-        action="store_true",
-        help="show which GPUs run this: what machine code, what PTX their driver compiles, and what does not run there",
+        "show which GPUs run this: what machine code, what PTX their driver compiles, and what does not run there",
     )
     _policy.add_archs(parser)
     _policy.add_budget(parser)
     _policy.add_accept(parser)
-    _common.add_rows(parser, 12, "groups of each group to show", "groups")
+    _options.add_rows(parser, 12, "groups of each group to show", "groups")
     _policy.add_file(parser)
-    _common.add_formats(parser, ("text", "json", "csv", "parquet", "html"))
+    _options.add_formats(parser, "text", "json", "csv", "parquet", "html")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """0; 1 where a file is larger than the policy allows; 2 where an input cannot be read, or part of it could not, or
     code is missing that the policy requires."""
-    from spillscan.builds import coverage
-    from spillscan.judging.policy.effective import terms_of
-    from spillscan.judging.verdict import holes_of_issues, verdict
-    from spillscan.occupancy.text import sizes
-    from spillscan.output.terminal import complain
-    from spillscan.reports import portions
-
-    forms = _common.forms_of(arguments)
+    forms = _answers.forms_of(arguments)
     policy = _policy.policy_of(arguments)
     limits = _policy.unpacking(policy)
     if bool(arguments.base) + arguments.duplicates + arguments.gpus > 1:
@@ -79,31 +80,30 @@ def run(arguments: argparse.Namespace) -> int:
     }
     base = _weighed(arguments.base, limits, wanted, issues)
     weighed = _weighed(arguments.inputs, limits, wanted, issues)
-    held = portions.archs(weighed)
+    held = weights.archs(weighed)
     terms = cache(partial(terms_of, policy))
     oversized: list[dict[str, Any]] = [
         {"file": each.name, "bytes": size, "allowed": most}
         for each in weighed
         if (most := terms(each.name).max_file_bytes) is not None and (size := each.weight.stored_bytes) > most
     ]
-    most = _common.rows_of(arguments)
+    most = _options.rows_of(arguments)
     if arguments.duplicates:
-        _show_duplicates(forms, weighed, most)
+        _answers.show(forms, _duplicates(weighed), most)
     elif arguments.gpus:
-        _show_gpus(forms, [archs.for_driver(terms(name).driver_release) for name, archs in held.items()])
+        _answers.show(forms, _gpus([archs.for_driver(terms(name).driver_release) for name, archs in held.items()]))
     else:
         levels = arguments.by
         if len(weighed) > 1 and "file" not in levels:
             levels = ("file", *levels)
-        whole = portions.tree(weighed, levels, base)
-        document = whole.document(portions.BYTES)
-        gaps = portions.unexplained(weighed)
-        _common.answer(
+        whole = SizeGroups([weights.tree(weighed, levels, base)], levels, weights.BYTES)
+        gaps = weights.unexplained(weighed)
+        _answers.answer(
             forms,
             text=lambda style: _text(whole, gaps, most, style),
-            json=lambda: {"by": levels, **document, "unexplained": gaps, "oversized": oversized},
-            csv=lambda: (portions.heads(levels, portions.BYTES, bool(base)), *(row[1:] for row in whole.rows())),
-            html=lambda: _common.page_of(f"Size of {basename(weighed[0].name)}", [document], portions.BYTES),
+            json=lambda: {"by": levels, **whole.documents()[0], "unexplained": gaps, "oversized": oversized},
+            csv=whole.records,
+            html=lambda: whole.page(f"Size of {basename(weighed[0].name)}"),
         )
     holes = [*holes_of_issues(issues, frozenset(), strict=policy.strict)]
     holes += coverage.holes(held, terms)
@@ -111,15 +111,12 @@ def run(arguments: argparse.Namespace) -> int:
     for each in oversized:
         found, allowed = sizes(each["bytes"], each["allowed"])
         complain(f"{each['file']}: error: {found}, {allowed} allowed [max_file_bytes]")
-    return _common.conclude(verdict((), holes, policy, oversized=bool(oversized)), issues)
+    return _issues.conclude(verdict((), holes, policy, oversized=bool(oversized)), issues)
 
 
 def _weighed(
     inputs: Sequence[str], limits: dict[str, int], wanted: dict[str, bool], issues: list[Issue]
 ) -> list[Weighed]:
-    from spillscan.output.progress import Progress, Reading
-    from spillscan.reading.inputs import source
-
     sources = source.expand(inputs)
     weighed: list[Weighed] = []
     with Progress("weighing") as progress:
@@ -132,27 +129,18 @@ def _weighed(
 
 
 def _of_one(each: Source, limits: dict[str, int], wanted: dict[str, bool], issues: list[Issue]) -> Weighed:
-    from spillscan.reading.binary.size_accounting import weigh
-    from spillscan.reading.binary.window import Limits
-    from spillscan.reading.inputs.source import kind_of_binary
-    from spillscan.reports.portions import Weighed
-
     with each.open() as stream:
         if each.explicit and kind_of_binary(stream.head()) is None:
             raise InputError(f"{each.uri} is no binary", "give a library, an object, a cubin or a wheel")
         buffer = stream.buffer()
     weight = weigh(buffer, each.bytes or len(buffer), Limits(**limits), **wanted)
     if weight.damages:
-        from spillscan.reading.binary.records import damages
-
         issues += damages(weight.damages, each.uri)
     return Weighed(each.uri, weight)
 
 
-def _text(whole: Portion, gaps: list[dict[str, Any]], most: int | None, style: Style) -> Iterator[str]:
-    from spillscan.reports import portions
-
-    yield from portions.lines([whole], portions.BYTES, most, style)
+def _text(whole: SizeGroups, gaps: list[dict[str, Any]], most: int | None, style: Style) -> Iterator[str]:
+    yield from whole.lines(most, style)
     for gap in gaps[:_GAPS_SHOWN]:
         where = f"{gap['file']}{' > ' * bool(gap['member'])}{gap['member']}"
         yield f"unexplained: {gap['bytes']:,} bytes at {gap['offset']:#x} of {where}"
@@ -160,54 +148,38 @@ def _text(whole: Portion, gaps: list[dict[str, Any]], most: int | None, style: S
         yield f"… and {len(gaps) - _GAPS_SHOWN:,} more places"
 
 
-def _show_duplicates(forms: Sequence[Any], weighed: Sequence[Weighed], most: int | None) -> None:
-    from msgspec.structs import astuple
-
-    from spillscan.naming import Names
-    from spillscan.occupancy.text import size
-    from spillscan.reports.portions import Duplicate, alike, duplicates
-
-    found, pairs = duplicates(weighed), alike(weighed)
+def _duplicates(weighed: Sequence[Weighed]) -> Table[Duplicate]:
+    found, pairs = weights.duplicates(weighed), weights.alike(weighed)
     names = Names(dict.fromkeys(each.symbol for each in found))
     total = sum(copy.code_bytes for each in weighed for copy in each.weight.copies)
     saved = sum(each.saved_bytes for each in found)
     stored = sum(each.saved_stored_bytes for each in found)
-    more = [
+    notes = [
         f"{len(found):,} functions stand there several times: {size(saved)} of {size(total)} of code are copies, "
-        f"{size(stored)} as stored",
-        *(
-            f"{' and '.join(pair.archs)}: {pair.equal:,} of {pair.functions:,} functions have equal code, "
-            f"{size(pair.equal_bytes)}" + (": all of them" if pair.identical else "")
-            for pair in pairs
+        f"{size(stored)} as stored"
+    ]
+    for pair in pairs:
+        said = f"{pair.equal:,} of {pair.functions:,} functions have equal code, {size(pair.equal_bytes)}"
+        notes.append(f"{' and '.join(pair.archs)}: {said}{': all of them' * pair.identical}")
+    columns: list[Column[Duplicate]] = [
+        Column("kernel", None, lambda each: names.of(each.symbol), left=True),
+        Column(None, "symbol", lambda each: each.symbol),
+        Column(None, "symbols", lambda each: each.symbols),
+        Column("copies", "copies", lambda each: each.copies),
+        Column("objects", "objects", lambda each: each.objects),
+        Column("archs", "archs", lambda each: each.archs, left=True, text=lambda each: " ".join(each.archs)),
+        Column("files", "files", lambda each: each.files),
+        Column("each", "code_bytes", lambda each: each.code_bytes, text=lambda each: size(each.code_bytes)),
+        Column("saved", "saved_bytes", lambda each: each.saved_bytes, text=lambda each: size(each.saved_bytes)),
+        Column(
+            *("saved as stored", "saved_stored_bytes", lambda each: each.saved_stored_bytes),
+            text=lambda each: size(each.saved_stored_bytes),
         ),
     ]
-    heads = ("kernel", "copies", "objects", "archs", "files", "each", "saved", "saved as stored")
-    rows = [
-        (
-            names.of(each.symbol),
-            each.copies,
-            each.objects,
-            " ".join(each.archs),
-            each.files,
-            *map(size, (each.code_bytes, each.saved_bytes, each.saved_stored_bytes)),
-        )
-        for each in found
-    ]
-    _common.show(
-        forms,
-        heads,
-        rows,
-        left=("kernel", "archs"),
-        most=most,
-        more=more,
-        empty="no code stands there twice",
-        machine=(Duplicate.__struct_fields__, [astuple(each) for each in found]),
-    )
+    return Table(columns=columns, rows=found, notes=notes, empty="no code stands there twice")
 
 
-def _show_gpus(forms: Sequence[Any], files: Iterable[Archs]) -> None:
-    from spillscan.occupancy.devices import devices
-
+def _gpus(files: Iterable[Archs]) -> Table[Any]:
     held = [each for each in files if each.machine or each.portable]
     rows = []
     for device in devices():
@@ -218,5 +190,5 @@ def _show_gpus(forms: Sequence[Any], files: Iterable[Archs]) -> None:
         names = ", ".join(gpu.name for gpu in device.gpus[:2])
         rows.append((device.compute_capability, names, native or None, compiled or None, len(held) - lost, lost))
     heads = ("capability", "such as", "runs", "driver compiles", "files run", "files do not")
-    machine = ("compute_capability", "gpus", "machine_code", "compiled_ptx", "files_run", "files_do_not_run")
-    _common.show(forms, heads, rows, left=heads[:4], machine=(machine, rows))
+    names_of_columns = ("compute_capability", "gpus", "machine_code", "compiled_ptx", "files_run", "files_do_not_run")
+    return of_rows(heads, rows, left=heads[:4], names=names_of_columns)

@@ -7,23 +7,26 @@ one, --run times your own program at each cap.
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from spillscan.commands import _common, _policy
+from spillscan.advice.sweep import model, plan, timing
+from spillscan.advice.sweep.compilers import Cache, Compilers
+from spillscan.advice.sweep.model import Curve, Setting, Value
+from spillscan.advice.sweep.toolkits import Processes
+from spillscan.commands import _answers, _options, _policy
+from spillscan.commands._selection import Selection
+from spillscan.model import Kernel, KernelKey, Usage
+from spillscan.output.errors import UsageError
+from spillscan.output.folders import kept
+from spillscan.output.nouns import count
 from spillscan.output.progress import Progress
 from spillscan.output.terminal import complain
+from spillscan.reading import workers
+from spillscan.reports import sweep as report
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from spillscan.advice.sweep.model import Curve, Setting, Value
-    from spillscan.model import Kernel
-
-
-NAME = "sweep"
-HELP = "what real ptxas makes of a kernel at each register cap or launch bound"
 EPILOG = "Example: spillscan sweep 'nvcc -O3 -arch=sm_90 -c gemm.cu' --launch 'gemm*=256' --caps 64,80,96,128"
 
 
@@ -44,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     points.add_argument(
         "--maxnreg", action="append", default=[], metavar="N,…", help="__maxnreg__(N) in the place of its own bounds"
     )
-    points.add_argument("--advise", action="store_true", help="the bounds that reach the next steps, compiled")
+    _options.flag(points, "--advise", "the bounds that reach the next steps, compiled")
     parser.add_argument(
         "--toolkits",
         action="append",
@@ -55,42 +58,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--arch", action="append", default=[], metavar="A,…", help="sm_90,sm_90a …; default: the input's own"
     )
-    parser.add_argument(
-        "--kernel", action="append", default=[], metavar="GLOB", help="only kernels of which a name matches; repeatable"
-    )
-    _common.add_launches(parser)
+    _options.words(parser, "--kernel", "GLOB", "only kernels of which a name matches")
+    _options.add_launches(parser)
     _policy.add_file(parser)
     add_runs(parser)
-    parser.add_argument(
-        "-j", "--jobs", type=_common.positive_number, metavar="N", help="compilers at once (default: processors)"
-    )
-    parser.add_argument(
-        "--timeout",
-        type=_common.positive_number,
-        default=600,
-        metavar="SECONDS",
-        help="for each compiler (default: 600)",
-    )
+    _options.number(parser, "--jobs", short="-j", about="compilers at once (default: processors)", least=1)
+    _options.number(parser, "--timeout", "for each compiler (default: 600)", metavar="SECONDS", least=1, default=600)
     cache = parser.add_mutually_exclusive_group()
     cache.add_argument("--cache", metavar="DIR", help="where results are kept (default: ~/.cache/spillscan/sweep)")
-    cache.add_argument("--no-cache", action="store_true", help="keep no results, and use none")
-    _common.add_formats(parser, ("text", "json", "csv", "html"))
-    parser.add_argument("--plot", action="store_true", help="draw occupancy and spills over registers")
-    _common.add_rows(parser, 10, "kernels of text", "kernels")
+    _options.flag(cache, "--no-cache", "keep no results, and use none")
+    _options.add_formats(parser, "text", "json", "csv", "html")
+    _options.flag(parser, "--plot", "draw occupancy and spills over registers")
+    _options.add_rows(parser, 10, "kernels of text", "kernels")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """0 where anything could be compiled; a failed point is a row. 2 where nothing could, where no run of --run went
     well, and where Ctrl-C left some of them out.
     """
-    from spillscan.advice.sweep import model, plan
-    from spillscan.advice.sweep.compilers import Cache, Compilers
-    from spillscan.advice.sweep.toolkits import Processes
-    from spillscan.output.folders import kept
-    from spillscan.reading import workers
-    from spillscan.reports import sweep as report
-
-    forms = _common.forms_of(arguments)
+    forms = _answers.forms_of(arguments)
     caps = None if arguments.caps is None else [text for text in arguments.caps if text != "none"]
     if arguments.advise and caps is None and not arguments.timed:
         caps = []
@@ -116,23 +102,20 @@ def run(arguments: argparse.Namespace) -> int:
         if folder is not None:
             complain(f"{compilers.compiled} compilations are kept; the same command goes on")
         raise
-    _common.refuse_unmatched(
-        [_kernel(curve) for curve in curves], argparse.Namespace(**vars(arguments) | {"arch": None})
-    )
+    Selection((), arguments.kernel, arguments.launch).refuse_unmatched([_kernel(curve) for curve in curves])
     ended = ""
     if runs is not None:
         curves, ended = timed(curves, runs)
-    _common.answer(
+    _answers.answer(
         forms,
         text=lambda style: report.text(curves, style, arguments.plot),
         json=lambda: report.document(curves),
         csv=lambda: report.rows(curves),
         html=lambda: report.html(report.worst_first(curves)),
-        rows=_common.rows_of(arguments),
+        rows=_options.rows_of(arguments),
     )
     if compilers.failed:
-        count = "1 compilation" if compilers.failed == 1 else f"{compilers.failed:,} compilations"
-        complain(f"{count} failed; the points say why")
+        complain(f"{count(compilers.failed, 'compilation')} failed; the points say why")
     barren = _without_figures(curves)
     for toolkit in barren:
         complain(f"ptxas {toolkit} compiled nothing; the points say why")
@@ -149,16 +132,10 @@ def _without_figures(curves: Sequence[Curve]) -> list[str]:
 
 
 def _kernel(curve: Curve) -> Kernel:
-    from spillscan.model import Kernel, KernelKey, Usage
-
     return Kernel(key=KernelKey(symbol=curve.symbol, arch=curve.arch), role="entry", usage=Usage())
 
 
 def _archs(words: Sequence[str]) -> list[str]:
-    import re
-
-    from spillscan.output.errors import UsageError
-
     archs = [word for text in words for word in text.split(",") if word]
     for arch in archs:
         if not re.fullmatch(r"sm_\d{2,3}[af]?", arch):
@@ -201,25 +178,13 @@ def add_runs(parser: argparse.ArgumentParser) -> None:
         help="the time is what its first group finds last in what the program prints, such as 'ms: ([0-9.]+)'; default:"
         " the wall clock",
     )
-    timed.add_argument(
-        "--runs", type=_common.positive_number, metavar="N", help=f"runs at each cap that count (default: {RUNS})"
-    )
-    timed.add_argument(
-        "--warmups", type=_common.whole_number, metavar="N", help=f"runs before them (default: {WARMUPS})"
-    )
-    timed.add_argument(
-        "--run-timeout",
-        type=_common.positive_number,
-        metavar="SECONDS",
-        help=f"for each run (default: {TIMEOUT_SECONDS})",
-    )
+    _options.number(timed, "--runs", f"runs at each cap that count (default: {RUNS})", least=1)
+    _options.number(timed, "--warmups", f"runs before them (default: {WARMUPS})")
+    _options.number(timed, "--run-timeout", f"for each run (default: {TIMEOUT_SECONDS})", metavar="SECONDS", least=1)
 
 
 def runs_of(arguments: argparse.Namespace, settings: Sequence[Setting]) -> Runs | None:
     """What is to be run, refused before anything is compiled where it makes no sense; ``None`` without --run."""
-    from spillscan.advice.sweep import timing
-    from spillscan.output.errors import UsageError
-
     if arguments.timed is None:
         for option in ("measure", "runs", "warmups", "run_timeout"):
             if getattr(arguments, option) is not None:
@@ -242,8 +207,6 @@ def runs_of(arguments: argparse.Namespace, settings: Sequence[Setting]) -> Runs 
 
 def timed(curves: Sequence[Curve], wanted: Runs) -> tuple[list[Curve], str]:
     """(``curves`` with what was measured, why that is not all or nothing of it is of use; empty where all is well)."""
-    from spillscan.advice.sweep import timing
-
     total = len(wanted.caps) * (wanted.runs + wanted.warmups)
     begun = 0
 

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
 
-from spillscan.commands import _common, _policy
+from spillscan.commands import _answers, _datasets, _options, _policy
+from spillscan.commands._selection import Selection
+from spillscan.history.dataset.answers import Ranked, rank
+from spillscan.history.dataset.reading import Dataset
+from spillscan.model import Kernel, KernelKey, Usage
+from spillscan.naming import Key, Names, symbol_of
+from spillscan.occupancy.model import Occupancy
 from spillscan.output.safe import printable
+from spillscan.reports.table import Column, Table
 
-if TYPE_CHECKING:
-    from spillscan.history.dataset.answers import Ranked
-    from spillscan.history.dataset.reading import Dataset
-    from spillscan.model import Kernel
-    from spillscan.naming import Key, Names
-
-NAME = "top"
-HELP = "the worst kernels of a build in a dataset"
 _ALL = 1 << 31
 """More kernels than a build has."""
-_SHOWN = ("registers", "spill_bytes", "spills_in_loops")
 EPILOG = "Example: spillscan top --lost-blocks --launch 'gemm*=256' -n 20"
 
 
@@ -33,15 +31,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         measures.add_argument(
             f"--{name}", dest="measure", action="store_const", const=name, default="spills", help=text
         )
-    measures.add_argument(
-        "--metric",
-        "--sort",
-        dest="measure",
-        choices=_common.figures("RANKED"),
-        metavar="NAME",
-        help="by another figure that the dataset holds: %(choices)s",
-    )
-    parser.add_argument("-n", type=_common.whole_number, default=25, metavar="N", help="kernels to show (default: 25)")
+    _options.add_ranked(measures, "by another figure that the dataset holds: %(choices)s", dest="measure")
+    _options.number(parser, "-n", "kernels to show (default: 25)", default=25)
     parser.add_argument(
         "--by",
         choices=("kernel", "family"),
@@ -49,99 +40,82 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a row each kernel (default), or each family, which is one template: how many instances, and the worst",
     )
     parser.add_argument("--label", metavar="LABEL", help="the build (default: the newest)")
-    _common.add_dataset(parser)
-    _common.add_launches(parser)
+    _options.add_dataset(parser)
+    _options.add_launches(parser)
     _policy.add_file(parser)
-    _common.add_formats(parser)
+    _options.add_formats(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """0; 2 where the build reports no such figure."""
-    from spillscan.history.dataset.answers import rank
-    from spillscan.naming import Names
-
-    forms = _common.forms_of(arguments)
-    dataset = _common.dataset_of(arguments)
-    label = arguments.label or _common.builds_of(dataset, arguments)[-1].label
+    forms = _answers.forms_of(arguments)
+    dataset = _datasets.dataset_of(arguments)
+    label = arguments.label or _datasets.builds_of(dataset, arguments)[-1].label
     if arguments.launch:
-        _common.refuse_unmatched(_kernels(dataset, label), arguments)
+        Selection((), (), arguments.launch).refuse_unmatched(_kernels(dataset, label))
     families = arguments.by == "family"
     policy = _policy.policy_of(arguments)
     ranking = rank(dataset, label, arguments.measure, _ALL if families else arguments.n, policy)
     names = Names(_named(dataset, label, ranking.entries), labels=policy.labels)
-    entries, sizes = _worst_of_families(ranking.entries, names, arguments.n) if families else (ranking.entries, None)
+    entries, sizes = _worst_of_families(ranking.entries, names, arguments.n) if families else (ranking.entries, {})
     unknown = f"; of {ranking.unknown:,} more kernels it is not known" if ranking.unknown else ""
-    _common.show(
-        forms,
-        *_table(entries, arguments.measure, names, sizes),
-        left=("kernel", "arch", "object", "limited by"),
-        more=("", printable(f"build {label}{unknown}")),
-        machine=_table(entries, arguments.measure, None, sizes),
-        fit=lambda room: [names.of(entry.kernel.named_by, room) for entry in entries],
+    table = Table(
+        columns=list(_columns(entries, arguments.measure, names, sizes)),
+        rows=entries,
+        notes=("", printable(f"build {label}{unknown}")),
+        called=lambda entry, room: names.of(entry.kernel.named_by, room),
     )
+    _answers.show(forms, table)
     return 0
 
 
-def _worst_of_families(entries: list[Ranked], names: Names, most: int) -> tuple[list[Ranked], list[int]]:
-    """Of each family its worst kernel, and how many kernels with the figure it has."""
+def _worst_of_families(entries: list[Ranked], names: Names, most: int) -> tuple[list[Ranked], dict[int, int]]:
+    """Of each family its worst kernel, and how many kernels with the figure it has, by the ``id`` of that one."""
     families: dict[str, list[Ranked]] = {}
     for entry in entries:
         families.setdefault(names.base(entry.kernel.named_by), []).append(entry)
     shown = list(families.values())[:most]
-    return [family[0] for family in shown], [len(family) for family in shown]
+    return [family[0] for family in shown], {id(family[0]): len(family) for family in shown}
 
 
 def _kernels(dataset: Dataset, label: str) -> list[Kernel]:
     """The kernels of a build, without figures."""
-    from spillscan.model import Kernel, KernelKey, Usage
-
     rows = dataset.ask("SELECT DISTINCT symbol, arch FROM kernels WHERE label = ?", [label]).rows
     return [Kernel(key=KernelKey(symbol=symbol, arch=arch), role="entry", usage=Usage()) for symbol, arch in rows]
 
 
 def _named(dataset: Dataset, label: str, entries: list[Ranked]) -> list[Key]:
     """What the kernels of a build are named by: those shown that were tuned, by what for."""
-    from spillscan.naming import symbol_of
-
     tuned = {entry.kernel.named_by for entry in entries if entry.kernel.configuration}
     shared = {symbol_of(key) for key in tuned}
     return [*tuned, *(each.key.symbol for each in _kernels(dataset, label) if each.key.symbol not in shared)]
 
 
-def _table(
-    entries: list[Ranked], measure: str, names: Names | None, sizes: list[int] | None
-) -> tuple[list[str], list[list[Any]]]:
-    text = names is not None
-    identity = ["kernel"] if text else ["symbol", "name"]
-    columns = [*identity, "arch", "registers", "spill bytes", "in loops"]
-    more = [measure] if measure not in ("spills", "lost-blocks", *_SHOWN) else []
-    columns += [name.replace("_", " ") if text else name for name in more]
+def _columns(
+    entries: Sequence[Ranked], measure: str, names: Names, sizes: Mapping[int, int]
+) -> Iterator[Column[Ranked]]:
+    """``sizes``: kernels of a family, by the ``id`` of its worst; empty where rows are kernels."""
+    yield Column("kernel", None, lambda entry: names.of(entry.kernel.named_by), left=True)
+    yield Column(None, "symbol", lambda entry: entry.kernel.key.symbol)
+    yield Column(None, "name", lambda entry: entry.kernel.name)
+    yield Column("arch", "arch", lambda entry: entry.kernel.key.arch, left=True)
+    yield Column("registers", "registers", lambda entry: entry.kernel.usage.registers)
+    yield Column("spill bytes", "spill_bytes", lambda entry: entry.figures["spill_bytes"])
+    yield Column("in loops", "spills_in_loops", lambda entry: entry.figures["spills_in_loops"])
+    if measure not in ("spills", "lost-blocks", "registers", "spill_bytes", "spills_in_loops"):
+        yield Column(measure.replace("_", " "), measure, lambda entry: entry.figures[measure])
     if measure == "lost-blocks":
-        columns += ["threads", "blocks/SM", "lost", "limited by"]
-    several = not text or any(entry.copies > 1 for entry in entries)
-    columns += ["copies", "object"] if several else ["object"]
-    columns += ["of its family"] if sizes is not None else []
-    if not text:
-        machine = {
-            "spill bytes": "spill_bytes",
-            "in loops": "spills_in_loops",
-            "threads": "threads_per_block",
-            "blocks/SM": "resident_blocks",
-            "lost": "lost_blocks",
-            "limited by": "limiters",
-            "of its family": "family_kernels",
-        }
-        columns = [machine.get(name, name) for name in columns]
-    rows = []
-    for at, entry in enumerate(entries):
-        kernel = entry.kernel
-        symbol = kernel.key.symbol
-        row: list[Any] = [names.of(kernel.named_by)] if names is not None else [symbol, kernel.name]
-        row += [kernel.key.arch, kernel.usage.registers, *(entry.figures[name] for name in (*_SHOWN[1:], *more))]
-        if measure == "lost-blocks" and entry.occupancy is not None:
-            occupancy = entry.occupancy
-            threads = occupancy.configuration.threads_per_block
-            row += [threads, occupancy.resident_blocks, entry.lost_blocks, "+".join(occupancy.limiters)]
-        copies = [entry.copies] if several else []
-        rows.append([*row, *copies, entry.object, *([sizes[at]] if sizes is not None else [])])
-    return columns, rows
+
+        def of(entry: Ranked) -> Occupancy:
+            assert entry.occupancy is not None
+            return entry.occupancy
+
+        yield Column("threads", "threads_per_block", lambda entry: of(entry).configuration.threads_per_block)
+        yield Column("blocks/SM", "resident_blocks", lambda entry: of(entry).resident_blocks)
+        yield Column("lost", "lost_blocks", lambda entry: entry.lost_blocks)
+        yield Column("limited by", "limiters", lambda entry: "+".join(of(entry).limiters), left=True)
+    several = any(entry.copies > 1 for entry in entries)
+    yield Column("copies" if several else None, "copies", lambda entry: entry.copies)
+    yield Column("object", "object", lambda entry: entry.object, left=True)
+    if sizes:
+        yield Column("of its family", "family_kernels", lambda entry: sizes[id(entry)])

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from spillscan.commands import _common, _policy
+from spillscan.commands import _answers, _datasets, _options, _policy
+from spillscan.history.dataset.builds import KeptBuild
+from spillscan.history.dataset.history import Series, happenings, steps
+from spillscan.model.figures import TRACED, figure
+from spillscan.model.symbols import tuned_for
+from spillscan.naming import Names
+from spillscan.naming.identity import canonical
+from spillscan.output import chart, records
+from spillscan.output.safe import clip, printable
+from spillscan.output.terminal import Style
+from spillscan.reports.page import Line, Trend, Turn, trend_document
+from spillscan.reports.page.columns import letters
 
-if TYPE_CHECKING:
-    from spillscan.history.dataset.builds import KeptBuild
-    from spillscan.history.dataset.history import Series
-    from spillscan.naming import Names
-    from spillscan.output.terminal import Style
-
-NAME = "trend"
-HELP = "how a kernel's figures went over the builds of a dataset"
 EPILOG = "Example: spillscan trend 'gemm*' --launch 'gemm*=256'"
 
 _SHOWN = ("registers", "spill_bytes", "resident_blocks")
@@ -30,37 +33,25 @@ _WIDEST = 100
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("kernel", metavar="KERNEL", help="any name of a kernel, a glob, or re:EXPRESSION")
-    _common.add_arch(parser)
-    _common.add_metric(parser, "TRACED", f"what is drawn (default: {', '.join(_SHOWN)})")
-    parser.add_argument("--last", type=_common.whole_number, default=0, metavar="N", help="only the last N builds")
-    _common.add_dataset(parser)
-    _common.add_launches(parser)
+    _options.add_followed(parser)
+    _options.add_arch(parser)
+    _options.add_metric(parser, TRACED, f"what is drawn (default: {', '.join(_SHOWN)})")
+    _options.number(parser, "--last", "only the last N builds", default=0)
+    _options.add_dataset(parser)
+    _options.add_launches(parser)
     _policy.add_file(parser)
-    _common.add_formats(parser, ("text", "json", "csv", "html"))
-    _common.add_rows(parser, 10, "kernels to draw", "kernels")
+    _options.add_formats(parser, "text", "json", "csv", "html")
+    _options.add_rows(parser, 10, "kernels to draw", "kernels")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """0; 2 where no kernel is called so."""
-    from spillscan.history.dataset.history import histories, names_in
-    from spillscan.model.figures import TRACED
-
-    forms = _common.forms_of(arguments)
-    dataset = _common.dataset_of(arguments)
-    builds = _common.builds_of(dataset, arguments)[-arguments.last :]
-    policy = _policy.policy_of(arguments)
-    found = histories(dataset, builds, arguments.kernel, policy, arguments.arch, policy.labels)
-    _common.refuse_unmatched([series.kernel for series in found], arguments)
+    forms = _answers.forms_of(arguments)
+    followed = _datasets.followed(arguments, lambda builds: builds[-arguments.last :])
+    builds, names_of = followed.builds, followed.names_of
     metrics = tuple(dict.fromkeys(arguments.metric)) or _SHOWN
-    ordered = sorted(found, key=lambda series: _liveliest(series, metrics))
-    shown = ordered[: _common.rows_of(arguments)]
-    labels = [build.label for build in builds]
-    identity = ("label", "time", "canonical", "name", "arch", "configuration", "copies", "event", "was")
-    columns = (*identity, *(each.name for each in TRACED))
-
-    def names_of(some: Sequence[Series]) -> Names:
-        return names_in(dataset, labels, some, policy.labels)
+    ordered = sorted(followed.series, key=lambda series: _liveliest(series, metrics))
+    shown = ordered[: _options.rows_of(arguments)]
 
     def text(style: Style) -> Iterator[str]:
         names = names_of(shown)
@@ -70,12 +61,12 @@ def run(arguments: argparse.Namespace) -> int:
         if len(shown) < len(ordered):
             yield f"… {len(ordered) - len(shown):,} more kernels (--all shows them)"
 
-    _common.answer(
+    _answers.answer(
         forms,
         text=text,
-        json=lambda: [dict(zip(columns, row, strict=True)) for row in _rows(found, builds)],
-        csv=lambda: (columns, *_rows(found, builds)),
-        html=lambda: _page(arguments.kernel, ordered, builds, metrics, names_of(ordered[:_ON_A_PAGE])),
+        json=lambda: records.objects(_rows(followed.series, builds)),
+        csv=lambda: _rows(followed.series, builds),
+        html=lambda: _page(arguments.pattern, ordered, builds, metrics, names_of(ordered[:_ON_A_PAGE])),
     )
     return 0
 
@@ -83,11 +74,6 @@ def run(arguments: argparse.Namespace) -> int:
 def _page(
     pattern: str, ordered: Sequence[Series], builds: Sequence[KeptBuild], metrics: Sequence[str], names: Names
 ) -> Iterator[str]:
-    from spillscan.history.dataset.history import happenings
-    from spillscan.model.figures import figure
-    from spillscan.reports.page import Line, Trend, Turn, trend_document
-    from spillscan.reports.page.columns import letters
-
     happened = happenings(ordered[:_ON_A_PAGE], metrics)
     turns = (
         Turn(
@@ -133,17 +119,14 @@ def _page(
 
 def _liveliest(series: Series, metrics: Sequence[str]) -> tuple[Any, ...]:
     """Those that changed most first."""
-    from spillscan.history.dataset.history import steps
-
     changes = len(series.events) + sum(len(list(steps(series, metric))) for metric in metrics)
     return -changes, series.canonical, series.kernel.key.arch or ""
 
 
-def _rows(found: Sequence[Series], builds: Sequence[KeptBuild]) -> Iterator[list[Any]]:
-    from spillscan.model.figures import TRACED
-    from spillscan.model.symbols import tuned_for
-    from spillscan.naming.identity import canonical
-
+def _rows(found: Sequence[Series], builds: Sequence[KeptBuild]) -> Iterator[Sequence[Any]]:
+    """A kernel in a build, the heads first."""
+    identity = ("label", "time", "canonical", "name", "arch", "configuration", "copies", "event", "was")
+    yield (*identity, *(each.name for each in TRACED))
     for series in found:
         kernel = series.kernel
         events = {event.first: event for event in series.events}
@@ -151,19 +134,14 @@ def _rows(found: Sequence[Series], builds: Sequence[KeptBuild]) -> Iterator[list
             if point is not None:
                 event = events.get(at)
                 was = None if event is None or event.was is None else canonical(event.was.key.symbol)
-                identity = [build.label, build.time, series.canonical, kernel.name, kernel.key.arch]
-                identity += [", ".join(tuned_for(kernel.configuration)), series.copies, event and event.state, was]
-                yield identity + [point[each.name] for each in TRACED]
+                named = [build.label, build.time, series.canonical, kernel.name, kernel.key.arch]
+                named += [", ".join(tuned_for(kernel.configuration)), series.copies, event and event.state, was]
+                yield named + [point[each.name] for each in TRACED]
 
 
 def _lines(
     series: Series, builds: Sequence[KeptBuild], metrics: Sequence[str], style: Style, names: Names
 ) -> Iterator[str]:
-    from spillscan.history.dataset.history import steps
-    from spillscan.model.figures import figure
-    from spillscan.output import chart
-    from spillscan.output.safe import clip, printable
-
     kernel = series.kernel
     labels = [clip(printable(build.label), 24) for build in builds]
     held = sum(point is not None for point in series.points)

@@ -8,21 +8,21 @@ Nothing is guessed: what the builds do not show is named as not known.
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
-from spillscan.commands import _common, _policy
-from spillscan.commands.show import wanted
+from spillscan.commands import _answers, _inputs, _issues, _options, _policy
+from spillscan.commands._selection import wanted
+from spillscan.judging.compare.causes import Growth
+from spillscan.judging.compare.figures import figures
+from spillscan.model.figures import figure
+from spillscan.naming import Names
+from spillscan.naming.identity.pairs import pair
 from spillscan.output.errors import InputError
 from spillscan.output.safe import printable
 from spillscan.output.terminal import hung
+from spillscan.reading.binary import fetch
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from spillscan.judging.compare.causes import Growth
-
-NAME = "why"
-HELP = "say why a kernel's registers or spills grew between two builds"
 EPILOG = "Example: spillscan why 'gemm<8>' old/libgemm.so new/libgemm.so"
 _FIGURES = ("registers", "spill_store_bytes", "spill_load_bytes", "stack_bytes", "instructions")
 
@@ -32,22 +32,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("kernel", metavar="KERNEL", help="a name as tables show it, a glob, or part of the symbol")
     parser.add_argument("old", metavar="OLD", help="the older build: library, object, cubin, dump, log, snapshot")
     parser.add_argument("new", metavar="NEW", help="the newer build")
-    parser.add_argument("--arch", help="only this architecture, such as sm_90")
+    _options.add_one_arch(parser)
     _policy.add_file(parser)
-    _common.add_formats(parser, ("text", "json"))
+    _options.add_formats(parser, "text", "json")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """0; 2 where neither build has such a kernel in both."""
-    from spillscan.judging.compare.causes import Growth
-    from spillscan.naming import Names
-    from spillscan.naming.identity.pairs import pair
-    from spillscan.reading.binary import fetch
-
-    _common.refuse_swapped(arguments.kernel, [arguments.old, arguments.new], "spillscan why KERNEL OLD NEW")
-    forms = _common.forms_of(arguments)
+    _inputs.refuse_swapped(arguments.kernel, [arguments.old, arguments.new], "spillscan why KERNEL OLD NEW")
+    forms = _answers.forms_of(arguments)
     unpacking = _policy.unpacking(_policy.policy_of(arguments))
-    builds = [_common.scan(path, unpacking=unpacking) for path in (arguments.old, arguments.new)]
+    builds = [_inputs.scan(path, unpacking=unpacking) for path in (arguments.old, arguments.new)]
     names = Names(*([kernel.named_by for kernel in build.kernels] for build in builds))
     chosen = {id(kernel) for build in builds for kernel in wanted(build.kernels, arguments.kernel, names)}
     pairs = [
@@ -63,12 +58,12 @@ def run(arguments: argparse.Namespace) -> int:
     code = fetch.pressures_of([kernel for pair in pairs for kernel in pair], unpacking)
     found = [Growth(before, after, code.get(id(before)), code.get(id(after))) for before, after in pairs]
     reports = [_Report(names.of(each.after.named_by), each) for each in found]
-    _common.answer(
+    _answers.answer(
         forms,
         text=lambda style: hung((line for report in reports for line in report.lines()), style),
         json=lambda: [report.document() for report in reports],
     )
-    _common.report_issues([issue for build in builds for issue in build.issues])
+    _issues.report_issues([issue for build in builds for issue in build.issues])
     return 0
 
 
@@ -76,8 +71,6 @@ class _Report:
     """What is said of one kernel."""
 
     def __init__(self, called: str, found: Growth) -> None:
-        from spillscan.judging.compare.figures import figures
-
         self.called, self.found = printable(called), found
         sides = figures(found.before), figures(found.after)
         self.figures = {name: tuple(side.get(name) for side in sides) for name in _FIGURES}
@@ -86,8 +79,7 @@ class _Report:
         self.at_least = [bool(peak and peak.at_least) for peak in peaks]
 
     def lines(self) -> Iterator[str]:
-        """Text."""
-        from spillscan.model.figures import figure
+        """What people read: figures of both builds, then what differs and what is not known."""
 
         found = self.found
         yield f"{self.called}  {found.after.key.arch or 'unknown arch'}"
@@ -105,7 +97,7 @@ class _Report:
         yield from (f"  not known: {text}" for text in found.unknown)
 
     def document(self) -> dict[str, Any]:
-        """JSON."""
+        """The same for machines; pairs are [old, new]."""
         found = self.found
         return {
             "symbol": found.after.key.symbol,

@@ -22,7 +22,7 @@ def row(values: Sequence[Any]) -> str:
 
 
 def rows(records: Iterable[Sequence[Any]]) -> str:
-    """Several of them."""
+    """Several records of RFC 4180, each as :func:`row` writes it."""
     buffer = io.StringIO()
     csv.writer(buffer, lineterminator="\r\n").writerows(map(_cell, values) for values in records)
     return buffer.getvalue()
@@ -67,6 +67,13 @@ def document(value: Any) -> Iterator[str]:
     else:
         yield harmless(json.dumps(plain(value), indent=1, allow_nan=False))
     yield "\n"
+
+
+def objects(records: Iterable[Sequence[Any]]) -> list[dict[str, Any]]:
+    """Records, the heads first, as objects of JSON; what several columns are called has a number."""
+    heads, *values = records
+    names = [f"{name}_{heads[:at].count(name) + 1}" if name in heads[:at] else name for at, name in enumerate(heads)]
+    return [dict(zip(names, row, strict=True)) for row in values]
 
 
 def compact(value: Any) -> str:

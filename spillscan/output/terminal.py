@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from textwrap import wrap
 from typing import NamedTuple, TextIO
 
-from spillscan.output.safe import printable
+from spillscan.output.safe import clip, printable
 
 RED, YELLOW, GREEN, DIM, BOLD, END = "\x1b[31m", "\x1b[33m", "\x1b[32m", "\x1b[2m", "\x1b[1m", "\x1b[0m"
 MARKED = "\x1b[1;33m"
@@ -26,7 +26,9 @@ _WANTED_NAME, _READABLE_NAME, _SMALLEST_NAME, _LEAST_NAME = 44, 28, 16, 8
 _MANY = 4
 """Rows, with the header, of which equal columns are worth a caption."""
 
-Row = tuple[Sequence[str], str]
+Cell = str | Callable[[int], str]
+"""A text, or, of what has a shorter name, what it is called in so many characters."""
+Row = tuple[Sequence[Cell], str]
 """Cells and the color of the row."""
 
 
@@ -133,16 +135,16 @@ def table(
     style: Style,
     left: Collection[str],
     spare: Sequence[str] = (),
-    fit: Callable[[int], Sequence[str]] | None = None,
     caption: bool = False,
 ) -> Iterator[str]:
     """Columns as wide as they must be. Where that is too wide for the style, first the ``spare`` columns go, then names
-    and units are cut. ``left`` columns are aligned to the left. ``fit`` gives the cells of the first column, names, in
-    the room that the others leave. A row of one cell is a heading: a line across all columns. ``caption``: columns that
-    are equal in all of many rows are said once, above."""
-    headings = {at: row for at, row in enumerate(rows) if len(row[0]) == 1 < len(header)}
-    rows = [row for at, row in enumerate(rows) if at not in headings]
-    grid = [[printable(cell) for cell in cells] for cells in (header, *(cells for cells, _ in rows))]
+    and units are cut. ``left`` columns are aligned to the left. Cells of the first column may be names, which fit the
+    room that the others leave. A row of one cell is a heading: a line across all columns. ``caption``: columns that are
+    equal in all of many rows are said once, above."""
+    named = [cells[0] for cells, _ in rows if not _is_heading(cells, header)]
+    fits = any(callable(name) for name in named)
+    shown = [header, *(cells for cells, _ in rows if not _is_heading(cells, header))]
+    grid = [[printable(_in_room(cell, _WANTED_NAME)) for cell in cells] for cells in shown]
     if caption and len(grid) > _MANY:
         alike = [at for at, column in enumerate(zip(*grid[1:], strict=True)) if at and len(set(column)) == 1]
         if alike:
@@ -151,17 +153,17 @@ def table(
             if said:
                 for part in wrap(f"in all rows: {said}", style.width, subsequent_indent="  "):
                     yield paint(part, DIM, style)
-    wanted = _READABLE_NAME if fit is None else max(map(len, fit(_WANTED_NAME)), default=0)
+    wanted = max(len(row[0]) for row in grid[1:]) if fits else _READABLE_NAME
     for column in spare:
         if _excess(grid, style, keeping=wanted) > 0 and column in grid[0]:
             at = grid[0].index(column)
             for row in grid:
                 del row[at]
-    if fit is not None:
+    if fits:
         others = [max(map(len, column)) for column in list(zip(*grid, strict=True))[1:]]
         room = style.width - sum(others) - 2 * len(others)
-        for row, name in zip(grid[1:], fit(max(room, _SMALLEST_NAME)), strict=True):
-            row[0] = printable(name)
+        for row, name in zip(grid[1:], named, strict=True):
+            row[0] = printable(_in_room(name, max(room, _SMALLEST_NAME)))
     widths = [max(map(len, column)) for column in zip(*grid, strict=True)]
     cut = [len(widths) - 1, 0] if grid[0][-1] == "unit" else [0]
     for smallest in (_SMALLEST_NAME, _LEAST_NAME):
@@ -171,20 +173,20 @@ def table(
                 widths[at] = min(widths[at], max(smallest, widths[at] - excess))
     aligned = [name in left for name in grid[0]]
     yield paint(_line(grid[0], widths, aligned), BOLD, style)
-    at = 0
-    for row, (_, color) in zip(grid[1:], rows, strict=True):
-        while at in headings:
-            yield from _heading(headings[at], style)
-            at += 1
-        yield paint(_line(row, widths, aligned), color, style)
-        at += 1
-    while at in headings:
-        yield from _heading(headings[at], style)
-        at += 1
+    lines = iter(grid[1:])
+    for cells, color in rows:
+        if _is_heading(cells, header):
+            yield paint(printable(_in_room(cells[0], style.width), style.width), color or BOLD, style)
+        else:
+            yield paint(_line(next(lines), widths, aligned), color, style)
 
 
-def _heading(row: Row, style: Style) -> Iterator[str]:
-    yield paint(printable(row[0][0], style.width), row[1] or BOLD, style)
+def _in_room(cell: Cell, room: int) -> str:
+    return cell if isinstance(cell, str) else cell(room)
+
+
+def _is_heading(cells: Sequence[Cell], header: Sequence[str]) -> bool:
+    return len(cells) == 1 < len(header)
 
 
 def _excess(grid: Sequence[Sequence[str]], style: Style, keeping: int) -> int:
@@ -198,7 +200,7 @@ def _excess(grid: Sequence[Sequence[str]], style: Style, keeping: int) -> int:
 def _line(cells: Sequence[str], widths: Sequence[int], aligned_left: Sequence[bool]) -> str:
     padded = []
     for cell, width, to_left in zip(cells, widths, aligned_left, strict=True):
-        text = cell if len(cell) <= width else cell[: width - 1 - width // 3] + "…" + cell[len(cell) - width // 3 :]
+        text = clip(cell, width)
         padded.append(text.ljust(width) if to_left else text.rjust(width))
     return "  ".join(padded).rstrip()
 

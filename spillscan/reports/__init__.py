@@ -7,16 +7,16 @@ In: a :class:`~spillscan.reports.report.Report`, groups of figures, curves. Out:
 PUBLIC = (
     "formats",
     "formats.html",
-    "formats.markdown",
     "page",
     "page.columns",
     "page.details",
     "page.history",
-    "page.series",
-    "portions",
     "render",
     "report",
+    "size_groups",
     "sweep",
+    "table",
+    "weights",
     "words",
 )
 """What other rooms may import from: these modules, and this one."""

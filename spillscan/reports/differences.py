@@ -5,34 +5,23 @@ from __future__ import annotations
 import re
 from bisect import bisect
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import accumulate
-from operator import attrgetter
 
 from msgspec import Struct
 
 from spillscan.judging.compare.figures import Total, moved_to_shared, totals
 from spillscan.model import SEVERITIES, Build, Change, Effect, Finding, Kernel, Metric
-from spillscan.model.figures import BY_NAME, FIGURES, figure
+from spillscan.model.figures import FIGURES, figure
 from spillscan.naming import Names, alone
 from spillscan.occupancy.summary import WORTH_SHOWING_BYTES
 from spillscan.occupancy.text import size
+from spillscan.output.nouns import count
 from spillscan.output.safe import printable
-from spillscan.output.terminal import BOLD, DIM, GREEN, RED, YELLOW, Row, Style, fold, hung, table
+from spillscan.output.terminal import BOLD, DIM, GREEN, RED, YELLOW, Cell, Row, Style, fold, hung, table
+from spillscan.reports import growth, words
 from spillscan.reports.groups import INSTANCES, archs_cell, shared_label
 from spillscan.reports.report import Report
-from spillscan.reports.words import (
-    LONGEST_NAME,
-    arches_of,
-    count,
-    counted,
-    legend_lines,
-    message_of,
-    named,
-    place_text,
-    severities,
-    verdict_lines,
-)
 
 LIMITED = "limited by (threads)"
 COLUMNS = ("kernel", "arch", "metric", "before → after", "blocks/SM", LIMITED)
@@ -44,10 +33,6 @@ _NEEDED = ("spill_store_bytes", "spill_load_bytes", "registers")
 _SUMMED = ("spill_store_bytes", "spill_load_bytes", "stack_bytes", "shared_bytes")
 _COUNTED = ("registers", "resident_blocks")
 """What has no sum of use: how many kernels it rose and fell in."""
-_FAMILIES = 5
-"""How many families code grew by are named."""
-_NOISE, _NOISE_MS = 0.25, 1000
-"""Compile times that differ by less, as a part of all and in milliseconds, say nothing."""
 _COLORS = {"error": RED, "warning": YELLOW, "note": DIM}
 _WIDEST = 60
 """Characters of a full name."""
@@ -61,11 +46,11 @@ def lines(report: Report, style: Style) -> Iterator[str]:
     changes = report.changes
     if not changes:
         kernels = count(len(report.build.kernels), "kernel")
-        arches = arches_of(report.build)
+        arches = words.arches_of(report.build)
         kind = "no known changes" if report.holes else "no changes"
         yield f"{kind} in {kernels}{'; ' if arches else ''}{arches}"
-        yield from _slowdown(report)
-        yield from verdict_lines(report, style, counted(report))
+        yield from growth.compile_time(report)
+        yield from words.verdict_lines(report, style, words.counted(report))
         return
     all_entries = entries(report)
     total = totals((report.base or Build()).kernels, changes, (*_SUMMED, *_COUNTED)) if len(changes) > 1 else []
@@ -78,29 +63,20 @@ def lines(report: Report, style: Style) -> Iterator[str]:
     )
     rows: list[Row] = []
     of_family = report.by in (None, "family")
-    firsts: list[tuple[Kernel, bool] | None] = []
+    called = words.NamedCells(report.names, style)
     for family, several in shown:
         if family is not None:
             rows.append(([_title(family, report, style.width)], ""))
         for entry in several:
-            for at, row in enumerate(_rows(entry, wide, report.names)):
-                rows.append((row[0][: len(columns)], row[1]))
-                firsts.append((entry.change.kernel, family is not None and of_family) if at == 0 else None)
+            name = called.cell(entry.change.kernel, under=family is not None and of_family)
+            rows += [(cells[: len(columns)], color) for cells, color in _rows(entry, wide, name, report.names)]
             rows += [([line], color) for line, color in _said(entry, report, style)]
     last: list[Row] = [(cells[: len(columns)], color) for cells, color in _total_rows(total, wide)]
-
-    rooms = [style.width]
-
-    def fit(room: int) -> list[str]:
-        rooms[0] = room
-        return [*(_name(first, report.names, room) for first in firsts), *(cells[0] for cells, _ in last)]
-
-    printed = list(table(columns, [*rows, *last], style, left=_LEFT, spare=(LIMITED,), fit=fit))
+    printed = list(table(columns, [*rows, *last], style, left=_LEFT, spare=(LIMITED,)))
     yield from printed[: len(printed) - len(last)]
     yield from _folded(all_entries, [entry for _, some in shown for entry in some], style)
     yield from printed[len(printed) - len(last) :]
-    named_here = [first[0] for first in firsts if first is not None]
-    yield from legend_lines(named_here, report.names, rooms[0], style.width)
+    yield from called.legend()
     yield ""
     states = Counter[str](change.state for change in changes)
     open_ones = {id(hole.kernel) for hole in report.holes}
@@ -112,12 +88,14 @@ def lines(report: Report, style: Style) -> Iterator[str]:
         + f", {unchanged:,} unchanged"
         + (f", {unknown:,} unknown" if unknown else "")
     )
-    yield from _growth(report)
-    yield from _slowdown(report)
+    yield from growth.code(report)
+    yield from growth.compile_time(report)
     if states["added"] and states["added"] == len(report.build.kernels) and states["removed"]:
         yield "no kernel is in both builds; of different archs, --by arch puts them side by side"
     shown_above = {id(change.kernel) for change in changes}
-    yield from verdict_lines(report, style, [each for each in counted(report) if id(each.kernel) not in shown_above])
+    yield from words.verdict_lines(
+        report, style, [each for each in words.counted(report) if id(each.kernel) not in shown_above]
+    )
 
 
 class Entry(Struct, frozen=True):
@@ -145,7 +123,7 @@ class Entry(Struct, frozen=True):
 def entries(report: Report) -> list[Entry]:
     """All changes, those that a rule minds first; what changed alike for several archs of one kernel is one."""
     found: dict[int, list[Finding]] = defaultdict(list)
-    for finding in counted(report):
+    for finding in words.counted(report):
         found[id(finding.kernel)].append(finding)
     alike: dict[object, list[Change]] = defaultdict(list)
     shown: dict[object, tuple[Metric, ...]] = {}
@@ -221,7 +199,7 @@ def _length(shown: tuple[Sequence[Entry] | None, Sequence[Entry]]) -> int:
 def _title(family: Sequence[Entry], report: Report, width: int) -> str:
     """``mul_mat_q: 20 errors; spills 12↑ +3,456 B; registers 20↑ 4↓; 169 changed``, as far as it fits."""
     label = shared_label(family[0].change.kernel, report.by or "family", report.names)
-    title = f"{printable(label, LONGEST_NAME)}:"
+    title = f"{printable(label, words.LONGEST_NAME)}:"
     for part in summed_up(family):
         if len(title) + len(part) + 2 <= width:
             title += f"{' ' if title.endswith(':') else '; '}{part}"
@@ -231,7 +209,7 @@ def _title(family: Sequence[Entry], report: Report, width: int) -> str:
 def summed_up(family: Sequence[Entry]) -> list[str]:
     """``20 errors``, ``spills 12↑ +3,456 B``, ``registers 20↑ 4↓``, ``169 changed``: what became of a family."""
     changes = [change for entry in family for change in entry.changes]
-    parts = [severities([finding for entry in family for finding in entry.findings])]
+    parts = [words.severities([finding for entry in family for finding in entry.findings])]
     for label, several in (("spills", ("spill_store_bytes", "spill_load_bytes")), ("registers", ("registers",))):
         deltas = [
             sum(_delta(metric) for metric in change.metrics if _is(metric, *several))
@@ -262,77 +240,19 @@ def _said(entry: Entry, report: Report, style: Style) -> Iterator[tuple[str, str
     for (rule, severity), several in rules.items():
         first = several[0]
         state = f", {first.baseline_state}" if first.baseline_state else ""
-        places = list(dict.fromkeys(place_text(finding, report) for finding in several))
+        places = list(dict.fromkeys(words.place_text(finding, report) for finding in several))
         more = f" (+{len(places) - 1})" if len(places) > 1 else ""
-        text = _FIGURES.sub("", message_of(first))
+        text = _FIGURES.sub("", words.message_of(first))
         line = f"  {severity} [{rule}{state}] {places[0]}{more}{': ' if text else ''}{text}"
         yield from ((part, _COLORS[severity]) for part in hung([line], style, indent=4))
-
-
-def _name(first: tuple[Kernel, bool] | None, names: Names, room: int) -> str:
-    """A kernel's name; of an instance that stands under its family, its arguments."""
-    if first is None:
-        return ""
-    kernel, under = first
-    return f"  {names.arguments(kernel.named_by, room - 2)}" if under else named(kernel, names, room)
 
 
 def _folded(found: Sequence[Entry], shown: Sequence[Entry], style: Style) -> Iterator[str]:
     """How many changes are not shown, and what rules say of them."""
     kept = set(map(id, shown))
     rest = [entry for entry in found if id(entry) not in kept]
-    tally = severities([finding for entry in rest for finding in entry.findings])
+    tally = words.severities([finding for entry in rest for finding in entry.findings])
     yield from fold(sum(len(entry.changes) for entry in rest), style, f", {tally} among them" if tally else "")
-
-
-def _growth(report: Report) -> Iterator[str]:
-    """By how much the machine code grew, and the families that it is due to; nothing where a kernel's is not known."""
-    code = BY_NAME["code_bytes"].get
-    assert code is not None
-    grown = _by_family(report, ((change.before, change.after) for change in report.changes), code)
-    if grown and (total := sum(grown.values())):
-        yield f"machine code {size(total, '+')}: {_largest(grown, size)}"
-
-
-def _slowdown(report: Report) -> Iterator[str]:
-    """The same of compile times, of all kernels; nothing of differences that are as likely noise."""
-    base = report.base or Build()
-    times = (filter(None, map(attrgetter("compile_ms"), build.kernels)) for build in (base, report.build))
-    before, after = (sum(map(round, each)) for each in times)
-    if abs(after - before) <= max(_NOISE_MS, before * _NOISE):
-        return
-    pairs = (*((kernel, None) for kernel in base.kernels), *((None, kernel) for kernel in report.build.kernels))
-    if slower := _by_family(report, pairs, _milliseconds):
-        yield f"compile time {before:,} ms {after - before:+,} ms: {_largest(slower, _spent)}"
-
-
-def _by_family(
-    report: Report, pairs: Iterable[tuple[Kernel | None, Kernel | None]], get: Callable[[Kernel], int | None]
-) -> Counter[str] | None:
-    """By how much a figure grew; ``None`` where it is not known."""
-    found: Counter[str] = Counter()
-    for before, after in pairs:
-        values = [0 if side is None else get(side) for side in (before, after)]
-        kernel = after or before
-        if values[0] is None or values[1] is None or kernel is None:
-            return None
-        found[report.names.base(kernel.named_by)] += values[1] - values[0]
-    return found
-
-
-def _milliseconds(kernel: Kernel) -> int | None:
-    """Device functions of whole programs have no time of their own."""
-    return (0 if kernel.role == "function" else None) if kernel.compile_ms is None else round(kernel.compile_ms)
-
-
-def _spent(milliseconds: int, sign: str) -> str:
-    return f"{milliseconds:{sign},} ms"
-
-
-def _largest(grown: Counter[str], text: Callable[[int, str], str]) -> str:
-    ranked = sorted(((name, each) for name, each in grown.items() if each), key=lambda pair: (-abs(pair[1]), pair[0]))
-    listed = ", ".join(f"{name} {text(each, '+')}" for name, each in ranked[:_FAMILIES])
-    return listed + (f", {len(ranked) - _FAMILIES:,} more families" if len(ranked) > _FAMILIES else "")
 
 
 def pair_of(metric: Metric) -> str:
@@ -379,10 +299,10 @@ def _footprint(name: str) -> bool:
     return name.startswith("footprint_bytes")
 
 
-def _rows(entry: Entry, wide: _Wide, names: Names) -> Iterator[Row]:
+def _rows(entry: Entry, wide: _Wide, name: Cell, names: Names) -> Iterator[Row]:
     change = entry.change
     kernel = change.kernel
-    lead = [named(kernel, names), archs_of(entry)]
+    lead = [name, archs_of(entry)]
     if change.state in ("added", "removed"):
         spills = change.state == "added" and any(kernel.spills or ())
         yield [*lead, change.state, _brief(kernel), "", ""], RED if spills else ""

@@ -14,6 +14,7 @@ from spillscan.model.build import damage
 from spillscan.model.symbols import Tuned, namespace, natural
 from spillscan.naming import Family, Names
 from spillscan.occupancy.text import size
+from spillscan.output.nouns import count
 from spillscan.output.safe import printable
 
 By = Literal["kernel", "family", "file", "namespace", "arch", "config"]
@@ -59,7 +60,7 @@ class Group(Struct, frozen=True, kw_only=True):
             verb = "spills" if self.spilling == 1 else "spill"
             counts = [f"{self.spilling:,} of {total:,} {verb}, {size(self.spill_bytes)}"]
         else:
-            kernels = f"{total:,} kernel{'' if total == 1 else 's'}"
+            kernels = count(total, "kernel")
             counts = (
                 [kernels] if silent else [f"{kernels}, {said}" for said in (none_spills(self.kernels), _NONE_SPILLS)]
             )

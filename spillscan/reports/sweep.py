@@ -18,6 +18,7 @@ from spillscan.model import symbols
 from spillscan.naming import Names
 from spillscan.occupancy.summary import whole
 from spillscan.output.chart import bar
+from spillscan.output.nouns import count
 from spillscan.output.safe import printable
 from spillscan.output.terminal import BOLD, DIM, GREEN, RED, Row, Style, paint, table
 from spillscan.reports import page
@@ -152,7 +153,7 @@ def _said(point: Point) -> tuple[str, ...]:
     if timing is None or not timing.failure:
         return said
     runs = len(timing.figures)
-    after = f" after {runs} run{'' if runs == 1 else 's'}" if runs else ""
+    after = f" after {count(runs, 'run')}" if runs else ""
     return (*said, f"run: {timing.failure}{after}")
 
 

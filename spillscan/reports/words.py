@@ -13,8 +13,9 @@ from spillscan.model.build import damage
 from spillscan.model.symbols import natural
 from spillscan.naming import WIDTH, Names
 from spillscan.occupancy.text import size
+from spillscan.output.nouns import count
 from spillscan.output.safe import clip, printable
-from spillscan.output.terminal import BOLD, DIM, RED, YELLOW, Style, fold, paint
+from spillscan.output.terminal import BOLD, DIM, RED, YELLOW, Cell, Style, fold, paint
 from spillscan.reading.machine.spillmap import TOP, share_text
 from spillscan.reports.groups import none_spills, shared_label
 from spillscan.reports.report import Report
@@ -41,6 +42,31 @@ def named(kernel: Kernel, names: Names, room: int = WIDTH) -> str:
     """The kernel's name in a table that has so much room for it, and what it is where it is no kernel."""
     role = {"entry": "", "function": " (function)", "unknown": " (?)"}[kernel.role]
     return names.of(kernel.named_by, room - len(role)) + role
+
+
+class NamedCells:
+    """Names of kernels in a table of text: in as much room as it leaves, which the legend below must know."""
+
+    def __init__(self, names: Names, style: Style) -> None:
+        self._names, self._width = names, style.width
+        self._room = style.width
+        self._shown: list[Kernel] = []
+
+    def cell(self, kernel: Kernel, *, under: bool = False, more: str = "") -> Cell:
+        """What the kernel is called, and ``more``; of an instance that stands ``under`` its family, its arguments."""
+        self._shown.append(kernel)
+
+        def fitting(room: int) -> str:
+            self._room = room
+            if under:
+                return f"  {self._names.arguments(kernel.named_by, room - 2)}"
+            return named(kernel, self._names, room - len(more)) + more
+
+        return fitting
+
+    def legend(self, *, headed: bool = False) -> list[str]:
+        """What letters in these names stand for: see :func:`legend_lines`; ``headed``: under names of families."""
+        return legend_lines(self._shown, self._names, self._room - 2 * headed, self._width, headed)
 
 
 def name_of(kernel: Kernel, names: Names) -> str:
@@ -141,7 +167,7 @@ def families_of(kernels: Iterable[Kernel], names: Names) -> str:
         return next(iter(numbers))
     named = [f"{family}: {number:,}" if number > 1 else family for family, number in numbers.most_common(MOST_FAMILIES)]
     left = len(numbers) - len(named)
-    return ", ".join([*named, *([f"{left:,} more famil{'y' if left == 1 else 'ies'}"] if left else [])])
+    return ", ".join([*named, *([count(left, "more family", "more families")] if left else [])])
 
 
 def summary(build: Build) -> str:
@@ -192,11 +218,6 @@ def _spilling(kernels: Sequence[Kernel]) -> str:
     stores, loads = (sum(figures) for figures in zip(*spilling, strict=True))
     verb = "spills" if len(spilling) == 1 else "spill"
     return f" ({len(spilling):,} {verb}: {size(stores)} stores, {size(loads)} loads{', ' + said if said else ''})"
-
-
-def count(number: int, noun: str) -> str:
-    """``1 kernel``, ``1,055 kernels``."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def finding_lines(findings: Sequence[Finding], report: Report, style: Style) -> Iterator[str]:

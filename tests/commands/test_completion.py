@@ -30,8 +30,8 @@ def script(shell: str) -> str:
 @pytest.mark.parametrize("shell", SHELLS)
 def test_nothing_is_left_out(shell: str) -> None:
     text = script(shell)
-    for command in commands.all_commands():
-        assert command.NAME in text
+    for name in commands.all_names():
+        assert name in text
     shown = [action for _, action in _actions(build_parser()) if action.help != argparse.SUPPRESS]
     for option in (option for action in shown for option in action.option_strings):
         assert (option.lstrip("-") if shell == "fish" else option) in text

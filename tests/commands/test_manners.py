@@ -17,7 +17,7 @@ import pytest
 
 from spillscan import commands
 from spillscan.cli import main
-from spillscan.commands import _common
+from spillscan.commands import _issues
 from spillscan.model import Issue
 from spillscan.output import records, terminal
 from spillscan.output.terminal import style_of
@@ -201,12 +201,12 @@ def test_a_closed_pipe_ends_it_as_unix_tools_end(words: tuple[object, ...]) -> N
 
 
 def test_every_command_stands_in_one_group_of_the_help(capsys: pytest.CaptureFixture[str]) -> None:
-    grouped = [name for _, names in commands.GROUPS for name in names]
-    assert sorted(grouped) == sorted(command.NAME for command in commands.all_commands())
+    grouped = [name for names in commands.GROUPS.values() for name in names]
+    assert sorted(grouped) == commands.all_names()
     with pytest.raises(SystemExit):
         main(["--help"])
     out = capsys.readouterr().out
-    assert all(f"\n{heading}:\n  {names[0]} " in out for heading, names in commands.GROUPS)
+    assert all(f"\n{heading}:\n  {next(iter(names))} " in out for heading, names in commands.GROUPS.items())
 
 
 def test_help_of_a_command_by_its_name(capsys: pytest.CaptureFixture[str]) -> None:
@@ -324,11 +324,11 @@ def test_many_issues_of_one_kind_leave_room_for_the_others(capsys: pytest.Captur
     many = [Issue(code="not-in-dump", message=f"kernel {number}") for number in range(99)]
     other = Issue(code="registers-mismatch", message="48 registers, 32")
     worst = Issue(code="truncated", message="cut off", severity="error")
-    _common.report_issues([*many, other, worst])
+    _issues.report_issues([*many, other, worst])
     lines = capsys.readouterr().err.splitlines()
     assert [line.partition(": ")[2] for line in lines[:3]] == [
         "error: cut off [truncated]",
         "warning: kernel 0 [not-in-dump]",
         "warning: 48 registers, 32 [registers-mismatch]",
     ]
-    assert lines[-1] == f"spillscan: … {101 - _common.ISSUES_SHOWN} more issues (-f json lists all)"
+    assert lines[-1] == f"spillscan: … {101 - _issues.ISSUES_SHOWN} more issues (-f json lists all)"

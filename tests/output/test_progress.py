@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import pyte
 import pytest
 
-from spillscan.commands import _common, audit
+from spillscan.commands import _inputs, audit
 from spillscan.history.audit.messages import FileOutcome, Item
 from spillscan.output import progress
 from spillscan.output.progress import Progress
@@ -50,12 +50,12 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
 
 def test_nothing_is_shown_of_short_work(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "DELAY_SECONDS", 60.0)
-    _common.scan([str(LARGE)])
+    _inputs.scan([str(LARGE)])
     assert terminal.getvalue() == ""
 
 
 def test_long_work_is_shown_and_erased(terminal: Terminal) -> None:
-    _common.scan([str(LARGE)])
+    _inputs.scan([str(LARGE)])
     assert "reading:  " in terminal.getvalue()
     assert LARGE.name in terminal.getvalue()
     assert terminal.lines() == []

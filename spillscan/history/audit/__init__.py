@@ -20,6 +20,7 @@ from spillscan.history.audit.messages import Batch, FileOutcome, Item, State, de
 from spillscan.model import Issue, Origin
 from spillscan.occupancy.text import size
 from spillscan.output.errors import UndecidedError
+from spillscan.output.nouns import count
 from spillscan.output.safe import printable
 from spillscan.reading import workers
 
@@ -194,7 +195,7 @@ class Summary:
 
         if kinds := Counter(issue.code for issue in self.issues if issue.hidden):
             listed = ", ".join(f"{count:,} {code}" for code, count in sorted(kinds.items(), key=_most_first))
-            yield f"{kinds.total():,} hole{'' if kinds.total() == 1 else 's'}: {listed}"
+            yield f"{count(kinds.total(), 'hole')}: {listed}"
 
     def unseen(self) -> Iterator[Issue]:
         """Why the audit may have missed something: it saw no kernel at all, could not read a file, or not all of it."""
@@ -212,4 +213,4 @@ def _most_first(pair: tuple[str, int]) -> tuple[int, str]:
 
 def counted(files: int) -> str:
     """``1 file``, ``2 files``."""
-    return f"{files:,} file{'' if files == 1 else 's'}"
+    return count(files, "file")

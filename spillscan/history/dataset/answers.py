@@ -259,14 +259,6 @@ def heaviest(groups: dict[str, dict[str, Sum]]) -> list[tuple[str, dict[str, Sum
     return sorted(groups.items(), key=weight)
 
 
-def document(sums: dict[str, Sum]) -> dict[str, Any]:
-    """Totals for JSON: a figure, and beside it of how many kernels it is unknown."""
-    found: dict[str, Any] = {}
-    for total, each in sums.items():
-        found |= {total: each.known, f"{total}_unknown": each.unknown}
-    return found
-
-
 def texts(sums: dict[str, Sum], names: Iterable[str] = TOTALS) -> list[str]:
     """Totals for people: ``-`` where nothing is known, ``≥`` where not all is."""
     cells = []

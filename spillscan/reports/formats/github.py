@@ -11,10 +11,11 @@ from collections.abc import Iterator
 
 from spillscan.judging.places import place_of
 from spillscan.model import Severity
+from spillscan.output.nouns import count
 from spillscan.output.safe import printable
 from spillscan.output.terminal import Style
 from spillscan.reports.report import JUDGED, Report
-from spillscan.reports.words import LONGEST_ARCH, count, detail_of, hole_lines, name_of, summary
+from spillscan.reports.words import LONGEST_ARCH, detail_of, hole_lines, name_of, summary
 
 FORMAT = "github"
 HELP = "GitHub annotations, 10 of each severity, worst first"

@@ -7,8 +7,7 @@ once; notes and changes that no rule minds are folded.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from spillscan.judging.places import heaviest, place_of
 from spillscan.model import Change, Finding, Kernel, at_least
@@ -16,6 +15,8 @@ from spillscan.model.build import damage
 from spillscan.model.figures import figure
 from spillscan.naming import WIDTH
 from spillscan.occupancy.summary import summarise
+from spillscan.output.markdown import Row, code, fold, table, within, words
+from spillscan.output.nouns import count
 from spillscan.output.safe import printable
 from spillscan.output.terminal import Style
 from spillscan.reading.machine.spillmap import TOP, share_text
@@ -28,7 +29,6 @@ from spillscan.reports.words import (
     LONGEST_NAME,
     alike,
     baseline_line,
-    count,
     hole_lines,
     legend_lines,
     name_of,
@@ -212,7 +212,7 @@ def _findings(report: Report, severe: Sequence[Finding], mild: Sequence[Finding]
         rows = [_finding_row(report, [finding]) for finding in rest[:_FOLDED]]
         more = "more " if severe else ""
         notes = f", {count(len(mild), 'note')}" if mild and len(mild) < len(rest) else ""
-        title = f"{len(rest):,} {more}{'finding' if len(rest) == 1 else 'findings'}{notes}"
+        title = f"{count(len(rest), f'{more}finding')}{notes}"
         yield ""
         yield from fold(title, _sized(header, rows, "finding", len(rest) - len(rows)))
 
@@ -283,52 +283,3 @@ def _sentence(report: Report) -> str:
     kernels, _, arches = line.partition("; ")
     sentence = f"{words(kernels)}; {', '.join(map(code, arches.split(', ')))}" if arches else words(kernels)
     return "; ".join([sentence, *(words(note.lstrip("?* ")) for note in notes), *baseline_line(report)])
-
-
-_TABLE_SIGNS = str.maketrans({"`": "'", "|": "¦"})  # what would end a span, or a cell even inside of one
-# Our own words and figures: letters, digits, and signs that mean nothing where a blank or the end follows them.
-_WORDS = re.compile(r"(?:[^\W_]|[ ()+→%=…-]|[.,:;](?= |$)|(?<=\d)[.,](?=\d))*")
-_REFERENCE = re.compile(r"[0-9a-fA-F]{7}|GH-|  |^[ +=-]")  # commits, issues; what a line must not begin with
-
-Row = Sequence[str]
-
-
-def code(text: str, most: int = 120) -> str:
-    """``text`` as a code span, printable and never long."""
-    shown = printable(text, most).translate(_TABLE_SIGNS).strip()
-    return f"`{shown}`" if shown else "-"
-
-
-def words(text: str) -> str:
-    """``text`` as it is where it is plain words and figures, else as a code span."""
-    return text if text and _WORDS.fullmatch(text) and not _REFERENCE.search(text) else code(text, 600)
-
-
-def table(header: Row, rows: Iterable[Row], right: Sequence[str] = ()) -> Iterator[str]:
-    """A table's lines; ``right`` columns are aligned to the right. Cells must be Markdown already."""
-    yield f"| {' | '.join(header)} |"
-    yield f"|{'|'.join('--:' if name in right else ':--' for name in header)}|"
-    for row in rows:
-        yield f"| {' | '.join(row)} |"
-
-
-def fold(title: str, lines: Iterable[str]) -> Iterator[str]:
-    """``lines`` behind a title that opens them; the title is ours, never a log's."""
-    yield f"<details><summary>{title}</summary>"
-    yield ""
-    yield from lines
-    yield ""
-    yield "</details>"
-
-
-def within(lines: Iterable[str], most_bytes: int) -> tuple[list[str], int]:
-    """(the first lines that fit into ``most_bytes`` with their newlines; how many are left out)."""
-    kept: list[str] = []
-    left_out = size = 0
-    for line in lines:
-        size += len(line.encode()) + 1
-        if size > most_bytes or left_out:
-            left_out += 1
-        else:
-            kept.append(line)
-    return kept, left_out

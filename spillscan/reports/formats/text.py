@@ -16,22 +16,11 @@ from spillscan.model.figures import BY_NAME, figure
 from spillscan.naming import Names
 from spillscan.occupancy.summary import Footprint, Summary, summarise
 from spillscan.occupancy.text import footprint_line
+from spillscan.output.nouns import count
 from spillscan.output.terminal import DIM, GREEN, RED, YELLOW, Row, Style, fold, paint, table
+from spillscan.reports import words
 from spillscan.reports.groups import INSTANCES, By, Group, archs_cell, grouped
 from spillscan.reports.report import ALL_KINDS, Report
-from spillscan.reports.words import (
-    baseline_line,
-    count,
-    counted,
-    finding_lines,
-    legend_lines,
-    named,
-    portable_lines,
-    spills_of,
-    summary,
-    unknown_lines,
-    verdict_lines,
-)
 
 if TYPE_CHECKING:
     from spillscan.judging.compare.matrix import KernelRow, Matrix
@@ -82,42 +71,23 @@ def _scan(report: Report, style: Style) -> Iterator[str]:
     dumps = any(kernel.sass for kernel in shown)
     live = any(kernel.sass and kernel.sass.live_peak for kernel in shown)
     summaries = [alike.summary(kernel) for kernel in shown]
-    rows: list[Row] = [
-        (
-            [
-                *_cells(row, report.names),
-                *_occupancy(kernel, summary),
-                *([_in_loops(kernel)] if dumps else []),
-                *([_live(kernel)] if live else []),
-                *([_unit(row, inputs)] if units else []),
-            ],
-            _color(kernel),
-        )
-        for row, kernel, summary in zip(rowed, shown, summaries, strict=True)
-    ]
+    called = words.NamedCells(report.names, style)
+
+    def row(archs: Sequence[Kernel], under: bool) -> Row:
+        kernel = archs[0]
+        more = [*([_in_loops(kernel)] if dumps else []), *([_live(kernel)] if live else [])]
+        more += [_unit(archs, inputs)] if units else []
+        occupancy = _occupancy(kernel, alike.summary(kernel))
+        return [called.cell(kernel, under=under), *_cells(archs), *occupancy, *more], _color(kernel)
+
     columns = [*header, *(["in loops"] if dumps else []), *(["live"] if live else []), *(["unit"] if units else [])]
-    under = {id(row[0]): group.family for group, several in listed for row in several}
-
-    rooms = [style.width]
-
-    def fit(room: int) -> list[str]:
-        rooms[0] = room
-        return [
-            f"  {report.names.arguments(kernel.named_by, room - 2)}"
-            if under.get(id(kernel))
-            else named(kernel, report.names, room)
-            for kernel in shown
-        ]
-
-    if listed:
-        cells = iter(rows)
-        rows = []
-        for group, several in listed:
-            rows += [([group.title(style.width)], "")] if len(group.kernels) > 1 else []
-            rows += [next(cells) for _ in several]
-    yield from table(columns, rows, style, left=_LEFT, spare=_SPARE, fit=fit, caption=bool(listed))
+    rows: list[Row] = [] if listed else [row(archs, under=False) for archs in rowed]
+    for group, several in listed:
+        rows += [([group.title(style.width)], "")] if len(group.kernels) > 1 else []
+        rows += [row(archs, group.family) for archs in several]
+    yield from table(columns, rows, style, left=_LEFT, spare=_SPARE, caption=bool(listed))
     yield from fold(len(kernels) - sum(map(len, rowed)), style)
-    yield from legend_lines(shown, report.names, rooms[0] - 2 * bool(listed), style.width, headed=bool(listed))
+    yield from called.legend(headed=bool(listed))
     yield ""
     for line in _below(report, summaries):
         yield from wrap(line, style.width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
@@ -125,8 +95,8 @@ def _scan(report: Report, style: Style) -> Iterator[str]:
 
 def _below(report: Report, summaries: Sequence[Summary]) -> Iterator[str]:
     """The sentences under the table."""
-    yield summary(report.build)
-    yield from portable_lines(report.build)
+    yield words.summary(report.build)
+    yield from words.portable_lines(report.build)
     known = [found for found in summaries if found.occupancy]
     if any(found.assumed for found in known):
         yield "≤ at the best block size: how kernels are launched is not known (--launch 'GLOB=THREADS')"
@@ -230,7 +200,7 @@ def _live(kernel: Kernel) -> str:
     return NOT_SAID if peak is None else f"{'≥' * peak.at_least}{peak.registers:,}"
 
 
-def _cells(archs: Sequence[Kernel], names: Names) -> list[str]:
+def _cells(archs: Sequence[Kernel]) -> list[str]:
     kernel = archs[0]
     usage = kernel.usage
     missing = UNSURE if kernel.confidence == "ambiguous" else NOT_SAID
@@ -240,10 +210,9 @@ def _cells(archs: Sequence[Kernel], names: Names) -> list[str]:
 
     banks = usage.constant_bytes
     return [
-        named(kernel, names),
         archs_cell((each.key.arch for each in archs), missing),
         cell(usage.registers) + ("*" if kernel.final is False and usage.registers is not None else ""),
-        *spills_of(kernel, missing),
+        *words.spills_of(kernel, missing),
         cell(usage.stack_bytes),
         cell(usage.shared_bytes),
         cell(None if banks is None else sum(size for _, size in banks)),
@@ -262,11 +231,11 @@ def _color(kernel: Kernel) -> str:
 
 def _check(report: Report, style: Style) -> Iterator[str]:
     findings = report.open_findings
-    yield from finding_lines(findings, report, style)
+    yield from words.finding_lines(findings, report, style)
     found = count(len(findings), "finding") if findings else "no findings"
-    yield f"{found} in {summary(report.build)}"
-    yield from baseline_line(report)
-    yield from unknown_lines(report, style)
+    yield f"{found} in {words.summary(report.build)}"
+    yield from words.baseline_line(report)
+    yield from words.unknown_lines(report, style)
 
 
 def _diff(report: Report, style: Style) -> Iterator[str]:
@@ -303,7 +272,7 @@ def _matrix(report: Report, style: Style) -> Iterator[str]:
     if report.open_findings:
         yield ""
         yield paint(f"{matrix.builds[0]} → {matrix.builds[-1]}", "", style)
-    yield from verdict_lines(report, style, counted(report))
+    yield from words.verdict_lines(report, style, words.counted(report))
 
 
 def _legend_by_arch(matrix: Matrix) -> Iterator[str]:
@@ -329,19 +298,14 @@ def _matrix_table(report: Report, matrix: Matrix, metric: str, heads: Sequence[s
         yield f"{label}: no difference in {equal}"
         return
     columns = ["kernel", *(["arch"] if matrix.by == "build" else []), *heads]
-    rows: list[Row] = [
-        (_matrix_cells(matrix, row[0], metric, report.names), _spread_color(matrix.values(row[0], metric)))
-        for row in shown
-    ]
+    called = words.NamedCells(report.names, style)
+    rows: list[Row] = []
+    for row, *others in shown:
+        name = called.cell(row.kernel, more=f" (+{len(others):,})" if others else "")
+        cells = [name, *_matrix_cells(matrix, row, metric)]
+        rows.append((cells, _spread_color(matrix.values(row, metric))))
     yield f"{label}{unit}"
-
-    def fit(room: int) -> list[str]:
-        more = [f" (+{len(row) - 1:,})" if len(row) > 1 else "" for row in shown]
-        return [
-            named(row[0].kernel, report.names, room - len(each)) + each for row, each in zip(shown, more, strict=True)
-        ]
-
-    yield from table(columns, rows, style, left=("kernel", "arch"), fit=fit)
+    yield from table(columns, rows, style, left=("kernel", "arch"))
     yield from fold(len(wanted) - sum(map(len, shown)), style)
     if len(differing) < len(ranked) and style.rows is not None:
         yield paint(f"{equal} without a difference", DIM, style)
@@ -364,19 +328,17 @@ def _differs(matrix: Matrix, row: KernelRow, metric: str) -> bool:
     return len(values) > 1
 
 
-def _matrix_cells(matrix: Matrix, row: KernelRow, metric: str, names: Names) -> list[str]:
+def _matrix_cells(matrix: Matrix, row: KernelRow, metric: str) -> list[str]:
     from spillscan.judging.compare.matrix import ABSENT
 
-    kernel = row.kernel
-    name = named(kernel, names)
     texts = [
         ABSENT if cell is None else NOT_SAID if value is None else f"{value:,}"
         for value, cell in zip(matrix.values(row, metric), row.cells, strict=True)
     ]
     if matrix.by == "build":
-        return [name, kernel.key.arch or NOT_SAID, *texts]
+        return [row.kernel.key.arch or NOT_SAID, *texts]
     by_arch = groupby(zip(matrix.columns, texts, strict=True), key=lambda pair: pair[0].arch)
-    return [name, *(_chain([text for _, text in group]) for _, group in by_arch)]
+    return [_chain([text for _, text in group]) for _, group in by_arch]
 
 
 def _chain(texts: list[str]) -> str:

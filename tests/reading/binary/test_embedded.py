@@ -13,7 +13,7 @@ import pytest
 import zstandard
 
 from spillscan import scan
-from spillscan.commands import _common
+from spillscan.commands import _issues
 from spillscan.model.code import PortableCode, SassFunction
 from spillscan.output.errors import InputError
 from spillscan.reading import binary
@@ -117,7 +117,7 @@ def test_a_folder_with_a_cache_is_seen(tmp_path: Path) -> None:
     (tmp_path / "3f2a.cubin").write_bytes(b"0" * 40 + TINY)
     (tmp_path / "model.bin").write_bytes(bytes(range(256)) * 100)
     assert {kernel.key.unit for kernel in scan(tmp_path).kernels} == {"3f2a.cubin+0x28"}
-    _common.refuse_issues(scan(tmp_path).issues)
+    _issues.refuse_issues(scan(tmp_path).issues)
 
 
 def test_what_was_not_linked_counts_beside_what_was() -> None:

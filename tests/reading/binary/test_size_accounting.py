@@ -22,7 +22,7 @@ from spillscan.reading.binary import fatbin
 from spillscan.reading.binary.section_sizes import PADDING, UNEXPLAINED
 from spillscan.reading.binary.size_accounting import UNOPENED, Weight, weigh
 from spillscan.reading.binary.window import DEFAULT, Window
-from spillscan.reports.portions import (
+from spillscan.reports.weights import (
     Weighed,
     alike,
     duplicates,

@@ -1,0 +1,54 @@
+"""Answers in the forms that -f asks for."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from spillscan.output import files, records, terminal
+from spillscan.output.errors import UsageError
+from spillscan.output.files import Form, parse_forms
+from spillscan.output.terminal import Style
+from spillscan.reports.table import Table
+
+
+def forms_of(arguments: argparse.Namespace) -> list[Form]:
+    """What -f asks for: refused, where it is wrong, before any work is done."""
+    forms = parse_forms(arguments.format, arguments.formats)
+    for form in forms:
+        if form.name == "parquet" and (form.target is None or form.target.append):
+            raise UsageError("Parquet is no text", "give it a file of its own: -f parquet:FILE")
+    return forms
+
+
+def answer(
+    forms: Sequence[Form],
+    *,
+    text: Callable[[Style], Iterable[str]],
+    json: Callable[[], Any],
+    csv: Callable[[], Iterable[Sequence[Any]]] = tuple,
+    html: Callable[[], Iterable[str]] = tuple,
+    markdown: Callable[[], Iterable[str]] = tuple,
+    rows: int | None = None,
+) -> None:
+    """Write an answer in each of the ``forms``: lines of text or Markdown, a value for JSON, rows of CSV and Parquet,
+    heads first, the pieces of a page."""
+
+    def pieces(form: Form) -> Iterable[str | bytes]:
+        if form.name == "text":
+            return (f"{line}\n" for line in text(terminal.style_of(rows, form.target is None)))
+        if form.name == "markdown":
+            return (f"{line}\n" for line in markdown())
+        if form.name == "json":
+            return records.document(json())
+        if form.name == "parquet":
+            return [records.parquet(csv())]
+        return map(records.row, csv()) if form.name == "csv" else html()
+
+    files.put(forms, pieces)
+
+
+def show(forms: Sequence[Form], table: Table[Any], most: int | None = None) -> None:
+    """Write a table as text, of which people see the first ``most`` rows, CSV, or JSON."""
+    answer(forms, text=lambda style: table.text(style, most), json=table.document, csv=table.records)

@@ -1,0 +1,58 @@
+"""Datasets that commands read, and kernels that they follow over the builds."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from spillscan.commands import _policy
+from spillscan.commands._options import DATASET, DATASET_VARIABLE
+from spillscan.commands._selection import Selection
+from spillscan.history.dataset import open_dataset
+from spillscan.history.dataset.builds import KeptBuild, ordered
+from spillscan.history.dataset.history import Series, histories, names_in
+from spillscan.history.dataset.reading import Dataset
+from spillscan.history.dataset.store import without_pandas
+from spillscan.naming import Names
+
+
+def dataset_of(arguments: argparse.Namespace) -> Dataset:
+    """The dataset that was asked for."""
+    with without_pandas():
+        dataset = open_dataset(arguments.dataset or os.environ.get(DATASET_VARIABLE) or DATASET)
+        import pyarrow
+
+    pyarrow.set_memory_pool(pyarrow.system_memory_pool())  # the others keep a third more than they use
+    return dataset
+
+
+def builds_of(dataset: Dataset, arguments: argparse.Namespace) -> tuple[KeptBuild, ...]:
+    """Its builds in the order asked for."""
+    return ordered(dataset.builds, arguments.order)
+
+
+class Followed(NamedTuple):
+    """Kernels of a dataset, and the builds over which they are followed."""
+
+    builds: Sequence[KeptBuild]
+    series: list[Series]
+    names_of: Callable[[Sequence[Series]], Names]
+    """What some of them are called."""
+
+    @property
+    def names(self) -> Names:
+        """What all of them are called."""
+        return self.names_of(self.series)
+
+
+def followed(arguments: argparse.Namespace, chosen: Callable[[Sequence[KeptBuild]], Sequence[KeptBuild]]) -> Followed:
+    """What KERNEL, --arch and --launch name, in the builds that are ``chosen``; refused where a part names nothing."""
+    dataset = dataset_of(arguments)
+    builds = chosen(builds_of(dataset, arguments))
+    policy = _policy.policy_of(arguments)
+    series = histories(dataset, builds, arguments.pattern, policy, arguments.arch, policy.labels)
+    Selection(arguments.arch, (), arguments.launch).refuse_unmatched([each.kernel for each in series])
+    labels = [build.label for build in builds]
+    return Followed(builds, series, lambda some: names_in(dataset, labels, some, policy.labels))

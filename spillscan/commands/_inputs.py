@@ -1,0 +1,50 @@
+"""Builds that commands read: files, and standard input."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import deque
+from collections.abc import Mapping, Sequence
+
+from spillscan.commands import _library
+from spillscan.model import Build
+from spillscan.output.errors import InputError, UsageError
+from spillscan.output.progress import Progress, Reading
+from spillscan.reading.inputs.source import expand
+
+
+def inputs_or_stdin(inputs: Sequence[str]) -> list[str]:
+    """``inputs``; without any, standard input where something is piped into it."""
+    if inputs:
+        return list(inputs)
+    if sys.stdin is not None and not sys.stdin.isatty():
+        return ["-"]
+    raise UsageError("no INPUT", "give a log file or a folder of logs, or pipe a log in")
+
+
+def refuse_swapped(kernel: str, inputs: Sequence[str], call: str) -> None:
+    """Refuse a ``call`` with an input where the kernel belongs and a kernel where an input does."""
+    if os.path.exists(kernel) and not os.path.exists(inputs[-1]):
+        try:
+            expand(inputs)
+        except InputError as error:
+            raise UsageError(f"{error.what}, and {kernel} is a file", f"the kernel comes first: {call}") from None
+
+
+def scan(
+    paths: Sequence[str] | str,
+    *,
+    operands: bool = False,
+    live: bool = False,
+    unpacking: Mapping[str, int] | None = None,
+) -> Build:
+    """:func:`spillscan.scan`, with its progress where a person watches."""
+    with Progress("reading") as progress:
+        watch = Reading(progress) if progress.watched else None
+        _read.append(_library.scan(paths, watch, operands=operands, live=live, unpacking=unpacking))
+    return _read[-1]
+
+
+_read: deque[Build] = deque(maxlen=2)
+"""What was read last stays there until the process ends: freeing the records one by one takes time, too."""

@@ -1,0 +1,69 @@
+"""What standard error says of an input, and the exit status that follows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from spillscan.judging.rule_docs import explanations
+from spillscan.judging.verdict import Verdict
+from spillscan.model import Hole, Issue, Kernel
+from spillscan.naming import Names
+from spillscan.output.errors import UndecidedError
+from spillscan.output.terminal import complain
+from spillscan.reports.words import families_of
+
+ISSUES_SHOWN = 8
+_ORDER = {"error": 0, "warning": 1, "note": 2}
+
+
+def report_issues(issues: Sequence[Issue]) -> None:
+    """The most severe issues, a line each, on standard error; where there are too many, of each kind as many."""
+    ranked = sorted(issues, key=lambda issue: _ORDER[issue.severity])
+    if len(ranked) > ISSUES_SHOWN:
+        before = Counter[str]()
+        turns = []
+        for issue in ranked:
+            turns.append((_ORDER[issue.severity], before[issue.code]))
+            before[issue.code] += 1
+        ranked = [issue for _, issue in sorted(zip(turns, ranked, strict=True), key=lambda pair: pair[0])]
+    for issue in ranked[:ISSUES_SHOWN]:
+        place = f"{issue.origin}: " if issue.origin else ""
+        complain(f"{place}{issue.severity}: {issue.message} [{issue.code}]")
+    if len(ranked) > ISSUES_SHOWN:
+        complain(f"… {len(ranked) - ISSUES_SHOWN} more issues (-f json lists all)")
+
+
+def conclude(found: Verdict, issues: Sequence[Issue] = ()) -> int:
+    """The exit status of a gate, after the ``issues`` of its input; the first hole that keeps it from passing is the
+    error."""
+    first = found.holes[0] if found.status == 2 else None
+    report_issues([issue for issue in issues if first is None or not _same(issue, first)])
+    if first is None:
+        return found.status
+    alike = [
+        each.kernel for each in found.holes if each.kernel and (each.code, each.message) == (first.code, first.message)
+    ]
+    others = len(found.holes) - max(1, len(alike))
+    name = f"cannot judge {_families(alike)}: " if first.kernel else f"{first.origin}: " if first.origin else ""
+    more = f" ({others:,} more)" if others else ""
+    known = explanations("holes").get(first.code)  # a snapshot of a newer release may have other kinds
+    remedy = known.remedy.rstrip(".") if known else "a newer release of spillscan found it and says what to do"
+    raise UndecidedError(f"{name}{first.message}{more} [{first.code}]", remedy)
+
+
+def _families(kernels: Sequence[Kernel]) -> str:
+    if len(kernels) == 1:
+        return kernels[0].short_name
+    return f"{len(kernels):,} kernels ({families_of(kernels, Names(kernel.named_by for kernel in kernels))})"
+
+
+def _same(issue: Issue, hole: Hole) -> bool:
+    return (issue.code, issue.message, issue.origin) == (hole.code, hole.message, hole.origin)
+
+
+def refuse_issues(issues: Sequence[Issue]) -> None:
+    """``--strict``: what was not understood is an error."""
+    severe = [issue for issue in issues if issue.severity != "note"]
+    if severe:
+        raise UndecidedError(f"{len(severe)} issues in the input (--strict): {severe[0].message}")

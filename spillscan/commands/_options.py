@@ -1,0 +1,200 @@
+"""Options that several commands have, each declared once; and the few kinds of which all options are."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import Any, Final
+
+from spillscan.model import figures
+from spillscan.model.usage import Figure
+
+_REPORTS = "text (default), json, csv, markdown, html; of check and diff also sarif, github, gitlab, junit, rdjsonl"
+DATASET_VARIABLE, DATASET = "SPILLSCAN_DATASET", "spillscan-data"
+GROUPINGS: Final = ("family", "kernel", "file", "namespace", "arch")
+"""What kernels are grouped by for people."""
+
+Parser = argparse._ActionsContainer
+"""A parser, or a group of one."""
+
+
+# ---- kinds --------------------------------------------------------------------------------------------------------
+
+
+def whole_number(text: str) -> int:
+    """An argument that must be 0 or more."""
+    try:
+        value = int(text)
+    except ValueError:
+        value = -1
+    if value < 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of 0 or more")
+    return value
+
+
+def positive_number(text: str) -> int:
+    """An argument that must be 1 or more."""
+    number = whole_number(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError("it must be 1 or more")
+    return number
+
+
+def flag(parser: Parser, name: str, about: str) -> None:
+    """An option without a word."""
+    parser.add_argument(name, action="store_true", help=about)
+
+
+def words(parser: Parser, name: str, metavar: str, about: str, **more: Any) -> None:
+    """An option that may stand several times; its words are a list."""
+    parser.add_argument(name, action="append", default=[], metavar=metavar, help=f"{about}; repeatable", **more)
+
+
+def number(
+    parser: Parser,
+    name: str,
+    about: str,
+    short: str = "",
+    metavar: str = "N",
+    least: int = 0,
+    default: int | None = None,
+) -> None:
+    """An option that takes a whole number of ``least`` (0 or 1) or more."""
+    kind = positive_number if least else whole_number
+    names = filter(None, (short, name))
+    parser.add_argument(*names, type=kind, metavar=metavar, default=default, help=about)
+
+
+# ---- what is read -------------------------------------------------------------------------------------------------
+
+
+def add_inputs(parser: Parser) -> None:
+    """INPUT…, with standard input as the default where it is a pipe."""
+    about = (
+        "log, SASS dump, binary (library, object, cubin, wheel), folder of these, glob pattern, snapshot "
+        "(scan -f json), build of a dataset (data/@LABEL), or - for standard input; .gz and .zst too"
+    )
+    parser.add_argument("inputs", nargs="*", metavar="INPUT", help=about)
+
+
+def add_dataset(parser: Parser, *, order: bool = True) -> None:
+    """-d and, where builds are ordered, --order."""
+    about = f"folder or URL (s3://bucket/path) of the dataset (default: ${DATASET_VARIABLE}, else {DATASET})"
+    parser.add_argument("-d", "--dataset", metavar="PLACE", help=about)
+    if order:
+        about = "order builds by this word of their meta (default: by its time, else by when they were appended)"
+        parser.add_argument("--order", metavar="KEY", help=about)
+
+
+def add_strict(parser: Parser) -> None:
+    """--strict."""
+    about = "exit 2 if anything in the input was not understood (default: no)"
+    parser.add_argument("--strict", action=argparse.BooleanOptionalAction, help=about)
+
+
+# ---- which kernels ------------------------------------------------------------------------------------------------
+
+
+def add_arch(parser: Parser) -> None:
+    """--arch."""
+    words(parser, "--arch", "ARCH", "only this arch (sm_90a)")
+
+
+def add_selection(parser: Parser) -> None:
+    """--arch and --kernel."""
+    add_arch(parser)
+    about = "only kernels of which a name matches: symbol, full, short, or as tables show it"
+    words(parser, "--kernel", "GLOB", about)
+
+
+def add_one_arch(parser: Parser) -> None:
+    """--arch, once."""
+    parser.add_argument("--arch", help="only this architecture, such as sm_90")
+
+
+def add_followed(parser: Parser) -> None:
+    """KERNEL of a dataset, whose builds are followed; the argument is called ``pattern``."""
+    parser.add_argument("pattern", metavar="KERNEL", help="any name of a kernel, a glob, or re:EXPRESSION")
+
+
+def add_launches(parser: Parser) -> None:
+    """--launch."""
+    about = "how kernels are launched: threads per block and dynamic shared memory; repeatable, the last match counts"
+    parser.add_argument("--launch", metavar="GLOB=THREADS[,BYTES]", help=about, action="append", default=[])
+
+
+def add_devices(parser: Parser, what: str) -> None:
+    """--device; ``what`` is done on it."""
+    about = f"{what} on this device (H200, sm_86); repeatable (default: each kernel's own target)"
+    parser.add_argument("--device", metavar="NAME", help=about, action="append", default=[])
+
+
+# ---- what is shown ------------------------------------------------------------------------------------------------
+
+
+def add_formats(parser: argparse.ArgumentParser, *formats: str) -> None:
+    """-f, any number of times, and --color; ``formats``: what it may be, the first is the default."""
+    formats = formats or ("text", "json", "csv")
+    _add_formats(parser, formats, f"{formats[0]} (default), {', '.join(formats[1:])}")
+
+
+def _add_formats(parser: argparse.ArgumentParser, formats: Sequence[str], named: str) -> None:
+    parser.set_defaults(formats=formats)
+    about = f"{named}; to FILE (+FILE: append), or to standard output; repeatable"
+    parser.add_argument("-f", "--format", metavar="FORMAT[:FILE]", help=about, action="append", default=[])
+    about = "colours in text: where a terminal shows it (default), always, never"
+    parser.add_argument("--color", help=about, choices=("auto", "always", "never"), default="auto")
+
+
+def add_output(parser: argparse.ArgumentParser) -> None:
+    """-f, --top and --all of a command that writes reports."""
+    _add_formats(parser, (), _REPORTS)
+    about = "read source files below DIR for the page (-f html), beside their figures"
+    parser.add_argument("--source-root", metavar="DIR", help=about)
+    add_rows(parser, 25, "rows of text to show", "rows of text")
+
+
+def add_rows(parser: argparse.ArgumentParser, default: int, counted: str, whole: str) -> None:
+    """--top and --all; ``counted``: what --top counts, ``whole``: what --all shows all of."""
+    rows = parser.add_mutually_exclusive_group()
+    number(rows, "--top", f"{counted} (default: {default})", default=default)
+    flag(rows, "--all", f"show all {whole}")
+
+
+def rows_of(arguments: argparse.Namespace) -> int | None:
+    """How many rows of text are wanted; ``None``: all."""
+    return None if arguments.all else int(arguments.top)
+
+
+def add_sort(parser: Parser, about: str) -> None:
+    """--sort; ``about``: what is sorted, and how it stands without."""
+    parser.add_argument("--sort", metavar="FIGURE", help=about, choices=_names(figures.METRICS))
+
+
+def add_metric(parser: Parser, known: Sequence[Figure], about: str) -> None:
+    """--metric, one of the ``known`` figures, as often as it is given."""
+    about = f"{about}; repeatable: %(choices)s"
+    parser.add_argument("--metric", metavar="NAME", help=about, action="append", default=[], choices=_names(known))
+
+
+def add_ranked(parser: Parser, about: str, **more: Any) -> None:
+    """--metric, or --sort, one figure that a dataset holds."""
+    parser.add_argument("--metric", "--sort", metavar="NAME", help=about, choices=_names(figures.RANKED), **more)
+
+
+def _names(known: Sequence[Figure]) -> list[str]:
+    return [figure.name for figure in known]
+
+
+def add_levels(parser: Parser, levels: Sequence[str], default: Sequence[str]) -> None:
+    """--by and --base of what is added up in groups of groups."""
+
+    def known(text: str) -> tuple[str, ...]:
+        if wrong := [level for level in text.split(",") if level not in levels]:
+            raise argparse.ArgumentTypeError(f"{wrong[0]!r} is none of {', '.join(levels)}")
+        return tuple(text.split(","))
+
+    about = f"groups, and groups in these (default: {','.join(default)}): {', '.join(levels)}"
+    parser.add_argument("--by", metavar="LEVEL,…", help=about, type=known, default=tuple(default))
+    about = "an older input: show by how much each group grew, what changed most first"
+    words(parser, "--base", "INPUT", about)

@@ -1,0 +1,123 @@
+"""Which kernels a command is about: what --arch, --kernel and --launch name, and what that leaves; a part that names
+nothing is refused, as a typo in it would leave out, silently, what it was to choose."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from spillscan.model import Build, Kernel
+from spillscan.model.build import labels_of
+from spillscan.model.patterns import matches, names_of
+from spillscan.naming import Names
+from spillscan.occupancy.devices import runs_on
+from spillscan.output.errors import InputError
+from spillscan.output.safe import printable
+
+Labels = Mapping[str, Sequence[str]]
+"""What templates call their parameters."""
+
+
+class Selection(NamedTuple):
+    """What a call names."""
+
+    archs: Sequence[str] = ()
+    """Of --arch; none: all."""
+    patterns: Sequence[str] = ()
+    """Of --kernel: any of them; none: all."""
+    launches: Sequence[str] = ()
+    """Of --launch: ``GLOB=THREADS``."""
+
+    def of(self, build: Build, labels: Labels | None = None) -> Build:
+        """The kernels of ``build`` that are chosen; :class:`InputError` where a part names nothing, or all leave none.
+        ``labels``: what templates call their parameters."""
+        return self.of_all([build], labels)[0]
+
+    def of_all(self, builds: Sequence[Build], labels: Labels | None = None) -> list[Build]:
+        """The same of several builds, of which one must have what a part names."""
+        wanted = self._by_shown_names(builds, labels or {})
+        kernels = [kernel for build in builds for kernel in build.kernels]
+        wanted.refuse_unmatched(kernels)
+        kept = [wanted._narrowed(build) for build in builds]
+        if kernels and not any(build.kernels for build in kept):
+            raise InputError("no kernel matches both --arch and --kernel", f"the input has {_archs(kernels)}")
+        return kept
+
+    def refuse_unmatched(self, kernels: Sequence[Kernel]) -> None:
+        """Each part must name one of the ``kernels``, where there are any."""
+        if not kernels:
+            return
+        for arch in self.archs:
+            if not any(kernel.key.arch == arch for kernel in kernels):
+                near = get_close_matches(arch, {kernel.key.arch for kernel in kernels if kernel.key.arch}, n=1)
+                raise InputError(f"no kernel matches --arch {arch}", f"{_meant(near)}the input has {_archs(kernels)}")
+        patterns = [("--kernel", pattern) for pattern in self.patterns]
+        patterns += [("--launch", text.rpartition("=")[0]) for text in self.launches]
+        for option, pattern in patterns:
+            if not any(matches(kernel, pattern) for kernel in kernels):
+                known = {kernel.short_name for kernel in kernels}
+                near = get_close_matches(pattern, known, n=1) or get_close_matches(
+                    pattern.partition("<")[0], known, n=1
+                )
+                raise InputError(
+                    f"no kernel matches {option} {pattern!r}", f"{_meant(near)}`spillscan scan --all` lists the kernels"
+                )
+
+    def _by_shown_names(self, builds: Sequence[Build], labels: Labels) -> Selection:
+        """With the symbols of kernels that a table called so in the place of patterns that name none otherwise."""
+        kernels = [kernel for build in builds for kernel in build.kernels] if self.patterns else []
+        found = {pattern for pattern in self.patterns if any(matches(kernel, pattern) for kernel in kernels)}
+        if found.issuperset(self.patterns):
+            return self
+        named = ([kernel.named_by for kernel in build.kernels] for build in builds)
+        names = Names(*named, labels=labels_of(builds, labels))
+        patterns = [
+            each for pattern in self.patterns for each in ([pattern] if pattern in found else shown(names, pattern))
+        ]
+        return self._replace(patterns=patterns)
+
+    def _narrowed(self, build: Build) -> Build:
+        if not self.archs and not self.patterns:
+            return build
+        kernels = tuple(
+            kernel
+            for kernel in build.kernels
+            if (not self.archs or kernel.key.arch in self.archs)
+            and (not self.patterns or any(matches(kernel, pattern) for pattern in self.patterns))
+        )
+        return replace(build, kernels=kernels)
+
+
+def shown(names: Names, pattern: str) -> list[str]:
+    """Patterns of the kernels that a table called ``pattern``; the pattern itself where none is."""
+    called = names.called(pattern.removesuffix(" (function)").removesuffix(" (?)"))
+    return [f"re:{re.escape(names_of(key)[0])}" for key in called] or [pattern]
+
+
+def wanted(kernels: Sequence[Kernel], pattern: str, names: Names) -> list[Kernel]:
+    """The kernels that a word names: by a glob or an expression for any of their names, by what a table calls them,
+    else by a part of their symbol."""
+    patterns = [pattern, *shown(names, pattern)]
+    found = [kernel for kernel in kernels if any(matches(kernel, each) for each in patterns)]
+    return found or [kernel for kernel in kernels if pattern in kernel.key.symbol]
+
+
+def refuse_devices(kernels: Sequence[Kernel], names: Sequence[str]) -> None:
+    """A device that no kernel runs on would say nothing, silently."""
+    archs = sorted({kernel.key.arch for kernel in kernels if kernel.key.arch}) if names else []
+    for name in names:
+        if not any([runs_on(arch, name) for arch in archs]):  # noqa: C419 - an unknown name is refused in any case
+            raise InputError(f"no kernel runs on {name}", f"the input has {_archs(kernels)}")
+
+
+def _archs(kernels: Sequence[Kernel]) -> str:
+    """``sm_80, sm_90``."""
+    return ", ".join(sorted({kernel.key.arch for kernel in kernels if kernel.key.arch})) or "no arch"
+
+
+def _meant(near: Sequence[str]) -> str:
+    return f"did you mean {printable(near[0], 60)}? " if near else ""

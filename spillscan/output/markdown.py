@@ -1,0 +1,56 @@
+"""Pieces of Markdown: code spans, words, tables, what is folded; nothing in them acts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from spillscan.output.safe import printable
+
+_TABLE_SIGNS = str.maketrans({"`": "'", "|": "¦"})  # what would end a span, or a cell even inside of one
+# Our own words and figures: letters, digits, and signs that mean nothing where a blank or the end follows them.
+_WORDS = re.compile(r"(?:[^\W_]|[ ()+→%=…-]|[.,:;](?= |$)|(?<=\d)[.,](?=\d))*")
+_REFERENCE = re.compile(r"[0-9a-fA-F]{7}|GH-|  |^[ +=-]")  # commits, issues; what a line must not begin with
+
+Row = Sequence[str]
+
+
+def code(text: str, most: int = 120) -> str:
+    """``text`` as a code span, printable and never long."""
+    shown = printable(text, most).translate(_TABLE_SIGNS).strip()
+    return f"`{shown}`" if shown else "-"
+
+
+def words(text: str) -> str:
+    """``text`` as it is where it is plain words and figures, else as a code span."""
+    return text if text and _WORDS.fullmatch(text) and not _REFERENCE.search(text) else code(text, 600)
+
+
+def table(header: Row, rows: Iterable[Row], right: Sequence[str] = ()) -> Iterator[str]:
+    """A table's lines; ``right`` columns are aligned to the right. Cells must be Markdown already."""
+    yield f"| {' | '.join(header)} |"
+    yield f"|{'|'.join('--:' if name in right else ':--' for name in header)}|"
+    for row in rows:
+        yield f"| {' | '.join(row)} |"
+
+
+def fold(title: str, lines: Iterable[str]) -> Iterator[str]:
+    """``lines`` behind a title that opens them; the title is ours, never a log's."""
+    yield f"<details><summary>{title}</summary>"
+    yield ""
+    yield from lines
+    yield ""
+    yield "</details>"
+
+
+def within(lines: Iterable[str], most_bytes: int) -> tuple[list[str], int]:
+    """(the first lines that fit into ``most_bytes`` with their newlines; how many are left out)."""
+    kept: list[str] = []
+    left_out = size = 0
+    for line in lines:
+        size += len(line.encode()) + 1
+        if size > most_bytes or left_out:
+            left_out += 1
+        else:
+            kept.append(line)
+    return kept, left_out

@@ -1,0 +1,156 @@
+"""An answer that is rows: each column is said once, with what people and what machines read of a row; it becomes text,
+CSV, JSON, Markdown, and a table of a page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from spillscan.output import markdown
+from spillscan.output.records import compact, objects, plain
+from spillscan.output.safe import clip
+from spillscan.output.terminal import Cell, Style, fold, table
+
+T = TypeVar("T")
+_WIDEST_CELL = 72
+"""Characters of a cell for people."""
+
+
+class Column(NamedTuple, Generic[T]):
+    """One column of a table."""
+
+    head: str | None
+    """What stands above it for people; ``None``: it is for machines alone."""
+    name: str | None
+    """What it is called in CSV and JSON; ``None``: it is for people alone."""
+    value: Callable[[T], Any]
+    """What a row has in it; texts, numbers, moments, lists; ``None`` where it is not known."""
+    left: bool = False
+    """Whether it holds words, which stand at the left."""
+    spare: bool = False
+    """Whether it may be left out where the terminal is narrow."""
+    text: Callable[[T], Any] | None = None
+    """What people read, where it is not the value."""
+    link: Callable[[T], str] | None = None
+    """Where Markdown leads to, an address of the web; empty: nowhere."""
+
+    def cell(self, row: T) -> str:
+        """The cell for people: numbers with separators, ``-`` for what is not known."""
+        value = (self.text or self.value)(row)
+        if not isinstance(value, str):
+            value = plain(value)
+        if isinstance(value, str):
+            return value
+        if value is None:
+            return "-"
+        return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else compact(value)
+
+    def markdown(self, row: T) -> str:
+        """The cell in Markdown."""
+        address = self.link(row) if self.link is not None else ""
+        code = markdown.code(self.cell(row))
+        return f"[{code}]({address})" if address else code
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table(Generic[T]):
+    """Rows, and the columns in which they are shown."""
+
+    columns: Sequence[Column[T]]
+    rows: Sequence[T]
+    title: str = ""
+    """Above it, for people."""
+    notes: Sequence[str] = ()
+    """Lines below it, for people."""
+    empty: str = ""
+    """What people read where there is no row; empty: the heads."""
+    called: Callable[[T, int], str] | None = None
+    """What a row's kernel is called in so many characters: the first column for people. Then columns that are equal in
+    all rows are said once, above."""
+    counted: str = ""
+    """What more rows are, where not all are shown: ``changes``."""
+
+    @property
+    def shown(self) -> list[Column[T]]:
+        """The columns for people."""
+        return [column for column in self.columns if column.head is not None]
+
+    @property
+    def heads(self) -> list[str]:
+        """What stands above them."""
+        return [column.head or "" for column in self.shown]
+
+    @property
+    def left(self) -> list[str]:
+        """The heads of those that hold words."""
+        return [column.head or "" for column in self.shown if column.left]
+
+    def cells(self, row: T) -> list[str]:
+        """A row for people."""
+        return [column.cell(row) for column in self.shown]
+
+    def text(self, style: Style, most: int | None = None) -> Iterator[str]:
+        """Lines for people, who see the first ``most`` rows."""
+        yield from [self.title] if self.title else []
+        if self.empty and not self.rows:
+            yield f"  {self.empty}" if self.title else self.empty
+            return
+        rows = self.rows[:most]
+        yield from table(
+            self.heads,
+            [(self._fitting(row), "") for row in rows],
+            style,
+            self.left,
+            spare=[column.head or "" for column in self.shown if column.spare],
+            caption=self.called is not None,
+        )
+        yield from fold(len(self.rows) - len(rows), style, f" {self.counted}" if self.counted else "")
+        yield from self.notes
+
+    def _fitting(self, row: T) -> list[Cell]:
+        cells: list[Cell] = [clip(cell, _WIDEST_CELL) for cell in self.cells(row)]
+        return cells if self.called is None else [partial(self.called, row), *cells[1:]]
+
+    def records(self) -> Iterator[Sequence[Any]]:
+        """Records of CSV and Parquet, the names of columns first."""
+        columns = [column for column in self.columns if column.name is not None]
+        yield [column.name for column in columns]
+        yield from ([column.value(row) for column in columns] for row in self.rows)
+
+    def document(self) -> list[dict[str, Any]]:
+        """Objects of JSON."""
+        return objects(self.records())
+
+    def markdown(self, most: int | None) -> Iterator[str]:
+        """A section of Markdown, with the first ``most`` rows."""
+        yield from (f"## {markdown.words(self.title)}", "")
+        if self.rows:
+            rows = self.rows[:most]
+            cells = ([column.markdown(row) for column in self.shown] for row in rows)
+            yield from markdown.table(self.heads, cells, [head for head in self.heads if head not in self.left])
+            yield ""
+            yield from map(markdown.words, fold(len(self.rows) - len(rows), Style()))
+        else:
+            yield markdown.words(self.empty)
+        yield ""
+
+
+def of_rows(
+    heads: Sequence[str],
+    rows: Sequence[Sequence[Any]],
+    left: Collection[str] = (),
+    names: Sequence[str] | None = None,
+    **more: Any,
+) -> Table[Any]:
+    """A table of rows that are the same for people and machines; ``names``: what machines call the columns, else as
+    their ``heads``."""
+    both = zip(heads, names or heads, strict=True)
+    columns = [Column(head, name, _cell_at(at), head in left) for at, (head, name) in enumerate(both)]
+    return Table(columns=columns, rows=rows, **more)
+
+
+def _cell_at(at: int) -> Callable[[Sequence[Any]], Any]:
+    return lambda row: row[at]
