@@ -49,7 +49,6 @@ ASSETS = (
     "treemap",
     "first",
     "overview",
-    "table",
     "kernels",
     "changes",
     "heat",

@@ -152,8 +152,10 @@ def _bands(accesses: Sequence[LocalAccess], instruction: int) -> Iterator[list[i
             yield [depth, begin, end]
 
 
-ASSETS = ("lookup", "budget", "curves", "spillmap", "kernel")
-"""Scripts and style sheets that draw these details, in the order of loading."""
+CALCULATOR = ("lookup", "budget", "curves", "calculator")
+"""Scripts and style sheets that draw a residency, in the order of loading."""
+ASSETS = (*CALCULATOR, "spillmap", "kernel")
+"""Those that draw the details of a kernel."""
 MAP_BYTES = 400_000
 """Bytes of a page that spill maps may take; the worst kernels get theirs."""
 FINE = 12
@@ -317,7 +319,7 @@ def calculator(start: Configuration) -> Iterator[str]:
         "start": setting(start),
         "about": list(ABOUT),
     }
-    yield from document("Occupancy · spillscan", payload, ASSETS, _static(start))
+    yield from document("Occupancy · spillscan", payload, CALCULATOR, _static(start))
 
 
 def _static(start: Configuration) -> Iterator[str]:
