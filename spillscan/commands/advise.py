@@ -54,7 +54,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """0; 2 where the input cannot be read."""
-    from spillscan.advice.remedies import ranked, remedy
+    from spillscan.advice.ranking import ranked
+    from spillscan.advice.remedies import remedy
     from spillscan.model.build import labels_of
     from spillscan.naming import Names
     from spillscan.reading.binary import fetch
@@ -257,7 +258,7 @@ Advice = Sequence[tuple["Remedy", Sequence[str]]]
 
 def _left_open(build: Build, launches: Launches) -> Iterator[str]:
     """What nothing can be said of."""
-    from spillscan.advice.remedies import spill_weight
+    from spillscan.advice.ranking import spill_weight
 
     entries = [kernel for kernel in build.kernels if kernel.role == "entry"]
     silent = sum(kernel.spills is None for kernel in entries)
@@ -276,7 +277,8 @@ def _head(build: Build, advice: Advice) -> str:
 
 
 def _text(build: Build, advice: Advice, rest: Sequence[str], more: int, names: Names, style: Style) -> Iterator[str]:
-    from spillscan.advice.remedies import facts, why_here
+    from spillscan.advice.ranking import why_here
+    from spillscan.advice.remedies import facts
     from spillscan.reports.words import label_of
 
     yield from (paint(line, BOLD, style) for line in hung([_head(build, advice)], style))
@@ -301,7 +303,8 @@ def _text(build: Build, advice: Advice, rest: Sequence[str], more: int, names: N
 
 
 def _markdown(build: Build, advice: Advice, rest: Sequence[str], more: int, names: Names) -> Iterator[str]:
-    from spillscan.advice.remedies import facts, why_here
+    from spillscan.advice.ranking import why_here
+    from spillscan.advice.remedies import facts
     from spillscan.reports.formats.markdown import code, words
     from spillscan.reports.words import label_of
 

@@ -57,7 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _is_build(path: str) -> bool:
     """Whether ``path`` is no profile but what was compiled: a cache folder, a binary."""
-    from spillscan.advice.profile.reading import SQLITE
+    from spillscan.advice.profile.exports import SQLITE
     from spillscan.reading.inputs.source import Source, kind_of_binary
 
     if os.path.isdir(path):

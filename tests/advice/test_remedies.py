@@ -12,7 +12,8 @@ from msgspec.structs import replace
 from spillscan import scan
 from spillscan.advice.profile.judged import judge
 from spillscan.advice.profile.reading import read_all
-from spillscan.advice.remedies import Need, causes, ranked, registers_needed, relaxation, relief, remedy
+from spillscan.advice.ranking import ranked
+from spillscan.advice.remedies import Need, causes, registers_needed, relaxation, relief, remedy
 from spillscan.builds.records import Record
 from spillscan.cli import main
 from spillscan.judging.places import Tree

@@ -114,23 +114,23 @@ class Measured:
 class ProfiledLaunch:
     """One launch of one kernel."""
 
-    number: str
+    number: str = ""
     """The profiler's ID of the launch, unique in its process."""
     kernel: str
     """The kernel's name as the profiler printed it: mangled, demangled in NVIDIA's way, or the bare function."""
-    process: str
+    process: str = ""
     """Process ID, with the process's name where it is printed."""
-    context: str
+    context: str = ""
     """CUDA context."""
-    stream: str
+    stream: str = ""
     """CUDA stream."""
-    device: str
+    device: str = ""
     """Device number."""
     block: tuple[int, ...] | None
     """Threads per block by dimension."""
-    grid: tuple[int, ...] | None
+    grid: tuple[int, ...] | None = None
     """Blocks by dimension."""
-    capability: tuple[int, int] | None
+    capability: tuple[int, int] | None = None
     """Compute capability of the device."""
     measured: Measured
     """Its figures."""

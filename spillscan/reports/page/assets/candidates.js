@@ -3,6 +3,7 @@ spillscan.view("candidates", ({ candidates: { heads, rows } }, id, box) => {
   const { h, number, count } = spillscan;
   const GROUPS = 20;
   const state = controls.state({ q: "", unbeaten: "" });
+  const apply = () => { spillscan.remember(state); draw(); };
   const place = h("div", {});
   const unbeaten = (row) => row.cells.some((cell) => cell && cell.at(-1) === "yes");
   const best = rows.filter(unbeaten).length;
@@ -10,11 +11,6 @@ spillscan.view("candidates", ({ candidates: { heads, rows } }, id, box) => {
     h("p", {}, "No other candidate of the same tile has as few registers, spills and bytes of shared memory, as many resident warps, and one of them better.")),
   controls.form(controls.search(state, apply), controls.check(state, "unbeaten", "only what no other beats", apply)), place);
   draw();
-
-  function apply() {
-    spillscan.remember(state);
-    draw();
-  }
 
   function draw() {
     const fits = controls.fits(state.q);

@@ -80,8 +80,9 @@ const spillscan = (() => {
     const wanted = families && new Set(families);
     const lines = (payload.legend || []).filter(([family]) => !wanted || wanted.has(family)).map(([, line]) => line);
     if (!lines.length) return null;
-    if (lines.length <= LEGENDS) return h("div", { class: "legend" }, lines.map((line) => h("p", { class: "note" }, line)));
-    return h("details", { class: "legend note" }, h("summary", {}, `What T and F stand for in the names of ${number(lines.length)} families`), lines.slice(0, MOST_LEGENDS).map((line) => h("p", { class: "note" }, line)),
+    const notes = lines.slice(0, MOST_LEGENDS).map((line) => h("p", { class: "note" }, line));
+    if (lines.length <= LEGENDS) return h("div", { class: "legend" }, notes);
+    return h("details", { class: "legend note" }, h("summary", {}, `What T and F stand for in the names of ${number(lines.length)} families`), notes,
       lines.length > MOST_LEGENDS ? h("p", { class: "note" }, `${number(lines.length - MOST_LEGENDS)} more; a filter makes them fewer`) : null);
   }
 
@@ -90,9 +91,8 @@ const spillscan = (() => {
   function parse(hash) {
     const [path, query] = hash.replace(/^#\/?/, "").split("?", 2);
     const [view, ...rest] = path.split("/");
-    let id = rest.join("/");
-    try { id = decodeURIComponent(id); } catch { id = ""; }
-    return { view, id, params: new URLSearchParams(query || "") };
+    const params = new URLSearchParams(query || "");
+    try { return { view, params, id: decodeURIComponent(rest.join("/")) }; } catch { return { view, params, id: "" }; }
   }
 
   function link(view, id, params) {

@@ -8,6 +8,7 @@
     const several = heat.builds.length > 1;
     const state = controls.state({ metric: heat.metrics[0].name, by: several ? "change" : "value", all: "", q: "" });
     if (!heat.metrics.some(({ name }) => name === state.metric)) state.metric = heat.metrics[0].name;
+    const apply = () => { spillscan.remember(state); draw(); };
     const place = h("div", {});
     const differing = heat.rows.filter((row) => heat.metrics.some((_, at) => differs(row, at))).length;
     const over = heat.by === "build" ? count(heat.builds.length, "build") : count(new Set(heat.columns.map(({ arch }) => arch)).size, "arch");
@@ -17,11 +18,6 @@
       heat.columns.length > 1 ? controls.chips(state, "by", "Colour", [["change", several ? "against the first build" : "against the first arch"], ["value", "by value"]], apply) : null,
       controls.check(state, "all", "equal rows too", apply)), place);
     draw();
-
-    function apply() {
-      spillscan.remember(state);
-      draw();
-    }
 
     function draw() {
       const at = heat.metrics.findIndex(({ name }) => name === state.metric);

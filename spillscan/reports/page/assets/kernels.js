@@ -163,7 +163,7 @@
     // The row of a group: how many of it spill and how much, and the figures of its first kernel.
     function heading([label, kernels]) {
       const spilling = kernels.filter(store.spilled);
-      const said = spilling.length ? `${number(spilling.length)} of ${number(kernels.length)} ${spilling.length === 1 ? "spills" : "spill"}, ${bytes(filters.summed(spilling.map(store.spilled)))}` : count(kernels.length, "kernel");
+      const said = spilling.length && kernels.length === 1 ? `spills, ${bytes(store.spilled(kernels[0]))}` : spilling.length ? `${number(spilling.length)} of ${number(kernels.length)} ${spilling.length === 1 ? "spills" : "spill"}, ${bytes(filters.summed(spilling.map(store.spilled)))}` : count(kernels.length, "kernel");
       const expanded = unfolded.has(label);
       const archs = new Set(kernels.map(store.arch)).size;
       return { kind: "group", level: 1, expanded, cells: visible.map((column) => (

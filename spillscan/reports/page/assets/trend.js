@@ -6,14 +6,11 @@ spillscan.view("trend", (payload, id, box) => {
   const { builds, links, metrics } = payload;
   const state = controls.state({ metric: metrics[0]?.name || "", q: "" });
   if (!metrics.some(({ name }) => name === state.metric)) state.metric = metrics[0]?.name || "";
+  const apply = () => { spillscan.remember(state); draw(); };
   const place = h("div", {}), head = h("header", { class: "headline" });
   spillscan.add(box, head, controls.form(controls.search(state, apply), controls.chips(state, "metric", "Figure", metrics.map(({ name, label }) => [name, label]), apply)), place);
+  const build = (i) => (links[i] ? h("a", { href: links[i], rel: "noreferrer" }, builds[i]) : builds[i]);
   draw();
-
-  function apply() {
-    spillscan.remember(state);
-    draw();
-  }
 
   function draw() {
     const metric = metrics.find(({ name }) => name === state.metric);
@@ -38,9 +35,6 @@ spillscan.view("trend", (payload, id, box) => {
         { label: "first build", cell: (turn) => build(turn.first) }, { label: "last build before", cell: (turn) => build(turn.last) }] })));
   }
 
-  function build(i) {
-    return links[i] ? h("a", { href: links[i], rel: "noreferrer" }, builds[i]) : builds[i];
-  }
 
   function over(lines, metric, width, turns) {
     const narrow = width < 600;
