@@ -24,7 +24,7 @@ About = Literal["spills", "occupancy"]
 """It spills; or it does not, and few of its blocks are resident."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Ranked:
     """A family, and why it stands where it does."""
 
@@ -32,8 +32,6 @@ class Ranked:
     """What is to be mended."""
     family: str
     """What its kernels are called together."""
-    worst: Kernel
-    """The kernel that the rest is said of."""
     kernels: tuple[Kernel, ...]
     """Those of the family that it is true of, the worst first."""
     weight: int
@@ -45,6 +43,11 @@ class Ranked:
     it does not say."""
     time_ns: float | None = None
     """Time on the GPU that a profile measured."""
+
+    @property
+    def worst(self) -> Kernel:
+        """The kernel that the rest is said of."""
+        return self.kernels[0]
 
 
 def ranked(
@@ -69,36 +72,17 @@ def ranked(
     found = []
     for family, members in spilling.items():
         spent = {id(kernel): _times(launched.get(id(kernel), ())) for kernel in members}
-        ordered = sorted(members, key=lambda kernel: (-(spent[id(kernel)][0] or 0), -weights[id(kernel)]))
+        members.sort(key=lambda kernel: (-(spent[id(kernel)][0] or 0), -weights[id(kernel)]))
         heavy = sum(weights[id(kernel)] for kernel in members)
-        found.append(
-            Ranked(
-                about="spills",
-                family=family,
-                worst=ordered[0],
-                kernels=tuple(ordered),
-                weight=heavy,
-                share=heavy / total,
-                spill_ns=_sum(each[0] for each in spent.values()),
-                time_ns=_sum(each[1] for each in spent.values()),
-            )
-        )
+        on_spills, on_all = (_sum(each) for each in zip(*spent.values(), strict=True))
+        found.append(Ranked("spills", family, tuple(members), heavy, heavy / total, on_spills, on_all))
     found.sort(key=lambda each: (-(each.spill_ns or 0), -each.weight))
     rest = []
     for family, pairs in limited.items():
         pairs.sort(key=lambda pair: -pair[1])
-        members = [kernel for kernel, _ in pairs]
-        spent_on = _sum(_times(launched.get(id(kernel), ()))[1] for kernel in members)
-        each = Ranked(
-            about="occupancy",
-            family=family,
-            worst=members[0],
-            kernels=tuple(members),
-            weight=0,
-            share=0.0,
-            time_ns=spent_on,
-        )
-        rest.append((-(spent_on or 0), -pairs[0][1], -len(pairs), each))
+        time = _sum(_times(launched.get(id(kernel), ()))[1] for kernel, _ in pairs)
+        each = Ranked("occupancy", family, tuple(kernel for kernel, _ in pairs), 0, 0.0, None, time)
+        rest.append((-(time or 0), -pairs[0][1], -len(pairs), each))
     return found + [each for *_, each in sorted(rest, key=lambda row: row[:3])]
 
 

@@ -54,8 +54,10 @@ class Cache:
             data = self._place(name).read_bytes()
         except OSError:
             return None
-        try:  # zlib holds what it unpacks to a checksum
-            return msgspec.msgpack.decode(zlib.decompressobj().decompress(data, _MOST_BYTES), type=tuple[bytes, ...])
+        packed = zlib.decompressobj()
+        try:
+            body = packed.decompress(data, _MOST_BYTES)
+            return msgspec.msgpack.decode(body, type=tuple[bytes, ...]) if packed.eof else None  # the checksum is right
         except (zlib.error, msgspec.DecodeError):
             return None
 

@@ -41,7 +41,7 @@ const filters = (() => {
     const known = [...found].filter(Boolean);
     return field === "severity" ? ORDER.filter((each) => found.has(each)) : known.sort(collator.compare);
   }
-  const several = (field) => texts(field).length > 0;
+  const several = (field) => all.some((i) => of[field](i) !== of[field](0));
 
   // Fields that choose among what rows have.
   function chooser(state, fields, apply, rows, what) {

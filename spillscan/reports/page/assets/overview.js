@@ -82,8 +82,8 @@
     const STEP = 8;
     const { registers, occupancy } = store.columns;
     const known = registers.map((_, i) => i).filter((i) => registers[i] !== null && occupancy[i] !== null);
-    const discs = filters.grouped(known, (i) => `${Math.max(0, Math.ceil(registers[i] / STEP) - 1)}/${occupancy[i]}`)
-      .map(([key, some]) => [...key.split("/").map(Number), some.length, some.filter(store.spilled).length]).sort((a, b) => b[2] - a[2]);
+    const discs = filters.grouped(known, (i) => 1 + 1001 * Math.max(0, Math.ceil(registers[i] / STEP) - 1) + occupancy[i])
+      .map(([key, some]) => [Math.floor((key - 1) / 1001), (key - 1) % 1001, some.length, some.filter(store.spilled).length]).sort((a, b) => b[2] - a[2]);
     if (discs.length < 2) return null;
     const { node } = chart.drawn((width) => chart.axes(width, { height: 254, role: "group", label: "Registers per thread against occupancy; each disc leads to its kernels",
       across, up: { ticks: [0, 250, 500, 750, 1000], text: (share) => `${share / 10} %` },
