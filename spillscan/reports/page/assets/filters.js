@@ -22,7 +22,9 @@ const filters = (() => {
     file: (i) => columns.files[columns.file[i]],
     object: store.unit,
   };
-  const all = Array.from({ length: columns.count }, (_, i) => i);
+  // Of all kernels: the texts of a field, as the columns have each once.
+  const LISTS = { kernel: columns.names, arch: columns.arches, family: columns.families, namespace: columns.namespaces, file: columns.files, object: columns.units };
+  const all = (field) => LISTS[field] || columns.id.map((_, i) => of[field](i));
 
   // What a list is grouped by: as the report was asked for, else `usual`, and as its address says; "none" is not at all.
   const asked = payload.asked || {};
@@ -35,13 +37,13 @@ const filters = (() => {
   const order = (view) => (asked.sort ? asked.sort[view] : "");
 
   // The texts that a field has in rows, of which what(field, row) is one; nothing where all have the same.
-  function texts(field, rows = all, what = (name, i) => of[name](i)) {
-    const found = new Set(rows.map((row) => what(field, row)));
+  function texts(field, rows, what) {
+    const found = new Set(rows ? rows.map((row) => what(field, row)) : all(field));
     if (found.size < 2) return [];
     const known = [...found].filter(Boolean);
     return field === "severity" ? ORDER.filter((each) => found.has(each)) : known.sort(collator.compare);
   }
-  const several = (field) => all.some((i) => of[field](i) !== of[field](0));
+  const several = (field) => new Set(all(field)).size > 1;
 
   // Fields that choose among what rows have.
   function chooser(state, fields, apply, rows, what) {
