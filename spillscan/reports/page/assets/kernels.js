@@ -28,7 +28,7 @@
   function width({ key, label, num, texts }) {
     if (key === "name") return "minmax(18rem, 1fr)";
     const most = key === "occupancy" ? 8 : num ? number(columns[key].reduce((one, other) => Math.max(one, other || 0), 0)).length : Math.max(8, ...texts.map(({ length }) => length));
-    return `calc(${Math.min(Math.max(0.75 * label.length + 0.8, most), 22).toFixed(1)}ch + ${key === "occupancy" ? 4 : 1.25}rem)`;
+    return `calc(${Math.min(Math.max(0.75 * label.length + 0.8, most), 22).toFixed(1)}ch + ${key === "occupancy" ? 4.3 : 1.25}rem)`;
   }
 
   // ---- order and filter: lists of kernel numbers ------------------------------------------------------------------
