@@ -138,6 +138,29 @@ def test_the_smallest_step_and_its_price() -> None:
     assert "__maxnreg__(104)" in relief(spilling, need, None, None)
 
 
+@pytest.mark.parametrize(
+    ("options", "final", "offered"),
+    [
+        ("-arch sm_90 -m 64", None, True),
+        ("-arch sm_90 --compile-only", None, False),
+        ("-g --dont-merge-basicblocks -arch sm_90", None, False),
+        ("-arch sm_90", False, False),
+        ("-arch sm_90", True, False),
+    ],
+)
+def test_shared_memory_is_offered_for_spills_only_where_ptxas_takes_the_pragma(
+    options: str, final: bool | None, offered: bool
+) -> None:
+    made = Maker(tool="ptxas", version="13.0.88", options=options)
+    bounds = LaunchBounds(max_threads=128)
+    one = kernel("k", 8, registers=40, sass=code({0: 8}, maker=made), launch_bounds=bounds, dynamic_shared=False)
+    one = replace(one, final=final)
+    said = remedy(ranked([one], names(one), LaunchMap())[0], LaunchMap(), Tree()).remedies
+    found = [line for line in said if "enable_smem_spilling" in line]
+    assert bool(found) == offered
+    assert all("not tried" in line for line in found)
+
+
 def test_causes_are_facts() -> None:
     def of(options: str, threads: int | None = None, registers: int = 40) -> list[str]:
         bounds = None if threads is None else LaunchBounds(max_threads=threads)
