@@ -7,10 +7,12 @@ jobs.
 
 PUBLIC = (
     "adoption",
+    "profile.exports",
     "profile.judged",
     "profile.launchmap",
     "profile.reading",
     "profile.text",
+    "ranking",
     "remedies",
     "sweep.assembly",
     "sweep.compilers",

@@ -1,5 +1,4 @@
-"""What to do first over a whole build: families of kernels in the order of what they spill, each with its source line,
-cause and remedy; behind them those that nothing but occupancy limits.
+"""What to do about a family of kernels: the source line of its spills, their cause, and the remedy.
 
 A cause is a fact that code, records or a log show; where none does, it is not known. How many registers would end the
 spills of a kernel is what a sweep measured, else an estimate that is called one. Whether it pays is not said.
@@ -9,17 +8,16 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from math import fsum
 from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import structs
 
-from spillscan.advice.profile.text import time_text
+from spillscan.advice.ranking import Ranked, summary_of
 from spillscan.judging.places import Place, Tree, placed, weighed
 from spillscan.model import Kernel, Launch
-from spillscan.model.code import NO_TRAFFIC, weight
+from spillscan.model.code import NO_TRAFFIC
 from spillscan.occupancy.devices import Device, device, resolve
 from spillscan.occupancy.formula import launched, resident
 from spillscan.occupancy.headroom import (
@@ -29,18 +27,14 @@ from spillscan.occupancy.headroom import (
     register_cap,
 )
 from spillscan.occupancy.model import Configuration
-from spillscan.occupancy.summary import LABELS, Summary, count, summarise
+from spillscan.occupancy.summary import LABELS, count
 from spillscan.output.errors import UsageError
 from spillscan.reading.machine.spillmap import TOP, share_text
 
 if TYPE_CHECKING:
-    from spillscan.advice.profile.judged import JudgedLaunch
-    from spillscan.naming import Names
     from spillscan.occupancy.launches import Launches
     from spillscan.reading.binary.pressure import Pressure
 
-About = Literal["spills", "occupancy"]
-"""It spills; or it does not, and few of its blocks are resident."""
 Basis = Literal["sweep", "estimate", "upper estimate"]
 """A sweep compiled it; values that are live at once, in registers and in spill slots; every slot, or every store, taken
 for one value, which is more."""
@@ -52,30 +46,11 @@ _REGISTERS_STEP = 8
 """Registers are given out in eights a thread."""
 _FIRST_WITH_SHARED_SPILLS = 13
 """The release of CUDA that takes ``enable_smem_spilling``."""
+_PER_FUNCTION = re.compile(
+    r"(?:^|\s)(?:-c|--compile-only|-ewp|--extensible-whole-program|-g|-G|--device-debug|-rdc[= ]true)(?!\S)"
+)
+"""Options with which ptxas refuses the pragma: "not allowed for per-function compilation modes"."""
 _CAP = re.compile(r"-{1,2}maxrregcount[= ]+(\d+)|with +(\d+) of maxrregcount option")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ranked:
-    """A family, and why it stands where it does."""
-
-    about: About
-    """What is to be mended."""
-    family: str
-    """What its kernels are called together."""
-    worst: Kernel
-    """The kernel that the rest is said of."""
-    kernels: tuple[Kernel, ...]
-    """Those of the family that it is true of, the worst first."""
-    weight: int
-    """Bytes of their spills, ten times as many for each loop around them; 0 where they spill nothing."""
-    share: float
-    """Of the weight of all kernels: 0 to 1."""
-    spill_ns: float | None = None
-    """Time on the GPU that a profile measured, times the share of spills in the instructions executed; ``None`` where
-    it does not say."""
-    time_ns: float | None = None
-    """Time on the GPU that a profile measured."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,122 +99,6 @@ class Remedy:
     """What to do, a sentence each."""
 
 
-# ---- order -----------------------------------------------------------------------------------------------------------
-
-
-def ranked(
-    kernels: Sequence[Kernel], names: Names, launches: Launches, profile: Sequence[JudgedLaunch] = ()
-) -> list[Ranked]:
-    """Families that spill, what weighs most first (with a profile, what takes most time first), then those that
-    occupancy limits, what leaves most of an SM empty first."""
-    launched: dict[int, list[JudgedLaunch]] = {}
-    for judged in profile:
-        if judged.match.kernel is not None:
-            launched.setdefault(id(judged.match.kernel), []).append(judged)
-    weights = {id(kernel): spill_weight(kernel) for kernel in kernels}
-    total = sum(weights.values())
-    spilling: dict[str, list[Kernel]] = {}
-    limited: dict[str, list[tuple[Kernel, float]]] = {}
-    asked: dict[tuple[object, ...], float | None] = {}
-    for kernel in kernels:
-        if weights[id(kernel)]:
-            spilling.setdefault(names.base(kernel.named_by), []).append(kernel)
-        elif (empty := _empty(kernel, launches, launched.get(id(kernel), ()), asked)) is not None:
-            limited.setdefault(names.base(kernel.named_by), []).append((kernel, empty))
-    found = []
-    for family, members in spilling.items():
-        spent = {id(kernel): _times(launched.get(id(kernel), ())) for kernel in members}
-        ordered = sorted(members, key=lambda kernel: (-(spent[id(kernel)][0] or 0), -weights[id(kernel)]))
-        heavy = sum(weights[id(kernel)] for kernel in members)
-        found.append(
-            Ranked(
-                about="spills",
-                family=family,
-                worst=ordered[0],
-                kernels=tuple(ordered),
-                weight=heavy,
-                share=heavy / total,
-                spill_ns=_sum(each[0] for each in spent.values()),
-                time_ns=_sum(each[1] for each in spent.values()),
-            )
-        )
-    found.sort(key=lambda each: (-(each.spill_ns or 0), -each.weight))
-    rest = []
-    for family, pairs in limited.items():
-        pairs.sort(key=lambda pair: -pair[1])
-        members = [kernel for kernel, _ in pairs]
-        spent_on = _sum(_times(launched.get(id(kernel), ()))[1] for kernel in members)
-        each = Ranked(
-            about="occupancy",
-            family=family,
-            worst=members[0],
-            kernels=tuple(members),
-            weight=0,
-            share=0.0,
-            time_ns=spent_on,
-        )
-        rest.append((-(spent_on or 0), -pairs[0][1], -len(pairs), each))
-    return found + [each for *_, each in sorted(rest, key=lambda row: row[:3])]
-
-
-def spill_weight(kernel: Kernel) -> int:
-    """Bytes that a kernel's own spills move, ten times as many for each loop around them; as printed where no code
-    shows loops."""
-    spills = kernel.spills
-    if spills == (0, 0):  # loops are not looked for in vain
-        return 0
-    if kernel.sass is None or not kernel.sass.instructions:
-        return sum(spills or ())
-    groups = kernel.sass.local.groups.items()
-    own = ((group, number) for group, number in groups if group.kind == "spill" and not group.inner)
-    return sum(number * weight(group.bytes, group.depth) for group, number in own) or sum(spills or ())
-
-
-def _times(launched: Sequence[JudgedLaunch]) -> tuple[float | None, float | None]:
-    """(time on spills, time on the GPU)."""
-    measured = [each.measured for each in launched]
-    shares = [(each.duration_ns, each.spill_instruction_share) for each in measured]
-    return (
-        _sum(time * share if time is not None and share is not None else None for time, share in shares),
-        _sum(time for time, _ in shares),
-    )
-
-
-def _sum(values: Iterable[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return fsum(known) if known else None
-
-
-def _empty(
-    kernel: Kernel,
-    launches: Launches,
-    launched: Sequence[JudgedLaunch],
-    asked: dict[tuple[object, ...], float | None],
-) -> float | None:
-    """The share of warp slots that a kernel leaves empty where something can be done about it; ``None`` where nothing
-    can, where its launch is not known, and where a profile says to leave it. ``asked``: what was answered already."""
-    if kernel.role != "entry" or kernel.spills != (0, 0):
-        return None
-    if launched and not any(each.verdict.kind == "limiter" for each in launched):
-        return None
-    launch = launches.launch_of(kernel)
-    if launch is None:
-        return None
-    question = kernel.usage, kernel.key.arch, launch
-    if question not in asked:
-        found = _summary(kernel, launch)
-        helped = found is not None and any(entry.remedy for entry in found.advice)
-        asked[question] = 1 - found.occupancy.fraction if helped and found and found.occupancy else None
-    return asked[question]
-
-
-def _summary(kernel: Kernel, launch: Launch | None) -> Summary | None:
-    try:
-        return summarise(kernel.usage, kernel.key.arch, launch)
-    except UsageError:
-        return None
-
-
 # ---- remedies --------------------------------------------------------------------------------------------------------
 
 
@@ -271,7 +130,7 @@ def remedy(
 
 
 def _for_occupancy(about: Ranked, launch: Launch | None) -> Remedy:
-    summary = _summary(about.worst, launch)
+    summary = summary_of(about.worst, launch)
     entries = () if summary is None else summary.advice
     return Remedy(
         ranked=about,
@@ -421,10 +280,11 @@ def _device(kernel: Kernel) -> Device | None:
 
 _ROLES = "give the warps that spill more registers (setmaxnreg), and those that do not fewer"
 _FEWER = "fewer values a thread, by smaller tiles or more threads for one"
+_ESTIMATE = "an estimate, not tried"
 _BASES: dict[Basis, str] = {
     "sweep": "{} registers end its spills, as the sweep compiled it",
-    "estimate": "about {} registers end its spills (an estimate: what is live at once, spill slots included)",
-    "upper estimate": "up to {} registers end its spills (an estimate: every slot or store taken for one value)",
+    "estimate": f"about {{}} registers end its spills ({_ESTIMATE}: what is live at once, spill slots included)",
+    "upper estimate": f"up to {{}} registers end its spills ({_ESTIMATE}: every slot or store taken for one value)",
 }
 
 
@@ -451,7 +311,7 @@ def relief(kernel: Kernel, need: Need, step: Relaxation | None, launch: Launch |
         return f"no bounds leave more registers: {_FEWER}"
     if need.registers > MOST_REGISTERS:
         return (
-            f"no bounds end its spills: about {need.registers:,} values are live at once (an estimate), and an"
+            f"no bounds end its spills: about {need.registers:,} values are live at once ({_ESTIMATE}), and an"
             f" instruction names {MOST_REGISTERS} registers: {_FEWER}"
         )
     ends = _BASES[need.basis].format(need.registers)
@@ -489,31 +349,21 @@ def facts(made: Remedy, commands: Sequence[str] = ()) -> Iterator[tuple[str, str
     yield from (("try", text) for text in commands)
 
 
-def why_here(about: Ranked) -> str:
-    """``3 kernels, 74 % of the weight of all spills``."""
-    words = [count(len(about.kernels), "kernel")]
-    if about.about == "spills":
-        words.append(f"{share_text(about.share)} of the weight of all spills")
-    if about.spill_ns is not None:
-        words.append(f"{time_text(about.spill_ns)} of {time_text(about.time_ns or 0)} measured go to spills")
-    elif about.time_ns is not None:
-        words.append(f"{time_text(about.time_ns)} measured")
-    return ", ".join(words)
-
-
 def _shared_memory(kernel: Kernel, launch: Launch | None) -> Iterator[str]:
     """Where ptxas can spill to shared memory instead: CUDA 13, no dynamic shared memory, a block size that it knows."""
     maker = kernel.sass.maker if kernel.sass else None
     release = re.match(r"\d+", maker.version) if maker else None
     if release is None or int(release[0]) < _FIRST_WITH_SHARED_SPILLS or kernel.dynamic_shared is not False:
         return
+    if kernel.final is not None or (maker and _PER_FUNCTION.search(maker.options)):
+        return  # relocatable code, linked or not, and debug builds
     configuration = _configuration(kernel, launch)
     bound = launch is not None and launch.source in ("bounds", "required")
     if configuration is None or not bound or (kernel.sass and kernel.sass.shared_spills):
         return
     free = available_dynamic_shared_bytes(configuration, resident(configuration).resident_blocks)
-    if free and kernel.final is not False:
+    if free:
         yield (
             'asm volatile (".pragma \\"enable_smem_spilling\\";"); in the kernel: ptxas 13 spills to shared memory what'
-            f" fits; {free:,} B a block cost no resident block"
+            f" fits, not tried; {free:,} B a block cost no resident block"
         )

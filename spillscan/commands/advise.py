@@ -16,7 +16,8 @@ from typing import Any
 
 from spillscan.advice.profile.judged import JudgedLaunch, judge, launch_figures
 from spillscan.advice.profile.reading import read_all
-from spillscan.advice.remedies import Remedy, facts, ranked, relief_data, remedy, spill_weight, why_here
+from spillscan.advice.ranking import ranked, spill_weight, why_here
+from spillscan.advice.remedies import Remedy, facts, relief_data, remedy
 from spillscan.builds.databases import commands, recorded
 from spillscan.commands import _answers, _inputs, _issues, _options, _policy
 from spillscan.commands._selection import Selection

@@ -6,9 +6,9 @@ from __future__ import annotations
 import argparse
 import os
 
+from spillscan.advice.profile.exports import SQLITE
 from spillscan.advice.profile.judged import issues
 from spillscan.advice.profile.launchmap import known_launches, launch_list, lines
-from spillscan.advice.profile.reading import SQLITE
 from spillscan.commands import _inputs, _issues, _options, profile
 from spillscan.commands._selection import Selection
 from spillscan.output.errors import InputError

@@ -110,7 +110,7 @@ def report(
     if occupancy.can_launch or wanted_blocks:
         free = available_dynamic_shared_bytes(configuration, blocks)
         lines.append(
-            f"  dynamic shared memory per block that {count(blocks)} leave room for: "
+            f"  dynamic shared memory per block that {count(blocks)} {'leaves' if blocks == 1 else 'leave'} room for: "
             + ("none, they do not fit" if free is None else f"{free:,} B")
         )
     lines += ["", "what binds"] if occupancy.can_launch else [""]

@@ -15,7 +15,7 @@ from spillscan.naming import Names
 from spillscan.occupancy.launches import Launches, LaunchMap
 
 if TYPE_CHECKING:
-    from spillscan.advice.remedies import Ranked
+    from spillscan.advice.ranking import Ranked
     from spillscan.judging.baseline.judging import BaselineResult
     from spillscan.judging.compare.causes import Growth
     from spillscan.judging.compare.matrix import Matrix
@@ -100,7 +100,7 @@ class Report(Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def first(self) -> list[Ranked]:
         """The families that come first of what there is to do."""
-        from spillscan.advice.remedies import ranked
+        from spillscan.advice.ranking import ranked
 
         return ranked(self.build.kernels, self.names, self.launches)[:FIRST]
 

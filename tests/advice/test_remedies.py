@@ -12,7 +12,8 @@ from msgspec.structs import replace
 from spillscan import scan
 from spillscan.advice.profile.judged import judge
 from spillscan.advice.profile.reading import read_all
-from spillscan.advice.remedies import Need, causes, ranked, registers_needed, relaxation, relief, remedy
+from spillscan.advice.ranking import ranked
+from spillscan.advice.remedies import Need, causes, registers_needed, relaxation, relief, remedy
 from spillscan.builds.records import Record
 from spillscan.cli import main
 from spillscan.judging.places import Tree
@@ -135,6 +136,29 @@ def test_the_smallest_step_and_its_price() -> None:
     one_more = Need(registers=256, basis="estimate")
     assert relief(spilling, one_more, None, large).startswith("no bounds leave more registers: fewer values a thread")
     assert "__maxnreg__(104)" in relief(spilling, need, None, None)
+
+
+@pytest.mark.parametrize(
+    ("options", "final", "offered"),
+    [
+        ("-arch sm_90 -m 64", None, True),
+        ("-arch sm_90 --compile-only", None, False),
+        ("-g --dont-merge-basicblocks -arch sm_90", None, False),
+        ("-arch sm_90", False, False),
+        ("-arch sm_90", True, False),
+    ],
+)
+def test_shared_memory_is_offered_for_spills_only_where_ptxas_takes_the_pragma(
+    options: str, final: bool | None, offered: bool
+) -> None:
+    made = Maker(tool="ptxas", version="13.0.88", options=options)
+    bounds = LaunchBounds(max_threads=128)
+    one = kernel("k", 8, registers=40, sass=code({0: 8}, maker=made), launch_bounds=bounds, dynamic_shared=False)
+    one = replace(one, final=final)
+    said = remedy(ranked([one], names(one), LaunchMap())[0], LaunchMap(), Tree()).remedies
+    found = [line for line in said if "enable_smem_spilling" in line]
+    assert bool(found) == offered
+    assert all("not tried" in line for line in found)
 
 
 def test_causes_are_facts() -> None:

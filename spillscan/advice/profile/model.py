@@ -8,10 +8,11 @@ the first counts. Names are those of Nsight Compute 2020.1 to 2025.3; what a rel
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import product
 from math import prod
-from typing import Literal
+from typing import Literal, cast
 
 from spillscan.model import Issue, Origin
 
@@ -114,23 +115,23 @@ class Measured:
 class ProfiledLaunch:
     """One launch of one kernel."""
 
-    number: str
+    number: str = ""
     """The profiler's ID of the launch, unique in its process."""
     kernel: str
     """The kernel's name as the profiler printed it: mangled, demangled in NVIDIA's way, or the bare function."""
-    process: str
+    process: str = ""
     """Process ID, with the process's name where it is printed."""
-    context: str
+    context: str = ""
     """CUDA context."""
-    stream: str
+    stream: str = ""
     """CUDA stream."""
-    device: str
+    device: str = ""
     """Device number."""
     block: tuple[int, ...] | None
     """Threads per block by dimension."""
-    grid: tuple[int, ...] | None
+    grid: tuple[int, ...] | None = None
     """Blocks by dimension."""
-    capability: tuple[int, int] | None
+    capability: tuple[int, int] | None = None
     """Compute capability of the device."""
     measured: Measured
     """Its figures."""
@@ -242,80 +243,50 @@ class MetricName:
     """What it is multiplied by to be the figure."""
 
 
-def _names(figure: str, kind: Kind, *names: str) -> dict[str, MetricName]:
-    return {name: MetricName(figure, kind, rank) for rank, name in enumerate(names)}
+_NAMES = """
+registers               count   launch__registers_per_thread | Registers Per Thread
+static_shared_bytes     bytes   launch__shared_mem_per_block_static | Static Shared Memory Per Block
+dynamic_shared_bytes    bytes   launch__shared_mem_per_block_dynamic | Dynamic Shared Memory Per Block
+driver_shared_bytes     bytes   launch__shared_mem_per_block_driver | Driver Shared Memory Per Block
+shared_config_bytes     bytes   launch__shared_mem_config_size | Shared Memory Configuration Size
+barriers                count   launch__barrier_count
+cluster_blocks          count   launch__cluster_size | Cluster Size
+block_threads           count   launch__block_size | Block Size
+capability_major        count   device__attribute_compute_capability_major
+capability_minor        count   device__attribute_compute_capability_minor
+waves                   number  launch__waves_per_multiprocessor | Waves Per SM
+theoretical_percent     percent sm__maximum_warps_per_active_cycle_pct | Theoretical Occupancy
+achieved_percent        percent sm__warps_active.avg.pct_of_peak_sustained_active | Achieved Occupancy
+limit_warps             count   launch__occupancy_limit_warps | Block Limit Warps
+limit_blocks            count   launch__occupancy_limit_blocks | Block Limit SM
+limit_registers         count   launch__occupancy_limit_registers | Block Limit Registers
+limit_shared_memory     count   launch__occupancy_limit_shared_mem | Block Limit Shared Mem
+limit_barriers          count   launch__occupancy_limit_barriers | Block Limit Barriers
+duration_ns             time    gpu__time_duration.sum | gpu__time_duration.avg | Duration
+compute_percent         percent sm__throughput.avg.pct_of_peak_sustained_elapsed | Compute (SM) Throughput
+                                | SM Throughput | SOL SM
+memory_percent          percent gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed | Memory Throughput
+                                | SOL Memory
+instructions            count   smsp__inst_executed.sum | inst_executed | Executed Instructions
+spill_instructions      count   sass__inst_executed_register_spilling | derived__local_spilling_requests
+                                | Local Memory Spilling Requests
+local_load_instructions count   smsp__sass_inst_executed_op_local_ld.sum | smsp__inst_executed_op_local_ld.sum
+                                | sass__inst_executed_local_loads
+local_store_instructions count  smsp__sass_inst_executed_op_local_st.sum | smsp__inst_executed_op_local_st.sum
+                                | sass__inst_executed_local_stores
+"""
+"""Of each figure what it counts, and its names, the best first."""
 
 
-def _traffic(figure: str, space: str, way: str) -> dict[str, MetricName]:
-    stem = f"pipe_lsu_mem_{space}_op_{way}.sum"
-    return {
-        f"l1tex__t_bytes_{stem}": MetricName(figure, "bytes", 0),
-        f"l1tex__t_sectors_{stem}": MetricName(figure, "count", 1, SECTOR_BYTES),
-    }
+def _metrics() -> Iterator[tuple[str, MetricName]]:
+    for line in re.sub(r"\n +\|", " |", _NAMES.strip()).split("\n"):
+        figure, kind, names = line.split(maxsplit=2)
+        yield from ((name, MetricName(figure, cast("Kind", kind), at)) for at, name in enumerate(names.split(" | ")))
+    for space, (way, short) in product(("local", "global"), (("load", "ld"), ("store", "st"))):
+        figure, stem = f"{space}_{way}_bytes", f"pipe_lsu_mem_{space}_op_{short}.sum"
+        yield f"l1tex__t_bytes_{stem}", MetricName(figure, "bytes", 0)
+        yield f"l1tex__t_sectors_{stem}", MetricName(figure, "count", 1, SECTOR_BYTES)
 
 
-METRICS: Mapping[str, MetricName] = {
-    **_names("registers", "count", "launch__registers_per_thread", "Registers Per Thread"),
-    **_names("static_shared_bytes", "bytes", "launch__shared_mem_per_block_static", "Static Shared Memory Per Block"),
-    **_names(
-        "dynamic_shared_bytes", "bytes", "launch__shared_mem_per_block_dynamic", "Dynamic Shared Memory Per Block"
-    ),
-    **_names("driver_shared_bytes", "bytes", "launch__shared_mem_per_block_driver", "Driver Shared Memory Per Block"),
-    **_names("shared_config_bytes", "bytes", "launch__shared_mem_config_size", "Shared Memory Configuration Size"),
-    **_names("barriers", "count", "launch__barrier_count"),
-    **_names("cluster_blocks", "count", "launch__cluster_size", "Cluster Size"),
-    **_names("block_threads", "count", "launch__block_size", "Block Size"),
-    **_names("capability_major", "count", "device__attribute_compute_capability_major"),
-    **_names("capability_minor", "count", "device__attribute_compute_capability_minor"),
-    **_names("waves", "number", "launch__waves_per_multiprocessor", "Waves Per SM"),
-    **_names("theoretical_percent", "percent", "sm__maximum_warps_per_active_cycle_pct", "Theoretical Occupancy"),
-    **_names("achieved_percent", "percent", "sm__warps_active.avg.pct_of_peak_sustained_active", "Achieved Occupancy"),
-    **_names("limit_warps", "count", "launch__occupancy_limit_warps", "Block Limit Warps"),
-    **_names("limit_blocks", "count", "launch__occupancy_limit_blocks", "Block Limit SM"),
-    **_names("limit_registers", "count", "launch__occupancy_limit_registers", "Block Limit Registers"),
-    **_names("limit_shared_memory", "count", "launch__occupancy_limit_shared_mem", "Block Limit Shared Mem"),
-    **_names("limit_barriers", "count", "launch__occupancy_limit_barriers", "Block Limit Barriers"),
-    **_names("duration_ns", "time", "gpu__time_duration.sum", "gpu__time_duration.avg", "Duration"),
-    **_names(
-        "compute_percent",
-        "percent",
-        "sm__throughput.avg.pct_of_peak_sustained_elapsed",
-        "Compute (SM) Throughput",
-        "SM Throughput",
-        "SOL SM",
-    ),
-    **_names(
-        "memory_percent",
-        "percent",
-        "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed",
-        "Memory Throughput",
-        "SOL Memory",
-    ),
-    **_names("instructions", "count", "smsp__inst_executed.sum", "inst_executed", "Executed Instructions"),
-    **_names(
-        "spill_instructions",
-        "count",
-        "sass__inst_executed_register_spilling",
-        "derived__local_spilling_requests",
-        "Local Memory Spilling Requests",
-    ),
-    **_names(
-        "local_load_instructions",
-        "count",
-        "smsp__sass_inst_executed_op_local_ld.sum",
-        "smsp__inst_executed_op_local_ld.sum",
-        "sass__inst_executed_local_loads",
-    ),
-    **_names(
-        "local_store_instructions",
-        "count",
-        "smsp__sass_inst_executed_op_local_st.sum",
-        "smsp__inst_executed_op_local_st.sum",
-        "sass__inst_executed_local_stores",
-    ),
-    **_traffic("local_load_bytes", "local", "ld"),
-    **_traffic("local_store_bytes", "local", "st"),
-    **_traffic("global_load_bytes", "global", "ld"),
-    **_traffic("global_store_bytes", "global", "st"),
-}
+METRICS: Mapping[str, MetricName] = dict(_metrics())
 """By metric name or label."""

@@ -19,14 +19,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+import msgspec
+
 from spillscan.advice.sweep import ptx
 from spillscan.advice.sweep.command_line import TranslationUnit
 from spillscan.advice.sweep.model import Setting
 from spillscan.advice.sweep.toolkits import Ended, Processes, Toolkit
 from spillscan.output.progress import Progress
 
-_MAGIC = b"spillscan sweep 1\n"
-_DIGEST_BYTES = 32
 _MOST_BYTES = 1 << 30
 
 
@@ -54,26 +54,25 @@ class Cache:
             data = self._place(name).read_bytes()
         except OSError:
             return None
-        body = data[len(_MAGIC) + _DIGEST_BYTES :]
-        if data[: len(_MAGIC)] != _MAGIC or hashlib.sha256(body).digest() != data[len(_MAGIC) :][:_DIGEST_BYTES]:
-            return None
+        packed = zlib.decompressobj()
         try:
-            return _pieces(zlib.decompressobj().decompress(body, _MOST_BYTES))
-        except (zlib.error, ValueError):
+            body = packed.decompress(data, _MOST_BYTES)
+            return msgspec.msgpack.decode(body, type=tuple[bytes, ...]) if packed.eof else None  # the checksum is right
+        except (zlib.error, msgspec.DecodeError):
             return None
 
     def put(self, name: str, *pieces: bytes) -> None:
         """Keep ``pieces``; a full or read-only disk keeps nothing, and no result is the worse for it."""
         if self._folder is None:
             return
-        body = zlib.compress(b"".join(b"%d:" % len(piece) + piece for piece in pieces), 1)
+        body = zlib.compress(msgspec.msgpack.encode(pieces), 1)
         place = self._place(name)
         with contextlib.suppress(OSError):
             place.parent.mkdir(parents=True, exist_ok=True)
             handle, draft = tempfile.mkstemp(dir=place.parent, prefix=".")
             try:
                 with open(handle, "wb") as file:
-                    file.write(_MAGIC + hashlib.sha256(body).digest() + body)
+                    file.write(body)
                 os.replace(draft, place)
             except OSError:
                 os.unlink(draft)
@@ -82,19 +81,6 @@ class Cache:
     def _place(self, name: str) -> Path:
         assert self._folder is not None
         return self._folder / name[:2] / name
-
-
-def _pieces(data: bytes) -> tuple[bytes, ...]:
-    found = []
-    at = 0
-    while at < len(data):
-        colon = data.index(b":", at)
-        size = int(data[at:colon])
-        at = colon + 1 + size
-        if at > len(data):
-            raise ValueError("cut off")
-        found.append(data[colon + 1 : at])
-    return tuple(found)
 
 
 _PTX = "kernel.ptx"

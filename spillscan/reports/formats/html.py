@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from spillscan import __version__
-from spillscan.advice.remedies import facts, registers_needed, relaxation, relief, remedy, why_here
+from spillscan.advice.ranking import why_here
+from spillscan.advice.remedies import facts, registers_needed, relaxation, relief, remedy
 from spillscan.judging.compare.matrix import side_by_side
 from spillscan.judging.places import place_of
 from spillscan.judging.rule_docs import explanations
@@ -49,7 +50,6 @@ ASSETS = (
     "treemap",
     "first",
     "overview",
-    "table",
     "kernels",
     "changes",
     "heat",

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any, get_args
 
@@ -60,8 +59,8 @@ def spill_map(kernel: Kernel, marks: int = MARKS) -> dict[str, Any] | None:
             if (found := local.of(kind)).accesses
         },
         "depths": [[depth, *(counts[kind] for kind in kinds)] for depth, counts in local.by_loop_depth.items()],
-        **_marks(stats, slots, marks),
-        **_lines(local),
+        **(lines := _lines(local)),
+        "marks": _marks(stats, slots, lines["lines"], marks) if local.accesses else None,
         "bands": list(_bands(local.accesses, _instruction_bytes(stats))),
         "sentences": sentences[:LISTED],
         "more_sentences": max(len(sentences) - LISTED, 0),
@@ -70,57 +69,37 @@ def spill_map(kernel: Kernel, marks: int = MARKS) -> dict[str, Any] | None:
     }
 
 
-@dataclass(slots=True)
-class _Mark:
-    """All accesses of one class, direction and depth at one place."""
-
-    count: int
-    slot: int
-    line: int
-
-
 def _instruction_bytes(stats: SassStats) -> int:
     return max(stats.code_bytes // max(stats.instructions, 1), 1)
 
 
-def _marks(stats: SassStats, slots: Sequence[spillmap.Slot], most: int) -> dict[str, Any]:
-    accesses = stats.local.accesses
-    if not accesses:
-        return {"marks": None}
+def _marks(stats: SassStats, slots: Sequence[spillmap.Slot], places: Sequence[str], most: int) -> dict[str, Any]:
+    """All accesses of one class, direction and depth at one place are one mark."""
     unit = max(_instruction_bytes(stats), -(-stats.code_bytes // most))
     slot_of = {
         (access.address, access.store): number
         for number, slot in enumerate(islice(slots, LISTED))
         for access in (*slot.stores, *slot.loads)
     }
-    lines = {place: number for number, place in enumerate(_lines(stats.local)["lines"])}
-    found: dict[tuple[int, str, str], _Mark] = {}
-    for access in accesses:
+    lines = {place: number for number, place in enumerate(places)}
+    found: dict[tuple[int, str, str], list[tuple[int, int]]] = {}
+    for access in stats.local.accesses:
         letter = _LETTERS[access.kind].upper() if access.store else _LETTERS[access.kind]
         depth = "?" if access.depth is None else str(min(access.depth, _DEEPEST))
-        line = lines.get(spillmap.where(access.source), -1)
-        slot_number = slot_of.get((access.address, access.store), -1)
-        key = (access.address // unit, letter, depth)
-        mark = found.get(key)
-        if mark is None:
-            found[key] = _Mark(1, slot_number, line)
-        else:
-            mark.count += 1
-            mark.slot = mark.slot if mark.slot == slot_number else -1
-            mark.line = mark.line if mark.line == line else -1
+        about = slot_of.get((access.address, access.store), -1), lines.get(spillmap.where(access.source), -1)
+        found.setdefault((access.address // unit, letter, depth), []).append(about)
     keys = sorted(found)
-    chosen = [found[key] for key in keys]
-    before = [0, *(key[0] for key in keys)]
+    slot_and_line = [
+        [of.pop() if len(of := set(each)) == 1 else -1 for each in zip(*found[key], strict=True)] for key in keys
+    ]
     return {
-        "marks": {
-            "unit": unit,
-            "at": [key[0] - last for key, last in zip(keys, before, strict=False)],
-            "what": "".join(key[1] for key in keys),
-            "depth": "".join(key[2] for key in keys),
-            "count": [mark.count for mark in chosen],
-            "slot": [mark.slot for mark in chosen],
-            "line": [mark.line for mark in chosen],
-        },
+        "unit": unit,
+        "at": [key[0] - before for key, before in zip(keys, [0, *(key[0] for key in keys)], strict=False)],
+        "what": "".join(key[1] for key in keys),
+        "depth": "".join(key[2] for key in keys),
+        "count": [len(found[key]) for key in keys],
+        "slot": [slot for slot, _ in slot_and_line],
+        "line": [line for _, line in slot_and_line],
     }
 
 
@@ -152,8 +131,10 @@ def _bands(accesses: Sequence[LocalAccess], instruction: int) -> Iterator[list[i
             yield [depth, begin, end]
 
 
-ASSETS = ("lookup", "budget", "curves", "spillmap", "kernel")
-"""Scripts and style sheets that draw these details, in the order of loading."""
+CALCULATOR = ("lookup", "budget", "curves", "calculator")
+"""Scripts and style sheets that draw a residency, in the order of loading."""
+ASSETS = (*CALCULATOR, "spillmap", "kernel")
+"""Those that draw the details of a kernel."""
 MAP_BYTES = 400_000
 """Bytes of a page that spill maps may take; the worst kernels get theirs."""
 FINE = 12
@@ -317,7 +298,7 @@ def calculator(start: Configuration) -> Iterator[str]:
         "start": setting(start),
         "about": list(ABOUT),
     }
-    yield from document("Occupancy · spillscan", payload, ASSETS, _static(start))
+    yield from document("Occupancy · spillscan", payload, CALCULATOR, _static(start))
 
 
 def _static(start: Configuration) -> Iterator[str]:

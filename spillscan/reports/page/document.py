@@ -26,6 +26,8 @@ from spillscan.output.safe import printable
 from spillscan.reports.page.columns import ASSUMED, AT_MOST, BY_BOUNDS
 
 _ASSETS = Path(__file__).parent / "assets"
+COMMON = ("base", "core", "controls", "table", "chart")
+"""What every page has: design tokens, the frame, and the components that views are made of."""
 _ESCAPES = re.compile(r"(?:\\u[0-9a-f]{4})+|\\.")
 _encode = json.JSONEncoder(ensure_ascii=True, separators=(",", ":")).encode
 
@@ -38,7 +40,7 @@ def document(
     ``payload`` is JSON as the views read it; its ``views`` are the pages, the first of them shown at first:
     ``{"name": "overview", "label": "Overview"}``. A value may be an iterator of JSON texts, which is written as an
     array: for what is large. ``assets`` are names of files in ``assets/`` without suffix, in the order of loading;
-    ``core`` and ``base`` come by themselves. ``static`` is HTML for readers without JavaScript, escaped already
+    :data:`COMMON` come by themselves. ``static`` is HTML for readers without JavaScript, escaped already
     (:func:`text`).
     """
     style, script = _style(tuple(assets)), _script(tuple(assets))
@@ -94,12 +96,12 @@ def _printable_escape(match: re.Match[str]) -> str:
 
 @cache
 def _style(assets: tuple[str, ...]) -> str:
-    return "\n" + "".join(_files(("base", *assets), "css"))
+    return "\n" + "".join(_files((*COMMON, *assets), "css"))
 
 
 @cache
 def _script(assets: tuple[str, ...]) -> str:
-    parts = "".join(_files(("core", *assets), "js"))
+    parts = "".join(_files((*COMMON, *assets), "js"))
     return f'\n(() => {{\n"use strict";\n{parts}spillscan.start();\n}})();\n'
 
 
@@ -135,20 +137,21 @@ def static(payload: Mapping[str, Any]) -> Iterator[str]:
     yield "<p>With JavaScript this page sorts, filters and draws.</p>\n"
 
 
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def headline(found: Mapping[str, int]) -> str:
     """``2 of 12 kernels spill: 608 B stores, 432 B loads per thread``."""
     if not found["count"]:
         return "The input names no kernel"
-    silent = f"; {found['silent']:,} do not say" if found["silent"] else ""
+    kernels = _count(found["count"], "kernel")
+    silent = f"; {found['silent']:,} {'does' if found['silent'] == 1 else 'do'} not say" if found["silent"] else ""
     if not found["spilling"]:
-        return (
-            f"None of {found['count']:,} kernels is known to spill{silent}"
-            if silent
-            else (f"None of {found['count']:,} kernels spills")
-        )
+        return f"None of {kernels} is known to spill{silent}" if silent else f"None of {kernels} spills"
     return (
-        f"{found['spilling']:,} of {found['count']:,} kernels spill: {size(found['stores'])} stores,"
-        f" {size(found['loads'])} loads per thread{silent}"
+        f"{found['spilling']:,} of {kernels} {'spills' if found['spilling'] == 1 else 'spill'}: "
+        f"{size(found['stores'])} stores, {size(found['loads'])} loads per thread{silent}"
     )
 
 
@@ -163,7 +166,7 @@ def _first(found: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 def _findings(found: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     rows = ((f["severity"], f["name"], f["arch"] or "", f["message"], f["rule"]) for f in found)
-    yield from table(f"{len(found):,} findings", ("severity", "kernel", "arch", "what", "rule"), rows, len(found))
+    yield from table(_count(len(found), "finding"), ("severity", "kernel", "arch", "what", "rule"), rows, len(found))
 
 
 def _changes(found: Mapping[str, Any]) -> Iterator[str]:
@@ -171,7 +174,7 @@ def _changes(found: Mapping[str, Any]) -> Iterator[str]:
     rows = (
         (row["name"], row["arch"] or "", row["state"], _metrics(found["metrics"], row["figures"])) for row in changes
     )
-    yield from table(f"{len(changes):,} changes", ("kernel", "arch", "state", "before → after"), rows, len(changes))
+    yield from table(_count(len(changes), "change"), ("kernel", "arch", "state", "before → after"), rows, len(changes))
 
 
 def _metrics(metrics: Sequence[Mapping[str, Any]], figures: Iterable[Sequence[Any]]) -> str:
@@ -209,7 +212,7 @@ def _head(figure: Mapping[str, str]) -> str:
 def _kernel(found: Mapping[str, Any], at: int) -> tuple[str, ...]:
     arch, limiter, share = (found[name][at] for name in ("arch", "limiter", "occupancy"))
     flags = found["flags"][at]
-    mark = ("~" if flags & BY_BOUNDS else "") + ("≤" if flags & (ASSUMED | AT_MOST) else "")
+    mark = "≤" if flags & (ASSUMED | AT_MOST) else "~" if flags & BY_BOUNDS else ""
     return (
         found["names"][found["symbol"][at]],
         "–" if arch is None else found["arches"][arch],

@@ -127,7 +127,7 @@ def history_document(history: History) -> Iterator[str]:
         "legend": list(history.legend),
         "kernels": (_kernel(each, history.metrics) for each in history.followed),
     }
-    yield from document(history.title, payload, ("store", "overview", "trend", "history"), _static(payload, tables))
+    yield from document(history.title, payload, ("history",), _static(payload, tables))
 
 
 def _kernel(kernel: Followed, metrics: Sequence[str]) -> str:

@@ -199,14 +199,8 @@ def changes(
         "rows": rows,
         "states": [[state, count] for state, count in Counter(change.state for change in found).items()],
         "total": [
-            {
-                "label": figure(each.name).label,
-                "unit": figure(each.name).unit,
-                "before": each.before,
-                "after": each.after,
-                "up": each.up,
-                "down": each.down,
-            }
+            {"label": figure(each.name).label, "unit": figure(each.name).unit}
+            | {name: getattr(each, name) for name in ("before", "after", "up", "down")}
             for each in sorted(totals(base, found), key=lambda each: rank(each.name))
         ],
         "unsettled": unsettled,

@@ -161,7 +161,7 @@ def trend_document(trend: Trend) -> Iterator[str]:
             for line in trend.series
         ],
     }
-    yield from document(trend.title, payload, ("store", "overview", "trend"), _static_trend(payload))
+    yield from document(trend.title, payload, ("trend",), _static_trend(payload))
 
 
 def sweep_document(sweep: Sweep) -> Iterator[str]:
@@ -180,7 +180,7 @@ def sweep_document(sweep: Sweep) -> Iterator[str]:
             for kernel in sweep.kernels
         ],
     }
-    yield from document(sweep.title, payload, ("store", "overview", "sweep"), _static_sweep(payload["swept"]))
+    yield from document(sweep.title, payload, ("sweep",), _static_sweep(payload["swept"]))
 
 
 def _head(title: str, view: str, label: str) -> dict[str, Any]:

@@ -193,9 +193,10 @@ def test_a_trend_names_what_moved(site: Site, browse: Open) -> None:
 def test_a_treemap_opens_group_by_group(site: Site, browse: Open) -> None:
     tab = browse(site["size"])
     areas = "() => [...document.querySelectorAll('rect')].map(r => r.width.baseVal.value * r.height.baseVal.value)"
+    tab.page.wait_for_selector("rect")
     large, small = tab.page.evaluate(areas)
     assert large / small == pytest.approx(7 / 3, rel=0.01), "areas are stored bytes"
-    tab.page.get_by_role("link", name="sm_90a").click()
+    tab.page.get_by_role("link", name="sm_90a", exact=True).click()
     until(tab.page, "() => document.querySelectorAll('tbody tr').length === 2 && location.hash === '#/size/0'")
     assert "700 B stored" in tab.page.inner_text("main")
     assert "symbols <img" in tab.page.inner_text("main")

@@ -63,7 +63,7 @@ def test_what_is_not_said_is_null() -> None:
     for name in ("arch", "registers", "stores", "loads", "stack", "shared", "barriers", "occupancy", "limiter"):
         assert found["kernels"][name] == [None]
     assert found["overview"]["kernels"] == {"count": 1, "spilling": 0, "stores": 0, "loads": 0, "silent": 1}
-    assert "None of 1 kernels is known to spill; 1 do not say" in rendered(
+    assert "None of 1 kernel is known to spill; 1 does not say" in rendered(
         "html", Report(kind="scan", build=Build(kernels=(silent,)))
     )
 
@@ -138,7 +138,7 @@ def test_a_page_of_a_thousand_kernels_is_small() -> None:
 
 def test_the_policy_is_of_what_stands_there() -> None:
     one = Document("".join(document("a", {"views": []}, ("store",))))
-    other = Document("".join(document("b", {"views": [1]}, ("store", "table"))))
+    other = Document("".join(document("b", {"views": [1]}, ("store", "kernels"))))
     assert one.policy != other.policy
     assert "unsafe" not in one.policy + other.policy
     assert one.policy.startswith("default-src 'none'; script-src 'sha256-")

@@ -3,89 +3,56 @@
 const budget = (() => {
   const { h, number, count } = spillscan;
 
-  function rows(found) {
-    const { on, setting, blocks } = found;
-    const reserve = on.shared_reserve;
-    const user = setting.fixed + setting.dynamic;
-    const exact = setting.registers * 32 * found.warpsPerBlock;
-    const list = [
-      { key: "registers", hue: "registers", label: "Registers", unit: "", whole: on.registers_per_sm, each: found.registersPerBlock,
-        parts: [[exact, "used"], [found.registersPerBlock - exact, "rounding"]] },
-      { key: "shared_memory", hue: "shared", label: "Shared memory", unit: " B", whole: found.sharedPerSm, each: found.sharedPerBlock,
-        parts: [[user, "used"], [reserve, "reserve"], [found.sharedPerBlock - user - reserve, "rounding"]] },
-      { key: "warps", hue: "warps", label: "Warp slots", unit: "", whole: on.warps, each: found.warpsPerBlock, parts: [] },
-      { key: "blocks", hue: "blocks", label: "Block slots", unit: "", whole: on.blocks, each: 1, parts: [] },
-    ];
-    if (on.barriers !== null) list.push({ key: "barriers", hue: "barriers", label: "Named barriers", unit: "", whole: on.barriers_per_sm,
-      each: setting.barriers, parts: [] });
-    for (const row of list) {
-      row.limit = found.limits[row.key];
-      row.binds = found.limiters.includes(row.key);
-      row.left = row.whole - blocks * row.each;
-    }
-    return list;
-  }
-
-  // How a block comes to what it takes, where that is more than it asked for.
-  function why(row, found) {
-    const { on } = found;
-    if (row.key === "registers") return ` · ${count(found.warpsPerBlock, "warp")} of ${number(row.each / found.warpsPerBlock)} a block`;
-    if (row.key === "shared_memory" && on.shared_reserve) return ` · ${number(on.shared_reserve)} B of each block the driver's`;
-    return "";
+  // Of each resource what the SM has, what a block takes, of which `parts` are no use of its own, and what is left.
+  function rows({ on, setting, blocks, warpsPerBlock, registersPerBlock, sharedPerBlock, sharedPerSm, limits, limiters }) {
+    const exact = setting.registers * 32 * warpsPerBlock, user = setting.fixed + setting.dynamic, reserve = on.shared_reserve;
+    return [
+      { key: "registers", hue: "registers", label: "Registers", unit: "", whole: on.registers_per_sm, each: registersPerBlock, parts: [["rounding", exact, registersPerBlock - exact]],
+        why: ` · ${count(warpsPerBlock, "warp")} of ${number(registersPerBlock / warpsPerBlock)} a block` },
+      { key: "shared_memory", hue: "shared", label: "Shared memory", unit: " B", whole: sharedPerSm, each: sharedPerBlock,
+        parts: [["reserve", user, reserve], ["rounding", user + reserve, sharedPerBlock - user - reserve]], why: reserve ? ` · ${number(reserve)} B of each block the driver's` : "" },
+      { key: "warps", hue: "warps", label: "Warp slots", unit: "", whole: on.warps, each: warpsPerBlock },
+      { key: "blocks", hue: "blocks", label: "Block slots", unit: "", whole: on.blocks, each: 1 },
+      ...(on.barriers === null ? [] : [{ key: "barriers", hue: "barriers", label: "Named barriers", unit: "", whole: on.barriers_per_sm, each: setting.barriers }]),
+    ].map((row) => ({ parts: [], why: "", ...row, blocks, limit: limits[row.key], binds: limiters.includes(row.key), left: row.whole - blocks * row.each }));
   }
 
   // What is left over, in words.
-  function rest(row, found) {
-    const what = (figure) => `${number(figure)}${row.unit}`;
-    if (row.each === 0) return "none used";
-    if (found.blocks === 0) return `a block takes ${what(row.each)}` + (row.limit === 0 ? ": more than one block can be given" : "");
-    if (row.left === 0) return "all in use";
-    const left = `${what(row.left)} left over`;
-    if (!row.binds) return row.limit === null ? `${left}; no limit` : `${left}, enough for ${count(row.limit - found.blocks, "more block")}`;
-    if (row.left < row.each) return `${left}, ${what(row.each - row.left)} too few for another block`;
-    const { on } = found;
-    return `${left}, but no partition of ${on.partitions} has them for the ${count(found.warpsPerBlock, "warp")} of another block`;
+  function rest({ each, left, whole, unit, limit, binds, blocks }, { on, warpsPerBlock }) {
+    const what = (figure) => `${number(figure)}${unit}`;
+    if (each === 0) return "none used";
+    if (blocks === 0) return `a block takes ${what(each)}${limit === 0 ? ": more than one block can be given" : ""}`;
+    if (left === 0) return "all in use";
+    if (!binds) return `${what(left)} left over${limit === null ? "; no limit" : `, enough for ${count(limit - blocks, "more block")}`}`;
+    return left < each ? `${what(left)} left over, ${what(each - left)} too few for another block`
+      : `${what(left)} left over, but no partition of ${on.partitions} has them for the ${count(warpsPerBlock, "warp")} of another block`;
   }
 
-  function bar(row, found) {
-    const share = (figure) => `${(100 * Math.min(figure, row.whole)) / row.whole}%`;
-    const pieces = [];
-    for (let block = 0; block < found.blocks && row.each; block += 1) {
-      const piece = h("div", { class: "piece", style: { left: share(block * row.each), width: share(row.each) } });
-      const wide = row.each / row.whole >= 0.04;
-      let from = 0;
-      for (const [size, kind] of row.parts) {
-        if (kind !== "used" && size) piece.append(h("i", { class: kind, style: { left: `${(100 * from) / row.each}%`, width: `${(100 * size) / row.each}%` } }));
-        from += size;
-      }
-      if (wide) piece.append(h("span", {}, String(block + 1)));
-      pieces.push(piece);
-    }
-    if (found.blocks === 0 && row.each) pieces.push(h("div", { class: row.limit === 0 ? "piece refused" : "piece", style: { left: "0%", width: share(row.each) } }));
-    else if (row.binds && row.each && row.left > 0) pieces.push(h("div", { class: "next", style: { left: share(row.whole - row.left), width: share(row.left) } }));
-    return h("div", { class: "budget-bar", "aria-hidden": "true" }, pieces);
-  }
+  // A piece a block, each `of` its place, as shares of the bar.
+  const share = (figure, whole) => `${(100 * Math.min(figure, whole)) / whole}%`;
+  const pieces = ({ blocks, each, whole }, kind, inside) => (each ? Array.from({ length: blocks }, (_, block) =>
+    h("div", { class: kind, style: { left: share(block * each, whole), width: share(each, whole) } }, inside && inside(block))) : []);
 
-  // What the blocks took in the older build, as outlines on the same scale.
-  function earlier(row, old) {
-    const share = (figure) => `${(100 * Math.min(figure, row.whole)) / row.whole}%`;
-    const blocks = old.each ? Array.from({ length: old.blocks }, (_, block) => block) : [];
-    return [h("div", { class: "budget-before", "aria-hidden": "true" },
-      blocks.map((block) => h("div", { class: "was", style: { left: share(block * old.each), width: share(old.each) } }))),
-    h("span", { class: "allows-before quiet" }, `before ${number(old.each)}${row.unit} × ${number(old.blocks)}`)];
+  function bar(row) {
+    const { blocks, each, whole, parts, left, limit, binds } = row;
+    const inside = (block) => [parts.map(([kind, from, size]) => (size ? h("i", { class: kind, style: { left: share(from, each), width: share(size, each) } }) : null)),
+      each / whole >= 0.04 ? h("span", {}, String(block + 1)) : null];
+    return h("div", { class: "budget-bar", "aria-hidden": "true" }, pieces(row, "piece", inside),
+      blocks === 0 ? pieces({ ...row, blocks: 1 }, limit === 0 ? "piece refused" : "piece")
+        : binds && each && left > 0 ? h("div", { class: "next", style: { left: share(whole - left, whole), width: share(left, whole) } }) : null);
   }
 
   // past: the answer of the older build, or null. Both are of one device, else they are not drawn on one scale.
   function draw(found, past) {
-    const old = past && past.on === found.on ? rows(past).map((row) => ({ ...row, blocks: past.blocks })) : null;
-    return rows(found).map((row, place) => {
-      const limit = row.limit === null ? "no limit" : `${count(row.limit, "block")}`;
-      return h("li", { class: `share ${row.hue}${row.binds ? " binds" : ""}` },
-        h("div", { class: "name" }, h("b", {}, row.label), h("span", { class: "quiet" }, `${number(row.each)}${row.unit} a block`)),
-        bar(row, found),
-        old ? earlier(row, old[place]) : null,
-        h("div", { class: "allows" }, h("b", {}, limit), row.binds ? h("span", { class: "badge" }, "binds") : null),
-        h("p", { class: "rest" }, rest(row, found), h("span", { class: "quiet" }, ` · ${number(row.whole)}${row.unit} in all${why(row, found)}`)));
+    const old = past && past.on === found.on ? rows(past) : [];
+    return rows(found).map((row, at) => {
+      const { hue, label, unit, each, whole, limit, binds, why } = row;
+      const before = old[at];
+      return h("li", { class: `share ${hue}${binds ? " binds" : ""}` },
+        h("div", { class: "name" }, h("b", {}, label), h("span", { class: "quiet" }, `${number(each)}${unit} a block`)), bar(row),
+        before ? [h("div", { class: "budget-before", "aria-hidden": "true" }, pieces({ ...before, whole }, "was")), h("span", { class: "allows-before quiet" }, `before ${number(before.each)}${unit} × ${number(before.blocks)}`)] : null,
+        h("div", { class: "allows" }, h("b", {}, limit === null ? "no limit" : count(limit, "block")), binds ? h("span", { class: "badge" }, "binds") : null),
+        h("p", { class: "rest" }, rest(row, found), h("span", { class: "quiet" }, ` · ${number(whole)}${unit} in all${why}`)));
     });
   }
 

@@ -1,59 +1,32 @@
 // Candidates of a tuner: of each tuned kernel a table, a row a candidate; of two builds each figure before and after.
-(() => {
+spillscan.view("candidates", ({ candidates: { heads, rows } }, id, box) => {
   const { h, number, count } = spillscan;
-  const ROWS = 200;
-
-  spillscan.view("candidates", (payload, id, box) => {
-    const { candidates } = payload;
-    const params = spillscan.route.params;
-    const state = { q: params.get("q") || "", unbeaten: params.get("unbeaten") === "1" };
-    let most = ROWS;
-    const place = h("div", {});
-    const search = h("input", { type: "search", id: "kq", value: state.q, placeholder: "part of a name", autocomplete: "off", spellcheck: "false", oninput: () => { state.q = search.value; apply(); } });
-    const only = h("input", { type: "checkbox", id: "unbeaten", checked: state.unbeaten, onchange: () => { state.unbeaten = only.checked; apply(); } });
-    spillscan.add(box, headline(candidates),
-      h("form", { class: "controls", role: "search", onsubmit: (event) => event.preventDefault() },
-        h("div", { class: "field wide" }, h("label", { for: "kq" }, "Kernel"), search),
-        h("div", { class: "field check" }, only, h("label", { for: "unbeaten" }, "only what no other beats"))),
-      place);
-    apply(true);
-
-    function apply(first) {
-      if (!first) spillscan.remember({ q: state.q, unbeaten: state.unbeaten ? "1" : "" });
-      const wanted = state.q.trim().toLowerCase();
-      const fits = candidates.rows.filter((row) => (!state.unbeaten || unbeaten(row)) && (!wanted || row.name.toLowerCase().includes(wanted)));
-      place.replaceChildren(...groups(fits.slice(0, most)).map((rows) => table(candidates.heads, rows)));
-      if (!fits.length) place.append(h("p", { class: "quiet" }, "No candidate fits."));
-      if (fits.length > most) place.append(h("button", { type: "button", onclick: () => { most += ROWS; apply(true); } }, `Show ${number(Math.min(ROWS, fits.length - most))} more of ${number(fits.length)}`));
-    }
-  });
-
+  const GROUPS = 20;
+  const state = controls.state({ q: "", unbeaten: "" });
+  const apply = () => { spillscan.remember(state); draw(); };
+  const place = h("div", {});
   const unbeaten = (row) => row.cells.some((cell) => cell && cell.at(-1) === "yes");
+  const best = rows.filter(unbeaten).length;
+  spillscan.add(box, h("header", { class: "headline" }, h("h1", {}, h("b", {}, number(best)), ` of ${count(rows.length, "candidate")} ${best === 1 ? "is" : "are"} unbeaten`),
+    h("p", {}, "No other candidate of the same tile has as few registers, spills and bytes of shared memory, as many resident warps, and one of them better.")),
+  controls.form(controls.search(state, apply), controls.check(state, "unbeaten", "only what no other beats", apply)), place);
+  draw();
 
-  function headline({ rows }) {
-    const best = rows.filter(unbeaten).length;
-    return h("header", { class: "headline" }, h("h1", {}, h("b", {}, number(best)), ` of ${count(rows.length, "candidate")} ${best === 1 ? "is" : "are"} unbeaten`),
-      h("p", {}, "No other candidate of the same tile has as few registers, spills and bytes of shared memory, as many resident warps, and one of them better."));
+  function draw() {
+    const fits = controls.fits(state.q);
+    const shown = filters.grouped(rows.filter((row) => (!state.unbeaten || unbeaten(row)) && fits(row.name.toLowerCase())), ({ name, arch }) => `${name} ${arch}`);
+    const list = h("div", {});
+    const more = growing(list, shown, ([, some]) => of(some), GROUPS);
+    place.replaceChildren(...(shown.length ? [list, more] : [h("p", { class: "quiet" }, "No candidate fits.")]));
   }
 
-  function groups(rows) {
-    const found = [];
-    for (const row of rows) {
-      const last = found.at(-1);
-      if (last && last[0].name === row.name && last[0].arch === row.arch) last.push(row);
-      else found.push([row]);
-    }
-    return found;
-  }
-
-  function table(heads, rows) {
-    const { name, arch } = rows[0];
+  function of(some) {
+    const { name, arch } = some[0];
+    const columns = heads.map((label, at) => ({ label, num: true, cell: ({ cells }) => {
+      const texts = cells.map((each) => (each ? each[at] : "·"));
+      return new Set(texts).size === 1 ? texts[0] : texts.join(" → ");
+    } }));
     return h("section", {}, h("h2", {}, name, " ", h("span", { class: "quiet" }, arch || "arch unknown")),
-      h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `Candidates of ${name}` }, h("table", { class: "heat" },
-        h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "configuration"), heads.map((head) => h("th", { scope: "col", class: "num" }, head)))),
-        h("tbody", {}, rows.map((row) => h("tr", {}, h("th", { scope: "row" }, row.configuration),
-          heads.map((_, at) => cell(row.cells.map((each) => (each ? each[at] : "·"))))))))));
+      table({ title: `Candidates of ${name}`, kind: "heat", rows: some, columns: [{ label: "configuration", cell: (row) => row.configuration }, ...columns] }));
   }
-
-  const cell = (texts) => h("td", { class: "num" }, new Set(texts).size === 1 ? texts[0] : texts.join(" → "));
-})();
+});

@@ -4,7 +4,6 @@ const spillscan = (() => {
   const LEGENDS = 3, MOST_LEGENDS = 200;
   const SVG = "http://www.w3.org/2000/svg";
   const views = new Map();
-  const wraps = new Map();
   const payload = JSON.parse(document.getElementById("payload").textContent);
   let route = { view: "", id: "", params: new URLSearchParams() };
   let frame = null;
@@ -55,14 +54,23 @@ const spillscan = (() => {
     if (value === null || value === undefined) return ["–", ""];
     return unit === "B" ? bytes(value).split(" ") : [number(value), unit];
   }
+  // How a figure moved: worse where it moved as `sign` says; a dash where one is not known.
+  function delta(before, after, sign) {
+    if (before === null || after === null) return "–";
+    const moved = after - before;
+    return h("span", { class: moved * sign > 0 ? "bad" : moved * sign < 0 ? "good" : "quiet" }, moved ? `${moved > 0 ? "+" : "−"}${number(Math.abs(moved))}` : "0");
+  }
   const count = (value, noun) => `${number(value)} ${noun}${value === 1 ? "" : "s"}`;
 
   // Control, format and bidirectional characters of a log's text, made visible: they could reorder what stands around.
   const printable = (text) => text.replace(/[\p{C}\p{Zl}\p{Zp}]/gu, "\uFFFD");
 
+  // A text in which `code` stands between backticks.
+  const marked = (text) => text.split("`").map((part, at) => (at % 2 ? h("code", {}, printable(part)) : printable(part)));
+
   // What a gate does not know of what it judges, and what of it the policy accepts; null where there is nothing.
   function unknown(verdict) {
-    const band = (title, lines) => (lines.length ? h("div", { class: "band warn-band" }, h("b", {}, title), h("ul", {}, lines.map((line) => h("li", {}, line)))) : null);
+    const band = (title, lines) => (lines.length ? h("div", { class: "band warn-band" }, h("b", {}, title), h("ul", {}, lines.map((line) => h("li", {}, marked(line))))) : null);
     const bands = [band("Not known, so that no gate can pass", verdict.holes), band("Not known, and accepted", verdict.accepted)];
     return bands.some(Boolean) ? h("div", {}, bands) : null;
   }
@@ -72,8 +80,9 @@ const spillscan = (() => {
     const wanted = families && new Set(families);
     const lines = (payload.legend || []).filter(([family]) => !wanted || wanted.has(family)).map(([, line]) => line);
     if (!lines.length) return null;
-    if (lines.length <= LEGENDS) return h("div", { class: "legend" }, lines.map((line) => h("p", { class: "note" }, line)));
-    return h("details", { class: "legend note" }, h("summary", {}, `What T and F stand for in the names of ${number(lines.length)} families`), lines.slice(0, MOST_LEGENDS).map((line) => h("p", { class: "note" }, line)),
+    const notes = lines.slice(0, MOST_LEGENDS).map((line) => h("p", { class: "note" }, line));
+    if (lines.length <= LEGENDS) return h("div", { class: "legend" }, notes);
+    return h("details", { class: "legend note" }, h("summary", {}, `What T and F stand for in the names of ${number(lines.length)} families`), notes,
       lines.length > MOST_LEGENDS ? h("p", { class: "note" }, `${number(lines.length - MOST_LEGENDS)} more; a filter makes them fewer`) : null);
   }
 
@@ -82,9 +91,8 @@ const spillscan = (() => {
   function parse(hash) {
     const [path, query] = hash.replace(/^#\/?/, "").split("?", 2);
     const [view, ...rest] = path.split("/");
-    let id = rest.join("/");
-    try { id = decodeURIComponent(id); } catch { id = ""; }
-    return { view, id, params: new URLSearchParams(query || "") };
+    const params = new URLSearchParams(query || "");
+    try { return { view, params, id: decodeURIComponent(rest.join("/")) }; } catch { return { view, params, id: "" }; }
   }
 
   function link(view, id, params) {
@@ -103,11 +111,8 @@ const spillscan = (() => {
 
   // ---- views ------------------------------------------------------------------------------------------------------
 
-  // render(payload, argument, container) draws a view; the argument is the route's id. What stands around a view is
-  // another's: around("kernel", wrap) makes wrap(payload, id, container, render) draw the heading, find the kernel's
-  // index, and call render(payload, index, container), which is null where no script registered the view.
+  // render(payload, argument, container) draws a view; the argument is the route's id.
   const view = (name, render) => { views.set(name, render); };
-  const around = (name, wrap) => { wraps.set(name, wrap); };
 
   function say(text) { frame.live.textContent = text; }
 
@@ -118,7 +123,7 @@ const spillscan = (() => {
     route = parse(location.hash);
     if (left.view && left.view !== "kernel" && route.view === "kernel") origin = link(left.view, left.id, left.params);
     const pages = payload.views || [];
-    if (!views.has(route.view) && !wraps.has(route.view)) route = { view: pages[0].name, id: "", params: new URLSearchParams() };
+    if (!views.has(route.view)) route = { view: pages[0].name, id: "", params: new URLSearchParams() };
     for (const [name, anchor] of frame.links) {
       if (name === route.view || (route.view === "kernel" && name === "table")) anchor.setAttribute("aria-current", "page");
       else anchor.removeAttribute("aria-current");
@@ -127,10 +132,7 @@ const spillscan = (() => {
     title(page && page !== pages[0] ? page.label : "");
     const container = h("div", { class: `view view-${route.view}` });
     frame.main.replaceChildren(container);
-    const render = views.get(route.view) || null;
-    const wrap = wraps.get(route.view);
-    if (wrap) wrap(payload, route.id, container, render);
-    else render(payload, route.id, container);
+    views.get(route.view)(payload, route.id, container);
     if (!first) {
       window.scrollTo(0, 0);
       const back = left.view === "kernel" && route.view !== "kernel" ? returned(container, link("kernel", left.id)) : null;
@@ -154,19 +156,13 @@ const spillscan = (() => {
 
   function theme() {
     const root = document.documentElement;
-    const dark = () => (root.dataset.theme || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
-    const button = h("button", { class: "theme", type: "button", onclick: () => {
-      root.dataset.theme = dark() ? "light" : "dark";
-      paint();
-    } });
-    const paint = () => {
-      button.setAttribute("aria-label", dark() ? "Light colours" : "Dark colours");
-      button.title = dark() ? "Light colours" : "Dark colours";
-      button.replaceChildren(svg("svg", { viewBox: "0 0 20 20", width: 18, height: 18, "aria-hidden": "true" },
-        svg("circle", { cx: 10, cy: 10, r: 7, fill: "none", stroke: "currentColor", "stroke-width": 1.5 }),
-        svg("path", { d: "M10 3a7 7 0 0 1 0 14z", fill: "currentColor" })));
-    };
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", paint);
+    const media = matchMedia("(prefers-color-scheme: dark)");
+    const other = () => ((root.dataset.theme || (media.matches ? "dark" : "light")) === "dark" ? "light" : "dark");
+    const button = h("button", { class: "theme", type: "button", onclick: () => { root.dataset.theme = other(); paint(); } },
+      svg("svg", { viewBox: "0 0 20 20", width: 18, height: 18, "aria-hidden": "true" },
+        svg("circle", { cx: 10, cy: 10, r: 7, fill: "none", stroke: "currentColor", "stroke-width": 1.5 }), svg("path", { d: "M10 3a7 7 0 0 1 0 14z", fill: "currentColor" })));
+    const paint = () => { button.title = other() === "light" ? "Light colours" : "Dark colours"; };
+    media.addEventListener("change", paint);
     paint();
     return button;
   }
@@ -187,6 +183,6 @@ const spillscan = (() => {
     show(true);
   }
 
-  return { payload, h, svg, add, number, bytes, amount, count, printable, link, go, remember, view, around, say, title, start, unknown, legend,
+  return { payload, h, svg, add, number, bytes, amount, delta, count, printable, link, go, marked, remember, view, say, title, start, unknown, legend,
     get route() { return route; } };
 })();

@@ -1,21 +1,14 @@
 // What to do first: families by weight, each with line, cause and remedy; what a rule's name means; why a kernel grew.
 const first = (() => {
-  const { h, printable } = spillscan;
+  const { h, printable, marked } = spillscan;
 
   // Headings that repeat stand once.
-  function facts(list) {
-    const rows = [];
-    for (const [heading, text] of list) {
-      const last = rows[rows.length - 1];
-      if (last && last[0] === heading) last[1].push(text);
-      else rows.push([heading, [text]]);
-    }
-    return h("dl", { class: "facts" }, rows.map(([heading, texts]) => h("div", {}, h("dt", {}, heading), texts.map((text) => h("dd", {}, printable(text))))));
-  }
+  const facts = (list) => h("dl", { class: "facts" }, filters.grouped(list, ([heading]) => heading).map(([heading, some]) =>
+    h("div", {}, h("dt", {}, heading), some.map(([, text]) => h("dd", {}, marked(text))))));
 
   function entry(each) {
     return h("li", {},
-      h("p", { class: "who" }, h("b", {}, each.kernel === null ? each.name : store.anchor(each.kernel)), " ",
+      h("p", { class: "who" }, h("b", {}, store.anchor(each.kernel, each.name)), " ",
         h("span", { class: "quiet" }, `${each.arch || "arch unknown"} · ${each.why}`)),
       facts(each.facts));
   }
@@ -38,15 +31,14 @@ const first = (() => {
     if (!text) return null;
     const [title, parts] = text;
     return h("details", { class: "explained" }, h("summary", {}, `What ${rule} means`), h("p", {}, `${title}.`),
-      parts.map(([heading, words]) => h("p", {}, h("b", {}, `${heading}. `), words)));
+      parts.map(([heading, words]) => h("p", {}, h("b", {}, `${heading}. `), marked(words))));
   }
 
   // Why a kernel's registers or spills grew; null where nothing says.
   function grown(payload, index) {
-    const lines = payload.why && payload.why[index];
+    const lines = payload.why && payload.why[index], open = (line) => line.startsWith("not known: ");
     return lines ? h("section", { class: "why", "aria-labelledby": "why" }, h("h2", { id: "why" }, "Why it grew"),
-      h("ol", {}, lines.filter((line) => !line.startsWith("not known: ")).map((line) => h("li", {}, printable(line)))),
-      lines.filter((line) => line.startsWith("not known: ")).map((line) => h("p", { class: "quiet" }, printable(line)))) : null;
+      h("ol", {}, lines.filter((line) => !open(line)).map((line) => h("li", {}, printable(line)))), lines.filter(open).map((line) => h("p", { class: "quiet" }, printable(line)))) : null;
   }
 
   return { section, explained, grown };

@@ -1,60 +1,191 @@
-// What stands around the view of one kernel: its names, its figures, its other archs, its findings.
-spillscan.around("kernel", (payload, id, box, render) => {
-  const { h, amount } = spillscan;
+// All kernels, or groups of them that open: sorted, filtered, and copied as CSV.
+(() => {
+  const { h, number, bytes, count } = spillscan;
   const { columns } = store;
-  const i = store.find(id);
-  if (i === undefined) {
-    spillscan.add(box, h("h1", {}, "No such kernel"), h("p", {}, "This page holds no kernel of that address. ", h("a", { href: spillscan.link("table") }, "All kernels")));
-    return;
-  }
-  spillscan.title(store.name(i));
-  const figures = [
-    ...columns.figures.map(({ key, label, unit }) => [key === "shared" ? "static shared" : label,
-      ...(([text, its]) => [key === "registers" ? store.registers(i) : text, (key === "stores" || key === "loads") && columns[key][i] ? "bad" : "", its])(amount(columns[key][i], unit))]),
-    ["occupancy", store.occupancy(i) || "–", ""],
-    ["limited by", store.limiter(i) || "–", ""],
-  ];
-  const notes = [store.role(i), store.unit(i),
-    store.flag(i, store.AMBIGUOUS) ? "ambiguous: interleaved output does not decide all figures" : "",
-    store.flag(i, store.NOT_FINAL) ? "* final only after the link" : "",
-    store.flag(i, store.ASSUMED) ? "≤ at the best block size"
-      : store.flag(i, store.AT_MOST) ? "≤ without its dynamic shared memory, which is not known" : "",
-    store.flag(i, store.BY_BOUNDS) ? "~ at the block size of its launch bounds" : ""].filter(Boolean);
-  const others = columns.symbol.reduce((found, symbol, at) => (symbol === columns.symbol[i] && at !== i ? [...found, at] : found), []);
-  const mine = (payload.findings || []).filter((each) => each.kernel === i);
+  const FORMULA = /^\s*[=+\-@\t\r＝＋－＠]/;
+  const CHOSEN = ["arch", "limiter", "severity", "family", "namespace", "file", "object"];
+  const GROUPS = [["kernel", "kernels, archs together"], ["family", "families"], ["namespace", "namespaces"], ["file", "files"], ["object", "objects"], ["arch", "archs"]];
 
-  spillscan.add(box, 
-    h("p", { class: "trail" }, h("a", { href: spillscan.link("table") }, "Kernels"), " / ", store.arch(i) || "arch unknown"),
-    h("h1", {}, store.name(i), " ", h("span", { class: "quiet" }, store.arch(i) || "")),
-    notes.length ? h("p", { class: "quiet" }, notes.join(" · ")) : null,
-    h("dl", { class: "figures" }, figures.map(([label, value, kind, unit]) => h("div", {}, h("dt", {}, label),
-      h("dd", { class: kind }, value, unit && value !== "–" ? h("small", {}, ` ${unit}`) : null)))),
-    spillscan.legend([filters.of.family(i)]),
-    fullName(),
-    mine.length ? h("ol", { class: "findings" }, mine.map((each) => h("li", {}, h("span", { class: `tag sev-${each.severity}` }, each.severity),
-      h("p", { class: "all" }, each.message), h("p", { class: "quiet" }, [each.rule, each.state, each.place].filter(Boolean).join(" · ")),
-      first.explained(payload, each.rule)))) : null,
-    first.grown(payload, i),
-    others.length ? h("p", { class: "others" }, "Also for ", others.slice(0, 24).map((at, n) => [n ? ", " : "",
-      h("a", { href: store.link(at) }, store.arch(at) || "an unknown arch"), store.unit(at) ? ` (${store.unit(at)})` : ""]),
-      others.length > 24 ? ` and ${number(others.length - 24)} more` : "") : null);
-  if (render && payload.details && payload.details[i]) {
-    const detail = h("div", { class: "detail" });
-    spillscan.add(box, detail);
-    render(payload, i, detail);
+  // ---- columns ----------------------------------------------------------------------------------------------------
+
+  const MAIN = ["name", "arch", "registers", "stores", "loads", "occupancy"]; // of which nothing is left out
+  const USUAL = [...MAIN, "stack", "shared", "limiter"]; // the others can be asked for
+  const EQUAL = 4; // rows of which equal columns are worth a note
+  const figure = (key, label, title, text = (i) => number(columns[key][i])) => ({ key, label, title, num: true, value: (i) => columns[key][i], text });
+  const words = (key, label, value, texts) => ({ key, label, value, texts, text: (i) => value(i) || "–" });
+  const ALL = [
+    words("name", "kernel", store.name),
+    words("arch", "arch", store.arch, columns.arches),
+    ...columns.figures.map(({ key, label, about }) => figure(key, label, about[0].toUpperCase() + about.slice(1), key === "registers" ? store.registers : undefined)),
+    figure("occupancy", "occupancy", "Resident warps of the SM's; ≤ at the best block size, where it is not known how it is launched", (i) => store.occupancy(i) || "–"),
+    words("limiter", "limited by", store.limiter, columns.limiters),
+  ].map((column) => ({ ...column, short: { registers: "regs", stores: "st", loads: "ld" }[column.key] || (column.num && column.key !== "occupancy" ? column.label : null), width: width(column) }));
+  const reported = ALL.filter((column) => !column.num || columns[column.key].some((value) => value !== null));
+  const alike = reported.filter(({ key, num }) => !MAIN.includes(key) && num && columns.count >= EQUAL && columns[key].every((value) => value === columns[key][0]));
+  const differing = reported.filter((column) => !alike.includes(column));
+
+  // Characters of the longest text, and what stands around it.
+  function width({ key, label, num, texts }) {
+    if (key === "name") return "minmax(18rem, 1fr)";
+    const most = key === "occupancy" ? 8 : num ? number(columns[key].reduce((one, other) => Math.max(one, other || 0), 0)).length : Math.max(8, ...texts.map(({ length }) => length));
+    return `calc(${Math.min(Math.max(0.75 * label.length + 0.8, most), 22).toFixed(1)}ch + ${key === "occupancy" ? 4.3 : 1.25}rem)`;
   }
 
-  function fullName() {
-    const place = h("div", { class: "names" });
-    const details = h("details", { class: "full", ontoggle: async () => {
-      if (!details.open || place.firstChild) return;
-      const full = await store.names();
-      const symbol = full.symbols[columns.symbol[i]];
-      const name = full.names[columns.symbol[i]];
-      place.replaceChildren(...[["demangled", name], ["symbol", symbol]].filter(([, text]) => text).map(([label, text]) =>
-        h("div", {}, h("div", { class: "names-head" }, h("span", { class: "quiet" }, label),
-          h("button", { type: "button", onclick: () => copy(text, label) }, `Copy ${label}`)), h("code", { tabindex: "0", role: "group", "aria-label": label }, text))));
-    } }, h("summary", {}, "Full name"), place);
-    return details;
+  // ---- order and filter: lists of kernel numbers ------------------------------------------------------------------
+
+  let latest = [null, []];
+  // All kernels in the order of "key" or "-key" (largest first); what is not known comes last. "" is worst first.
+  function ordered(sort) {
+    if (latest[0] !== sort) latest = [sort, order(sort)];
+    return latest[1];
   }
-});
+  function order(sort) {
+    const found = Array.from({ length: columns.count }, (_, i) => i);
+    const column = ALL.find(({ key }) => key === sort.replace("-", ""));
+    if (!column) return found;
+    const way = sort.startsWith("-") ? -1 : 1;
+    const texts = column.num ? null : [...new Set(found.map(column.value))].sort((one, other) => filters.collator.compare(one || "", other || ""));
+    const places = texts && new Map(texts.map((text, at) => [text, at]));
+    const rank = found.map((i) => { const value = column.value(i); return value === null ? Infinity : way * (texts ? places.get(value) : value); });
+    return found.sort((a, b) => (rank[a] === rank[b] ? a - b : rank[a] - rank[b]));
+  }
+
+  // Full and mangled names join the search as soon as they are unpacked.
+  let searched = columns.names.map((name) => [name.toLowerCase()]);
+  let unpacked = null;
+  function unpack() {
+    unpacked ||= store.names().then((full) => { searched = searched.map((names, symbol) => [...names, full.names[symbol].toLowerCase(), full.symbols[symbol].toLowerCase()]); });
+    return unpacked;
+  }
+
+  function filtered(state) {
+    const fits = controls.fits(state.q);
+    const fitting = searched.map((names) => names.some(fits));
+    const chosen = CHOSEN.filter((name) => state[name]);
+    const [least, most] = range(state.registers);
+    return ordered(state.sort).filter((i) => fitting[columns.symbol[i]] && chosen.every((name) => filters.of[name](i) === state[name])
+      && (!state.registers || (columns.registers[i] !== null && columns.registers[i] >= least && columns.registers[i] <= most)) && (!state.spills || store.spilled(i)));
+  }
+
+  // [33, 40] of "33-40"; nothing of what is no range.
+  const range = (text) => (/^(\d{1,3})-(\d{1,3})$/.exec(text) || []).slice(1).map(Number);
+
+  // RFC 4180; what a spreadsheet would take for a formula begins with a quote.
+  function csv(shown, full) {
+    const cell = (value) => {
+      if (typeof value === "number") return String(value);
+      const text = value === null || value === undefined ? "" : `${FORMULA.test(value) ? "'" : ""}${value}`;
+      return /[",\r\n]/.test(text) ? `"${text.replace(/"/g, '""')}"` : text;
+    };
+    const lines = shown.map((i) => {
+      const symbol = columns.symbol[i];
+      const values = reported.map(({ key, value }) => (key === "occupancy" && value(i) !== null ? value(i) / 1000 : value(i)));
+      return [...values, store.unit(i), full.symbols[symbol], full.names[symbol] || full.symbols[symbol]];
+    });
+    return [[...reported.map(({ label }) => label), "object", "symbol", "full name"], ...lines].map((line) => `${line.map(cell).join(",")}\r\n`).join("");
+  }
+
+  // ---- the view ---------------------------------------------------------------------------------------------------
+
+  let left = { address: null, kernel: -1, unfolded: [] }; // who comes back finds the row that was opened
+
+  spillscan.view("table", (payload, id, box) => {
+    const [by, usual] = filters.grouping(GROUPS, "none");
+    const state = { ...controls.state({ q: "", arch: "", limiter: "", spills: "", sort: filters.order("table"), severity: "", family: "", namespace: "", file: "", object: "", registers: "", columns: "" }), by };
+    const visible = state.columns === "all" ? differing : differing.filter(({ key }) => USUAL.includes(key));
+    const spared = differing.length - visible.length;
+    if (!range(state.registers).length) state.registers = "";
+    const unfolded = new Set(left.address === location.hash ? left.unfolded : []);
+    let shown = [];
+    let items = []; // what stands in the rows: kernels, or groups [label, kernels] and the kernels of those that are open
+
+    const tally = h("output", { class: "tally", for: "q" });
+    const within = h("button", { type: "button", class: "chip", onclick: () => { state.registers = state.namespace = ""; apply(); } });
+    const letters = h("div", {}), one = h("p", { class: "note" });
+    const kinds = GROUPS.filter(([name]) => filters.several(name === "kernel" ? "arch" : name) || name === state.by);
+    const rows = grid({ title: "Kernels", columns: visible, empty: "No kernel fits.", made: (item) => (Array.isArray(item) ? heading(item) : line(item)),
+      fold: toggle,
+      open: (item, anchor) => {
+        if (Array.isArray(item)) return toggle(item);
+        left = { address: location.hash, kernel: item, unfolded: [...unfolded] };
+        if (!anchor) location.hash = store.link(item);
+      },
+      sorted: ({ key, num }) => {
+        const [first, second] = num ? ["-", ""] : ["", "-"];
+        state.sort = state.sort === first + key ? second + key : first + key;
+        apply();
+      } });
+    spillscan.add(box, h("h1", { class: "hidden" }, "Kernels"),
+      controls.form(controls.search(state, apply),
+        kinds.length ? controls.select(state, "by", "Show", [["none", "kernels"], ...kinds], () => { unfolded.clear(); apply(); }) : null,
+        filters.chooser(state, CHOSEN, apply),
+        controls.select(state, "sort", "Order", [["", "worst first"], ...visible.map(({ key, label, num }) => [(num ? "-" : "") + key, label])], apply, "narrow-only"),
+        controls.check(state, "spills", "spills only", apply), within,
+        h("div", { class: "field end" }, tally, spared ? h("a", { href: spillscan.link("table", "", { ...Object.fromEntries(spillscan.route.params), columns: "all" }) }, count(spared, "more column")) : null,
+          h("button", { type: "button", onclick: async () => copy(csv(shown, await store.names()), count(shown.length, "row")) }, "Copy as CSV"))),
+      alike.length ? h("p", { class: "note" }, `In all rows: ${alike.map((column) => `${column.label} ${column.text(0)}`).join(", ")}.`) : null, one, letters, rows.node);
+    const returned = left.address === location.hash ? left.kernel : -1;
+    draw();
+    if (items.includes(returned)) {
+      rows.node.setAttribute("data-returned", "");
+      requestAnimationFrame(() => rows.reach(items.indexOf(returned)));
+    }
+    unpack().then(() => { if (state.q && box.isConnected) draw(); }, () => {});
+
+    function apply() {
+      spillscan.remember({ ...state, by: state.by === usual ? "" : state.by });
+      draw();
+    }
+
+    function draw() {
+      shown = filtered(state);
+      const everything = count(columns.count, payload.overview.functions.count ? "row" : "kernel"); // device functions are no kernels
+      tally.textContent = shown.length === columns.count ? everything : `${number(shown.length)} of ${everything}`;
+      letters.replaceChildren(...[spillscan.legend(shown.length === columns.count ? null : shown.map(store.family))].filter(Boolean));
+      one.hidden = state.by === "none";
+      one.textContent = `A group has the figures of one kernel, its ${state.sort ? "first in this order" : "worst"}; beside its name stands what spills of all its kernels together.`;
+      within.hidden = !state.registers && !state.namespace;
+      within.textContent = `${[state.namespace, state.registers ? `${state.registers.replace("-", " to ")} registers` : ""].filter(Boolean).join(", ")} ✕`;
+      within.setAttribute("aria-label", `${within.textContent.slice(0, -2)}: remove this filter`);
+      arrange(true);
+    }
+
+    function arrange(anew) {
+      items = state.by === "none" ? shown : filters.grouped(shown, filters.of[state.by]).flatMap((group) => [group, ...(unfolded.has(group[0]) ? group[1] : [])]);
+      rows.show(items, state.sort, state.by !== "none", anew);
+    }
+
+    function toggle([label]) {
+      if (!unfolded.delete(label)) unfolded.add(label);
+      arrange(false);
+    }
+
+    // The row of a group: how many of it spill and how much, and the figures of its first kernel.
+    function heading([label, kernels]) {
+      const spilling = kernels.filter(store.spilled);
+      const said = spilling.length && kernels.length === 1 ? `spills, ${bytes(store.spilled(kernels[0]))}` : spilling.length ? `${number(spilling.length)} of ${number(kernels.length)} ${spilling.length === 1 ? "spills" : "spill"}, ${bytes(filters.summed(spilling.map(store.spilled)))}` : count(kernels.length, "kernel");
+      const expanded = unfolded.has(label);
+      const archs = new Set(kernels.map(store.arch)).size;
+      return { kind: "group", level: 1, expanded, cells: visible.map((column) => (
+        column.key === "name" ? [[h("b", { class: expanded ? "fold open" : "fold" }, label || "not said"), h("span", { class: "quiet" }, said)]]
+          : column.key === "arch" && archs > 1 ? [h("span", { class: "quiet" }, count(archs, "arch"))] : cell(column, kernels[0]))) };
+    }
+
+    function line(i) {
+      const under = state.by !== "none";
+      return { kind: under ? "under" : "", level: under ? 2 : null, cells: visible.map((column) => cell(column, i)) };
+    }
+
+    function cell(column, i) {
+      const value = column.value(i);
+      if (column.key === "name") {
+        const more = [store.role(i), store.flag(i, store.AMBIGUOUS) ? "ambiguous" : "", store.unit(i)].filter(Boolean).join(" · ");
+        const name = state.by === "family" ? filters.under(value, store.family(i)) : value;
+        return [[h("a", { href: store.link(i), tabindex: "-1", title: value }, name), more ? h("span", { class: "quiet", title: more }, more) : null]];
+      }
+      if (column.key === "occupancy" && value !== null)
+        return [[h("span", { class: "meter", "aria-hidden": "true", style: { "--part": `${value / 10}%` } }), h("b", {}, column.text(i))]];
+      return [column.text(i), value === 0 || value === null ? "quiet" : column.key === "stores" || column.key === "loads" ? "bad" : ""];
+    }
+  });
+})();

@@ -1,0 +1,140 @@
+"""Launches that other programs than Nsight Compute wrote down.
+
+| format | known by |
+|---|---|
+| ``nsys export --type sqlite`` | SQLite, table ``CUPTI_ACTIVITY_KIND_KERNEL`` (NVIDIA, "Exporter SQLite Schema") |
+| ``nsys stats -r cuda_gpu_trace -f csv`` | columns ``BlkX`` and ``Name``, after other lines; megabytes are rounded |
+| plain CSV | columns ``kernel`` and ``block`` (``256``, ``16x16x1``); there may be ``dynamic`` and ``cluster`` |
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+
+from spillscan.advice.profile.model import Measured, Profile, ProfiledLaunch
+from spillscan.model import Origin
+from spillscan.output.errors import InputError
+from spillscan.reading.inputs.source import Stream
+
+SQLITE = b"SQLite format 3\0"
+LARGEST_BYTES = 1 << 28
+"""Of a table in text."""
+_KERNELS = "CUPTI_ACTIVITY_KIND_KERNEL"
+_BLOCK = re.compile(r"\(?\s*(\d{1,4})(?:\s*[x,]\s*(\d{1,4}))?(?:\s*[x,]\s*(\d{1,4}))?\s*\)?")
+_SHARED = re.compile(r"DymSMem(?: \((B|bytes|KB|MB)\)|:mem_B)?")
+_BEFORE = re.compile(r"\ufeff?(?:[ \t]*\r?\n|Processing \[[^\n]*\n)*")
+"""What ``nsys stats`` prints before a table."""
+_SCALES = {None: 1, "B": 1, "bytes": 1, "KB": 1e3, "MB": 1e6}
+
+
+def reader_of(head: bytes) -> Callable[[Stream, str], Profile] | None:
+    """What reads an input that begins with ``head``; ``None`` where it is none of these."""
+    if head.startswith(SQLITE):
+        return read_sqlite
+    text = head.decode("utf-8", "replace")
+    first = text[_end_of_preamble(text) :].partition("\n")[0]
+    names = {name.strip().strip('"') for name in first.split(",")}
+    return read_csv if {"kernel", "block"} <= names or {"BlkX", "Name"} <= names else None
+
+
+def read_csv(stream: Stream, name: str) -> Profile:
+    """The launches of a table in text, a row each. :class:`InputError` where a row is no launch."""
+    text = stream.read(LARGEST_BYTES).decode("utf-8", "replace")
+    start = _end_of_preamble(text)
+    before = text.count("\n", 0, start)
+    rows = csv.DictReader(io.StringIO(text[start:]), strict=True, skipinitialspace=True)
+    take = _plain if {"kernel", "block"} <= set(rows.fieldnames or ()) else _traced
+    try:
+        read = [take(row, Origin(input=name, line=before + rows.line_num, format="csv")) for row in rows]
+    except (csv.Error, ValueError, TypeError, AttributeError) as error:
+        raise InputError(f"{name}:{before + rows.line_num}: this row is no launch: {error}", _HOW_PLAIN) from None
+    return Profile(launches=tuple(launch for launch in read if launch is not None))
+
+
+_HOW_PLAIN = "a plain table has the columns kernel,block,dynamic: gemm,256,49152"
+
+
+def _end_of_preamble(text: str) -> int:
+    found = _BEFORE.match(text)
+    return found.end() if found else 0
+
+
+def _plain(row: Mapping[str, str], origin: Origin) -> ProfiledLaunch:
+    block = _BLOCK.fullmatch((row["block"] or "").strip())
+    if block is None or not row["kernel"]:
+        raise ValueError(f"kernel {row['kernel']!r}, block {row['block']!r}")
+    dynamic, cluster = row.get("dynamic") or "", row.get("cluster") or ""
+    return _launch(
+        row["kernel"],
+        tuple(int(each) for each in block.groups(default="1")),
+        Measured(
+            dynamic_shared_bytes=_count(dynamic) if dynamic.strip() else None,
+            cluster_blocks=_count(cluster) if cluster.strip() else None,
+        ),
+        origin,
+    )
+
+
+def _traced(row: Mapping[str, str], origin: Origin) -> ProfiledLaunch | None:
+    """A row of ``cuda_gpu_trace``; ``None`` for copies of memory, which have no block."""
+    if not (row["BlkX"] or "").strip():
+        return None
+    column = next((match for each in row if each and (match := _SHARED.fullmatch(each))), None)
+    shared = None if column is None else float(row[column[0]] or 0) * _SCALES[column[1]]
+    rounded = column is not None and column[1] in ("KB", "MB")  # 499 B are 0.000 MB
+    return _launch(
+        row["Name"],
+        (_count(row["BlkX"]), _count(row["BlkY"]), _count(row["BlkZ"])),
+        Measured(
+            registers=_count(row["Reg/Trd"]) if row.get("Reg/Trd") else None,
+            dynamic_shared_bytes=None if shared is None else round(shared),
+            rounded=frozenset({"dynamic_shared_bytes"} if rounded else ()),
+        ),
+        origin,
+    )
+
+
+def _count(text: str) -> int:
+    number = int(text.strip().replace(",", ""))
+    if number < 0:
+        raise ValueError(f"{number} is below 0")
+    return number
+
+
+def read_sqlite(stream: Stream, name: str) -> Profile:
+    """The launches of an export of Nsight Systems. :class:`InputError` where it is none."""
+    try:
+        with closing(sqlite3.connect(":memory:")) as base:
+            base.deserialize(bytes(stream.buffer()))
+            return Profile(launches=tuple(_recorded(base, name)))
+    except (sqlite3.Error, OverflowError, MemoryError) as error:
+        hint = "export again: nsys export --type sqlite REPORT"
+        raise InputError(f"{name} holds no launches of Nsight Systems: {error}", hint) from None
+
+
+def _recorded(base: sqlite3.Connection, name: str) -> Iterator[ProfiledLaunch]:
+    known = {column for _, column, *_ in base.execute(f"PRAGMA table_info({_KERNELS})")}
+    named = [column for column in ("mangledName", "demangledName", "shortName") if column in known]
+    if not named:
+        raise sqlite3.DatabaseError(f"there is no table {_KERNELS}")
+    texts = ", ".join(f"(SELECT value FROM StringIds WHERE id = {column})" for column in named)
+    registers = "registersPerThread" if "registersPerThread" in known else "NULL"
+    question = (
+        f"SELECT coalesce({texts}, NULL), blockX, blockY, blockZ, staticSharedMemory, dynamicSharedMemory, {registers},"
+        f" end - start FROM {_KERNELS} ORDER BY start"
+    )
+    for kernel, x, y, z, static, dynamic, used, spent in base.execute(question):
+        if isinstance(kernel, str):
+            seen = Measured(registers=used, static_shared_bytes=static, dynamic_shared_bytes=dynamic, duration_ns=spent)
+            yield _launch(kernel, (x, y, z), seen, Origin(input=name, format="nsys"))
+
+
+def _launch(kernel: str, block: tuple[int, ...], measured: Measured, origin: Origin) -> ProfiledLaunch:
+    if any(not isinstance(each, int) or each < 1 for each in block):
+        raise ValueError(f"a block of {block}")
+    return ProfiledLaunch(kernel=kernel, block=block, measured=measured, origin=origin)

@@ -1,0 +1,157 @@
+"""What to do first over a whole build: families of kernels in the order of what they spill, behind them those that
+nothing but occupancy limits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import fsum
+from typing import TYPE_CHECKING, Literal
+
+from spillscan.advice.profile.text import time_text
+from spillscan.model import Kernel, Launch
+from spillscan.model.code import weight
+from spillscan.occupancy.summary import Summary, count, summarise
+from spillscan.output.errors import UsageError
+from spillscan.reading.machine.spillmap import share_text
+
+if TYPE_CHECKING:
+    from spillscan.advice.profile.judged import JudgedLaunch
+    from spillscan.naming import Names
+    from spillscan.occupancy.launches import Launches
+
+About = Literal["spills", "occupancy"]
+"""It spills; or it does not, and few of its blocks are resident."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """A family, and why it stands where it does."""
+
+    about: About
+    """What is to be mended."""
+    family: str
+    """What its kernels are called together."""
+    kernels: tuple[Kernel, ...]
+    """Those of the family that it is true of, the worst first."""
+    weight: int
+    """Bytes of their spills, ten times as many for each loop around them; 0 where they spill nothing."""
+    share: float
+    """Of the weight of all kernels: 0 to 1."""
+    spill_ns: float | None = None
+    """Time on the GPU that a profile measured, times the share of spills in the instructions executed; ``None`` where
+    it does not say."""
+    time_ns: float | None = None
+    """Time on the GPU that a profile measured."""
+
+    @property
+    def worst(self) -> Kernel:
+        """The kernel that the rest is said of."""
+        return self.kernels[0]
+
+
+def ranked(
+    kernels: Sequence[Kernel], names: Names, launches: Launches, profile: Sequence[JudgedLaunch] = ()
+) -> list[Ranked]:
+    """Families that spill, what weighs most first (with a profile, what takes most time first), then those that
+    occupancy limits, what leaves most of an SM empty first."""
+    launched: dict[int, list[JudgedLaunch]] = {}
+    for judged in profile:
+        if judged.match.kernel is not None:
+            launched.setdefault(id(judged.match.kernel), []).append(judged)
+    weights = {id(kernel): spill_weight(kernel) for kernel in kernels}
+    total = sum(weights.values())
+    spilling: dict[str, list[Kernel]] = {}
+    limited: dict[str, list[tuple[Kernel, float]]] = {}
+    asked: dict[tuple[object, ...], float | None] = {}
+    for kernel in kernels:
+        if weights[id(kernel)]:
+            spilling.setdefault(names.base(kernel.named_by), []).append(kernel)
+        elif (empty := _empty(kernel, launches, launched.get(id(kernel), ()), asked)) is not None:
+            limited.setdefault(names.base(kernel.named_by), []).append((kernel, empty))
+    found = []
+    for family, members in spilling.items():
+        spent = {id(kernel): _times(launched.get(id(kernel), ())) for kernel in members}
+        members.sort(key=lambda kernel: (-(spent[id(kernel)][0] or 0), -weights[id(kernel)]))
+        heavy = sum(weights[id(kernel)] for kernel in members)
+        on_spills, on_all = (_sum(each) for each in zip(*spent.values(), strict=True))
+        found.append(Ranked("spills", family, tuple(members), heavy, heavy / total, on_spills, on_all))
+    found.sort(key=lambda each: (-(each.spill_ns or 0), -each.weight))
+    rest = []
+    for family, pairs in limited.items():
+        pairs.sort(key=lambda pair: -pair[1])
+        time = _sum(_times(launched.get(id(kernel), ()))[1] for kernel, _ in pairs)
+        each = Ranked("occupancy", family, tuple(kernel for kernel, _ in pairs), 0, 0.0, None, time)
+        rest.append((-(time or 0), -pairs[0][1], -len(pairs), each))
+    return found + [each for *_, each in sorted(rest, key=lambda row: row[:3])]
+
+
+def spill_weight(kernel: Kernel) -> int:
+    """Bytes that a kernel's own spills move, ten times as many for each loop around them; as printed where no code
+    shows loops."""
+    spills = kernel.spills
+    if spills == (0, 0):  # loops are not looked for in vain
+        return 0
+    if kernel.sass is None or not kernel.sass.instructions:
+        return sum(spills or ())
+    groups = kernel.sass.local.groups.items()
+    own = ((group, number) for group, number in groups if group.kind == "spill" and not group.inner)
+    return sum(number * weight(group.bytes, group.depth) for group, number in own) or sum(spills or ())
+
+
+def _times(launched: Sequence[JudgedLaunch]) -> tuple[float | None, float | None]:
+    """(time on spills, time on the GPU)."""
+    measured = [each.measured for each in launched]
+    shares = [(each.duration_ns, each.spill_instruction_share) for each in measured]
+    return (
+        _sum(time * share if time is not None and share is not None else None for time, share in shares),
+        _sum(time for time, _ in shares),
+    )
+
+
+def _sum(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return fsum(known) if known else None
+
+
+def _empty(
+    kernel: Kernel,
+    launches: Launches,
+    launched: Sequence[JudgedLaunch],
+    asked: dict[tuple[object, ...], float | None],
+) -> float | None:
+    """The share of warp slots that a kernel leaves empty where something can be done about it; ``None`` where nothing
+    can, where its launch is not known, and where a profile says to leave it. ``asked``: what was answered already."""
+    if kernel.role != "entry" or kernel.spills != (0, 0):
+        return None
+    if launched and not any(each.verdict.kind == "limiter" for each in launched):
+        return None
+    launch = launches.launch_of(kernel)
+    if launch is None:
+        return None
+    question = kernel.usage, kernel.key.arch, launch
+    if question not in asked:
+        found = summary_of(kernel, launch)
+        helped = found is not None and any(entry.remedy for entry in found.advice)
+        asked[question] = 1 - found.occupancy.fraction if helped and found and found.occupancy else None
+    return asked[question]
+
+
+def summary_of(kernel: Kernel, launch: Launch | None) -> Summary | None:
+    """Its occupancy; ``None`` where its launch cannot be."""
+    try:
+        return summarise(kernel.usage, kernel.key.arch, launch)
+    except UsageError:
+        return None
+
+
+def why_here(about: Ranked) -> str:
+    """``3 kernels, 74 % of the weight of all spills``."""
+    words = [count(len(about.kernels), "kernel")]
+    if about.about == "spills":
+        words.append(f"{share_text(about.share)} of the weight of all spills")
+    if about.spill_ns is not None:
+        words.append(f"{time_text(about.spill_ns)} of {time_text(about.time_ns or 0)} measured go to spills")
+    elif about.time_ns is not None:
+        words.append(f"{time_text(about.time_ns)} measured")
+    return ", ".join(words)
