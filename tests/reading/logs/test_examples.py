@@ -151,8 +151,8 @@ print([examples.rule_of(line, "ptxas", "_body") for line in found], sorted(examp
 
 
 def with_rule(folder: Path, rule: str, line: str) -> str:
-    """What the contract says where the grammars have one rule more: the rule that reads its line, and rules that no line
-    reaches."""
+    """What the contract says where the grammars have one rule more: the rule that reads its line, and rules that no
+    line reaches."""
     for each in ("spillscan", "tests", "fixtures"):
         (folder / each).symlink_to(ROOT / each)
     shutil.copytree(ROOT / "grammars", folder / "grammars")
