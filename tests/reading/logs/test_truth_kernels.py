@@ -134,6 +134,20 @@ CALLEES = {
         ],
         set(),
     ),
+    "a debug build lists them before: no sums": (
+        GMEM
+        + function("f", 0, 1, 2)
+        + entry("k")
+        + function("k")
+        + used(40, "8 bytes cumulative stack size, 376 bytes cmem[0]")
+        + function("g", 0, 3, 4),
+        [
+            plain("f", None, (1, 2), role="function"),
+            plain("k", 40, (0, 0), cumulative=8),
+            plain("g", None, (3, 4), role="function"),
+        ],
+        set(),
+    ),
     "a line is missing elsewhere: no sums": (
         GMEM + kernel("k", 40) + function("f", 0, 1, 2) + properties("g") + GMEM,
         [plain("k", 40, (0, 0)), plain("f", None, (1, 2), role="function")],
