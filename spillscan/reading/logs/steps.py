@@ -204,6 +204,7 @@ def plain(line: bytes) -> str:
     return split_prefix(text.rpartition("\r")[2])[1]
 
 
+@lru_cache(maxsize=4096)
 def announced(line: str) -> tuple[tuple[str, ...], bool | None]:
     """(what the step that ``line`` announces makes and compiles, whether that is device code): host code and links
     count, too. Nothing for any other line.
