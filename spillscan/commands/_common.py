@@ -557,14 +557,29 @@ def add_dataset(parser: argparse.ArgumentParser, *, order: bool = True) -> None:
 def dataset_of(arguments: argparse.Namespace) -> Dataset:
     """The dataset that was asked for."""
     from spillscan.history.dataset import open_dataset
-    from spillscan.history.dataset.store import without_pandas
 
-    with without_pandas():
-        dataset = open_dataset(arguments.dataset or os.environ.get(DATASET_VARIABLE) or DATASET)
-        import pyarrow
+    dataset = open_dataset(place_of(arguments))
+    import pyarrow
 
     pyarrow.set_memory_pool(pyarrow.system_memory_pool())  # the others keep a third more than they use
     return dataset
+
+
+def place_of(arguments: argparse.Namespace) -> str:
+    """Where the dataset lies that was asked for."""
+    place: str = arguments.dataset or os.environ.get(DATASET_VARIABLE) or DATASET
+    return place
+
+
+def answered(dataset: Dataset) -> int:
+    """0; raises :class:`~spillscan.output.errors.UndecidedError` where damaged builds are not in the answer."""
+    from spillscan.history.dataset.reading import ADVICE
+
+    if not dataset.damage:
+        return 0
+    more = len(dataset.damage) - 1
+    said = f"left out: {dataset.damage[0].text(dataset.root)}{f', and {more:,} more files' if more else ''}"
+    raise UndecidedError(said, ADVICE)
 
 
 def builds_of(dataset: Dataset, arguments: argparse.Namespace) -> tuple[KeptBuild, ...]:

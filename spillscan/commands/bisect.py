@@ -95,7 +95,7 @@ def run(arguments: argparse.Namespace) -> int:
         ),
         empty=f"nothing {said} in {len(builds)} builds",
     )
-    return 0
+    return _common.answered(dataset)
 
 
 def _since(builds: Sequence[KeptBuild], label: str | None) -> Sequence[KeptBuild]:

@@ -31,7 +31,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--time-limit", type=_seconds, default=60, metavar="SECONDS", help="what the query may take (default: 60)"
     )
-    parser.add_argument("--memory-limit", default="2GB", metavar="SIZE", help="what it may hold (default: 2GB)")
+    parser.add_argument(
+        "--memory-limit", metavar="SIZE", help="what it may hold (default: $SPILLSCAN_MEMORY, else 512MB)"
+    )
     _common.add_rows(parser, 1000, "rows of text to show", "rows of text")
 
 
@@ -41,7 +43,8 @@ def run(arguments: argparse.Namespace) -> int:
 
     forms = _common.forms_of(arguments)
     sql.check(arguments.query)
-    connection = _common.dataset_of(arguments).connect(arguments.memory_limit)
+    dataset = _common.dataset_of(arguments)
+    connection = dataset.connect(arguments.memory_limit)
     most = _common.rows_of(arguments)
     asked = None if most is None or any(form.name != "text" for form in forms) else most + 1
     with _ended_after(arguments.time_limit + _GRACE_SECONDS):
@@ -49,7 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
     more = [f"… more than {most:,} rows (--all shows them)"] if most is not None and len(found.rows) > most else []
     words = {name for at, name in enumerate(found.columns) if any(isinstance(row[at], str) for row in found.rows)}
     _common.show(forms, found.columns, found.rows, left=words, most=most, more=more)
-    return 0
+    return _common.answered(dataset)
 
 
 @contextmanager

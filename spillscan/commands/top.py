@@ -80,7 +80,7 @@ def run(arguments: argparse.Namespace) -> int:
         machine=_table(entries, arguments.measure, None, sizes),
         fit=lambda room: [names.of(entry.kernel.named_by, room) for entry in entries],
     )
-    return 0
+    return _common.answered(dataset)
 
 
 def _worst_of_families(entries: list[Ranked], names: Names, most: int) -> tuple[list[Ranked], list[int]]:

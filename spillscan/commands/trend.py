@@ -78,7 +78,7 @@ def run(arguments: argparse.Namespace) -> int:
         csv=lambda: (columns, *_rows(found, builds)),
         html=lambda: _page(arguments.kernel, ordered, builds, metrics, names_of(ordered[:_ON_A_PAGE])),
     )
-    return 0
+    return _common.answered(dataset)
 
 
 def _page(

@@ -10,10 +10,12 @@ PUBLIC = (
     "dataset",
     "dataset.answers",
     "dataset.builds",
+    "dataset.compaction",
     "dataset.history",
     "dataset.reading",
     "dataset.sql",
     "dataset.store",
+    "dataset.repair",
     "dataset.writing",
 )
 """What other rooms may import from: these modules, and this one."""

@@ -64,4 +64,6 @@ def load_build(root: str, label: str) -> Build:
 
     Raises :class:`~spillscan.InputError` where there is no dataset, or no such build in it.
     """
-    return open_dataset(root).build(label)
+    from spillscan.history.dataset.reading import Dataset
+
+    return Dataset.open(root, label).build(label)
