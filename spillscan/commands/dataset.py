@@ -57,10 +57,7 @@ def _check(arguments: argparse.Namespace, forms: Sequence[Form]) -> int:
 
     root = _common.place_of(arguments)
     verifying = arguments.action == "verify"
-    if verifying:
-        found = [(each, "") for each in verify(root)]
-    else:
-        found = repair(root)
+    found = [(each, "") for each in verify(root)] if verifying else repair(root)
     columns = ("build", "file", "damage", *([] if verifying else ["done"]))
     rows = [[", ".join(each.labels), each.path, each.why, *([] if verifying else [done])] for each, done in found]
     _common.show(forms, columns, rows, left=columns, empty="all is sound")

@@ -160,25 +160,16 @@ def _twins(place: Store, commits: Sequence[Commit]) -> Iterator[list[Commit]]:
 
 
 def _twin(data: bytes, path: str) -> list[Commit] | None:
-    """The commit that a file of units ends; ``None`` where it is not sound, or ends none."""
-    rows = _sound(data)
-    about = {} if rows is None else rows.schema.metadata or {}
-    try:
-        commits = records.parsed(about[TWIN.encode()], path)
-    except (KeyError, ValueError):
-        return None
-    assert rows is not None
-    sha256 = hashlib.sha256(data).hexdigest()
-    part = Part(path=path, table="units", arch=None, rows=rows.num_rows, size_bytes=len(data), sha256=sha256)
-    return [msgspec.structs.replace(each, parts=(*each.parts, part)) for each in commits]
-
-
-def _sound(data: bytes) -> pyarrow.Table | None:
-    """The rows of a Parquet file whose pages have the checksums that they were written with."""
+    """The commit that a file of units ends; ``None`` where the file is not sound, or ends none."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
-        return pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True).read()
-    except (OSError, pa.ArrowException):
+        file = pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True)
+        rows = file.read().num_rows
+        commits = records.parsed(file.metadata.metadata[TWIN.encode()], path)
+    except (OSError, pa.ArrowException, KeyError, TypeError, ValueError):
         return None
+    sha256 = hashlib.sha256(data).hexdigest()
+    part = Part(path=path, table=UNITS, arch=None, rows=rows, size_bytes=len(data), sha256=sha256)
+    return [msgspec.structs.replace(each, parts=(*each.parts, part)) for each in commits]

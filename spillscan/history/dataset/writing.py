@@ -171,14 +171,10 @@ def put_part(
 
     said = {"spillscan.schema_version": str(schema.VERSION), "spillscan.table": table, **(about or {})}
     buffer = io.BytesIO()
-    pq.write_table(
-        rows.replace_schema_metadata(said),
-        buffer,
-        compression="zstd",
-        row_group_size=group,
-        store_schema=False,
-        write_page_checksum=True,
-    )
+    options = {"compression": "zstd", "store_schema": False, "write_page_checksum": True}
+    with pq.ParquetWriter(buffer, rows.schema, **options) as writer:
+        writer.write_table(rows, row_group_size=group)
+        writer.add_key_value_metadata(said)
     data = buffer.getvalue()
     name = sha256(data).hexdigest()
     path = f"{stem}-{name[:8]}.parquet"
