@@ -16,14 +16,13 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from spillscan.history.dataset import links
-from spillscan.history.dataset.links import KEY, Key, Link
-from spillscan.history.dataset.sql import quoted
+from spillscan.history.dataset.links import Key, Link
+from spillscan.history.dataset.lookup import COLUMNS, STORED, called, changing_names, light_kernel, named, settings_of
 from spillscan.judging.compare.effects import blocks
-from spillscan.model import Kernel, KernelKey, Launch, LaunchBounds, Usage
-from spillscan.model.figures import RANKED, TRACED, figure, rank
-from spillscan.model.patterns import compiled, names_of, text_of
-from spillscan.model.symbols import Tuned, short_name, tuned_for
-from spillscan.model.usage import NUMBERS
+from spillscan.model import Kernel
+from spillscan.model.figures import TRACED, figure, rank
+from spillscan.model.patterns import compiled
+from spillscan.model.symbols import Tuned, tuned_for
 from spillscan.naming import Names, symbol_of
 from spillscan.naming.identity import canonical
 from spillscan.output.errors import InputError
@@ -34,14 +33,7 @@ if TYPE_CHECKING:
     from spillscan.history.dataset.reading import Dataset
     from spillscan.occupancy.launches import Launches
 
-LAUNCHED = ("launch_bounds", "dynamic_shared", "launch", "configuration")
-"""Columns that say how a kernel is launched, and what it was tuned for."""
 _TRACED = tuple(each.name for each in TRACED)
-_STORED = tuple(each.name for each in RANKED)
-_COLUMNS = (
-    *("arch", "canonical", "symbol", "role", "final", "confidence"),
-    *(*LAUNCHED, *_STORED, "short_name"),
-)
 
 
 class Copy(NamedTuple):
@@ -134,14 +126,14 @@ def histories(
     """
     past = _Past(dataset, builds)
     if changing:
-        past.read(_changing(dataset, past.labels, past.filled))
+        past.read(changing_names(dataset, past.labels, past.filled))
     elif (exact := compiled(pattern).exact) is not None:  # a symbol names its own kernel first
         past.read([canonical(exact)])
     if not past.held and not changing:
-        past.read(_names(dataset, pattern, past.labels))
+        past.read(named(dataset, pattern, past.labels))
     if not past.held and not changing:
-        called = names_in(dataset, past.labels, parameters=parameters).called(pattern)
-        past.read([canonical(symbol_of(key)) for key in called])
+        keys = names_in(dataset, past.labels, parameters=parameters).called(pattern)
+        past.read([canonical(symbol_of(key)) for key in keys])
     chains = past.chains()
     series = [past.series(chain, launches) for chain in chains]
     series = [each for each in series if not arches or not each.arches.isdisjoint(arches)]
@@ -180,11 +172,7 @@ def names_in(
 
 def named_by(symbol: str, settings: Sequence[dict[str, str]] | None) -> str | Tuned:
     """What a stored kernel is named by."""
-    return Tuned(symbol, tuned_for(_settings(settings)), "") if settings else symbol
-
-
-def _settings(stored: Sequence[dict[str, str]] | None) -> tuple[tuple[str, str], ...]:
-    return tuple((each["name"], each["value"]) for each in stored or ())
+    return Tuned(symbol, tuned_for(settings_of(settings)), "") if settings else symbol
 
 
 def steps(series: Series, metric: str) -> Iterator[Step]:
@@ -293,9 +281,9 @@ class _Past:
         new = sorted(set(names) - self._read)
         self._read.update(new)
         at = {build.label: index for index, build in enumerate(self._builds)}
-        for row in _called(self._dataset, new, self.labels):
-            named = dict(zip(_COLUMNS[:-1], row, strict=False))
-            copy = Copy(light_kernel(named), {name: _whole(named[name]) for name in _STORED})
+        for row in called(self._dataset, new, self.labels):
+            named = dict(zip(COLUMNS[:-1], row, strict=False))
+            copy = Copy(light_kernel(named), {name: _whole(named[name]) for name in STORED})
             places = self.held[Key.of(copy.kernel)] if any(label in at for label in row[-1]) else {}
             for label in row[-1]:
                 if label in at:
@@ -384,64 +372,6 @@ class _Past:
 
     def _label(self, position: int) -> str:
         return self.labels[self._filled[position]]
-
-
-def _called(dataset: Dataset, names: Sequence[str], labels: Sequence[str]) -> list[tuple[Any, ...]]:
-    """The rows of the kernels of these names, equal ones of several builds as one; last the builds' labels."""
-    if not names:
-        return []
-    import pyarrow as pa
-
-    columns = ", ".join(name for name in _COLUMNS if name != "short_name")
-    if len(names) <= _FEW_NAMES:  # so that the statistics of files say which rows need not be read
-        condition = f"WHERE canonical IN ({', '.join(map(quoted, names))})"
-    else:
-        condition = "SEMI JOIN names USING (canonical)"
-    question = f"SELECT {columns}, list(label) FROM kernels {condition} GROUP BY ALL ORDER BY ALL"
-    return dataset.ask(question, (), labels, {"names": pa.table({"canonical": names})}).rows
-
-
-_FEW_NAMES = 200
-
-
-def _changing(dataset: Dataset, labels: Sequence[str], filled: int) -> list[str]:
-    """The canonical names of kernels that not all of the builds that hold kernels have, or of which not all rows are
-    alike."""
-    alike = ", ".join(name for name in _COLUMNS if name not in ("canonical", "symbol", "short_name", "compile_ms"))
-    question = (
-        f"SELECT DISTINCT canonical FROM (SELECT canonical FROM (SELECT {KEY}, label, hash({alike}) AS figures FROM"
-        " kernels) GROUP BY canonical, arch, configuration, threads, function"
-        " HAVING count(DISTINCT label) < ? OR min(figures) <> max(figures))"
-    )
-    return [name for (name,) in dataset.ask(question, [filled], labels).rows]
-
-
-def _names(dataset: Dataset, pattern: str, labels: Sequence[str]) -> list[str]:
-    """The canonical names of the kernels that ``pattern`` names."""
-    ready = compiled(pattern)
-    if ready.exact is not None:
-        condition, words = "short_name = ?", [short_name(ready.exact)]
-    else:  # each name of a kernel is a piece of its symbol or of its full name
-        needle = ready.needle.strip("\n")
-        condition, words = "contains(symbol, ?) OR contains(name, ?)", [needle, needle]
-    rows = dataset.ask(f"SELECT DISTINCT symbol, canonical FROM kernels WHERE {condition}", words, labels).rows
-    return sorted({name for symbol, name in rows if ready.fits(text_of(names := names_of(symbol)), names)})
-
-
-def light_kernel(row: dict[str, Any]) -> Kernel:
-    """A kernel with the figures of a row."""
-    bounds, launch = row["launch_bounds"], row["launch"]
-    return Kernel(
-        key=KernelKey(symbol=row["symbol"], arch=row["arch"]),
-        role=row["role"],
-        usage=Usage(**{name: row.get(name) for name in NUMBERS}),  # type: ignore[arg-type]
-        confidence=row["confidence"],
-        final=row["final"],
-        launch_bounds=None if bounds is None else LaunchBounds(**bounds),
-        dynamic_shared=row["dynamic_shared"],
-        launch=None if launch is None else Launch(**launch),
-        configuration=_settings(row["configuration"]),
-    )
 
 
 def _point(copies: Sequence[Copy], launches: Launches) -> dict[str, int | None]:

@@ -19,7 +19,7 @@ from spillscan.naming.identity.likeness import configuration
 if TYPE_CHECKING:
     from spillscan.history.dataset.reading import Dataset
 
-_AT_ONCE = 1 << 13
+_AT_ONCE = 1 << 11
 """Names of kernels that are held whole, to be paired."""
 _SAMPLE = 2_000
 """Kernels that live on and are looked at, in two builds, besides one of each template."""
