@@ -16,6 +16,5 @@ PUBLIC = (
     "dataset.sql",
     "dataset.store",
     "dataset.repair",
-    "dataset.writing",
 )
 """What other rooms may import from: these modules, and this one."""

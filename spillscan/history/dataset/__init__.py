@@ -30,7 +30,15 @@ def write_batch(root: str, label: str, results: Sequence[tuple[Unit, Build | Non
     """
     from spillscan.history.dataset.writing import write
 
-    write(root, label, results, meta)
+    batch = write(root, label, results, meta)
+    if batch and int(batch, 16) % _LOOK_EACH == 0:
+        from spillscan.history.dataset.compaction import compact_where_it_pays
+
+        compact_where_it_pays(root, but=(label,))
+
+
+_LOOK_EACH = 16
+"""Whether a compaction pays is looked at with one of so many batches: to know it, all records are read."""
 
 
 def finished(root: str, label: str, *, failed: bool = True) -> frozenset[tuple[str, str]]:

@@ -49,13 +49,13 @@ TWIN = "spillscan.record"
 """Where the record of a commit stands a second time, in the footer of its file of units."""
 
 
-def write(root: str, label: str, results: Sequence[tuple[Unit, Build | None]], meta: Mapping[str, str]) -> None:
-    """See :func:`spillscan.history.dataset.write_batch`."""
+def write(root: str, label: str, results: Sequence[tuple[Unit, Build | None]], meta: Mapping[str, str]) -> str:
+    """See :func:`spillscan.history.dataset.write_batch`; the name of the batch, empty where there is nothing in it."""
     check_label(label)
     meta = _checked(meta)
     distinct = {unit.id: (unit, build) for unit, build in results}
     if not distinct:
-        return
+        return ""
     with needed():
         import pyarrow.parquet  # noqa: F401 - before anything is written
     batch = batch_name(label, [unit for unit, _ in distinct.values()])
@@ -80,14 +80,7 @@ def write(root: str, label: str, results: Sequence[tuple[Unit, Build | None]], m
     commit = Commit(name=batch, label=label, time=now(), parts=tuple(parts), meta=meta, tool=__version__)
     rows = encoded("units", sorted(units, key=lambda row: row.unit.uri))
     put(aim, [commit], folder(UNITS, label), rows)
-    if int(batch, 16) % _LOOK_EACH == 0:
-        from spillscan.history.dataset.compaction import compact_where_it_pays
-
-        compact_where_it_pays(root, but=(label,))
-
-
-_LOOK_EACH = 16
-"""Whether a compaction pays is looked at with each so-manieth batch: to know it, all records are read."""
+    return batch
 
 
 def put(aim: Store, commits: Sequence[Commit], below: str, units: pyarrow.Table) -> None:

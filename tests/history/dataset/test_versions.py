@@ -267,3 +267,16 @@ def test_commands_take_builds_of_a_dataset_where_they_take_logs(tmp_path: Path) 
         assert command(*words, f"{root}/@v/2") == command(*words, HEAD)
     assert command("scan", f"{root}/@v3").err == f"spillscan: {root} has no build v3; the last ones are v1, v/2\n"
     assert command("scan", f"{tmp_path}/nowhere/@v1").status == 2
+
+
+def test_small_commits_compact_themselves_where_it_pays(many: Held, tmp_path: Path) -> None:
+    before = files(tmp_path)
+    compaction.compact_where_it_pays(str(tmp_path))
+    assert files(tmp_path) == before, "they may still be appended to"
+    compaction.compact_where_it_pays(str(tmp_path), many)
+    assert len(files(tmp_path)) == 3
+    assert {label: plain(load_build(str(tmp_path), label)) for label in many} == many
+    again = files(tmp_path)
+    append(tmp_path, "later", HEAD, time="2026-03-01")
+    compaction.compact_where_it_pays(str(tmp_path), ["later"])
+    assert files(tmp_path).items() >= again.items(), "of one more build it does not pay"
