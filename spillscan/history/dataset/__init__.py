@@ -8,9 +8,11 @@ are imported when they are used.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from spillscan.history.dataset.store import Unit
+from spillscan.output.errors import InputError
 
 if TYPE_CHECKING:
     from spillscan.history.dataset.reading import Claim, Dataset
@@ -34,7 +36,8 @@ def write_batch(root: str, label: str, results: Sequence[tuple[Unit, Build | Non
     if batch and int(batch, 16) % _LOOK_EACH == 0:
         from spillscan.history.dataset.compaction import compact_where_it_pays
 
-        compact_where_it_pays(root, but=(label,))
+        with suppress(InputError):  # what is damaged is told to who reads; this batch is there
+            compact_where_it_pays(root, but=(label,))
 
 
 _LOOK_EACH = 16
