@@ -92,7 +92,7 @@ def add_callees(records: list[dict[str, Any]], text: str) -> None:
     """
     if not text.endswith("\n"):
         return
-    lines = text.replace("\r\n", "\n").split("\n") + [""]
+    lines = [*text.replace("\r\n", "\n").split("\n"), ""]
     starts = [number for number, line in enumerate(lines, 1) if MODULE.match(line)]
     modules: dict[int, list[dict[str, Any]]] = {}
     for record in records:
