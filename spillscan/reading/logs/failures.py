@@ -35,9 +35,9 @@ from spillscan.reading.logs.parsing import ptxas_message
 from spillscan.reading.logs.steps import Words, announced, is_report, plain, same_object, stem
 
 _FROM_THE_START = (b"rror", b"ERROR", b"FAILED", b" fatal  ", b"Killed", b": line ", b": *** ")
-LANDMARKS = Words(*_FROM_THE_START)
+FAILURE_WORDS = Words(*_FROM_THE_START)
 """One of these stands in every message that is searched for from the start; others count after one, or at the end."""
-_LATER_LANDMARKS = Words(
+_LATER_WORDS = Words(
     *_FROM_THE_START,
     *(b"uccess", b"Build succeeded", b"Build files", b"build stopped", b"naming to ", b"writing image "),
     *(b"] ", b" -c ", b" -o "),
@@ -118,7 +118,7 @@ class Failures:
         if start == end:
             return
         failed = self._failed
-        for begin, finish in (_LATER_LANDMARKS if failed else LANDMARKS).lines(self._block, start, end):
+        for begin, finish in (_LATER_WORDS if failed else FAILURE_WORDS).lines(self._block, start, end):
             line += self._block.count(b"\n", start, begin)
             start = begin
             self._line(begin, finish, line)
