@@ -67,7 +67,8 @@ def run(arguments: argparse.Namespace) -> int:
     build = _inputs.scan(inputs, operands=arguments.operands, live=arguments.live, unpacking=unpacking)
     if arguments.assemble is not None:
         build = assembled(build, inputs, arches or (), choose(())[0], unpacking)
-    kept = _marked(build, Selection(arguments.arch, arguments.kernel, arguments.launch).of(build, policy.labels))
+    selected = Selection(arguments.arch, arguments.kernel, arguments.launch).of(build, policy.labels)
+    kept = _marked(build, selected, named=bool(arguments.kernel))
     by, sort = arguments.by, arguments.sort
     report = Report(kind="scan", build=kept, read=(build,), launches=policy, labels=policy.labels, by=by, sort=sort)
     if arguments.by != "config":
@@ -84,9 +85,11 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _marked(build: Build, kept: Build) -> Build:
-    """What was selected of a build, marked as such: read again, it is no whole build."""
+def _marked(build: Build, kept: Build, *, named: bool) -> Build:
+    """What was selected of a build, marked as such: read again, it is no whole build. ``named``: by kernels' names,
+    else by archs alone."""
     if len(kept.kernels) == len(build.kernels):
         return kept
     message = f"a selection: {len(kept.kernels):,} of the {len(build.kernels):,} kernels of the build"
-    return replace(kept, issues=(*kept.issues, Issue(code="selected-kernels", message=message)))
+    hides = None if named else ()  # what archs there are is said wherever a build is shown
+    return replace(kept, issues=(*kept.issues, Issue(code="selected-kernels", message=message, hides=hides)))
