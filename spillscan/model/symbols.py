@@ -117,7 +117,18 @@ def _constraint(found: re.Match[str]) -> str:
 def short_name(symbol: str, name: str = "") -> str:
     """The base name: without namespaces, template arguments and parameters; ``name``: what :func:`demangle` made of
     ``symbol``, where that is known."""
-    return Function(_without_tags(name or demangle(symbol))).base
+    name = _without_tags(name or demangle(symbol))
+    return _plain_base(name) or Function(name).base
+
+
+def _plain_base(name: str) -> str | None:
+    """The base name where no bracket has to be paired for it: of most kernels of a log, at a fifth of the cost."""
+    if ">::" in name or "> " in name or "decltype" in name:
+        return None
+    head, angle, _ = name.partition("<")
+    before, bracket, _ = head.partition("(")
+    base = before.rpartition("::")[2].rpartition(" ")[2]
+    return base if (angle or bracket) and base.isidentifier() else None
 
 
 def spellings(symbol: str) -> tuple[str, ...]:
