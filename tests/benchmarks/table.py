@@ -171,7 +171,7 @@ def build_log(bench: Bench) -> Iterator[Figure]:
     """A build log as JSON."""
     out, log = bench.folder / "out.json", bench.large_log
     ours = (*SCAN, log, "-f", f"json:{out}")
-    commands: dict[str, Sequence[str | Path]] = {"one": ours, "two": ours, "script": (*SCRIPT, log, out)}
+    commands: dict[str, Sequence[str | Path]] = {"one": ours, "script": (*SCRIPT, log, out)}
     if find_spec("cuxray"):
         parse = f"import cuxray.parse.ptxasv as p; print(len(p.parse(open({str(log)!r}).read())))"
         commands["cuxray"] = (PYTHON, "-c", parse)
@@ -179,7 +179,6 @@ def build_log(bench: Bench) -> Iterator[Figure]:
     yield Figure("build log, JSON", "the regex script", runs["one"].cpu / runs["script"].cpu, 1.0)
     if "cuxray" in runs:
         yield Figure("build log, JSON", "cuxray's parser", runs["one"].cpu / runs["cuxray"].cpu, 0.75)
-    yield Figure("build log, JSON, two processors", "one", runs["two"].seconds / runs["one"].seconds, 0.6)
 
 
 def library(bench: Bench) -> Iterator[Figure]:
