@@ -14,12 +14,14 @@ import argparse
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Event, Thread
 
 from spillscan.builds import buildfile
 
@@ -189,10 +191,9 @@ class Trial:
 
 def traced(trial: Trial, command: str) -> set[str]:
     """The sources that nvcc is called to compile, as strace sees it."""
-    log = trial.object("one").parents[1] / "trace"
     log = Path(tempfile.mkdtemp()) / "trace"
     trial.run(f"strace -f -qq -s 4096 -e trace=execve -o {log} {command}")
-    calls = re.findall(r'execve\("[^"]*/nvcc", \[(.*?)\]', log.read_text(errors="replace"))
+    calls = re.findall(r'execve\("[^"]*/nvcc", \[(.*?)\], 0x', log.read_text(errors="replace"))
     found = set()
     for call in calls:
         words = re.findall(r'"((?:[^"\\]|\\.)*)"', call)
@@ -230,11 +231,28 @@ def hold(trial: Trial, system: System) -> None:
     trial.run(trial.build())
     trial.check("mended", 0)
     trial.source("three", 11)
-    killer = "(while ! pkill -KILL -f 'cudafe.*three|cicc.*three|nvcc.*-c .*three'; do sleep 0.01; done) & "
-    trial.run(f"{killer}{trial.build()}")
-    trial.check("killed", 2, "three.cu")
+    done = Event()
+    killer = Thread(target=kill, args=("three", done))
+    killer.start()
+    trial.run(trial.build())
+    done.set()
+    killer.join()
+    trial.check("killed", 2, "three.cu", "build-failed")
     trial.run(trial.build())
     trial.check("built after the kill", 0)
+
+
+def kill(name: str, done: Event) -> None:
+    """Kill the device compiler that works on a source, once."""
+    while not done.wait(0.002):
+        for place in Path("/proc").glob("[0-9]*"):
+            try:
+                words = (place / "cmdline").read_bytes().split(b"\0")
+                if Path(words[0].decode()).name in ("cicc", "ptxas") and any(name.encode() in word for word in words):
+                    os.kill(int(place.name), signal.SIGKILL)
+                    return
+            except OSError:
+                continue
 
 
 def first_fails(trial: Trial, system: System) -> None:

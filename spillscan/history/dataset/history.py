@@ -87,7 +87,7 @@ class Step:
     """A metric that is known to differ between two builds."""
 
     metric: str
-    """Which."""
+    """Its name in the table of figures."""
     before: int
     """The value that it had."""
     after: int

@@ -23,7 +23,7 @@ from spillscan.model import Role
 from spillscan.reading.binary.opcode_tables import Table
 from spillscan.reading.binary.window import DamageError, Window
 from spillscan.reading.binary.words import ALWAYS, STACK_POINTER, Code, Flags, Kepler, Narrow, Wide, Words
-from spillscan.reading.machine import local
+from spillscan.reading.machine import accesses
 from spillscan.reading.machine.flow import Controls, Flow, KeptMoves, Kind, Moves
 from spillscan.reading.machine.function import Analysis, Marked, role_by
 from spillscan.reading.machine.liveness import INSTRUCTION, Graph
@@ -299,7 +299,7 @@ class Decoded:
         rows = _accessing(self.table)[ranks].nonzero()[0]
         found: Counter[tuple[str, int]] = Counter()
         for kind, count in Counter((ranks[rows] << 3 | self.code.words()[1][rows] >> 9 & 7).tolist()).items():
-            found[self.table.names[kind >> 3], local.WIDTHS[kind & 7]] += count
+            found[self.table.names[kind >> 3], accesses.WIDTHS[kind & 7]] += count
         return found
 
     def _marked(self, annotated: Sequence[int]) -> Marked:
@@ -308,18 +308,19 @@ class Decoded:
         rows = (kinds != OTHER).nonzero()[0]
         kinds = kinds[rows]
         is_local = kinds >= LOAD
-        accesses = rows[is_local]
-        addresses = self.code.addresses(accesses)
-        fields = self.code.local(accesses)
-        fields |= (kinds[is_local] == STORE) * local.STORE | (self.code.guards(accesses) != ALWAYS) * local.PREDICATED
+        touching = rows[is_local]
+        addresses = self.code.addresses(touching)
+        fields = self.code.local(touching)
+        fields |= (kinds[is_local] == STORE) * accesses.STORE
+        fields |= (self.code.guards(touching) != ALWAYS) * accesses.PREDICATED
         if annotated:
             ordered = np.sort(np.array((*annotated, -1), np.int64))
-            fields |= (ordered[ordered.searchsorted(addresses, side="right") - 1] == addresses) * local.ANNOTATED
+            fields |= (ordered[ordered.searchsorted(addresses, side="right") - 1] == addresses) * accesses.ANNOTATED
         branches = Branches(self.code, rows[~is_local], kinds[~is_local])
 
         def registers() -> Words:
             store = kinds[is_local] == STORE
-            return np.where(store, self.code.registers(self.code.stored, accesses), self.code.registers("d", accesses))
+            return np.where(store, self.code.registers(self.code.stored, touching), self.code.registers("d", touching))
 
         return Marked(addresses, None, fields, registers, None, branches)
 

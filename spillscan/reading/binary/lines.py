@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from spillscan.model.code import LocalTraffic, SourceLine
 from spillscan.reading.binary.elf import Elf
 from spillscan.reading.binary.window import DamageError
-from spillscan.reading.machine.local import Accesses
+from spillscan.reading.machine.accesses import Accesses
 
 SET_ADDRESS = b"\0\x09\x02"
 """How a sequence begins: an extended opcode of nine bytes that sets the address, which is relocated."""

@@ -24,8 +24,8 @@ from spillscan.reading.binary.cubin import Cubin, Function
 from spillscan.reading.binary.decode import Decoded
 from spillscan.reading.binary.opcode_tables import table
 from spillscan.reading.binary.words import ALWAYS, Wide, Words
+from spillscan.reading.machine.accesses import REGISTER_BYTES
 from spillscan.reading.machine.liveness import INSTRUCTION, WORDS, Effects, Graph, Live, live
-from spillscan.reading.machine.local import REGISTER_BYTES
 
 REGISTERS = 255
 _PLACES = [place for place in range(64 * WORDS) if place != 1]

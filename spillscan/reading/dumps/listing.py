@@ -29,10 +29,11 @@ from spillscan.model.code import (
 )
 from spillscan.reading import grammar
 from spillscan.reading.dumps.common import DumpAccount, decode
-from spillscan.reading.machine import flow, local
+from spillscan.reading.machine import accesses, flow
+from spillscan.reading.machine.accesses import Access
 from spillscan.reading.machine.flow import KINDS, Moves, offset
 from spillscan.reading.machine.function import WORD, Analysis, Marked, instruction_bytes, role_by
-from spillscan.reading.machine.local import Access, StackUse
+from spillscan.reading.machine.local import StackUse
 
 if TYPE_CHECKING:
     from spillscan.reading.machine.operands import OperandReader, Wanted
@@ -218,7 +219,7 @@ class Listing:
                 stack_uses=self._stack_uses(),
                 annotations=self.annotations,
             )
-            self.obscure = bool((marked.accesses & local.NOT_UNDERSTOOD).any())
+            self.obscure = bool((marked.accesses & accesses.NOT_UNDERSTOOD).any())
             if self.local_count:
                 role, traffic = code.role, code.traffic()
             roles = code.roles()
@@ -291,8 +292,8 @@ def _marked(lines: Sequence[Instruction], labels: Mapping[bytes, int]) -> Marked
 def _access(operation: Operation) -> int:
     """An access as a number, and behind it the register that it stores, or loads into."""
     guard, opcode, modifiers, operands, note = operation
-    target = local.target(modifiers, operands)
-    number = local.number(Access(opcode == STORE, bool(guard), ANNOTATION in note, target))
+    target = accesses.target(modifiers, operands)
+    number = accesses.number(Access(opcode == STORE, bool(guard), ANNOTATION in note, target))
     moved = operands.rpartition(b",")[2] if opcode == STORE else operands.partition(b",")[0]
     register = moved.strip().partition(b".")[0][1:]
     return number << _REGISTER_BITS | (min(int(register), _REGISTER) if register.isdigit() else _REGISTER)

@@ -42,7 +42,7 @@ class Kernels(NamedTuple):
     barriers: int
     """What their figures show together of the :class:`~spillscan.reading.logs.pending.Section`."""
     linked: bool
-    """The same."""
+    """Whether they show relocatable code, likewise."""
 
 
 class Functions(NamedTuple):

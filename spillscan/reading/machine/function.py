@@ -24,9 +24,10 @@ from numpy.typing import NDArray
 
 from spillscan.model import Role
 from spillscan.model.code import NO_TRAFFIC, FlowKind, LocalTraffic, SourceLine, Traffic, WarpRole
-from spillscan.reading.machine import local, loops
+from spillscan.reading.machine import accesses, local, loops
+from spillscan.reading.machine.accesses import Accesses, Part
 from spillscan.reading.machine.flow import AnyMoves, Flow
-from spillscan.reading.machine.local import Accesses, Part, StackUse
+from spillscan.reading.machine.local import StackUse
 from spillscan.reading.machine.loops import Line
 
 _MOST = 64
@@ -125,7 +126,7 @@ class Marked(NamedTuple):
     lines: NDArray[np.int64] | None
     """Of the dump, 1-based; ``None`` where it has none."""
     accesses: NDArray[np.int64]
-    """What each says of itself, as :func:`spillscan.reading.machine.local.number` has it."""
+    """What each says of itself, as :func:`spillscan.reading.machine.accesses.number` has it."""
     registers: Callable[[], NDArray[np.int64]]
     """What each stores, or loads into; asked only where it decides."""
     sources: Sequence[SourceLine | None] | None
@@ -293,7 +294,7 @@ class Analysis(Struct, kw_only=True, dict=True):
             refilled=lambda: set() if part else self._refilled(),
         )
         kinds = local.classify(
-            [local.access(number) for number in reversed(last)],
+            [accesses.access(number) for number in reversed(last)],
             around,
             annotations=self.annotations,
             device=bool(part) or self.role == "function",
@@ -313,12 +314,12 @@ class Analysis(Struct, kw_only=True, dict=True):
             if device and not self.annotations:  # without a frame, it loads arguments
                 return None if part.slots().stores else Traffic()
             return None if unknown else part.traffic("spill")
-        numbers = [local.access(number) for number in part.counts]
+        numbers = [accesses.access(number) for number in part.counts]
         if self.annotations:
             rows = slice(part.begin, part.begin + sum(part.counts.values()))
-            accesses = map(local.access, self.marked.accesses[rows].tolist())
-            saved = local.saves([*accesses], self.marked.registers()[rows].tolist(), size)
-            return None if saved is None else part.traffic("spill") + local.traffic(saved)
+            marked = map(accesses.access, self.marked.accesses[rows].tolist())
+            saved = local.saves([*marked], self.marked.registers()[rows].tolist(), size)
+            return None if saved is None else part.traffic("spill") + accesses.traffic(saved)
         stored, loaded = ({each.target.slot for each in numbers if each.store == way} for way in (True, False))
         apart = None not in stored | loaded and not self._taken(part.number)
         handed_over = stored - loaded and self._callers[part.number]
@@ -335,7 +336,9 @@ class Analysis(Struct, kw_only=True, dict=True):
         for part, begin, end in self._extents:
             if part:
                 slots = {
-                    target.slot for _, _, _, target in map(local.access, self._distinct(begin, end)) if target.last_use
+                    target.slot
+                    for _, _, _, target in map(accesses.access, self._distinct(begin, end))
+                    if target.last_use
                 }
                 found.update(slot - (self._frame(part) or 0) for slot in slots if slot is not None)
         return found

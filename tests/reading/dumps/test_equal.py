@@ -14,7 +14,7 @@ from lark import Token
 from spillscan.model.code import SassFunction
 from spillscan.reading import grammar
 from spillscan.reading.dumps.cuobjdump import Dump
-from spillscan.reading.machine import local
+from spillscan.reading.machine import accesses
 from tests.reading.dumps import lexemes
 from tests.reading.dumps.conftest import Read
 from tests.reading.dumps.support import Pipe, content, dumps
@@ -43,7 +43,7 @@ class TestFixtures:
             assert dict(function.stats.opcodes) == dict(tree.opcodes)
             found = [(a.address, a.store, a.bytes, a.form, a.slot) for a in function.stats.local.accesses]
             wanted = [
-                (address, store, width, *local.target(b"", f" [{''.join(inside)}]".encode())[1:3])
+                (address, store, width, *accesses.target(b"", f" [{''.join(inside)}]".encode())[1:3])
                 for address, store, width, inside in tree.local
             ]
             assert found == wanted
