@@ -84,9 +84,9 @@ def holes_of(build: Build, undecided: Iterable[Undecided], judged: frozenset[Hid
 
 def holes_of_input(build: Build, judged: frozenset[Hidden], *, strict: bool) -> Iterator[Hole]:
     """What the inputs of ``build`` may hide. ``strict``: whatever was not understood counts."""
-    if not build.kernels:
-        yield Hole(code="no-kernel", message="the input names no kernel", hides=("kernels",))
     yield from holes_of_issues(build.issues, judged, strict=strict)
+    if not build.kernels:  # what says why goes first
+        yield Hole(code="no-kernel", message="the input names no kernel", hides=("kernels",))
 
 
 def holes_of_issues(issues: Iterable[Issue], judged: frozenset[Hidden], *, strict: bool) -> Iterator[Hole]:
