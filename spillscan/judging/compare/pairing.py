@@ -62,10 +62,10 @@ def comparison(
             (unsettled if alike.state == "unknown" else changes).append(alike)
         elif all_pairs:
             equal.append(Change(state="equal", before=before, after=after))
-    for before, after, score in found.renamed:
-        change = _changed(before, after, launches, devices, known)
-        change = change or Change(state="renamed", before=before, after=after)
-        changes.append(replace(change, state="renamed", score=score))
+    for match in found.renamed:
+        change = _changed(match.before, match.after, launches, devices, known)
+        change = change or Change(state="renamed", before=match.before, after=match.after)
+        changes.append(replace(change, state="renamed", score=match.score, evidence=match.evidence))
     changes += [Change(state="removed", before=kernel, after=None) for kernel in found.gone]
     changes += [Change(state="added", before=None, after=kernel) for kernel in found.new]
     return Comparison(changes=worst_first(changes), unsettled=worst_first(unsettled), equal=tuple(equal))

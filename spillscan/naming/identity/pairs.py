@@ -43,7 +43,7 @@ def pair(base: Iterable[Kernel], head: Iterable[Kernel], *, families: bool = Tru
     found = paired(base, head, families=families)
     return [
         *(Pair(before, after) for before, after in found.same),
-        *(Pair(before, after, score) for before, after, score in found.renamed),
+        *(Pair(match.before, match.after, match.score) for match in found.renamed),
         *(Pair(kernel, None) for kernel in found.gone),
         *(Pair(None, kernel) for kernel in found.new),
     ]
@@ -72,7 +72,7 @@ def paired(base: Iterable[Kernel], head: Iterable[Kernel], *, families: bool = T
         left, right = _join(left, right, key, pairs)
     left, right = _join_without_arch(left, right, pairs)
     found = renames(left, right, pairs, families=families)
-    known = {id(before) for before, _, _ in found} | {id(after) for _, after, _ in found}
+    known = {id(kernel) for match in found for kernel in (match.before, match.after)}
     return Paired(
         same=pairs,
         renamed=found,
