@@ -82,6 +82,9 @@ _FEW, _AGREE = 4, 0.3
 _DEEP = 2000
 """Characters of a name up to which two changes at once are looked for."""
 _SCOPES = 6
+"""How many names of a path are looked at two by two, the innermost."""
+_LONGEST_RUN = 8
+"""Words of an identifier that are replaced at once."""
 _PATHS, _ARGUMENTS, _PARAMETERS = 0, 1, 2
 
 
@@ -178,8 +181,8 @@ def learn(
         done = {found[x].after for pairs in used.values() for x in pairs}
         right -= done
         known = _single_words(explained, before.words, after.words)
-        for rule in (*(rule for rule in used if rule.kind == "word" and worth[rule].names > 2), *known):
-            alias |= {name: _rewritten(alias[name], rule, after.words) for name in left}
+        learnt = [rule for rule in used if rule.kind == "word" and worth[rule].names > 2]
+        alias |= _rewritten([alias[name] for name in left], left, [*learnt, *known], after.words)
         after.add(name for names in used.values() for name in names)  # what is explained is no longer gone, nor new
         before.add(done)
         if not used and not known and turn:
@@ -380,12 +383,14 @@ def _argument_views(name: Name, side: int) -> Iterator[tuple[int, Rule]]:
         return
     path, arguments, parameters = name
     base = _base(name)
+    bare = _masked(path, base), _masked(arguments, base), _masked(parameters, base)
     for which in (_ARGUMENTS, _PARAMETERS):
         for index, run, masked in _taken_out(name[which]):
             rest = (masked, parameters) if which == _ARGUMENTS else (arguments, masked)
             yield hash((3, which, path, *rest)), Rule("argument", (), (which, index), run)
-            bare = tuple(_masked(text, base) for text in (path, *rest))
-            yield hash((4, which, *bare)), Rule("argument", ((base, "", ""),), (which, index), run)
+            other = _masked(masked, base)
+            rest = (other, bare[2]) if which == _ARGUMENTS else (bare[1], other)
+            yield hash((4, which, bare[0], *rest)), Rule("argument", ((base, "", ""),), (which, index), run)
     for kind in (5, 6):  # in the newer build, or in the older one
         if (kind == 5) == (side == 1):
             for owner, index, item, without in _nested(arguments):
@@ -463,24 +468,45 @@ def _common(one: Sequence[str], other: Sequence[str]) -> int:
     return next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
 
 
-def _rewritten(name: Name, rule: Rule, known: set[str]) -> Name:
-    """A name as the newer build writes it, where the newer build has only that."""
+def _rewritten(
+    aliases: Sequence[Name], names: Sequence[Name], rules: Sequence[Rule], known: set[str]
+) -> dict[Name, Name]:
+    """Names, known as ``aliases`` so far, as the newer build writes them where it has only that."""
+    parts = {(old, where): new for rule in reversed(rules) for old, new, where in rule.parts}
+    if not parts:
+        return {}
 
-    def word(match: re.Match[str]) -> str:
-        token = match[0]
-        for old, new, where in () if token in known else rule.parts:
-            front, back = "^" if "^" in where else "", "$" if "$" in where else ""
-            changed = re.sub(f"{front}{re.escape(old)}{back}", lambda _, new=new: new, token, count=1)  # type: ignore[misc]
-            if changed in known:
-                return changed
+    @cache
+    def word(token: str) -> str:
+        if token in known:
+            return token
+        found = _WORD.findall(token)
+        for start in range(len(found) + 1):
+            for end in range(start, min(len(found), start + _LONGEST_RUN) + 1):
+                where = ("" if start else "^") + ("" if end < len(found) else "$")
+                new = parts.get(("".join(found[start:end]), where))
+                if new is not None:
+                    changed = "".join((*found[:start], new, *found[end:]))
+                    if changed in known:
+                        return changed
         return token
 
-    path, arguments, parameters = (_IDENTIFIER.sub(word, text) for text in name)
-    return path, arguments, parameters
+    def written(text: str) -> str:
+        return _IDENTIFIER.sub(lambda match: word(match[0]), text)
+
+    return {
+        name: (written(path), written(arguments), written(parameters))
+        for name, (path, arguments, parameters) in zip(names, aliases, strict=True)
+    }
 
 
 def _masked(text: str, word: str) -> str:
-    return re.sub(rf"(?<![\w$]){re.escape(word)}(?![\w$])", "\1", text) if word and word in text else text
+    return _whole(word).sub("\1", text) if word and word in text else text
+
+
+@lru_cache(maxsize=1 << 10)
+def _whole(word: str) -> re.Pattern[str]:
+    return re.compile(rf"(?<![\w$]){re.escape(word)}(?![\w$])")
 
 
 def _identifiers(text: str) -> set[str]:
