@@ -34,6 +34,8 @@ _SUMMED = ("spill_store_bytes", "spill_load_bytes", "stack_bytes", "shared_bytes
 _COUNTED = ("registers", "resident_blocks")
 """What has no sum of use: how many kernels it rose and fell in."""
 _COLORS = {"error": RED, "warning": YELLOW, "note": DIM}
+_RULES = 5
+"""How many rules of renames are shown."""
 _WIDEST = 60
 """Characters of a full name."""
 _FIGURES = re.compile(r"^(?:[a-z ]+ [\d,]+ → [\d,]+(?: B)? \(\+[\d,]+\)(?: per thread)?[,:]? ?)+")
@@ -88,6 +90,7 @@ def lines(report: Report, style: Style) -> Iterator[str]:
         + f", {unchanged:,} unchanged"
         + (f", {unknown:,} unknown" if unknown else "")
     )
+    yield from _rules_of_renames(changes)
     yield from growth.code(report)
     yield from growth.compile_time(report)
     if states["added"] and states["added"] == len(report.build.kernels) and states["removed"]:
@@ -96,6 +99,20 @@ def lines(report: Report, style: Style) -> Iterator[str]:
     yield from words.verdict_lines(
         report, style, [each for each in words.counted(report) if id(each.kernel) not in shown_above]
     )
+
+
+def _rules_of_renames(changes: Sequence[Change]) -> Iterator[str]:
+    """Which substitutions explain the renames, those of the most kernels first; and how many renames are guesses."""
+    rules = Counter(
+        (change.evidence.rule, change.evidence.explains) for change in changes if change.evidence.kind == "substitution"
+    )
+    if rules:
+        shown = [f"{printable(rule, _WIDEST)} explains {number:,}" for (rule, number), _ in rules.most_common(_RULES)]
+        more = f", and {count(len(rules) - _RULES, 'other rule')}" if len(rules) > _RULES else ""
+        yield f"renames: {'; '.join(shown)}{more}"
+    guesses = sum(change.evidence.one_of is not None for change in changes)
+    if guesses and guesses < len(changes):
+        yield f"{count(guesses, 'rename')} may be another kernel's: no name nor code tells"
 
 
 class Entry(Struct, frozen=True):
@@ -163,7 +180,7 @@ def _alike(change: Change, metrics: Sequence[Metric]) -> object:
     residency = tuple((_blocks(each, named=len(effects) > 1 or each.gpu is None), _limiters(each)) for each in effects)
     moved = change.before is not None and change.before.key.arch != kernel.key.arch and kernel.key.arch
     return (kernel.named_by, before, kernel.key.unit, change.state, metrics, brief, residency, change.score, moved,
-            change.appeared, change.vanished)  # fmt: skip
+            change.evidence, change.appeared, change.vanished)  # fmt: skip
 
 
 def _chosen(
@@ -348,7 +365,17 @@ def _renaming(change: Change, names: Names) -> str:
         if alone(change.before.named_by) != alone(change.kernel.named_by)
         else f"was {full if len(full) <= _WIDEST else full[:_WIDEST] + '…'}"
     )
-    return f"{both} ({change.score:.0%} alike)"
+    return f"{both} ({_because(change)})"
+
+
+def _because(change: Change) -> str:
+    """Why a renamed kernel is taken for the same: ``flash → fa3 explains 15``, ``one of 3, 83% alike``."""
+    evidence = change.evidence
+    if evidence.one_of is not None:
+        return f"{f'one of {evidence.one_of:,}' if evidence.one_of > 1 else 'perhaps'}, {change.score:.0%} alike"
+    if evidence.kind == "substitution":
+        return f"{printable(evidence.rule, _WIDEST)} explains {evidence.explains:,}"
+    return "same code" if evidence.kind == "code" else f"{change.score:.0%} alike"
 
 
 def _figures(change: Change) -> list[Metric]:

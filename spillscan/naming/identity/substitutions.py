@@ -41,13 +41,18 @@ class Rule(NamedTuple):
     """Arguments after."""
 
     def __str__(self) -> str:
-        """``flash → fa3``, ``, float`` → ``, double``."""
-        words = [f"{old or 'nothing'} → {new or 'nothing'}" for old, new, _ in self.parts]
+        """``flash → fa3``, ``vector_ added``, ``argument true added``."""
+        said = [(old, new) for old, new, _ in self.parts]
         if self.kind == "argument":
-            words.append(f"{','.join(self.old) or 'no argument'} → {','.join(self.new) or 'no argument'}")
+            said.append((f"argument {','.join(self.old)}" if self.old else "", ",".join(self.new)))
+            if not self.old:
+                said[-1] = "", f"argument {said[-1][1]}"
         elif self.kind == "nested":
-            words.append(f"{'::'.join(self.old)} added or gone")
-        return ", ".join(words)
+            said.append(("", "::".join(self.old)) if self.new == ("added",) else ("::".join(self.old), ""))
+        changed = [each for each in said if each[0] != each[1]]
+        return ", ".join(
+            f"{old} → {new}" if old and new else f"{new} added" if new else f"{old} gone" for old, new in changed
+        )
 
 
 class Explained(NamedTuple):
