@@ -83,7 +83,8 @@ _MARGIN = 1.5
 """How much more a rule must weigh than every rival's."""
 _TURNS = 4
 _FEW, _AGREE = 4, 0.3
-"""A rule of one template alone may be a sibling of another: so many names, and so large a share of equal figures."""
+"""A rule of one template alone may be a sibling of another, and another value of an argument another instance: so many
+names, and so large a share of equal figures."""
 _DEEP = 2000
 """Characters of a name up to which two changes at once are looked for."""
 _SCOPES = 6
@@ -252,9 +253,9 @@ def _single_words(explained: dict[Rule, _Pairs], old: set[str], new: set[str]) -
 def _worth(rule: Rule, pairs: _Pairs, old: Vocabulary, new: Vocabulary, equal: Callable[[Name, Name], float]) -> _Worth:
     fresh, gone = old.lacks(rule, {y for _, y in pairs}, 1), new.lacks(rule, {x for x, _ in pairs}, 0)
     size = min(len({pair[side] for pair in pairs}) for side in (0, 1))
-    replaced = any(was and now for was, now, _ in rule.parts) or bool(rule.kind == "argument" and rule.old and rule.new)
+    other_value = bool(rule.kind == "argument" and rule.old and rule.new)
     weak = size < 2
-    if not weak and replaced and len({x[0] for x, _ in pairs}) == 1:
+    if other_value or (any(was and now for was, now, _ in rule.parts) and len({x[0] for x, _ in pairs}) == 1):
         weak = size < _FEW or sum(equal(*pair) for pair in pairs) < _AGREE * len(pairs)
     share = 1 if fresh and gone else 0.7 if fresh else 0.4 if gone else 0.05
     return _Worth(size * share, fresh and not weak, size)
