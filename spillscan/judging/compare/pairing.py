@@ -38,12 +38,18 @@ def diff(base: Build, head: Build, launches: Launches | None = None, devices: Se
 
 
 def comparison(
-    base: Build, head: Build, launches: Launches | None = None, devices: Sequence[str] = (), *, all_pairs: bool = False
+    base: Build,
+    head: Build,
+    launches: Launches | None = None,
+    devices: Sequence[str] = (),
+    *,
+    all_pairs: bool = False,
+    chosen: Sequence[tuple[str, str]] = (),
 ) -> Comparison:
     """:func:`diff`, and the pairs that cannot be judged; ``all_pairs``: also those in which nothing differs.
 
     ``launches`` says how kernels are launched, ``devices`` (``H200``, ``sm_86``) on what; by default each kernel's
-    own target.
+    own target. ``chosen``: globs of libraries of either build that are one.
     """
     changes: list[Change] = []
     unsettled: list[Change] = []
@@ -52,7 +58,7 @@ def comparison(
     doubtful = _doubtful((*base.kernels, *head.kernels))
     unattached = {kind for issue in base.issues if (kind := _UNATTACHED.get(issue.code))}
     known: _Known = {}
-    found = paired(base.kernels, head.kernels)
+    found = paired(base.kernels, head.kernels, chosen=chosen)
     for before, after in found.same:
         alike = _changed(before, after, launches, devices, known)
         if alike is not None:

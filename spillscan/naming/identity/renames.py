@@ -41,6 +41,10 @@ Blocks = Callable[[Kernel, NameParts], Iterator[tuple[Hashable, ...]]]
 """The blocks that a kernel is in."""
 
 
+Target = Callable[[Kernel], Hashable]
+"""What both kernels of a pair have in common: arch, or family of archs, and library."""
+
+
 class Match(Struct, frozen=True):
     """One kernel under two names."""
 
@@ -82,8 +86,10 @@ def renames(
     paired: Sequence[tuple[Kernel, Kernel]],
     *,
     families: bool = True,
+    library: Callable[[Kernel], Hashable] = lambda kernel: None,
 ) -> list[Match]:
-    """Kernels of the same role and arch (then, with ``families``, of the same family of archs), each at most once.
+    """Kernels of the same role, ``library`` and arch (then, with ``families``, of the same family of archs), each at
+    most once.
 
     ``paired`` are those of both builds that have kept their names: they show which words are common there, which are
     new or gone, and which templates live on.
@@ -92,7 +98,9 @@ def renames(
         return []
     archs = {kernel.key.arch for kernel in (*left, *right)}
     related = families and len(set(map(arch_family, archs))) < len(archs)
-    targets = (_arch, _family_of_arch) if related else (_arch,)
+    targets: list[Target] = [lambda kernel: (kernel.key.arch, library(kernel))]
+    if related:
+        targets.append(lambda kernel: (arch_family(kernel.key.arch), library(kernel)))
     found: list[Match] = []
     for target in targets:
         for way in (_by_code, _by_substitution):
@@ -233,18 +241,6 @@ def _instances(
                 yield index, other
 
 
-Target = Callable[[Kernel], str | None]
-"""Arch, or family of archs."""
-
-
-def _arch(kernel: Kernel) -> str | None:
-    return kernel.key.arch
-
-
-def _family_of_arch(kernel: Kernel) -> str | None:
-    return arch_family(kernel.key.arch)
-
-
 def _best(
     pairs: Iterable[tuple[int, int]], ours: list[Named], theirs: list[Named], likeness: Likeness, least: float
 ) -> list[Match]:
@@ -373,7 +369,7 @@ def candidates(
     ours: Sequence[Named],
     theirs: Sequence[Named],
     *kinds: Blocks,
-    target: Target = _arch,
+    target: Target = lambda kernel: kernel.key.arch,
 ) -> Iterator[tuple[int, int]]:
     """Pairs of indices, each once, of kernels that agree on ``target``."""
     seen: set[tuple[int, int]] = set()
