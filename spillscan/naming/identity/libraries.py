@@ -51,13 +51,15 @@ def by_library(base: Sequence[Kernel], head: Sequence[Kernel], chosen: Sequence[
     sides = [_libraries(base), _libraries(head)]
     for at, side in enumerate(sides):
         for glob in (pair[at] for pair in chosen):
-            if not any(fnmatchcase(name, glob) for name in side if name):
+            picked = [name for name in side if name and fnmatchcase(name, glob)]
+            if len(picked) != 1:
                 which = "newer" if at else "older"
-                raise UsageError(f"--pair: no library of the {which} build matches {glob}", nearest(glob, list(side)))
+                several = f"{len(picked):,} libraries" if picked else "no library"
+                raise UsageError(f"--pair: {several} of the {which} build match {glob}", nearest(glob, list(side)))
     names = [[name for name in side if name] for side in sides]
     if not names[0] or not names[1]:
         return [(list(base), list(head))]
-    found = _matched(*sides, chosen)
+    found = _matched(sides[0], sides[1], chosen)
     groups = [(sides[0].get("", []), sides[1].get("", []))]
     groups += [(kernels, sides[1][found[name]] if name in found else []) for name, kernels in sides[0].items() if name]
     groups += [([], kernels) for name, kernels in sides[1].items() if name and name not in found.values()]

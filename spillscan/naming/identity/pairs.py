@@ -82,13 +82,13 @@ def paired(
             gone += ours
             new += theirs
             continue
-        ours, theirs, alone = _of_one_identity(ours, theirs, pairs, families)
-        left += ours
-        right += theirs
+        unpaired, unmet, alone = _of_one_identity(ours, theirs, pairs, families)
+        left += unpaired
+        right += unmet
         gone += alone[0]
         new += alone[1]
         if len(groups) > 1:
-            library |= {id(kernel): number for kernel in (*ours, *theirs)}
+            library |= {id(kernel): number for kernel in (*unpaired, *unmet)}
     found = renames(left, right, pairs, families=families, library=lambda kernel: library.get(id(kernel)))
     known = {id(kernel) for match in found for kernel in (match.before, match.after)}
     return Paired(
