@@ -13,13 +13,13 @@ from msgspec import Struct
 from spillscan.judging.compare.figures import Total, moved_to_shared, totals
 from spillscan.model import SEVERITIES, Build, Change, Effect, Finding, Kernel, Metric
 from spillscan.model.figures import FIGURES, figure
-from spillscan.naming import Names, alone
+from spillscan.naming import Names
 from spillscan.occupancy.summary import WORTH_SHOWING_BYTES
 from spillscan.occupancy.text import size
 from spillscan.output.nouns import count
 from spillscan.output.safe import printable
 from spillscan.output.terminal import BOLD, DIM, GREEN, RED, YELLOW, Cell, Row, Style, fold, hung, table
-from spillscan.reports import growth, words
+from spillscan.reports import growth, pairings, words
 from spillscan.reports.groups import INSTANCES, archs_cell, shared_label
 from spillscan.reports.report import Report
 
@@ -34,10 +34,6 @@ _SUMMED = ("spill_store_bytes", "spill_load_bytes", "stack_bytes", "shared_bytes
 _COUNTED = ("registers", "resident_blocks")
 """What has no sum of use: how many kernels it rose and fell in."""
 _COLORS = {"error": RED, "warning": YELLOW, "note": DIM}
-_RULES = 5
-"""How many rules of renames are shown."""
-_WIDEST = 60
-"""Characters of a full name."""
 _FIGURES = re.compile(r"^(?:[a-z ]+ [\d,]+ → [\d,]+(?: B)? \(\+[\d,]+\)(?: per thread)?[,:]? ?)+")
 """What a finding's message begins with and a row of the table says, too."""
 
@@ -90,7 +86,8 @@ def lines(report: Report, style: Style) -> Iterator[str]:
         + f", {unchanged:,} unchanged"
         + (f", {unknown:,} unknown" if unknown else "")
     )
-    yield from _rules_of_renames(changes)
+    yield from pairings.libraries(report)
+    yield from pairings.rules(changes)
     yield from growth.code(report)
     yield from growth.compile_time(report)
     if states["added"] and states["added"] == len(report.build.kernels) and states["removed"]:
@@ -99,20 +96,6 @@ def lines(report: Report, style: Style) -> Iterator[str]:
     yield from words.verdict_lines(
         report, style, [each for each in words.counted(report) if id(each.kernel) not in shown_above]
     )
-
-
-def _rules_of_renames(changes: Sequence[Change]) -> Iterator[str]:
-    """Which substitutions explain the renames, those of the most kernels first; and how many renames are guesses."""
-    rules = Counter(
-        (change.evidence.rule, change.evidence.explains) for change in changes if change.evidence.kind == "substitution"
-    )
-    if rules:
-        shown = [f"{printable(rule, _WIDEST)} explains {number:,}" for (rule, number), _ in rules.most_common(_RULES)]
-        more = f", and {count(len(rules) - _RULES, 'other rule')}" if len(rules) > _RULES else ""
-        yield f"renames: {'; '.join(shown)}{more}"
-    guesses = sum(change.evidence.one_of is not None for change in changes)
-    if guesses and guesses < len(changes):
-        yield f"{count(guesses, 'rename')} may be another kernel's: no name nor code tells"
 
 
 class Entry(Struct, frozen=True):
@@ -325,7 +308,7 @@ def _rows(entry: Entry, wide: _Wide, name: Cell, names: Names) -> Iterator[Row]:
         yield [*lead, change.state, _brief(kernel), "", ""], RED if spills else ""
         return
     effects = [effect for effect in change.effects if effect.blocks]
-    shown = [("renamed", _renaming(change, names), "")] if change.state == "renamed" else []
+    shown = [("renamed", pairings.renaming(change, names), "")] if change.state == "renamed" else []
     shown += [(figure(metric[0]).label, wide.cell(metric), _color(metric)) for metric in entry.metrics]
     shown += _remarks(change)
     for at in range(max(1, len(shown), len(effects))):
@@ -353,29 +336,6 @@ def _remarks(change: Change) -> list[tuple[str, str, str]]:
     if moved_to_shared(change) and not any(name == "shared_spills" for name, _, _ in change.metrics):
         found.append(("", "spills may be in shared memory now", YELLOW))
     return found
-
-
-def _renaming(change: Change, names: Names) -> str:
-    """``old → new``, and how alike they are; where only what is around the names differs, the old one in full."""
-    assert change.before is not None
-    old, new = names.of(change.before.named_by), names.of(change.kernel.named_by)
-    full = change.before.name
-    both = (
-        f"{old} → {new}"
-        if alone(change.before.named_by) != alone(change.kernel.named_by)
-        else f"was {full if len(full) <= _WIDEST else full[:_WIDEST] + '…'}"
-    )
-    return f"{both} ({_because(change)})"
-
-
-def _because(change: Change) -> str:
-    """Why a renamed kernel is taken for the same: ``flash → fa3 explains 15``, ``one of 3, 83% alike``."""
-    evidence = change.evidence
-    if evidence.one_of is not None:
-        return f"{f'one of {evidence.one_of:,}' if evidence.one_of > 1 else 'perhaps'}, {change.score:.0%} alike"
-    if evidence.kind == "substitution":
-        return f"{printable(evidence.rule, _WIDEST)} explains {evidence.explains:,}"
-    return "same code" if evidence.kind == "code" else f"{change.score:.0%} alike"
 
 
 def _figures(change: Change) -> list[Metric]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os.path
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from fnmatch import fnmatchcase
 from functools import cache
@@ -43,6 +43,15 @@ def library_of(kernel: Kernel, below: Callable[[str], str]) -> str:
     if member := _SHARED.match(kernel.key.unit):
         return member[0]
     return path if _SHARED.fullmatch(path) else ""
+
+
+def whole(some: Iterable[Kernel], kernels: Sequence[Kernel]) -> dict[str, int]:
+    """Libraries all of whose kernels (of a build's ``kernels``) are among ``some``, and how many those are; none where
+    the build is one library."""
+    below = cache(below_root(kernels))
+    held = Counter(library_of(kernel, below) for kernel in kernels)
+    found = Counter(library_of(kernel, below) for kernel in some)
+    return {name: number for name, number in found.items() if name and number == held[name] and len(held) > 1}
 
 
 def by_library(base: Sequence[Kernel], head: Sequence[Kernel], chosen: Sequence[tuple[str, str]] = ()) -> list[Group]:
