@@ -73,7 +73,7 @@ class Gate(NamedTuple):
             own=self.own,
             of_changes=of_changes,
         )
-        return replace(result, undecided=became.undecided, unrecorded=became.unrecorded)
+        return replace(result, undecided=became.undecided, unrecorded=became.unrecorded, unheld=became.unheld)
 
     def needs(self, terms: Sequence[Terms]) -> frozenset[Hidden]:
         """What the gate must know of kernels under these terms: what rules of builds need, and those by which the
@@ -138,7 +138,15 @@ class Gate(NamedTuple):
         from spillscan.model import Hole, at_least
 
         found: list[Hole] = []
-        if self.allow_fewer or self.policy.fail_on == "never":
+        if self.policy.fail_on == "never":
+            return found
+        if result.unheld:
+            message = (
+                f"{self.path} records no registers of {result.unheld:,} kernels by whose growth the gate is to judge; "
+                "`spillscan baseline write` on the build that is accepted brings it up"
+            )
+            found.append(Hole(code="not-comparable", message=message, hides=("registers",)))
+        if self.allow_fewer:
             return found
         if result.fewer:
             message = f"{self.path} knows {_named(result.fewer)} that the build does not have"

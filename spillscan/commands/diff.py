@@ -65,6 +65,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         " and which no other beats; else what changes are grouped by (default: by family, one template, where not all"
         " are shown)",
     )
+    parser.add_argument(
+        "--pair",
+        action="append",
+        default=[],
+        metavar="OLD=NEW",
+        help="libraries that are one: globs on their paths below the inputs, of the older build and of the newer"
+        " (default: by path, file name, toolkit and archs, and the name without versions)",
+    )
     _options.add_sort(
         parser, "changes in the order of a figure's growth, the largest first (default: worst findings first)"
     )
@@ -155,7 +163,8 @@ def _report(
         table = matrix(kept, _labels(arguments.inputs), by, metrics, policy)
     timed = any(MAX_SLOWDOWN.name in entry.settings for entry in policy.entries)  # equal kernels may take longer, too
     compared = by is None or gated
-    found = comparison(base, head, policy, policy.devices, all_pairs=timed) if compared else Comparison()
+    chosen = tuple(map(_libraries, arguments.pair))
+    found = comparison(base, head, policy, policy.devices, all_pairs=timed, chosen=chosen) if compared else Comparison()
     held = gate.judge(regressions((*found.changes, *found.equal), policy), head, builds[-1], of_changes=True)
     needs = judged(policy.terms_of_all((*base.kernels, *head.kernels)), "change", policy.fail_on)
     undecided = undecided_changes((*found.changes, *found.unsettled, *found.equal), policy)
@@ -185,6 +194,13 @@ def _report(
         sort=arguments.sort,
     )
     return gate.report(report, held), outcome
+
+
+def _libraries(pair: str) -> tuple[str, str]:
+    old, sign, new = pair.partition("=")
+    if not old or not sign or not new:
+        raise UsageError(f"--pair {pair} names no two libraries", "write OLD=NEW")
+    return old, new
 
 
 def _same(one: Path, other: Path) -> bool:

@@ -63,6 +63,28 @@ class Effect(Struct, frozen=True, kw_only=True):
         return None if before is None or after is None else (before, after)
 
 
+EvidenceKind = Literal["identity", "code", "substitution", "likeness"]
+"""Equal names, whatever checkout or toolkit wrote them; equal machine code; a substitution that explains several names;
+names and figures that are alike."""
+
+
+class Evidence(Struct, frozen=True, kw_only=True):
+    """Why two kernels are taken for one."""
+
+    kind: EvidenceKind = "identity"
+    """What says so."""
+    rule: str = ""
+    """The substitution: ``flash → fa3``."""
+    explains: int = 0
+    """How many names it explains."""
+    one_of: int | None = None
+    """How many kernels it may be as well as this one, this one among them; ``None`` where the pair is a fact."""
+
+
+IDENTITY = Evidence()
+"""Of all kernels that kept their names: there are very many."""
+
+
 class Change(Struct, frozen=True, kw_only=True):
     """What became of one kernel between two builds."""
 
@@ -77,6 +99,8 @@ class Change(Struct, frozen=True, kw_only=True):
     """Each figure that is known of both builds and differs."""
     score: float = 1.0
     """How alike the two are; 1 where the identity is the same, whatever checkout or toolkit wrote the symbol."""
+    evidence: Evidence = IDENTITY
+    """Why they are taken for one kernel."""
     unknown: tuple[Metric, ...] = ()
     """Each figure that only one of the builds reports: neither equal nor different."""
     appeared: tuple[str, ...] = ()

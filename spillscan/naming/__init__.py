@@ -9,5 +9,5 @@ from spillscan.naming.names import WIDTH, Names, alone
 
 __all__ = ["WIDTH", "Family", "Key", "Names", "alone", "symbol_of"]
 
-PUBLIC = ("identity", "identity.likeness", "identity.pairs", "identity.symbol")
+PUBLIC = ("identity", "identity.libraries", "identity.likeness", "identity.pairs", "identity.symbol")
 """What other rooms may import from: these modules, and this one."""

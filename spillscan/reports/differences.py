@@ -13,13 +13,13 @@ from msgspec import Struct
 from spillscan.judging.compare.figures import Total, moved_to_shared, totals
 from spillscan.model import SEVERITIES, Build, Change, Effect, Finding, Kernel, Metric
 from spillscan.model.figures import FIGURES, figure
-from spillscan.naming import Names, alone
+from spillscan.naming import Names
 from spillscan.occupancy.summary import WORTH_SHOWING_BYTES
 from spillscan.occupancy.text import size
 from spillscan.output.nouns import count
 from spillscan.output.safe import printable
 from spillscan.output.terminal import BOLD, DIM, GREEN, RED, YELLOW, Cell, Row, Style, fold, hung, table
-from spillscan.reports import growth, words
+from spillscan.reports import growth, pairings, words
 from spillscan.reports.groups import INSTANCES, archs_cell, shared_label
 from spillscan.reports.report import Report
 
@@ -34,8 +34,6 @@ _SUMMED = ("spill_store_bytes", "spill_load_bytes", "stack_bytes", "shared_bytes
 _COUNTED = ("registers", "resident_blocks")
 """What has no sum of use: how many kernels it rose and fell in."""
 _COLORS = {"error": RED, "warning": YELLOW, "note": DIM}
-_WIDEST = 60
-"""Characters of a full name."""
 _FIGURES = re.compile(r"^(?:[a-z ]+ [\d,]+ → [\d,]+(?: B)? \(\+[\d,]+\)(?: per thread)?[,:]? ?)+")
 """What a finding's message begins with and a row of the table says, too."""
 
@@ -88,6 +86,8 @@ def lines(report: Report, style: Style) -> Iterator[str]:
         + f", {unchanged:,} unchanged"
         + (f", {unknown:,} unknown" if unknown else "")
     )
+    yield from pairings.libraries(report)
+    yield from pairings.rules(changes)
     yield from growth.code(report)
     yield from growth.compile_time(report)
     if states["added"] and states["added"] == len(report.build.kernels) and states["removed"]:
@@ -163,7 +163,7 @@ def _alike(change: Change, metrics: Sequence[Metric]) -> object:
     residency = tuple((_blocks(each, named=len(effects) > 1 or each.gpu is None), _limiters(each)) for each in effects)
     moved = change.before is not None and change.before.key.arch != kernel.key.arch and kernel.key.arch
     return (kernel.named_by, before, kernel.key.unit, change.state, metrics, brief, residency, change.score, moved,
-            change.appeared, change.vanished)  # fmt: skip
+            change.evidence, change.appeared, change.vanished)  # fmt: skip
 
 
 def _chosen(
@@ -308,7 +308,7 @@ def _rows(entry: Entry, wide: _Wide, name: Cell, names: Names) -> Iterator[Row]:
         yield [*lead, change.state, _brief(kernel), "", ""], RED if spills else ""
         return
     effects = [effect for effect in change.effects if effect.blocks]
-    shown = [("renamed", _renaming(change, names), "")] if change.state == "renamed" else []
+    shown = [("renamed", pairings.renaming(change, names), "")] if change.state == "renamed" else []
     shown += [(figure(metric[0]).label, wide.cell(metric), _color(metric)) for metric in entry.metrics]
     shown += _remarks(change)
     for at in range(max(1, len(shown), len(effects))):
@@ -336,19 +336,6 @@ def _remarks(change: Change) -> list[tuple[str, str, str]]:
     if moved_to_shared(change) and not any(name == "shared_spills" for name, _, _ in change.metrics):
         found.append(("", "spills may be in shared memory now", YELLOW))
     return found
-
-
-def _renaming(change: Change, names: Names) -> str:
-    """``old → new``, and how alike they are; where only what is around the names differs, the old one in full."""
-    assert change.before is not None
-    old, new = names.of(change.before.named_by), names.of(change.kernel.named_by)
-    full = change.before.name
-    both = (
-        f"{old} → {new}"
-        if alone(change.before.named_by) != alone(change.kernel.named_by)
-        else f"was {full if len(full) <= _WIDEST else full[:_WIDEST] + '…'}"
-    )
-    return f"{both} ({change.score:.0%} alike)"
 
 
 def _figures(change: Change) -> list[Metric]:

@@ -12,6 +12,7 @@ from spillscan.model import SEVERITIES, Build, Finding, Hole, Kernel
 from spillscan.model.build import damage
 from spillscan.model.symbols import natural
 from spillscan.naming import WIDTH, Names
+from spillscan.naming.identity.libraries import library_of
 from spillscan.occupancy.text import size
 from spillscan.output.nouns import count
 from spillscan.output.safe import clip, printable
@@ -243,13 +244,16 @@ def alike(findings: Iterable[Finding], report: Report) -> list[list[Finding]]:
 
 
 def place_text(finding: Finding, report: Report) -> str:
-    """The line of the source, else of the log or file, as short as it is clear."""
+    """The line of the source, else of the log or file (of a package: its library), as short as it is clear."""
     if source := source_place(finding, report.tree):
         return str(source)
     origin = finding.origin
     if origin is None:
         return UNKNOWN
-    return printable(log_path(origin.input, report.tree)) + (f":{origin.line}" if origin.line else "")
+    library = library_of(finding.kernel, str)
+    member = f":{library}" if library and library != origin.input else ""
+    line = f":{origin.line}" if origin.line else ""
+    return printable(log_path(origin.input, report.tree) + member) + line
 
 
 def _finding_line(group: Sequence[Finding], report: Report, style: Style) -> str:

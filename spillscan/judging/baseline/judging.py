@@ -63,6 +63,8 @@ class BaselineResult(Struct, frozen=True, kw_only=True):
     """Recorded figures that the input does not report, so that they may be worse."""
     unrecorded: int = 0
     """Kernels of which an older release recorded no figures."""
+    unheld: int = 0
+    """Kernels whose growth of registers the user limits, and of which no registers are recorded."""
 
     @property
     def open(self) -> tuple[Finding, ...]:

@@ -33,6 +33,7 @@ from spillscan.judging.baseline.model import (
 from spillscan.judging.compare.pairing import comparison
 from spillscan.judging.policy import Policy
 from spillscan.judging.rules import Undecided, all_rules, measure, recorded_as, regressions, undecided_changes
+from spillscan.judging.rules.registers import MAX_GROWTH, REGISTERS
 from spillscan.model import Build, Change, Finding, Hidden, Kernel, KernelKey, Launch, Usage, at_least
 from spillscan.model.figures import BY_NAME
 from spillscan.naming import alone
@@ -167,6 +168,8 @@ class Since(Struct, frozen=True, kw_only=True):
     """Figures that are recorded, and which the input does not report."""
     unrecorded: int = 0
     """Known kernels of the build of which no figures are recorded: an older release wrote the baseline."""
+    unheld: int = 0
+    """Known kernels whose growth of registers the user limits, and of which no registers are recorded."""
 
 
 def figures_of(kernel: Kernel) -> Figures:
@@ -233,7 +236,24 @@ def since(
         if _judges(each.rule.id) and _is_recorded(each, change, policy) and (id(each.kernel), each.rule.id) not in said
     ]
     unrecorded = sum(identity in groups and not entry.figures for identity, entry in baseline.entries.items())
-    return Since(worse=tuple(worse), undecided=tuple(undecided), unrecorded=unrecorded)
+    unheld = sum(
+        not _registers_recorded(entry) and any(_limited(kernel, policy) for kernel in groups.get(identity, ()))
+        for identity, entry in baseline.entries.items()
+    )
+    return Since(worse=tuple(worse), undecided=tuple(undecided), unrecorded=unrecorded, unheld=unheld)
+
+
+def _registers_recorded(entry: KnownKernel) -> bool:
+    return bool(entry.figures) and all("registers" in dict(copy) for copy in entry.figures)
+
+
+def _limited(kernel: Kernel, policy: Policy) -> bool:
+    """Whether the user, and not only a default, has a gate judge by how many registers a kernel may grow."""
+    if kernel.role == "function" or kernel.usage.registers is None:
+        return False
+    limit = policy.said_of(kernel).settings.get(MAX_GROWTH.name)
+    level = policy.terms_of(kernel).level(REGISTERS)
+    return limit is not None and limit.value is not None and level != "off" and at_least(level, policy.fail_on)
 
 
 def _judges(rule: str) -> bool:

@@ -8,15 +8,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from spillscan.model import Effect, Kernel, Launch, Metric, Usage
 from spillscan.model.symbols import arch_family
-from spillscan.occupancy.devices import Device, Gpu, judged_on, resolve
+from spillscan.occupancy.devices import WARP_THREADS, Device, Gpu, judged_on, resolve
 from spillscan.occupancy.launches import Launches
 from spillscan.occupancy.model import Occupancy
 from spillscan.occupancy.summary import footprint, summarise
 from spillscan.output.errors import UsageError
+
+LARGEST = 1024
+"""Threads of the largest block on every compute capability from 2.0 on (CUDA C++ Programming Guide)."""
 
 
 def effects(before: Kernel, after: Kernel, launches: Launches, devices: Sequence[str] = ()) -> tuple[Effect, ...]:
@@ -153,3 +157,44 @@ def blocks(kernel: Kernel, launches: Launches) -> int | None:
     if launch is None or kernel.key.arch is None or kernel.final is False or kernel.role == "function":
         return None
     return _blocks(resident(kernel.usage, kernel.key.arch, launch))
+
+
+class Sizes(Struct, frozen=True, kw_only=True):
+    """What a change costs at each block size at which the older kernel could be launched."""
+
+    allowed: tuple[int, ...]
+    """Threads per block, in whole warps, up to what the launch bounds of both sides allow."""
+    lost: tuple[int, ...]
+    """Those of them at which fewer blocks are resident now."""
+
+
+def over_sizes(before: Kernel, after: Kernel, device: str) -> Sizes | None:
+    """What the change costs where the launch is not known; ``None`` where a figure is not known, or no size is allowed.
+
+    Without dynamic shared memory: with some, shared memory binds sooner, and no more sizes lose blocks.
+    """
+    bounds = [side.launch_bounds.threads for side in (before, after) if side.launch_bounds is not None]
+    most = min([LARGEST, *filter(None, bounds)])
+    figures = [(side.usage.registers, side.usage.shared_bytes, side.usage.barriers) for side in (before, after)]
+    return _over_sizes(figures[0], figures[1], device, most)
+
+
+_Taken = tuple[int | None, int | None, int | None]
+"""Registers, static shared memory, barriers."""
+
+
+@lru_cache(maxsize=4096)
+def _over_sizes(before: _Taken, after: _Taken, device: str, most: int) -> Sizes | None:
+    if None in (before[2], after[2]):  # what one side alone reports is no difference
+        before, after = (*before[:2], None), (*after[:2], None)
+    allowed, lost = [], []
+    for threads in sorted({*range(WARP_THREADS, most + 1, WARP_THREADS), most}):
+        at = Launch(threads_per_block=threads, dynamic_shared_bytes=0, source="given")
+        old, new = (_blocks(_resident(*taken, device, at)) for taken in (before, after))
+        if old is None or new is None:
+            return None
+        if old:
+            allowed.append(threads)
+            if new < old:
+                lost.append(threads)
+    return Sizes(allowed=tuple(allowed), lost=tuple(lost)) if allowed else None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 from itertools import chain
 from pathlib import PurePosixPath
 
@@ -15,6 +16,7 @@ from spillscan.model import Build, Change, Hole, Kernel
 from spillscan.model.symbols import arch_family, natural
 from spillscan.naming import Names
 from spillscan.naming.identity import canonical
+from spillscan.naming.identity.libraries import below_root, library_of
 
 FEW = 3
 """So many kernels may be gone from a build whose units are not known, if they are no more than one in ``SHARE``. A
@@ -50,31 +52,35 @@ def missing_kernels(changes: Iterable[Change], base: Build, head: Build, most: i
     gone = [change.before for change in changes if change.state == "removed" and change.before]
     if not gone or not head.kernels:
         return []
-    by_arch, by_unit, unknown = _unexplained(gone, base, head)
+    places = _Places(base)
+    by_arch, by_unit, unknown = _unexplained(gone, base, head, places)
     if most is None:
         unknown = unknown if len({kernel.key.symbol for kernel in unknown}) > _few(base) else []
-    elif len({_place_and_symbol(kernel) for kernel in chain(unknown, *by_arch.values(), *by_unit.values())}) <= most:
+    elif (
+        len({(places.of(each), each.key.symbol) for each in chain(unknown, *by_arch.values(), *by_unit.values())})
+        <= most
+    ):
         return []
-    return [*_archs_missing(by_arch), *_units_missing(by_unit), *_kernels_missing(unknown, base)]
+    return [*_archs_missing(by_arch, places), *_units_missing(by_unit), *_kernels_missing(unknown, base)]
 
 
 def _unexplained(
-    gone: Sequence[Kernel], base: Build, head: Build
+    gone: Sequence[Kernel], base: Build, head: Build, places: _Places
 ) -> tuple[dict[_Group, list[Kernel]], dict[str, list[Kernel]], list[Kernel]]:
     """The kernels whose arch is gone (by unit and arch), whose unit is gone (by unit), and those whose unit is not
     known in one of the builds. A binary holds all of its code: what is not there is gone."""
-    compiled = _compiled(base, head)
+    compiled = _compiled(base, head, places)
     units = {unit for unit, _ in compiled}
     families = _families(head)
     nameless = _holds_nameless(base, head)
     whole = all(kernel.origins and kernel.origins[0].format == "binary" for kernel in head.kernels)
-    several = len({_input(kernel) for kernel in base.kernels}) > 1
+    several = len({places.input(kernel) for kernel in base.kernels}) > 1
     by_arch: dict[_Group, list[Kernel]] = defaultdict(list)
     by_unit: dict[str, list[Kernel]] = defaultdict(list)
     unknown: list[Kernel] = []
     for kernel in gone:
-        unit, family = kernel.key.unit, arch_family(kernel.key.arch)
-        place = unit or (_input(kernel) if several else "")
+        unit, family = places.unit(kernel), arch_family(kernel.key.arch)
+        place = unit or (places.input(kernel) if several else "")
         if family not in families:
             by_arch["", kernel.key.arch].append(kernel)
         elif (place, family) in compiled:
@@ -101,13 +107,13 @@ def _holds_nameless(base: Build, head: Build) -> bool:
     return any(len(units[canonical(kernel.key.symbol)]) != 1 for kernel in nameless)
 
 
-def _compiled(base: Build, head: Build) -> set[_Group]:
+def _compiled(base: Build, head: Build, places: _Places) -> set[_Group]:
     """What the head compiled of the units of the base: those that it names, and those that bear another name there
     now, as half of the kernels show which only that unit had. Where a log names no units, the input stands for them."""
     owners: dict[tuple[str, str | None], set[str]] = defaultdict(set)
     for kernel in base.kernels:
-        owners[canonical(kernel.key.symbol), arch_family(kernel.key.arch)].add(_place(kernel))
-    known = {_place(kernel) for kernel in base.kernels}
+        owners[canonical(kernel.key.symbol), arch_family(kernel.key.arch)].add(places.of(kernel))
+    known = {places.of(kernel) for kernel in base.kernels}
     stems = Counter(_stem(place) for place in known)
     by_stem = {_stem(place): place for place in known if stems[_stem(place)] == 1}
     own = Counter((unit, family) for (_, family), units in owners.items() for unit in units if len(units) == 1)
@@ -115,29 +121,39 @@ def _compiled(base: Build, head: Build) -> set[_Group]:
     # A module without kernels names no arch.
     found: set[_Group] = {(unit, family) for unit in head.empty_units for family in _families(base)}
     found |= {(by_stem[_stem(unit)], family) for unit, family in found if _stem(unit) in by_stem and unit not in known}
+    theirs = _Places(head)
     for kernel in head.kernels:
-        place, family = _place(kernel), arch_family(kernel.key.arch)
+        place, family = theirs.of(kernel), arch_family(kernel.key.arch)
         found.add((place, family))
         if place not in known:
             symbol = canonical(kernel.key.symbol)
             mine = owners.get((symbol, family), set())
             if len(mine) == 1:
                 seen[next(iter(mine)), family].add(symbol)
-            if kernel.key.unit and _stem(place) in by_stem:
+            if theirs.unit(kernel) and _stem(place) in by_stem:
                 found.add((by_stem[_stem(place)], family))
     return found | {group for group, symbols in seen.items() if 2 * len(symbols) >= own[group] > 0}
 
 
-def _place_and_symbol(kernel: Kernel) -> tuple[str, str]:
-    return _place(kernel), kernel.key.symbol
+class _Places:
+    """Where kernels of one build stand: in a library, else in a unit, else in an input, whatever folder was given."""
 
+    def __init__(self, build: Build) -> None:
+        self._below = cache(below_root(build.kernels))
+        self._several = len({library_of(kernel, self._below) for kernel in build.kernels}) > 1
 
-def _place(kernel: Kernel) -> str:
-    return kernel.key.unit or _input(kernel)
+    def input(self, kernel: Kernel) -> str:
+        """The input below the folder that all have in common."""
+        return self._below(kernel.origins[0].input) if kernel.origins else ""
 
+    def unit(self, kernel: Kernel) -> str:
+        """Its library, or its object; empty where nothing names one. The number of a copy is no name."""
+        library = library_of(kernel, self._below) if self._several else ""
+        return library or ("" if kernel.key.unit.startswith("#") else kernel.key.unit)
 
-def _input(kernel: Kernel) -> str:
-    return kernel.origins[0].input if kernel.origins else ""
+    def of(self, kernel: Kernel) -> str:
+        """The unit, else the input."""
+        return self.unit(kernel) or self.input(kernel)
 
 
 def _stem(unit: str) -> str:
@@ -154,10 +170,10 @@ def _families(build: Build) -> set[str | None]:
     return set(map(arch_family, {kernel.key.arch for kernel in build.kernels}))
 
 
-def _archs_missing(groups: dict[_Group, list[Kernel]]) -> Iterator[Hole]:
+def _archs_missing(groups: dict[_Group, list[Kernel]], places: _Places) -> Iterator[Hole]:
     for (unit, arch), kernels in groups.items():
         where = f"{unit} of the newer build" if unit else "the newer build"
-        units = len({_place(kernel) for kernel in kernels})
+        units = len({places.of(kernel) for kernel in kernels})
         among = f" in {units:,} units" if units > 1 else ""
         message = f"{where} has no kernel for {arch or 'an unknown arch'}: {_counted(kernels)}{among}"
         yield _hole("arch-missing", message, kernels, (unit, arch or ""))

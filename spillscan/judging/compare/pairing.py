@@ -38,12 +38,18 @@ def diff(base: Build, head: Build, launches: Launches | None = None, devices: Se
 
 
 def comparison(
-    base: Build, head: Build, launches: Launches | None = None, devices: Sequence[str] = (), *, all_pairs: bool = False
+    base: Build,
+    head: Build,
+    launches: Launches | None = None,
+    devices: Sequence[str] = (),
+    *,
+    all_pairs: bool = False,
+    chosen: Sequence[tuple[str, str]] = (),
 ) -> Comparison:
     """:func:`diff`, and the pairs that cannot be judged; ``all_pairs``: also those in which nothing differs.
 
     ``launches`` says how kernels are launched, ``devices`` (``H200``, ``sm_86``) on what; by default each kernel's
-    own target.
+    own target. ``chosen``: globs of libraries of either build that are one.
     """
     changes: list[Change] = []
     unsettled: list[Change] = []
@@ -52,7 +58,7 @@ def comparison(
     doubtful = _doubtful((*base.kernels, *head.kernels))
     unattached = {kind for issue in base.issues if (kind := _UNATTACHED.get(issue.code))}
     known: _Known = {}
-    found = paired(base.kernels, head.kernels)
+    found = paired(base.kernels, head.kernels, chosen=chosen)
     for before, after in found.same:
         alike = _changed(before, after, launches, devices, known)
         if alike is not None:
@@ -62,10 +68,10 @@ def comparison(
             (unsettled if alike.state == "unknown" else changes).append(alike)
         elif all_pairs:
             equal.append(Change(state="equal", before=before, after=after))
-    for before, after, score in found.renamed:
-        change = _changed(before, after, launches, devices, known)
-        change = change or Change(state="renamed", before=before, after=after)
-        changes.append(replace(change, state="renamed", score=score))
+    for match in found.renamed:
+        change = _changed(match.before, match.after, launches, devices, known)
+        change = change or Change(state="renamed", before=match.before, after=match.after)
+        changes.append(replace(change, state="renamed", score=match.score, evidence=match.evidence))
     changes += [Change(state="removed", before=kernel, after=None) for kernel in found.gone]
     changes += [Change(state="added", before=None, after=kernel) for kernel in found.new]
     return Comparison(changes=worst_first(changes), unsettled=worst_first(unsettled), equal=tuple(equal))

@@ -17,6 +17,7 @@ from importlib import import_module
 from typing import NamedTuple, Protocol, cast
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from spillscan.judging.rules._declared import Family, Measure, Said, Terms, Threshold, Undecided
 from spillscan.judging.rules._findings import distinct, finding, worst_first
@@ -33,6 +34,7 @@ from spillscan.model import (
     Severity,
     at_least,
 )
+from spillscan.naming import alone
 from spillscan.output import folders
 
 __all__ = [
@@ -185,12 +187,29 @@ def regressions(changes: Sequence[Change], policy: Demands) -> list[Finding]:
         for judge in judges:
             yield from judge(change, terms)
 
+    def facts(change: Change) -> set[Rule]:
+        added = replace(change, state="added", before=None, metrics=(), effects=())
+        return {rule for rule, _ in said(added, policy.terms_of(change.kernel))}
+
     found = [
         finding(each.rule, each.text, change.kernel, each.severity)
         for change, spoken in _of_changes(changes, policy, said)
-        for each in spoken
+        for each in (spoken if change.evidence.one_of is None else _of_guess(change, spoken, facts(change)))
     ]
     return distinct(sorted(found, key=lambda each: -SEVERITIES.index(each.severity)))
+
+
+def _of_guess(change: Change, spoken: Iterable[Spoken], facts: set[Rule]) -> Iterator[Spoken]:
+    """What is said of two kernels that need not be one: an error only where the newer alone is a fact of the rule."""
+    assert change.before is not None
+    several = change.evidence.one_of or 1
+    among = f", one of {several:,} that it may be" if several > 1 else ""
+    for each in spoken:
+        if each.rule in facts:
+            yield each
+        else:
+            mildest: Severity = "warning" if at_least(each.severity, "warning") else "note"
+            yield Spoken(each.rule, mildest, f"{each.text}, if it was {alone(change.before.named_by)}{among}")
 
 
 def undecided_changes(changes: Sequence[Change], policy: Demands) -> list[Undecided]:

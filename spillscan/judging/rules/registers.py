@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from spillscan.judging.compare.effects import Sizes, over_sizes
 from spillscan.judging.compare.figures import allocated
 from spillscan.judging.rules._declared import Family, Said, Terms, Threshold, because
 from spillscan.model import Change, Limit, Rule
@@ -31,6 +32,16 @@ IN_STEP = Rule(
 )
 
 
+NO_SIZE = Rule(
+    id="registers-no-size", severity="note", judges=("change",), needs=("registers",), recorded_as="registers"
+)
+SOME_SIZES = Rule(
+    id="registers-some-sizes", severity="warning", judges=("change",), needs=("registers",), recorded_as="registers"
+)
+
+_RUNS = 4
+"""So many runs of block sizes are named."""
+
 MOST = Threshold(
     rule=REGISTERS,
     key="registers",
@@ -43,10 +54,11 @@ MOST = Threshold(
 
 
 def regressions(change: Change, terms: Terms) -> Iterator[Said]:
-    """More registers. Inside an allocation step they cost nothing: a note. Across one they are an error, unless the
-    launch is known: then a lost block is the error (:mod:`spillscan.judging.rules.blocks`), and no loss a warning."""
+    """More registers. Inside an allocation step they cost nothing, nor where no block size loses a block by them: a
+    note. Where the launch is known, a lost block is the error (:mod:`spillscan.judging.rules.blocks`), and no loss a
+    warning. Where it is not, it is an error if each block size loses blocks, and a warning if some do."""
     known, most = _known(change), terms.limit(MAX_GROWTH)
-    if known is None or most is None:
+    if known is None or most is None or change.before is None or change.after is None:
         return
     before, after = known
     if after - before <= most:
@@ -55,11 +67,34 @@ def regressions(change: Change, terms: Terms) -> Iterator[Said]:
     taken = f"{allocated(before)} → {allocated(after)} allocated"
     if allocated(after) == allocated(before):
         yield IN_STEP, f"{message}, inside the allocation step of {allocated(after)}"
-    elif not change.effects or any(effect.blocks is None for effect in change.effects):
-        yield REGISTERS, f"{message}: {taken}"
-    elif all(effect.blocks[1] >= effect.blocks[0] for effect in change.effects if effect.blocks):
+        return
+    if any(effect.blocks and effect.blocks[1] < effect.blocks[0] for effect in change.effects):
+        return
+    sizes = [(effect.device, over_sizes(change.before, change.after, effect.device)) for effect in change.effects]
+    if sizes and all(each is not None and not each.lost for _, each in sizes):
+        yield NO_SIZE, f"{message}: {taken}, no block size has fewer blocks per SM"
+    elif sizes and all(effect.blocks for effect in change.effects):
         still = ", ".join(f"{effect.resident_blocks[1]} on {effect.device}" for effect in change.effects)
         yield NO_LOSS, f"{message}: {taken}, blocks per SM not fewer: {still}"
+    elif not sizes or any(each is None or each.lost == each.allowed for _, each in sizes):
+        yield REGISTERS, f"{message}: {taken}"
+    else:
+        lost = "; ".join(f"on {device} at {_ranges(each)}" for device, each in sizes if each is not None and each.lost)
+        yield SOME_SIZES, f"{message}: {taken}, fewer blocks per SM {lost} threads"
+
+
+def _ranges(sizes: Sizes) -> str:
+    """``96, 192 to 320``: runs of the allowed block sizes that lose blocks, the first few."""
+    runs: list[list[int]] = []
+    for at, threads in enumerate(sizes.allowed):
+        if threads in sizes.lost:
+            if runs and at and runs[-1][-1] == sizes.allowed[at - 1]:
+                runs[-1].append(threads)
+            else:
+                runs.append([threads])
+    named = [f"{run[0]} to {run[-1]}" if len(run) > 1 else str(run[0]) for run in runs]
+    rest = sum(map(len, runs[_RUNS:]))
+    return ", ".join(named[:_RUNS]) + (f" and {rest} other block sizes," if rest else "")
 
 
 def undecided_change(change: Change, terms: Terms) -> Said | None:
@@ -96,7 +131,7 @@ def _known(change: Change) -> tuple[int, int] | None:
 FAMILIES = (
     Family(
         thresholds=(MOST,),
-        rules=(NO_LOSS, IN_STEP),
+        rules=(NO_LOSS, IN_STEP, NO_SIZE, SOME_SIZES),
         regressions=regressions,
         undecided_change=undecided_change,
     ),

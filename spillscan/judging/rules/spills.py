@@ -36,10 +36,6 @@ GROWTH = Rule(
 )
 
 
-_NEARLY_CERTAIN = 0.95
-"""A pair that is no more alike than this may be two kernels: what the older one spilled excuses nothing."""
-
-
 def findings(kernel: Kernel, terms: Terms) -> Iterator[Said]:
     """A kernel or device function that spills more than allowed."""
     most = terms.limit(MAX_BYTES)
@@ -69,7 +65,7 @@ def regressions(change: Change, terms: Terms) -> Iterator[Said]:
     most = terms.limit(MAX_GROWTH)
     if change.after is None or most is None:
         return
-    if change.before is None or change.score <= _NEARLY_CERTAIN:
+    if change.before is None or change.evidence.one_of is not None:
         least = max(change.after.spill_bounds[0] if change.after.spill_bounds else (0,))
         if least > most:
             like = f"; {_predecessor(change)}" if change.before else ""

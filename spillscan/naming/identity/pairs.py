@@ -8,12 +8,13 @@ identity pairs may bear another name now (``renames.py``).
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from itertools import chain
 from typing import NamedTuple
 
 from spillscan.model import Kernel
 from spillscan.model.symbols import arch_family
+from spillscan.naming.identity.libraries import by_library
 from spillscan.naming.identity.likeness import code, configuration
 from spillscan.naming.identity.namesakes import Key, Pairs, aligned, but, by_figures, grouped, same_code
 from spillscan.naming.identity.renames import Match, renames
@@ -43,7 +44,7 @@ def pair(base: Iterable[Kernel], head: Iterable[Kernel], *, families: bool = Tru
     found = paired(base, head, families=families)
     return [
         *(Pair(before, after) for before, after in found.same),
-        *(Pair(before, after, score) for before, after, score in found.renamed),
+        *(Pair(match.before, match.after, match.score) for match in found.renamed),
         *(Pair(kernel, None) for kernel in found.gone),
         *(Pair(None, kernel) for kernel in found.new),
     ]
@@ -62,23 +63,53 @@ class Paired(NamedTuple):
     """In the head alone."""
 
 
-def paired(base: Iterable[Kernel], head: Iterable[Kernel], *, families: bool = True) -> Paired:
-    """:func:`pair`, without a record for each kernel: there are very many, and most of them did not change."""
+def paired(
+    base: Iterable[Kernel], head: Iterable[Kernel], *, families: bool = True, chosen: Sequence[tuple[str, str]] = ()
+) -> Paired:
+    """:func:`pair`, without a record for each kernel: there are very many, and most of them did not change.
+
+    ``chosen``: libraries that are one (:func:`spillscan.naming.identity.libraries.by_library`).
+    """
     pairs: Pairs = []
-    left, right, alone = _without_candidates(list(base), list(head), pairs)
+    groups = by_library(list(base), list(head), chosen)
+    gone: list[Kernel] = []
+    new: list[Kernel] = []
+    left: list[Kernel] = []
+    right: list[Kernel] = []
+    library: dict[int, int] = {}
+    for number, (ours, theirs) in enumerate(groups):
+        if len(groups) > 1 and not (ours and theirs):
+            gone += ours
+            new += theirs
+            continue
+        unpaired, unmet, alone = _of_one_identity(ours, theirs, pairs, families)
+        left += unpaired
+        right += unmet
+        gone += alone[0]
+        new += alone[1]
+        if len(groups) > 1:
+            library |= {id(kernel): number for kernel in (*unpaired, *unmet)}
+    found = renames(left, right, pairs, families=families, library=lambda kernel: library.get(id(kernel)))
+    known = {id(kernel) for match in found for kernel in (match.before, match.after)}
+    return Paired(
+        same=pairs,
+        renamed=found,
+        gone=[kernel for kernel in (*gone, *left) if id(kernel) not in known],
+        new=[kernel for kernel in (*new, *right) if id(kernel) not in known],
+    )
+
+
+def _of_one_identity(
+    left: list[Kernel], right: list[Kernel], pairs: Pairs, families: bool
+) -> tuple[list[Kernel], list[Kernel], tuple[list[Kernel], list[Kernel]]]:
+    """Adds to ``pairs`` what any key joins; returns what is left of each side, and what has no counterpart."""
+    left, right, alone = _without_candidates(left, right, pairs)
     for key in _KEYS + (_FAMILY_KEYS if families else ()):
         if not left or not right:
             break
         left, right = _join(left, right, key, pairs)
     left, right = _join_without_arch(left, right, pairs)
-    found = renames(left, right, pairs, families=families)
-    known = {id(before) for before, _, _ in found} | {id(after) for _, after, _ in found}
-    return Paired(
-        same=pairs,
-        renamed=found,
-        gone=[kernel for kernel in (*alone[0], *left) if id(kernel) not in known],
-        new=[kernel for kernel in (*alone[1], *right) if id(kernel) not in known],
-    )
+    return left, right, alone
 
 
 def _exact(kernel: Kernel) -> Hashable:

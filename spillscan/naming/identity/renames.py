@@ -1,19 +1,25 @@
 """Which kernels of two builds are the same under another name.
 
-Not all pairs are looked at. Kernels meet in blocks: those that share a part of their name, or a word of it. In each
-block both builds' kernels are put into one order and only neighbours in it are candidates, so the cost grows as n log n
-however large a block is.
+Equal code comes first, where no other kernel has it. Then what the names of both builds say: substitutions that explain
+several of them (:mod:`spillscan.naming.identity.substitutions`). Both are facts. What they leave open is paired by
+likeness, and is a guess: one of several, and never a fact.
+
+Of likeness not all pairs are looked at. Kernels meet in blocks: those that share a part of their name, or a word of it.
+In each block both builds' kernels are put into one order and only neighbours in it are candidates, so the cost grows as
+n log n however large a block is.
 """
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from functools import cache
 
-from spillscan.model import Kernel, Usage
+from msgspec import Struct
+
+from spillscan.model import Evidence, EvidenceKind, Kernel, Usage
 from spillscan.model.symbols import arch_family
 from spillscan.naming.identity.likeness import (
     SAME_BYTES,
@@ -25,14 +31,32 @@ from spillscan.naming.identity.likeness import (
     digest,
     name_parts,
 )
+from spillscan.naming.identity.namesakes import Key, aligned, but, grouped
+from spillscan.naming.identity.substitutions import Name, Vocabulary, learn, spelled
 from spillscan.naming.identity.symbol import source_name
 
 Named = tuple[Kernel, NameParts]
 """A kernel with its name taken apart."""
 Blocks = Callable[[Kernel, NameParts], Iterator[tuple[Hashable, ...]]]
 """The blocks that a kernel is in."""
-Match = tuple[Kernel, Kernel, float]
-"""Before, after, likeness."""
+
+
+Target = Callable[[Kernel], Hashable]
+"""What both kernels of a pair have in common: arch, or family of archs, and library."""
+
+
+class Match(Struct, frozen=True):
+    """One kernel under two names."""
+
+    before: Kernel
+    """In the base."""
+    after: Kernel
+    """In the head."""
+    score: float
+    """Above 0.95 where it is a fact, at most that where it is likely; never 1, which is an identity."""
+    evidence: Evidence
+    """What says so."""
+
 
 _SURE = 0.9
 """A pair that is this much alike in a strong block is not compared with weaker ones."""
@@ -44,8 +68,12 @@ _SOLE = 0.3
 same scopes and parameters: renamed and changed at once."""
 _ENOUGH = 2
 """How many equal records are no chance; one with a stack or spills counts as two."""
+_LIKELY = 0.95
+"""No likeness of names is more than that."""
 _MOST = 0.999
-"""No likeness is an identity."""
+"""No rename is an identity."""
+_RIVAL = 0.1
+"""What is less alike by no more than this may be the one as well."""
 _WINDOW = 3
 """Neighbours of the other build, to each side."""
 _SAMPLE = 2000
@@ -58,12 +86,121 @@ def renames(
     paired: Sequence[tuple[Kernel, Kernel]],
     *,
     families: bool = True,
+    library: Callable[[Kernel], Hashable] = lambda kernel: None,
 ) -> list[Match]:
-    """Kernels of the same role and arch (then, with ``families``, of the same family of archs), each at most once.
+    """Kernels of the same role, ``library`` and arch (then, with ``families``, of the same family of archs), each at
+    most once.
 
-    ``paired`` are those of both builds that have kept their names: they show which words are common there, and which
-    templates live on.
+    ``paired`` are those of both builds that have kept their names: they show which words are common there, which are
+    new or gone, and which templates live on.
     """
+    if not left or not right:
+        return []
+    archs = {kernel.key.arch for kernel in (*left, *right)}
+    related = families and len(set(map(arch_family, archs))) < len(archs)
+    targets: list[Target] = [lambda kernel: (kernel.key.arch, library(kernel))]
+    if related:
+        targets.append(lambda kernel: (arch_family(kernel.key.arch), library(kernel)))
+    found: list[Match] = []
+    for target in targets:
+        for way in (_by_code, _by_substitution):
+            found += way(_but(left, found), _but(right, found), paired, target)
+    return [*found, *_by_likeness(_but(left, found), _but(right, found), paired, targets)]
+
+
+def _but(kernels: Sequence[Kernel], found: Iterable[Match]) -> list[Kernel]:
+    known = {id(kernel) for match in found for kernel in (match.before, match.after)}
+    return [kernel for kernel in kernels if id(kernel) not in known]
+
+
+def _by_code(left: list[Kernel], right: list[Kernel], _: object, target: Target) -> Iterator[Match]:
+    """Kernels of equal code, which no other of either side has."""
+    for key, score in ((digest, _MOST), (code, SAME_BYTES)):
+        sides = [
+            grouped((kernel for kernel in side if code(kernel) and key(kernel)), _of_code(key, target))
+            for side in (left, right)
+        ]
+        taken = set[int]()
+        for same, ours in sides[0].items():
+            theirs = sides[1].get(same, [])
+            if len(ours) == len(theirs) == 1:
+                taken |= {id(ours[0]), id(theirs[0])}
+                yield Match(ours[0], theirs[0], score, Evidence(kind="code"))
+        left, right = ([kernel for kernel in side if id(kernel) not in taken] for side in (left, right))
+
+
+def _of_code(key: Key, target: Target) -> Key:
+    return lambda kernel: (kernel.role == "function", target(kernel), key(kernel))
+
+
+def _by_substitution(
+    left: list[Kernel], right: list[Kernel], paired: Sequence[tuple[Kernel, Kernel]], target: Target
+) -> Iterator[Match]:
+    """Kernels that are called as rules say which the names of both builds make."""
+    if not left or not right:
+        return
+    sides = [_by_name(side) for side in (left, right)]
+    kept = [{pair[side].key.symbol for pair in paired} for side in (0, 1)]
+    gone, new = (
+        [
+            name
+            for name, kernels in sides[at].items()
+            if name not in sides[1 - at] and not any(kernel.key.symbol in kept[1 - at] for kernel in kernels)
+        ]
+        for at in (0, 1)
+    )
+    vocabularies = [Vocabulary(own, kept[at], (*gone, *new)) for at, own in enumerate((gone, new))]
+
+    @cache
+    def figures(side: int, name: Name) -> Counter[Hashable]:
+        return Counter((target(kernel), kernel.usage) for kernel in sides[side][name])
+
+    def equal(x: Name, y: Name) -> float:
+        one, other = figures(0, x), figures(1, y)
+        return (one & other).total() / max(one.total(), other.total())
+
+    learnt = learn(gone, new, vocabularies, equal)
+    for name, explained in learnt.items():
+        score = round(_LIKELY + (_MOST - _LIKELY) * (1 - 1 / (1 + explained.names)), 3)
+        ours, theirs = sides[0][name], sides[1][explained.after]
+        for place in (
+            (lambda kernel: (kernel.role, target(kernel), kernel.key.unit)),
+            (lambda kernel: (kernel.role, target(kernel))),
+        ):
+            waiting = grouped(theirs, place)
+            for key, mine in grouped(ours, place).items():
+                others = waiting.get(key, [])
+                several = max(len(set(map(_told_apart, each))) for each in (mine, others))  # equals are not told apart
+                evidence = Evidence(
+                    kind="substitution",
+                    rule=str(explained.rule),
+                    explains=explained.names,
+                    one_of=several if several > 1 else None,
+                )
+                pairs = aligned(mine, others) if others else []
+                ours, theirs = but(ours, pairs), but(theirs, pairs)
+                yield from (Match(before, after, score, evidence) for before, after in pairs)
+
+
+def _told_apart(kernel: Kernel) -> Hashable:
+    """What copies of one kernel, in several objects, may differ in."""
+    return kernel.key.symbol, kernel.usage, digest(kernel)
+
+
+def _by_name(kernels: Iterable[Kernel]) -> dict[Name, list[Kernel]]:
+    found: dict[Name, list[Kernel]] = defaultdict(list)
+    for symbol, several in grouped(kernels, lambda kernel: kernel.key.symbol).items():
+        found[spelled(str(symbol))] += several
+    return found
+
+
+def _by_likeness(
+    left: list[Kernel],
+    right: list[Kernel],
+    paired: Sequence[tuple[Kernel, Kernel]],
+    targets: Sequence[Target],
+) -> list[Match]:
+    """The most alike, as guesses."""
     if not left or not right:
         return []
     sample = paired[:: len(paired) // _SAMPLE + 1]
@@ -72,26 +209,24 @@ def renames(
     for side, known in enumerate(names):
         known += [name_parts(pair[side].key.symbol) for pair in sample]
     likeness = Likeness(names, _living(paired))
-    archs = {kernel.key.arch for kernel in (*left, *right)}
-    related = families and len(set(map(arch_family, archs))) < len(archs)
     found: list[Match] = []
-    for target in (_arch, _family_of_arch) if related else (_arch,):
+    for target in targets:
         for least, kinds in ((_SURE, (strong,)), (THRESHOLD, (strong, weak))):
             best = _best(candidates(ours, theirs, *kinds, target=target), ours, theirs, likeness, least)
-            gone = {id(kernel) for before, after, _ in best for kernel in (before, after)}
+            gone = {id(kernel) for match in best for kernel in (match.before, match.after)}
             ours, theirs = ([named for named in side if id(named[0]) not in gone] for side in (ours, theirs))
             found += best
         # Where an instance of a template is an instance of another now, the others with equal arguments are, too.
-        moved = {(_template(before.key.symbol), _template(after.key.symbol)) for before, after, _ in found}
+        moved = {(_template(match.before.key.symbol), _template(match.after.key.symbol)) for match in found}
         best = _best(_instances(ours, theirs, moved - {("", "")}, target), ours, theirs, likeness, 0)
-        gone = {id(kernel) for before, after, _ in best for kernel in (before, after)}
+        gone = {id(kernel) for match in best for kernel in (match.before, match.after)}
         ours, theirs = ([named for named in side if id(named[0]) not in gone] for side in (ours, theirs))
         found += best
     return found
 
 
 def _instances(
-    ours: list[Named], theirs: list[Named], known: set[tuple[str, str]], target: Callable[[Kernel], str | None]
+    ours: list[Named], theirs: list[Named], known: set[tuple[str, str]], target: Target
 ) -> Iterator[tuple[int, int]]:
     """Indices of instances with equal arguments of templates that are ``known`` to have been renamed."""
     waiting: dict[Hashable, list[int]] = defaultdict(list)
@@ -104,14 +239,6 @@ def _instances(
         for new in renamed.get(_template(kernel.key.symbol), ()):
             for other in waiting.get((new, target(kernel), kernel.role, name.arguments.texts), ()):
                 yield index, other
-
-
-def _arch(kernel: Kernel) -> str | None:
-    return kernel.key.arch
-
-
-def _family_of_arch(kernel: Kernel) -> str | None:
-    return arch_family(kernel.key.arch)
 
 
 def _best(
@@ -127,6 +254,11 @@ def _best(
         if unlike and one.arguments.texts == two.arguments.texts and one.parameters.texts == two.parameters.texts:
             equal = before.usage == after.usage
             tallies[one.template, two.template].append(_weight(before.usage) if equal else 0)
+    supports = {
+        names: _SUPPORT * sum(map(bool, tally)) / len(tally)
+        for names, tally in tallies.items()
+        if sum(tally) >= _ENOUGH
+    }
     gone, new = _functions(ours), _functions(theirs)
     codes = [[code(kernel) for kernel, _ in side] for side in (ours, theirs)]
     ranked = []
@@ -135,26 +267,34 @@ def _best(
         if len(gone[before.key.unit]) == len(new[after.key.unit]) == 1 and _same_frame(one, two):
             total = max(score, min(score + _SOLE, _SURE))
         elif unlike:
-            tally = tallies.get((one.template, two.template), [])
-            if sum(tally) >= _ENOUGH:
-                total = score + _SUPPORT * sum(map(bool, tally)) / len(tally)
-            else:
-                total = score * _NO_SUPPORT
+            support = supports.get((one.template, two.template))
+            total = score * _NO_SUPPORT if support is None else score + support
         else:
             total = score
         if codes[0][index] is not None and codes[0][index] == codes[1][other]:
             same = digest(before) is not None and digest(before) == digest(after)
             least_alike, most_alike = (SAME_BYTES, 1.0) if same else (SAME_CODE, SAME_BYTES)
             total = least_alike + (most_alike - least_alike) * min(total, 1)
+            total = min(total, _MOST)
+        else:
+            total = min(total, _LIKELY)
         if total >= least:
             ranked.append((-total, index, other))
     ranked.sort()
+    near: tuple[dict[int, dict[Hashable, float]], ...] = defaultdict(dict), defaultdict(dict)
+    for negative, index, other in ranked:  # of copies that nothing tells apart, one
+        near[0][index].setdefault(_told_apart(theirs[other][0]), -negative)
+        near[1][other].setdefault(_told_apart(ours[index][0]), -negative)
     matches: dict[int, Match] = {}
     taken = set[int]()
     for negative, index, other in ranked:
         if index not in matches and other not in taken:
             taken.add(other)
-            matches[index] = ours[index][0], theirs[other][0], min(round(-negative, 3), _MOST)
+            rivals = (near[0][index].values(), near[1][other].values())
+            several = max(sum(score >= -negative - _RIVAL for score in each) for each in rivals)
+            kind: EvidenceKind = "code" if -negative >= SAME_CODE else "likeness"
+            evidence = Evidence(kind=kind, one_of=several)
+            matches[index] = Match(ours[index][0], theirs[other][0], round(-negative, 3), evidence)
     return list(matches.values())
 
 
@@ -229,7 +369,7 @@ def candidates(
     ours: Sequence[Named],
     theirs: Sequence[Named],
     *kinds: Blocks,
-    target: Callable[[Kernel], str | None] = _arch,
+    target: Target = lambda kernel: kernel.key.arch,
 ) -> Iterator[tuple[int, int]]:
     """Pairs of indices, each once, of kernels that agree on ``target``."""
     seen: set[tuple[int, int]] = set()

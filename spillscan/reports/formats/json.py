@@ -16,6 +16,7 @@ from spillscan.model import (
     Change,
     Confidence,
     Effect,
+    EvidenceKind,
     Finding,
     Hidden,
     Hole,
@@ -59,6 +60,20 @@ class MessagesJson(msgspec.Struct):
     """in the older build"""
 
 
+class EvidenceJson(msgspec.Struct):
+    """Why two kernels are taken for one."""
+
+    kind: EvidenceKind
+    """identity: equal names, whatever checkout or toolkit wrote them; code: equal machine code; substitution: a rule
+    that explains several names; likeness: names and figures are alike"""
+    rule: str
+    """the substitution, flash → fa3; empty without"""
+    explains: Count
+    """how many names the substitution explains"""
+    one_of: Count | None
+    """how many kernels it may be as well, this one among them; null where the pair is a fact"""
+
+
 class ChangeJson(msgspec.Struct):
     """What became of one kernel between two builds."""
 
@@ -79,6 +94,8 @@ class ChangeJson(msgspec.Struct):
     """kinds of compiler messages that one build alone has for the kernel"""
     occupancy: tuple[Effect, ...]
     """residency by device; pairs are [before, after]"""
+    evidence: EvidenceJson | None = None
+    """why the two are taken for one; null where one of them is"""
 
 
 class PlaceJson(msgspec.Struct):
@@ -300,6 +317,7 @@ def _change(change: Change) -> ChangeJson:
         _metrics(change.unknown),
         MessagesJson(change.appeared, change.vanished),
         change.effects,
+        None if before is None or after is None else EvidenceJson(*msgspec.structs.astuple(change.evidence)),
     )
 
 

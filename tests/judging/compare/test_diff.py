@@ -118,7 +118,9 @@ def test_renamed_pairs_show_both_names_and_the_score() -> None:
     assert lines[1] == "sums_wide<16>  sm_90  renamed    sums → sums_wide<16> (83% alike)"
     assert lines[2].split() == ["registers", "32", "→", "48", "(+16)"]
     assert "0 changed, 1 renamed, 0 added, 0 removed, 0 unchanged" in lines
-    assert any(line.startswith("  error [") for line in lines), "a rename carries its regression along"
+    assert any(line.startswith("  warning [registers-some-sizes") for line in lines), (
+        "a rename carries its regression along"
+    )
 
 
 # ---- JSON and CSV -------------------------------------------------------------------------------------------------
@@ -224,7 +226,8 @@ def test_hostile_names_do_not_act(tmp_path: Path) -> None:
         (("--kernel", "stage"), "note", 1),
         (("--kernel", "count"), "error", 0),
         (("--kernel", "count"), "warning", 1),
-        (("--kernel", "sums"), "error", 1),
+        (("--kernel", "sums"), "error", 0),  # with 32 threads no block is lost, with more some are
+        (("--kernel", "sums"), "warning", 1),
         (("--kernel", "sums", "--launch", "*=32"), "error", 0),
         (("--kernel", "sums", "--launch", "*=32"), "warning", 1),
         (("--kernel", "sums", "--launch", "*=256"), "error", 1),
@@ -372,7 +375,7 @@ def test_a_matrix_compares_the_first_build_with_the_last() -> None:
 def test_a_matrix_shows_findings_as_a_diff_does() -> None:
     for threshold in ("error", "note"):
         pair, table = (run("diff", BASE, HEAD, *by, "--fail-on", threshold).stdout for by in ((), ("--by", "build")))
-        tail = pair[pair.index(b"2 errors, ") :]
+        tail = pair[pair.index(b"1 error, ") :]
         assert table.endswith(tail)
         assert (b"note: " in table) == (b"note [" in pair) == (threshold == "note")
 
@@ -391,7 +394,7 @@ def test_the_document_shows_what_the_command_prints() -> None:
 
 def test_the_document_names_the_rules_and_their_severities() -> None:
     text = DOCUMENT.read_text(encoding="utf-8")
-    table = text[text.index("| change | rule |") : text.index("Registers across a step")]
+    table = text[text.index("| change | rule |") : text.index("Where the launch is not known, registers")]
     known = all_rules()
     for row in table.strip().splitlines()[2:]:
         _, _, rules, severities, _ = row.split("|")

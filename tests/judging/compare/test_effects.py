@@ -15,7 +15,19 @@ from spillscan.judging.compare.effects import effects
 from spillscan.judging.compare.figures import figures
 from spillscan.judging.compare.pairing import comparison, diff
 from spillscan.judging.policy import Policy
-from spillscan.model import SEVERITIES, Advisory, Build, Change, Finding, Kernel, KernelKey, Launch, Usage, at_least
+from spillscan.model import (
+    SEVERITIES,
+    Advisory,
+    Build,
+    Change,
+    Finding,
+    Kernel,
+    KernelKey,
+    Launch,
+    LaunchBounds,
+    Usage,
+    at_least,
+)
 from spillscan.model.code import LocalAccess, LocalTraffic, SassStats
 from spillscan.model.figures import FIGURES, figure
 from spillscan.occupancy.devices import runs_on
@@ -248,18 +260,46 @@ def rules_of(before: Kernel, after: Kernel, launch: str = "", devices: tuple[str
 @pytest.mark.parametrize(
     ("before", "after", "launch", "expected"),
     [
-        (24, 25, "", {"registers": "error"}),
+        (24, 25, "", {"registers-no-size": "note"}),
+        (40, 41, "", {"registers-some-sizes": "warning"}),
+        (48, 100, "", {"registers": "error"}),
         (25, 32, "", {"registers-in-step": "note"}),
         (25, 32, "k=1024", {"registers-in-step": "note"}),
-        (24, 25, "k=32", {"registers-no-loss": "warning"}),  # block slots bind
+        (24, 25, "k=32", {"registers-no-size": "note"}),
+        (40, 41, "k=32", {"registers-no-loss": "warning"}),  # block slots bind
         (32, 40, "k=1024", {"blocks-lost": "error"}),  # 2 -> 1
         (64, 65, "k=1024", {"blocks-lost": "error"}),  # cannot launch
-        (24, 25, "other=32", {"registers": "error"}),
+        (40, 41, "other=32", {"registers-some-sizes": "warning"}),
         (40, 32, "k=1024", {}),
     ],
 )
 def test_registers_count_by_what_they_cost(before: int, after: int, launch: str, expected: dict[str, str]) -> None:
     assert rules_of(kernel(registers=before), kernel(registers=after), launch) == expected
+
+
+@pytest.mark.parametrize(
+    ("why", "before", "after", "bounds", "arch", "expected"),
+    [
+        ("64 registers for each thread that an SM holds", 48, 49, None, "sm_75", "registers-no-size"),
+        ("the same on twice the threads", 48, 49, None, "sm_80", "registers-some-sizes"),
+        ("sizes that lose are beyond the bounds", 40, 41, 32, "sm_80", "registers-no-size"),
+        ("of the sizes that the bounds allow some lose", 40, 41, 64, "sm_80", "registers-some-sizes"),
+        ("every size loses, bounds or not", 48, 100, 256, "sm_80", "registers"),
+        ("bounds that no device has say nothing", 40, 41, 1 << 30, "sm_80", "registers-some-sizes"),
+        ("an arch that no table has", 24, 25, None, "sm_999", "registers"),
+    ],
+)
+def test_registers_over_block_sizes(
+    why: str, before: int, after: int, bounds: int | None, arch: str, expected: str
+) -> None:
+    sides = [
+        replace(
+            kernel(registers=registers, arch=arch),
+            launch_bounds=None if bounds is None else LaunchBounds(max_threads=bounds),
+        )
+        for registers in (before, after)
+    ]
+    assert rules_of(sides[0], sides[1]).keys() == {expected}, why
 
 
 def test_a_rise_does_not_hide_behind_a_fall() -> None:
@@ -335,7 +375,7 @@ def test_changed_launch_bounds_leave_the_launch_open(
     assert effect.blocks == expected
     assert bool(effect.unknown) == (expected is None)
     found = rules.regressions(diff(Build(kernels=(before,)), Build(kernels=(after,)), Bounds(threads)), Policy())
-    assert [each.rule for each in found] == ["registers" if expected is None else "blocks-lost"]
+    assert [each.rule for each in found] == ["registers-some-sizes" if expected is None else "blocks-lost"]
     assert ("launch bounds" in found[0].message) == (expected is not None)
 
 
@@ -376,7 +416,9 @@ def test_relocatable_registers_are_another_figure() -> None:
     ((_, reason),) = undecided_changes(found.unsettled, "error")
     assert "relocatable" in reason
     both = Build(kernels=(kernel(final=False, registers=24),)), Build(kernels=(kernel(final=False, registers=40),))
-    assert [finding.rule for finding in regressions(diff(*both, LaunchMap((parse_launch("k=256"),))))] == ["registers"]
+    assert [finding.rule for finding in regressions(diff(*both, LaunchMap((parse_launch("k=256"),))))] == [
+        "registers-some-sizes"
+    ]
 
 
 def test_no_undecided_kernel_where_nothing_fails() -> None:

@@ -46,7 +46,11 @@ class Row(NamedTuple):
 
 
 def registers(old: int, new: int, severity: str, message: str, why: str, **more: Any) -> Row:
-    rule = {"error": "registers", "warning": "registers-no-loss", "note": "registers-in-step"}[severity]
+    rule = {
+        "error": "registers",
+        "warning": "registers-no-loss" if "launch" in more else "registers-some-sizes",
+        "note": "registers-in-step" if "inside" in message else "registers-no-size",
+    }[severity]
     found = {rule: (severity, f"registers {old} → {new} (+{new - old}){message}")}
     return Row(why, {"registers": old}, {"registers": new}, found, **more)
 
@@ -119,7 +123,25 @@ TABLE = [
         undecided={"spill": "the head does not say whether it spills"},
     ),
     registers(33, 40, "note", ", inside the allocation step of 40", "inside a step"),
-    registers(40, 41, "error", ": 40 → 48 allocated", "across a step, launch not known"),
+    registers(
+        24, 25, "note", ": 24 → 32 allocated, no block size has fewer blocks per SM", "across a step, at no block size"
+    ),
+    registers(
+        40,
+        41,
+        "warning",
+        ": 40 → 48 allocated, fewer blocks per SM on sm_80 at 64 to 288, 352 to 384, 448 to 512, 672 to 768 threads",
+        "across a step, at some block sizes",
+    ),
+    registers(48, 100, "error", ": 48 → 104 allocated", "across a step, at every block size"),
+    registers(
+        24,
+        25,
+        "note",
+        ": 24 → 32 allocated, no block size has fewer blocks per SM",
+        "a launch that is known makes nothing more severe",
+        launch="32",
+    ),
     registers(
         41,
         49,

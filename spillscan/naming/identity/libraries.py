@@ -1,0 +1,128 @@
+"""Which shared library of one build is which of another: kernels are compared within their library first.
+
+Packages ship one code in several libraries (``lib_cuda120.so``, ``lib_cuda129.so``), and each release ships others. A
+library is found again by its path below what was given, by its file name, by the toolkit and archs that it was made
+with, and by its name without versions; each only where that leaves one on either side. One without a counterpart was
+added or removed as a whole. Objects and cubins are no libraries here: their names say little.
+"""
+
+from __future__ import annotations
+
+import os.path
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from fnmatch import fnmatchcase
+from functools import cache
+from pathlib import PurePosixPath
+
+from spillscan.model import Kernel
+from spillscan.output.errors import UsageError, nearest
+
+_SHARED = re.compile(r"[^:]*\.(?:so|dll|pyd|dylib)(?:\.\d+)*(?=:|\Z)")
+_VERSION = re.compile(r"[\d._-]+")
+
+Group = tuple[list[Kernel], list[Kernel]]
+"""Kernels of the base and of the head that are compared with each other."""
+
+
+def below_root(kernels: Iterable[Kernel]) -> Callable[[str], str]:
+    """What makes an input's path relative to the folder that all inputs of these kernels have in common."""
+    inputs = {kernel.origins[0].input for kernel in kernels if kernel.origins}
+    folders = {os.path.dirname(path) for path in inputs}
+    mixed = len({path.startswith("/") for path in folders}) > 1
+    root = "" if mixed or not folders else os.path.commonpath(folders)
+    return lambda path: path.removeprefix(root).lstrip("/") if root else path
+
+
+def library_of(kernel: Kernel, below: Callable[[str], str]) -> str:
+    """The shared library that holds a kernel: a file of the build, or a member of a package; empty where none does."""
+    if not kernel.origins or kernel.origins[0].format != "binary":
+        return ""
+    path = below(kernel.origins[0].input)
+    if member := _SHARED.match(kernel.key.unit):
+        return member[0]
+    return path if _SHARED.fullmatch(path) else ""
+
+
+def whole(some: Iterable[Kernel], kernels: Sequence[Kernel]) -> dict[str, int]:
+    """Libraries all of whose kernels (of a build's ``kernels``) are among ``some``, and how many those are; none where
+    the build is one library."""
+    below = cache(below_root(kernels))
+    held = Counter(library_of(kernel, below) for kernel in kernels)
+    found = Counter(library_of(kernel, below) for kernel in some)
+    return {name: number for name, number in found.items() if name and number == held[name] and len(held) > 1}
+
+
+def by_library(base: Sequence[Kernel], head: Sequence[Kernel], chosen: Sequence[tuple[str, str]] = ()) -> list[Group]:
+    """Kernels that are compared with each other; of a library without a counterpart one side is empty. What is in no
+    library stands together. ``chosen``: globs of libraries that are one, of the base and of the head."""
+    sides = [_libraries(base), _libraries(head)]
+    for at, side in enumerate(sides):
+        for glob in (pair[at] for pair in chosen):
+            picked = [name for name in side if name and fnmatchcase(name, glob)]
+            if len(picked) != 1:
+                which = "newer" if at else "older"
+                several = f"{len(picked):,} libraries" if picked else "no library"
+                raise UsageError(f"--pair: {several} of the {which} build match {glob}", nearest(glob, list(side)))
+    names = [[name for name in side if name] for side in sides]
+    if not names[0] or not names[1]:
+        return [(list(base), list(head))]
+    found = _matched(sides[0], sides[1], chosen)
+    groups = [(sides[0].get("", []), sides[1].get("", []))]
+    groups += [(kernels, sides[1][found[name]] if name in found else []) for name, kernels in sides[0].items() if name]
+    groups += [([], kernels) for name, kernels in sides[1].items() if name and name not in found.values()]
+    return groups
+
+
+def _libraries(kernels: Sequence[Kernel]) -> dict[str, list[Kernel]]:
+    below = cache(below_root(kernels))
+    found: dict[str, list[Kernel]] = defaultdict(list)
+    for kernel in kernels:
+        found[library_of(kernel, below)].append(kernel)
+    return dict(found)
+
+
+def _matched(
+    base: dict[str, list[Kernel]], head: dict[str, list[Kernel]], chosen: Sequence[tuple[str, str]]
+) -> dict[str, str]:
+    """Names of libraries of the head by those of the base."""
+    left, right = ([name for name in side if name] for side in (base, head))
+    if len(left) == len(right) == 1:
+        return {left[0]: right[0]}
+    found: dict[str, str] = {}
+
+    def join(ours: Iterable[str], theirs: Iterable[str], key: Callable[[str, list[Kernel]], Hashable]) -> None:
+        sides: list[dict[Hashable, list[str]]] = [defaultdict(list), defaultdict(list)]
+        for at, (names, held) in enumerate(((ours, base), (theirs, head))):
+            for name in names:
+                if name not in (found.values() if at else found):
+                    sides[at][key(name, held[name])].append(name)
+        for same, mine in sides[0].items():
+            others = sides[1].get(same, [])
+            if len(mine) == len(others) == 1:
+                found[mine[0]] = others[0]
+
+    for old, new in chosen:
+        picked = [[name for name in names if fnmatchcase(name, glob)] for glob, names in ((old, left), (new, right))]
+        join(picked[0], picked[1], lambda name, kernels: "")
+    for key in (_path, _file, _made, _unversioned):
+        join(left, right, key)
+    return found
+
+
+def _path(name: str, kernels: list[Kernel]) -> Hashable:
+    return name
+
+
+def _file(name: str, kernels: list[Kernel]) -> Hashable:
+    return PurePosixPath(name).name
+
+
+def _made(name: str, kernels: list[Kernel]) -> Hashable:
+    makers = {kernel.sass.maker.version for kernel in kernels if kernel.sass and kernel.sass.maker}
+    return _unversioned(name, kernels), frozenset(makers), frozenset(kernel.key.arch for kernel in kernels)
+
+
+def _unversioned(name: str, kernels: list[Kernel]) -> Hashable:
+    return _VERSION.sub("", PurePosixPath(name).name)

@@ -1,0 +1,109 @@
+"""Which library of one build is which of another, one fact a row."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from spillscan.judging.compare.missing_kernels import missing_kernels
+from spillscan.judging.compare.pairing import comparison
+from spillscan.model import Build, Kernel, Origin
+from spillscan.naming.identity.libraries import by_library, whole
+from spillscan.naming.identity.pairs import paired
+from spillscan.output.errors import UsageError
+from tests.naming.identity.test_pairs import kernel
+
+
+def held(path: str, symbol: str = "gemm", registers: int = 32, unit: str = "") -> Kernel:
+    origin = Origin(input=path, line=None, format="binary")
+    return replace(kernel(symbol, registers, unit=unit), origins=(origin,))
+
+
+def libraries(base: list[str], head: list[str], chosen: tuple[tuple[str, str], ...] = ()) -> set[tuple[str, str]]:
+    groups = by_library([held(path) for path in base], [held(path) for path in head], chosen)
+    return {
+        (ours[0].origins[0].input if ours else "", theirs[0].origins[0].input if theirs else "")
+        for ours, theirs in groups
+        if ours or theirs
+    }
+
+
+TABLE = [
+    ("one library is the other, whatever it is called", ["a/x.so"], ["b/y.so"], {("a/x.so", "b/y.so")}),
+    (
+        "the path below the folders that were given",
+        ["v1/p/x.so", "v1/q/x.so"],
+        ["v2/q/x.so", "v2/p/x.so"],
+        {("v1/p/x.so", "v2/p/x.so"), ("v1/q/x.so", "v2/q/x.so")},
+    ),
+    (
+        "the file name, where it moved",
+        ["v1/p/x.so", "v1/p/y.so"],
+        ["v2/p/x.so", "v2/q/y.so"],
+        {("v1/p/x.so", "v2/p/x.so"), ("v1/p/y.so", "v2/q/y.so")},
+    ),
+    (
+        "the name without versions",
+        ["x_cuda12.so", "y_cuda12.so"],
+        ["x_cuda13.so", "y_cuda13.so"],
+        {("x_cuda12.so", "x_cuda13.so"), ("y_cuda12.so", "y_cuda13.so")},
+    ),
+    (
+        "of several that a version tells apart none is guessed",
+        ["x_cuda118.so", "x_cuda120.so", "x_cuda129.so"],
+        ["x_cuda118.so", "x_cuda132.so"],
+        {("x_cuda118.so", "x_cuda118.so"), ("x_cuda120.so", ""), ("x_cuda129.so", ""), ("", "x_cuda132.so")},
+    ),
+]
+
+
+@pytest.mark.parametrize(("why", "base", "head", "expected"), TABLE, ids=[row[0] for row in TABLE])
+def test_libraries(why: str, base: list[str], head: list[str], expected: set[tuple[str, str]]) -> None:
+    assert libraries(base, head) == expected, why
+
+
+def test_a_library_that_the_user_names() -> None:
+    base, head = ["x_cuda118.so", "x_cuda120.so", "x_cuda129.so"], ["x_cuda118.so", "x_cuda132.so"]
+    assert ("x_cuda129.so", "x_cuda132.so") in libraries(base, head, (("*129*", "*132*"),))
+    with pytest.raises(UsageError, match="no library of the older build"):
+        libraries(base, head, (("*130*", "*132*"),))
+    with pytest.raises(UsageError, match="3 libraries of the older build"):
+        libraries(base, head, (("*", "*132*"),))
+
+
+def test_kernels_of_a_new_library_are_compared_with_no_others() -> None:
+    """The older build has the same kernel in a library that is gone: another library, and no regression."""
+    base = [held("v1/x_cuda118.so"), held("v1/x_cuda120.so", registers=24), held("v1/x_cuda129.so", registers=24)]
+    head = [held("v2/x_cuda118.so"), held("v2/x_cuda132.so", registers=64)]
+    found = paired(base, head)
+    assert [(before.origins[0].input, after.origins[0].input) for before, after in found.same] == [
+        ("v1/x_cuda118.so", "v2/x_cuda118.so")
+    ]
+    assert not found.renamed
+    assert whole(found.new, head) == {"x_cuda132.so": 1}
+    assert whole(found.gone, base) == {"x_cuda120.so": 1, "x_cuda129.so": 1}
+
+
+def test_renamed_kernels_stay_in_their_library() -> None:
+    names = [f"{word}_{number}" for word in ("flash", "fa3") for number in (64, 128, 256)]
+    base = [held(f"v1/{library}.so", name) for library in ("x", "y") for name in names[:3]]
+    head = [held(f"v2/{library}.so", name) for library in ("x", "y") for name in names[3:]]
+    for match in paired(base, head).renamed:
+        assert match.before.origins[0].input[3:] == match.after.origins[0].input[3:]
+        assert match.before.key.symbol.replace("flash", "fa3") == match.after.key.symbol
+
+
+def test_a_library_that_is_there_is_not_missing_whatever_folder_was_given() -> None:
+    """Half of its kernels are gone, and another library of the older build: that one is named, and no number is."""
+    kept = [
+        held(f"{{}}/lib/{library}.so", f"{library}{at}", unit=f"#{at}") for library in ("x", "y") for at in range(8)
+    ]
+    sides = [
+        [replace(each, origins=(replace(each.origins[0], input=each.origins[0].input.format(root)),)) for each in kept]
+        for root in ("old", "new/wheel")
+    ]
+    base, head = Build(kernels=tuple(sides[0])), Build(kernels=tuple(sides[1][:4] + sides[1][8:]))
+    assert missing_kernels(comparison(base, head).changes, base, head) == []
+    base = Build(kernels=(*base.kernels, held("old/lib/z.so", "z", unit="#4")))
+    (hole,) = missing_kernels(comparison(base, head).changes, base, head)
+    assert (hole.code, hole.names) == ("unit-missing", ("z.so",))
