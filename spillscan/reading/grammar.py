@@ -127,7 +127,7 @@ def alternatives(name: str, rule: str) -> Alternatives:
 def read(name: str, rule: str, text: str) -> tuple[str, dict[str, str]] | None:
     """Which of the :func:`alternatives` of ``rule`` describes all of ``text``, and its tokens by the names of visible
     terminals; ``None``: none does."""
-    for (alternative, expression), words in zip(alternatives(name, rule), landmarks(name, rule), strict=True):
+    for (alternative, expression), words in zip(alternatives(name, rule), needed_words(name, rule), strict=True):
         if words and not any(word in text for word in words):
             continue  # cheaper than the expression
         if found := expression.fullmatch(text):
@@ -135,11 +135,11 @@ def read(name: str, rule: str, text: str) -> tuple[str, dict[str, str]] | None:
     return None
 
 
-def landmarks(name: str, rule: str) -> tuple[tuple[str, ...], ...]:
+def needed_words(name: str, rule: str) -> tuple[tuple[str, ...], ...]:
     """For each of the :func:`alternatives` of ``rule``, in their order: literal texts of which one stands in every text
     that it describes; empty where there are none."""
     written = _derived(
-        name, f"landmarks {rule}", lambda: [mandatory(each.pattern) for _, each in alternatives(name, rule)]
+        name, f"needed words {rule}", lambda: [mandatory(each.pattern) for _, each in alternatives(name, rule)]
     )
     return tuple(map(tuple, written))
 
@@ -151,7 +151,7 @@ def scanned(name: str, rule: str) -> tuple[str, ...]:
     """
 
     def words() -> list[str]:
-        if not all(every := landmarks(name, rule)):
+        if not all(every := needed_words(name, rule)):
             raise LookupError(f"an alternative of {rule} in {name} has no literal text of its own")
         return fragments(word for each in every for word in each)
 

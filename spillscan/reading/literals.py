@@ -1,4 +1,4 @@
-"""Which literal texts a regular expression cannot match without: what a scanner looks for before it asks the expression.
+"""Which literal texts a regular expression cannot match without: a scanner looks for them before it asks for a match.
 
 Read off the expression's own syntax tree (``re._parser``, the one that ``re`` compiles from).
 """
@@ -17,6 +17,7 @@ _LEAST_LETTERS = 3
 """A shorter word stands nearly everywhere."""
 
 _LEAST_FRAGMENT = 9
+"""How long a fragment of longer words is at least."""
 
 _Words = frozenset[str]
 _EMPTY: _Words = frozenset(("",))
@@ -25,7 +26,7 @@ _EMPTY: _Words = frozenset(("",))
 def mandatory(expression: str) -> list[str]:
     """Words of which at least one stands in every text that ``expression`` matches; empty where no such words of at
     least three letters are known. Of several choices, the one whose shortest word is longest."""
-    tree = re._parser.parse(expression)  # type: ignore[attr-defined]
+    tree = re._parser.parse(expression)
     best, run = _sequence(tree, _EMPTY)
     return sorted(_minimal(_better(best, run)))
 

@@ -22,6 +22,7 @@ import sys
 from collections import deque
 from collections.abc import Iterator
 from functools import cache, lru_cache
+from itertools import islice
 from typing import Literal
 
 from msgspec import Struct
@@ -40,6 +41,8 @@ _TAIL_BYTES = 1 << 13
 """How much of a log's end may hold its last line."""
 _CONTEXT_BYTES = 1 << 17
 """How far before a message its step is looked for."""
+_MOST_LOOKED_AT = 32
+"""So many lines with its name are looked at for a message's step."""
 _LONGEST_LINE_BYTES = 1 << 14
 _MOST_SUBJECTS = 200
 _MOST_REPORTED = 10
@@ -49,10 +52,10 @@ _DEVICE_NAME = re.compile(r"(?:\.cu|\.cuda|_cu)\.(?:o|obj|cc)$|\.(?:cu|cubin|ptx
 _HOST_NAME = re.compile(r"\.(?:cpp|cc|cxx|c)(?:\.(?:o|obj))?$")
 _HEADER = re.compile(r"\.(?:cuh|h|hh|hpp|hxx|inl|inc|ipp)$")
 _TEST_TARGET = re.compile(r"(?:^|[/_-])(?:c?tests?|check|test\.util)$")
-_MAKE_LEVEL = re.compile(r"\[(\d+)\]: $")
-_COUNTED = re.compile(rb"\d+(?:%|/\d+| of \d+)")
+_MAKE_LEVEL = re.compile(r"\[(\d{1,9})\]: $")
+_COUNTED = re.compile(rb"\d{1,9}(?:%|/\d{1,9}| of \d{1,9})")
 _ALL = re.compile(rb"\b100%")
-_NUMBERED = re.compile(rb"\[ *\d+(?:/\d+|%)[^\]\r\n]{0,40}\] ?\S")
+_NUMBERED = re.compile(rb"\[ *\d{1,9}(?:/\d{1,9}|%)[^\]\r\n]{0,40}\] ?\S")
 _SURVIVING_TARGET = re.compile(r"\*\*\* \[([^\[\]]+)\] ")
 _NINJA_OUTPUT = re.compile(r"FAILED: (?:\[code=|\S*[^\s\d]\.[a-z]\w*(?: |$)|\S*[^\s/\d]/\S|\S+$)")
 """Of what ninja says failed: outputs, which are paths, or a target by its name alone."""
@@ -117,7 +120,7 @@ class Failures:
         if start == end:
             return
         failed = self._failed
-        for begin, finish in landmarks(steps=failed).lines(self._block, start, end):
+        for begin, finish in failure_words(steps=failed).lines(self._block, start, end):
             line += self._block.count(b"\n", start, begin)
             start = begin
             self._line(begin, finish, line)
@@ -158,7 +161,9 @@ class Failures:
             yield self._issue("build-failed", message, missing[_MOST_REPORTED].line)
         if self._cuts:
             more = f" ({len(self._cuts)} times)" if len(self._cuts) > 1 else ""
-            yield self._issue("truncated", f"the log says that it is cut{more}: {self._cuts[0].text}", self._cuts[0].line)
+            yield self._issue(
+                "truncated", f"the log says that it is cut{more}: {self._cuts[0].text}", self._cuts[0].line
+            )
         if stops and not missing:
             first = min(stops, key=lambda stop: stop.line)
             yield self._issue("build-incomplete", f"the build stopped early: {first.text}", first.line)
@@ -336,7 +341,7 @@ class Failures:
         if _DEVICE_NAME.search(subject):
             return True
         name = posixpath.basename(subject.rstrip("/")).encode()
-        for line in self._lines_before(begin, name) if name else ():
+        for line in islice(self._lines_before(begin, name), _MOST_LOOKED_AT) if name else ():
             names, device = announced(line)
             if device is not None and any(same_object(name, subject) for name in names):
                 return device
@@ -415,7 +420,7 @@ class Failures:
 
 
 @cache
-def landmarks(*, steps: bool = False) -> Words:
+def failure_words(*, steps: bool = False) -> Words:
     """One of these stands in every line that the grammar describes; ``steps``: and in every line that announces one."""
     words = (word.encode() for word in grammar.scanned("buildfailure", "_message"))
     return Words(*words, *(_REBUILDS if steps else ()))
