@@ -107,6 +107,8 @@ class Step(Struct, frozen=True):
     """Source that it compiles; empty where the line does not say."""
     device: bool = False
     """It is sure to make machine code of device code, of which ptxas can report."""
+    links: bool = False
+    """It links device code, as far as its line says."""
     reports: bool | None = None
     """Of such a step: whether its command line lets ptxas report; ``None`` where there is no command line."""
 
@@ -128,6 +130,8 @@ class Steps:
         self.current = NO_STEP
         self.overlapping = False
         """Two steps were announced before the first one's output: what a streaming step printed is unsure."""
+        self.device_link = False
+        """A step links device code."""
         self._unanswered = False
         self._announced: dict[str, _Announced] = {}
         self._last = _Announced(NO_STEP, 0)
@@ -145,6 +149,7 @@ class Steps:
                 step = parse_step(text[begin:end].decode("utf-8", "replace"))
                 if step is not None:
                     found = True
+                    self.device_link |= step.links
                     self._announce(step, complete, line - text.count(b"\n", begin))
         if not complete and not found:
             self._announce(NO_STEP, complete, line)
@@ -161,6 +166,7 @@ class Steps:
                 relocatable,
                 step.source or current.source,
                 current.device or step.device,
+                current.links or step.links,
                 current.reports if step.reports is None else step.reports,
             )
             self._last.step = self.current
@@ -292,7 +298,7 @@ def _step(form: str, tokens: dict[str, str]) -> Step | None:
         path = tokens["PATH"].strip()
         return Step(path, buffered, True, device=not path.endswith(".ptx"))
     if "LINKED_PATH" in tokens:
-        return Step(tokens["LINKED_PATH"].strip(), buffered)
+        return Step(tokens["LINKED_PATH"].strip(), buffered, links=True)
     if "COMMAND" in tokens:
         step = _command(tokens["COMMAND"])
         if step is not None:
@@ -312,6 +318,7 @@ def _command(line: str) -> Step | None:
         compiles=made.compiles or bool(made.source),
         relocatable=made.relocatable,
         source=made.source,
+        links=made.tool == "nvlink" or not {"-dlink", "--device-link"}.isdisjoint(words),
         device=reports is not None,
         reports=reports,
     )
