@@ -105,6 +105,12 @@ def test_a_compiler_that_was_not_run_far_from_the_end(message: str) -> None:
     assert codes(f"{message}\n{MAKE}{KERNEL.format('k') * 100}") == ["build-failed"]
 
 
+def test_an_error_that_begins_as_a_warning_does_is_a_failed_compilation() -> None:
+    pragma = "Pragma 'enable_smem_spilling' is not allowed for per-function compilation modes"
+    for head in ("ptxas fatal   : ", "ptxas fatal : ", "ptxas error   : "):
+        assert codes(f"{MAKE}{head}{pragma}\n") == ["build-failed"]
+
+
 # ---- what real tools wrote ------------------------------------------------------------------------------------------
 
 EXIT = {
