@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from zlib import crc32
 
 from spillscan.output.folders import kept, remember, remembered, shipped
+from spillscan.reading.literals import __file__ as literals_file
+from spillscan.reading.literals import fragments, mandatory
 
 if TYPE_CHECKING:
     from lark import Lark
@@ -125,10 +127,35 @@ def alternatives(name: str, rule: str) -> Alternatives:
 def read(name: str, rule: str, text: str) -> tuple[str, dict[str, str]] | None:
     """Which of the :func:`alternatives` of ``rule`` describes all of ``text``, and its tokens by the names of visible
     terminals; ``None``: none does."""
-    for alternative, expression in alternatives(name, rule):
+    for (alternative, expression), words in zip(alternatives(name, rule), needed_words(name, rule), strict=True):
+        if words and not any(word in text for word in words):
+            continue  # cheaper than the expression
         if found := expression.fullmatch(text):
             return alternative, {token: each for token, each in found.groupdict().items() if each is not None}
     return None
+
+
+def needed_words(name: str, rule: str) -> tuple[tuple[str, ...], ...]:
+    """For each of the :func:`alternatives` of ``rule``, in their order: literal texts of which one stands in every text
+    that it describes; empty where there are none."""
+    written = _derived(
+        name, f"needed words {rule}", lambda: [mandatory(each.pattern) for _, each in alternatives(name, rule)]
+    )
+    return tuple(map(tuple, written))
+
+
+def scanned(name: str, rule: str) -> tuple[str, ...]:
+    """A few literal texts: a scanner that looks for them misses no line that ``rule`` describes.
+
+    Raises :class:`LookupError` for a rule that describes lines without any.
+    """
+
+    def words() -> list[str]:
+        if not all(every := needed_words(name, rule)):
+            raise LookupError(f"an alternative of {rule} in {name} has no literal text of its own")
+        return fragments(word for each in every for word in each)
+
+    return tuple(_derived(name, f"scanned {rule}", words))
 
 
 def openings(name: str, rule: str) -> tuple[str, ...]:
@@ -170,7 +197,7 @@ def _expressions_file(name: str) -> str:
     lark = find_spec("lark")
     assert lark is not None
     assert lark.origin is not None
-    made = [str(os.stat(path).st_mtime_ns) for path in (lark.origin, __file__)]
+    made = [str(os.stat(path).st_mtime_ns) for path in (lark.origin, __file__, literals_file)]
     return f"{name}-{crc32(chr(10).join((*texts, *made)).encode()):08x}.json"
 
 

@@ -200,13 +200,21 @@ def test_doctor_is_content_with_what_init_wrote_and_a_launch_map(tmp_path: Path)
     [
         (FIXTURES / "hostile" / "nothing.log", "no ptxas or nvlink report"),
         (FIXTURES / "parallel" / "13.0" / "capture-8.log.gz", "a parallel build tore the log"),
-        (FIXTURES / "ptxas" / "calls-c-13.0.log", "are final only after the link"),
     ],
 )
 def test_doctor_knows_what_a_log_lacks(tmp_path: Path, log: Path, lack: str) -> None:
     status, said = spillscan(tmp_path, "doctor", log)
     assert status == 1
     assert lack in said
+
+
+def test_doctor_knows_code_that_is_not_linked(tmp_path: Path) -> None:
+    log = tmp_path / "build.log"
+    report = (FIXTURES / "ptxas" / "calls-c-13.0.log").read_bytes()
+    log.write_bytes(b"nvcc -dc -Xptxas -v calls.cu -o calls.o\n" + report)
+    status, said = spillscan(tmp_path, "doctor", log)
+    assert status == 1
+    assert "are final only after the link" in said
 
 
 def test_doctor_reads_the_jobs(tmp_path: Path) -> None:

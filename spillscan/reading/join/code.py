@@ -24,7 +24,8 @@ def attach_code(
     kernels: Iterable[Kernel], functions: Iterable[SassFunction | FunctionUsage]
 ) -> tuple[list[Kernel], list[Issue]]:
     """Kernels with their ``sass``, functions that no log names as kernels of their own, and what contradicts."""
-    known = list(kernels)
+    functions = list(functions)
+    known = _told_relocatable(kernels, functions)
     found = _without_linked(functions)
     if not known:
         return list(alone(found)), []
@@ -71,6 +72,17 @@ def attach_code(
         )
     out.extend(alone(rest))
     return out, issues
+
+
+def _told_relocatable(kernels: Iterable[Kernel], functions: Iterable[SassFunction | FunctionUsage]) -> list[Kernel]:
+    """The kernels of a log; what it does not say is relocatable is so where an object says it."""
+    objects = {(item.symbol, item.arch) for item in functions if isinstance(item, SassFunction) and item.final is False}
+    return [
+        replace(kernel, final=False)
+        if kernel.final is None and (kernel.key.symbol, kernel.key.arch) in objects
+        else kernel
+        for kernel in kernels
+    ]
 
 
 def _without_linked(functions: Iterable[SassFunction | FunctionUsage]) -> list[SassFunction | FunctionUsage]:

@@ -95,6 +95,11 @@ class Writer:
         return self._links.awaited
 
     @property
+    def links_device_code(self) -> bool:
+        """nvlink reported a kernel."""
+        return bool(self._links.symbols)
+
+    @property
     def timed(self) -> bool:
         """It reports a compile time behind each registers line."""
         return self._seen.compile_times > 0
@@ -251,7 +256,7 @@ class Writer:
 
     def _begin_function(self, symbol: str, stack: Stack, line: int, step: Step) -> PendingKernel:
         section = self._section
-        section.relocatable |= not section.entries  # only relocatable code has them before kernels (-c, -rdc=true)
+        section.apart |= not section.entries
         caller = section.last_kernel_line
         function = PendingKernel(symbol, None, "function", line, step, section, stack, caller_line=caller)
         if symbol in self._notes.named:
@@ -334,7 +339,7 @@ class Writer:
 
     def _measured(self, kernel: PendingKernel, milliseconds: float) -> None:
         if kernel.role == "function":
-            kernel.section.relocatable = True  # device functions of whole programs have no compile time of their own
+            kernel.section.apart = True
         kernel.compile_ms = milliseconds
 
     def _torn(self, message: Torn, line: int) -> None:
@@ -433,12 +438,19 @@ class Writer:
         doubts = self._issues.doubts(interleaved=self.interleaved)
         return [link for link in self._links.records if (link.origin.line or 0) not in doubts]
 
-    def kernels(self, *, units_in_doubt: bool) -> list[Kernel]:
+    def kernels(self, *, units_in_doubt: bool, device_link: bool) -> list[Kernel]:
         """All that was read, by its lines; complete after :meth:`end`.
 
-        ``units_in_doubt`` drops the units of steps whose output other steps may have interrupted.
+        ``units_in_doubt`` drops the units of steps whose output other steps may have interrupted. ``device_link``: the
+        log shows that device code is linked.
         """
         linked = frozenset(self._links.symbols) if self.interleaved else frozenset()
         return self._gathered.records(
-            self._input, self._seen, self._issues, linked, units_in_doubt=units_in_doubt, unended=self._unended
+            self._input,
+            self._seen,
+            self._issues,
+            linked,
+            device_link=device_link,
+            units_in_doubt=units_in_doubt,
+            unended=self._unended,
         )

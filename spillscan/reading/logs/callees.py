@@ -39,7 +39,7 @@ def _sums(pending: Iterable[PendingKernel]) -> dict[int, tuple[int, int]]:
     found: dict[int, tuple[int, int] | None] = {}
     for each in pending:
         caller = each.caller_line
-        if not caller or each.role != "function" or each.section.relocatable or each.step.relocatable:
+        if not caller or each.role != "function" or each.section.apart or each.step.relocatable:
             continue
         spills, before = each.spills, found.get(caller, (0, 0))
         found[caller] = None if spills is None or before is None else (before[0] + spills[0], before[1] + spills[1])

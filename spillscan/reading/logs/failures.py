@@ -21,7 +21,7 @@ import re
 import sys
 from collections import deque
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import islice
 from typing import Literal
 
@@ -29,21 +29,16 @@ from msgspec import Struct
 
 from spillscan.builds import compilation
 from spillscan.model import Issue, Origin
+from spillscan.model.holes import KINDS
 from spillscan.reading import grammar
 from spillscan.reading.logs.messages import Module
 from spillscan.reading.logs.parsing import ptxas_message
-from spillscan.reading.logs.steps import Words, announced, is_report, plain, same_object, stem
+from spillscan.reading.logs.steps import Words, announced, is_report, plain, progress, same_object, stem
 
-_FROM_THE_START = (b"rror", b"ERROR", b"FAILED", b" fatal  ", b"Killed", b": line ", b": *** ")
-FAILURE_WORDS = Words(*_FROM_THE_START)
-"""One of these stands in every message that is searched for from the start; others count after one, or at the end."""
-_LATER_WORDS = Words(
-    *_FROM_THE_START,
-    *(b"uccess", b"Build succeeded", b"Build files", b"build stopped", b"naming to ", b"writing image "),
-    *(b"] ", b" -c ", b" -o "),
-)
+_REBUILDS = (b"] ", b" -c ", b" -o ")
+"""One of these stands in every line that announces a step."""
 _TAIL_BYTES = 1 << 13
-"""How much of a log's end is read whatever words it holds."""
+"""How much of a log's end may hold its last line."""
 _CONTEXT_BYTES = 1 << 17
 """How far before a message its step is looked for."""
 _MOST_LOOKED_AT = 32
@@ -58,7 +53,12 @@ _HOST_NAME = re.compile(r"\.(?:cpp|cc|cxx|c)(?:\.(?:o|obj))?$")
 _HEADER = re.compile(r"\.(?:cuh|h|hh|hpp|hxx|inl|inc|ipp)$")
 _TEST_TARGET = re.compile(r"(?:^|[/_-])(?:c?tests?|check|test\.util)$")
 _MAKE_LEVEL = re.compile(r"\[(\d{1,9})\]: $")
-_NUMBERED = re.compile(rb"\[ *(\d{1,9})(?:/(\d{1,9})|%)\] \S")
+_COUNTED = re.compile(rb"\d{1,9}(?:%|/\d{1,9}| of \d{1,9})")
+_ALL = re.compile(rb"\b100%")
+_NUMBERED = re.compile(rb"\[ *\d{1,9}(?:/\d{1,9}|%)[^\]\r\n]{0,40}\] ?\S")
+_SURVIVING_TARGET = re.compile(r"\*\*\* \[([^\[\]]+)\] ")
+_NINJA_OUTPUT = re.compile(r"FAILED: (?:\[code=|\S*[^\s\d]\.[a-z]\w*(?: |$)|\S*[^\s/\d]/\S|\S+$)")
+"""Of what ninja says failed: outputs, which are paths, or a target by its name alone."""
 _CONTAINER_STEP = re.compile(r"\] (?:[A-Z]{3,} |exporting|resolve|internal )")
 _MAKES = re.compile(r"(?i)building|built target|linking|compil|generating|creating|\bnvcc\b| -[co] ")
 
@@ -102,6 +102,8 @@ class Failures:
         self._stops: list[Failure] = []
         self._went_on = {_NO_MAKE: sys.maxsize}  # level of make -> line where it says that it went on to its end
         self._succeeded: dict[str, int] = {}  # family -> line
+        self._cuts: list[Failure] = []
+        """Where the log says that it lacks something."""
         self._tests_failed = self._all_done = self._latest = 0  # lines
         self._deepest = 0  # level of make at which a step failed
         self._begun: dict[str, dict[str, int]] = {}  # name of what failed -> path that is built again -> last line
@@ -118,7 +120,7 @@ class Failures:
         if start == end:
             return
         failed = self._failed
-        for begin, finish in (_LATER_WORDS if failed else FAILURE_WORDS).lines(self._block, start, end):
+        for begin, finish in failure_words(steps=failed).lines(self._block, start, end):
             line += self._block.count(b"\n", start, begin)
             start = begin
             self._line(begin, finish, line)
@@ -133,7 +135,6 @@ class Failures:
 
     def issues(self, lines: int, last_report: int) -> Iterator[Issue]:
         """What is missing of a log of so many lines, whose last report of a compiler is on ``last_report``."""
-        self._tail(lines)
         for each in (*self._steps, *self._details):
             again = self._begun.get(_name(each.subject), {}) if each.subject else {}
             each.rebuilt = max((line for path, line in again.items() if same_object(path, each.subject)), default=0)
@@ -158,6 +159,11 @@ class Failures:
         if len(missing) > _MOST_REPORTED:
             message = f"{len(missing) - _MOST_REPORTED} more steps failed"
             yield self._issue("build-failed", message, missing[_MOST_REPORTED].line)
+        if self._cuts:
+            more = f" ({len(self._cuts)} times)" if len(self._cuts) > 1 else ""
+            yield self._issue(
+                "truncated", f"the log says that it is cut{more}: {self._cuts[0].text}", self._cuts[0].line
+            )
         if stops and not missing:
             first = min(stops, key=lambda stop: stop.line)
             yield self._issue("build-incomplete", f"the build stopped early: {first.text}", first.line)
@@ -175,29 +181,39 @@ class Failures:
         return {stem(each.subject) for each in (*self._steps, *self._details) if each.subject}
 
     def _issue(self, code: str, message: str, line: int) -> Issue:
-        severity: Literal["error", "note"] = "error" if code.startswith("build-") else "note"
+        severity: Literal["error", "note"] = "error" if KINDS[code] else "note"
         return Issue(code=code, message=message, severity=severity, origin=Origin(input=self._name, line=line))
 
     @property
+    def _known(self) -> bool:
+        """What failed is in this log."""
+        return bool(self._steps or self._details or self._stops)
+
+    @property
     def _failed(self) -> bool:
-        return bool(self._suspected or self._steps or self._details or self._stops)
+        return self._suspected or self._known
 
     # ---- one line -------------------------------------------------------------------------------------------------
 
     def _line(self, begin: int, end: int, number: int) -> None:
-        if number in self._understood:
+        if number in self._understood or _remark().match(self._block, begin):
             return
         text = plain(self._block[begin : min(end, begin + _LONGEST_LINE_BYTES)])
         form, tokens = _parse(text)
         if not form:
-            self._rebuild(text, number)
+            if self._begun:
+                self._rebuild(text, number)
             return
         self._understood.add(number)
         subject = next((tokens[name] for name in _TARGETS if name in tokens), "")
         subject = "" if _HEADER.search(subject) else subject
         failure = Failure(number, text[:300], subject, named=bool(subject))
         family = form.partition("_")[0]
-        if form in _COMPILERS:
+        if form == "survived":
+            self._survived(failure, begin)
+        elif form == "log_cut":
+            self._cuts.append(failure)
+        elif form in _COMPILERS:
             self._detail(failure, form, begin)
         elif form == "tests_failed":
             self._tests_failed = number
@@ -211,17 +227,25 @@ class Failures:
             failure.family = family
             self._stop(failure)
 
+    def _survived(self, step: Failure, begin: int) -> None:
+        """Its own word says that the build went on; an object of device code is missing all the same."""
+        target = _SURVIVING_TARGET.match(step.text)
+        if target and self._holds_device_code(target[1], begin):
+            step.subject, step.device, step.level = target[1], True, _NO_MAKE
+            self._add(self._steps, step)
+
     def _stop(self, stop: Failure) -> None:
         self._ninja = None
-        if "cannot make progress" in stop.text:
+        if "cannot make progress" in stop.text and self._known:
             self._all_done = stop.line  # ninja -k: but for what depends on what failed
         elif not self._only_tests_failed():
             self._stops.append(stop)
 
     def _ninja_step(self, step: Failure, begin: int) -> None:
-        if not _NUMBERED.search(self._block, max(0, begin - _CONTEXT_BYTES), begin):
+        numbered = _NUMBERED.search(self._block, max(0, begin - _CONTEXT_BYTES), begin)
+        if not (numbered or _NINJA_OUTPUT.search(step.text)):
             self._suspected = True
-            return  # somebody else's FAILED, or that of a ninja which does not count: its end will say
+            return  # perhaps somebody else's FAILED: ninja's end will say
         step.subject = step.subject.split(" ")[0]
         if self._is_of_tests(step):
             return
@@ -234,7 +258,7 @@ class Failures:
         level = int(match[1]) if match else 0
         if form == "make_continued":
             self._went_on[level] = step.line
-            if not (self._steps or self._details or self._stops or self._is_of_tests(step)):
+            if not (self._known or self._is_of_tests(step)):
                 step.family = "make"  # what failed is not in this log
                 self._stops.append(step)
             return
@@ -333,17 +357,6 @@ class Failures:
 
     # ---- the end -----------------------------------------------------------------------------------------------------
 
-    def _tail(self, lines: int) -> None:
-        last = max(self._understood, default=0)
-        start = max(0, len(self._block) - _TAIL_BYTES)
-        start = self._block.find(b"\n", start) + 1 if start else 0
-        number = lines - len(self._block[start:].splitlines()) + 1
-        for line in self._block[start:].splitlines(keepends=True):
-            if number > last and _parse(plain(line[:_LONGEST_LINE_BYTES]))[0]:
-                self._line(start, start + len(line), number)
-            start += len(line)
-            number += 1
-
     def _lasting_stops(self, steps: list[Failure], last_report: int, lines: int) -> list[Failure]:
         """Stops that nothing takes back: no later success of the tool, nor that all that had failed is built again."""
         number, missing, _ = self._last_step(lines)
@@ -381,23 +394,42 @@ class Failures:
         """(line, whether others must follow, text) of the last numbered step; line 0 where there is none."""
         log = self._block_before + self._block
         reached: dict[int, int] = {}  # of each count, the highest number behind
-        for match in reversed(list(_NUMBERED.finditer(log))):
+        before = len(log)
+        for match in reversed(list(_COUNTED.finditer(log))):
             begin = log.rfind(b"\n", 0, match.start()) + 1
+            if begin >= before:
+                continue  # another number of the same line
+            before = begin
             text = plain(log[begin : log.find(b"\n", begin)][:_LONGEST_LINE_BYTES])
-            if not text.startswith("[") or _CONTAINER_STEP.search(text):
+            step = progress(text)
+            if step is None or _CONTAINER_STEP.search(text):
                 continue
-            number, count = int(match[1]), int(match[2] or 100)
-            number = reached[count] = max(number, reached.get(count, 0))
+            own, count = step
+            number = reached[count] = max(own, reached.get(count, 0))
             if _MAKES.search(text) is None:
                 continue  # perhaps of another tool
+            percent = count == 100 and "%" in text.partition(" ")[0] + text[:6]
             # Before a step that writes to the terminal itself (install, test), ninja's number lacks that step.
-            left = count - number - (match[2] is not None and number > int(match[1]))
+            left = count - number - (not percent and number > own)
             return (
                 lines - log.count(b"\n", begin) + 1,
-                left > 0 and (match[2] is not None or b"[100%]" not in log),
+                left > 0 and not (percent and _ALL.search(log)),
                 text[:300],
             )
         return 0, False, ""
+
+
+@cache
+def failure_words(*, steps: bool = False) -> Words:
+    """One of these stands in every line that the grammar describes; ``steps``: and in every line that announces one."""
+    words = (word.encode() for word in grammar.scanned("buildfailure", "_message"))
+    return Words(*words, *(_REBUILDS if steps else ()))
+
+
+@cache
+def _remark() -> re.Pattern[bytes]:
+    """The beginning of a warning or note, of which a log may hold a million."""
+    return re.compile(grammar.terminal("REMARK", "buildfailure").encode())
 
 
 def _name(path: str) -> str:

@@ -19,7 +19,7 @@ class Context(Struct, frozen=True):
     interleaved: bool
     """Several compilers wrote at once: neither compile times nor units are sure."""
     relocatable: bool
-    """It shows relocatable code."""
+    """It shows that device code is linked, and code that may be what is."""
     units_in_doubt: bool
     """Steps overlap whose output is not buffered: their objects are in doubt."""
     arch_in_doubt: bool

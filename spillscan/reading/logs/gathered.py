@@ -35,16 +35,19 @@ class Gathered:
         issues: IssueLog,
         linked: frozenset[str],
         *,
+        device_link: bool,
         units_in_doubt: bool,
         unended: bool,
     ) -> list[Kernel]:
-        """Of all, by their lines. ``linked``: symbols of relocatable code; ``units_in_doubt``: steps overlap, and their
-        output may be another's; ``unended``: callees of the last kernel may be missing."""
+        """Of all, by their lines. ``linked``: symbols of relocatable code; ``device_link``: the log shows that device
+        code is linked; ``units_in_doubt``: steps overlap, and their output may be another's; ``unended``: callees of
+        the last kernel may be missing."""
         namesakes = self._namesakes() if seen.interleaved else None
+        apart = self._may_be_relocatable(seen)
         context = Context(
             input=input_name,
             interleaved=seen.interleaved,
-            relocatable=self._is_relocatable(seen),
+            relocatable=device_link and apart,
             units_in_doubt=units_in_doubt,
             arch_in_doubt=namesakes is not None,
             doubts=issues.doubts(interleaved=seen.interleaved),
@@ -52,7 +55,7 @@ class Gathered:
             linked=linked,
         )
         plain = not (seen.interleaved or units_in_doubt or context.relocatable or context.doubts)
-        in_order = issues.complete and not (unended or seen.interleaved or context.relocatable)
+        in_order = issues.complete and not (unended or seen.interleaved or apart)
         callees = CalleeSums(self.pending if in_order else ())
         found: list[Kernel] = []
         every: list[Run | PendingKernel] = [*self.runs, *self.pending]
@@ -75,16 +78,15 @@ class Gathered:
             return None
         return frozenset(symbol for symbol, found in arches.items() if len(found) > 1)
 
-    def _is_relocatable(self, seen: Seen) -> bool:
-        """Whether the log shows relocatable code (-rdc, -dc).
+    def _may_be_relocatable(self, seen: Seen) -> bool:
+        """Whether what is linked may be code of this log whose commands are not in it.
 
-        Its device functions come first and have a compile time each, those of whole programs have none; their number
-        decides where the order of lines proves nothing. Debug builds (-G) print them in the same way, but only where
-        ptxas knows the callees does it sum up a kernel's stack over them (measured, 9.1 to 13.5). Before 12.8 there are
-        no compile times, and the order's hint is believed: figures that are final are then called not final, never the
-        other way round.
+        The device functions of relocatable code (-rdc, -dc) come first and have a compile time each, as in debug builds
+        (-G) and with -Ofc max (measured, 11.8 to 13.5); those of other whole programs have none. Their number decides
+        where the order of lines proves nothing. Only where ptxas knows the callees does it sum up a kernel's stack over
+        them (measured, 9.1 to 13.5).
         """
         if seen.interleaved and seen.compile_times:
             return seen.compile_times > seen.registers_lines
         sections = chain((run.section for run in self.runs), (each.section for each in self.pending))
-        return any(section.relocatable and not section.linked for section in sections)
+        return any(section.apart and not section.linked for section in sections)

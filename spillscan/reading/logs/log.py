@@ -127,13 +127,16 @@ class _Log:
     def finish(self) -> Reading:
         """The input has ended."""
         reading = Reading()
-        for writer, steps in self._writers.values():
+        overlapping = {who: steps.overlapping for who, (_, steps) in self._writers.items()}  # no output follows others
+        self._gap.close(self._latest, self._line)
+        device_link = any(writer.links_device_code or steps.device_link for writer, steps in self._writers.values())
+        for who, (writer, _) in self._writers.items():
             cut = self._cut if writer is self._default[0] else ""
             writer.end(cut=cut, unended=self._unended, line=self._line - 1)
-            reading.kernels += writer.kernels(units_in_doubt=steps.overlapping)
+            reading.kernels += writer.kernels(units_in_doubt=overlapping[who], device_link=device_link)
             reading.links.extend(writer.links())
             reading.empty_units.extend(
-                step.unit for step in writer.modules if step.unit and (step.buffered or not steps.overlapping)
+                step.unit for step in writer.modules if step.unit and (step.buffered or not overlapping[who])
             )
             reading.issues.extend(writer.issues())
             if writer.interleaved:
@@ -170,7 +173,6 @@ class _Log:
         if not any(reports):
             return
         alone, failed = sum(map(bool, reports)) == 1, self._failures.stems()
-        self._gap.close(self._latest, self._line)
         steps = [each for _, each in self._writers.values()]
         asked = any(each.asks for each in steps)
         silent = [pair for each in steps for pair in each.silent(asked=asked, alone=alone)]

@@ -226,10 +226,10 @@ def _target() -> re.Pattern[str]:
 def _undescribed(tool: str, before: re.Match[str], line: str) -> Note | Torn | Unknown:
     """A message that no rule describes: an error, and what ptxas says of a place in its source, whatever that is."""
     text = line[before.end() :]
+    if text and before["severity"] in ("error", "fatal"):
+        return _note("compiler_error", before, {}, line)  # also where it begins as a known warning does
     if not text or text.startswith(grammar.openings(tool, "_body")):
         return Unknown(line)  # it begins as a known message does
-    if before["severity"] in ("error", "fatal"):
-        return _note("compiler_error", before, {}, line)
     return _note("source_message", before, {}, line) if before["location"] else Unknown(text)
 
 

@@ -24,8 +24,9 @@ class Section(Struct, eq=False):
     """The arch of its kernels; ``None`` before the first one, and where it has none."""
     headed: bool = False
     """Its first line (``N bytes gmem``) was seen."""
-    relocatable: bool = False
-    """Its device functions stand as those of relocatable code do, and as those of debug builds."""
+    apart: bool = False
+    """Its device functions stand before kernels, or have compile times of their own, as in relocatable code and in
+    debug builds: nothing shows which kernel calls them."""
     linked: bool = False
     """A kernel's stack was summed up over its callees: no relocatable code, of which ptxas does not know them."""
     barriers: int = 0

@@ -9,8 +9,9 @@ import posixpath
 import re
 import shlex
 from collections.abc import Iterator
-from functools import lru_cache
-from itertools import pairwise
+from functools import cache, lru_cache
+from itertools import chain, pairwise
+from operator import itemgetter
 
 from ahocorasick_rs import BytesAhoCorasick, MatchKind
 from msgspec import Struct
@@ -23,15 +24,20 @@ from spillscan.reading.logs.printed import ANSI
 _LEAST_BYTES, _MOST_BYTES = 1 << 11, 1 << 20
 
 
+_MOST_AT_ONCE = 48
+"""The library compares vectors as long as it looks for no more words than some dozens."""
+
+
 class Words:
-    """Several words. What holds none of them is passed over at the speed of memory: the library compares vectors."""
+    """Several words. What holds none of them is passed over at the speed of memory."""
 
     def __init__(self, *words: bytes) -> None:
-        self._search = BytesAhoCorasick(words, matchkind=MatchKind.LeftmostFirst)
+        groups = [words[first : first + _MOST_AT_ONCE] for first in range(0, len(words), _MOST_AT_ONCE)]
+        self._searches = [BytesAhoCorasick(each, matchkind=MatchKind.LeftmostFirst) for each in groups]
         self._overlap = max(map(len, words)) - 1
 
     def positions(self, text: bytes, start: int = 0, end: int | None = None) -> Iterator[int]:
-        """Where the words stand in ``text[start:end]``, from the first on; of words that overlap, one.
+        """Where the words stand in ``text[start:end]``, from the first on; of words that overlap, perhaps one.
 
         Reads on only where the next is asked for, in larger and larger steps where there is none.
         """
@@ -39,7 +45,9 @@ class Words:
         view = memoryview(text)
         while start < end:
             following = min(start + size, end)
-            found = self._search.find_matches_as_indexes(view[start : min(following + self._overlap, end)])
+            window = view[start : min(following + self._overlap, end)]
+            first, *others = [search.find_matches_as_indexes(window) for search in self._searches]
+            found = sorted(chain(first, *others), key=itemgetter(1)) if others else first
             behind = following
             for _, at, finish in found:
                 if start + at < following:
@@ -65,11 +73,14 @@ class Words:
 WINDOW_BYTES = 1 << 17
 """How far before a compiler's output its step is looked for."""
 
-_MAY_ANNOUNCE = re.compile(rb"\[ *\d+(?:/\d+|%)\] |nvcc|clang|ptxas|nvlink|CUDA |INFO: From |# spillscan ")
+_MAY_ANNOUNCE = re.compile(
+    rb"\[[^\]\r\n]{0,60}\d(?:/\d|%)[^\]\r\n]{0,40}\] ?|nvcc|clang|ptxas|nvlink|CUDA |INFO: From |# spillscan "
+)
 _STEP_WORDS = Words(b"[", b"nvcc", b"clang", b"CUDA ", b"INFO: From ", b"ptxas ", b"nvlink ", b"# spillscan ")
 
 _REPORT = re.compile(r"ptxas info |[ \t]*\d+ bytes stack frame,")
-_NUMBER = re.compile(r"\[ *\d+(?:/\d+|%)\] ")
+_PROGRESS = re.compile(r"(?<![\d/.])(\d{1,9})(?:/| of )(\d{1,9})(?![\d/.])")
+_PERCENT = re.compile(r"\b(\d{1,9})%")
 _BUILDING = re.compile(r"Building (?P<language>\S+(?: \(Device\))?) object (?P<path>.+)$")
 _NO_MACHINE_CODE = re.compile(
     r"(?:^|\s)(?:--?(?:ptx|cuda|optix-ir|preprocess|dryrun|dlto)|-E|-M{1,2}|--generate-dependencies\S*"
@@ -96,6 +107,8 @@ class Step(Struct, frozen=True):
     """Source that it compiles; empty where the line does not say."""
     device: bool = False
     """It is sure to make machine code of device code, of which ptxas can report."""
+    links: bool = False
+    """It links device code, as far as its line says."""
     reports: bool | None = None
     """Of such a step: whether its command line lets ptxas report; ``None`` where there is no command line."""
 
@@ -117,6 +130,8 @@ class Steps:
         self.current = NO_STEP
         self.overlapping = False
         """Two steps were announced before the first one's output: what a streaming step printed is unsure."""
+        self.device_link = False
+        """A step links device code."""
         self._unanswered = False
         self._announced: dict[str, _Announced] = {}
         self._last = _Announced(NO_STEP, 0)
@@ -134,6 +149,7 @@ class Steps:
                 step = parse_step(text[begin:end].decode("utf-8", "replace"))
                 if step is not None:
                     found = True
+                    self.device_link |= step.links
                     self._announce(step, complete, line - text.count(b"\n", begin))
         if not complete and not found:
             self._announce(NO_STEP, complete, line)
@@ -150,6 +166,7 @@ class Steps:
                 relocatable,
                 step.source or current.source,
                 current.device or step.device,
+                current.links or step.links,
                 current.reports if step.reports is None else step.reports,
             )
             self._last.step = self.current
@@ -209,7 +226,7 @@ def announced(line: str) -> tuple[tuple[str, ...], bool | None]:
     """(what the step that ``line`` announces makes and compiles, whether that is device code): host code and links
     count, too. Nothing for any other line.
     """
-    number = _NUMBER.match(line)
+    number = _status().match(line)
     activity = line[number.end() :] if number else line
     if building := _BUILDING.search(activity):
         return (building["path"],), building["language"] in _DEVICE_LANGUAGES
@@ -222,6 +239,25 @@ def announced(line: str) -> tuple[tuple[str, ...], bool | None]:
     if step is not None and step.unit:
         return (step.unit,), True
     return ((words[-1],), None) if number and words else ((), None)
+
+
+def progress(line: str) -> tuple[int, int] | None:
+    """(number, of how many) of the step that ``line`` announces; of 100 where it has a percentage alone; ``None`` where
+    it says neither."""
+    status = _status().match(line)
+    if status is None:
+        return None
+    found = _PROGRESS.search(status[0])
+    if found is not None:
+        return int(found[1]), int(found[2])
+    percent = _PERCENT.search(status[0])
+    return None if percent is None else (int(percent[1]), 100)
+
+
+@cache
+def _status() -> re.Pattern[str]:
+    """What a build system puts before a step: how many are done, and whatever else ``NINJA_STATUS`` asks for."""
+    return re.compile("|".join(grammar.terminal(each, "buildstep") for each in ("COUNT", "PERCENT", "STATUS")))
 
 
 @lru_cache(maxsize=1024)
@@ -262,7 +298,7 @@ def _step(form: str, tokens: dict[str, str]) -> Step | None:
         path = tokens["PATH"].strip()
         return Step(path, buffered, True, device=not path.endswith(".ptx"))
     if "LINKED_PATH" in tokens:
-        return Step(tokens["LINKED_PATH"].strip(), buffered)
+        return Step(tokens["LINKED_PATH"].strip(), buffered, links=True)
     if "COMMAND" in tokens:
         step = _command(tokens["COMMAND"])
         if step is not None:
@@ -282,6 +318,7 @@ def _command(line: str) -> Step | None:
         compiles=made.compiles or bool(made.source),
         relocatable=made.relocatable,
         source=made.source,
+        links=made.tool == "nvlink" or not {"-dlink", "--device-link"}.isdisjoint(words),
         device=reports is not None,
         reports=reports,
     )

@@ -358,7 +358,10 @@ def test_limits_of_a_build(policy: str, status: int, said: str, tmp_path: Path) 
 
 
 def test_limits_that_relocatable_code_leaves_open(tmp_path: Path) -> None:
-    log = FIXTURES / "ptxas" / "calls-c-13.0.log"
+    log = tmp_path / "build.log"
+    log.write_bytes(
+        b"nvcc -dc -Xptxas -v calls.cu -o calls.o\n" + (FIXTURES / "ptxas" / "calls-c-13.0.log").read_bytes()
+    )
     for limit in ("max_stack_bytes", "max_registers"):
         (tmp_path / "p.yaml").write_text(f"{{max_spill_bytes: none, {limit}: 100000}}")
         assert run("check", log, "--config", tmp_path / "p.yaml").returncode == 2

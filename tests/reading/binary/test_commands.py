@@ -197,7 +197,8 @@ def test_a_linked_library_overrules_the_objects_beside_it(tmp_path: Path) -> Non
 def test_a_log_of_relocatable_code_takes_the_linked_figures(tmp_path: Path) -> None:
     log = tmp_path / "build.log"
     lines = (FIXTURES / "nvcc" / "rdc-13.5.log").read_bytes().splitlines(keepends=True)
-    log.write_bytes(b"".join(line for line in lines if b"nvlink" not in line))
+    command = b"nvcc -rdc=true -c -Xptxas -v rdc.cu -o rdc.o\n"
+    log.write_bytes(command + b"".join(line for line in lines if b"nvlink" not in line))
     alone = {kernel.key.symbol: kernel for kernel in scan(log).kernels if kernel.key.arch == "sm_80"}
     joined = scan([log, put(tmp_path, "linked-13.5.so")])
     checked = 0

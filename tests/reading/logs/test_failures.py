@@ -10,7 +10,8 @@ from lark import Token
 from spillscan.model import Issue
 from spillscan.model.holes import KINDS
 from spillscan.reading import grammar
-from spillscan.reading.logs.failures import FAILURE_WORDS
+from spillscan.reading.logs.failures import failure_words
+from spillscan.reading.logs.steps import plain
 from tests.conftest import FIXTURES, manifest, read_any, read_log, run
 
 HARMLESS = ("step-retried", "host-step-failed")
@@ -68,14 +69,46 @@ def test_every_rule_has_an_example() -> None:
     assert rules == {rule for rule, _ in examples()}
 
 
-def test_most_messages_hold_a_landmark() -> None:
-    """Those that do not are found at a log's end, or behind one that does."""
-    without = {rule for rule, line in examples() if not FAILURE_WORDS.stand_in(line.encode())}
-    others = "assembler link_error clang_summary driver_error make_failed make_stopped ninja_stopped msbuild_stopped"
-    others += " backend_error missing_tool builder_stopped pip_failed"
-    others += " last_words"
-    marks = "msbuild_done bazel_done pip_done cmake_done container_done tests_failed"
-    assert without <= set(f"{others} {marks} pip_command container_failed ci_failed ci_cancelled".split())
+PREFIXES = [
+    "",
+    f"{NOW} ",
+    f"[{NOW}] ",
+    f"build\tMake\t{NOW} ",
+    f"{NOW} stderr F ",
+    "12:34:56.789     1>",
+    "#12 118.5 ",
+    "builder-1  | ",
+    "    ",
+    "\x1b[31m",
+]
+
+
+@pytest.mark.parametrize("prefix", PREFIXES)
+def test_a_message_is_found_wherever_it_stands(prefix: str) -> None:
+    """At the head, in the middle and at the end of 1 MB."""
+    messages = {
+        f"{prefix}{line}\n".encode(): rule for rule, line in examples() if rule != "last_words" and line[0] != "("
+    }
+    half = KERNEL.format("k").encode() * 1500
+    for before, behind in ((b"", half + half), (half, half), (half + half, b"")):
+        text = b"".join((before, *messages, behind))
+        found = [text[begin : end + 1] for begin, end in failure_words().lines(text, 0, len(text))]
+        rules = {line: read[0] for line in found if (read := grammar.read("buildfailure", "line", plain(line)))}
+        assert rules == messages
+
+
+@pytest.mark.parametrize(
+    "message",
+    ["/bin/sh: 1: nvcc: not found", "./b.sh: ligne 12 : nvcc : commande introuvable", "make: nvcc: Permission denied"],
+)
+def test_a_compiler_that_was_not_run_far_from_the_end(message: str) -> None:
+    assert codes(f"{message}\n{MAKE}{KERNEL.format('k') * 100}") == ["build-failed"]
+
+
+def test_an_error_that_begins_as_a_warning_does_is_a_failed_compilation() -> None:
+    pragma = "Pragma 'enable_smem_spilling' is not allowed for per-function compilation modes"
+    for head in ("ptxas fatal   : ", "ptxas fatal : ", "ptxas error   : "):
+        assert codes(f"{MAKE}{head}{pragma}\n") == ["build-failed"]
 
 
 # ---- what real tools wrote ------------------------------------------------------------------------------------------

@@ -162,5 +162,7 @@ def test_relocatable_code_is_told_by_number_where_order_tells_nothing() -> None:
             order = [index for index, log in enumerate(logs) for _ in log]
             chance.shuffle(order)
             sources = [iter(log) for log in logs]
-            kernels = read_log("".join(next(sources[index]) for index in order)).kernels
+            text = "".join(next(sources[index]) for index in order)
+            assert {kernel.final for kernel in read_log(text).kernels} == {None}  # nothing is linked
+            kernels = read_log(f"{text}[9/9] Linking CUDA device code cmake_device_link.o\n").kernels
             assert {kernel.final for kernel in kernels} == {expected}

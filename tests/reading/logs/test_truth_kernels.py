@@ -126,8 +126,16 @@ CALLEES = {
         ],
         set(),
     ),
-    "before the kernel: relocatable code, which knows no callees": (
+    "before the kernel: of relocatable code or of a debug build, whose callees are not known": (
         GMEM + function("f", 0, 1, 2) + kernel("k", 40),
+        [
+            plain("f", None, (1, 2), role="function"),
+            plain("k", 40, (0, 0)),
+        ],
+        set(),
+    ),
+    "before the kernel, and device code is linked: relocatable code": (
+        GMEM + function("f", 0, 1, 2) + kernel("k", 40) + "[2/2] Linking CUDA device code cmake_device_link.o\n",
         [
             plain("f", None, (1, 2), role="function", final=False),
             plain("k", 40, (0, 0), final=False),
