@@ -21,6 +21,8 @@ FIGURES = (
     "cumulative_stack_bytes",
     "spill_store_bytes",
     "spill_load_bytes",
+    "cumulative_spill_store_bytes",
+    "cumulative_spill_load_bytes",
     "local_bytes",
     "shared_bytes",
     "constant_bytes",
@@ -77,7 +79,40 @@ def read(text: str) -> list[dict[str, Any]]:
                 bank: int(size) for size, bank in sorted(banks, key=lambda b: int(b[1]))
             } or None
             open_entry = None
+    add_callees(records, text)
     return records
+
+
+def add_callees(records: list[dict[str, Any]], text: str) -> None:
+    """What each kernel of a whole program spills together with the device functions that are printed behind it.
+
+    Relocatable code and debug builds have some before a module's kernels, or with a compile time of their own: nothing
+    is summed up in such a module, and nowhere in the log if ptxas knows no callees in it (no cumulative stack). A log
+    whose last line has no end may lack callees.
+    """
+    if not text.endswith("\n"):
+        return
+    lines = [*text.replace("\r\n", "\n").split("\n"), ""]
+    starts = [number for number, line in enumerate(lines, 1) if MODULE.match(line)]
+    modules: dict[int, list[dict[str, Any]]] = {}
+    for record in records:
+        modules.setdefault(sum(start < record["line"] for start in starts), []).append(record)
+    whole = []
+    for module in modules.values():
+        timed = [each for each in module if each["role"] == "function" and TIME.match(lines[each["line"] + 1])]
+        if not timed and module[0]["role"] == "entry":
+            whole.append(module)
+        elif all(each["cumulative_stack_bytes"] is None for each in module):
+            return
+    for module in whole:
+        caller = module[0]
+        for record in module:
+            if record["role"] == "entry":
+                caller = record
+                continue
+            for kind in ("store", "load"):
+                own, summed = f"spill_{kind}_bytes", f"cumulative_spill_{kind}_bytes"
+                caller[summed] = (caller[own] if caller[summed] is None else caller[summed]) + record[own]
 
 
 def new(symbol: str, arch: str | None, role: str, line: int) -> dict[str, Any]:

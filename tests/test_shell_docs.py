@@ -115,7 +115,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     _builds(room)
     _times(room)
     (room / "CMakeLists.txt").write_text("")
-    (room / "Makefile").write_text("all:\n\t$(NVCC) -c gemm.cu -o gemm.o\n")
+    (room / "Makefile").write_text("NVCC ?= nvcc\nall:\n\t$(NVCC) -c gemm.cu -o gemm.o\n")
     (room / "compile_commands.json").write_text(COMPILE.format(room=room))
     shutil.copy(room / "compile_commands.json", room / "build")
     record = f"# spillscan record of gemm.o\n# directory: {room}/build\nnvcc -arch=sm_90 -c ../gemm.cu -o gemm.o\n"

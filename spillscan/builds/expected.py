@@ -22,11 +22,15 @@ _CHECK = re.compile(r"CMakeFiles/(?:[\d.]+/CompilerId|CMakeScratch|CMakeTmp)")
 
 
 def expected(folder: str) -> list[Unit]:
-    """The compilations of CUDA code that ``folder``, or a folder in it, is to hold; each object once."""
+    """The compilations of CUDA code that ``folder``, or a folder in it, is to hold; each object once. What a list names
+    elsewhere is of another folder, from which this one was copied."""
     found: dict[str, Unit] = {}
+    here = os.path.join(os.path.realpath(folder), "")
     for place in _build_folders(folder):
         for unit in _of_folder(place):
-            found.setdefault(os.path.realpath(unit.object), unit)
+            made = os.path.realpath(unit.object)
+            if made.startswith(here):
+                found.setdefault(made, unit)
     return list(found.values())
 
 

@@ -60,7 +60,7 @@ GROUPS: dict[str, dict[str, str]] = {
     },
     "history": {
         "audit": "read whole trees into a dataset that keeps build after build",
-        "dataset": "list the builds of a dataset, or compact it",
+        "dataset": "list the builds of a dataset, verify, repair or compact it",
         "history": "what the builds of a dataset come to, where that jumped, and what changed last",
         "query": "ask a dataset anything, in SQL",
         "top": "the worst kernels of a build in a dataset",

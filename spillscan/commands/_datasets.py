@@ -13,19 +13,33 @@ from spillscan.commands._selection import Selection
 from spillscan.history.dataset import open_dataset
 from spillscan.history.dataset.builds import KeptBuild, ordered
 from spillscan.history.dataset.history import Series, histories, names_in
-from spillscan.history.dataset.reading import Dataset
-from spillscan.history.dataset.store import without_pandas
+from spillscan.history.dataset.reading import ADVICE, Dataset
 from spillscan.naming import Names
+from spillscan.output.errors import UndecidedError
 
 
 def dataset_of(arguments: argparse.Namespace) -> Dataset:
     """The dataset that was asked for."""
-    with without_pandas():
-        dataset = open_dataset(arguments.dataset or os.environ.get(DATASET_VARIABLE) or DATASET)
-        import pyarrow
+    dataset = open_dataset(place_of(arguments))
+    import pyarrow
 
     pyarrow.set_memory_pool(pyarrow.system_memory_pool())  # the others keep a third more than they use
     return dataset
+
+
+def place_of(arguments: argparse.Namespace) -> str:
+    """Where the dataset lies that was asked for."""
+    place: str = arguments.dataset or os.environ.get(DATASET_VARIABLE) or DATASET
+    return place
+
+
+def answered(dataset: Dataset) -> int:
+    """0; raises :class:`~spillscan.output.errors.UndecidedError` where damaged builds are not in the answer."""
+    if not dataset.damage:
+        return 0
+    more = len(dataset.damage) - 1
+    said = f"left out: {dataset.damage[0].text(dataset.root)}{f', and {more:,} more files' if more else ''}"
+    raise UndecidedError(said, ADVICE)
 
 
 def builds_of(dataset: Dataset, arguments: argparse.Namespace) -> tuple[KeptBuild, ...]:
@@ -36,6 +50,7 @@ def builds_of(dataset: Dataset, arguments: argparse.Namespace) -> tuple[KeptBuil
 class Followed(NamedTuple):
     """Kernels of a dataset, and the builds over which they are followed."""
 
+    dataset: Dataset
     builds: Sequence[KeptBuild]
     series: list[Series]
     names_of: Callable[[Sequence[Series]], Names]
@@ -55,4 +70,4 @@ def followed(arguments: argparse.Namespace, chosen: Callable[[Sequence[KeptBuild
     series = histories(dataset, builds, arguments.pattern, policy, arguments.arch, policy.labels)
     Selection(arguments.arch, (), arguments.launch).refuse_unmatched([each.kernel for each in series])
     labels = [build.label for build in builds]
-    return Followed(builds, series, lambda some: names_in(dataset, labels, some, policy.labels))
+    return Followed(dataset, builds, series, lambda some: names_in(dataset, labels, some, policy.labels))

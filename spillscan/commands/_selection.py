@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -49,8 +48,10 @@ class Selection(NamedTuple):
 
     def refuse_unmatched(self, kernels: Sequence[Kernel]) -> None:
         """Each part must name one of the ``kernels``, where there are any."""
-        if not kernels:
+        if not kernels or not any(self):
             return
+        from difflib import get_close_matches  # takes its time, and few calls name anything
+
         for arch in self.archs:
             if not any(kernel.key.arch == arch for kernel in kernels):
                 near = get_close_matches(arch, {kernel.key.arch for kernel in kernels if kernel.key.arch}, n=1)

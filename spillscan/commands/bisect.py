@@ -62,7 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
         counted="changes",
     )
     _answers.show(forms, table, _options.rows_of(arguments))
-    return 0
+    return _datasets.answered(followed.dataset)
 
 
 def _columns(names: Names, builds: Sequence[KeptBuild]) -> list[Column[Happening]]:

@@ -61,9 +61,17 @@ def run(arguments: argparse.Namespace) -> int:
     lacks += _of_jobs()
     for what, remedy in lacks:
         say([f"- {what}", *([f"    {remedy}"] if remedy else [])])
+    if build is not None and not build.units:
+        say([_UNCOUNTED])
     kernels = "" if build is None else f" in {len(build.kernels):,} kernels"
     say([f"{count(len(lacks), 'thing')} to mend" if lacks else f"nothing is missing{kernels}"])
     return 1 if lacks else 0
+
+
+_UNCOUNTED = (
+    "Nothing says what the build was to compile, so a unit whose report is lost is not missed: `spillscan run`, or the"
+    " build folder with build.ninja or compile_commands.json, says it."
+)
 
 
 def _of_kernels(kernels: Sequence[Kernel], policy: Policy) -> Iterator[Lack]:

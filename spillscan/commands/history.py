@@ -81,12 +81,13 @@ def run(arguments: argparse.Namespace) -> int:
         for sums in ([summed["label"][build.label][total] for build in builds],)
         for jump in answers.jumps(sums, total, arguments.threshold)
     ]
+    changes = happenings(histories(dataset, latest, "*", policy, changing=True), metrics) if known else []
     past = _Past(
         builds=builds,
         totals=summed,
         jumps=sorted(jumps, key=lambda jump: (-jump.first, answers.TOTALS.index(jump.total))),
-        changes=happenings(histories(dataset, latest, "*", policy), metrics) if known else [],
-        names=names_in(dataset, [build.label for build in latest], parameters=policy.labels),
+        changes=changes,
+        names=names_in(dataset, [build.label for build in latest], [each.series for each in changes], policy.labels),
         held=[held for held in dataset.summary(builds) if held.failed or held.holes],
     )
     said = f"a change of more than {arguments.threshold} % and thrice the usual one"
@@ -99,7 +100,7 @@ def run(arguments: argparse.Namespace) -> int:
         markdown=lambda: (line for table in tables.values() for line in table.markdown(most)),
         html=lambda: _page(dataset, past, latest, said, tables, policy),
     )
-    return 0
+    return _datasets.answered(dataset)
 
 
 _COMPARED = 1 << 17

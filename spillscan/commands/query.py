@@ -30,7 +30,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--time-limit", type=_seconds, default=60, metavar="SECONDS", help="what the query may take (default: 60)"
     )
-    parser.add_argument("--memory-limit", default="2GB", metavar="SIZE", help="what it may hold (default: 2GB)")
+    about = "what it may hold (default: $SPILLSCAN_MEMORY, else 512MB)"
+    parser.add_argument("--memory-limit", metavar="SIZE", help=about)
     _options.add_rows(parser, 1000, "rows of text to show", "rows of text")
 
 
@@ -38,7 +39,8 @@ def run(arguments: argparse.Namespace) -> int:
     """0; :class:`~spillscan.UsageError` for what cannot be answered."""
     forms = _answers.forms_of(arguments)
     sql.check(arguments.query)
-    connection = _datasets.dataset_of(arguments).connect(arguments.memory_limit)
+    dataset = _datasets.dataset_of(arguments)
+    connection = dataset.connect(arguments.memory_limit)
     most = _options.rows_of(arguments)
     asked = None if most is None or any(form.name != "text" for form in forms) else most + 1
     with _ended_after(arguments.time_limit + _GRACE_SECONDS):
@@ -48,7 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
     if asked is not None and len(rows) == asked:
         rows, more = rows[:most], [f"… more than {most:,} rows (--all shows them)"]
     _answers.show(forms, of_rows(found.columns, rows, words, notes=more), most)
-    return 0
+    return _datasets.answered(dataset)
 
 
 @contextmanager

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import argparse
 
+from msgspec.structs import replace
+
 from spillscan.commands import _inputs, _issues, _options, _policy
 from spillscan.commands._selection import Selection
+from spillscan.model import Build, Issue
 from spillscan.reports import render
 from spillscan.reports.report import Report
 
@@ -64,7 +67,8 @@ def run(arguments: argparse.Namespace) -> int:
     build = _inputs.scan(inputs, operands=arguments.operands, live=arguments.live, unpacking=unpacking)
     if arguments.assemble is not None:
         build = assembled(build, inputs, arches or (), choose(())[0], unpacking)
-    kept = Selection(arguments.arch, arguments.kernel, arguments.launch).of(build, policy.labels)
+    selected = Selection(arguments.arch, arguments.kernel, arguments.launch).of(build, policy.labels)
+    kept = _marked(build, selected, named=bool(arguments.kernel))
     by, sort = arguments.by, arguments.sort
     report = Report(kind="scan", build=kept, read=(build,), launches=policy, labels=policy.labels, by=by, sort=sort)
     if arguments.by != "config":
@@ -79,3 +83,13 @@ def run(arguments: argparse.Namespace) -> int:
     if policy.strict:
         _issues.refuse_issues(build.issues)
     return 0
+
+
+def _marked(build: Build, kept: Build, *, named: bool) -> Build:
+    """What was selected of a build, marked as such: read again, it is no whole build. ``named``: by kernels' names,
+    else by archs alone."""
+    if len(kept.kernels) == len(build.kernels):
+        return kept
+    message = f"a selection: {len(kept.kernels):,} of the {len(build.kernels):,} kernels of the build"
+    hides = None if named else ()  # what archs there are is said wherever a build is shown
+    return replace(kept, issues=(*kept.issues, Issue(code="selected-kernels", message=message, hides=hides)))

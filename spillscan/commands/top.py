@@ -66,7 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
         called=lambda entry, room: names.of(entry.kernel.named_by, room),
     )
     _answers.show(forms, table)
-    return 0
+    return _datasets.answered(dataset)
 
 
 def _worst_of_families(entries: list[Ranked], names: Names, most: int) -> tuple[list[Ranked], dict[int, int]]:

@@ -68,7 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
         csv=lambda: _rows(followed.series, builds),
         html=lambda: _page(arguments.pattern, ordered, builds, metrics, names_of(ordered[:_ON_A_PAGE])),
     )
-    return 0
+    return _datasets.answered(followed.dataset)
 
 
 def _page(

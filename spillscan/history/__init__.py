@@ -10,10 +10,11 @@ PUBLIC = (
     "dataset",
     "dataset.answers",
     "dataset.builds",
+    "dataset.compaction",
     "dataset.history",
     "dataset.reading",
+    "dataset.repair",
     "dataset.sql",
     "dataset.store",
-    "dataset.writing",
 )
 """What other rooms may import from: these modules, and this one."""

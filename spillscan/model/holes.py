@@ -62,6 +62,7 @@ KINDS: Mapping[str, tuple[Hidden, ...]] = {
     "unknown-opcode": (),
     "damaged": ("kernels",),
     "unopened-member": ("kernels",),
+    "selected-kernels": ("kernels",),
     "ptx-only": ("kernels",),
     "damaged-lines": (),
     "damaged-times": ("time",),

@@ -15,7 +15,7 @@ from collections import Counter
 from pathlib import Path
 
 from spillscan.history.dataset import open_dataset
-from spillscan.history.dataset.writing import compact
+from spillscan.history.dataset.compaction import compact
 from tests.history.dataset import planted
 
 

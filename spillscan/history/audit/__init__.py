@@ -89,6 +89,10 @@ def audit(plan: Plan, watcher: Watcher | None = None) -> Summary:
         done, known = summary.files.total(), summary.files["skipped"] + sum(map(len, items.values()))
         what = f"interrupted after {done:,} of {known:,} files; what was finished is in {plan.into}"
         raise UndecidedError(what, "the same command goes on from there") from None
+    if summary.files["read"]:
+        from spillscan.history.dataset.compaction import compact_where_it_pays
+
+        compact_where_it_pays(root, plan.builds)
     if summary.understood:
         _take_stock(summary, root, plan.builds)
     return summary
@@ -97,10 +101,8 @@ def audit(plan: Plan, watcher: Watcher | None = None) -> Summary:
 def _take_stock(summary: Summary, root: str, labels: Iterable[str]) -> None:
     """What the builds hold and may hide, as ``dataset info`` counts it: what was read before is not read again."""
     from spillscan.history.dataset import open_dataset
-    from spillscan.history.dataset.store import without_pandas
 
-    with without_pandas():
-        dataset = open_dataset(root)
+    dataset = open_dataset(root)
     for held in dataset.summary([build for build in dataset.builds if build.label in labels]):
         summary.kept_kernels += held.kernels
         summary.issues += held.issues

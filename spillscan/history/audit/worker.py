@@ -11,6 +11,7 @@ import os
 import pickle
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 
 MANY_KERNELS = 5_000
 """After so many, what was read is written: memory is bounded by this and one file, or what is read together."""
+COMMIT_SECONDS = 2.0
+"""After so long, too: whoever ends an audit loses this and one file."""
 FAILED_BEFORE = "(as before; --retry-failed tries again)"
 """Stands behind the reason of a file that is known to fail, and is not read."""
 NO_OUTPUT = "no build output"
@@ -66,6 +69,7 @@ class BatchReader:
         self._results: list[tuple[Unit, Build | None]] = []
         self._outcomes: list[Ended] = []
         self._kernels = 0
+        self._written = time.monotonic()
 
     def run(self) -> None:
         """All of its items: those that belong together as one, the others one by one."""
@@ -77,7 +81,7 @@ class BatchReader:
                     self._fail(number, item, self._batch.refused, self._batch.hashes.get(item.uri, ""))
             else:
                 self._read_together(group)
-            if self._kernels >= MANY_KERNELS:
+            if self._kernels >= MANY_KERNELS or time.monotonic() >= self._written + COMMIT_SECONDS:
                 self._write()
         self._write()
 
@@ -202,6 +206,7 @@ class BatchReader:
         for outcome in self._outcomes:
             self._report(outcome)
         self._results, self._outcomes, self._kernels = [], [], 0
+        self._written = time.monotonic()
 
 
 def _by_input(build: Build, uris: Sequence[str]) -> dict[str, tuple[list[Kernel], list[Issue]]]:
@@ -233,10 +238,8 @@ class _Known(NamedTuple):
 @lru_cache(maxsize=16)
 def _known(run: str, root: str, label: str) -> _Known:
     from spillscan.history.dataset import seen
-    from spillscan.history.dataset.store import without_pandas
 
-    with without_pandas():
-        units = retried(lambda: seen(root, label))
+    units = retried(lambda: seen(root, label))
     return _Known(
         frozenset((unit.uri, unit.content_hash) for unit in units if not unit.failed),
         {(unit.uri, unit.content_hash): unit.failure for unit in units if unit.failure is not None},

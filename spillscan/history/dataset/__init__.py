@@ -8,9 +8,11 @@ are imported when they are used.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from spillscan.history.dataset.store import Unit
+from spillscan.output.errors import InputError
 
 if TYPE_CHECKING:
     from spillscan.history.dataset.reading import Claim, Dataset
@@ -30,7 +32,16 @@ def write_batch(root: str, label: str, results: Sequence[tuple[Unit, Build | Non
     """
     from spillscan.history.dataset.writing import write
 
-    write(root, label, results, meta)
+    batch = write(root, label, results, meta)
+    if batch and int(batch, 16) % _LOOK_EACH == 0:
+        from spillscan.history.dataset.compaction import compact_where_it_pays
+
+        with suppress(InputError):  # what is damaged is told to who reads; this batch is there
+            compact_where_it_pays(root, but=(label,))
+
+
+_LOOK_EACH = 16
+"""Whether a compaction pays is looked at with one of so many batches: to know it, all records are read."""
 
 
 def finished(root: str, label: str, *, failed: bool = True) -> frozenset[tuple[str, str]]:
@@ -64,4 +75,6 @@ def load_build(root: str, label: str) -> Build:
 
     Raises :class:`~spillscan.InputError` where there is no dataset, or no such build in it.
     """
-    return open_dataset(root).build(label)
+    from spillscan.history.dataset.reading import Dataset
+
+    return Dataset.open(root, label).build(label)

@@ -4,22 +4,25 @@ those in which that jumped.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from spillscan.history.dataset.history import LAUNCHED, light_kernel, names_in
+from spillscan.history.dataset.history import named_by, names_in
+from spillscan.history.dataset.lookup import LAUNCHED, light_kernel
+from spillscan.history.dataset.sql import quoted
 from spillscan.judging.compare.effects import resident
+from spillscan.judging.policy import Policy
 from spillscan.model import Kernel
 from spillscan.model.figures import RANKED
-from spillscan.model.usage import NUMBERS
 from spillscan.naming.identity import canonical
 from spillscan.occupancy.summary import summarise
 from spillscan.output.errors import UndecidedError, UsageError
 
 if TYPE_CHECKING:
+    import pyarrow
+
     from spillscan.history.dataset.builds import KeptBuild
     from spillscan.history.dataset.reading import Dataset
     from spillscan.occupancy.launches import Launches
@@ -138,12 +141,6 @@ _USUAL = 3
 """A jump is so many times as large as the usual change."""
 _FEW = 10
 """Of so few changes none is usual."""
-_COLUMNS = (
-    *("symbol", "arch", "role", "final", "confidence", *LAUNCHED),
-    *(name for name in NUMBERS),
-    *("spill_bytes", "code_bytes"),
-)
-
 By = Literal["label", "family", "arch"]
 
 
@@ -155,6 +152,10 @@ class Sum:
     """Of those of which it is known; ``None``: of none."""
     unknown: int = 0
     """Kernels of which it is not."""
+
+    def __add__(self, other: Sum) -> Sum:
+        known = [each for each in (self.known, other.known) if each is not None]
+        return Sum(sum(known) if known else None, self.unknown + other.unknown)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,52 +186,78 @@ def totals(
     """
     newest = builds[-1].label
     names = names_in(dataset, [newest])
-    wanted = {build.label for build in builds}
-    found: dict[By, dict[str, dict[str, list[Any]]]] = {"label": {}, "family": {}, "arch": {}}
-    for build in builds:
-        found["label"][build.label] = defaultdict(lambda: [None, 0])
-    question = (
-        f"SELECT {', '.join(_COLUMNS)}, list(struct_pack(label, compile_ms)) FROM kernels"
-        " WHERE role <> 'function' GROUP BY ALL ORDER BY ALL"
-    )
-    for row in dataset.ask(question).rows:
-        named = dict(zip(_COLUMNS, row[:-1], strict=True))
-        kernel = light_kernel(named)
-        spill = named["spill_bytes"]
-        figures = {
-            "kernels": 1,
-            "spilling_kernels": None if spill is None else int(spill > 0),
-            "spill_bytes": spill,
-            "low_occupancy_kernels": None,
-            "code_bytes": named["code_bytes"],
-        }
-        if kernel.final is not False:
-            summary = summarise(kernel.usage, kernel.key.arch, launches.launch_of(kernel))
-            if summary.occupancy is not None and (summary.occupancy.fraction < below or not summary.at_most):
-                figures["low_occupancy_kernels"] = int(summary.occupancy.fraction < below)
-        groups: tuple[tuple[By, str], ...] = ()
-        if any(place["label"] == newest for place in row[-1]):
-            groups = ("family", names.base(kernel.named_by)), ("arch", kernel.key.arch or "arch unknown")
-        for place in row[-1]:
-            if place["label"] not in wanted:
-                continue
-            all_figures = figures | {"compile_ms": place["compile_ms"]}
-            _add(found["label"][place["label"]], all_figures)
-            if place["label"] == newest:
-                for by, group in groups:
-                    _add(found[by].setdefault(group, defaultdict(lambda: [None, 0])), all_figures)
-    return {
-        by: {name: {total: Sum(*sums[total]) for total in TOTALS} for name, sums in groups.items()}
-        for by, groups in found.items()
+    low = _of_low_occupancy(dataset, launches, below)
+    found: dict[By, dict[str, dict[str, Sum]]] = {
+        "label": {build.label: dict.fromkeys(TOTALS, _NONE) for build in builds},
+        "family": {},
+        "arch": {},
     }
+    for label, sums in _sums(dataset, "label", "true", low):
+        if label in found["label"]:
+            found["label"][label] = sums
+    of_newest = f"label = {quoted(newest)}"
+    for arch, sums in _sums(dataset, "arch", of_newest, low):
+        found["arch"][arch or "arch unknown"] = sums
+    for named, sums in _sums(dataset, "{'symbol': symbol, 'configuration': configuration}", of_newest, low):
+        family = names.base(named_by(named["symbol"], named["configuration"]))
+        held = found["family"].get(family)
+        found["family"][family] = sums if held is None else {total: held[total] + sums[total] for total in TOTALS}
+    return found
 
 
-def _add(sums: dict[str, list[Any]], figures: dict[str, Any]) -> None:
-    for name, value in figures.items():
-        if value is None:
-            sums[name][1] += 1
-        else:
-            sums[name][0] = (sums[name][0] or 0) + value
+_NONE = Sum(None)
+_SUMMED = {
+    "kernels": "1",
+    "spilling_kernels": "(spill_bytes > 0)::INT",
+    "spill_bytes": "spill_bytes",
+    "low_occupancy_kernels": "low::INT",
+    "code_bytes": "code_bytes",
+    "compile_ms": "compile_ms",
+}
+"""What is added up for each of :data:`TOTALS`, in SQL."""
+_LAUNCHED = "arch, final, role, registers, shared_bytes, barriers, launch_bounds, dynamic_shared, launch"
+"""What residency follows from, besides what is said of kernels by their names."""
+_NAMED = f"{_LAUNCHED}, symbol, configuration"
+
+
+def _sums(
+    dataset: Dataset, group: str, condition: str, low: tuple[str, pyarrow.Table]
+) -> Iterator[tuple[Any, dict[str, Sum]]]:
+    """Totals of each group of kernels that fulfil a condition."""
+    columns, table = low
+    sums = ", ".join(f"sum({each}), count(*) - count({each})" for each in _SUMMED.values())
+    alike = " AND ".join(f"kernels.{name} IS NOT DISTINCT FROM low.{name}" for name in columns.split(", "))
+    question = (
+        f"SELECT {group}, {sums} FROM (SELECT kernels.*, low FROM kernels LEFT JOIN low ON {alike})"
+        f" WHERE role <> 'function' AND {condition} GROUP BY ALL ORDER BY ALL"
+    )
+    for key, *row in dataset.ask(question, tables={"low": table}).rows:
+        pairs = zip(TOTALS, row[::2], row[1::2], strict=True)
+        yield key, {total: Sum(known, unknown) for total, known, unknown in pairs}
+
+
+def _of_low_occupancy(dataset: Dataset, launches: Launches, below: float) -> tuple[str, pyarrow.Table]:
+    """By what kernels are told apart, and which of these are of low occupancy."""
+    named = not isinstance(launches, Policy) or any(entry.launch for entry in launches.entries)
+    columns = _NAMED if named else _LAUNCHED
+    kinds = dataset.arrow(
+        f"SELECT DISTINCT {columns} FROM kernels WHERE role <> 'function' AND final IS DISTINCT FROM false"
+    )
+    import pyarrow as pa
+
+    low: list[bool | None] = []
+    for batch in kinds.to_batches(max_chunksize=_AT_ONCE):
+        for row in batch.to_pylist():
+            kernel = light_kernel({"symbol": "", "confidence": "certain", "configuration": None} | row)
+            summary = summarise(kernel.usage, kernel.key.arch, launches.launch_of(kernel))
+            fraction = None if summary.occupancy is None else summary.occupancy.fraction
+            known = fraction is not None and (fraction < below or not summary.at_most)
+            low.append(fraction < below if fraction is not None and known else None)
+    return columns, kinds.append_column("low", pa.array(low, pa.bool_()))
+
+
+_AT_ONCE = 10_000
+"""Kinds of kernels that are looked at."""
 
 
 def jumps(sums: Sequence[Sum], total: str, percent: float) -> Iterator[Jump]:

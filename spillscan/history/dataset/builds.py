@@ -1,134 +1,18 @@
-"""The builds of a dataset, and the commit records that make them up.
-
-A batch counts from the moment its record is there, and no file counts that no record names. A record holds one build,
-or, where a compaction wrote it, many small ones that share its files.
-"""
+"""The builds of a dataset, as their commits make them up, and their order."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-import msgspec
-
-from spillscan.history.dataset import schema
-from spillscan.history.dataset.store import COMMITS, LINKS, SEVERAL, Store, folder
+from spillscan.history.dataset.records import Commit
 from spillscan.output.errors import InputError
 
 if TYPE_CHECKING:
     import pyarrow
-
-_SUFFIX = ".json"
-
-
-class Part(msgspec.Struct, frozen=True, kw_only=True):
-    """One Parquet file."""
-
-    path: str
-    """Below the root."""
-    table: str
-    """``kernels``, ``units``, ``issues``; ``links``: see :mod:`spillscan.history.dataset.links`."""
-    arch: str | None
-    """The arch of all its kernels; ``None`` where theirs is not known, of the other tables, and where a column says."""
-    rows: int
-    """How many it holds."""
-    size_bytes: int = msgspec.field(name="bytes")
-    """Its size."""
-
-    def __post_init__(self) -> None:
-        inside = self.path.startswith(f"{self.table}/") and ".." not in self.path.split("/")
-        if self.table not in (*schema.TABLES, LINKS) or not inside:
-            raise ValueError(f"a part {self.path!r} of {self.table!r}")
-
-
-class Commit(msgspec.Struct, frozen=True, kw_only=True):
-    """What one append, or one compaction, made; its record is this, as JSON."""
-
-    version: int = msgspec.field(name="schema_version", default=schema.VERSION)
-    """Of the schema of its files."""
-    tool: str = msgspec.field(name="tool_version", default="")
-    """The version of spillscan that wrote it."""
-    name: str
-    """16 hexadecimal digits, the same for the same batch."""
-    label: str
-    """The build."""
-    time: str
-    """When what it holds was last committed: ISO 8601, UTC, microseconds; a compaction makes nothing newer."""
-    first_time: str = ""
-    """When the first of what it holds was committed, of a compaction; else empty."""
-    meta: dict[str, str] = {}
-    """What the user said of the build."""
-    parts: tuple[Part, ...]
-    """Its files."""
-    replaces: dict[str, str] = {}
-    """Commits whose rows this one holds instead, by name, with their times: one that was written again since is not
-    replaced."""
-    shared: dict[str, int] | None = None
-    """Rows of this build by table, where its files hold other builds too."""
-    follows: tuple[str, str] | None = None
-    """The build before it, of which ``links`` say what goes on here as what: its label, and the time of what it held
-    then."""
-
-    @property
-    def path(self) -> str:
-        """Where its record lies."""
-        return f"{SEVERAL if self.shared is not None else folder(COMMITS, self.label)}/{self.name}{_SUFFIX}"
-
-    def rows(self, table: str) -> int:
-        """Rows of one table."""
-        if self.shared is not None:
-            return self.shared.get(table, 0)
-        return sum(part.rows for part in self.parts if part.table == table)
-
-
-_OWN = ("label", "time", "first_time", "meta", "replaces", "shared", "follows")
-"""What of a record is said build by build, where it holds several."""
-
-
-def to_bytes(commits: Sequence[Commit]) -> bytes:
-    """The record of a commit, or of several builds that share their files."""
-    documents = [msgspec.to_builtins(each) for each in commits]
-    if commits[0].shared is None:
-        return (json.dumps(documents[0], indent=1) + "\n").encode()
-    whole = {name: value for name, value in documents[0].items() if name not in _OWN}
-    whole["builds"] = [{name: each[name] for name in _OWN} for each in documents]
-    return (json.dumps(whole, separators=(",", ":")) + "\n").encode()
-
-
-def _read(data: bytes, path: str) -> list[Commit]:
-    """What :func:`to_bytes` wrote."""
-    try:
-        document = json.loads(data)
-        version = document["schema_version"]
-        if version > schema.VERSION:
-            raise InputError(
-                f"{path} was written with version {version} of the schema; this spillscan reads up to {schema.VERSION}",
-                "use the newer spillscan",
-            )
-        whole = {name: value for name, value in document.items() if name != "builds"}
-        return [msgspec.convert(whole | own, Commit) for own in document.get("builds", ({},))]
-    except (ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{path} is no sound commit record: {error}", "move it away, and audit again") from error
-
-
-def load(store: Store, label: str | None = None, *, replaced: bool = False) -> list[Commit]:
-    """The commits of all builds, or of one, by time; those that others replace are left out unless asked for."""
-    places = (COMMITS,) if label is None else (folder(COMMITS, label), SEVERAL)
-    paths = [each.path for place in places for each in store.list(place) if each.path.endswith(_SUFFIX)]
-    records = [_read(data, path) for path, data in zip(paths, store.read(paths), strict=True) if data is not None]
-    found = [each for record in records for each in record if label is None or each.label == label]
-    return sorted(found if replaced else current(found), key=lambda commit: (commit.time, commit.label, commit.name))
-
-
-def current(commits: Iterable[Commit]) -> list[Commit]:
-    """Those that no other replaces."""
-    commits = list(commits)
-    replaced = {(commit.label, name): time for commit in commits for name, time in commit.replaces.items()}
-    return [commit for commit in commits if commit.time > replaced.get((commit.label, commit.name), "")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from spillscan.history.dataset import links
 from spillscan.history.dataset.links import Key, Link
+from spillscan.history.dataset.lookup import COLUMNS, STORED, called, changing_names, light_kernel, named, settings_of
 from spillscan.judging.compare.effects import blocks
-from spillscan.model import Kernel, KernelKey, Launch, LaunchBounds, Usage
-from spillscan.model.figures import RANKED, TRACED, figure, rank
-from spillscan.model.patterns import compiled, names_of, text_of
-from spillscan.model.symbols import Tuned, short_name, tuned_for
-from spillscan.model.usage import NUMBERS
+from spillscan.model import Kernel
+from spillscan.model.figures import TRACED, figure, rank
+from spillscan.model.patterns import compiled
+from spillscan.model.symbols import Tuned, tuned_for
 from spillscan.naming import Names, symbol_of
 from spillscan.naming.identity import canonical
 from spillscan.output.errors import InputError
@@ -33,14 +33,7 @@ if TYPE_CHECKING:
     from spillscan.history.dataset.reading import Dataset
     from spillscan.occupancy.launches import Launches
 
-LAUNCHED = ("launch_bounds", "dynamic_shared", "launch", "configuration")
-"""Columns that say how a kernel is launched, and what it was tuned for."""
 _TRACED = tuple(each.name for each in TRACED)
-_STORED = tuple(each.name for each in RANKED)
-_COLUMNS = (
-    *("arch", "canonical", "symbol", "role", "final", "confidence"),
-    *(*LAUNCHED, *_STORED, "short_name"),
-)
 
 
 class Copy(NamedTuple):
@@ -122,24 +115,29 @@ def histories(
     launches: Launches,
     arches: Sequence[str] = (),
     parameters: Parameters | None = None,
+    *,
+    changing: bool = False,
 ) -> list[Series]:
     """The kernels that ``pattern`` (any name of a kernel, a glob, ``re:…``) names in any of ``builds``.
-    ``parameters``: what the policy's ``labels`` call those of templates.
+    ``parameters``: what the policy's ``labels`` call those of templates; ``changing``: all to which something may have
+    happened, whatever they are called.
 
     Raises :class:`~spillscan.InputError` where it names none.
     """
     past = _Past(dataset, builds)
-    if (exact := compiled(pattern).exact) is not None:  # a symbol names its own kernel first
+    if changing:
+        past.read(changing_names(dataset, past.labels, past.filled))
+    elif (exact := compiled(pattern).exact) is not None:  # a symbol names its own kernel first
         past.read([canonical(exact)])
-    if not past.held:
-        past.read(_names(dataset, pattern, past.labels))
-    if not past.held:
-        called = names_in(dataset, past.labels, parameters=parameters).called(pattern)
-        past.read([canonical(symbol_of(key)) for key in called])
+    if not past.held and not changing:
+        past.read(named(dataset, pattern, past.labels))
+    if not past.held and not changing:
+        keys = names_in(dataset, past.labels, parameters=parameters).called(pattern)
+        past.read([canonical(symbol_of(key)) for key in keys])
     chains = past.chains()
     series = [past.series(chain, launches) for chain in chains]
     series = [each for each in series if not arches or not each.arches.isdisjoint(arches)]
-    if not series:
+    if not series and not changing:
         raise InputError(f"no kernel is called {clip(printable(pattern), 80)}", "give its symbol, its name or a glob")
     return sorted(
         series,
@@ -166,18 +164,15 @@ def names_in(
         alike = " WHERE short_name IN (SELECT unnest(?))"
         words = [sorted({kernel.short_name for kernel in kernels if kernel is not None})]
     question = f"SELECT DISTINCT label, symbol, configuration FROM kernels{alike} ORDER BY ALL"
-    rows = dataset.ask(question, words, labels=labels, columns=("symbol", "configuration", "short_name")).rows
-    named = ((label, _named_by(symbol, settings)) for label, symbol, settings in rows)
+    rows = dataset.ask(question, words, labels).rows
+    named = ((label, named_by(symbol, settings)) for label, symbol, settings in rows)
     builds = (dict.fromkeys(key for _, key in group) for _, group in groupby(named, key=itemgetter(0)))
     return Names(*builds, labels=parameters)
 
 
-def _named_by(symbol: str, settings: Sequence[dict[str, str]] | None) -> str | Tuned:
-    return Tuned(symbol, tuned_for(_settings(settings)), "") if settings else symbol
-
-
-def _settings(stored: Sequence[dict[str, str]] | None) -> tuple[tuple[str, str], ...]:
-    return tuple((each["name"], each["value"]) for each in stored or ())
+def named_by(symbol: str, settings: Sequence[dict[str, str]] | None) -> str | Tuned:
+    """What a stored kernel is named by."""
+    return Tuned(symbol, tuned_for(settings_of(settings)), "") if settings else symbol
 
 
 def steps(series: Series, metric: str) -> Iterator[Step]:
@@ -275,34 +270,24 @@ class _Past:
         self.held: dict[Key, dict[int, list[Copy]]] = defaultdict(dict)
         """The copies of each key, by the index of the build."""
         self._links: dict[int, tuple[Link, ...]] = {}
-        self._kept = links.kept(dataset, set(pairwise(self.labels[index] for index in self._filled)))
-        self._renamed: dict[str, set[str]] = defaultdict(set)
-        """What kept links lead to from each canonical name."""
-        for link in (link for some in self._kept.values() for link in some):
-            self._renamed[link.before.canonical].add(link.after.canonical)
-            self._renamed[link.after.canonical].add(link.before.canonical)
+
+    @property
+    def filled(self) -> int:
+        """How many of the builds hold kernels."""
+        return len(self._filled)
 
     def read(self, names: Iterable[str]) -> None:
-        """Hold the kernels of these canonical names, too, and of those that they are known to go on as."""
-        new = sorted(self._reached(set(names)) - self._read)
+        """Hold the kernels of these canonical names, too."""
+        new = sorted(set(names) - self._read)
         self._read.update(new)
         at = {build.label: index for index, build in enumerate(self._builds)}
-        for row in _called(self._dataset, new, self.labels):
-            named = dict(zip(_COLUMNS[:-1], row, strict=False))
-            copy = Copy(light_kernel(named), {name: _whole(named[name]) for name in _STORED})
+        for row in called(self._dataset, new, self.labels):
+            named = dict(zip(COLUMNS[:-1], row, strict=False))
+            copy = Copy(light_kernel(named), {name: _whole(named[name]) for name in STORED})
             places = self.held[Key.of(copy.kernel)] if any(label in at for label in row[-1]) else {}
             for label in row[-1]:
                 if label in at:
                     places.setdefault(at[label], []).append(copy)
-
-    def _reached(self, names: set[str]) -> set[str]:
-        """These names, and all that kept links lead to: they are read at once, not one after the other."""
-        left = list(names)
-        while left:
-            new = self._renamed[left.pop()] - names
-            names |= new
-            left += new
-        return names
 
     def chains(self) -> list[list[tuple[_Run, float]]]:
         """What is one kernel: its runs, each with the likeness to the run before it. Reads the kernels that those
@@ -382,52 +367,11 @@ class _Past:
         """Know what goes on as what behind these builds."""
         new = [at for at in sorted(positions - self._links.keys()) if 0 <= at < len(self._filled) - 1]
         asked = {(self._label(at), self._label(at + 1)): at for at in new}
-        for both, at in asked.items():
-            if both in self._kept:
-                self._links[at] = self._kept[both]
-        for both, found in links.found(self._dataset, [both for both in asked if both not in self._kept]):
+        for both, found in links.found(self._dataset, list(asked)):
             self._links[asked[both]] = found
 
     def _label(self, position: int) -> str:
         return self.labels[self._filled[position]]
-
-
-def _called(dataset: Dataset, names: Sequence[str], labels: Sequence[str]) -> list[tuple[Any, ...]]:
-    """The rows of the kernels of these names, equal ones of several builds as one; last the builds' labels."""
-    if not names:
-        return []
-    columns = ", ".join(name for name in _COLUMNS if name != "short_name")
-    question = f"SELECT {columns}, list(label) FROM kernels GROUP BY ALL ORDER BY ALL"
-    return dataset.ask(question, only=names, labels=labels, columns=_COLUMNS).rows
-
-
-def _names(dataset: Dataset, pattern: str, labels: Sequence[str]) -> list[str]:
-    """The canonical names of the kernels that ``pattern`` names."""
-    ready = compiled(pattern)
-    if ready.exact is not None:
-        condition, words = "short_name = ?", [short_name(ready.exact)]
-    else:  # each name of a kernel is a piece of its symbol or of its full name
-        needle = ready.needle.strip("\n")
-        condition, words = "contains(symbol, ?) OR contains(name, ?)", [needle, needle]
-    question = f"SELECT DISTINCT symbol, canonical FROM kernels WHERE {condition}"
-    rows = dataset.ask(question, words, labels=labels, columns=("symbol", "canonical", "name", "short_name")).rows
-    return sorted({name for symbol, name in rows if ready.fits(text_of(names := names_of(symbol)), names)})
-
-
-def light_kernel(row: dict[str, Any]) -> Kernel:
-    """A kernel with the figures of a row."""
-    bounds, launch = row["launch_bounds"], row["launch"]
-    return Kernel(
-        key=KernelKey(symbol=row["symbol"], arch=row["arch"]),
-        role=row["role"],
-        usage=Usage(**{name: row.get(name) for name in NUMBERS}),  # type: ignore[arg-type]
-        confidence=row["confidence"],
-        final=row["final"],
-        launch_bounds=None if bounds is None else LaunchBounds(**bounds),
-        dynamic_shared=row["dynamic_shared"],
-        launch=None if launch is None else Launch(**launch),
-        configuration=_settings(row["configuration"]),
-    )
 
 
 def _point(copies: Sequence[Copy], launches: Launches) -> dict[str, int | None]:

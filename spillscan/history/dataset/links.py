@@ -1,37 +1,38 @@
-"""What goes on under another name from one build to the next, and where a compaction keeps that.
+"""What goes on under another name from one build to the next, as ``diff`` pairs the two.
 
-To know it, :func:`pair` is asked about both builds whole, as ``diff`` asks it. Who follows
-one kernel through a thousand builds has no time for that, so a compaction pairs each build that it writes with the
-one before it, once.
+A kernel of which the name stands in both builds is the same. Of two builds only those whose names end or begin are
+therefore compared whole; of the others it is only asked what they are called, of very many of a sample, as
+:func:`pair` does: which words are common, and which templates live on.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
-from operator import attrgetter
-from typing import TYPE_CHECKING, NamedTuple
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from spillscan import __version__
-from spillscan.history.dataset.reading import scanner
-from spillscan.history.dataset.schema import PAIRS, Field, Record, decode, encode
-from spillscan.history.dataset.store import LINKS, reading
 from spillscan.judging.compare.pairing import pair
-from spillscan.model import Kernel
+from spillscan.model import Kernel, KernelKey, Usage
 from spillscan.naming.identity import canonical
 from spillscan.naming.identity.likeness import configuration
 
 if TYPE_CHECKING:
-    import pyarrow
-
     from spillscan.history.dataset.reading import Dataset
 
-_AT_ONCE = 1 << 14
-"""Kernels that are held whole, to be paired."""
+_AT_ONCE = 1 << 11
+"""Names of kernels that are held whole, to be paired."""
+_SAMPLE = 2_000
+"""Kernels that live on and are looked at, in two builds, besides one of each template."""
 
 Neighbours = tuple[str, str]
 """Labels of two builds, the older first."""
+
+KEY = (
+    "canonical, arch, CASE WHEN len(configuration) > 0 THEN configuration END AS configuration, "
+    "CASE WHEN len(configuration) > 0 THEN NULL ELSE launch_bounds.required_threads END AS threads, "
+    "role = 'function' AS function"
+)
+"""A :class:`Key`, in SQL."""
 
 
 class Key(NamedTuple):
@@ -48,21 +49,6 @@ class Key(NamedTuple):
         """That of a kernel."""
         return cls(canonical(kernel.key.symbol), kernel.key.arch, configuration(kernel), kernel.role == "function")
 
-    @classmethod
-    def stored(cls, name: str, arch: str | None, pairs: Hashable, threads: int | None, function: bool) -> Key:
-        """As it was before it was stored."""
-        return cls(name, arch, pairs or threads, function)
-
-    @property
-    def pairs(self) -> Hashable:
-        """The configuration that the compiler wrote down."""
-        return self.configuration if isinstance(self.configuration, tuple) else None
-
-    @property
-    def threads(self) -> int | None:
-        """The block size that the code requires, where nothing else says the configuration."""
-        return self.configuration if isinstance(self.configuration, int) else None
-
 
 class Link(NamedTuple):
     """What goes on under another key."""
@@ -73,33 +59,6 @@ class Link(NamedTuple):
     """How much alike the two are, as ``diff`` says."""
 
 
-_KEY = Record(
-    (
-        Field(name="canonical", shape="text", get=attrgetter("canonical")),
-        Field(name="arch", shape="text", get=attrgetter("arch")),
-        Field(name="configuration", shape=PAIRS, get=attrgetter("pairs")),
-        Field(name="threads", shape="whole", get=attrgetter("threads")),
-        Field(name="function", shape="flag", get=attrgetter("function")),
-    ),
-    Key.stored,
-)
-_LINK = Record(
-    (
-        Field(name="before", shape=_KEY, get=attrgetter("before")),
-        Field(name="after", shape=_KEY, get=attrgetter("after")),
-        Field(name="score", shape="real", get=attrgetter("score")),
-    ),
-    Link,
-)
-
-
-def neighbours(dataset: Dataset) -> dict[str, str]:
-    """Of each build that holds kernels the one before it that does, by label."""
-    sizes = sizes_of(dataset)
-    filled = [label for label in dataset.labels if sizes[label]]
-    return {after: before for before, after in pairwise(filled)}
-
-
 def sizes_of(dataset: Dataset) -> Counter[str]:
     """How many kernels each build holds, by label."""
     sizes: Counter[str] = Counter()
@@ -108,88 +67,114 @@ def sizes_of(dataset: Dataset) -> Counter[str]:
     return sizes
 
 
+_KEYS = f"""WITH sides AS (SELECT unnest(?) AS pair, unnest(?) AS label),
+    keys AS (SELECT DISTINCT label, {KEY} FROM kernels),
+    all_keys AS (SELECT pair, * EXCLUDE (pair, label), min(label) AS label, count(*) AS builds
+        FROM keys JOIN sides USING (label) GROUP BY ALL)"""
+_CHANGED = f"{_KEYS} SELECT DISTINCT pair, canonical FROM all_keys WHERE builds = 1 ORDER BY ALL"
+_LIVING = f"""{_KEYS}, living AS (SELECT DISTINCT pair, canonical, arch, function FROM all_keys
+        SEMI JOIN asked USING (pair) ANTI JOIN changed USING (pair, canonical) WHERE builds = 2),
+    named AS (SELECT pair, arch, function, any_value(symbol) AS symbol, any_value(short_name) AS base,
+            any_value(split_part(name, '<', 1)) AS head
+        FROM living JOIN (SELECT label, canonical, symbol, short_name, name FROM kernels) USING (canonical)
+        JOIN sides USING (pair, label) GROUP BY pair, canonical, arch, function)
+    SELECT pair, symbol, arch, function FROM named QUALIFY
+        row_number() OVER (PARTITION BY pair, base, head ORDER BY symbol) = 1
+        OR row_number() OVER (PARTITION BY pair ORDER BY symbol)
+            % (count(*) OVER (PARTITION BY pair) // {_SAMPLE} + 1) = 0
+    ORDER BY ALL"""
+
+
 def found(dataset: Dataset, wanted: Iterable[Neighbours]) -> Iterator[tuple[Neighbours, tuple[Link, ...]]]:
     """What goes on as what between these builds. Many builds are read at once, but not all that there are."""
-    sizes = sizes_of(dataset)
-    left = list(wanted)
-    while left:
-        builds: dict[str, int] = {}
-        number = 0
-        for number, both in enumerate(left):
-            builds |= {label: sizes[label] for label in both}
-            if sum(builds.values()) > _AT_ONCE and number:
-                break
-        else:
-            number = len(left)
-        held = {
-            label: [(kernel, Key.of(kernel)) for kernel in kernels]
-            for label, kernels in dataset.kernels_of(list(builds)).items()
+    pairs = list(wanted)
+    names: dict[int, list[str]] = defaultdict(list)
+    labels = {label for both in pairs for label in both}
+    if pairs:
+        for number, name in dataset.ask(_CHANGED, _sides(pairs, range(len(pairs))), labels).rows:
+            names[number].append(name)
+    group: list[int] = []
+    for number in range(len(pairs)):
+        if group and sum(len(names[each]) for each in (*group, number)) > _AT_ONCE:
+            yield from _of_group(dataset, pairs, group, names)
+            group = []
+        group.append(number)
+    if group:
+        yield from _of_group(dataset, pairs, group, names)
+
+
+def _sides(pairs: Sequence[Neighbours], numbers: Iterable[int]) -> list[list[Any]]:
+    sides = [(number, label) for number in numbers for label in pairs[number]]
+    return [[number for number, _ in sides], [label for _, label in sides]]
+
+
+def _of_group(
+    dataset: Dataset, pairs: Sequence[Neighbours], group: Sequence[int], names: dict[int, list[str]]
+) -> Iterator[tuple[Neighbours, tuple[Link, ...]]]:
+    import pyarrow as pa
+
+    changed = [(number, label, name) for number in group for name in names[number] for label in pairs[number]]
+    whole: dict[str, dict[str, list[Kernel]]] = {}
+    living: dict[int, list[KernelKey]] = defaultdict(list)
+    functions = set[tuple[int, KernelKey]]()
+    labels = {label for _, label, _ in changed}
+    if changed:
+        rows = sorted({(label, name) for _, label, name in changed})
+        only = pa.table({"label": [label for label, _ in rows], "canonical": [name for _, name in rows]})
+        for label, kernels in dataset.kernels_of(sorted(labels), only).items():
+            whole[label] = defaultdict(list)
+            for kernel in kernels:
+                whole[label][canonical(kernel.key.symbol)].append(kernel)
+    ending = {number: [_ends(whole, pairs[number], names[number], side) for side in (0, 1)] for number in group}
+    asked = [number for number in group if all(ending[number])]
+    if asked:
+        tables = {
+            "asked": pa.table({"pair": pa.array(asked, pa.int64())}),
+            "changed": pa.table(
+                {
+                    "pair": pa.array([number for number, _, _ in changed], pa.int64()),
+                    "canonical": [name for _, _, name in changed],
+                }
+            ),
         }
-        for before, after in left[:number]:
-            yield (before, after), _between(held[before], held[after])
-        left = left[number:]
+        narrow = {label for number in asked for label in pairs[number]}
+        for number, symbol, arch, function in dataset.ask(_LIVING, _sides(pairs, asked), narrow, tables).rows:
+            key = KernelKey(symbol=symbol, arch=arch)
+            living[number].append(key)
+            if function:
+                functions.add((number, key))
+    for number in group:
+        if number not in asked:
+            yield pairs[number], ()
+            continue
+        sides = []
+        for label in pairs[number]:
+            alike = [
+                Kernel(key=key, role="function" if (number, key) in functions else "entry", usage=_UNKNOWN)
+                for key in living[number]
+            ]
+            sides.append([*(kernel for name in names[number] for kernel in whole[label][name]), *alike])
+        yield pairs[number], _between(sides[0], sides[1], *ending[number])
 
 
-def _between(base: Sequence[tuple[Kernel, Key]], head: Sequence[tuple[Kernel, Key]]) -> tuple[Link, ...]:
+_UNKNOWN = Usage()
+
+
+def _ends(whole: dict[str, dict[str, list[Kernel]]], both: Neighbours, names: Sequence[str], side: int) -> set[Key]:
+    """The keys of one side that the other does not have."""
+    keys = [{Key.of(kernel) for name in names for kernel in whole[label][name]} for label in both]
+    return keys[side] - keys[1 - side]
+
+
+def _between(base: Sequence[Kernel], head: Sequence[Kernel], ended: set[Key], begun: set[Key]) -> tuple[Link, ...]:
     """Keys that end in one build, and those that begin in the next as whose counterparts, each once."""
-    keys = {id(kernel): key for kernel, key in (*base, *head)}
-    ended, begun = ({key for _, key in side} for side in (base, head))
-    ended, begun = ended - begun, begun - ended
-    if not ended or not begun:
-        return ()
     links = []
-    for before, after, score in pair([kernel for kernel, _ in base], [kernel for kernel, _ in head]):
+    for before, after, score in pair(base, head):
         if before is None or after is None:
             continue
-        link = Link(keys[id(before)], keys[id(after)], score)
+        link = Link(Key.of(before), Key.of(after), score)
         if link.before in ended and link.after in begun:
             ended.remove(link.before)
             begun.remove(link.after)
             links.append(link)
     return tuple(links)
-
-
-def to_table(links: Mapping[str, Sequence[Link]]) -> pyarrow.Table:
-    """The rows that a compaction keeps: the label of the newer build, and what goes on there as what."""
-    import pyarrow as pa
-
-    rows = [(label, link) for label, some in links.items() for link in some]
-    return pa.table(
-        {
-            "label": encode([label for label, _ in rows], "text"),
-            "link": encode([link for _, link in rows], _LINK),
-        }
-    )
-
-
-def kept(dataset: Dataset, wanted: Collection[Neighbours]) -> dict[Neighbours, tuple[Link, ...]]:
-    """What compactions by this version of spillscan kept of these, where nothing was added to either build since."""
-    latest: dict[str, set[str]] = {}
-    for commit in dataset.commits:
-        latest.setdefault(commit.label, set()).add(commit.time)
-    sound: dict[str, Neighbours] = {}
-    paths = set()
-    for commit in dataset.commits:
-        if commit.follows is None or commit.tool != __version__ or latest[commit.label] != {commit.time}:
-            continue
-        before, time = commit.follows
-        if (before, commit.label) in wanted and max(latest.get(before, {""})) == time:
-            sound[commit.label] = before, commit.label
-            paths |= {part.path for part in commit.parts if part.table == LINKS}
-    links: dict[str, list[Link]] = {label: [] for label in sound}
-    for label, link in _stored(dataset, sorted(paths)):
-        if label in links:
-            links[label].append(link)
-    return {sound[label]: tuple(some) for label, some in links.items()}
-
-
-def _stored(dataset: Dataset, paths: Sequence[str]) -> Iterator[tuple[str, Link]]:
-    import pyarrow.dataset as ds
-
-    files, base = dataset.place.arrow()
-    if not paths:
-        return
-    with reading(dataset.root):
-        rows = scanner(ds.dataset([base + path for path in paths], filesystem=files, format="parquet")).to_table()
-    for labels, some in zip(rows.column("label").chunks, rows.column("link").chunks, strict=True):
-        yield from zip(decode(labels, "text"), decode(some, _LINK), strict=True)

@@ -1,22 +1,21 @@
-"""A dataset as one view of all that counts: committed, not replaced, each unit once."""
+"""A dataset as one view of all that counts: committed, sound, not replaced, each unit once."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec.structs import replace
 
-from spillscan.history.dataset import builds, schema, sql
-from spillscan.history.dataset import builds as commits
+from spillscan.history.dataset import builds, records, schema, sql
 from spillscan.history.dataset import store as names
-from spillscan.history.dataset.builds import Commit, KeptBuild
-from spillscan.history.dataset.schema import Field, decode
-from spillscan.history.dataset.store import Store, needed, reading, store
+from spillscan.history.dataset.builds import KeptBuild
+from spillscan.history.dataset.records import Commit, Damage
+from spillscan.history.dataset.shapes import Field, decode
+from spillscan.history.dataset.store import Store, needed, store
 from spillscan.model import Build, Issue, Kernel, KernelKey, Origin, Stats, Usage
 from spillscan.model.usage import NUMBERS
 from spillscan.output.errors import InputError
@@ -25,25 +24,15 @@ from spillscan.output.safe import clip, printable
 if TYPE_CHECKING:
     import duckdb
     import pyarrow
-    import pyarrow.dataset
 
 
-_AT_ONCE = 1 << 17
-"""Kernels of which some columns are held."""
-_CLAIMED = ("uri", "content_hash", "failure", "unit_id", "commit", "store_tag")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
-    """One unit as one commit holds it."""
+class Claim(NamedTuple):
+    """One unit of a build, as far as an audit asks."""
 
     uri: str
     content_hash: str
     failure: str | None
     """Why it could not be read; ``None`` where it was."""
-    unit_id: str
-    commit: str
-    time: str
     store_tag: str | None
 
     @property
@@ -76,26 +65,56 @@ class Held(NamedTuple):
         return sum(bool(issue.hidden) for issue in self.issues)
 
 
-class Dataset:
-    """What lay in a dataset when it was opened; what is appended later is seen by the next who opens it."""
+# Of the units of one uri that counts which was seen last, and of one content a reading that did not fail.
+_DEAD = """CREATE TEMP TABLE dead AS SELECT label, commit, unit_id FROM (
+    SELECT *, max(time) OVER (PARTITION BY label, uri, content_hash) AS seen
+    FROM ({units}) JOIN commits USING (label, commit)
+) QUALIFY row_number() OVER (PARTITION BY label, uri ORDER BY
+    content_hash <> '' DESC, seen DESC, content_hash DESC, failure IS NULL DESC, time DESC, commit DESC) > 1"""
+_LIVING = """ WHERE NOT EXISTS (FROM dead
+    WHERE dead.label = row.label AND dead.commit = row.commit AND dead.unit_id = row.unit_id)"""
+# Rows of version 1 of the schema have no such columns: they are computed as version 2 computes them.
+_COMPUTED = """ REPLACE (
+    coalesce(spill_bytes, spill_store_bytes + spill_load_bytes, CASE WHEN sass IS NOT NULL THEN coalesce(list_sum(
+        [item.bytes * item.count FOR item IN sass.local IF item.class = 'spill']), 0) END)::BIGINT AS spill_bytes,
+    coalesce(spills_in_loops, CASE WHEN sass IS NOT NULL AND len(
+        [item FOR item IN sass.local IF item.class = 'spill' AND item.depth IS NULL]) = 0 THEN coalesce(list_sum(
+        [item.count FOR item IN sass.local IF item.class = 'spill' AND item.depth > 0]), 0) END)::BIGINT
+        AS spills_in_loops)"""
 
-    def __init__(self, place: Store, held: Sequence[Commit]) -> None:
+
+class Dataset:
+    """What lay in a dataset when it was opened; what is appended later is seen by the next who opens it.
+
+    A build of which a file is lost or damaged is left out whole, and named by :attr:`damage`.
+    """
+
+    def __init__(self, place: Store, commits: Sequence[Commit], damage: Sequence[Damage] = ()) -> None:
         self.place = place
-        self.commits = tuple(held)
-        self._dead: dict[str, frozenset[tuple[str, str, str]]] = {}
-        self._held: list[tuple[frozenset[str], pyarrow.dataset.Dataset]] = []
-        self._whole: dict[str, pyarrow.dataset.Dataset] = {}
+        self.damage = tuple(damage)
+        """Files that are lost or damaged."""
+        left_out = {label for each in damage for label in each.labels}
+        self.mixed = frozenset(each.path for each in commits if each.label in left_out and each.shared is not None)
+        """Records of several builds of which one is left out."""
+        self.commits = tuple(each for each in commits if each.label not in left_out)
+        """Of the builds that can be read."""
 
     @classmethod
-    def open(cls, root: str) -> Dataset:
-        """The dataset at ``root``. Raises :class:`~spillscan.InputError` where there is none."""
+    def open(cls, root: str, label: str | None = None) -> Dataset:
+        """The dataset at ``root``, or one build of it. Raises :class:`~spillscan.InputError` where there is none, or
+        all of it is damaged."""
         with needed():
-            import pyarrow.dataset  # noqa: F401 - what is opened will be asked
+            import duckdb  # noqa: F401 - before the store is asked
+            import pyarrow.parquet  # noqa: F401
         place = store(root)
-        held = commits.load(place)
-        if not held:
+        commits, damage = records.load(place)
+        if not commits and not damage:
             raise InputError(f"there is no dataset at {root}", "spillscan audit makes one")
-        return cls(place, held)
+        asked = commits if label is None else [each for each in commits if each.label == label]
+        found = cls(place, commits, [*damage, *records.check(place, asked)])
+        if not found.commits:
+            raise InputError(found.damage[0].text(root), ADVICE)
+        return found
 
     @property
     def root(self) -> str:
@@ -117,67 +136,88 @@ class Dataset:
         """The views ``kernels``, ``units``, ``issues`` and ``builds`` in DuckDB, locked: nothing else can be read."""
         return self.connect()
 
-    def connect(
-        self,
-        memory: str = sql.MEMORY,
-        only: Sequence[str] | None = None,
-        labels: Collection[str] | None = None,
-        columns: Sequence[str] | None = None,
-    ) -> duckdb.DuckDBPyConnection:
-        """:attr:`connection` anew; ``only``: ``kernels`` holds those of these canonical names; ``labels``: of these
-        builds; ``columns``: these at least, and ``kernels`` alone can be asked, once."""
-        import pyarrow.dataset as ds
+    def connect(self, memory: str | None = None) -> duckdb.DuckDBPyConnection:
+        """:attr:`connection` anew; ``memory``: what a question may hold (``512MB``)."""
+        import pyarrow as pa
 
-        old = any(commit.version < 2 for commit in self.commits)
-        views: dict[str, Any] = {}
-        if columns is not None and not old:
-            views["kernels"] = self._columns(columns, only, labels)
-        else:
-            views["kernels"] = self.table("kernels", labels)
-            if only is not None:
-                views["kernels"] = views["kernels"].filter(ds.field("canonical").isin(list(only)))
-            views |= {table: self.table(table) for table in schema.TABLES if table != "kernels"}
-            views["builds"] = builds.table(self.builds)
-        return sql.connect(views, self.dead(), computed=old, memory=memory)
+        tables = {f"no_{table}": schema.arrow_schema(table, folders=True).empty_table() for table in schema.TABLES}
+        tables["builds"] = builds.table(self.builds)
+        said = [{"label": each.label, "commit": each.name, "time": each.time} for each in self.commits]
+        tables["commits"] = pa.Table.from_pylist(said)
+        statements = [_DEAD.format(units=self._source("units", self._several))] if self._several else []
+        statements += [f"CREATE VIEW {table} AS {self.source(table)}" for table in schema.TABLES]
+        paths = {part.path for each in self.commits for part in each.parts}
+        files = [self.place.address(path) for path in sorted(paths)]
+        return sql.connect(tables, statements, files, self.place.driver, memory)
 
-    def _columns(
-        self, columns: Sequence[str], only: Sequence[str] | None, labels: Collection[str] | None
-    ) -> pyarrow.dataset.Scanner:
-        """Some columns of ``kernels``. Of builds that are small together they are read once: what asks for one kernel
-        asks again, by the names that it finds."""
-        import pyarrow.dataset as ds
+    @cached_property
+    def _several(self) -> frozenset[str]:
+        """Builds of more than one commit: which of their units count must be found out."""
+        return frozenset(label for label, count in Counter(each.label for each in self.commits).items() if count > 1)
 
-        builds = frozenset(self.labels if labels is None else labels)
-        asked = sorted({*columns, "label", "commit", "unit_id"})
-        found = next(
-            (rows for some, rows in self._held if some == builds and not {*asked} - {*rows.schema.names}), None
-        )
-        if found is None:
-            found = self.table("kernels", labels)
-            if sum(each.rows("kernels") for each in self.commits if each.label in builds) <= _AT_ONCE:
-                with reading(self.root):
-                    read = scanner(found, asked).to_table()
-                found = ds.dataset(read)
-                self._held.append((builds, found))
-        if only is not None:
-            found = found.filter(ds.field("canonical").isin(list(only)))
-        return scanner(found, asked)
+    def source(self, table: str, labels: Collection[str] | None = None) -> str:
+        """The rows that count of all builds, or of some, as a ``SELECT``."""
+        wanted = None if labels is None else frozenset(labels)
+        rows = self._source(table, wanted)
+        old = table == "kernels" and any(each.version < 2 for each in self.commits)
+        alive = _LIVING if self._several and (wanted is None or wanted & self._several) else ""
+        return f"SELECT *{_COMPUTED if old else ''} FROM ({rows}) AS row{alive}"
+
+    def _source(self, table: str, wanted: frozenset[str] | None) -> str:
+        """The committed rows of a table. Files of one version and kind, which have the same columns, are read
+        together; what a column of an older version lacks is null."""
+        groups: dict[tuple[int, str | None, bool], dict[str, set[str]]] = {}
+        for each in self.commits:
+            for part in each.parts:
+                if part.table == table:
+                    odd = part.arch if part.arch is not None and names.is_odd(part.arch) else None
+                    group = groups.setdefault((each.version, odd, each.shared is not None), {})
+                    group.setdefault(part.path, set()).add(each.label)
+        selects = [f"FROM no_{table}"]
+        for (_, odd, shared), holders in groups.items():
+            paths = [path for path, labels in holders.items() if wanted is None or labels & wanted]
+            files = ", ".join(sql.quoted(self.place.address(path)) for path in paths)
+            kinds = "hive_types = {'label': VARCHAR" + (", 'arch': VARCHAR}" if table == "kernels" else "}")
+            how = "hive_partitioning = false" if shared else f"hive_partitioning = true, {kinds}"
+            said = "" if odd is None else f"SELECT * REPLACE ({sql.quoted(odd)} AS arch) "
+            only = ""
+            if shared:
+                held = self._living_in(paths)
+                asked = held if wanted is None else held & wanted
+                only = f" WHERE label IN ({', '.join(map(sql.quoted, sorted(asked)))})"
+            if paths:
+                selects.append(f"{said}FROM read_parquet([{files}], {how}){only}")
+        return " UNION ALL BY NAME ".join(selects)
+
+    def _living_in(self, paths: Collection[str]) -> frozenset[str]:
+        """The builds that have rows in files that several share, and are not left out."""
+        return frozenset(each.label for each in self.commits if any(part.path in paths for part in each.parts))
 
     def ask(
         self,
         question: str,
         words: Sequence[Any] = (),
-        only: Sequence[str] | None = None,
         labels: Collection[str] | None = None,
-        columns: Sequence[str] | None = None,
+        tables: Mapping[str, pyarrow.Table] | None = None,
     ) -> sql.Answer:
-        """The answer to a question of our own; ``only``, ``labels`` and ``columns`` as :meth:`connect` has them."""
-        if labels is not None and len(labels) == len(self.labels):
-            labels = None
-        if only is None and labels is None and columns is None:
-            return sql.ask(self.connection, question, words)
-        with self.connect(only=only, labels=labels, columns=columns) as found:
-            return sql.ask(found, question, words)
+        """The answer to a question of our own, which may ask ``tables``, too; ``labels``: ``kernels`` holds those of
+        these builds."""
+        return sql.ask(self.connection, self._narrowed(question, labels), words, tables)
+
+    def _narrowed(self, question: str, labels: Collection[str] | None) -> str:
+        if labels is None or len(set(labels)) == len(self.labels):
+            return question
+        rest = f", {question[5:]}" if question.startswith("WITH ") else f" {question}"
+        return f"WITH kernels AS NOT MATERIALIZED ({self.source('kernels', labels)}){rest}"
+
+    def arrow(
+        self, question: str, words: Sequence[Any] = (), tables: Mapping[str, pyarrow.Table] | None = None
+    ) -> pyarrow.Table:
+        """The answer to a question of our own, which may ask ``tables``, too, as Arrow has it."""
+        with sql.unread():
+            for name, rows in (tables or {}).items():
+                self.connection.register(name, rows)
+            return self.connection.sql(question, params=list(words)).to_arrow_table()
 
     def summary(self, wanted: Iterable[KeptBuild]) -> Iterator[Held]:
         """How much there is of each of these builds, in their order."""
@@ -228,175 +268,72 @@ class Dataset:
         sql.check(question)
         return self.connection.sql(question)
 
-    def table(self, table: str, labels: Iterable[str] | None = None) -> pyarrow.dataset.Dataset:
-        """All committed rows of ``kernels``, ``units`` or ``issues``, those of :meth:`dead` units included."""
-        if labels is None:  # asked for again and again: what Arrow knows of the files stays known
-            if table not in self._whole:
-                self._whole[table] = self._table(table, None)
-            return self._whole[table]
-        return self._table(table, set(labels))
-
-    def _table(self, table: str, wanted: Collection[str] | None) -> pyarrow.dataset.Dataset:
-        import pyarrow.dataset as ds
-
-        files, base = self.place.arrow()
-        form = ds.ParquetFileFormat()
-        found = {
-            part.path: None if each.shared is not None else _expression(each.label, table, part.arch)
-            for each in self.commits
-            if wanted is None or each.label in wanted
-            for part in each.parts
-            if part.table == table
-        }
-        fragments = [form.make_fragment(base + path, files, folders) for path, folders in found.items()]
-        whole = ds.FileSystemDataset(fragments, schema.arrow_schema(table, folders=True), form, files)
-        if wanted is None or all(folders is not None for folders in found.values()):
-            return whole
-        return whole.filter(ds.field("label").isin(list(wanted)))
-
-    def dead(self, labels: Iterable[str] | None = None) -> frozenset[tuple[str, str, str]]:
-        """(label, commit, unit id) whose rows do not count: another commit holds the same unit, or a newer one of its
-        uri."""
-        commits = Counter(each.label for each in self.commits)
-        found: set[tuple[str, str, str]] = set()
-        for label in self.labels if labels is None else labels:
-            if label not in self._dead:
-                lost = _losers(self._claims(label)) if commits[label] > 1 else []
-                self._dead[label] = frozenset((label, claim.commit, claim.unit_id) for claim in lost)
-            found |= self._dead[label]
-        return frozenset(found)
-
     def seen(self, label: str) -> list[Claim]:
         """The units of ``label`` of which the content is known; one a uri."""
-        return [claim for claim in _winners(self._claims(label)) if claim.content_hash]
+        columns = ", ".join(Claim._fields)
+        rows = self.ask(f"SELECT {columns} FROM ({self.source('units', [label])}) WHERE content_hash <> ''").rows
+        return [Claim(*row) for row in rows]
 
     def build(self, label: str) -> Build:
         """The build called ``label``."""
         if label not in self.labels:
+            if damaged := [each for each in self.damage if label in each.labels]:
+                raise InputError(damaged[0].text(self.root), ADVICE)
             known = ", ".join(clip(printable(each), 40) for each in self.labels[-5:])
             raise InputError(f"{self.root} has no build {clip(printable(label), 60)}", f"the last ones are {known}")
-        units = {row["unit_id"]: row for row in self.rows("units", (label,))}
-        order = {unit_id: at for at, unit_id in enumerate(sorted(units, key=lambda each: units[each]["uri"]))}
+        units = sorted(self.rows("units", (label,)), key=itemgetter("uri"))
+        order = {row["unit_id"]: at for at, row in enumerate(units)}
         issues = sorted(self.rows("issues", (label,)), key=lambda row: (order[row["unit_id"]], row["position"]))
-        stats = sum(
-            (Stats(**{name: row[name] or 0 for name in Stats.__struct_fields__}) for row in units.values()), Stats()
-        )
+        stats = sum((Stats(**{name: row[name] or 0 for name in Stats.__struct_fields__}) for row in units), Stats())
         failures = [
             Issue(code="unreadable", message=row["failure"], severity="error", origin=Origin(input=row["uri"]))
-            for unit_id in order
-            if (row := units[unit_id])["failure"] is not None
+            for row in units
+            if row["failure"] is not None
         ]
         return Build(
             kernels=tuple(self.kernels_of((label,))[label]), issues=(*failures, *map(_issue, issues)), stats=stats
         )
 
-    def _claims(self, label: str) -> list[Claim]:
-        times = {each.name: each.time for each in self.commits if each.label == label}
-        return [
-            Claim(
-                uri=row["uri"],
-                content_hash=row["content_hash"],
-                failure=row["failure"],
-                unit_id=row["unit_id"],
-                commit=row["commit"],
-                time=times.get(row["commit"], ""),
-                store_tag=row["store_tag"],
-            )
-            for row in self.rows("units", (label,), columns=_CLAIMED, dead=True)
-        ]
-
-    def kernels_of(self, labels: Collection[str]) -> dict[str, list[Kernel]]:
-        """The kernels of some builds, as their inputs gave them: units by uri, kernels in the order read."""
-        units = self.rows("units", labels, columns=("unit_id", "uri", "commit"))
-        uris = {(row["label"], row["unit_id"]): row["uri"] for row in units}
-        rows = self.rows("kernels", labels)
+    def kernels_of(self, labels: Collection[str], only: pyarrow.Table | None = None) -> dict[str, list[Kernel]]:
+        """The kernels of some builds, as their inputs gave them: units by uri, kernels in the order read. ``only``:
+        those of these labels and canonical names."""
+        units = self.ask(f"SELECT label, unit_id, uri FROM ({self.source('units', labels)})").rows
+        uris = {(label, unit_id): uri for label, unit_id, uri in units}
+        rows = self.rows("kernels", labels, only)
         rows.sort(key=lambda row: (uris[row["label"], row["unit_id"]], row["position"]))
         found: dict[str, list[Kernel]] = {label: [] for label in labels}
         for row in rows:
             found[row["label"]].append(kernel_of(row))
         return found
 
-    def living(self, table: str, labels: Collection[str]) -> pyarrow.Table:
-        """The rows of some builds that count, as Arrow has them."""
-        import pyarrow as pa
-
-        with reading(self.root):
-            rows = scanner(self.table(table, labels)).to_table()
-        if gone := self.dead(labels):
-            named = zip(*(rows.column(name).to_pylist() for name in ("label", "commit", "unit_id")), strict=True)
-            rows = rows.filter(pa.array([each not in gone for each in named], pa.bool_()))
-        return rows
-
-    def rows(
-        self,
-        table: str,
-        labels: Collection[str],
-        *,
-        columns: Collection[str] | None = None,
-        dead: bool = False,
-    ) -> list[dict[str, Any]]:
-        """The rows of some builds that count, by column name; ``dead``: those that do not count as well."""
-        fields = [field for field in schema.TABLES[table] if columns is None or field.name in columns]
+    def rows(self, table: str, labels: Collection[str], only: pyarrow.Table | None = None) -> list[dict[str, Any]]:
+        """The rows of some builds that count, by column name; ``only``: those that have the values of a row in it."""
         folders = ("label", "arch") if table == "kernels" else ("label",)
-        fields += [Field(name=name, shape="text", get=itemgetter(name)) for name in folders]
-        with reading(self.root):
-            found = scanner(self.table(table, labels), [field.name for field in fields]).to_table()
+        fields = [*schema.TABLES[table], *(Field(name=name, shape="text", get=itemgetter(name)) for name in folders)]
+        join = "" if only is None else f" SEMI JOIN only_these USING ({', '.join(only.column_names)})"
+        tables = None if only is None else {"only_these": only}
+        found = self.arrow(f"SELECT * FROM ({self.source(table, labels)}){join}", tables=tables)
         lists = {
             field.name: [value for chunk in found.column(field.name).chunks for value in decode(chunk, field.shape)]
             for field in fields
         }
-        rows = [dict(zip(lists, values, strict=True)) for values in zip(*lists.values(), strict=True)]
-        gone = frozenset() if dead else self.dead(labels)
-        return [row for row in rows if (row["label"], row["commit"], row["unit_id"]) not in gone] if gone else rows
+        return [dict(zip(lists, values, strict=True)) for values in zip(*lists.values(), strict=True)]
+
+
+ADVICE = "`spillscan dataset verify` says what is lost, `repair` restores the rest"
 
 
 def seen(root: str, label: str) -> list[Claim]:
-    """See :func:`spillscan.history.dataset.seen`."""
+    """See :func:`spillscan.history.dataset.seen`. What is damaged was not seen."""
     names.check_label(label)
     with needed():
-        import pyarrow.dataset  # noqa: F401 - before the store is asked
+        import duckdb  # noqa: F401 - before the store is asked
+        import pyarrow.parquet  # noqa: F401
     place = store(root)
-    return Dataset(place, commits.load(place, label)).seen(label)
-
-
-def scanner(rows: pyarrow.dataset.Dataset, columns: Sequence[str] | None = None) -> pyarrow.dataset.Scanner:
-    """Reads some columns, or all, one batch after the other."""
-    return rows.scanner(columns=columns, cache_metadata=False, batch_readahead=1, fragment_readahead=1)
-
-
-def _expression(label: str, table: str, arch: str | None) -> Any:
-    import pyarrow.dataset as ds
-
-    there = ds.field("label") == label
-    if table != "kernels":
-        return there
-    return there & (ds.field("arch").is_null() if arch is None else ds.field("arch") == arch)
-
-
-def _winners(claims: Sequence[Claim]) -> list[Claim]:
-    """One a uri: the content that was seen last, and of one content a reading that did not fail."""
-    seen: dict[tuple[str, str], str] = {}
-    for claim in claims:
-        key = claim.uri, claim.content_hash
-        seen[key] = max(seen.get(key, ""), claim.time)
-    best: dict[str, tuple[Any, Claim]] = {}
-    for claim in claims:
-        rank = (
-            claim.content_hash != "",
-            seen[claim.uri, claim.content_hash],
-            claim.content_hash,
-            not claim.failed,
-            claim.time,
-            claim.commit,
-        )
-        if claim.uri not in best or rank > best[claim.uri][0]:
-            best[claim.uri] = rank, claim
-    return [claim for _, claim in best.values()]
-
-
-def _losers(claims: Sequence[Claim]) -> list[Claim]:
-    kept = {(claim.commit, claim.unit_id) for claim in _winners(claims)}
-    return [claim for claim in claims if (claim.commit, claim.unit_id) not in kept]
+    commits, _ = records.load(place, label)
+    lost = {each.path for each in records.check(place, commits)}
+    sound = [each for each in commits if not any(part.path in lost for part in each.parts)]
+    return Dataset(place, sound).seen(label) if sound else []
 
 
 def kernel_of(row: dict[str, Any]) -> Kernel:

@@ -1,31 +1,36 @@
-"""A dataset as views of DuckDB that can be asked anything and reach nothing else.
+"""Views of DuckDB that can be asked anything and reach nothing else.
 
-DuckDB opens no file itself: Arrow reads the parts, and DuckDB asks Arrow for columns and rows. So all access to files,
-networks, extensions and settings is switched off before the first question. What is asked is besides held to one
-``SELECT`` whose table functions only count.
+DuckDB reads the files that records name, and no others: access to all else, to networks, extensions and settings is
+switched off before the first question. What is asked is besides held to one ``SELECT`` whose table functions only
+count. Memory is bounded; what does not fit is spilled to a temporary folder.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import tempfile
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spillscan.history.dataset.store import needed
 from spillscan.output.errors import InputError, UsageError
-from spillscan.output.safe import clip, printable
+from spillscan.output.safe import printable
 
 if TYPE_CHECKING:
     import duckdb
-    import pyarrow.dataset
+    import pyarrow
 
 
-MEMORY = "2GB"
-"""What one question may hold."""
+MEMORY = "512MB"
+"""What one question may hold, unless ``$SPILLSCAN_MEMORY`` says otherwise."""
+_MEMORY_VARIABLE = "SPILLSCAN_MEMORY"
+_SPILLED = "20GB"
+"""What one question may spill to disk."""
 _LOCKS = (
-    "SET temp_directory = ''",
+    "SET preserve_insertion_order = false",
     "SET TimeZone = 'UTC'",
     "SET autoinstall_known_extensions = false",
     "SET autoload_known_extensions = false",
@@ -35,18 +40,6 @@ _LOCKS = (
 )
 _COUNTING = frozenset(("range", "generate_series", "unnest"))
 """Table functions that read nothing."""
-_MARKED = (
-    "EXISTS (SELECT 1 FROM dead"
-    " WHERE dead.label = row.label AND dead.commit = row.commit AND dead.unit_id = row.unit_id)"
-)
-# Rows of version 1 of the schema have no such columns: they are computed as version 2 computes them.
-_OLD = {
-    "spill_bytes": "coalesce(spill_bytes, spill_store_bytes + spill_load_bytes, CASE WHEN sass IS NOT NULL THEN "
-    "coalesce(list_sum([item.bytes * item.count FOR item IN sass.local IF item.class = 'spill']), 0) END)::BIGINT",
-    "spills_in_loops": "coalesce(spills_in_loops, CASE WHEN sass IS NOT NULL AND len("
-    "[item FOR item IN sass.local IF item.class = 'spill' AND item.depth IS NULL]) = 0 THEN coalesce(list_sum("
-    "[item.count FOR item IN sass.local IF item.class = 'spill' AND item.depth > 0]), 0) END)::BIGINT",
-}
 
 
 class Answer(NamedTuple):
@@ -57,54 +50,72 @@ class Answer(NamedTuple):
 
 
 def connect(
-    views: Mapping[str, pyarrow.dataset.Dataset | pyarrow.Table],
-    dead: Iterable[tuple[str, str, str]],
-    *,
-    computed: bool,
-    memory: str = MEMORY,
+    tables: Mapping[str, pyarrow.Table],
+    statements: Sequence[str],
+    files: Sequence[str],
+    driver: Any = None,
+    memory: str | None = None,
 ) -> duckdb.DuckDBPyConnection:
-    """A connection with ``views``, and nothing else.
-
-    Rows of ``dead`` labels, commits and units do not count; ``computed``: some rows are of version 1 of the schema.
-    """
+    """A connection with ``tables`` in which ``statements`` were carried out, and that can read ``files`` (of the fsspec
+    file system ``driver``) and nothing else."""
     with needed():
         import duckdb
-        import pyarrow as pa
     connection = duckdb.connect(":memory:")
+    memory = memory or os.environ.get(_MEMORY_VARIABLE) or MEMORY
     try:
-        connection.execute(f"SET memory_limit = '{memory.replace(chr(39), '')}'")
+        connection.execute(f"SET memory_limit = {quoted(memory)}")
     except duckdb.Error as error:
         raise UsageError(f"{memory!r} is no amount of memory", "write it as 2GB") from error
-    gone = sorted(dead)
-    if gone:
-        columns = [pa.array([each[n] for each in gone], pa.string()) for n in (0, 1, 2)]
-        connection.register("dead", pa.table(columns, names=["label", "commit", "unit_id"]))
-    for name, rows in views.items():
-        if isinstance(rows, pa.Table):
-            connection.register(name, rows)
-            continue
-        connection.register(f"all_{name}", rows)
-        old = ", ".join(f"{how} AS {column}" for column, how in _OLD.items())
-        columns_asked = f"* REPLACE ({old})" if computed and name == "kernels" else "*"
-        living = f" WHERE NOT {_MARKED}" if gone else ""
-        connection.execute(f"CREATE VIEW {name} AS SELECT {columns_asked} FROM all_{name} AS row{living}")
     with suppress(duckdb.Error):  # in notebooks without ipywidgets there is none, and the setting is refused
         connection.execute("SET enable_progress_bar = false")
+    spill = os.path.join(tempfile.gettempdir(), f"spillscan-{os.getpid()}-{os.urandom(4).hex()}")
+    connection.execute(f"SET temp_directory = {quoted(spill)}")  # DuckDB makes and deletes it
+    connection.execute(f"SET max_temp_directory_size = '{_SPILLED}'")
+    if driver is not None:
+        connection.register_filesystem(driver)
+    for name, rows in tables.items():
+        connection.register(name, rows)
+    with unread():
+        for statement in statements:
+            connection.execute(statement)
+    connection.execute(f"SET allowed_paths = [{', '.join(map(quoted, files))}]")
     for lock in _LOCKS:
         connection.execute(lock)
     return connection
 
 
-def ask(connection: duckdb.DuckDBPyConnection, question: str, words: Sequence[Any] = ()) -> Answer:
+def quoted(text: str) -> str:
+    """``text`` as SQL writes it."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def ask(
+    connection: duckdb.DuckDBPyConnection,
+    question: str,
+    words: Sequence[Any] = (),
+    tables: Mapping[str, pyarrow.Table] | None = None,
+) -> Answer:
     """The answer to a question of our own."""
+    with unread():
+        for name, rows in (tables or {}).items():
+            connection.register(name, rows)
+        found = connection.execute(question, list(words))
+        return Answer(tuple(column[0] for column in found.description or ()), found.fetchall())
+
+
+@contextmanager
+def unread() -> Iterator[None]:
+    """Questions of our own: where one fails, the dataset cannot be read, or memory does not suffice."""
     import duckdb
 
     try:
-        found = connection.execute(question, list(words))
-        return Answer(tuple(column[0] for column in found.description or ()), found.fetchall())
-    except duckdb.Error as error:
-        _refuse_unread(error)
-        raise UsageError(_first_line(error)) from error
+        yield
+    except duckdb.OutOfMemoryException:
+        raise UsageError(
+            "the question takes more memory than it may", f"allow more by {_MEMORY_VARIABLE}=2GB"
+        ) from None
+    except (duckdb.IOException, duckdb.InvalidInputException, duckdb.SerializationException) as error:
+        raise _unreadable(error) from error
 
 
 def ask_anything(
@@ -128,7 +139,8 @@ def ask_anything(
     except duckdb.OutOfMemoryException:
         raise UsageError("the query takes more memory than it may", "ask for less, or give it --memory-limit") from None
     except (duckdb.Error, RuntimeError, ValueError, OverflowError) as error:
-        _refuse_unread(error)
+        if isinstance(error, duckdb.IOException):
+            raise _unreadable(error) from error
         raise UsageError(f"the query fails: {_first_line(error)}") from error
 
 
@@ -181,11 +193,10 @@ def _within(connection: duckdb.DuckDBPyConnection, seconds: float) -> Iterator[N
         timer.cancel()
 
 
-def _refuse_unread(error: BaseException) -> None:
-    """Errors of Arrow come with all the calls that they went through; what the store said is last."""
-    if "reading the stream" in str(error):
-        said = clip(printable(str(error).strip().splitlines()[-1].strip()), 200)
-        raise InputError(f"the dataset cannot be read: {said}", "run it again; was it compacted meanwhile?") from error
+def _unreadable(error: BaseException) -> InputError:
+    said = printable(" ".join(str(error).split()))
+    hint = "`spillscan dataset verify` says what is damaged; if it was compacted meanwhile, ask again"
+    return InputError(f"the dataset cannot be read: {said}", hint)
 
 
 def _first_line(error: BaseException) -> str:

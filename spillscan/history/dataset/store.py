@@ -8,21 +8,18 @@ harmless characters reach a path.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
-import sys
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import blake2b
-from importlib.abc import MetaPathFinder
-from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
-from urllib.parse import quote
+from typing import Any, BinaryIO, NamedTuple, Protocol
+from urllib.parse import quote, unquote
 
 from spillscan.output.errors import InputError, SpillscanError, StoreError, UsageError
 from spillscan.output.safe import clip, printable
-
-if TYPE_CHECKING:
-    from pyarrow.fs import FileSystem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +53,9 @@ def digest(*words: str) -> str:
     return hasher.hexdigest()
 
 
-KERNELS, UNITS, ISSUES, LINKS, COMMITS = "kernels", "units", "issues", "links", "commits"
+KERNELS, UNITS, ISSUES, COMMITS = "kernels", "units", "issues", "commits"
+QUARANTINE = "quarantine"
+"""Where a repair puts what is damaged."""
 SEVERAL = f"{COMMITS}/several"
 """Records of more than one build."""
 
@@ -95,6 +94,11 @@ def _arch(arch: str | None) -> str:
     return escaped if len(escaped) <= _LONGEST else f"{escaped[:60].rstrip('%')}-{digest(arch)}"
 
 
+def is_odd(arch: str) -> bool:
+    """Whether what stands in the path is not this arch."""
+    return unquote(_arch(arch)) != arch or arch == NULL
+
+
 def _escaped(text: str) -> str:
     return quote(text, safe="", errors="backslashreplace").replace("~", "%7E")
 
@@ -112,27 +116,6 @@ def needed(what: str = "a dataset") -> Iterator[None]:
         raise InputError(f"{what} needs {package}, which is not installed", hint) from error
 
 
-@contextlib.contextmanager
-def without_pandas() -> Iterator[None]:
-    """For processes that are ours: Arrow's datasets take pandas along where it is installed, a quarter of a second that
-    commands and workers have no use for. Whoever imports it later gets it."""
-    if "pandas" in sys.modules:
-        yield
-        return
-    finder = _NoPandas()
-    sys.meta_path.insert(0, finder)
-    try:
-        yield
-    finally:
-        sys.meta_path.remove(finder)
-
-
-class _NoPandas(MetaPathFinder):
-    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
-        if name == "pandas":
-            raise ModuleNotFoundError("not now", name=name)
-
-
 DRAFT = ".draft-"
 """How the names of files begin that are not whole yet."""
 
@@ -147,6 +130,14 @@ class Object:
     """Its size."""
     modified: float | None
     """When it was put, in seconds since 1970; ``None`` where the store does not say."""
+
+
+class State(NamedTuple):
+    """What an object is now."""
+
+    size_bytes: int
+    sha256: str | None
+    """``None`` where it was not read."""
 
 
 class Store(Protocol):
@@ -166,8 +157,15 @@ class Store(Protocol):
     def delete(self, paths: Sequence[str]) -> None:
         """Delete what is there of these."""
 
-    def arrow(self) -> tuple[FileSystem, str]:
-        """A file system for Arrow, and what stands before the paths there."""
+    def address(self, path: str) -> str:
+        """What DuckDB calls an object."""
+
+    @property
+    def driver(self) -> Any:
+        """The file system of fsspec by which DuckDB reads it; ``None`` for a folder."""
+
+    def state(self, paths: Sequence[str], *, digests: bool) -> dict[str, State]:
+        """Size and, with ``digests``, SHA-256 of those objects that are there."""
 
 
 def store(root: str) -> Store:
@@ -235,10 +233,22 @@ class _Folder:
                 os.rmdir(folder)
                 folder = os.path.dirname(folder)
 
-    def arrow(self) -> tuple[FileSystem, str]:
-        from pyarrow.fs import LocalFileSystem
+    def address(self, path: str) -> str:
+        return f"{self._base}/{path}"
 
-        return LocalFileSystem(), self._base + "/"
+    driver = None
+
+    def state(self, paths: Sequence[str], *, digests: bool) -> dict[str, State]:
+        def one(path: str) -> State | None:
+            try:
+                with open(os.path.join(self._base, path), "rb") as file:
+                    digest = hashlib.file_digest(file, "sha256").hexdigest() if digests else None
+                    return State(os.fstat(file.fileno()).st_size, digest)
+            except OSError:
+                return None
+
+        with ThreadPoolExecutor(_READERS) as pool:
+            return {path: found for path, found in zip(paths, pool.map(one, paths), strict=True) if found is not None}
 
 
 class _Remote:
@@ -297,10 +307,24 @@ class _Remote:
                 with contextlib.suppress(FileNotFoundError):
                     self._fs.rm_file(f"{self._base}/{path}")
 
-    def arrow(self) -> tuple[FileSystem, str]:
-        from pyarrow.fs import FSSpecHandler, PyFileSystem
+    def address(self, path: str) -> str:
+        return str(self._fs.unstrip_protocol(f"{self._base}/{path}"))
 
-        return PyFileSystem(FSSpecHandler(self._fs)), self._base + "/"
+    @property
+    def driver(self) -> Any:
+        return self._fs
+
+    def state(self, paths: Sequence[str], *, digests: bool) -> dict[str, State]:
+        if digests:
+            held = {path: data for path in paths for data in self.read([path]) if data is not None}
+            return {path: State(len(data), hashlib.sha256(data).hexdigest()) for path, data in held.items()}
+        tables = sorted({path.partition("/")[0] for path in paths})
+        sizes = {each.path: each.size_bytes for table in tables for each in self.list(table)}
+        return {path: State(sizes[path], None) for path in paths if path in sizes}
+
+
+_READERS = 4
+"""Threads that read files to be checked."""
 
 
 def _made(folder: str, name: str) -> BinaryIO:
@@ -314,18 +338,6 @@ def _made(folder: str, name: str) -> BinaryIO:
 
 
 _PATIENCE = 100
-
-
-@contextlib.contextmanager
-def reading(root: str) -> Iterator[None]:
-    """Parts that are read: one that is gone was compacted away meanwhile."""
-    try:
-        with _failing(f"cannot read {root}"):
-            yield
-    except InputError as error:
-        if isinstance(error.__cause__, FileNotFoundError):
-            raise InputError(f"{root} changed while it was read", "run it again") from error
-        raise
 
 
 @contextlib.contextmanager

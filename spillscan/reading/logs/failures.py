@@ -22,6 +22,7 @@ import sys
 from collections import deque
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import islice
 from typing import Literal
 
 from msgspec import Struct
@@ -34,9 +35,9 @@ from spillscan.reading.logs.parsing import ptxas_message
 from spillscan.reading.logs.steps import Words, announced, is_report, plain, same_object, stem
 
 _FROM_THE_START = (b"rror", b"ERROR", b"FAILED", b" fatal  ", b"Killed", b": line ", b": *** ")
-LANDMARKS = Words(*_FROM_THE_START)
+FAILURE_WORDS = Words(*_FROM_THE_START)
 """One of these stands in every message that is searched for from the start; others count after one, or at the end."""
-_LATER_LANDMARKS = Words(
+_LATER_WORDS = Words(
     *_FROM_THE_START,
     *(b"uccess", b"Build succeeded", b"Build files", b"build stopped", b"naming to ", b"writing image "),
     *(b"] ", b" -c ", b" -o "),
@@ -45,6 +46,8 @@ _TAIL_BYTES = 1 << 13
 """How much of a log's end is read whatever words it holds."""
 _CONTEXT_BYTES = 1 << 17
 """How far before a message its step is looked for."""
+_MOST_LOOKED_AT = 32
+"""So many lines with its name are looked at for a message's step."""
 _LONGEST_LINE_BYTES = 1 << 14
 _MOST_SUBJECTS = 200
 _MOST_REPORTED = 10
@@ -54,8 +57,8 @@ _DEVICE_NAME = re.compile(r"(?:\.cu|\.cuda|_cu)\.(?:o|obj|cc)$|\.(?:cu|cubin|ptx
 _HOST_NAME = re.compile(r"\.(?:cpp|cc|cxx|c)(?:\.(?:o|obj))?$")
 _HEADER = re.compile(r"\.(?:cuh|h|hh|hpp|hxx|inl|inc|ipp)$")
 _TEST_TARGET = re.compile(r"(?:^|[/_-])(?:c?tests?|check|test\.util)$")
-_MAKE_LEVEL = re.compile(r"\[(\d+)\]: $")
-_NUMBERED = re.compile(rb"\[ *(\d+)(?:/(\d+)|%)\] \S")
+_MAKE_LEVEL = re.compile(r"\[(\d{1,9})\]: $")
+_NUMBERED = re.compile(rb"\[ *(\d{1,9})(?:/(\d{1,9})|%)\] \S")
 _CONTAINER_STEP = re.compile(r"\] (?:[A-Z]{3,} |exporting|resolve|internal )")
 _MAKES = re.compile(r"(?i)building|built target|linking|compil|generating|creating|\bnvcc\b| -[co] ")
 
@@ -115,7 +118,7 @@ class Failures:
         if start == end:
             return
         failed = self._failed
-        for begin, finish in (_LATER_LANDMARKS if failed else LANDMARKS).lines(self._block, start, end):
+        for begin, finish in (_LATER_WORDS if failed else FAILURE_WORDS).lines(self._block, start, end):
             line += self._block.count(b"\n", start, begin)
             start = begin
             self._line(begin, finish, line)
@@ -314,7 +317,7 @@ class Failures:
         if _DEVICE_NAME.search(subject):
             return True
         name = posixpath.basename(subject.rstrip("/")).encode()
-        for line in self._lines_before(begin, name) if name else ():
+        for line in islice(self._lines_before(begin, name), _MOST_LOOKED_AT) if name else ():
             names, device = announced(line)
             if device is not None and any(same_object(name, subject) for name in names):
                 return device

@@ -42,7 +42,7 @@ from spillscan.reading.logs.steps import WINDOW_BYTES, Steps, Words, split_prefi
 _TOOLS = Words(b"ptxas", b"info    : ")
 """Near every line of interest stands one of these."""
 _NAMED = re.compile(rb"ptxas (?:info|warning|error|fatal)")
-_LANDMARKS = Words(b"ptxas", b"info    : ", b"nvlink", b" bytes s", b" registers")
+_REPORT_WORDS = Words(b"ptxas", b"info    : ", b"nvlink", b" bytes s", b" registers")
 """Every line of interest holds one of these; the last two are pieces of lines that have lost their beginnings."""
 _HEAD = "ptxas info    : "
 _UNWRITTEN = b"\0\0\0\0"
@@ -54,7 +54,7 @@ _NEAR_BYTES = 1 << 12
 
 def silent(text: bytes) -> bool:
     """Whether ``text``, a whole log, holds no compiler output."""
-    return not _LANDMARKS.stand_in(text)
+    return not _REPORT_WORDS.stand_in(text)
 
 
 def read(stream: Stream, name: str) -> Reading:
@@ -94,7 +94,7 @@ class _Log:
         if b"\0" in text and (_WIDE in text or _UNWRITTEN in text):
             torn = "NUL bytes: the encoding changes inside the file, or a part of it was never written"
             self._default[0].damaged(torn, self._line + text.count(b"\n", 0, text.index(b"\0")))
-        landmarks = _NextReports(text, any(writer.awaits_stack for writer, _ in self._writers.values()))
+        next_report = _NextReports(text, any(writer.awaits_stack for writer, _ in self._writers.values()))
         seen, seen_line = 0, self._line  # what stands before, and is no report, was looked at for failures
         while position < size:
             if self._default[0].idle:
@@ -104,7 +104,7 @@ class _Log:
                     position = seen = end
                     seen_line = self._line
                     continue
-            hit = landmarks.next(position) if self._line > 1 else position
+            hit = next_report.at(position) if self._line > 1 else position
             start = size if hit == size else text.rfind(b"\n", position, hit) + 1 or position
             if start > position:
                 self._skip(text, position, start)
@@ -355,14 +355,14 @@ class _NextReports:
         self._unended = len(text) if text.endswith(b"\n") else text.rfind(b"\n") + 1
         # What nvlink reports has `info    : ` in it, too; pieces of lines count only in the neighbourhood of reports.
         self._next = -1 if stack_awaited or _TOOLS.stand_in(text) else len(text)
-        self._positions = _LANDMARKS.positions(text)
+        self._positions = _REPORT_WORDS.positions(text)
 
-    def next(self, position: int) -> int:
-        """The first landmark at or after ``position``; the end of the text where there is none."""
+    def at(self, position: int) -> int:
+        """The first place of one at or after ``position``; the end of the text where there is none."""
         if self._text.startswith(b"ptxas", position):  # as most lines of a report do
             return position
         if position > self._next + _NEAR_BYTES:  # blocks of kernels lie between
-            self._positions = _LANDMARKS.positions(self._text, position)
+            self._positions = _REPORT_WORDS.positions(self._text, position)
         while self._next < position:
             self._next = next(self._positions, len(self._text))
         return min(self._next, max(position, self._unended))

@@ -66,7 +66,7 @@ WINDOW_BYTES = 1 << 17
 """How far before a compiler's output its step is looked for."""
 
 _MAY_ANNOUNCE = re.compile(rb"\[ *\d+(?:/\d+|%)\] |nvcc|clang|ptxas|nvlink|CUDA |INFO: From |# spillscan ")
-_LANDMARKS = Words(b"[", b"nvcc", b"clang", b"CUDA ", b"INFO: From ", b"ptxas ", b"nvlink ", b"# spillscan ")
+_STEP_WORDS = Words(b"[", b"nvcc", b"clang", b"CUDA ", b"INFO: From ", b"ptxas ", b"nvlink ", b"# spillscan ")
 
 _REPORT = re.compile(r"ptxas info |[ \t]*\d+ bytes stack frame,")
 _NUMBER = re.compile(r"\[ *\d+(?:/\d+|%)\] ")
@@ -129,7 +129,7 @@ class Steps:
     def gap(self, text: bytes, complete: bool, line: int) -> None:
         """Lines that are not the compiler's, up to ``line``; ``complete`` unless lines before them were left out."""
         found = False
-        for begin, end in _LANDMARKS.lines(text, 0, len(text)):
+        for begin, end in _STEP_WORDS.lines(text, 0, len(text)):
             if end - begin < 1 << 16 and _MAY_ANNOUNCE.search(text, begin, end):
                 step = parse_step(text[begin:end].decode("utf-8", "replace"))
                 if step is not None:
@@ -204,6 +204,7 @@ def plain(line: bytes) -> str:
     return split_prefix(text.rpartition("\r")[2])[1]
 
 
+@lru_cache(maxsize=4096)
 def announced(line: str) -> tuple[tuple[str, ...], bool | None]:
     """(what the step that ``line`` announces makes and compiles, whether that is device code): host code and links
     count, too. Nothing for any other line.

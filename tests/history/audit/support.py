@@ -69,14 +69,8 @@ def tree(folder: Path, copies: int = 1) -> Path:
 
 def kept(root: Path | str, label: str = "v1") -> tuple[Build, list[tuple[Any, ...]]]:
     """All that a dataset holds of one build: its records, and its units with failures."""
-    dataset = open_dataset(str(root))
-    dead = dataset.dead((label,))
-    rows = dataset.table("units", (label,)).to_table().to_pylist()
-    units = sorted(
-        (row["uri"], row["content_hash"], row["size_bytes"], row["failure"] or "")
-        for row in rows
-        if (label, row["commit"], row["unit_id"]) not in dead
-    )
+    rows = open_dataset(str(root)).rows("units", (label,))
+    units = sorted((row["uri"], row["content_hash"], row["size_bytes"], row["failure"] or "") for row in rows)
     return load_build(str(root), label), units
 
 

@@ -199,11 +199,13 @@ def test_what_is_no_dataset_is_told(tmp_path: Path) -> None:
 )
 def test_parts_that_are_gone_take_one_line(words: tuple[str, ...], tmp_path: Path) -> None:
     append(tmp_path, "v1", BASE)
+    held = files(tmp_path)
     for part in (tmp_path / "kernels").rglob("*.parquet"):
         part.unlink()
     done = command(*words, "-d", tmp_path)
     assert (done.status, done.out, done.err.count("\n")) == (2, "", 1)
-    assert "run it again" in done.err
+    part = next(each for each in sorted(held) if "kernels" in each)
+    assert f"v1: {tmp_path}/{part} is lost; `spillscan dataset verify`" in done.err, "whole, and with what helps"
 
 
 def test_threads_and_processes_append_at_once(tmp_path: Path) -> None:

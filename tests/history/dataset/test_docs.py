@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from spillscan.history.dataset import schema
-from spillscan.history.dataset.schema import Field, Many, Record, Shape
+from spillscan.history.dataset.shapes import Field, Many, Record, Shape
 from tests.conftest import ROOT
 from tests.history.dataset.support import BASE, HEAD, append
 

@@ -6,12 +6,13 @@ import csv
 import io
 import json
 import random
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
-from spillscan.history.dataset import Unit, answers, builds, history, links, open_dataset, write_batch, writing
+from spillscan.history.dataset import Unit, answers, builds, compaction, history, links, open_dataset, write_batch
 from spillscan.model import Build, Kernel, KernelKey, LaunchBounds, Usage
 from spillscan.occupancy.launches import LaunchMap, parse_launch
 from spillscan.output import chart
@@ -249,30 +250,15 @@ def test_what_is_planted_is_found_and_nothing_else(seed: int, tmp_path: Path) ->
     assert planted.disagreements(made, tmp_path) == []
 
 
-def test_a_compaction_keeps_what_goes_on_under_another_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_compaction_changes_no_history(tmp_path: Path) -> None:
     made = planted.past(random.Random(11), 20, 12)
     planted.write(made, tmp_path)
-    writing.compact(open_dataset(str(tmp_path)))
-    dataset = open_dataset(str(tmp_path))
-    pairs = [(before, after) for after, before in links.neighbours(dataset).items()]
-    found = dict(links.found(dataset, pairs))
+    pairs = list(pairwise(label for label in open_dataset(str(tmp_path)).labels))
+    found = dict(links.found(open_dataset(str(tmp_path)), pairs))
     assert any(found.values())
-    assert links.kept(dataset, pairs) == found
-    with monkeypatch.context() as patched:
-        patched.delattr(links, "pair")
-        assert planted.disagreements(made, tmp_path) == []
-    assert not links.kept(dataset, [(after, before) for before, after in pairs]), "in another order nothing is known"
-    label = pairs[3][1]
-    unit = Unit(uri="another.log", content_hash="another")
-    write_batch(str(tmp_path), label, [(unit, Build(kernels=(kernel(GEMM, 40),)))], {})
-    dataset = open_dataset(str(tmp_path))
-    kept = links.kept(dataset, pairs)
-    assert kept == {both: some for both, some in found.items() if label not in both}, "these were written to since"
-    writing.compact(dataset)
-    dataset = open_dataset(str(tmp_path))
-    assert links.kept(dataset, pairs) == dict(links.found(dataset, pairs))
-    monkeypatch.setattr(links, "__version__", "0.0")
-    assert not links.kept(dataset, pairs), "another version may pair otherwise"
+    compaction.compact(open_dataset(str(tmp_path)))
+    assert dict(links.found(open_dataset(str(tmp_path)), pairs)) == found
+    assert planted.disagreements(made, tmp_path) == []
 
 
 def test_history_sums_up_builds_and_says_where_they_jumped(tmp_path: Path) -> None:

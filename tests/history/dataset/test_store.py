@@ -10,7 +10,7 @@ import fsspec
 import pytest
 
 from spillscan import scan
-from spillscan.history.dataset import finished, load_build, open_dataset, writing
+from spillscan.history.dataset import compaction, finished, load_build, open_dataset
 from spillscan.history.dataset.store import store
 from spillscan.output.errors import InputError
 from tests.conftest import ROOT
@@ -25,7 +25,7 @@ def test_a_store_of_fsspec_is_as_good_as_a_folder(tmp_path: Path) -> None:
         append(root, "v2", HEAD)
         before = plain(load_build(root, "v1"))
         assert len(finished(root, "v1")) == 2
-        writing.compact(open_dataset(root))
+        compaction.compact(open_dataset(root))
         assert plain(load_build(root, "v1")) == before
         asked = "SELECT label, arch, count(*) FROM kernels GROUP BY ALL ORDER BY ALL"
         assert open_dataset(root).query(asked).fetchall() == [

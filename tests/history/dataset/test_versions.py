@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from spillscan import scan
-from spillscan.history.dataset import finished, load_build, open_dataset, schema, write_batch, writing
+from spillscan.history.dataset import compaction, finished, load_build, open_dataset, schema, write_batch
 from spillscan.judging.compare.figures import figures
 from spillscan.judging.compare.pairing import diff
 from spillscan.model import Build
@@ -97,7 +97,7 @@ def test_old_and_new_stand_side_by_side_and_compaction_makes_all_new(old: Path) 
     append(old, "v3", BASE, time="2026-03-03")
     before = {label: plain(load_build(str(old), label)) for label in ("v1", "v2", "v3")}
     assert len(before["v1"]["kernels"]) == 22
-    writing.compact(open_dataset(str(old)))
+    compaction.compact(open_dataset(str(old)))
     dataset = open_dataset(str(old))
     assert {commit.version for commit in dataset.commits} == {schema.VERSION}
     assert {label: plain(dataset.build(label)) for label in before} == before
@@ -120,7 +120,7 @@ def test_compaction_makes_few_files_and_changes_nothing(tmp_path: Path) -> None:
     assert len(list((tmp_path / "kernels" / "label=v1").rglob("*.parquet"))) == arches
     assert len(list((tmp_path / "commits" / "label=v1").iterdir())) == 1
     assert {name: data for name, data in files(tmp_path).items() if "label=v2" in name} == untouched
-    assert not dataset.dead()
+    assert len({commit.label for commit in dataset.commits}) == len(dataset.commits)
     assert [build.meta.get("log") for build in dataset.builds if build.label == "v1"] == [logs[-1].name]
     assert dataset.builds[0].first_commit < opened.builds[0].last_commit
     again = files(tmp_path)
@@ -132,12 +132,12 @@ def test_a_compaction_that_was_killed_reads_the_same(tmp_path: Path, monkeypatch
     for log in (BASE, HEAD):
         append(tmp_path, "v1", log)
     before = plain(load_build(str(tmp_path), "v1"))
-    monkeypatch.setattr(writing, "_delete", lambda *_: None)  # killed behind its commit
-    writing.compact(open_dataset(str(tmp_path)))
+    monkeypatch.setattr(compaction, "_delete", lambda *_: None)  # killed behind its commit
+    compaction.compact(open_dataset(str(tmp_path)))
     monkeypatch.undo()
     assert len(list((tmp_path / "commits").rglob("*.json"))) == 3
     assert plain(load_build(str(tmp_path), "v1")) == before
-    writing.compact(open_dataset(str(tmp_path)))
+    compaction.compact(open_dataset(str(tmp_path)))
     assert len(list((tmp_path / "commits").rglob("*.json"))) == 1
     assert len(list((tmp_path / "kernels").rglob("*.parquet"))) == 2
     assert plain(load_build(str(tmp_path), "v1")) == before
@@ -159,7 +159,7 @@ def make_many(root: Path, count: int) -> Held:
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Held]:
     place = tmp_path_factory.mktemp("many")
-    return place, make_many(place, writing.FEWEST_SHARING)
+    return place, make_many(place, compaction.FEWEST_SHARING)
 
 
 @pytest.fixture
@@ -174,19 +174,19 @@ def test_many_small_builds_share_files_and_read_the_same(many: Held, tmp_path: P
     before = many
     asked = "SELECT * EXCLUDE (commit) FROM kernels ORDER BY label, unit_id, position"
     rows = open_dataset(str(tmp_path)).query(asked).fetchall()
-    done = writing.compact(open_dataset(str(tmp_path)))
+    done = compaction.compact(open_dataset(str(tmp_path)))
     assert (done.labels, done.files_after) == (len(before), 3), "kernels, units, and a record"
     assert {label: plain(load_build(str(tmp_path), label)) for label in before} == before
     assert open_dataset(str(tmp_path)).query(asked).fetchall() == rows
     again = files(tmp_path)
-    assert writing.compact(open_dataset(str(tmp_path))).labels == 0
+    assert compaction.compact(open_dataset(str(tmp_path))).labels == 0
     assert files(tmp_path) == again
     assert not [each for each in tmp_path.rglob("*") if each.is_dir() and not any(each.iterdir())]
 
 
 def test_what_shares_files_is_appended_to_and_compacted_again(many: Held, tmp_path: Path) -> None:
     before = many
-    writing.compact(open_dataset(str(tmp_path)))
+    compaction.compact(open_dataset(str(tmp_path)))
     log = Path(before["b00"]["kernels"][0]["origins"][0]["input"])
     unit = replace(unit_of(log), content_hash="another")  # what b00, b04, b08 and b12 share: a newer one of b04 alone
     write_batch(str(tmp_path), "b04", [(unit, scan(HEAD))], {"time": "2026-01-05"})
@@ -198,8 +198,8 @@ def test_what_shares_files_is_appended_to_and_compacted_again(many: Held, tmp_pa
         counts = dict(dataset.query("SELECT label, count(*) FROM kernels GROUP BY label").fetchall())
         assert counts == {label: len(each["kernels"]) for label, each in expected.items()}
         assert finished(str(tmp_path), "b04") == {(unit.uri, "another")}
-        writing.compact(dataset, ["b04"])
-    assert not open_dataset(str(tmp_path)).dead()
+        compaction.compact(dataset, ["b04"])
+    assert len(open_dataset(str(tmp_path)).commits) == len(expected)
     assert len(list((tmp_path / "commits").rglob("*.json"))) == 2
 
 
@@ -213,11 +213,11 @@ def test_a_killed_compaction_of_several_builds_reads_the_same(
     before = many
     for killed in ("put", "_delete"):
         with monkeypatch.context() as patched:
-            patched.setattr(writing, killed, _kill)
+            patched.setattr(compaction, killed, _kill)
             with pytest.raises(KeyboardInterrupt):
-                writing.compact(open_dataset(str(tmp_path)))
+                compaction.compact(open_dataset(str(tmp_path)))
         assert {label: plain(load_build(str(tmp_path), label)) for label in before} == before
-    writing.compact(open_dataset(str(tmp_path)), hours=0)
+    compaction.compact(open_dataset(str(tmp_path)), hours=0)
     assert {label: plain(load_build(str(tmp_path), label)) for label in before} == before
     assert len(files(tmp_path)) == 3
 
@@ -229,18 +229,18 @@ def test_what_is_left_over_is_swept_when_it_is_old(tmp_path: Path) -> None:
         record.unlink()
     orphans = list(tmp_path.rglob("label=v2/**/*.parquet"))
     assert orphans
-    writing.compact(open_dataset(str(tmp_path)))
+    compaction.compact(open_dataset(str(tmp_path)))
     assert all(orphan.exists() for orphan in orphans), "it may still be committed"
     for orphan in orphans:
         os.utime(orphan, (1, 1))
     append(tmp_path, "v2", HEAD)  # it was not dead
-    writing.compact(open_dataset(str(tmp_path)))
+    compaction.compact(open_dataset(str(tmp_path)))
     assert plain(load_build(str(tmp_path), "v2")) == plain(scan(HEAD))
     for record in (tmp_path / "commits" / "label=v2").iterdir():
         record.unlink()
     for orphan in orphans:
         os.utime(orphan, (1, 1))
-    assert writing.compact(open_dataset(str(tmp_path))).swept == len(orphans)
+    assert compaction.compact(open_dataset(str(tmp_path))).swept == len(orphans)
     assert not any(orphan.exists() for orphan in orphans)
     assert plain(load_build(str(tmp_path), "v1")) == plain(scan(BASE))
 
@@ -285,3 +285,16 @@ def test_commands_take_builds_of_a_dataset_where_they_take_logs(tmp_path: Path) 
         assert command(*words, f"{root}/@v/2") == command(*words, HEAD)
     assert command("scan", f"{root}/@v3").err == f"spillscan: {root} has no build v3; the last ones are v1, v/2\n"
     assert command("scan", f"{tmp_path}/nowhere/@v1").status == 2
+
+
+def test_small_commits_compact_themselves_where_it_pays(many: Held, tmp_path: Path) -> None:
+    before = files(tmp_path)
+    compaction.compact_where_it_pays(str(tmp_path), but=many)
+    assert files(tmp_path) == before, "they may still be appended to"
+    compaction.compact_where_it_pays(str(tmp_path), many)
+    assert len(files(tmp_path)) == 3
+    assert {label: plain(load_build(str(tmp_path), label)) for label in many} == many
+    again = files(tmp_path)
+    append(tmp_path, "later", HEAD, time="2026-03-01")
+    compaction.compact_where_it_pays(str(tmp_path), ["later"])
+    assert files(tmp_path).items() >= again.items(), "of one more build it does not pay"

@@ -24,7 +24,7 @@ class Parsed:
 
 def parse(text: str) -> list[Parsed]:
     """Every function of a complete, well-formed dump; anything else is an error of Lark."""
-    tree = grammar.load("sass_lexemes").parse(text)
+    tree = grammar.load("sass_lexemes").parse(text, start="start")
     return [_function(node) for node in tree.children if isinstance(node, Tree) and node.data == "function"]
 
 

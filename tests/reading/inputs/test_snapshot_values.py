@@ -121,3 +121,16 @@ def test_a_kind_of_hole_that_a_newer_release_found_is_one(tmp_path: Path, form: 
     assert result.returncode == 2
     assert b"[not-yet-known]" in result.stderr
     assert b"unexpected" not in result.stderr
+
+
+def test_a_selection_is_no_whole_build(tmp_path: Path) -> None:
+    part, whole = tmp_path / "part.json", tmp_path / "whole.json"
+    log = "fixtures/demo/base.log"
+    assert run("scan", log, "--kernel", "rotate", "-f", f"json:{part}").returncode == 0
+    assert run("scan", log, "--kernel", "*", "-f", f"json:{whole}").returncode == 0
+    assert run("check", whole).returncode == 0
+    done = run("check", part)
+    assert done.returncode == 2
+    assert b"a selection: 2 of the 10 kernels of the build [selected-kernels]" in done.stdout
+    assert run("check", part, "--accept", "selected-kernels").returncode == 0
+    assert b"selected-kernels" in run("diff", part, log, "--fail-on-regression").stderr

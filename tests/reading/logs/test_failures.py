@@ -10,7 +10,7 @@ from lark import Token
 from spillscan.model import Issue
 from spillscan.model.holes import KINDS
 from spillscan.reading import grammar
-from spillscan.reading.logs.failures import LANDMARKS
+from spillscan.reading.logs.failures import FAILURE_WORDS
 from tests.conftest import FIXTURES, manifest, read_any, read_log, run
 
 HARMLESS = ("step-retried", "host-step-failed")
@@ -70,7 +70,7 @@ def test_every_rule_has_an_example() -> None:
 
 def test_most_messages_hold_a_landmark() -> None:
     """Those that do not are found at a log's end, or behind one that does."""
-    without = {rule for rule, line in examples() if not LANDMARKS.stand_in(line.encode())}
+    without = {rule for rule, line in examples() if not FAILURE_WORDS.stand_in(line.encode())}
     others = "assembler link_error clang_summary driver_error make_failed make_stopped ninja_stopped msbuild_stopped"
     others += " backend_error missing_tool builder_stopped pip_failed"
     others += " last_words"

@@ -1,0 +1,219 @@
+"""Commit records, which say which files of a dataset count, and whether these are as their records say.
+
+A batch counts from the moment its record is there, and no file counts that no record names. A record holds one build,
+or, where a compaction wrote it, many small ones that share its files.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from hashlib import sha256
+from typing import Any, NamedTuple
+from urllib.parse import unquote
+
+import msgspec
+
+from spillscan.history.dataset import schema
+from spillscan.history.dataset.store import COMMITS, SEVERAL, Store, folder
+from spillscan.output.errors import InputError
+from spillscan.output.safe import printable
+
+_SUFFIX = ".json"
+_LINKS = "links"
+
+
+class Part(msgspec.Struct, frozen=True, kw_only=True):
+    """One Parquet file."""
+
+    path: str
+    """Below the root."""
+    table: str
+    """``kernels``, ``units``, ``issues``; versions before 9 also wrote ``links``."""
+    arch: str | None
+    """The arch of all its kernels; ``None`` where theirs is not known, of the other tables, and where a column says."""
+    rows: int
+    """How many it holds."""
+    size_bytes: int = msgspec.field(name="bytes")
+    """Its size."""
+    sha256: str = ""
+    """Of its bytes, hexadecimal; empty in records of versions before 9."""
+
+    def __post_init__(self) -> None:
+        inside = self.path.startswith(f"{self.table}/") and ".." not in self.path.split("/")
+        if self.table not in (*schema.TABLES, _LINKS) or not inside:
+            raise ValueError(f"a part {self.path!r} of {self.table!r}")
+
+
+class Commit(msgspec.Struct, frozen=True, kw_only=True):
+    """What one append, or one compaction, made; its record is this, as JSON."""
+
+    version: int = msgspec.field(name="schema_version", default=schema.VERSION)
+    """Of the schema of its files."""
+    tool: str = msgspec.field(name="tool_version", default="")
+    """The version of spillscan that wrote it."""
+    name: str
+    """16 hexadecimal digits, the same for the same batch."""
+    label: str
+    """The build."""
+    time: str
+    """When what it holds was last committed: ISO 8601, UTC, microseconds; a compaction makes nothing newer."""
+    first_time: str = ""
+    """When the first of what it holds was committed, of a compaction; else empty."""
+    meta: dict[str, str] = {}
+    """What the user said of the build."""
+    parts: tuple[Part, ...]
+    """Its files."""
+    replaces: dict[str, str] = {}
+    """Commits whose rows this one holds instead, by name, with their times: one that was written again since is not
+    replaced."""
+    shared: dict[str, int] | None = None
+    """Rows of this build by table, where its files hold other builds too."""
+
+    @property
+    def path(self) -> str:
+        """Where its record lies."""
+        return f"{SEVERAL if self.shared is not None else folder(COMMITS, self.label)}/{self.name}{_SUFFIX}"
+
+    def rows(self, table: str) -> int:
+        """Rows of one table."""
+        if self.shared is not None:
+            return self.shared.get(table, 0)
+        return sum(part.rows for part in self.parts if part.table == table)
+
+
+_OWN = ("label", "time", "first_time", "meta", "replaces", "shared")
+"""What of a record is said build by build, where it holds several."""
+
+
+class Damage(NamedTuple):
+    """A file of a dataset that is not as its record says, and what it takes out of the answers."""
+
+    path: str
+    """Below the root."""
+    labels: tuple[str, ...]
+    """The builds that it belongs to; none where they are not known."""
+    why: str
+
+    def text(self, root: str) -> str:
+        """For people, in one line."""
+        named = ", ".join(map(printable, self.labels[:3])) + (" …" if len(self.labels) > 3 else "")
+        return f"{f'{named}: ' if named else ''}{printable(f'{root}/{self.path}')} {self.why}"
+
+
+class Records(NamedTuple):
+    """What the records of a dataset say."""
+
+    commits: list[Commit]
+    """By time."""
+    damaged: list[Damage]
+    """Records that are not sound."""
+
+
+def document(commits: Sequence[Commit]) -> dict[str, Any]:
+    """The record of a commit, or of several builds that share their files, as JSON has it, and its digest."""
+    documents = [msgspec.to_builtins(each) for each in commits]
+    whole: dict[str, Any] = documents[0]
+    if commits[0].shared is not None:
+        whole = {name: value for name, value in documents[0].items() if name not in _OWN}
+        whole["builds"] = [{name: each[name] for name in _OWN} for each in documents]
+    return whole | {_DIGEST: _digest(whole)}
+
+
+_DIGEST = "digest"
+
+
+def _digest(record: dict[str, Any]) -> str:
+    """SHA-256 of a record without its digest, however it is spaced and sorted."""
+    rest = {name: value for name, value in record.items() if name != _DIGEST}
+    return sha256(json.dumps(rest, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def to_bytes(commits: Sequence[Commit]) -> bytes:
+    """A record, as it is stored."""
+    layout: dict[str, Any] = {"indent": 1} if commits[0].shared is None else {"separators": (",", ":")}
+    return (json.dumps(document(commits), **layout) + "\n").encode()
+
+
+def parsed(data: bytes | str, path: str) -> list[Commit]:
+    """What :func:`to_bytes` wrote. Raises ``ValueError`` where it is damaged, and :class:`~spillscan.InputError` where
+    a later version of the schema wrote it."""
+    try:
+        record = json.loads(data)
+        version = record["schema_version"]
+        if version > schema.VERSION:
+            raise InputError(
+                f"{path} was written with version {version} of the schema; this spillscan reads up to {schema.VERSION}",
+                "use the newer spillscan",
+            )
+        if version >= _DIGEST_SINCE and record.get(_DIGEST) != _digest(record):
+            raise ValueError("its digest is another")
+        if version < _DIGEST_SINCE and _DIGEST in record:
+            raise ValueError("its version is another")
+        whole = {name: value for name, value in record.items() if name not in ("builds", _DIGEST)}
+        return [msgspec.convert(whole | own, Commit) for own in record.get("builds", ({},))]
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise ValueError(f"is no sound commit record: {error}") from error
+
+
+_DIGEST_SINCE = 9
+
+
+def load(store: Store, label: str | None = None, *, replaced: bool = False) -> Records:
+    """The commits of all builds, or of one; those that others replace are left out unless asked for."""
+    places = (COMMITS,) if label is None else (folder(COMMITS, label), SEVERAL)
+    paths = [each.path for place in places for each in store.list(place) if each.path.endswith(_SUFFIX)]
+    found: list[Commit] = []
+    damaged = []
+    for path, data in zip(paths, store.read(paths), strict=True):
+        if data is None:
+            continue
+        try:
+            record = parsed(data, path)
+            if path != record[0].path:
+                raise ValueError("is no sound commit record: it is another's")
+            found += (each for each in record if label is None or each.label == label)
+        except ValueError as error:
+            damaged.append(Damage(path, _labels_of(path), str(error)))
+    kept = found if replaced else current(found)
+    return Records(sorted(kept, key=lambda commit: (commit.time, commit.label, commit.name)), damaged)
+
+
+def _labels_of(path: str) -> tuple[str, ...]:
+    """The build whose record lies there, as its folder says."""
+    owner = path.split("/")[1]
+    return (unquote(owner.removeprefix("label=")),) if owner.startswith("label=") else ()
+
+
+def current(commits: Iterable[Commit]) -> list[Commit]:
+    """Those that no other replaces."""
+    commits = list(commits)
+    replaced = {(commit.label, name): time for commit in commits for name, time in commit.replaces.items()}
+    return [commit for commit in commits if commit.time > replaced.get((commit.label, commit.name), "")]
+
+
+def check(store: Store, commits: Sequence[Commit], *, digests: bool | None = None) -> list[Damage]:
+    """The files that these commits name and that are lost, or are not as their records say.
+
+    Digests are those of all bytes: of a folder they are compared unless ``digests`` is false, of an object store, which
+    would have to send them, where it is true; else sizes are.
+    """
+    owners: dict[str, dict[str, None]] = {}
+    parts = {part.path: part for each in commits for part in each.parts if part.table in schema.TABLES}
+    for each in commits:
+        for part in each.parts:
+            owners.setdefault(part.path, {})[each.label] = None
+    state = store.state(list(parts), digests=store.driver is None if digests is None else digests)
+    found = []
+    for path, part in parts.items():
+        now = state.get(path)
+        if now is None:
+            why = "is lost"
+        elif now.size_bytes != part.size_bytes:
+            why = f"has {now.size_bytes:,} bytes instead of {part.size_bytes:,}"
+        elif part.sha256 and now.sha256 and now.sha256 != part.sha256:
+            why = "holds other bytes than were written"
+        else:
+            continue
+        found.append(Damage(path, tuple(owners[path]), why))
+    return found

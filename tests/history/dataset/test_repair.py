@@ -1,0 +1,119 @@
+"""A file that is lost or damaged takes its own build out, is named, and all that is not in it is restored."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spillscan.history.dataset import compaction, finished, load_build, open_dataset
+from spillscan.history.dataset.repair import repair, verify
+from tests.conftest import FIXTURES
+from tests.history.dataset.support import BASE, HEAD, append, command, files, plain
+
+QUESTION = "SELECT label, count(*) AS n FROM kernels GROUP BY ALL ORDER BY ALL"
+
+
+def make(root: Path) -> None:
+    """Two builds, one of two commits, and one with issues."""
+    append(root, "v1", BASE, time="2026-01-01")
+    append(root, "v1", HEAD, time="2026-01-01")
+    append(root, "v2", FIXTURES / "hostile" / "names.log", time="2026-01-02")
+
+
+def held(root: Path) -> dict[str, dict[str, Any]]:
+    """All that can be read."""
+    return {label: plain(load_build(str(root), label)) for label in open_dataset(str(root)).labels}
+
+
+def harmed(rng: random.Random, data: bytes) -> Iterator[bytes | None]:
+    """A file that was truncated, lost, or has one flipped bit."""
+    yield data[: len(data) // 2]
+    yield None
+    at, bit = rng.randrange(4, len(data)), 1 << rng.randrange(8)
+    yield data[:at] + bytes([data[at] ^ bit]) + data[at + 1 :]
+
+
+def test_whatever_file_is_harmed_the_others_answer_and_the_rest_is_restored(tmp_path: Path) -> None:
+    sound = tmp_path / "sound"
+    make(sound)
+    assert verify(str(sound)) == []
+    assert command("dataset", "verify", "-d", sound).out == "all is sound\n"
+    before = held(sound)
+    work = tmp_path / "work"
+    rng = random.Random(5)
+    for name, data in files(sound).items():
+        owner = name.split("label=")[1].split("/")[0]
+        for bad in harmed(rng, data):
+            shutil.rmtree(work, ignore_errors=True)
+            shutil.copytree(sound, work)
+            if bad is None:
+                (work / name).unlink()
+            else:
+                (work / name).write_bytes(bad)
+            found = verify(str(work))
+            if not found:
+                assert name.endswith(".json"), name
+                assert held(work) == before, "white space of a record"
+                continue
+            assert [(each.path, each.labels) for each in found] == [(name, (owner,))]
+            if not (bad is None and name.endswith(".json")):  # a record that is lost is known to nobody who only reads
+                done = command("query", QUESTION, "-d", work, "-f", "csv")
+                assert done.status == 2
+                assert done.err.startswith(f"spillscan: left out: {owner}: {work}/{name} ")
+                other = "v2" if owner == "v1" else "v1"
+                assert done.out.split() == ["label,n", f"{other},{len(before[other]['kernels'])}"]
+            repair(str(work))
+            assert verify(str(work)) == []
+            after = held(work)
+            assert all(after[label] == kept for label, kept in before.items() if label != owner)
+            if name.startswith("commits"):
+                assert after == before
+            elif name.startswith("kernels"):
+                kernels = after[owner]["kernels"]
+                assert len(kernels) < len(before[owner]["kernels"])
+                assert kernels or owner == "v2", "its only file of kernels"
+                assert all(kernel in before[owner]["kernels"] for kernel in kernels)
+                assert [issue["code"] for issue in after[owner]["issues"]].count("unreadable") == 1
+                assert name in str(after[owner]["issues"])
+            make(work)  # audited again
+            assert held(work) == before
+
+
+def test_what_was_lost_is_not_finished(tmp_path: Path) -> None:
+    make(tmp_path)
+    part = sorted((tmp_path / "kernels" / "label=v1").rglob("*.parquet"))[0]
+    part.write_bytes(part.read_bytes()[:100])
+    assert len(finished(str(tmp_path), "v1")) == 1, "of the other commit"
+    done = command("dataset", "repair", "-d", tmp_path)
+    assert done.status == 2
+    assert "moved away" in done.out
+    assert (tmp_path / "quarantine" / part.relative_to(tmp_path)).stat().st_size == 100
+    assert len(finished(str(tmp_path), "v1")) == 1
+    assert command("dataset", "verify", "-d", tmp_path).status == 0
+
+
+@pytest.mark.parametrize("table", ["kernels", "units", "commits"])
+def test_files_that_builds_share(table: str, tmp_path: Path) -> None:
+    root = tmp_path / "data"
+    for number in range(compaction.FEWEST_SHARING):
+        append(root, f"b{number:02}", BASE, time=f"2026-01-{number + 1:02}")
+    compaction.compact(open_dataset(str(root)))
+    append(root, "own", HEAD, time="2026-02-01")
+    before = held(root)
+    (path,) = (root / table / "several").iterdir()
+    path.write_bytes(path.read_bytes()[:-9])
+    assert open_dataset(str(root)).labels == ("own",)
+    assert command("history", root).status == 2
+    repair(str(root))
+    assert verify(str(root)) == []
+    after = held(root)
+    assert after["own"] == before["own"]
+    assert (after == before) == (table == "commits")
+    for number in range(compaction.FEWEST_SHARING):
+        append(root, f"b{number:02}", BASE, time=f"2026-01-{number + 1:02}")
+    assert held(root) == before
