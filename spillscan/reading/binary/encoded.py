@@ -59,7 +59,7 @@ def _of_numbers(text: bytes) -> bytes:
 
 def _of_string(text: bytes) -> bytes:
     joined = re.sub(rb'"\s*"', b"", text)
-    decoded, _ = escape_decode(joined)  # type: ignore[attr-defined]
+    decoded, _ = escape_decode(joined)
     return bytes(decoded)
 
 

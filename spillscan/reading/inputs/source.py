@@ -221,6 +221,7 @@ class Stream:
             yield from chunks
 
     def _decompressed(self) -> Iterator[bytes]:
+        codec: codecs.Codec | None = None
         try:
             start = self._raw.read(codecs.HEAD_BYTES)
             while 0 < len(start) < codecs.HEAD_BYTES and (more := self._raw.read(codecs.HEAD_BYTES - len(start))):
@@ -236,7 +237,8 @@ class Stream:
                 f"{self._label} is cut off: its compressed data ends too early", "fetch it again"
             ) from error
         except codecs.CodecError as error:
-            raise InputError(f"{self._label} is not a sound {codec.name} file: {error}", "fetch it again") from error
+            how = codec.name if codec else "compressed"
+            raise InputError(f"{self._label} is not a sound {how} file: {error}", "fetch it again") from error
         except InputError:
             raise
         except OSError as error:
@@ -372,8 +374,10 @@ def _is_dataset(folder: str) -> bool:
 
 
 _TOOLS_FOLDERS = frozenset(
-    *(".git", ".hg", ".svn", ".bzr", ".jj", ".idea", ".vs", ".vscode"),
-    *(".venv", ".tox", ".nox", ".eggs", ".direnv", ".mypy_cache", ".pytest_cache", ".ruff_cache"),
+    (
+        *(".git", ".hg", ".svn", ".bzr", ".jj", ".idea", ".vs", ".vscode"),
+        *(".venv", ".tox", ".nox", ".eggs", ".direnv", ".mypy_cache", ".pytest_cache", ".ruff_cache"),
+    )
 )
 """Hidden folders of tools that hold no build."""
 

@@ -100,9 +100,13 @@ def test_a_section_of_fat_binaries_and_data_beside_it() -> None:
 def test_what_only_looks_like_a_beginning() -> None:
     noise = random.Random(1).randbytes(1 << 22)
     assert all(kind_of_binary(noise[at : at + 65536]) for at in range(0, len(noise), 65536))
-    assert scanned(noise) == ([], [])
     host = elf_file(text=b"abc")
-    assert scanned(noise + host + noise) == ([], [])  # of another machine
+    for data in (noise, noise + host + noise):  # nothing is found in it, and what it is is not known
+        found, issues = scanned(data)
+        assert not found
+        assert [issue.code for issue in issues] == ["unopened-member"]
+    less = noise[: 1 << 14]
+    assert scanned(less + host + less) == ([], [])  # of another machine
     assert scanned(elf_file(data=b"\x7fELF\2\1\1" + bytes(200))) == ([], [])
 
 
