@@ -34,9 +34,13 @@ def contents(stream: source.Stream, name: str, options: Options = DEFAULT, *, na
         reading = reader.read(stream, name, options)
     if reading is not None and (reading.understood or reader is not of_text()[-1]):
         return reading
+
+    def beside(window: Window, inner: str) -> Reading:
+        return Reading() if inner == name else text(window, inner)  # the input itself was read
+
     again = stream.again()
     if again is not None:  # text that says nothing may hold code, or have something packed behind it
-        walked = binary.read(again, name, options, texts=text)
+        walked = binary.read(again, name, options, texts=beside)
         if walked.understood or walked.issues:
             walked.add(reading or Reading())
             return walked

@@ -273,7 +273,8 @@ def _anywhere(window: Window, budget: Budget, place: Place) -> Iterator[Passed]:
 
 def _text(window: Window, budget: Budget, place: Place) -> Iterator[Passed]:
     """Text, which may hold GPU code as numbers or letters, or have something packed behind it."""
-    if place.members and not place.members[-1].lower().endswith(archives.WRITTEN_BY_HAND):
+    by_hand = bool(place.members) and place.members[-1].lower().endswith(archives.WRITTEN_BY_HAND)
+    if place.depth and not by_hand:  # else it is the input itself
         yield Text(window, place)
     yield from _host(_File(window, [host.Section("", window, is_fat=False)], {}), budget, place)
     for at, data in encoded.images(window, budget):
