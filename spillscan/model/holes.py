@@ -61,6 +61,7 @@ KINDS: Mapping[str, tuple[Hidden, ...]] = {
     "unknown-arch": ("spills", "code"),
     "unknown-opcode": (),
     "damaged": ("kernels",),
+    "unopened-member": ("kernels",),
     "selected-kernels": ("kernels",),
     "ptx-only": ("kernels",),
     "damaged-lines": (),

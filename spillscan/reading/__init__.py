@@ -13,7 +13,7 @@ PUBLIC = (
     "binary.size_accounting",
     "binary.window",
     "contents",
-    "inputs.archives",
+    "inputs.codecs",
     "inputs.ptx",
     "inputs.source",
     "join",

@@ -1,47 +1,62 @@
-"""What one input holds: its own records, or those of the members of an archive."""
+"""What one input holds: its own records, or those of what is packed in it. Whatever the way to some bytes, the same
+readers get them: text that of its format, machine code that of binaries."""
 
 from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, BinaryIO, cast
 
 from spillscan.model import Issue, Origin, Reading
 from spillscan.output.errors import InputError
 from spillscan.reading.inputs import archives, source
 from spillscan.reading.inputs.options import DEFAULT, Options
-from spillscan.reading.readers import reader_for
+from spillscan.reading.readers import of_text, reader_for
+
+if TYPE_CHECKING:
+    from spillscan.reading.binary.window import Window
 
 
-def contents(stream: source.Stream, name: str, options: Options = DEFAULT) -> Reading | None:
-    """The records of one input, those of the members of an archive; ``None`` where no reader takes it.
+def contents(stream: source.Stream, name: str, options: Options = DEFAULT, *, named: bool = True) -> Reading | None:
+    """The records of one input, those of the members of an archive among them; ``None`` where no reader takes it.
+    ``named``: whether it is meant; else what people write is no log.
 
     Raises :class:`~spillscan.InputError` where it cannot be read.
     """
+    from spillscan.reading import binary
+
     head = stream.head()
-    reader = reader_for(head, binary=source.kind_of_binary(head) is not None)
-    reading = None if reader is None else reader.read(stream, name, options)
-    if members := archives.members_of(head):  # the reader of binaries has taken those with code
-        reading = reading or Reading()
-        deepest = options.unpacking.get("depth", archives.DEEPEST)
-        for inner, member in members(stream.again() if reader else stream, name):
-            reading.add(_text(inner, member, options, deepest))
+    text = partial(_text, options=options)
+    if source.kind_of_binary(head) is not None:
+        return binary.read(stream, name, options, texts=text) if binary.sniff(head) else None
+    reader = reader_for(head)
+    reading = None
+    if reader is not None and (named or not name.lower().endswith(archives.WRITTEN_BY_HAND)):
+        reading = reader.read(stream, name, options)
+    if reading is not None and (reading.understood or reader is not of_text()[-1]):
+        return reading
+
+    def beside(window: Window, inner: str) -> Reading:
+        return Reading() if inner == name else text(window, inner)  # the input itself was read
+
+    again = stream.again()
+    if again is not None:  # text that says nothing may hold code, or have something packed behind it
+        walked = binary.read(again, name, options, texts=beside)
+        if walked.understood or walked.issues:
+            walked.add(reading or Reading())
+            return walked
     return reading
 
 
-def _text(name: str, stream: source.Stream, options: Options, deeper: int) -> Reading:
-    """What a member of an archive holds that is text; so many archives may stand inside each other. What cannot be read
-    of it is an issue, and hides no other."""
-    total = Reading()
+def _text(window: Window, name: str, options: Options) -> Reading:
+    """What a member that is text holds. What cannot be read of it is an issue, and hides no other."""
+    from spillscan.reading.binary.packed import WindowFile
+
     try:
-        with stream:
-            head = stream.head()
-            if members := archives.members_of(head):
-                if deeper <= 1:
-                    raise InputError(f"{name} stands in too many archives", "unpack it by hand, or raise --max-nesting")
-                for inner, member in members(stream, name):
-                    total.add(_text(inner, member, options, deeper - 1))
-            elif source.kind_of_binary(head) is None and (reader := reader_for(head)) is not None:
-                total.add(reader.read(stream, name, options))
-    except archives.errors(InputError) as error:
-        total.add(unreadable(name, error))
-    return total
+        with source.Stream(cast(BinaryIO, WindowFile(window)), name) as stream:
+            reader = reader_for(stream.head())
+            return Reading() if reader is None else reader.read(stream, name, options)
+    except InputError as error:
+        return unreadable(name, error)
 
 
 def unreadable(uri: str, error: Exception) -> Reading:

@@ -193,7 +193,7 @@ def _read(
         with each.open(watch) as stream:
             kind = source.kind_of_binary(stream.head())
             before = stream.state()
-            reading = contents(stream, each.uri, options)
+            reading = contents(stream, each.uri, options, named=each.explicit)
             if before != stream.state():
                 message = f"{each.uri} was written to while it was read: wait for the build's end"
                 reading = reading or Reading()

@@ -26,7 +26,7 @@ from spillscan.model import Build, Issue, Kernel, Origin, Reading
 from spillscan.output.errors import InputError, SpillscanError
 from spillscan.reading import logs, pipeline, workers
 from spillscan.reading.contents import contents
-from spillscan.reading.inputs import archives, source
+from spillscan.reading.inputs import codecs, source
 from spillscan.reading.inputs.source import HEAD_BYTES, Stream
 from spillscan.reading.readers import reader_for
 
@@ -249,7 +249,7 @@ def _known(run: str, root: str, label: str) -> _Known:
 
 def _may_be_read(head: bytes) -> bool:
     """Whether a file of a store that begins with these bytes is worth fetching."""
-    if head.startswith(tuple(source.COMPRESSED)) or archives.members_of(head):
+    if codecs.codec_of(head) is not None:
         return True
     return reader_for(head, binary=source.kind_of_binary(head) is not None) is not None
 
@@ -260,18 +260,15 @@ def _refusal(stream: Stream) -> str:
     head = stream.head()
     binary = source.kind_of_binary(head) is not None
     reader = reader_for(head, binary=binary)
-    members = archives.members_of(head)
     if reader is None:
-        return "" if members else NO_OUTPUT
+        return NO_OUTPUT
     if reader is logs and len(head) < HEAD_BYTES and logs.silent(head):
         return NO_OUTPUT
-    if binary and not _has_code(stream):
-        return "" if members and any(members(stream.again(), "")) else NO_CODE
-    return ""
+    return NO_CODE if binary and not _has_code(stream) else ""
 
 
 def _has_code(stream: Stream) -> bool:
-    """Whether there is a cubin, or damage that may hide one."""
+    """Whether there is a cubin, a text, or damage that may hide one."""
     from spillscan.reading.binary import containers
     from spillscan.reading.binary.window import DEFAULT, Budget, Window
 

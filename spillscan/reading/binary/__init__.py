@@ -7,7 +7,7 @@ function, ``decode`` its machine words, ``figures`` makes records of them, ``mem
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,7 @@ from spillscan.reading.inputs.options import DEFAULT, Options
 if TYPE_CHECKING:
     from spillscan.model.code import PortableCode, SassFunction
     from spillscan.reading.binary.cubin import Cubin, Function
-    from spillscan.reading.binary.window import Limits
+    from spillscan.reading.binary.window import Limits, Window
     from spillscan.reading.inputs.memory import Buffer
     from spillscan.reading.inputs.source import Stream
 
@@ -31,12 +31,18 @@ def sniff(head: bytes) -> bool:
     return containers.holds_code(head)
 
 
-def read(stream: Stream, name: str, options: Options = DEFAULT) -> Reading:
-    """The functions of all cubins in one file."""
+def read(
+    stream: Stream,
+    name: str,
+    options: Options = DEFAULT,
+    *,
+    texts: Callable[[Window, str], Reading] | None = None,
+) -> Reading:
+    """The functions of all cubins in one file; ``texts`` reads each member that is text, by its name."""
     from spillscan.model.code import SassFunction
     from spillscan.reading.binary import records
     from spillscan.reading.binary.parameters import MOST_ENTRIES, parameters
-    from spillscan.reading.binary.window import Limits, Window
+    from spillscan.reading.binary.window import Limits
 
     buffer = stream.buffer()
     reading = Reading(stats=Stats(inputs=1, bytes=len(buffer)))
@@ -48,13 +54,21 @@ def read(stream: Stream, name: str, options: Options = DEFAULT) -> Reading:
         found, left = parameters(file, left)
         reading.named(found)
 
-    for item in records.items(buffer, name, Limits(**options.unpacking), live=options.live, hosts=hosts):
+    said = Reading()
+
+    def text(window: Window, inner: str) -> None:
+        if texts is not None:
+            said.add(texts(window, inner))
+
+    limits = Limits(**options.unpacking)
+    for item in records.items(buffer, name, limits, live=options.live, hosts=hosts, texts=text):
         if isinstance(item, SassFunction):
             reading.functions.append(item)
         elif isinstance(item, Issue):
             reading.issues.append(item)
         else:
             reading.portable.append(item)
+    reading.add(said)
     return reading
 
 

@@ -1,6 +1,7 @@
-"""Finds every cubin and every PTX image in a file, whatever it is packed in: one dispatch by magic, one generator a
-container, and a search where anything may stand: in the data of host files, and in files of no format that is known
-here. Nothing is unpacked to disk; names of members are shown, never opened.
+"""The walk through everything: finds each cubin, each PTX image and each text in a file, whatever it is packed in: one
+dispatch by magic, one generator a container, and a search where anything may stand: in the data of host files, behind
+their ends, in text, and in files of no format that is known here. What is packed and cannot be opened is said. Nothing
+is unpacked to disk; names of members are shown, never opened.
 """
 
 from __future__ import annotations
@@ -14,11 +15,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from spillscan.model.code import PortableForm
-from spillscan.reading.binary import archive, elf, fatbin, host
-from spillscan.reading.binary.window import Budget, DamageError, Window
+from spillscan.reading.binary import archive, elf, encoded, fatbin, host, noise
+from spillscan.reading.binary.packed import Packed, Rest, SealedError, rest_of
+from spillscan.reading.binary.repeats import Repeats
+from spillscan.reading.binary.search import Search
+from spillscan.reading.binary.window import Budget, DamageError, UnopenedError, Window
+from spillscan.reading.inputs import archives
 from spillscan.reading.inputs.memory import Scratch
 from spillscan.reading.inputs.ptx import version
-from spillscan.reading.inputs.source import BARREN
+from spillscan.reading.inputs.source import kind_of_binary
 
 
 class Place(Struct, frozen=True):
@@ -31,11 +36,27 @@ class Place(Struct, frozen=True):
     spot: str = ""
     """``:.data+0x40``: where it was found in a file that no format says to hold it; empty elsewhere."""
     depth: int = 0
-    """Containers around it."""
+    """Containers around it, compressed files among them."""
+    nesting: int = 0
+    """The same, as they are bounded: what compresses an archive is no container of its own."""
+    is_unpacked: bool = False
+    """Whether what stands around it only compresses it."""
 
     def inside(self, name: str) -> Place:
-        """A member of this place."""
-        return replace(self, members=(*self.members, name), depth=self.depth + 1)
+        """A member of this place; without a name it is what is compressed there."""
+        named = (name,) if name else ()
+        return replace(
+            self,
+            members=(*self.members, *named),
+            depth=self.depth + 1,
+            nesting=self.nesting + (bool(name) or self.is_unpacked),
+            is_unpacked=not name,
+            spot="",
+        )
+
+    def path(self, name: str) -> str:
+        """Where it stands in the input ``name``: ``logs.tar!build/a.log``."""
+        return "!".join((name, *self.members)) + self.spot
 
     def unit(self, name: str, own: str) -> str:
         """What distinguishes the functions that stand here in a file of that name: the source that they come
@@ -114,13 +135,23 @@ class Damage(Struct, frozen=True):
 _PTX_HEAD_BYTES = 1024
 """Within these a module says its version; comments of its compiler stand before."""
 
-Found = Image | Intermediate | Damage
+
+class Text(Struct, frozen=True):
+    """A member that is text."""
+
+    window: Window
+    """Its bytes."""
+    place: Place
+    """Its own."""
+
+
+Found = Image | Intermediate | Damage | Text
 
 
 class Enclosed(Struct, frozen=True):
     """A file in an archive, before what it holds."""
 
-    packed: archive.Packed
+    packed: Packed
     """Its bytes."""
     place: Place
     """Its own."""
@@ -153,14 +184,20 @@ Passed = Found | Enclosed | Overhead | Again
 
 def images(window: Window, budget: Budget, place: Place | None = None) -> Iterator[Found]:
     """All GPU code of a file; damage on the way."""
-    return (each for each in walk(window, budget, place) if isinstance(each, Image | Intermediate | Damage))
+    return (each for each in walk(window, budget, place) if isinstance(each, Image | Intermediate | Damage | Text))
 
 
 def walk(window: Window, budget: Budget, place: Place | None = None) -> Iterator[Passed]:
-    """The same, and what it stands in: each packed file comes before what it holds."""
-    place = place or Place()
+    """The same, and what it stands in: each packed file comes before what it holds. What a limit keeps from being read
+    is said once."""
+    for each in _walk(window, budget, place or Place()):
+        if not isinstance(each, Damage) or budget.is_new(each.error):
+            yield each
+
+
+def _walk(window: Window, budget: Budget, place: Place) -> Iterator[Passed]:
     try:
-        budget.enter(place.depth, window.start)
+        budget.enter(place.nesting, window.start)
         yield from _reader(window)(window, budget, place)
     except DamageError as error:
         yield Damage(error, place)
@@ -168,16 +205,22 @@ def walk(window: Window, budget: Budget, place: Place | None = None) -> Iterator
 
 def holds_code(head: bytes) -> bool:
     """Whether a file that begins with ``head`` may hold GPU code: any that is not of a format without such."""
-    return _reader(Window(head)) is not _anywhere or not head.startswith(BARREN)
+    return _reader(Window(head)) is not _anywhere or not head.startswith(archives.BARREN)
 
 
 def are_kept(window: Window) -> bool:
     """Whether all members of a file lie in its own bytes, and stay there: else each is unpacked where it is found, and
     given up when the next is. A file that is no map is small, or was unpacked itself."""
-    return not isinstance(window.buffer, bytes) and archive.kind(window) in (None, "library")
+    if isinstance(window.buffer, bytes) or archive.codec_of(window) is not None:
+        return False
+    return archive.kind(window) in (None, "library")
 
 
 _Reader = Callable[[Window, Budget, Place], Iterator[Passed]]
+
+
+_HEAD_BYTES = 1 << 16
+"""What a format is known by."""
 
 
 def _reader(window: Window) -> _Reader:
@@ -185,18 +228,27 @@ def _reader(window: Window) -> _Reader:
         return _elf
     if window.starts(fatbin.MAGIC):
         return _region
-    if window.starts(host.DOS_MAGIC) or host.is_coff_object(window):
-        return _coff
+    if archive.codec_of(window) is not None:
+        return _compressed
     if archive.kind(window):
         return _archive
-    return _anywhere
+    if window.starts(host.DOS_MAGIC) or host.is_coff_object(window):
+        return _coff
+    head = window.copy(0, min(window.size, _HEAD_BYTES), "file")
+    if archives.sealed(head):
+        return _sealed
+    return _anywhere if kind_of_binary(head) is not None else _text
 
 
 def _elf(window: Window, budget: Budget, place: Place) -> Iterator[Passed]:
     file = elf.Elf(window)
     if file.machine == elf.MACHINE_CUDA:
         budget.take(window.size, window.size, window.start)
-        yield Image(window, place, window)
+        end = min(file.extent, window.size)
+        rest = rest_of(window, end).window
+        yield Image(window.part(0, end, "cubin") if rest.size else window, place, window)
+        if rest.size:  # several stand behind each other
+            yield from _rest(rest, rest.start - window.start, budget, place)
         return
     sections = list(host.of_elf(file))
     sources = host.sources(file) if any(section.is_fat for section in sections) else {}
@@ -212,20 +264,63 @@ def _region(window: Window, budget: Budget, place: Place) -> Iterator[Passed]:
 
 
 def _anywhere(window: Window, budget: Budget, place: Place) -> Iterator[Passed]:
+    found = False
+    for each in _host(_File(window, [host.Section("", window, is_fat=False)], {}), budget, place):
+        found = True
+        yield each
+    if not found and noise.is_packed(window):
+        yield Damage(UnopenedError("it looks compressed or encrypted, and is not opened", window.start), place)
+
+
+def _text(window: Window, budget: Budget, place: Place) -> Iterator[Passed]:
+    """Text, which may hold GPU code as numbers or letters, or have something packed behind it."""
+    by_hand = bool(place.members) and place.members[-1].lower().endswith(archives.WRITTEN_BY_HAND)
+    if place.depth and not by_hand:  # else it is the input itself
+        yield Text(window, place)
     yield from _host(_File(window, [host.Section("", window, is_fat=False)], {}), budget, place)
+    for at, data in encoded.images(window, budget):
+        yield from _walk(Window(data), budget, place.inside(f"+{at:#x}"))
+
+
+def _sealed(window: Window, budget: Budget, place: Place) -> Iterator[Passed]:
+    how = archives.sealed(window.copy(0, min(window.size, archives.HEAD_BYTES), "file"))
+    yield Damage(UnopenedError(f"it is {how}, which is not opened", window.start), place)
+
+
+def _compressed(window: Window, budget: Budget, place: Place) -> Iterator[Passed]:
+    codec = archive.codec_of(window)
+    assert codec is not None
+    packed, rest = archive.unpacked(window, codec, budget)
+    inside = place.inside("")
+    yield Enclosed(packed, inside)
+    if packed.plain is not None:
+        yield from _walk(packed.plain, budget, inside)
+    if rest.window.size:
+        yield from _rest(rest.window, rest.window.start - window.start, budget, place)
+
+
+def _rest(window: Window, at: int, budget: Budget, place: Place) -> Iterator[Passed]:
+    """What stands behind the end of something at ``at``."""
+    yield from _walk(window, budget, place.inside(f"+{at:#x}"))
 
 
 def _archive(window: Window, budget: Budget, place: Place) -> Iterator[Passed]:
     for member in archive.members(window, budget):
-        if isinstance(member, DamageError):
+        if isinstance(member, SealedError):
+            yield Damage(member, place.inside(member.member))
+        elif isinstance(member, DamageError):
             yield Damage(member, place)
+        elif isinstance(member, Rest):
+            if member.window.size:
+                yield from _rest(member.window, member.window.start - window.start, budget, place)
         elif isinstance(member, Window):
             yield Overhead(member, place)
         else:
             inside = place.inside(member.name)
             yield Enclosed(member, inside)
-            if member.plain is not None:
-                yield from walk(member.plain, budget, inside)
+            plain = member.text if member.plain is None else member.plain
+            if plain is not None:
+                yield from _walk(plain, budget, inside)
 
 
 class _File(NamedTuple):
@@ -240,8 +335,8 @@ class _File(NamedTuple):
 def _host(file: _File, budget: Budget, place: Place) -> Iterator[Passed]:
     """What a file holds: what its format says, then whatever else looks like GPU code, unless it is the same. What is
     still to be linked or to be made machine code of comes last: whoever reads it knows by then what there is."""
-    later: list[Found] = []
-    contents = _Contents()
+    later: list[Passed] = []
+    contents = Repeats()
     end = 0
     for section in sorted(file.sections, key=lambda section: (not section.is_fat, section.window.start)):
         if not section.is_fat:
@@ -258,26 +353,29 @@ def _host(file: _File, budget: Budget, place: Place) -> Iterator[Passed]:
                 later.append(found)
             else:
                 yield found
-    for found in _loose(file, budget, place):
-        if isinstance(found, Member) and contents.holds(found):
-            yield Again(found)
-        elif _waits(found):
-            later.append(found)
+    for loose in _loose(file, budget, place):
+        own = isinstance(loose, Member) and loose.file is file.window
+        if isinstance(loose, Member) and own and contents.holds(loose):
+            yield Again(loose)
+        elif own and _waits(loose):
+            later.append(loose)
         else:
-            yield found
+            yield loose
     yield from later
 
 
-def _waits(found: Found) -> bool:
+def _waits(found: Passed) -> bool:
     return isinstance(found, Intermediate) or (isinstance(found, Image) and found.relocatable)
 
 
-def _of_entry(entry: fatbin.Entry | DamageError, file: _File, budget: Budget, place: Place) -> Found:
+def _of_entry(
+    entry: fatbin.Entry | DamageError, file: _File, budget: Budget, place: Place
+) -> Image | Intermediate | Damage:
     """What one entry of a fat binary holds. Only its beginning is decompressed here."""
     if isinstance(entry, DamageError):
         return Damage(entry, place)
     try:
-        budget.enter(place.depth + 1, entry.stored.start)
+        budget.enter(place.nesting + 1, entry.stored.start)
         fatbin.claim(entry, budget)
         begin = b""
         if entry.kind != fatbin.LTO_IR:  # which NVIDIA's libraries keep encrypted
@@ -297,8 +395,9 @@ def _of_entry(entry: fatbin.Entry | DamageError, file: _File, budget: Budget, pl
     return Image(entry, place, file.window, entry.target, begin[16:18] == b"\1\0")
 
 
-def _loose(file: _File, budget: Budget, place: Place) -> Iterator[Found]:
-    """Cubins and fat binaries that stand anywhere in the data of a file."""
+def _loose(file: _File, budget: Budget, place: Place) -> Iterator[Passed]:
+    """Cubins and fat binaries that stand anywhere in the data of a file; where no section holds it, archives and what
+    is compressed, too, to its end."""
     end = 0
     for section in sorted(file.sections, key=lambda section: (section.window.start, -section.window.size)):
         window = section.window
@@ -306,10 +405,14 @@ def _loose(file: _File, budget: Budget, place: Place) -> Iterator[Found]:
         if section.is_fat or begin >= window.end:
             continue
         base = window.start if section.name else file.window.start
-        search = _Search(Window(window.buffer, begin, window.end - begin))
+        part = Window(window.buffer, begin, window.end - begin)
+        search = Search(part, packed=not section.name, budget=budget)
         while (beginning := search.next()) is not None:
             spot = f"{':' * bool(section.name)}{section.name}+{beginning.start - base:#x}"
             here = replace(place, spot=spot)
+            if search.is_packed(beginning):
+                yield from _walk(beginning, budget, place.inside(spot))
+                break
             try:
                 is_fat = beginning.starts(fatbin.MAGIC)
                 whole = fatbin.first(beginning) if is_fat else _cubin(beginning, budget, place)
@@ -322,6 +425,10 @@ def _loose(file: _File, budget: Budget, place: Place) -> Iterator[Found]:
                     yield Image(whole, here, file.window)
             except DamageError as error:
                 yield Damage(error, here)
+        else:
+            if section.name == "" and window.size < file.window.size and not search.found and noise.is_packed(part):
+                what = "what no section holds looks compressed or encrypted, and is not opened"
+                yield Damage(UnopenedError(what, part.start), replace(place, spot=f"+{part.start - base:#x}"))
 
 
 def _cubin(beginning: Window, budget: Budget, place: Place) -> Window | None:
@@ -332,97 +439,9 @@ def _cubin(beginning: Window, budget: Budget, place: Place) -> Window | None:
     machine, header, entry = (beginning.unpack("H", at, "ELF header")[0] for at in (18, 52, 58))
     if (machine, header, entry) != (elf.MACHINE_CUDA, elf.HEADER_BYTES, elf.SECTION_BYTES):
         return None
-    budget.enter(place.depth + 1, beginning.start)
+    budget.enter(place.nesting + 1, beginning.start)
     file = elf.Elf(beginning)
     budget.take(file.table[1], file.table[1], beginning.start)
     whole = beginning.part(0, file.extent, "cubin")
     budget.take(whole.size, whole.size, whole.start)
     return whole
-
-
-class _Search:
-    """Where a cubin or a fat binary may begin among other bytes, one after the other."""
-
-    _BEGINNINGS = (elf.MAGIC + b"\2\1\1", fatbin.BEGINNING)
-    """Of cubins: 64 bits, little-endian, version 1."""
-
-    def __init__(self, window: Window) -> None:
-        self._window = window
-        self._next = [window.find(text) for text in self._BEGINNINGS]
-
-    def next(self) -> Window | None:
-        """The rest of the bytes, from the next beginning on."""
-        at = min((at for at in self._next if at >= 0), default=-1)
-        if at < 0:
-            return None
-        self._go(at + 1)
-        return self._window.part(at, self._window.size - at, "data")
-
-    def skip(self, whole: Window) -> None:
-        """What stands in ``whole`` is read."""
-        self._go(whole.end - self._window.start)
-
-    def _go(self, to: int) -> None:
-        for number, text in enumerate(self._BEGINNINGS):
-            if 0 <= self._next[number] < to:
-                self._next[number] = self._window.find(text, to)
-
-
-class _Contents:
-    """What a file was found to hold: the same bytes are read once."""
-
-    def __init__(self) -> None:
-        self._known: dict[int, list[Member]] = {}
-        """By size: those of which no other had the size until now."""
-        self._seen: dict[_Sight, list[Member]] = {}
-        """Likewise, of those of one size: those that no other looked like."""
-        self._digests: dict[_Sight, set[bytes]] = {}
-        self._scratch = Scratch()
-
-    def add(self, member: Member) -> None:
-        """Remember one."""
-        self._known.setdefault(member.plain_bytes, []).append(member)
-
-    def holds(self, member: Member) -> bool:
-        """Whether the same bytes were found before; they are remembered in any case."""
-        for other in self._known.pop(member.plain_bytes, ()):
-            self._seen.setdefault(_sight(other), []).append(other)
-        sight = _sight(member)
-        alike = self._seen.pop(sight, [])
-        if not alike and sight not in self._digests:
-            self._seen[sight] = [member]
-            return False
-        digests = self._digests.setdefault(sight, set())
-        digests.update(_digest(each, self._scratch) for each in alike)
-        own = _digest(member, self._scratch)
-        known = own in digests
-        digests.add(own)
-        return known
-
-
-_Sight = tuple[int, bytes]
-"""Size and first bytes; equal for what is equal."""
-_SIGHT_BYTES = 512
-"""In cubins the names of functions stand at the beginning."""
-
-
-def _sight(member: Member) -> _Sight:
-    stored = member.stored
-    try:
-        if isinstance(stored, Window):
-            return stored.size, stored.copy(0, min(stored.size, _SIGHT_BYTES), "image")
-        return stored.plain_bytes, fatbin.head(stored, min(stored.plain_bytes, _SIGHT_BYTES))
-    except DamageError:
-        return member.plain_bytes, b""
-
-
-def _digest(member: Member, scratch: Scratch) -> bytes:
-    """Of its bytes; of what cannot be decompressed, of where it stands."""
-    import hashlib
-
-    try:
-        window = member.plain(scratch)
-        data: bytes | memoryview = window.whole
-    except DamageError as error:
-        data = str(error).encode()
-    return hashlib.sha256(data).digest()

@@ -42,6 +42,10 @@ DRIVER_SHARED_BYTES = 1024
 """Shared memory that the driver keeps in each block from sm_90 on; the section counts it, ptxas does not."""
 FIRST_ARCH_WITH_RESERVE = 90
 DYNAMIC_ALIGNMENT = 16
+_FIRST_WITH_ATTRIBUTES_OF_ALL = (9, 0)
+"""Toolkit. CUDA 8 writes no ``.nv.info.KERNEL`` for a kernel without parameters."""
+_BEFORE_PARAMETERS_BYTES = 0x140
+"""Of constant bank 0, in cubins of toolkits before that: of sm_30 to sm_6x."""
 """Least alignment of a section of shared memory to which dynamic shared memory belongs, whatever the source asks for
 (measured: ptxas 11.8, 12.4, 12.8, 12.9 and 13.0, nvlink 13.0)."""
 
@@ -206,7 +210,10 @@ class Cubin:
         for section, title in zip(sections.text, titles, strict=True):
             if not elf.begins(section, CODE + title):
                 raise DamageError(f"a function that is not called as its section {section}", elf.window.start)
-        if lost := len(set(symbols.kernels).difference(sections.infos)):
+        without = set(symbols.kernels).difference(sections.infos)
+        if self.toolkit.version and self.toolkit.version < _FIRST_WITH_ATTRIBUTES_OF_ALL:
+            without = {each for each in without if self._takes_parameters(each)}
+        if lost := len(without):
             raise DamageError(f"{lost} kernels without attributes", elf.window.start)
         banks = sections.banks
         if lost := len({each for each in symbols.kernels if all(bank for bank, _ in banks.get(each, ()))}):
@@ -275,6 +282,11 @@ class Cubin:
     def _module(self) -> int | None:
         """The section of the module's attributes."""
         return self.elf.index(b".nv.info")
+
+    def _takes_parameters(self, section: int) -> bool:
+        """Whether the constant bank of a kernel holds more than what the driver keeps before the parameters."""
+        banks = self._sections.banks.get(section, ())
+        return any(bank == 0 and size > _BEFORE_PARAMETERS_BYTES for bank, size in banks)
 
     def _named_by(self, section: int) -> bytes:
         """The function that a code section is named by."""

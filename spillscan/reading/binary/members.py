@@ -11,12 +11,12 @@ from msgspec.structs import replace
 
 from spillscan.model import Issue, Origin, Severity
 from spillscan.model.code import LivePeak, PortableCode, SassFunction
-from spillscan.reading.binary.containers import Damage, Found, Image, Intermediate, Place
+from spillscan.reading.binary.containers import Damage, Found, Image, Intermediate, Place, Text
 from spillscan.reading.binary.cubin import Cubin, Function
 from spillscan.reading.binary.figures import Seen, look
 from spillscan.reading.binary.function_facts import Facts, facts_of
 from spillscan.reading.binary.kernel_index import KernelIndex
-from spillscan.reading.binary.window import DamageError, Limits
+from spillscan.reading.binary.window import DamageError, Limits, UnopenedError
 from spillscan.reading.inputs import ptx
 from spillscan.reading.inputs.memory import Pages, Scratch
 
@@ -46,7 +46,10 @@ def issue_of(code: str, message: str, severity: Severity, origin: Origin) -> Iss
 
 
 def damage(error: DamageError, place: Place, origin: Origin) -> Issue:
-    """An issue for something that cannot be read."""
+    """An issue for something that cannot be read, or is not opened: that is accepted by its path."""
+    if isinstance(error, UnopenedError):
+        inner = Origin(input=place.path(origin.input), format=origin.format)
+        return issue_of("unopened-member", str(error), "error", inner)
     return issue_of("damaged", f"{place}: {error}" if str(place) else str(error), "error", origin)
 
 
@@ -66,13 +69,15 @@ class MemberReader:
 
     def work_of(self, each: Found) -> int:
         """Bytes that are to be read of it."""
-        return 0 if isinstance(each, Damage) else each.plain_bytes
+        return 0 if isinstance(each, Damage | Text) else each.plain_bytes
 
     def read(self, numbered: tuple[int, Found]) -> Contents:
         """What is in one member; a cubin comes with its place among those of the file."""
         number, each = numbered
         if isinstance(each, Damage):
             return Contents([damage(each.error, each.place, self.origin)], Counter())
+        if isinstance(each, Text):
+            return Contents([], Counter())
         found = self._image(each, number) if isinstance(each, Image) else self._module(each)
         self._pages.leave(each.raw.buffer, each.raw.start)
         return found

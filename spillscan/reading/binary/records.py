@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from spillscan.model import Issue, Origin
 from spillscan.reading import workers
 from spillscan.reading.binary import containers
-from spillscan.reading.binary.containers import Damage, Found, Image, Intermediate, Member
+from spillscan.reading.binary.containers import Damage, Found, Image, Intermediate, Member, Text
 from spillscan.reading.binary.members import FORMAT, Contents, MemberReader, Record, damage, issue_of
 from spillscan.reading.binary.window import DEFAULT, Budget, Limits, Window
 from spillscan.reading.inputs.memory import Buffer
@@ -19,12 +19,16 @@ _MANY = 20
 """Issues of damage that are kept for one file; the rest is counted."""
 
 
+_COUNTED = {"damaged": "places are damaged", "unopened-member": "members are not opened"}
+"""What is said of those that are not shown, by the code of their issues."""
+
+
 class Summary:
     """Issues of one file: the first ones, and what is only counted."""
 
     def __init__(self, origin: Origin) -> None:
         self._origin = origin
-        self._damages = 0
+        self._hidden: Counter[str] = Counter()
         self._shown = 0
         self.counts: Counter[tuple[str, str]] = Counter()
         """By the code of the issue and by what it is about."""
@@ -33,7 +37,7 @@ class Summary:
         """What is stated of ``records``: everything, but of issues the first."""
         for each in records:
             if isinstance(each, Issue):
-                self._damages += each.code == "damaged"
+                self._hidden[each.code] += 1
                 self._shown += 1
                 if self._shown > _MANY:
                     continue
@@ -53,9 +57,10 @@ class Summary:
         for what, count in self._first("damaged-lines"):
             message = f"{what}: {count} cubins without all their source lines"
             yield issue_of("damaged-lines", message, "warning", self._origin)
-        if self._damages > _MANY:
-            message = f"{self._damages} places are damaged; {_MANY} are shown"
-            yield issue_of("damaged", message, "error", self._origin)
+        if self._shown > _MANY:
+            for code, what in _COUNTED.items():
+                if count := self._hidden[code]:
+                    yield issue_of(code, f"{count} {what}; {_MANY} are shown", "error", self._origin)
 
     def _first(self, code: str) -> Iterator[tuple[str, int]]:
         """The counts by name; of more than are shown, the last stands for all the others."""
@@ -80,9 +85,11 @@ def items(
     *,
     live: bool = False,
     hosts: Callable[[Window], None] | None = None,
+    texts: Callable[[Window, str], None] | None = None,
 ) -> Iterator[Record]:
     """Every function and every module of one file, and an issue for what could not be read. ``name`` is what the user
-    calls it; ``live``: with the most registers that are live at once; ``hosts`` gets each file that holds some."""
+    calls it; ``live``: with the most registers that are live at once; ``hosts`` gets each file that holds some,
+    ``texts`` each member that is text, with its name."""
     reader = MemberReader(name, limits or DEFAULT, len(buffer), live=live)
     summary = Summary(reader.origin)
     last: Window | None = None
@@ -90,6 +97,8 @@ def items(
         if hosts is not None and isinstance(each, Member) and each.file is not last:
             last = each.file
             hosts(last)
+        if texts is not None and isinstance(each, Text):
+            texts(each.window, each.place.path(name))
         accepted = reader.accept(each, contents)
         summary.counts += accepted.counts
         yield from summary.shown(accepted.records)
@@ -99,12 +108,32 @@ def items(
 def _read(reader: MemberReader, buffer: Buffer, limits: Limits) -> Iterator[tuple[Found, Contents]]:
     """Everything that was found in a file, in order, with what is in it."""
     window = Window(buffer)
-    found = _numbered(containers.images(window, Budget(limits, len(buffer))))
-    if not containers.are_kept(window):
-        yield from ((each[1], reader.read(each)) for each in found)
-        return
-    every = list(found)
-    linked = {each.file for _, each in every if isinstance(each, Image) and not each.relocatable}
+    linked: set[Window] = set()
+    held: list[tuple[int, Found]] = []
+    for each in _numbered(containers.images(window, Budget(limits, len(buffer)))):
+        if _stays(each[1], buffer):
+            held.append(each)
+            continue
+        yield from _several(reader, held, linked)
+        held.clear()
+        yield each[1], reader.read(each)
+    yield from _several(reader, held, linked)
+
+
+def _stays(each: Found, buffer: Buffer) -> bool:
+    """Whether what was found lies in the file's own bytes, and stays there: anything else is unpacked where it is
+    found, and given up when the next is. A file that is no map is small, or was unpacked itself."""
+    if isinstance(buffer, bytes):
+        return False
+    return isinstance(each, Damage) or (isinstance(each, Member) and each.raw.buffer is buffer)
+
+
+def _several(
+    reader: MemberReader, every: Sequence[tuple[int, Found]], linked: set[Window]
+) -> Iterator[tuple[Found, Contents]]:
+    """What is in members that stay where they are, by as many processes as pay. ``linked``: files that hold linked
+    code, as far as is known."""
+    linked.update(each.file for _, each in every if isinstance(each, Image) and not each.relocatable)
 
     def waits(each: Found) -> bool:
         """Whether what it says depends on the machine code before it."""

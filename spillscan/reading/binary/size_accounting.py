@@ -14,8 +14,9 @@ from functools import cache
 from typing import NamedTuple, TypeVar
 
 from spillscan.reading import workers
-from spillscan.reading.binary import archive, containers, elf, fatbin, host
+from spillscan.reading.binary import containers, elf, fatbin, host
 from spillscan.reading.binary.containers import Again, Damage, Enclosed, Intermediate, Member, Overhead, Passed
+from spillscan.reading.binary.packed import Packed
 from spillscan.reading.binary.section_sizes import PADDING, UNEXPLAINED, CubinSizer, CubinSizes, is_padding, partition
 from spillscan.reading.binary.window import Budget, DamageError, Limits, Window
 from spillscan.reading.inputs.memory import Buffer
@@ -148,7 +149,7 @@ def weigh(buffer: Buffer, stored_bytes: int, limits: Limits, *, symbols: bool = 
     ``symbols``: whose the sections are, too; ``copies``: also what code its functions have."""
     window = Window(buffer)
     scales = _Scales()
-    scales.open(_File(archive.Packed("", Window(buffer, 0, stored_bytes), window.size, window), "", 0))
+    scales.open(_File(Packed("", Window(buffer, 0, stored_bytes), window.size, window), "", 0))
     reader = CubinSizer(symbols, copies)
 
     def read_one(each: Passed) -> CubinSizes | DamageError | None:
@@ -195,7 +196,7 @@ class _Claim:
 class _File:
     """One that is being weighed."""
 
-    packed: archive.Packed
+    packed: Packed
     member: str
     depth: int
     claims: dict[tuple[int, int], _Claim] = field(default_factory=dict)

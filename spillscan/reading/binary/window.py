@@ -30,6 +30,19 @@ class DamageError(Exception):
         return f"{self.what} at offset {self.offset:#x}"
 
 
+class UnopenedError(DamageError):
+    """Something that is packed in a way that is not opened here: what it holds is not known."""
+
+
+class LimitError(UnopenedError):
+    """More than a limit allows."""
+
+    def __init__(self, what: str, option: str, offset: int) -> None:
+        super().__init__(what, offset)
+        self.option = option
+        """Which raises it."""
+
+
 class Window:
     """``size`` bytes of ``buffer`` from ``start`` on; all offsets below are relative to ``start``."""
 
@@ -108,6 +121,8 @@ def _structure(form: str) -> struct.Struct:
 
 
 MIB = 1 << 20
+_MOST_BEGINNINGS = 1 << 16
+"""Places of one input where something packed may begin, and a look tells that nothing does."""
 
 
 class Limits(Struct, frozen=True, kw_only=True):
@@ -142,6 +157,8 @@ class Budget:
         self.limits = limits
         self._left = min(limits.total_bytes, limits.free_bytes + limits.ratio * input_bytes)
         self._members = limits.members
+        self._beginnings = _MOST_BEGINNINGS
+        self._met: set[str] = set()
 
     def room(self, stored: int, offset: int) -> int:
         """Most bytes that ``stored`` compressed bytes may become now; raises where that is nothing."""
@@ -150,14 +167,29 @@ class Budget:
             raise self.excess(stored, offset)
         return room
 
-    def excess(self, stored: int, offset: int, size: int | None = None) -> DamageError:
+    def excess(self, stored: int, offset: int, size: int | None = None) -> LimitError:
         """What to say where ``stored`` bytes become more than :meth:`room`; ``size``: as many as they claim."""
         limits = self.limits
-        option = f"--max-unpack-ratio {limits.ratio}"
+        option, most = "--max-unpack-ratio", limits.ratio
         if limits.member_bytes <= self._room(stored):
-            option = f"--max-member-mib {limits.member_bytes // MIB}"
+            option, most = "--max-member-mib", limits.member_bytes // MIB
         claim = "it decompresses to" if size is None else f"{stored} bytes claim to become {size}:"
-        return DamageError(f"{claim} more than {option} allows", offset)
+        return LimitError(f"{claim} more than {option} {most} allows", option, offset)
+
+    def is_new(self, error: DamageError) -> bool:
+        """Whether it is to be said: of what one limit keeps from being read, the first stands for all."""
+        if not isinstance(error, LimitError):
+            return True
+        known = error.option in self._met
+        self._met.add(error.option)
+        return not known
+
+    def try_beginning(self, offset: int) -> None:
+        """Account for a place that may be the beginning of something packed; raises where they are too many."""
+        self._beginnings -= 1
+        if self._beginnings < 0:
+            what = f"more than {_MOST_BEGINNINGS} places look like the beginning of something packed"
+            raise LimitError(what, "beginnings", offset)
 
     def take(self, size: int, stored: int, offset: int) -> None:
         """Account for a member of ``size`` bytes; raises where that is too much."""
@@ -169,9 +201,11 @@ class Budget:
         """Account for a container or member; raises where they are too many or too deep."""
         self._members -= 1
         if self._members < 0:
-            raise DamageError(f"it holds more than --max-members {self.limits.members}", offset)
+            what = f"it holds more than --max-members {self.limits.members}"
+            raise LimitError(what, "--max-members", offset)
         if depth > self.limits.depth:
-            raise DamageError(f"containers nest deeper than --max-nesting {self.limits.depth}", offset)
+            what = f"containers nest deeper than --max-nesting {self.limits.depth}"
+            raise LimitError(what, "--max-nesting", offset)
 
     def _room(self, stored: int) -> int:
         limits = self.limits

@@ -1,90 +1,93 @@
-"""Archives of logs: each text member of a tar or zip file is an input of its own, ``logs.tar!build/a.log``."""
+"""What files hold other files, and what holds none: by their beginnings, one list for every way to a file."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from functools import cache
-from typing import TYPE_CHECKING, BinaryIO, Self, cast
+import re
+from collections.abc import Mapping
 
-from spillscan.output.errors import InputError
-from spillscan.reading.inputs.source import Stream
+HEAD_BYTES = 512
+"""What an archive is known by."""
 
-if TYPE_CHECKING:
-    import tarfile
+KINDS: Mapping[str, str] = {
+    "zip": "a zip archive or wheel",
+    "tar": "a tar archive",
+    "library": "a static library",
+    "thin": "a thin archive",
+    "cpio": "a cpio archive",
+    "rpm": "an RPM package",
+    "sqlite": "an SQLite database",
+}
+"""Those whose members are read, and what they are called."""
 
-DEEPEST = 6
-"""Archives inside each other, unless a policy says another bound; genuine ones are two: logs that a service packed, of
-logs that a build packed."""
+_MAGICS = {
+    b"PK\x03\x04": "zip",
+    b"PK\x05\x06": "zip",
+    b"!<arch>\n": "library",
+    b"!<thin>\n": "thin",
+    b"\xc7\x71": "cpio",
+    b"\xed\xab\xee\xdb": "rpm",
+    b"SQLite format 3\0": "sqlite",
+}
+_CPIO = re.compile(rb"07070(?:[12][0-9a-fA-F]{104}|7[0-7]{70})")
+_TAR_CHECKSUM_AT = 148
+_TAR_CHECKSUM = re.compile(rb"[ 0-7]{1,7}[\0 ]{1,2}")
 
-_ZIP = b"PK\x03\x04"
-_TAR_AT, _TAR = 257, b"ustar"
-"""POSIX and GNU; the format before them has no mark."""
+SEALED: Mapping[bytes, str] = {
+    b"7z\xbc\xaf\x27\x1c": "a 7z archive",
+    b"Rar!\x1a\x07": "a RAR archive",
+    b"MSCF\0\0\0\0": "a cabinet file",
+    b"\x1f\x9d": "compressed by compress",
+    b"\x1f\xa0": "compressed by SCO compress",
+    b"LZIP\1": "compressed by lzip",
+    b"\x89LZO\0\r\n\x1a\n": "compressed by lzop",
+    b"\xff\x06\0\0sNaPpY": "compressed by snappy",
+    b"hsqs": "a squashfs file system",
+    b"xar!\0": "a xar archive",
+    b"Salted__": "encrypted by openssl",
+    b"age-encryption.org/": "encrypted by age",
+    b"-----BEGIN PGP MESSAGE": "encrypted by PGP",
+    b"-----BEGIN AGE ENCRYPTED": "encrypted by age",
+}
+"""What begins so is packed in a way that is not read here."""
 
+BARREN = (
+    *(b"\x89PNG", b"%PDF", b"\xff\xd8\xff", b"PAR1", b"\x93NUMPY", b"\x89HDF", b"GGUF", b"RIFF", b"OggS", b"ID3"),
+    *(b"GIF8", b"\0asm", b"\0\1\0\0\0", b"OTTO", b"wOFF", b"wOF2", b"true\0", b"BM", b"II*\0", b"MM\0*"),
+    *(b"fLaC", b"\x1aE\xdf\xa3", *(bytes((0, 0, 0, size)) + b"ftyp" for size in range(16, 64, 4))),
+)
+"""What files of formats begin with that hold no machine code: pictures, fonts, sound, tables of numbers."""
 
-Members = Callable[[Stream, str], Iterator[tuple[str, Stream]]]
-"""Of an archive and its name: each file in it with its name, to be read before the next is asked for."""
-
-
-def errors(*others: type[Exception]) -> tuple[type[Exception], ...]:
-    """What reading a damaged member raises; of an encrypted one ``RuntimeError``; and ``others``."""
-    import tarfile
-    import zipfile
-    import zlib
-
-    return tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, *others
-
-
-def members_of(head: bytes) -> Members | None:
-    """How the members are read of an archive that begins so; ``None`` of anything else."""
-    if head.startswith(_ZIP):
-        return _zip_members
-    return _tar_members if head[_TAR_AT : _TAR_AT + len(_TAR)] == _TAR else None
-
-
-def _tar_members(stream: Stream, name: str) -> Iterator[tuple[str, Stream]]:
-    """Raises :class:`~spillscan.InputError` where it is damaged."""
-    import tarfile
-
-    try:
-        with tarfile.open(fileobj=stream.file(), mode="r|", tarinfo=_whole_members()) as archive:
-            for member in archive:
-                if member.isfile() and (file := archive.extractfile(member)) is not None:
-                    inner = f"{name}!{member.name}"
-                    yield inner, Stream(cast(BinaryIO, file), inner)
-    except errors() as error:
-        raise InputError(f"{name} is not a sound tar file: {error}", "fetch it again") from error
-
-
-def _zip_members(stream: Stream, name: str) -> Iterator[tuple[str, Stream]]:
-    """Of a wheel, which holds no logs, only PTX. Raises :class:`~spillscan.InputError` where it is damaged or
-    encrypted."""
-    import zipfile
-
-    try:
-        with zipfile.ZipFile(stream.seekable()) as archive:
-            files = [member for member in archive.infolist() if not member.is_dir()]
-            if any(member.filename.endswith(".dist-info/WHEEL") for member in files):
-                files = [member for member in files if member.filename.endswith(".ptx")]
-            for member in files:
-                inner = f"{name}!{member.filename}"
-                with archive.open(member) as file:
-                    yield inner, Stream(cast(BinaryIO, file), inner)
-    except errors() as error:
-        raise InputError(f"{name} cannot be unpacked: {error}", "fetch it again, or unpack it by hand") from error
+WRITTEN_BY_HAND = (
+    *(".cuh", ".h", ".hpp", ".md", ".rst", ".html", ".cmake", ".mk", ".bazel", ".ipynb"),
+    *("makefile", "cmakelists.txt", "meson.build", "dockerfile"),
+)
+"""How names of text files end that may quote a log, and are none: a build inside its sources has them, and pages of
+reports, beside its records."""
 
 
-@cache
-def _whole_members() -> type[tarfile.TarInfo]:
-    import tarfile
+def kind(head: bytes) -> str | None:
+    """Which of :data:`KINDS` begins so; ``None`` for anything else."""
+    found = next((name for magic, name in _MAGICS.items() if head.startswith(magic)), None)
+    if found is None and _CPIO.match(head):
+        return "cpio"
+    return "tar" if found is None and is_tar(head) else found
 
-    class Member(tarfile.TarInfo):
-        """A member of a tar file that ends as it must, by a block of zeros: others may have been cut off."""
 
-        @classmethod
-        def fromtarfile(cls, tarfile_: tarfile.TarFile) -> Self:
-            try:
-                return super().fromtarfile(tarfile_)
-            except tarfile.EmptyHeaderError as error:  # type: ignore[attr-defined]
-                raise EOFError("it is cut off") from error
+def is_tar(head: bytes) -> bool:
+    """Whether the first 512 bytes are the header of a member: its checksum is right, or it has the mark that POSIX and
+    GNU give it."""
+    if len(head) < HEAD_BYTES:
+        return False
+    if head[257:262] == b"ustar":
+        return True
+    stated = head[_TAR_CHECKSUM_AT : _TAR_CHECKSUM_AT + 8]
+    if not _TAR_CHECKSUM.fullmatch(stated):
+        return False
+    digits = stated.strip(b" \0")
+    others = sum(head[:_TAR_CHECKSUM_AT]) + 8 * 32 + sum(head[_TAR_CHECKSUM_AT + 8 : HEAD_BYTES])
+    return bool(digits) and head[:1] != b"\0" and int(digits, 8) == others
 
-    return Member
+
+def sealed(head: bytes) -> str | None:
+    """How something is packed that is not opened here; ``None`` where nothing says that it is."""
+    return next((how for magic, how in SEALED.items() if head.startswith(magic)), None)

@@ -14,13 +14,14 @@ import os
 import stat
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from typing import BinaryIO, NamedTuple
 
 from msgspec import Struct
 
 from spillscan.builds.records import draft_of
 from spillscan.output.errors import InputError
-from spillscan.reading.inputs.decompression import decompressor
+from spillscan.reading.inputs import archives, codecs
 from spillscan.reading.inputs.encoding import decoded, is_encoded
 
 _MARK = "/@"
@@ -53,40 +54,19 @@ HEAD_BYTES = 1 << 16
 LARGEST_BUFFER_BYTES = 1 << 32
 """What is read into memory of a binary that comes through a pipe."""
 
-COMPRESSED = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bzip2", b"\xfd7zXZ\x00": "xz"}
-"""What a compressed file begins with."""
-
-_MAGIC_BYTES = max(map(len, COMPRESSED))
-
-_PIECE_BYTES = 1024
-"""What is decompressed at a time: it cannot become more than some 32 MiB, whatever the file claims."""
+_PACKED_BYTES = 1 << 16
+"""What is read at a time of a compressed file."""
 
 _BINARY_KINDS = {
     b"\x7fELF": "an ELF binary",
     b"\x89PNG": "a PNG image",
     b"MZ": "a Windows binary",
-    b"!<arch>\n": "a static library",
-    b"PK\x03\x04": "a zip archive or wheel",
     b"%PDF": "a PDF document",
     b"\xff\xd8\xff": "a JPEG image",
     b"PAR1": "a Parquet file",
     b"\x50\xed\x55\xba": "a CUDA fatbin",
     **{bytes((0x80, protocol)): "a pickle" for protocol in range(2, 6)},
 }
-
-BARREN = (
-    *(magic for magic, kind in _BINARY_KINDS.items() if kind.endswith(("image", "document", "Parquet file"))),
-    *(b"\x93NUMPY", b"\x89HDF", b"SQLite format 3", b"GGUF", b"RIFF", b"OggS", b"ID3", b"GIF8", b"\0asm"),
-    *(b"\0\1\0\0\0", b"OTTO", b"wOFF", b"wOF2", b"true\0", b"BM", b"II*\0", b"MM\0*"),
-)
-"""What files of formats begin with that hold no machine code: pictures, fonts, sound, tables of numbers."""
-
-_WRITTEN_BY_HAND = (
-    *(".cuh", ".h", ".hpp", ".md", ".rst", ".html", ".cmake", ".mk", ".bazel", ".ipynb"),
-    *("makefile", "cmakelists.txt", "meson.build", "dockerfile"),
-)
-"""How names of files end that may quote a log, and are none: a build inside its sources has them, and pages of
-reports, beside its records."""
 
 _GPU_CODE = (b"\x7fELF\2\1\1", b"\x50\xed\x55\xba\1\0\x10\0")
 """What cubins and fat binaries begin with, wherever they stand in a file."""
@@ -128,8 +108,6 @@ class Stream:
         self._watch = watch
         self._plain = False
         """The input's bytes are the text: neither compressed nor encoded, as far as has been read."""
-        self._format = ""
-        """How it is compressed, as far as has been read."""
         self._chunks = self._decoded()
         self._ahead: list[bytes] = []
         self._whole: bytes | None = None
@@ -174,10 +152,9 @@ class Stream:
         return b"".join(pieces)
 
     def buffer(self) -> bytes | mmap.mmap:
-        """Everything as it is stored, to be read from anywhere in it: a file is mapped, anything else is read. What the
-        reader of binaries does not decompress itself is decompressed."""
-        self.head()
-        if self._label != "standard input" and self._format not in ("bzip2", "xz"):
+        """Everything as it is stored, to be read from anywhere in it: a file is mapped, anything else is read, and
+        decompressed as it comes."""
+        if self._label != "standard input":
             try:
                 return mmap.mmap(self._raw.fileno(), 0, access=mmap.ACCESS_READ)
             except (OSError, ValueError, AttributeError):
@@ -186,19 +163,12 @@ class Stream:
             self._whole = self.read(LARGEST_BUFFER_BYTES)
         return self._whole
 
-    def again(self) -> Stream:
-        """The same from its beginning, after :meth:`buffer`."""
-        if _seekable(self._raw):
-            self._raw.seek(0)
-            return Stream(self._raw, self._label)
-        return Stream(io.BytesIO(self.buffer()), self._label)
-
-    def seekable(self) -> BinaryIO:
-        """Everything, decompressed, as a file to be read from anywhere in it."""
-        self.head()
-        if self._plain and _seekable(self._raw):
-            return self._raw
-        return io.BytesIO(self.read(LARGEST_BUFFER_BYTES))
+    def again(self) -> Stream | None:
+        """The same from its beginning, whatever was read of it; ``None`` of what is gone once it was read."""
+        if not self._raw.seekable():
+            return None
+        self._raw.seek(0)
+        return Stream(self._raw, self._label)
 
     def file(self) -> io.RawIOBase:
         """Everything, as a file to read from."""
@@ -241,7 +211,8 @@ class Stream:
     def _decoded(self) -> Iterator[bytes]:
         chunks = self._decompressed()
         first = next(chunks, b"")
-        encoded = None if first.startswith(tuple(_BINARY_KINDS)) else is_encoded(first)
+        binary = first.startswith(tuple(_BINARY_KINDS)) or archives.kind(first) is not None
+        encoded = None if binary else is_encoded(first)
         self._plain = self._plain and not encoded
         if encoded is not None:
             yield from decoded(first, chunks)
@@ -250,13 +221,13 @@ class Stream:
             yield from chunks
 
     def _decompressed(self) -> Iterator[bytes]:
+        codec: codecs.Codec | None = None
         try:
-            start = self._raw.read(_MAGIC_BYTES)
-            while 0 < len(start) < _MAGIC_BYTES and (more := self._raw.read(_MAGIC_BYTES - len(start))):
+            start = self._raw.read(codecs.HEAD_BYTES)
+            while 0 < len(start) < codecs.HEAD_BYTES and (more := self._raw.read(codecs.HEAD_BYTES - len(start))):
                 start += more
-            self._format = next((name for magic, name in COMPRESSED.items() if start.startswith(magic)), "")
-            if self._format:
-                yield from self._unpacked(start)
+            if codec := codecs.codec_of(start):
+                yield from self._unpacked(codec, start)
             elif start:
                 self._plain = True
                 yield start + self._raw.read(BLOCK_BYTES - len(start))
@@ -265,34 +236,27 @@ class Stream:
             raise InputError(
                 f"{self._label} is cut off: its compressed data ends too early", "fetch it again"
             ) from error
+        except codecs.CodecError as error:
+            how = codec.name if codec else "compressed"
+            raise InputError(f"{self._label} is not a sound {how} file: {error}", "fetch it again") from error
         except InputError:
             raise
         except OSError as error:
             raise InputError(f"cannot read {self._label}: {error.strerror or error}") from error
 
-    def _unpacked(self, piece: bytes) -> Iterator[bytes]:
-        """All frames of a compressed file. Behind the last may stand zeros, with which tapes are filled up."""
-        make, errors = decompressor(self._format)
-        unpack = make()
+    def _unpacked(self, codec: codecs.Codec, start: bytes) -> Iterator[bytes]:
+        """All frames of a compressed file, in blocks."""
+
+        def behind(_: int) -> None:
+            raise codecs.CodecError("something else stands behind it")
+
         block: list[bytes] = []
-        while piece or (piece := self._raw.read(_PIECE_BYTES)):
-            if unpack.eof:
-                if not (piece := piece.lstrip(b"\0")):
-                    continue
-                unpack = make()
-            try:
-                block.append(unpack.decompress(piece))
-            except errors as error:
-                raise InputError(
-                    f"{self._label} is not a sound {self._format} file: {error}", "fetch it again"
-                ) from error
-            piece = unpack.unused_data if unpack.eof else b""
+        for piece in codecs.unpacked(codec, chain([start], _blocks(self._raw, _PACKED_BYTES)), behind):
+            block.append(piece)
             if sum(map(len, block)) >= HEAD_BYTES:
                 yield b"".join(block)
                 block.clear()
         yield b"".join(block)
-        if not unpack.eof:
-            raise EOFError
 
 
 class _Rejoined(io.RawIOBase):
@@ -340,13 +304,6 @@ class _Chunked(io.RawIOBase):
         return count
 
 
-def _seekable(file: BinaryIO) -> bool:
-    try:
-        return file.seekable()
-    except AttributeError:  # a member of a tar file
-        return False
-
-
 def widen(stream: BinaryIO) -> None:
     """Let a pipe hold as much as is read at a time: its writer and this process then wait for each other less often."""
     with contextlib.suppress(ImportError, AttributeError, OSError, ValueError):  # no pipe, not Linux, not allowed
@@ -355,8 +312,8 @@ def widen(stream: BinaryIO) -> None:
         fcntl.fcntl(stream.fileno(), fcntl.F_SETPIPE_SZ, BLOCK_BYTES)
 
 
-def _blocks(stream: BinaryIO) -> Iterator[bytes]:
-    while chunk := stream.read(BLOCK_BYTES):
+def _blocks(stream: BinaryIO, size: int = BLOCK_BYTES) -> Iterator[bytes]:
+    while chunk := stream.read(size):
         yield chunk
 
 
@@ -365,6 +322,8 @@ def kind_of_binary(head: bytes) -> str | None:
     for magic, kind in _BINARY_KINDS.items():
         if head.startswith(magic):
             return kind
+    if found := archives.kind(head):
+        return archives.KINDS[found]
     if any(head.find(beginning) >= 0 for beginning in _GPU_CODE):
         return "binary data"
     sample = head[:4096]
@@ -414,10 +373,20 @@ def _is_dataset(folder: str) -> bool:
     return any(label.startswith("label=") for label in labels)
 
 
+_TOOLS_FOLDERS = frozenset(
+    (
+        *(".git", ".hg", ".svn", ".bzr", ".jj", ".idea", ".vs", ".vscode"),
+        *(".venv", ".tox", ".nox", ".eggs", ".direnv", ".mypy_cache", ".pytest_cache", ".ruff_cache"),
+    )
+)
+"""Hidden folders of tools that hold no build."""
+
+
 def _files_below(folder: str) -> Iterator[str]:
     """Every file below ``folder``, sorted, those of linked folders last; each folder once, whatever links lead to it.
-    What is hidden is left out (folders, what ninja keeps, drafts of reports), but for records that are not finished;
-    what people write is no log, whatever it quotes; and a dataset holds other builds than this one."""
+    A link that leads nowhere is one, which cannot be read. Hidden files are left out (what ninja keeps, drafts of
+    reports), but for records that are not finished, and hidden folders of tools; a dataset holds other builds than
+    this one."""
 
     def unreadable(error: OSError) -> None:
         raise InputError(f"cannot read {error.filename}: {error.strerror}") from error
@@ -431,11 +400,11 @@ def _files_below(folder: str) -> Iterator[str]:
                 folders.clear()
                 continue
             entered.add(real)
-            folders[:] = sorted(name for name in folders if not name.startswith("."))
+            folders[:] = sorted(name for name in folders if name not in _TOOLS_FOLDERS)
             tops += [path for name in folders if os.path.islink(path := os.path.join(parent, name))]
             for name in sorted(names):
                 path = os.path.join(parent, name)
-                if name.lower().endswith(_WRITTEN_BY_HAND):
+                if name.startswith(".") and not draft_of(path):
                     continue
-                if os.path.isfile(path) and (not name.startswith(".") or draft_of(path)):
+                if os.path.isfile(path) or (os.path.islink(path) and not os.path.exists(path)):
                     yield path

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from pathlib import PurePosixPath
 from typing import TypeVar
@@ -16,6 +17,9 @@ from spillscan.reading.join.alone import alone, origin_of
 from spillscan.reading.join.evidence import agrees, contradicts, weigh
 
 _Item = TypeVar("_Item", SassFunction, FunctionUsage)
+
+_HELPER = re.compile(r"__cuda_sm\d+_|__internal_\d+_\$__cuda_sm\d+_|\$__internal_")
+"""Code that ptxas brings along: division, square roots, copies between warps. No log says anything of it."""
 
 _FROM_LISTING = tuple(each for each in PRINTED if each.listed)
 
@@ -52,7 +56,7 @@ def attach_code(
         if len(candidates) == 1:
             joined, contradictions = _with_dump(joined, candidates[0])
             issues.extend(contradictions)
-        elif candidates:
+        elif candidates and not _are_copies(kernel, candidates):
             issues.append(_ambiguous(kernel, candidates))
         elif kernel.role == "entry" and kernel.key.arch in archs:
             issues.append(_missing(kernel))
@@ -61,13 +65,14 @@ def attach_code(
     rest = [item for item in found if id(item) not in used]
     if taken:
         rest = [item for item in rest if isinstance(item, FunctionUsage) or _code(item) not in taken]
-    if rest:
+    unlogged = [item for item in rest if not _HELPER.match(item.symbol)]
+    if unlogged:
         issues.append(
             Issue(
                 code="not-in-log",
-                message=f"{len(rest)} functions of the dump are in no build log: {rest[0].symbol} …",
+                message=f"{len(unlogged)} functions of the dump are in no build log: {unlogged[0].symbol} …",
                 severity="note",
-                origin=origin_of(rest[0]),
+                origin=origin_of(unlogged[0]),
             )
         )
     out.extend(alone(rest))
@@ -83,6 +88,12 @@ def _told_relocatable(kernels: Iterable[Kernel], functions: Iterable[SassFunctio
         else kernel
         for kernel in kernels
     ]
+
+
+def _are_copies(kernel: Kernel, candidates: Sequence[SassFunction]) -> bool:
+    """Whether these are the code of one device function, which ptxas copied into each kernel of a whole program: the
+    log has one report of all."""
+    return kernel.role != "entry" and all(function.caller for function in candidates)
 
 
 def _without_linked(functions: Iterable[SassFunction | FunctionUsage]) -> list[SassFunction | FunctionUsage]:

@@ -100,9 +100,13 @@ def test_a_section_of_fat_binaries_and_data_beside_it() -> None:
 def test_what_only_looks_like_a_beginning() -> None:
     noise = random.Random(1).randbytes(1 << 22)
     assert all(kind_of_binary(noise[at : at + 65536]) for at in range(0, len(noise), 65536))
-    assert scanned(noise) == ([], [])
     host = elf_file(text=b"abc")
-    assert scanned(noise + host + noise) == ([], [])  # of another machine
+    for data in (noise, noise + host + noise):  # nothing is found in it, and what it is is not known
+        found, issues = scanned(data)
+        assert not found
+        assert [issue.code for issue in issues] == ["unopened-member"]
+    less = noise[: 1 << 14]
+    assert scanned(less + host + less) == ([], [])  # of another machine
     assert scanned(elf_file(data=b"\x7fELF\2\1\1" + bytes(200))) == ([], [])
 
 
@@ -281,3 +285,19 @@ LOST = {
 def test_a_cubin_that_has_lost_something(what: str) -> None:
     name, damaged = LOST[what]
     assert [issue.code for issue in scanned(TINY.replace(name, damaged))[1]] == ["damaged"]
+
+
+def test_cuda_8_has_no_attributes_of_a_kernel_without_parameters() -> None:
+    """A cubin of which the version, the attributes and the size of the parameters' bank are made those of CUDA 8."""
+    lost = OLD.replace(b".nv.info.", b".nv.inf_.")
+    of_cuda_8 = bytearray(lost)
+    struct.pack_into("<I", of_cuda_8, 20, 80)
+    assert [issue.code for issue in scanned(bytes(of_cuda_8))[1]] == ["damaged"]  # it has parameters
+    file = Elf(Window(OLD))
+    bank = next(index for index, name in enumerate(file.names) if name.startswith(b".nv.constant0."))
+    struct.pack_into("<Q", of_cuda_8, file.table[0] + 64 * bank + 32, 0x140)
+    found, issues = scanned(bytes(of_cuda_8))
+    assert found
+    assert not issues
+    struct.pack_into("<I", of_cuda_8, 20, 123)
+    assert [issue.code for issue in scanned(bytes(of_cuda_8))[1]] == ["damaged"]

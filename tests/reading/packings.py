@@ -1,0 +1,141 @@
+"""The containers and compressions that the same bytes are packed in, nested as deep as one asks."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+import struct
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+
+import lz4.frame
+import zstandard
+
+Pack = Callable[[bytes, str], bytes]
+"""What a file of these bytes and this name becomes."""
+
+
+def zipped(data: bytes, name: str, **others: bytes) -> bytes:
+    """As members that stand as they are."""
+    target = io.BytesIO()
+    with zipfile.ZipFile(target, "w") as archive:
+        for each, content in {name: data, **others}.items():
+            archive.writestr(each, content)
+    return target.getvalue()
+
+
+def tar(data: bytes, name: str) -> bytes:
+    """As POSIX says."""
+    target = io.BytesIO()
+    with tarfile.open(fileobj=target, mode="w") as archive:
+        member = tarfile.TarInfo(name)
+        member.size = len(data)
+        archive.addfile(member, io.BytesIO(data))
+    return target.getvalue()
+
+
+def library(data: bytes, name: str, **others: bytes) -> bytes:
+    """As ``ar`` writes it, names of at most 15 letters."""
+    made = b"!<arch>\n"
+    for each, content in {**others, name[-15:]: data}.items():
+        made += f"{each + '/':<16}{0:<12}{0:<6}{0:<6}{'100644':<8}{len(content):<10}`\n".encode() + content
+        made += b"\n" * (len(content) % 2)
+    return made
+
+
+def deb(data: bytes, name: str) -> bytes:
+    """A Debian package: ``ar`` with the files in a tar."""
+    return library(tar(data, name), "data.tar", **{"debian-binary": b"2.0\n"})
+
+
+def cpio(data: bytes, name: str) -> bytes:
+    """In the format ``newc``."""
+
+    def member(called: str, content: bytes) -> bytes:
+        text = called.encode() + b"\0"
+        fields = (1, 0o100644, 0, 0, 1, 0, len(content), 0, 0, 0, 0, len(text), 0)
+        head = b"070701" + b"".join(b"%08x" % field for field in fields) + text
+        return head + bytes(-len(head) % 4) + content + bytes(-len(content) % 4)
+
+    return member(name, data) + member("TRAILER!!!", b"")
+
+
+def rpm(data: bytes, name: str) -> bytes:
+    """Lead, empty signature and header, and a payload of cpio."""
+    header = b"\x8e\xad\xe8\x01" + bytes(4) + struct.pack(">II", 0, 0)
+    return b"\xed\xab\xee\xdb\3\0" + bytes(90) + header + header + cpio(data, name)
+
+
+def conda(data: bytes, name: str) -> bytes:
+    """The second format: a zip of tar files that zstd compressed."""
+    packed = zstandard.ZstdCompressor().compress(tar(data, name))
+    return zipped(packed, "pkg-x-1.tar.zst", **{"metadata.json": b'{"conda_pkg_format_version": 2}'})
+
+
+def wheel(data: bytes, name: str) -> bytes:
+    """A zip with the mark of a wheel."""
+    return zipped(data, name, **{"x-1.dist-info/WHEEL": b"Wheel-Version: 1.0\n"})
+
+
+def appended(data: bytes, name: str) -> bytes:
+    """A zip behind a program of a host."""
+    program = b"\x7fELF\2\1\1" + bytes(9) + struct.pack("<HHIQQQIHHHHHH", 2, 62, 1, 0, 0, 0, 0, 64, 0, 0, 64, 0, 0)
+    return program + bytes(100) + zipped(data, name)
+
+
+def installer(data: bytes, name: str) -> bytes:
+    """A ``.run`` file: a script of the shell, and a tar that gzip compressed behind it."""
+    return b"#!/bin/sh\ntail -n +4 $0 | tar xz\nexit 0\n" + gzip.compress(tar(data, name))
+
+
+def joined(data: bytes, name: str) -> bytes:
+    """A tar and behind it another, as ``cat`` makes it."""
+    return tar(b"nothing\n", "first.txt") + tar(data, name)
+
+
+def folder(data: bytes, _: str) -> bytes:
+    """As it is: the folder is that of the file itself."""
+    return data
+
+
+CONTAINERS: Mapping[str, Pack] = {
+    "folder": folder,
+    "zip": zipped,
+    "tar": tar,
+    "a": library,
+    "deb": deb,
+    "rpm": rpm,
+    "conda": conda,
+    "whl": wheel,
+    "so": appended,
+    "run": installer,
+    "cpio": cpio,
+    "cat": joined,
+}
+COMPRESSIONS: Mapping[str, Callable[[bytes], bytes]] = {
+    "gz": gzip.compress,
+    "xz": lzma.compress,
+    "bz2": bz2.compress,
+    "zst": lambda data: zstandard.ZstdCompressor().compress(data),
+    "lz4": lz4.frame.compress,
+    "lzma": lambda data: lzma.compress(data, lzma.FORMAT_ALONE),
+    "zlib": zlib.compress,
+}
+DEPTHS = (1, 2, 3)
+
+
+def packed(data: bytes, name: str, container: str, compression: str, depth: int) -> tuple[bytes, str]:
+    """(bytes, name) of a file that is compressed and put into a container, ``depth`` times."""
+    for _ in range(depth):
+        data, name = COMPRESSIONS[compression](data), f"{name}.{compression}"
+        data, name = CONTAINERS[container](data, name[-15:]), f"x.{container}"
+    return data, name
+
+
+def every() -> Iterator[tuple[str, str, int]]:
+    """All 252."""
+    return ((form, codec, depth) for form in CONTAINERS for codec in COMPRESSIONS for depth in DEPTHS)
