@@ -245,8 +245,11 @@ def test_diff_finds_what_got_worse(tmp_path: Path) -> None:
     assert change["metrics"]["spill_store_bytes"] == [0, 8]
 
 
-@pytest.mark.parametrize(("before", "after", "status"), [(24, 25, 1), (25, 32, 0), (25, 33, 1), (32, 24, 0)])
-def test_registers_count_by_allocation_step(before: int, after: int, status: int) -> None:
+@pytest.mark.parametrize(
+    ("before", "after", "status"),
+    [(24, 25, 0), (25, 32, 0), (25, 33, 0), (128, 129, 0), (128, 255, 1), (32, 24, 0)],
+)
+def test_registers_fail_a_gate_where_every_block_size_loses_by_them(before: int, after: int, status: int) -> None:
     log = (
         "ptxas info    : Compiling entry function 'k' for 'sm_80'\nptxas info    : Function properties for k\n"
         "    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads\n"

@@ -80,14 +80,17 @@ def test_a_template_that_got_worse_is_one_family_of_a_diff() -> None:
     quiet = {"spill_store_bytes": 0, "spill_load_bytes": 0, "registers": 40}
     base = [replace(each, usage=replace(each.usage, **quiet)) for each in instances()]
     lines = rendered("text", report_of("diff", instances(), base), Style(width=100, rows=8)).splitlines()
-    assert lines[1] == "gemm: 84 errors; spills 4↑ +308 B; registers 80↑; 80 changed"
+    assert lines[1] == "gemm: 4 errors, 80 warnings; spills 4↑ +308 B; registers 80↑; 80 changed"
     assert lines[2].split()[:6] == ["<39,", "float>", "sm_80,", "90", "spill", "stores"]
-    assert lines[5:7] == ["  error [registers] build.log:7: 40 → 64 allocated", "  error [spill] build.log:7"]
-    assert lines[7].split() == ["rotate", "sm_90", "registers", "40", "→", "16", "(-24)"]
-    assert lines[8].startswith("… 78 more, 80 errors among them")
-    assert lines[-1] == "84 errors"
+    assert lines[5] == "  error [spill] build.log:7"
+    assert lines[6].startswith(
+        "  warning [registers-some-sizes] build.log:7: 40 → 64 allocated, fewer blocks per SM on"
+    )
+    assert lines[8].split() == ["rotate", "sm_90", "registers", "40", "→", "16", "(-24)"]
+    assert lines[9].startswith("… 78 more, 2 errors, 78 warnings among them")
+    assert lines[-1] == "4 errors, 80 warnings"
     text = rendered("markdown", report_of("diff", instances(), base))
-    assert "| `gemm` |  | `84 errors, spills 4↑ +308 B, registers 80↑, 80 changed` |  |" in text
+    assert "| `gemm` |  | `4 errors, 80 warnings, spills 4↑ +308 B, registers 80↑, 80 changed` |  |" in text
     assert "| `gemm<39, float>` | `sm_80, 90` | spill stores | 0 → 39 B (+39) |" in text
     assert "… 74 changes more: the JSON report has all" in text
 
@@ -115,11 +118,11 @@ def test_findings_and_changes_are_grouped_as_asked() -> None:
     assert [line.partition("[spill] ")[2] for line in errors("arch")] == ["(+1 of sm_80)", "(+1 of sm_90)"]
     assert [line.partition("[spill] ")[2] for line in errors("family")] == ["(+3 of gemm)"]
     assert len([line for line in lines(check) if ": error: " in line]) == 4
-    assert lines(diff, by="family")[1] == "gemm: 84 errors; spills 4↑ +308 B; registers 80↑; 80 changed"
+    assert lines(diff, by="family")[1] == "gemm: 4 errors, 80 warnings; spills 4↑ +308 B; registers 80↑; 80 changed"
     assert not any(line.startswith("gemm:") for line in lines(diff))
     (title,) = [line for line in lines(diff, by="file") if line.startswith("build.log:")]
-    assert title == "build.log: 84 errors; spills 4↑ +308 B; registers 80↑ 1↓; 81 changed"
-    assert "| `gemm` |  | `84 errors" in rendered("markdown", replace(diff, by="family"))
+    assert title == "build.log: 4 errors, 80 warnings; spills 4↑ +308 B; registers 80↑ 1↓; 81 changed"
+    assert "| `gemm` |  | `4 errors, 80 warnings" in rendered("markdown", replace(diff, by="family"))
 
 
 def test_changes_in_the_order_of_a_figure() -> None:
