@@ -13,6 +13,7 @@ import json
 import mmap
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -149,7 +150,7 @@ def _front(real: str) -> str:
             if name not in (*COMPILERS, "bin") and not os.path.lexists(link):
                 os.symlink(os.path.join(files, name), link)
     script = os.path.join(tools, "nvcc")
-    text = "#!/bin/sh\nexec " + " ".join(map(_quoted, (sys.executable, *_WRAP, target))) + ' "$@"\n'
+    text = "#!/bin/sh\nexec " + " ".join(map(shlex.quote, (sys.executable, *_WRAP, target))) + ' "$@"\n'
     if _text_of(script) != text:
         draft = f"{script}.{os.getpid()}"
         with open(draft, "w", encoding="utf-8") as file:
@@ -168,10 +169,6 @@ def _behind_scripts(path: str) -> str:
     """nvcc looks for its toolkit beside the name by which it is called: a script that only calls it stands for it."""
     found = _EXEC.match(_text_of(path))
     return os.path.realpath(found[1]) if found else path
-
-
-def _quoted(word: str) -> str:
-    return "'" + word.replace("'", "'\\''") + "'"
 
 
 def _text_of(path: str) -> str:
