@@ -174,7 +174,7 @@ class Writer:
                 hides = ALL if message.of_report else None
                 self._issues.add("unknown-line", f"not understood: {message.text}", line, hides=hides)
             case Torn():
-                self._torn(message, line)
+                self._issues.add_pieces(message, line, at_beginning=self._seen.messages == 1)
             case LinkProperties():
                 self._links.properties(message, line)
             case LinkUsed():
@@ -341,21 +341,6 @@ class Writer:
         if kernel.role == "function":
             kernel.section.apart = True
         kernel.compile_ms = milliseconds
-
-    def _torn(self, message: Torn, line: int) -> None:
-        """Pieces of lines; those at the beginning of the input were cut off with what stood before."""
-        text = quoted(message.text)
-        if message.spilled:
-            self._issues.add("unread-spill-warning", f"a warning of spills is not whole: {text}", line, "error")
-            self._issues.mark_doubtful(line)
-            if message.elided and not message.glued:
-                return
-        if self._seen.messages == 1 and not message.glued:
-            whole = message.text.lstrip().startswith("ptxas ")
-            what = "not a whole line" if whole else "the input begins inside a line"
-            self._issues.add_missing(f"{what}: {text}", line)
-        else:
-            self._issues.add_damage(f"not a whole line: {text}", line)
 
     def _set_aside(self) -> None:
         self._groups.add(self._open, self._uses)

@@ -13,6 +13,7 @@ from collections import Counter
 from msgspec.structs import replace
 
 from spillscan.model import Hidden, Issue, Origin, Severity
+from spillscan.reading.logs.messages import Torn
 
 MOST_OF_A_CODE = 1000
 """How many issues of one code are kept; the rest is counted."""
@@ -79,6 +80,21 @@ class IssueLog:
         """Lines are missing at ``line``."""
         self.add("lost-lines", message, line, "error", hides=hides, symbol=symbol)
         self.mark_doubtful(line)
+
+    def add_pieces(self, message: Torn, line: int, *, at_beginning: bool) -> None:
+        """Pieces of lines; those at the beginning of the input were cut off with what stood before."""
+        text = quoted(message.text)
+        if message.spilled:
+            self.add("unread-spill-warning", f"a warning of spills is not whole: {text}", line, "error")
+            self.mark_doubtful(line)
+            if message.elided and not message.glued:
+                return
+        if at_beginning and not message.glued:
+            whole = message.text.lstrip().startswith("ptxas ")
+            what = "not a whole line" if whole else "the input begins inside a line"
+            self.add_missing(f"{what}: {text}", line)
+        else:
+            self.add_damage(f"not a whole line: {text}", line)
 
     def mark_doubtful(self, line: int) -> None:
         """Lines are missing around ``line``, and an issue says so."""
