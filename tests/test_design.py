@@ -26,6 +26,7 @@ FRONT = ("__init__", "__main__")
 ROOMS = sorted(path.stem for path in PRODUCT.iterdir() if path.is_dir() or path.suffix == ".py")
 ROOMS = [name for name in ROOMS if name != "__pycache__"]
 MOST_ROOMS, MOST_FLOORS = 12, 10
+MOST_LINES, MOST_FIELDS = 450, 20
 PUBLIC: Mapping[str, tuple[str, ...]] = {
     room: getattr(import_module(f"spillscan.{room}"), "PUBLIC", ()) for room in ROOMS if room not in FRONT
 }
@@ -146,6 +147,43 @@ def test_rooms_are_entered_by_what_they_call_public() -> None:
 def test_few_rooms() -> None:
     assert len([name for name in ROOMS if name not in FRONT]) <= MOST_ROOMS
     assert len(floors(downwards())) <= MOST_FLOORS
+
+
+def test_every_module_and_class_holds_one_idea() -> None:
+    paths = sorted(PRODUCT.rglob("*.py"))
+    sources = {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in paths}
+    long = {name: count for name, text in sources.items() if (count := text.count("\n")) > MOST_LINES}
+    assert not long
+    classes = [
+        (name, node)
+        for name, text in sources.items()
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.ClassDef)
+    ]
+    assert len(classes) > 100
+    wide = {f"{name}: {node.name}": fields for name, node in classes if (fields := len(own_fields(node))) > MOST_FIELDS}
+    assert not wide
+
+
+def own_fields(kind: ast.ClassDef) -> set[str]:
+    """What a class declares, and what its methods put into ``self``."""
+    stored = {
+        node.attr
+        for node in ast.walk(kind)
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and _is_self(node.value)
+    }
+    declared = [node.target for node in kind.body if isinstance(node, ast.AnnAssign)]
+    return stored | {target.id for target in declared if isinstance(target, ast.Name)}
+
+
+def _is_self(node: ast.expr) -> bool:
+    return isinstance(node, ast.Name) and node.id == "self"
+
+
+def test_a_class_has_the_fields_that_it_declares_and_stores() -> None:
+    (kind,) = ast.parse("class A:\n a: int\n b: int = 0\n def f(self):\n  self.c, self.a = 1, 2\n  self.d.e = 3").body
+    assert isinstance(kind, ast.ClassDef)
+    assert own_fields(kind) == {"a", "b", "c"}
 
 
 def test_the_picture_is_what_the_imports_say() -> None:

@@ -98,11 +98,16 @@ class OperandsJson(msgspec.Struct, gc=False):
     arithmetic_intensity: float | None = None
 
 
-class SassJson(msgspec.Struct, gc=False):
-    """What a SASS dump or a binary says of the kernel; bytes per thread, each instruction once."""
+class CodeSizeJson(msgspec.Struct, gc=False):
+    """How much code a function has."""
 
     instructions: Count
     code_bytes: Count
+
+
+class LocalJson(CodeSizeJson, gc=False):
+    """What a function does with local memory; bytes per thread, each instruction once."""
+
     stl_count: Count
     """stores to local memory"""
     ldl_count: Count
@@ -127,6 +132,11 @@ class SassJson(msgspec.Struct, gc=False):
     evidence: Evidence
     """why spills are held apart from other local memory: ptxas's own annotation, the last-use rule confirmed by the
     log, the log's byte counts, the last-use rule alone; none: no local memory"""
+
+
+class SassJson(LocalJson, gc=False):
+    """What a SASS dump or a binary says of the kernel; bytes per thread, each instruction once."""
+
     shared_spills: Count | None
     opcode_classes: dict[str, Count]
     opcodes: dict[str, Count]

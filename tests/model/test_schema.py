@@ -55,7 +55,8 @@ def _described(name: str, definition: dict[str, Any], about: dict[tuple[str, str
 
 def _about(name: str, field: str, about: dict[tuple[str, str], str]) -> str:
     """What the class says of its field; else what the model does of its own of that name."""
-    own = ("SassStats", "LocalTraffic") if name == "SassJson" else (name.removesuffix("Json"),)
+    parts = ("LocalJson", "CodeSizeJson", "SassStats", "LocalTraffic")
+    own = parts if name == "SassJson" else (name.removesuffix("Json"),)
     text = next(about[each, field] for each in (name, *own, "KernelKey", "Kernel") if (each, field) in about)
     text = re.sub(r":\w+:`~?([^`]*)`", r"\1", text).replace("``None``", "null")
     return text.replace("``True``", "true").replace("``False``", "false").replace("``", "")

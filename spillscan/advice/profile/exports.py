@@ -15,8 +15,9 @@ import re
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
+from typing import Any
 
-from spillscan.advice.profile.model import Measured, Profile, ProfiledLaunch
+from spillscan.advice.profile.model import Configured, Measured, Profile, ProfiledLaunch
 from spillscan.model import Origin
 from spillscan.output.errors import InputError
 from spillscan.reading.inputs.source import Stream
@@ -72,7 +73,7 @@ def _plain(row: Mapping[str, str], origin: Origin) -> ProfiledLaunch:
     return _launch(
         row["kernel"],
         tuple(int(each) for each in block.groups(default="1")),
-        Measured(
+        Configured(
             dynamic_shared_bytes=_count(dynamic) if dynamic.strip() else None,
             cluster_blocks=_count(cluster) if cluster.strip() else None,
         ),
@@ -90,12 +91,12 @@ def _traced(row: Mapping[str, str], origin: Origin) -> ProfiledLaunch | None:
     return _launch(
         row["Name"],
         (_count(row["BlkX"]), _count(row["BlkY"]), _count(row["BlkZ"])),
-        Measured(
+        Configured(
             registers=_count(row["Reg/Trd"]) if row.get("Reg/Trd") else None,
             dynamic_shared_bytes=None if shared is None else round(shared),
-            rounded=frozenset({"dynamic_shared_bytes"} if rounded else ()),
         ),
         origin,
+        rounded=frozenset({"dynamic_shared_bytes"} if rounded else ()),
     )
 
 
@@ -130,11 +131,14 @@ def _recorded(base: sqlite3.Connection, name: str) -> Iterator[ProfiledLaunch]:
     )
     for kernel, x, y, z, static, dynamic, used, spent in base.execute(question):
         if isinstance(kernel, str):
-            seen = Measured(registers=used, static_shared_bytes=static, dynamic_shared_bytes=dynamic, duration_ns=spent)
-            yield _launch(kernel, (x, y, z), seen, Origin(input=name, format="nsys"))
+            set_up = Configured(registers=used, static_shared_bytes=static, dynamic_shared_bytes=dynamic)
+            yield _launch(kernel, (x, y, z), set_up, Origin(input=name, format="nsys"), duration_ns=spent)
 
 
-def _launch(kernel: str, block: tuple[int, ...], measured: Measured, origin: Origin) -> ProfiledLaunch:
+def _launch(
+    kernel: str, block: tuple[int, ...], configured: Configured, origin: Origin, **others: Any
+) -> ProfiledLaunch:
     if any(not isinstance(each, int) or each < 1 for each in block):
         raise ValueError(f"a block of {block}")
+    measured = Measured(configured=configured, **others)
     return ProfiledLaunch(kernel=kernel, block=block, measured=measured, origin=origin)

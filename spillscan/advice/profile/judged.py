@@ -13,13 +13,13 @@ As plain data every key is stable, and units are in the names.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from msgspec.structs import replace
 
 from spillscan.advice.profile.matching import Kernels, Match, agrees
-from spillscan.advice.profile.model import Measured, Profile, ProfiledLaunch
+from spillscan.advice.profile.model import FIGURES, Measured, Profile, ProfiledLaunch
 from spillscan.model import Build, Issue, Launch, Usage
 from spillscan.naming import alone
 from spillscan.occupancy.launches import launch as launch_of
@@ -87,7 +87,7 @@ class ProfileVerdict:
 def verdict(measured: Measured, limiters: Sequence[str]) -> ProfileVerdict:
     """The verdict on one launch; ``limiters``: what binds its occupancy, as far as that is known."""
     kind, text = _on_occupancy(measured, limiters)
-    share, concerns = measured.spill_instruction_share, tuple(_concerns(measured))
+    share, concerns = measured.executed.spill_instruction_share, tuple(_concerns(measured))
     if share is None or 100 * share <= LOCAL_INSTRUCTIONS.value:
         return ProfileVerdict(kind, text, concerns)
     above = f"{100 * share:.1f} % of the instructions executed are spills (above {LOCAL_INSTRUCTIONS.value:g} %)"
@@ -133,14 +133,14 @@ def _on_occupancy(measured: Measured, limiters: Sequence[str]) -> tuple[Kind, st
 
 def _concerns(measured: Measured) -> list[str]:
     said = []
-    share = measured.local_share
+    share = measured.executed.local_share
     if share is not None and 100 * share > LOCAL_TRAFFIC.value:
         said.append(
             f"{100 * share:.1f} % of local and global traffic is local memory (above {LOCAL_TRAFFIC.value:g} %)"
         )
-    local = measured.local_instructions
-    if local is not None and measured.instructions:
-        percent = 100 * local / measured.instructions
+    local = measured.executed.local_instructions
+    if local is not None and measured.executed.instructions:
+        percent = 100 * local / measured.executed.instructions
         if percent > LOCAL_INSTRUCTIONS.value:
             above = f"(above {LOCAL_INSTRUCTIONS.value:g} %)"
             said.append(f"{percent:.1f} % of the instructions executed access local memory {above}")
@@ -193,8 +193,8 @@ def worst_first(judged: Sequence[JudgedLaunch]) -> list[JudgedLaunch]:
     def damage(each: JudgedLaunch) -> tuple[float, float, float]:
         measured = each.measured
         return (
-            -(measured.spill_instruction_share or 0),
-            -(measured.local_share or 0),
+            -(measured.executed.spill_instruction_share or 0),
+            -(measured.executed.local_share or 0),
             -(measured.duration_ns or 0),
         )
 
@@ -204,7 +204,11 @@ def worst_first(judged: Sequence[JudgedLaunch]) -> list[JudgedLaunch]:
 def usage_of(match: Match) -> Usage:
     """What the launch used: its kernel's figures where they are known and agree, the profile's otherwise."""
     measured, kernel = match.launch.measured, match.kernel
-    seen = Usage(registers=measured.registers, shared_bytes=measured.static_shared_bytes, barriers=measured.barriers)
+    seen = Usage(
+        registers=measured.configured.registers,
+        shared_bytes=measured.configured.static_shared_bytes,
+        barriers=measured.configured.barriers,
+    )
     if kernel is None or agrees(match.launch, kernel) is False:
         return seen
     used = kernel.usage
@@ -220,13 +224,17 @@ def launch_figures(launch: ProfiledLaunch) -> Launch | None:
     """How the kernel was launched, as a policy says it; ``None`` where the profile does not give it exactly. Dynamic
     shared memory that is rounded to nothing is left open: where the code declares none, it has none."""
     measured, rounded = launch.measured, "dynamic_shared_bytes" in launch.measured.rounded
-    if launch.threads is None or measured.dynamic_shared_bytes is None or (rounded and measured.dynamic_shared_bytes):
+    if (
+        launch.threads is None
+        or measured.configured.dynamic_shared_bytes is None
+        or (rounded and measured.configured.dynamic_shared_bytes)
+    ):
         return None
     figures = {"threads_per_block": launch.threads}
     if not rounded:
-        figures["dynamic_shared_bytes"] = measured.dynamic_shared_bytes
-    if measured.cluster_blocks:
-        figures["cluster_blocks"] = measured.cluster_blocks
+        figures["dynamic_shared_bytes"] = measured.configured.dynamic_shared_bytes
+    if measured.configured.cluster_blocks:
+        figures["cluster_blocks"] = measured.configured.cluster_blocks
     return launch_of(**figures)
 
 
@@ -234,7 +242,7 @@ def why_no_figures(launch: ProfiledLaunch) -> str:
     """Why :func:`launch_figures` gives none, one line."""
     if launch.threads is None:
         return "the profile does not give its block size"
-    if launch.measured.dynamic_shared_bytes is None:
+    if launch.measured.configured.dynamic_shared_bytes is None:
         return "the profile does not give its dynamic shared memory (--section LaunchStats)"
     return _ROUNDED
 
@@ -271,17 +279,17 @@ def _judged(match: Match) -> JudgedLaunch:
 
 def _barriers_bind(measured: Measured, occupancy: Occupancy) -> bool:
     """Whether the profiler's limit by barriers is below what all else allows."""
-    return measured.limit_barriers is not None and measured.limit_barriers < occupancy.resident_blocks
+    return measured.limits.limit_barriers is not None and measured.limits.limit_barriers < occupancy.resident_blocks
 
 
 def _their_limiters(measured: Measured) -> tuple[str, ...]:
     """What binds by the profiler's limits; none where it lacks some of those that it always has."""
     limits = {
-        "warps": measured.limit_warps,
-        "registers": measured.limit_registers,
-        "shared_memory": measured.limit_shared_memory,
-        "blocks": measured.limit_blocks,
-        "barriers": measured.limit_barriers,
+        "warps": measured.limits.limit_warps,
+        "registers": measured.limits.limit_registers,
+        "shared_memory": measured.limits.limit_shared_memory,
+        "blocks": measured.limits.limit_blocks,
+        "barriers": measured.limits.limit_barriers,
     }
     known = {name: limit for name, limit in limits.items() if limit is not None}
     if len(known) < len(limits) - 1:  # releases before 2023 have no barriers
@@ -315,11 +323,9 @@ def _of(each: JudgedLaunch, against_build: bool) -> Iterator[tuple[str, str]]:
         yield ("profile-unmatched", f"cannot be matched: {each.match.reason}")
     if kernel is not None:
         if agrees(each.launch, kernel) is False:
-            yield (
-                "profile-contradicts",
-                f"launched with {measured.registers} registers, compiled with {kernel.usage.registers}: another build?",
-            )
-        shared, compiled = measured.static_shared_bytes, kernel.usage.shared_bytes
+            seen = f"launched with {measured.configured.registers} registers"
+            yield "profile-contradicts", f"{seen}, compiled with {kernel.usage.registers}: another build?"
+        shared, compiled = measured.configured.static_shared_bytes, kernel.usage.shared_bytes
         if (
             shared is not None
             and compiled is not None
@@ -341,9 +347,7 @@ def _of(each: JudgedLaunch, against_build: bool) -> Iterator[tuple[str, str]]:
 # ---- plain data ------------------------------------------------------------------------------------------------------
 
 
-_FIGURES = tuple(
-    field.name for field in fields(Measured) if field.name not in ("rounded", "capability_major", "capability_minor")
-)
+_SHOWN_OTHERWISE = ("block_threads", "capability_major", "capability_minor")
 
 
 def row(judged: JudgedLaunch) -> dict[str, Any]:
@@ -362,9 +366,9 @@ def row(judged: JudgedLaunch) -> dict[str, Any]:
         "device": launch.device,
         "arch": launch.arch,
         "threads_per_block": launch.threads,
-        **{name: getattr(measured, name) for name in _FIGURES if name != "block_threads"},
-        "local_share": measured.local_share,
-        "spill_instruction_share": measured.spill_instruction_share,
+        **{name: measured.figure(name) for name in FIGURES if name not in _SHOWN_OTHERWISE},
+        "local_share": measured.executed.local_share,
+        "spill_instruction_share": measured.executed.spill_instruction_share,
         "occupancy": None if judged.occupancy is None else judged.occupancy.fraction,
         "resident_blocks": None if judged.occupancy is None else judged.occupancy.resident_blocks,
         "limiters": "+".join(judged.limiters),

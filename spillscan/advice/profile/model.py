@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from itertools import product
 from math import prod
-from typing import Literal, cast
+from typing import Any, Literal, cast
 
 from spillscan.model import Issue, Origin
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
-    """Figures of one launch, in base units; each is ``None`` unless the profile gives it."""
+class Configured:
+    """How one launch was set up."""
 
     registers: int | None = None
     """Registers per thread that the driver set: never below 16, whatever the kernel was compiled with."""
@@ -41,12 +41,12 @@ class Measured:
     """Major compute capability of the device."""
     capability_minor: int | None = None
     """Minor compute capability of the device."""
-    waves: float | None = None
-    """How often the grid fills the whole GPU."""
-    theoretical_percent: float | None = None
-    """Theoretical occupancy, as the profiler has it."""
-    achieved_percent: float | None = None
-    """Achieved occupancy: warps that were resident, of the warp slots."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What allows how many blocks per SM, to the profiler."""
+
     limit_warps: int | None = None
     """Blocks per SM that the warp slots allow."""
     limit_blocks: int | None = None
@@ -57,12 +57,12 @@ class Measured:
     """Blocks per SM that shared memory allows *at the carve-out that the driver chose*, not at the largest."""
     limit_barriers: int | None = None
     """Blocks per SM that the barriers allow; without barriers, the block slots."""
-    duration_ns: float | None = None
-    """Time on the GPU under the profiler, nanoseconds."""
-    compute_percent: float | None = None
-    """Compute throughput, percent of the peak."""
-    memory_percent: float | None = None
-    """Memory throughput, percent of the peak, of whichever unit of the memory system is busiest."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Executed:
+    """Instructions that one launch executed, and what they moved."""
+
     instructions: float | None = None
     """Instructions that warps executed."""
     spill_instructions: float | None = None
@@ -79,8 +79,6 @@ class Measured:
     """Global memory that L1 was asked for by loads, bytes."""
     global_store_bytes: float | None = None
     """Global memory that L1 was sent by stores, bytes."""
-    rounded: frozenset[str] = frozenset()
-    """Names of figures that were printed with a prefix (``16.38 Kbyte``) and are therefore rounded."""
 
     @property
     def local_bytes(self) -> float | None:
@@ -109,6 +107,49 @@ class Measured:
         if self.spill_instructions is None or not self.instructions:
             return None
         return self.spill_instructions / self.instructions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """Figures of one launch, in base units; each is ``None`` unless the profile gives it."""
+
+    configured: Configured = Configured()
+    """How it was set up."""
+    limits: Limits = Limits()
+    """What limits its blocks."""
+    executed: Executed = Executed()
+    """What it did."""
+    waves: float | None = None
+    """How often the grid fills the whole GPU."""
+    theoretical_percent: float | None = None
+    """Theoretical occupancy, as the profiler has it."""
+    achieved_percent: float | None = None
+    """Achieved occupancy: warps that were resident, of the warp slots."""
+    duration_ns: float | None = None
+    """Time on the GPU under the profiler, nanoseconds."""
+    compute_percent: float | None = None
+    """Compute throughput, percent of the peak."""
+    memory_percent: float | None = None
+    """Memory throughput, percent of the peak, of whichever unit of the memory system is busiest."""
+    rounded: frozenset[str] = frozenset()
+    """Names of figures that were printed with a prefix (``16.38 Kbyte``) and are therefore rounded."""
+
+    @classmethod
+    def of(cls, figures: Mapping[str, Any], rounded: frozenset[str] = frozenset()) -> Measured:
+        """A record of figures by their names, wherever these stand in it."""
+        parts: dict[str, Any] = {}
+        for part, kind in _PARTS.items():
+            mine = {each.name: figures[each.name] for each in fields(kind) if each.name in figures}
+            parts |= {part: kind(**mine)} if part else mine
+        return cls(**parts, rounded=rounded)
+
+    def figure(self, name: str) -> Any:
+        """The figure of that name, wherever it stands."""
+        part = next(part for part, kind in _PARTS.items() if name in {each.name for each in fields(kind)})
+        return getattr(getattr(self, part) if part else self, name)
+
+
+_PARTS: Mapping[str, type[Any]] = {"configured": Configured, "limits": Limits, "executed": Executed, "": Measured}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,7 +187,7 @@ class ProfiledLaunch:
     @property
     def threads(self) -> int | None:
         """Threads per block."""
-        return self.measured.block_threads if self.block is None else prod(self.block)
+        return self.measured.configured.block_threads if self.block is None else prod(self.block)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -234,7 +275,7 @@ class MetricName:
     """One name of one figure."""
 
     figure: str
-    """Field of :class:`~spillscan.advice.profile.model.Measured`."""
+    """Its name, see :meth:`Measured.figure`."""
     kind: Kind
     """What it counts."""
     rank: int
@@ -290,3 +331,6 @@ def _metrics() -> Iterator[tuple[str, MetricName]]:
 
 METRICS: Mapping[str, MetricName] = dict(_metrics())
 """By metric name or label."""
+
+FIGURES = tuple(dict.fromkeys(metric.figure for metric in METRICS.values()))
+"""All figures, in the order of reports."""

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from msgspec import structs
 
 from spillscan import scan
 from spillscan.advice.profile.judged import THRESHOLDS, JudgedLaunch, issues, judge, verdict, worst_first
 from spillscan.advice.profile.matching import Kernels, parsed
-from spillscan.advice.profile.model import Measured, Profile, ProfiledLaunch
+from spillscan.advice.profile.model import Executed, Measured, Profile, ProfiledLaunch
 from spillscan.advice.profile.reading import read_all
 from spillscan.model import Build, Kernel, KernelKey, Origin, Usage
 from spillscan.reading.inputs.source import expand
@@ -38,7 +36,7 @@ def launched(kernel: str = "f(int)", **figures: object) -> ProfiledLaunch:
     }
     return ProfiledLaunch(
         number="0", kernel=kernel, process="1", context="1", stream="7", device="0", grid=(1, 1, 1),
-        measured=Measured(**figures), origin=Origin(input="p.csv", line=7), **known,  # type: ignore[arg-type]
+        measured=Measured.of(figures), origin=Origin(input="p.csv", line=7), **known,  # type: ignore[arg-type]
     )  # fmt: skip
 
 
@@ -167,18 +165,18 @@ def said(launch: ProfiledLaunch, *kernels: Kernel) -> list[str]:
 
 def test_conventions_are_no_contradictions() -> None:
     compiled = kernel(registers=10, shared_bytes=4096, barriers=1)
-    seen = launched(
-        registers=16, static_shared_bytes=4096, driver_shared_bytes=1024, dynamic_shared_bytes=0, barriers=1,
-        theoretical_percent=100.0, limit_shared_memory=6, shared_config_bytes=32768,
-    )  # fmt: skip
-    assert said(seen, compiled) == []
-    assert said(replace(seen, measured=replace(seen.measured, registers=18)), compiled) == [
+    known = {
+        "registers": 16, "static_shared_bytes": 4096, "driver_shared_bytes": 1024, "dynamic_shared_bytes": 0,
+        "barriers": 1, "theoretical_percent": 100.0, "limit_shared_memory": 6, "shared_config_bytes": 32768,
+    }  # fmt: skip
+    assert said(launched(**known), compiled) == []
+    assert said(launched(**known | {"registers": 18}), compiled) == [
         "f: launched with 18 registers, compiled with 10: another build?"
     ]
-    assert said(replace(seen, measured=replace(seen.measured, static_shared_bytes=5120)), compiled) == [
+    assert said(launched(**known | {"static_shared_bytes": 5120}), compiled) == [
         "f: launched with 5,120 B static shared memory, compiled with 4,096 B: another build?"
     ]
-    assert said(replace(seen, measured=replace(seen.measured, theoretical_percent=50.0)), compiled) == [
+    assert said(launched(**known | {"theoretical_percent": 50.0}), compiled) == [
         "f: theoretical occupancy is 50 % to Nsight Compute, 100 % to this tool"
     ]
 
@@ -199,7 +197,13 @@ def test_an_unknown_device_or_an_impossible_launch_is_unknown() -> None:
 
 # ---- the verdict --------------------------------------------------------------------------------------------------
 
-FULL = Measured(compute_percent=30.0, memory_percent=20.0, theoretical_percent=100.0, achieved_percent=95.0, waves=4.0)
+FULL = {
+    "compute_percent": 30.0,
+    "memory_percent": 20.0,
+    "theoretical_percent": 100.0,
+    "achieved_percent": 95.0,
+    "waves": 4.0,
+}
 
 
 @pytest.mark.parametrize(
@@ -229,14 +233,16 @@ FULL = Measured(compute_percent=30.0, memory_percent=20.0, theoretical_percent=1
     ],
 )
 def test_verdicts(changed: dict[str, float | None], kind: str, words: str) -> None:
-    found = verdict(replace(FULL, **changed), ("registers",))  # type: ignore[arg-type]
+    found = verdict(Measured.of(FULL | changed), ("registers",))
     assert found.kind == kind
     assert words in found.text
     assert "faster" not in found.text
 
 
 def test_where_spills_come_first_the_rest_of_the_verdict_stands_below() -> None:
-    found = verdict(replace(FULL, instructions=100.0, spill_instructions=60.0, waves=0.5), ("registers",))
+    found = verdict(
+        Measured.of(FULL | {"instructions": 100.0, "spill_instructions": 60.0, "waves": 0.5}), ("registers",)
+    )
     (below,) = found.concerns
     assert "more blocks come before occupancy" in below
 
@@ -244,13 +250,13 @@ def test_where_spills_come_first_the_rest_of_the_verdict_stands_below() -> None:
 def test_thresholds_are_the_published_ones_and_strict() -> None:
     assert all(each.source for each in THRESHOLDS.values())
     traffic = {"local_store_bytes": 0.0, "global_load_bytes": 900.0, "global_store_bytes": 50.0}
-    assert verdict(replace(FULL, local_load_bytes=50.0, **traffic), ()).concerns == ()
-    assert "5.1 %" in verdict(replace(FULL, local_load_bytes=51.0, **traffic), ()).concerns[0]
+    assert verdict(Measured.of(FULL | traffic | {"local_load_bytes": 50.0}), ()).concerns == ()
+    assert "5.1 %" in verdict(Measured.of(FULL | traffic | {"local_load_bytes": 51.0}), ()).concerns[0]
     counts = {"instructions": 1000.0, "local_store_instructions": 0.0}
-    assert verdict(replace(FULL, local_load_instructions=100.0, **counts), ()).concerns == ()
-    assert "10.1 %" in verdict(replace(FULL, local_load_instructions=101.0, **counts), ()).concerns[0]
+    assert verdict(Measured.of(FULL | counts | {"local_load_instructions": 100.0}), ()).concerns == ()
+    assert "10.1 %" in verdict(Measured.of(FULL | counts | {"local_load_instructions": 101.0}), ()).concerns[0]
 
 
 def test_no_traffic_has_no_share() -> None:
-    nothing = Measured(local_load_bytes=0.0, local_store_bytes=0.0, global_load_bytes=0.0, global_store_bytes=0.0)
+    nothing = Executed(local_load_bytes=0.0, local_store_bytes=0.0, global_load_bytes=0.0, global_store_bytes=0.0)
     assert nothing.local_share is None

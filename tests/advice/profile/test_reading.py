@@ -55,7 +55,7 @@ def test_every_launch_and_figure_equals_the_naive_reading(file: str) -> None:
         assert launch.capability == (9, 0)
         assert launch.threads == figures.get("block_threads", launch.threads)
         for figure, value in figures.items():
-            assert getattr(launch.measured, figure) == pytest.approx(value, rel=1e-12), figure
+            assert launch.measured.figure(figure) == pytest.approx(value, rel=1e-12), figure
 
 
 def test_every_file_says_something_to_the_naive_reading() -> None:
@@ -153,14 +153,14 @@ def test_rules_may_have_several_lines(long: list[str]) -> None:
 
 def test_no_data_is_unknown() -> None:
     launches = read_all(expand([str(FIXTURES / "ncu" / "demo-sections.csv.zst")])).launches
-    assert all(launch.measured.local_load_bytes is None for launch in launches)
-    assert launches[0].measured.spill_instructions == 0
+    assert all(launch.measured.executed.local_load_bytes is None for launch in launches)
+    assert launches[0].measured.executed.spill_instructions == 0
 
 
 def test_prefixed_units_are_rounded_where_two_decimals_are_printed_and_exact_where_six() -> None:
     by_form = {
         form: [
-            (launch.measured.dynamic_shared_bytes, "dynamic_shared_bytes" in launch.measured.rounded)
+            (launch.measured.configured.dynamic_shared_bytes, "dynamic_shared_bytes" in launch.measured.rounded)
             for launch in read_all(expand([str(FIXTURES / "ncu" / f"{form}.csv.zst")])).launches[3:7]
         ]
         for form in ("report-raw-base", "report-raw", "report-details")
