@@ -19,13 +19,12 @@ from msgspec.structs import asdict
 
 from spillscan.commands import _answers, _options
 from spillscan.occupancy import data, table, text
-from spillscan.occupancy.assumptions import assume, parse_assumptions
 from spillscan.occupancy.devices import Gpu, device, resolve
 from spillscan.occupancy.formula import NO_LIMIT, check, resident
 from spillscan.occupancy.headroom import Varied, current, curve, register_cap
 from spillscan.occupancy.model import LIMITERS, Configuration
-from spillscan.occupancy.summary import clusters, count, footprint
-from spillscan.output import chart, records
+from spillscan.occupancy.summary import clusters, footprint
+from spillscan.output import records
 from spillscan.output.errors import InputError, UsageError
 from spillscan.output.files import Form, Target, put
 from spillscan.output.safe import printable
@@ -73,20 +72,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     many = parser.add_argument_group("instead of the report")
     many.add_argument(
-        "--vary", choices=("threads", "registers", "shared", "barriers"), help="the curve over one figure, drawn"
+        "--vary", choices=("threads", "registers", "shared", "barriers"), help="every step of occupancy over one figure"
     )
     many.add_argument(
         "--launch-bounds",
         metavar="T[,B]",
         help="the register cap that __launch_bounds__(T, B) makes on --arch, and the occupancy at it",
-    )
-    many.add_argument(
-        "--assume",
-        metavar="SWITCH",
-        action="append",
-        default=[],
-        help="what others take for granted, next to the true answer: no-reserve, max-warps=48, no-granule,"
-        " no-partitions, loose-warps, shared-per-sm=48 (repeat, or join with commas)",
     )
     many.add_argument(
         "--html",
@@ -128,8 +119,6 @@ def _answer(arguments: argparse.Namespace) -> _Answer:
     configuration, gpu = _configuration(arguments)
     if arguments.vary:
         return _curve(arguments, configuration)
-    if arguments.assume:
-        return _assumed(arguments, configuration)
     return _one(arguments, configuration, gpu)
 
 
@@ -137,7 +126,7 @@ def _page(arguments: argparse.Namespace) -> None:
     from spillscan.reports.page.details import START, calculator
 
     elsewhere = ("vary", "launch_bounds", "cluster", "blocks", "stack")
-    if arguments.assume or arguments.format or any(getattr(arguments, name) is not None for name in elsewhere):
+    if arguments.format or any(getattr(arguments, name) is not None for name in elsewhere):
         raise UsageError(
             "--html goes with a configuration only", "the page has its own curves, steps and launch bounds"
         )
@@ -227,31 +216,16 @@ def _curve(arguments: argparse.Namespace, configuration: Configuration) -> _Answ
     rows = [{unit: figure, "current": figure == now, **data.as_row(occupancy)} for figure, occupancy in points]
 
     def lines(style: Style) -> Iterator[str]:
-        here = dict(points)[now]
-        note = f"{count(here.resident_blocks)}, {100 * here.fraction:.4g} %"
         yield from (text.title(configuration.device), text.inputs(configuration), "")
         yield from text.curve_lines(points, varied, now)
-        yield from ("", f"occupancy over {text.UNITS[varied]}", "")
-        yield from chart.curve([(figure, occupancy.fraction) for figure, occupancy in points], now, note, style)
         yield from ("", f"now (*): {text.result(resident(configuration))}")
 
     return _Answer(lines, {"arch": configuration.device.target, "varied": unit, "points": rows}, rows)
 
 
-def _assumed(arguments: argparse.Namespace, configuration: Configuration) -> _Answer:
-    occupancy = resident(configuration)
-    assumed = assume(configuration, parse_assumptions(arguments.assume))
-    row = {**asdict(assumed), "occupancy": assumed.fraction, "limiters": list(assumed.limiters)}
-    flat = {name: value for name, value in row.items() if name != "limits"}
-    flat |= {"assumptions": list(row["assumptions"]), **{f"limit_{name}": at for name, at in row["limits"].items()}}
-    return _Answer(
-        lambda style: text.assumed_lines(assumed, occupancy), {"assumed": row, "true": data.as_row(occupancy)}, [flat]
-    )
-
-
 def _many(arguments: argparse.Namespace, forms: Sequence[Form]) -> None:
     """Answer row after row of a CSV file, in chunks: memory stays bounded, an error names its row."""
-    others = ("vary", "assume", "launch_bounds", "html", "arch", "threads", "registers")
+    others = ("vary", "launch_bounds", "html", "arch", "threads", "registers")
     if any(getattr(arguments, name) for name in others):
         raise UsageError("--from goes with -f only", "the columns of the file say the rest")
     if len(forms) > 1:

@@ -68,7 +68,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     cache.add_argument("--cache", metavar="DIR", help="where results are kept (default: ~/.cache/spillscan/sweep)")
     _options.flag(cache, "--no-cache", "keep no results, and use none")
     _options.add_formats(parser, "text", "json", "csv", "html")
-    _options.flag(parser, "--plot", "draw occupancy and spills over registers")
     _options.add_rows(parser, 10, "kernels of text", "kernels")
 
 
@@ -108,7 +107,7 @@ def run(arguments: argparse.Namespace) -> int:
         curves, ended = timed(curves, runs)
     _answers.answer(
         forms,
-        text=lambda style: report.text(curves, style, arguments.plot),
+        text=lambda style: report.text(curves, style),
         json=lambda: report.document(curves),
         csv=lambda: report.rows(curves),
         html=lambda: report.html(report.worst_first(curves)),

@@ -15,7 +15,7 @@ from spillscan.occupancy.model import CachePreference, Configuration, GlobalCach
 
 __all__ = ["Configuration", "Device", "Launch", "Limiter", "Occupancy", "device", "devices", "occupancy"]
 
-PUBLIC = ("assumptions", "data", "devices", "formula", "headroom", "launches", "model", "summary", "table", "text")
+PUBLIC = ("data", "devices", "formula", "headroom", "launches", "model", "summary", "table", "text")
 """What other rooms may import from: these modules, and this one."""
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from spillscan.occupancy.assumptions import Assumed
 from spillscan.occupancy.devices import Device, sources
 from spillscan.occupancy.headroom import (
     Headroom,
@@ -212,21 +211,6 @@ def footprint_line(local: Footprint) -> str:
         f"local memory: a {local.stack_bytes:,} B stack reserves {size(local.total_bytes)} on one {local.gpu}"
         f" ({local.multiprocessors} SMs)"
     )
-
-
-def assumed_lines(assumed: Assumed, occupancy: Occupancy) -> list[str]:
-    """An answer under assumptions, next to the true one."""
-    blocks = "" if assumed.resident_blocks is None else f"{assumed.resident_blocks} blocks/SM, "
-    binding = ", ".join(LABELS[name] for name in assumed.limiters)
-    unit = "warps" if assumed.resident_blocks is None else "blocks"
-    limits = ", ".join(f"{LABELS[name]} {limit}" for name, limit in assumed.limits.items() if limit is not None)
-    return [
-        f"assuming {', '.join(assumed.assumptions)}: {blocks}{assumed.active_warps} of"
-        f" {assumed.max_warps} warps,"
-        f" {percent(assumed.fraction)}, limited by {binding}",
-        f"  limits in {unit}: {limits}",
-        f"true: {result(occupancy)}",
-    ]
 
 
 def curve_lines(points: Sequence[tuple[int, Occupancy]], varied: Varied, now: int) -> list[str]:

@@ -18,7 +18,7 @@ from spillscan import commands
 from spillscan.commands import build_parser
 from spillscan.commands.completion import SHELLS, _actions
 from spillscan.reports import formats
-from tests.conftest import FIXTURES, ROOT, run
+from tests.conftest import ROOT, run
 
 
 def script(shell: str) -> str:
@@ -80,7 +80,6 @@ COMPLETED = (
     ("spillscan scan fixtures/demo/hea", "fixtures/demo/head.log"),
     ("spillscan diff a.log fixtures/demo/hea", "fixtures/demo/head.log"),
     ("spillscan explain spill-g", "spill-growth"),
-    ("spillscan check fixtures/demo/head.log --kernel so", "softmax"),
 )
 """What is typed, and what stands there when Tab was pressed."""
 
@@ -135,31 +134,4 @@ def test_zsh_completes(tmp_path: Path) -> None:
 
 def test_another_shell_is_refused() -> None:
     assert run("completion", "csh").returncode == 2
-
-
-def test_kernels_of_the_inputs_on_the_command_line() -> None:
-    shown = run("completion", "--kernels", "check", "fixtures/demo/head.log", "nowhere.log", "--kernel", "ge")
-    assert shown.stdout.decode().split() == ["gather", "gemm", "rotate", "softmax"]
-    assert run("completion", "--kernels", "README.md", "fixtures").stdout.decode().split() == []
     assert run("completion").returncode == 2
-
-
-def test_kernels_that_a_shell_could_act_on_are_not_offered(tmp_path: Path) -> None:
-    log = (FIXTURES / "demo" / "head.log").read_text()
-    (tmp_path / "b.log").write_text(log.replace("_ZN5model6gatherEPKiPKfPfi", "$(touch\u00a0owned)"))
-    shown = run("completion", "--kernels", str(tmp_path / "b.log")).stdout.decode().split()
-    assert shown
-    assert all(name.isidentifier() and name.isascii() for name in shown)
-
-
-def test_bash_completes_kernels() -> None:
-    typed = ["spillscan", "check", "fixtures/demo/head.log", "--kernel", "so"]
-    lines = (
-        script("bash"),
-        f'spillscan() {{ {shlex.quote(sys.executable)} -m spillscan "$@"; }}',
-        f"COMP_WORDS=({' '.join(typed)}); COMP_CWORD={len(typed) - 1}",
-        f"_shtab_spillscan spillscan {typed[-1]} {typed[-2]}",
-        'printf "%s\\n" "${COMPREPLY[@]}"',
-    )
-    done = subprocess.run(["bash", "-c", "\n".join(lines)], capture_output=True, text=True, check=True, cwd=ROOT)
-    assert done.stdout.split() == ["softmax"]

@@ -152,8 +152,8 @@ def test_one_rule_for_colors(
     assert style_of().color == colored
 
 
-def test_a_curve_obeys_it() -> None:
-    words = ("occupancy", "--arch", "sm_80", "--threads", "128", "--registers", "40", "--vary", "registers")
+def test_a_table_obeys_it() -> None:
+    words = ("devices",)
     plain = {key: value for key, value in os.environ.items() if key not in ("NO_COLOR", "FORCE_COLOR")}
     assert b"\x1b" not in run(*words, env=plain | {"FORCE_COLOR": "0"}).stdout
     assert b"\x1b" in run(*words, env=plain | {"FORCE_COLOR": "1"}).stdout

@@ -17,7 +17,7 @@ import yaml
 
 from spillscan.cli import main
 from spillscan.occupancy import occupancy
-from spillscan.occupancy.assumptions import ASSUMPTIONS
+from tests.occupancy.assumptions import ASSUMPTIONS
 from tests.occupancy.deviations import DEVIATIONS
 
 EXAMPLES: list[dict[str, Any]] = yaml.safe_load(Path(__file__).with_name("published.yaml").read_text("utf-8"))
@@ -30,8 +30,8 @@ HEAD = """\
 # Published occupancy examples against the true values
 
 Worked examples from articles, talks and course notes, {count} of them. *True* is what `spillscan occupancy`
-answers, equal to NVIDIA's `cuda_occupancy.h` 13.5. *Assuming* are the switches of `--assume` that reproduce
-the printed value: a name for the rule that was left out. This page is generated from
+answers, equal to NVIDIA's `cuda_occupancy.h` 13.5. *Assuming* names what reproduces the printed
+value: the rule that was left out, or the wrong device. This page is generated from
 `tests/occupancy/published.yaml` by `tests/occupancy/published.py`; a test checks every row and that the
 page is current.
 

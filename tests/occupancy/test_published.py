@@ -10,9 +10,9 @@ import pytest
 from msgspec.structs import replace
 
 from spillscan.occupancy import device, devices, occupancy
-from spillscan.occupancy.assumptions import assume, assumed_device, parse_assumptions
 from spillscan.occupancy.formula import resident
 from spillscan.occupancy.headroom import register_cap, register_cliffs
+from tests.occupancy.assumptions import assume, assumed_device, parse_assumptions
 from tests.occupancy.published import EXAMPLES, GUIDE, PAGE, PLAIN, guide, page
 
 FIXTURE = Path(__file__).parents[2] / "fixtures" / "occupancy" / "h200.csv.gz"

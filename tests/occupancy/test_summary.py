@@ -10,9 +10,7 @@ from spillscan.occupancy.data import summary_data
 from spillscan.occupancy.headroom import curve, steps
 from spillscan.occupancy.summary import advice, summarise, verdict
 from spillscan.occupancy.text import report
-from spillscan.output import chart
 from spillscan.output.errors import UsageError
-from spillscan.output.terminal import Style
 
 GEMM = Usage(registers=168, shared_bytes=32768, stack_bytes=0, barriers=1)
 
@@ -145,31 +143,6 @@ def test_verdicts_are_modest():
     assert "a means" in verdict(occupancy("sm_90", registers=64, threads_per_block=128))
     assert "limits nothing" in verdict(occupancy("sm_90", registers=32, threads_per_block=128))
     assert "fails" in verdict(occupancy("sm_90", registers=255, threads_per_block=1024))
-
-
-@pytest.mark.parametrize("varied", ["threads", "registers", "shared", "barriers"])
-@pytest.mark.parametrize("width", [40, 80, 120, 200])
-def test_charts_fit_their_width(varied, width):
-    now = {"threads": 1024, "registers": 255, "shared": 49152, "barriers": 0}[varied]
-    found = occupancy("sm_90", registers=255, threads_per_block=128, static_shared_bytes=49152, barriers=0)
-    if varied == "threads":
-        found = occupancy("sm_90", registers=32, threads_per_block=1024)
-    points = [(figure, each.fraction) for figure, each in curve(found.configuration, varied)]
-    note = f"{found.resident_blocks} block"
-    for ascii_only in (False, True):
-        lines = chart.curve(points, now, note, Style(width=width, ascii_only=ascii_only))
-        assert max(map(len, lines)) <= width
-        assert "\x1b" not in "".join(lines)
-        assert f"{now:,}: {found.resident_blocks} block" in lines[-1]
-        assert all(line.isascii() for line in lines) == ascii_only
-
-
-def test_colour_marks_the_current_point_only():
-    points = curve(occupancy("sm_80", registers=40, threads_per_block=128).configuration, "threads")
-    shares = [(figure, each.fraction) for figure, each in points]
-    lines = chart.curve(shares, 128, "16 blocks, 100 %", Style(width=80, color=True))
-    assert lines[-1].count("\x1b[") == 2
-    assert all(line.count("\x1b[") in (0, 2) for line in lines)
 
 
 def test_steps_are_the_cliffs():

@@ -17,10 +17,10 @@ from spillscan.output.errors import UsageError
 
 
 class Assumption(Struct, frozen=True, kw_only=True):
-    """One switch of ``--assume``."""
+    """What a document takes for granted."""
 
     name: str
-    """What is written on the command line, before an optional ``=VALUE``."""
+    """What is written in the list of examples, before an optional ``=VALUE``."""
     what: str
     """What it takes for granted."""
     default: int | None = None
