@@ -1,0 +1,289 @@
+"""A truth table, made by hand: what becomes of a kernel of a log where dumps, listings and binaries have it, too.
+
+A row is (kernels of the log, what the others have, kernels, issues). A kernel is (symbol, arch, unit, role, registers,
+stack, spills, final, instructions of its code, evidence for its spills); an issue is (kind, reason), without places.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from spillscan.model import Issue, Kernel, KernelKey, Origin, Usage
+from spillscan.model.code import FunctionUsage, SassFunction, SassStats
+from spillscan.model.local import LocalAccess, LocalTraffic
+from spillscan.reading.join import attach_code
+
+LOG = Origin(input="build.log", line=1, format="ptxas")
+PLACES = re.compile(r" \(log .*\)| …")
+
+
+def logged(registers: int | None = 40, spills: Any = (4, 4), **other: Any) -> Kernel:
+    """What ptxas printed of a kernel."""
+    key = KernelKey(symbol=other.pop("symbol", "k"), arch=other.pop("arch", "sm_80"), unit=other.pop("unit", ""))
+    stores, loads = spills or (None, None)
+    usage = Usage(registers=registers, stack_bytes=8, spill_store_bytes=stores, spill_load_bytes=loads)
+    return Kernel(key=key, role=other.pop("role", "entry"), usage=usage, **{"origins": (LOG,), **other})
+
+
+def access(address: int, *, store: bool, kind: Any = "spill", slot: int = 4) -> LocalAccess:
+    return LocalAccess(
+        address=address, line=1, store=store, bytes=4, form="stack", slot=slot, last_use=not store, predicated=False,
+        kind=kind, depth=0, part=0,
+    )  # fmt: skip
+
+
+SPILLED = (access(16, store=True), access(32, store=False))
+"""One store and one load of four bytes."""
+
+
+def dumped(registers: int | None = None, size: int = 8, **other: Any) -> SassFunction:
+    """What a dump shows of a function."""
+    accesses = other.pop("accesses", SPILLED)
+    local = LocalTraffic(accesses=accesses, evidence=other.pop("evidence", "annotation"), flow="complete")
+    place = other.pop("place", "dump.sass")
+    stats = SassStats(
+        instructions=size, code_bytes=16 * size, opcodes=(("MOV", size),), local=local, registers=registers,
+        origin=Origin(input=place, line=5, format=other.pop("format", "sass")),
+    )  # fmt: skip
+    named = {"symbol": "k", "arch": "sm_80", "role": "entry", "member": 0, **other}
+    return SassFunction(stats=stats, **named)
+
+
+def built(registers: int = 40, stack: int = 8, **other: Any) -> SassFunction:
+    """What a binary says of a function."""
+    usage = Usage(registers=registers, stack_bytes=stack, shared_bytes=256)
+    return dumped(usage=usage, **{"place": "a.o", "format": "binary", **other})
+
+
+def listed(registers: int = 40, stack: int | None = 8, **other: Any) -> FunctionUsage:
+    """What a resource listing says of a function."""
+    return FunctionUsage(
+        symbol=other.get("symbol", "k"), arch=other.get("arch", "sm_80"), identifier="", dynamic_stack=stack is None,
+        usage=Usage(registers=registers, stack_bytes=stack), origin=Origin(input="usage.txt", line=2, format="usage"),
+    )  # fmt: skip
+
+
+def kernel(registers: int | None = 40, spills: Any = (4, 4), code: int | None = 8, **other: Any) -> tuple[Any, ...]:
+    """One that comes of it."""
+    return (
+        other.get("symbol", "k"),
+        other.get("arch", "sm_80"),
+        other.get("unit", ""),
+        other.get("role", "entry"),
+        registers,
+        other.get("stack", 8),
+        spills,
+        other.get("final"),
+        code,
+        other.get("evidence", "annotation" if code else None),
+    )
+
+
+def said(each: Kernel) -> tuple[Any, ...]:
+    key, usage, sass = each.key, each.usage, each.sass
+    code = (None, None) if sass is None else (sass.instructions, sass.local.evidence)
+    figures = (usage.registers, usage.stack_bytes, usage.spills, each.final)
+    return (key.symbol, key.arch, key.unit, each.role, *figures, *code)
+
+
+def reason(each: Issue) -> tuple[str, str]:
+    return each.code, PLACES.sub("", each.message)
+
+
+TABLE: dict[str, tuple[list[Kernel], list[Any], list[tuple[Any, ...]], list[tuple[str, str]]]] = {
+    "a log alone": ([logged()], [], [kernel(code=None)], []),
+    "a dump alone: figures that it does not have stay unknown": (
+        [],
+        [dumped()],
+        [kernel(None, None, stack=None)],
+        [],
+    ),
+    "a dump that says its registers": ([], [dumped(40)], [kernel(40, None, stack=None)], []),
+    "a binary alone": ([], [built()], [kernel(40, None)], []),
+    "a listing alone: whether it is a kernel is not known": (
+        [],
+        [listed()],
+        [kernel(40, None, None, role="unknown")],
+        [],
+    ),
+    "listing and dump are one": ([], [listed(), dumped()], [kernel(40, None)], []),
+    "the same symbol in two members of a dump is two kernels": (
+        [],
+        [dumped(size=8), dumped(size=9)],
+        [kernel(None, None, stack=None), kernel(None, None, 9, stack=None, unit="#1")],
+        [],
+    ),
+    "log and dump agree": ([logged()], [dumped(40)], [kernel()], []),
+    "log and dump differ in spills: both stay": (
+        [logged(spills=(8, 4))],
+        [dumped(40)],
+        [kernel(spills=(8, 4))],
+        [
+            (
+                "spill-mismatch",
+                "k: the log counts 8 bytes spill stores and 4 bytes spill loads, the dump shows 4 and 4 (-4, +0)",
+            )
+        ],
+    ),
+    "log and dump differ in registers: the log's stay": (
+        [logged()],
+        [dumped(41)],
+        [kernel()],
+        [("registers-mismatch", "k: the log says 40 registers, the dump 41")],
+    ),
+    "an unsure log contradicts nothing": (
+        [logged(spills=(8, 4), confidence="ambiguous", reasons=("torn",))],
+        [dumped()],
+        [kernel(spills=(8, 4))],
+        [],
+    ),
+    "what the text alone suggests, the log confirms": (
+        [logged()],
+        [dumped(evidence="last-use")],
+        [kernel(evidence="last-use+log")],
+        [],
+    ),
+    "the log's bytes say which slots are spilled: arrays lie below": (
+        [logged()],
+        [
+            dumped(
+                evidence="last-use",
+                accesses=(
+                    *(access(at, store=True, kind="unknown", slot=0) for at in (48, 64)),
+                    access(16, store=True, kind="unknown"),
+                    access(32, store=False, kind="unknown"),
+                ),
+            )
+        ],
+        [kernel(evidence="log")],
+        [],
+    ),
+    "no slots hold the log's bytes": (
+        [logged(spills=(12, 4))],
+        [dumped(evidence="last-use")],
+        [kernel(spills=(12, 4), evidence="last-use")],
+        [
+            (
+                "spill-mismatch",
+                "k: the log counts 12 bytes spill stores and 4 bytes spill loads, the dump shows 4 and 4 (-8, +0)",
+            )
+        ],
+    ),
+    "in the log, but in no dump of its arch": (
+        [logged(), logged(symbol="l")],
+        [dumped()],
+        [kernel(), kernel(symbol="l", code=None)],
+        [("not-in-dump", "l: in the build log, but in no dump of sm_80")],
+    ),
+    "of an arch that no dump has, nothing is missing": (
+        [logged(), logged(arch="sm_90")],
+        [dumped()],
+        [kernel(), kernel(arch="sm_90", code=None)],
+        [],
+    ),
+    "in the dump, but in no log: a kernel of its own": (
+        [logged()],
+        [dumped(), dumped(symbol="l")],
+        [kernel(), kernel(None, None, symbol="l", stack=None)],
+        [("not-in-log", "1 functions of the dump are in no build log: l")],
+    ),
+    "what ptxas brings along is not missed in the log": (
+        [logged()],
+        [dumped(), dumped(symbol="__internal_0_$__cuda_sm20_div", role="function")],
+        [kernel(), kernel(None, None, symbol="__internal_0_$__cuda_sm20_div", role="function", stack=None)],
+        [],
+    ),
+    "a dump without an arch fits any": ([logged()], [dumped(arch=None)], [kernel()], []),
+    "several of one symbol: that of the unit": (
+        [logged(unit="sub/a.cu.o")],
+        [dumped(identifier="b.cu", size=9), dumped(identifier="a.cu")],
+        [kernel(unit="sub/a.cu.o"), kernel(None, None, 9, unit="b.cu", stack=None)],
+        [("not-in-log", "1 functions of the dump are in no build log: k")],
+    ),
+    "several of one symbol: that with the log's registers": (
+        [logged()],
+        [built(41, size=9), built()],
+        [kernel()],
+        [],
+    ),
+    "several of one symbol: that with the log's spills": (
+        [logged(spills=(0, 0))],
+        [dumped(), dumped(size=9, accesses=(), evidence="none")],
+        [kernel(spills=(0, 0), code=9, evidence="none")],
+        [],
+    ),
+    "several of one symbol, equal: any": ([logged()], [dumped(), dumped(place="lib.so")], [kernel()], []),
+    "several of one symbol, which nothing tells apart: none": (
+        [logged()],
+        [dumped(), dumped(size=9)],
+        [kernel(code=None)],
+        [
+            (
+                "ambiguous-sass",
+                "k: 2 functions of the dump have this symbol and arch, none is taken: dump.sass:5, dump.sass:5",
+            )
+        ],
+    ),
+    "copies of a device function in each kernel: the log has one report of all": (
+        [logged(role="function")],
+        [dumped(role="function", caller="a"), dumped(role="function", caller="b", size=9)],
+        [kernel(role="function", code=None)],
+        [],
+    ),
+    "a record's own object, though another has the symbol too": (
+        [logged(origins=(Origin(input="a.o.spillscan.log", line=1),))],
+        [built(place="b.o", size=9), built(place="a.o")],
+        [kernel(), kernel(40, None, 9)],
+        [("not-in-log", "1 functions of the dump are in no build log: k")],
+    ),
+    "a binary fills what the log does not say": ([logged(None)], [built()], [kernel()], []),
+    "log and binary differ in registers: the log's stay; stacks are counted in several ways": (
+        [logged()],
+        [built(41, 16)],
+        [kernel()],
+        [("registers-mismatch", "k: the log says 40 registers, the binary 41")],
+    ),
+    "relocatable code: the object says so": (
+        [logged()],
+        [built(24, final=False)],
+        [kernel(final=False)],
+        [],
+    ),
+    "relocatable code, linked: the binary has the last word, spills stay the compiler's": (
+        [logged(24, final=False)],
+        [built(254, 40)],
+        [kernel(254, stack=40, final=True)],
+        [],
+    ),
+    "an object and what it was linked into: the object is left out": (
+        [logged(24, final=False)],
+        [built(24, final=False), built(254, 40, place="lib.so", final=True)],
+        [kernel(254, stack=40, final=True)],
+        [],
+    ),
+    "a listing fills what the log does not say": ([logged(None)], [listed()], [kernel(code=None)], []),
+    "log and listing differ": (
+        [logged()],
+        [listed(41)],
+        [kernel(code=None)],
+        [("registers-mismatch", "k: the log says 40 registers, the resource listing 41")],
+    ),
+    "log, listing and binary": ([logged(None)], [listed(), built()], [kernel()], []),
+    "a kernel that only the linker names gets its role from the code": (
+        [logged(role="unknown", spills=None)],
+        [dumped(role="function")],
+        [kernel(role="function", spills=None)],
+        [],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", TABLE)
+def test_join_of_log_dump_and_binary(case: str) -> None:
+    kernels, others, expected, issues = TABLE[case]
+    found, contradictions = attach_code(kernels, others)
+    assert [said(each) for each in found] == expected
+    assert [reason(each) for each in contradictions] == issues
