@@ -2,6 +2,10 @@
 
 1 where a finding fails the gate; else 2 where something that the gate judges may be hidden and the policy does not
 accept that on record; else 0. Pure.
+
+A figure is known, or unknown, or 0 because a tool said so. Each reader says what became of all that it was given, as
+issues; ``model/holes.py`` says of each kind what it may hide, each rule what it ``needs``. Findings and holes are shown
+together in every report, accepted ones too. An unexpected error is one line and status 2, never 1.
 """
 
 from __future__ import annotations

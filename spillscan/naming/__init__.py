@@ -2,6 +2,12 @@
 comparisons, one identity whatever checkout, toolkit and list of archs a kernel was built with.
 
 In: symbols. Out: :class:`Names`, canonical symbols, pairs of kernels.
+
+A demangled name is parsed in one place, ``model/demangled.py``, which pairs its brackets: short names, likeness and
+trees are read off that. ``tree`` makes nodes of it, equal ones one object; ``columns`` finds where the trees of a
+family differ and spells that at five levels; ``names`` fits names to a width and keeps them apart, checked. A mangled
+name is parsed in one place, too, ``identity/symbol.py``: what is volatile in it is replaced, and it stays a mangled
+name.
 """
 
 from spillscan.naming.families import Family, Key, symbol_of

@@ -2,6 +2,10 @@
 
 In: a :class:`~spillscan.reports.report.Report`, groups of figures, curves. Out: text in a format, written by
 ``render``.
+
+A format renders pieces of text and opens nothing. ``render`` gathers what formats cannot know (terminal, repository),
+and ``output/files.py`` puts files in their places, all of them or none. ``output/safe.py`` makes a text from a log one
+harmless line, and each format adds its own escapes.
 """
 
 PUBLIC = (

@@ -3,6 +3,13 @@
 ``write_batch`` appends what was read of some inputs, ``finished`` says what needs no second reading, ``open_dataset``
 answers questions, ``load_build`` gives one build back. Needs the packages of ``pip install 'spillscan[data]'``; they
 are imported when they are used.
+
+``schema`` states every column once, ``shapes`` turns records into Arrow columns and back; ``store`` puts and reads
+whole objects. ``writing`` appends: parts under names that follow from the batch, then a commit record (``records``)
+with their digests. ``reading`` is the view of what counts: sound commits that no other replaces, each unit once. A
+compaction is an append that replaces; ``repair`` finds what is damaged and restores the rest. ``sql`` lets DuckDB read
+the files that records name, and locks it; ``history`` (one kernel over builds, followed by ``links``) and ``answers``
+ask it.
 """
 
 from __future__ import annotations
