@@ -27,6 +27,7 @@ _NO_MACHINE_CODE = re.compile(
     r"|-E|-M{1,2}|--generate-(?:nonsystem-)?dependencies|-fsyntax-only|-emit-llvm|-cc1|-S|-V|-h"
 )
 """Options with which a compiler makes no machine code of a source, or only links; ``-MD`` and the like do both."""
+_LTO, _REAL = re.compile(r"\blto_\d"), re.compile(r"\bsm_\d")
 _MOST_NESTED_FILES = 8
 _OUTPUT_OPTIONS = ("-o", "--output-file", "-MF", "-MT", "--dependency-output")
 _COMPILES = ("-c", "--compile", "-dc", "--device-c", "-cubin", "--cubin", "-fatbin", "--fatbin", "-ptx")
@@ -104,9 +105,9 @@ def parse(words: Sequence[str]) -> Compilation | None:
 
 def makes_machine_code(words: Sequence[str]) -> bool:
     """Whether the command ``words`` compiles device code to machine code, as far as its options say."""
-    return holds_device_code(words) is True and not any(
-        _NO_MACHINE_CODE.fullmatch(word) or word.startswith("-code=lto_") for word in words
-    )
+    if not holds_device_code(words) or any(map(_NO_MACHINE_CODE.fullmatch, words)):
+        return False
+    return not any(map(_LTO.search, words)) or any(map(_REAL.search, words))
 
 
 def expand(words: Sequence[str], read: Callable[[str], str | None], depth: int = 0) -> Iterator[str]:
@@ -136,21 +137,6 @@ def split(text: str) -> list[str]:
         return shlex.split(text)
     except ValueError:
         return text.split()
-
-
-def archs(words: Sequence[str]) -> tuple[str, ...]:
-    """The architectures that a command names, in order: ``sm_80``, ``compute_90``; empty where it names none."""
-    asked = [
-        found
-        for word, before in zip(words, ["", *words], strict=False)
-        if word.startswith(_ARCH_OPTIONS) or before in _ARCH_OPTIONS
-        for found in _ARCH.findall(word)
-    ]
-    return tuple(dict.fromkeys(asked))
-
-
-_ARCH_OPTIONS = ("-arch", "--gpu-architecture", "-code", "--gpu-code", "-gencode", "--generate-code", "--cuda-gpu-arch")
-_ARCH = re.compile(r"\b(?:sm|compute|lto)_\d+[af]?\b")
 
 
 def holds_device_code(words: Sequence[str]) -> bool | None:

@@ -120,11 +120,14 @@ def _no_link(path: str, flags: int) -> int:
 
 def digests_of(paths: Iterable[str]) -> dict[str, str]:
     """SHA-256 of files, in hexadecimal, by path; those that cannot be read are left out."""
-    found = {}
-    for path in paths:
-        with contextlib.suppress(OSError), open(path, "rb") as file:
-            found[path] = hashlib.file_digest(file, "sha256").hexdigest()
-    return found
+    return {path: digest for path in paths if (digest := digest_of(path)) is not None}
+
+
+def digest_of(path: str) -> str | None:
+    """SHA-256 of a file, in hexadecimal; ``None`` where it cannot be read."""
+    with contextlib.suppress(OSError), open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+    return None
 
 
 def recorded(path: str) -> Recorded | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Iterable, Sequence
 from functools import cache
@@ -25,12 +24,10 @@ class Files:
     def _file(self, path: str, *, digest: bool = False) -> File | None:
         try:
             seconds = os.stat(path).st_mtime
-            if not digest:
-                return File(seconds, "")
-            with open(path, "rb") as file:
-                return File(seconds, hashlib.file_digest(file, "sha256").hexdigest())
         except OSError:
             return None
+        held = records.digest_of(path) if digest else ""
+        return None if held is None else File(seconds, held)
 
 
 def of_record(path: str) -> Unit | None:

@@ -14,7 +14,7 @@ import pytest
 
 import spillscan
 from spillscan.builds import ninja
-from spillscan.builds.compilation import archs, expand, makes_machine_code
+from spillscan.builds.compilation import expand, makes_machine_code
 from tests.builds.test_launcher import COMPILER, LOG
 from tests.conftest import ROOT, read_text, run
 
@@ -238,8 +238,3 @@ def test_response_files_are_expanded() -> None:
     assert list(expand(["nvcc", "-optf=none.rsp"], files.get)) == ["nvcc", "-optf=none.rsp"]
     files["loop"] = "@loop"
     assert list(expand(["nvcc", "@loop"], files.get)) == ["nvcc", "@loop"]
-
-
-def test_archs_are_those_of_options() -> None:
-    words = "nvcc -gencode arch=compute_80,code=sm_80 --generate-code=arch=compute_90,code=[compute_90,sm_90a] sm_70.cu"
-    assert archs(words.split()) == ("compute_80", "sm_80", "compute_90", "sm_90a")

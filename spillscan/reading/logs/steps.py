@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import posixpath
 import re
-import shlex
 from collections.abc import Iterator
 from functools import cache, lru_cache
 from itertools import chain, pairwise
@@ -82,10 +81,6 @@ _REPORT = re.compile(r"ptxas info |[ \t]*\d+ bytes stack frame,")
 _PROGRESS = re.compile(r"(?<![\d/.])(\d{1,9})(?:/| of )(\d{1,9})(?![\d/.])")
 _PERCENT = re.compile(r"\b(\d{1,9})%")
 _BUILDING = re.compile(r"Building (?P<language>\S+(?: \(Device\))?) object (?P<path>.+)$")
-_NO_MACHINE_CODE = re.compile(
-    r"(?:^|\s)(?:--?(?:ptx|cuda|optix-ir|preprocess|dryrun|dlto)|-E|-M{1,2}|--generate-dependencies\S*"
-    r"|-fsyntax-only|-emit-llvm|-cc1|-S)(?=\s|$)|\blto_\d"
-)
 _VIRTUAL, _REAL = re.compile(r"\bcompute_\d"), re.compile(r"\bsm_\d|\bnative\b|\ball(?:-major)?\b")
 _ELSEWHERE = re.compile(r"(?:^|\s)(?:--options-file|-optf|@)(?!\s*[=\s]?\S*includes_)")
 """Options that stand in a file; CMake's files of folders hold no others."""
@@ -230,7 +225,7 @@ def announced(line: str) -> tuple[tuple[str, ...], bool | None]:
     activity = line[number.end() :] if number else line
     if building := _BUILDING.search(activity):
         return (building["path"],), building["language"] in _DEVICE_LANGUAGES
-    words = _words(activity)
+    words = compilation.split(activity.replace("\\", "/"))
     outputs = tuple(following for word, following in pairwise(words) if word in ("-o", "--output-file"))
     sources = tuple(word for word in words if word.endswith(compilation.SOURCES) and not word.startswith("-"))
     if outputs or (sources and "-c" in words):
@@ -308,7 +303,7 @@ def _step(form: str, tokens: dict[str, str]) -> Step | None:
 
 def _command(line: str) -> Step | None:
     """What a command line with nvcc, clang, ptxas or nvlink in it makes; ``None`` where it makes nothing."""
-    words = _words(line)
+    words = compilation.split(line.replace("\\", "/"))
     made = compilation.parse(words)
     if made is None or not (made.output or made.source):
         return None
@@ -327,16 +322,9 @@ def _command(line: str) -> Step | None:
 def _reports(tool: str, line: str, words: list[str]) -> bool | None:
     """Whether ptxas says what kernels use of the machine code that a command of ``tool`` makes: as its options say;
     ``None`` where they do not, and where it makes none of device code."""
-    if tool == "nvlink" or not compilation.holds_device_code(words) or _NO_MACHINE_CODE.search(line):
+    if tool == "nvlink" or not compilation.makes_machine_code(words):
         return None
     if compilation.asks_for_report(line) or (tool == "ptxas" and {"-v", "--verbose"} & {*words}):
         return True
     virtual = _VIRTUAL.search(line) and not _REAL.search(line)
     return None if virtual or _ELSEWHERE.search(line) else False
-
-
-def _words(command: str) -> list[str]:
-    try:
-        return shlex.split(command.replace("\\", "/"))
-    except ValueError:
-        return command.split()
