@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Literal
 from spillscan.advice.profile.text import time_text
 from spillscan.model import Kernel, Launch
 from spillscan.model.code import weight
-from spillscan.occupancy.summary import Summary, count, summarise
+from spillscan.occupancy.summary import Summary, summarise
 from spillscan.output.errors import UsageError
+from spillscan.output.nouns import count
 from spillscan.reading.machine.spillmap import share_text
 
 if TYPE_CHECKING:

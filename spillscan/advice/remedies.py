@@ -18,6 +18,7 @@ from spillscan.advice.ranking import Ranked, summary_of
 from spillscan.judging.places import Place, Tree, placed, weighed
 from spillscan.model import Kernel, Launch
 from spillscan.model.code import NO_TRAFFIC
+from spillscan.occupancy.binding import LABELS
 from spillscan.occupancy.devices import Device, device, resolve
 from spillscan.occupancy.formula import launched, resident
 from spillscan.occupancy.headroom import (
@@ -27,8 +28,8 @@ from spillscan.occupancy.headroom import (
     register_cap,
 )
 from spillscan.occupancy.model import Configuration
-from spillscan.occupancy.summary import LABELS, count
 from spillscan.output.errors import UsageError
+from spillscan.output.nouns import count
 from spillscan.reading.machine.spillmap import TOP, share_text
 
 if TYPE_CHECKING:
@@ -323,9 +324,9 @@ def relief(kernel: Kernel, need: Need, step: Relaxation | None, launch: Launch |
         fitting = 0 if here is None else largest_block(here, need.registers)
         smaller = f"; blocks of at most {fitting:,} threads leave as many" if fitting else ""
         return f"{ends}: more than any bounds of {launch.threads_per_block:,} threads leave{smaller}"
-    cost = f"{step.blocks_before} → {count(step.blocks_after)}/SM"
+    cost = f"{step.blocks_before} → {count(step.blocks_after, 'block')}/SM"
     if step.blocks_before == step.blocks_after:
-        cost = f"{count(step.blocks_after)}/SM as before"
+        cost = f"{count(step.blocks_after, 'block')}/SM as before"
     bound = "at most " if step.blocks_at_most else ""
     return f"{ends}: __launch_bounds__({step.threads}, {step.blocks}) leaves {step.registers}; {bound}{cost}"
 

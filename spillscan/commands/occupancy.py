@@ -23,7 +23,7 @@ from spillscan.occupancy.devices import Gpu, device, resolve
 from spillscan.occupancy.formula import NO_LIMIT, check, resident
 from spillscan.occupancy.headroom import Varied, current, curve, register_cap
 from spillscan.occupancy.model import LIMITERS, Configuration
-from spillscan.occupancy.summary import clusters, footprint
+from spillscan.occupancy.whole_gpu import clusters, footprint
 from spillscan.output import records
 from spillscan.output.errors import InputError, UsageError
 from spillscan.output.files import Form, Target, put

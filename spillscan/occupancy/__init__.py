@@ -15,7 +15,10 @@ from spillscan.occupancy.model import CachePreference, Configuration, GlobalCach
 
 __all__ = ["Configuration", "Device", "Launch", "Limiter", "Occupancy", "device", "devices", "occupancy"]
 
-PUBLIC = ("data", "devices", "formula", "headroom", "launches", "model", "summary", "table", "text")
+PUBLIC = (
+    *("binding", "data", "devices", "formula", "headroom", "launches", "model", "summary", "table", "text"),
+    "whole_gpu",
+)
 """What other rooms may import from: these modules, and this one."""
 
 

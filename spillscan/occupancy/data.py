@@ -6,6 +6,7 @@ from typing import Any
 
 from msgspec import to_builtins
 
+from spillscan.occupancy.binding import advice
 from spillscan.occupancy.devices import Device
 from spillscan.occupancy.headroom import (
     available_dynamic_shared_bytes,
@@ -16,7 +17,7 @@ from spillscan.occupancy.headroom import (
     shared_cliffs,
 )
 from spillscan.occupancy.model import Occupancy
-from spillscan.occupancy.summary import Summary, advice
+from spillscan.occupancy.summary import Summary
 
 
 def as_data(occupancy: Occupancy, wanted_blocks: int | None = None) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from spillscan.occupancy.binding import LABELS, advice, verdict
 from spillscan.occupancy.devices import Device, sources
 from spillscan.occupancy.headroom import (
     Headroom,
@@ -18,7 +19,9 @@ from spillscan.occupancy.headroom import (
     steps,
 )
 from spillscan.occupancy.model import Configuration, Occupancy
-from spillscan.occupancy.summary import LABELS, Clusters, Footprint, advice, count, percent, verdict
+from spillscan.occupancy.summary import percent
+from spillscan.occupancy.whole_gpu import Clusters, Footprint
+from spillscan.output.nouns import count
 
 UNITS: dict[Varied, str] = {
     "threads": "threads per block",
@@ -99,7 +102,7 @@ def report(
     if bounds is not None:
         lines.append(
             f"  __launch_bounds__({bounds.threads}, {bounds.blocks}) caps registers at {bounds.registers}"
-            f" ({bounds.shed} fewer) for {count(bounds.blocks)}"
+            f" ({bounds.shed} fewer) for {count(bounds.blocks, 'block')}"
         )
     best = best_block_sizes(configuration)
     if best.occupancy is not None:
@@ -109,7 +112,8 @@ def report(
     if occupancy.can_launch or wanted_blocks:
         free = available_dynamic_shared_bytes(configuration, blocks)
         lines.append(
-            f"  dynamic shared memory per block that {count(blocks)} {'leaves' if blocks == 1 else 'leave'} room for: "
+            f"  dynamic shared memory per block that {count(blocks, 'block')}"
+            f" {'leaves' if blocks == 1 else 'leave'} room for: "
             + ("none, they do not fit" if free is None else f"{free:,} B")
         )
     lines += ["", "what binds"] if occupancy.can_launch else [""]
@@ -163,7 +167,9 @@ def cap_lines(device: Device, cap: RegisterCap, occupancy: Occupancy) -> list[st
         f"__launch_bounds__({cap.threads}, {cap.blocks}) caps registers at {cap.registers} a thread",
     ]
     if cap.ignored:
-        lines.append(f"ptxas ignores the {count(cap.blocks)}: {cap.ignored}; its own heuristic may then use less")
+        lines.append(
+            f"ptxas ignores the {count(cap.blocks, 'block')}: {cap.ignored}; its own heuristic may then use less"
+        )
     return [*lines, f"at {cap.registers} registers: {result(occupancy)}"]
 
 
@@ -178,14 +184,14 @@ def headroom_lines(ways: Iterable[Headroom]) -> list[str]:
             less = f" ({more.before - more.after:,} B less)" if name == "shared" else ""
             parts.append(
                 f"{more.before:,} -> {more.after:,}{unit[name]}{less}: {more.blocks_before} ->"
-                f" {count(more.blocks_after)}"
+                f" {count(more.blocks_after, 'block')}"
             )
         if way.free:
             parts.append(f"{way.free:,}{unit[name]} more {'is' if way.free == 1 else 'are'} free")
         elif fewer is not None:
             parts.append("none free")
         if fewer is not None:
-            rest = count(fewer.blocks_after) if fewer.blocks_after else "cannot launch"
+            rest = count(fewer.blocks_after, "block") if fewer.blocks_after else "cannot launch"
             parts.append(f"{fewer.after:,}{unit[name]}: {rest}")
         if parts:
             lines.append(f"{'shared memory' if name == 'shared' else name} " + "; ".join(parts))

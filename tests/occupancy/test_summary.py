@@ -6,9 +6,10 @@ import pytest
 
 from spillscan.model import Usage
 from spillscan.occupancy import Launch, occupancy
+from spillscan.occupancy.binding import advice, verdict
 from spillscan.occupancy.data import summary_data
 from spillscan.occupancy.headroom import curve, steps
-from spillscan.occupancy.summary import advice, summarise, verdict
+from spillscan.occupancy.summary import summarise
 from spillscan.occupancy.text import report
 from spillscan.output.errors import UsageError
 

@@ -31,6 +31,7 @@ from spillscan.occupancy.launches import Launches
 from spillscan.occupancy.model import Configuration
 from spillscan.occupancy.summary import Summary, summarise
 from spillscan.output.errors import UsageError
+from spillscan.output.nouns import count
 from spillscan.reading import binary
 from spillscan.reading import logs as buildlog
 from spillscan.reading.inputs.source import Stream
@@ -130,10 +131,10 @@ def _depths(kernel: Kernel) -> tuple[Depth, ...] | None:
     if kernel.sass is None:
         return None
     found: dict[int | None, tuple[int, int]] = {}
-    for group, count in kernel.sass.local.groups.items():
+    for group, number in kernel.sass.local.groups.items():
         if group.kind == "spill":
             instructions, moved = found.get(group.depth, (0, 0))
-            found[group.depth] = instructions + count, moved + count * group.bytes
+            found[group.depth] = instructions + number, moved + number * group.bytes
     order = sorted(found, key=lambda depth: -1 if depth is None else depth, reverse=True)
     return tuple(Depth(depth=depth, instructions=found[depth][0], bytes=found[depth][1]) for depth in order)
 
@@ -271,14 +272,14 @@ def _loops(point: Point) -> int:
 
 def _residency(point: Point) -> str:
     if point.blocks is None:
-        return f"at most {_count(point.warps or 0, 'warp')}"
-    return _count(point.blocks, "block")
+        return f"at most {count(point.warps or 0, 'warp')}"
+    return count(point.blocks, "block")
 
 
 def _gain(start: Point, point: Point) -> str:
     if start.blocks is not None and point.blocks is not None and start.threads == point.threads:
-        return f"+{_count(point.blocks - start.blocks, 'block')}"
-    return f"+{_count((point.warps or 0) - (start.warps or 0), 'warp')}"
+        return f"+{count(point.blocks - start.blocks, 'block')}"
+    return f"+{count((point.warps or 0) - (start.warps or 0), 'warp')}"
 
 
 def _spills(point: Point) -> str:
@@ -291,10 +292,6 @@ def _spills(point: Point) -> str:
     if loops == 0:
         return f"{point.spill_bytes:,} B of loop-free spills"
     return f"{point.spill_bytes:,} B of spills ({loops:,} B in loops)"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" + ("" if number == 1 else "s")
 
 
 _LARGEST_BLOCK = 1024

@@ -14,10 +14,11 @@ from spillscan import __version__
 from spillscan.model import Kernel
 from spillscan.model.code import AccessClass, LocalAccess, LocalTraffic, SassStats
 from spillscan.occupancy import text as words
+from spillscan.occupancy.binding import LABELS, verdict
 from spillscan.occupancy.devices import devices
 from spillscan.occupancy.formula import resident
 from spillscan.occupancy.model import Configuration
-from spillscan.occupancy.summary import LABELS, Summary, verdict
+from spillscan.occupancy.summary import Summary
 from spillscan.occupancy.text import size
 from spillscan.output.errors import UsageError
 from spillscan.output.safe import clip

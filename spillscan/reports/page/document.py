@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from spillscan.occupancy.text import size
+from spillscan.output.nouns import count
 from spillscan.output.records import harmless
 from spillscan.output.safe import printable
 from spillscan.reports.page.columns import ASSUMED, AT_MOST, BY_BOUNDS
@@ -137,15 +138,11 @@ def static(payload: Mapping[str, Any]) -> Iterator[str]:
     yield "<p>With JavaScript this page sorts, filters and draws.</p>\n"
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
 def headline(found: Mapping[str, int]) -> str:
     """``2 of 12 kernels spill: 608 B stores, 432 B loads per thread``."""
     if not found["count"]:
         return "The input names no kernel"
-    kernels = _count(found["count"], "kernel")
+    kernels = count(found["count"], "kernel")
     silent = f"; {found['silent']:,} {'does' if found['silent'] == 1 else 'do'} not say" if found["silent"] else ""
     if not found["spilling"]:
         return f"None of {kernels} is known to spill{silent}" if silent else f"None of {kernels} spills"
@@ -166,7 +163,7 @@ def _first(found: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 def _findings(found: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     rows = ((f["severity"], f["name"], f["arch"] or "", f["message"], f["rule"]) for f in found)
-    yield from table(_count(len(found), "finding"), ("severity", "kernel", "arch", "what", "rule"), rows, len(found))
+    yield from table(count(len(found), "finding"), ("severity", "kernel", "arch", "what", "rule"), rows, len(found))
 
 
 def _changes(found: Mapping[str, Any]) -> Iterator[str]:
@@ -174,7 +171,7 @@ def _changes(found: Mapping[str, Any]) -> Iterator[str]:
     rows = (
         (row["name"], row["arch"] or "", row["state"], _metrics(found["metrics"], row["figures"])) for row in changes
     )
-    yield from table(_count(len(changes), "change"), ("kernel", "arch", "state", "before → after"), rows, len(changes))
+    yield from table(count(len(changes), "change"), ("kernel", "arch", "state", "before → after"), rows, len(changes))
 
 
 def _metrics(metrics: Sequence[Mapping[str, Any]], figures: Iterable[Sequence[Any]]) -> str:

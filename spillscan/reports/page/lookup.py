@@ -14,11 +14,12 @@ from functools import cache
 from itertools import groupby
 from typing import Any
 
+from spillscan.occupancy.binding import LABELS
 from spillscan.occupancy.devices import WARP_THREADS, Device, device
 from spillscan.occupancy.formula import preferred_shared_bytes, registers_per_warp, resident
 from spillscan.occupancy.headroom import register_cap
 from spillscan.occupancy.model import LIMITERS, Configuration, Occupancy
-from spillscan.occupancy.summary import LABELS, percent
+from spillscan.occupancy.summary import percent
 from spillscan.occupancy.text import title
 
 MOST_REGISTERS = 255
