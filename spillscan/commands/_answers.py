@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from spillscan.output import files, records, terminal
-from spillscan.output.errors import UsageError
 from spillscan.output.files import Form, parse_forms
 from spillscan.output.terminal import Style
 from spillscan.reports.table import Table
@@ -15,11 +14,7 @@ from spillscan.reports.table import Table
 
 def forms_of(arguments: argparse.Namespace) -> list[Form]:
     """What -f asks for: refused, where it is wrong, before any work is done."""
-    forms = parse_forms(arguments.format, arguments.formats)
-    for form in forms:
-        if form.name == "parquet" and (form.target is None or form.target.append):
-            raise UsageError("Parquet is no text", "give it a file of its own: -f parquet:FILE")
-    return forms
+    return parse_forms(arguments.format, arguments.formats)
 
 
 def answer(
@@ -32,8 +27,8 @@ def answer(
     markdown: Callable[[], Iterable[str]] = tuple,
     rows: int | None = None,
 ) -> None:
-    """Write an answer in each of the ``forms``: lines of text or Markdown, a value for JSON, rows of CSV and Parquet,
-    heads first, the pieces of a page."""
+    """Write an answer in each of the ``forms``: lines of text or Markdown, a value for JSON, rows of CSV, heads
+    first, the pieces of a page."""
 
     def pieces(form: Form) -> Iterable[str | bytes]:
         if form.name == "text":
@@ -42,8 +37,6 @@ def answer(
             return (f"{line}\n" for line in markdown())
         if form.name == "json":
             return records.document(json())
-        if form.name == "parquet":
-            return [records.parquet(csv())]
         return map(records.row, csv()) if form.name == "csv" else html()
 
     files.put(forms, pieces)

@@ -60,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _policy.add_accept(parser)
     _options.add_rows(parser, 12, "groups of each group to show", "groups")
     _policy.add_file(parser)
-    _options.add_formats(parser, "text", "json", "csv", "parquet", "html")
+    _options.add_formats(parser, "text", "json", "csv", "html")
 
 
 def run(arguments: argparse.Namespace) -> int:

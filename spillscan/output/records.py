@@ -1,4 +1,4 @@
-"""Rows and documents as CSV, Parquet and JSON: one writer of each, for every command."""
+"""Rows and documents as CSV and JSON: one writer of each, for every command."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, AnyStr
 
-from spillscan.output.errors import UsageError
 from spillscan.output.safe import printable
 
 _FORMULA_STARTS = tuple("=+-@＝＋－＠")
@@ -25,21 +24,6 @@ def rows(records: Iterable[Sequence[Any]]) -> str:
     """Several records of RFC 4180, each as :func:`row` writes it."""
     buffer = io.StringIO()
     csv.writer(buffer, lineterminator="\r\n").writerows(map(_cell, values) for values in records)
-    return buffer.getvalue()
-
-
-def parquet(records: Iterable[Sequence[Any]]) -> bytes:
-    """Records of one type a column as a Parquet file; the first are the columns' names."""
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError:
-        raise UsageError("Parquet needs pyarrow", "pip install 'spillscan[data]'") from None
-
-    names, *values = records
-    columns = [list(column) for column in zip(*values, strict=True)] or [[] for _ in names]
-    buffer = io.BytesIO()
-    pyarrow.parquet.write_table(pyarrow.table(dict(zip(names, columns, strict=True))), buffer, compression="zstd")
     return buffer.getvalue()
 
 
