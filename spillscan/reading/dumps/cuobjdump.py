@@ -1,16 +1,16 @@
 """Reads `cuobjdump -sass`.
 
 One regular expression, put together from the grammar's terminals, goes through the lines of a function and takes
-address and opcode of each instruction, and what is neither instruction nor encoding. What else they say is read at
-the function's end, if it matters then: see :class:`~spillscan.reading.dumps.listing.Text`.
+address and opcode of each instruction, and what stands between instructions. What else they say is read at the
+function's end, if it matters then: see :class:`~spillscan.reading.dumps.listing.Text`.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
-from functools import cache
-from itertools import repeat
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
 from spillscan.model import Issue
@@ -44,10 +44,23 @@ _BLANKS = b" \n\r"
 
 
 @cache
-def _statements() -> re.Pattern[bytes]:
-    """Address and opcode of an instruction, or a line that is neither one nor an encoding nor blank."""
+def _rows() -> re.Pattern[bytes]:
+    """A statement's line, and that of an encoding behind it; groups are its address and its opcode with modifiers."""
     statement, encoding = (grammar.line_expression(rule) for rule in ("statement", "encoding"))
-    return re.compile(rf"\n(?:{statement}|(?!{encoding}|\r?(?:\n|\Z))(?P<other>[^\n]+))".encode())
+    return re.compile(rf"\n{statement}[^\n]*+(?:\n{encoding}[^\n]*+)?".encode())
+
+
+@cache
+def _foreign() -> re.Pattern[bytes]:
+    """A line that is neither an encoding nor blank."""
+    return re.compile(rf"\n(?!{grammar.line_expression('encoding')}|\r?(?:\n|\Z))[^\n]".encode())
+
+
+@lru_cache(maxsize=1 << 14)
+def _opcode(word: bytes) -> bytes:
+    """The opcode without modifiers; empty where the word is none."""
+    match = grammar.line("word").fullmatch(word)
+    return match["opcode"] if match else b""
 
 
 class Dump:
@@ -105,22 +118,26 @@ class Dump:
 
     def _body(self, code: Listing, text: bytes, at: int, stop: int) -> None:
         """Read lines of a function."""
-        found = _statements().findall(text, at - 1, stop - 1)
-        if found:
-            addresses, opcodes, others = zip(*found, strict=True)
-            if any(others):
-                for line in text[at : stop - 1].split(b"\n"):
-                    self._single(line + b"\n")
-                return
-            code.count([*map(int, addresses, repeat(16))], opcodes)
-        code.keep(Text(text[at - 1 : stop - 1], self._line))
-        self._line += text.count(b"\n", at, stop)
+        lines = text[at - 1 : stop - 1]
+        parts = _rows().split(lines)
+        words = Counter(parts[2::3])
+        if not all(map(_opcode, words)) or _foreign().search(b"".join(parts[::3])):
+            for line in lines.split(b"\n")[1:]:
+                self._single(line + b"\n")
+            return
+        if words:
+            opcodes: Counter[bytes] = Counter()
+            for word, count in words.items():
+                opcodes[_opcode(word)] += count
+            code.count(parts[1::3], opcodes)
+        code.keep(Text(lines, self._line))
+        self._line += lines.count(b"\n")
 
     def _single(self, text: bytes) -> None:
         """Read one line, whatever it is."""
         code = self._code
         if code is not None and (head := self._head.match(text)):
-            code.count([int(head["address"], 16)], [head["opcode"]])
+            code.count([head["address"]], {head["opcode"]: 1})
             code.keep(Text(b"\n" + text, self._line))
             if not self._statement.match(text):  # what is missing may be more than its end
                 self._unknown_line(text)

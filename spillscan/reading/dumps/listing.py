@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from itertools import chain
-from operator import ge, itemgetter
+from operator import itemgetter, lt
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -176,12 +176,13 @@ class Listing:
         """Accesses to local memory."""
         return self.opcodes["STL"] + self.opcodes["LDL"]
 
-    def count(self, addresses: Sequence[int], opcodes: Iterable[bytes]) -> None:
-        """Instructions that stand at these addresses, behind those before."""
-        line = [self.last_address, *addresses] if self.opcodes else addresses
-        self.disordered |= any(map(ge, line, line[1:]))
-        self.last_address = addresses[-1]
-        for opcode, count in Counter(opcodes).items():
+    def count(self, addresses: Sequence[bytes], opcodes: Mapping[bytes, int]) -> None:
+        """Instructions that stand at these addresses, as printed, behind those before; how many there are of each
+        opcode."""
+        self.disordered |= bool(self.opcodes) and int(addresses[0], 16) <= self.last_address
+        self.disordered |= not _ascending(addresses)
+        self.last_address = int(addresses[-1], 16)
+        for opcode, count in opcodes.items():
             self.opcodes[opcode.decode()] += count
 
     def keep(self, text: Text) -> None:
@@ -268,6 +269,14 @@ class Listing:
 
     def _role(self) -> Role:
         return role_by(self.opcodes) if self.role == "unknown" else self.role
+
+
+def _ascending(addresses: Sequence[bytes]) -> bool:
+    """Of one width, their texts have the order of their numbers."""
+    if len(b"".join(addresses)) == len(addresses) * len(addresses[0]):
+        return all(map(lt, addresses, addresses[1:]))
+    numbers = [int(address, 16) for address in addresses]
+    return all(map(lt, numbers, numbers[1:]))
 
 
 def _marked(lines: Sequence[Instruction], labels: Mapping[bytes, int]) -> Marked:
