@@ -87,8 +87,8 @@ class Disassembly:
         if code is None:
             code = self._code = self._begin("", number)
             self._damaged("instructions stand outside of any section", number)
-        place = int(address, 16)
-        code.count((place,), (opcode,))
+        code.count((address,), {opcode: 1})
+        place = code.last_address
         if code.operands:
             code.operands.instruction(place, guard, opcode, modifiers, operands)
         if self._waiting:
