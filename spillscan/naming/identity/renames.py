@@ -32,7 +32,8 @@ from spillscan.naming.identity.likeness import (
     name_parts,
 )
 from spillscan.naming.identity.namesakes import Key, aligned, but, grouped
-from spillscan.naming.identity.substitutions import Name, Vocabulary, learn, spelled
+from spillscan.naming.identity.spelling import Name, spelled
+from spillscan.naming.identity.substitutions import Vocabulary, learn
 from spillscan.naming.identity.symbol import source_name
 
 Named = tuple[Kernel, NameParts]

@@ -22,7 +22,6 @@ import sys
 from collections import deque
 from collections.abc import Iterator
 from functools import cache, lru_cache
-from itertools import islice
 from typing import Literal
 
 from msgspec import Struct
@@ -33,34 +32,21 @@ from spillscan.model.holes import KINDS
 from spillscan.reading import grammar
 from spillscan.reading.logs.messages import Module
 from spillscan.reading.logs.parsing import ptxas_message
-from spillscan.reading.logs.steps import Words, announced, is_report, plain, progress, same_object, stem
+from spillscan.reading.logs.steps import Words, announced, is_report, plain, same_object, stem
+from spillscan.reading.logs.surroundings import LONGEST_LINE_BYTES, Surroundings
 
 _REBUILDS = (b"] ", b" -c ", b" -o ")
 """One of these stands in every line that announces a step."""
-_TAIL_BYTES = 1 << 13
-"""How much of a log's end may hold its last line."""
-_CONTEXT_BYTES = 1 << 17
-"""How far before a message its step is looked for."""
-_MOST_LOOKED_AT = 32
-"""So many lines with its name are looked at for a message's step."""
-_LONGEST_LINE_BYTES = 1 << 14
 _MOST_SUBJECTS = 200
 _MOST_REPORTED = 10
 
 _OBJECT = re.compile(r"\.(?:o|obj|lo|cubin|ptx|fatbin)$")
-_DEVICE_NAME = re.compile(r"(?:\.cu|\.cuda|_cu)\.(?:o|obj|cc)$|\.(?:cu|cubin|ptx|fatbin|hip)$")
-_HOST_NAME = re.compile(r"\.(?:cpp|cc|cxx|c)(?:\.(?:o|obj))?$")
 _HEADER = re.compile(r"\.(?:cuh|h|hh|hpp|hxx|inl|inc|ipp)$")
 _TEST_TARGET = re.compile(r"(?:^|[/_-])(?:c?tests?|check|test\.util)$")
 _MAKE_LEVEL = re.compile(r"\[(\d{1,9})\]: $")
-_COUNTED = re.compile(rb"\d{1,9}(?:%|/\d{1,9}| of \d{1,9})")
-_ALL = re.compile(rb"\b100%")
-_NUMBERED = re.compile(rb"\[ *\d{1,9}(?:/\d{1,9}|%)[^\]\r\n]{0,40}\] ?\S")
 _SURVIVING_TARGET = re.compile(r"\*\*\* \[([^\[\]]+)\] ")
 _NINJA_OUTPUT = re.compile(r"FAILED: (?:\[code=|\S*[^\s\d]\.[a-z]\w*(?: |$)|\S*[^\s/\d]/\S|\S+$)")
 """Of what ninja says failed: outputs, which are paths, or a target by its name alone."""
-_CONTAINER_STEP = re.compile(r"\] (?:[A-Z]{3,} |exporting|resolve|internal )")
-_MAKES = re.compile(r"(?i)building|built target|linking|compil|generating|creating|\bnvcc\b| -[co] ")
 
 _COMPILERS = frozenset(
     ("diagnostic", "device_diagnostic", "summary", "clang_summary", "tool_error", "driver_error", "backend_error")
@@ -96,7 +82,7 @@ class Failures:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._block = self._block_before = b""
+        self._around = Surroundings()
         self._steps: list[Failure] = []
         self._details: list[Failure] = []  # compilers' messages that no build system's has followed yet
         self._stops: list[Failure] = []
@@ -113,15 +99,15 @@ class Failures:
 
     def begin(self, block: bytes) -> None:
         """The next block of the log."""
-        self._block_before, self._block = self._block, block
+        self._around.begin(block)
 
     def look(self, start: int, end: int, line: int) -> None:
         """These bytes of the block, whole lines, the first of which is ``line``."""
         if start == end:
             return
         failed = self._failed
-        for begin, finish in failure_words(steps=failed).lines(self._block, start, end):
-            line += self._block.count(b"\n", start, begin)
+        for begin, finish in failure_words(steps=failed).lines(self._around.block, start, end):
+            line += self._around.block.count(b"\n", start, begin)
             start = begin
             self._line(begin, finish, line)
             if not failed and self._failed:
@@ -196,9 +182,9 @@ class Failures:
     # ---- one line -------------------------------------------------------------------------------------------------
 
     def _line(self, begin: int, end: int, number: int) -> None:
-        if number in self._understood or _remark().match(self._block, begin):
+        if number in self._understood or _remark().match(self._around.block, begin):
             return
-        text = plain(self._block[begin : min(end, begin + _LONGEST_LINE_BYTES)])
+        text = self._around.line(begin, end)
         form, tokens = _parse(text)
         if not form:
             if self._begun:
@@ -230,7 +216,7 @@ class Failures:
     def _survived(self, step: Failure, begin: int) -> None:
         """Its own word says that the build went on; an object of device code is missing all the same."""
         target = _SURVIVING_TARGET.match(step.text)
-        if target and self._holds_device_code(target[1], begin):
+        if target and self._around.holds_device_code(target[1], begin):
             step.subject, step.device, step.level = target[1], True, _NO_MAKE
             self._add(self._steps, step)
 
@@ -242,14 +228,13 @@ class Failures:
             self._stops.append(stop)
 
     def _ninja_step(self, step: Failure, begin: int) -> None:
-        numbered = _NUMBERED.search(self._block, max(0, begin - _CONTEXT_BYTES), begin)
-        if not (numbered or _NINJA_OUTPUT.search(step.text)):
+        if not (self._around.numbered(begin) or _NINJA_OUTPUT.search(step.text)):
             self._suspected = True
             return  # perhaps somebody else's FAILED: ninja's end will say
         step.subject = step.subject.split(" ")[0]
         if self._is_of_tests(step):
             return
-        step.device, step.level = self._holds_device_code(step.subject, begin), _NO_MAKE
+        step.device, step.level = self._around.holds_device_code(step.subject, begin), _NO_MAKE
         self._ninja = step
         self._add(self._steps, step)
 
@@ -265,7 +250,7 @@ class Failures:
         name = posixpath.basename(step.subject)
         latest = self._details[-_MOST_SUBJECTS:]
         mine = [each for each in latest if not each.named or stem(each.subject) in name]
-        step.device = self._holds_device_code(step.subject, begin)
+        step.device = self._around.holds_device_code(step.subject, begin)
         if form == "make_ignored":
             if not mine and not step.device:
                 return  # a dash before a command such as rm
@@ -293,9 +278,9 @@ class Failures:
             return
         if not detail.subject:
             if len(self._details) < _MOST_SUBJECTS:
-                detail.subject, detail.device = self._last_announced(begin)
+                detail.subject, detail.device = self._around.last_announced(begin)
         elif form == "diagnostic" or " error C" in detail.text:  # a host compiler's; of nvcc's host pass, too
-            detail.device = self._holds_device_code(detail.subject, begin)
+            detail.device = self._around.holds_device_code(detail.subject, begin)
         else:
             detail.device = True
         self._add(self._details, detail)
@@ -326,40 +311,11 @@ class Failures:
                 if name in paths or len(paths) < _MOST_SUBJECTS:
                     paths[name] = number
 
-    # ---- the lines around it ----------------------------------------------------------------------------------------
-
-    def _lines_before(self, begin: int, word: bytes) -> Iterator[str]:
-        """Lines with ``word`` before position ``begin`` of the block, backwards."""
-        for text, end in ((self._block, begin), (self._block_before, len(self._block_before))):
-            first, last = max(0, end - _CONTEXT_BYTES), end
-            while (position := text.rfind(word, first, last)) >= 0:
-                last = text.rfind(b"\n", 0, position) + 1
-                yield plain(text[last:end].partition(b"\n")[0][:_LONGEST_LINE_BYTES])
-
-    def _holds_device_code(self, subject: str, begin: int) -> bool | None:
-        """By its name, or else by the lines that announce it."""
-        if _DEVICE_NAME.search(subject):
-            return True
-        name = posixpath.basename(subject.rstrip("/")).encode()
-        for line in islice(self._lines_before(begin, name), _MOST_LOOKED_AT) if name else ():
-            names, device = announced(line)
-            if device is not None and any(same_object(name, subject) for name in names):
-                return device
-        return False if _HOST_NAME.search(subject) else None
-
-    def _last_announced(self, begin: int) -> tuple[str, bool | None]:
-        """(what the last step before position ``begin`` makes, whether that holds device code)."""
-        for line in self._lines_before(begin, b"\n"):
-            names, device = announced(line)
-            if device is not None:
-                return names[0], device
-        return "", None
-
     # ---- the end -----------------------------------------------------------------------------------------------------
 
     def _lasting_stops(self, steps: list[Failure], last_report: int, lines: int) -> list[Failure]:
         """Stops that nothing takes back: no later success of the tool, nor that all that had failed is built again."""
-        number, missing, _ = self._last_step(lines)
+        number, missing, _ = self._around.last_step(lines)
         lasting, causes, until = [], deque(sorted(steps, key=lambda step: step.line)), 0
         excused = True  # of each cause so far: it is built again, or of no consequence
         for stop in sorted(self._stops, key=lambda stop: stop.line):
@@ -375,48 +331,19 @@ class Failures:
         return lasting
 
     def _unfinished(self, lines: int, last_report: int) -> Iterator[Issue]:
-        number, missing, text = self._last_step(lines)
+        number, missing, text = self._around.last_step(lines)
         if missing and number > self._all_done:
             yield self._issue("build-incomplete", f"the last step is not the last of the build: {text}", number)
             return
-        tail = self._block_before[-_TAIL_BYTES:] + self._block[-_TAIL_BYTES:]  # a last line without an end is a block
-        line = tail.rstrip().rpartition(b"\n")[2]
+        line = self._around.last_line()
         last = plain(line)
         _, device = announced(last) if not number or "%" in text else ((), None)
         if device and (" -" not in last or compilation.asks_for_report(last)):
             yield self._issue("build-incomplete", f"the log ends where a compilation begins: {last[:300]}", lines)
-        elif not line[:1].isspace() and _parse(last[:_LONGEST_LINE_BYTES], "last")[0]:
+        elif not line[:1].isspace() and _parse(last[:LONGEST_LINE_BYTES], "last")[0]:
             yield self._issue("build-incomplete", f"the log ends with a failure: {last[:300]}", lines)
         elif last_report and last.startswith("ptxas ") and isinstance(ptxas_message(last), Module):
             yield self._issue("build-incomplete", f"the log ends before the module's kernels: {last}", lines)
-
-    def _last_step(self, lines: int) -> tuple[int, bool, str]:
-        """(line, whether others must follow, text) of the last numbered step; line 0 where there is none."""
-        log = self._block_before + self._block
-        reached: dict[int, int] = {}  # of each count, the highest number behind
-        before = len(log)
-        for match in reversed(list(_COUNTED.finditer(log))):
-            begin = log.rfind(b"\n", 0, match.start()) + 1
-            if begin >= before:
-                continue  # another number of the same line
-            before = begin
-            text = plain(log[begin : log.find(b"\n", begin)][:_LONGEST_LINE_BYTES])
-            step = progress(text)
-            if step is None or _CONTAINER_STEP.search(text):
-                continue
-            own, count = step
-            number = reached[count] = max(own, reached.get(count, 0))
-            if _MAKES.search(text) is None:
-                continue  # perhaps of another tool
-            percent = count == 100 and "%" in text.partition(" ")[0] + text[:6]
-            # Before a step that writes to the terminal itself (install, test), ninja's number lacks that step.
-            left = count - number - (not percent and number > own)
-            return (
-                lines - log.count(b"\n", begin) + 1,
-                left > 0 and not (percent and _ALL.search(log)),
-                text[:300],
-            )
-        return 0, False, ""
 
 
 @cache

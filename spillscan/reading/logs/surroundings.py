@@ -1,0 +1,107 @@
+"""The lines around a message of failure: which step they announce, and which step a log came to last."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterator
+from itertools import islice
+
+from spillscan.reading.logs.steps import announced, plain, progress, same_object
+
+_TAIL_BYTES = 1 << 13
+"""How much of a log's end may hold its last line."""
+_CONTEXT_BYTES = 1 << 17
+"""How far before a message its step is looked for."""
+_MOST_LOOKED_AT = 32
+"""So many lines with its name are looked at for a message's step."""
+LONGEST_LINE_BYTES = 1 << 14
+"""What a line has beyond that is not looked at."""
+
+_DEVICE_NAME = re.compile(r"(?:\.cu|\.cuda|_cu)\.(?:o|obj|cc)$|\.(?:cu|cubin|ptx|fatbin|hip)$")
+_HOST_NAME = re.compile(r"\.(?:cpp|cc|cxx|c)(?:\.(?:o|obj))?$")
+_COUNTED = re.compile(rb"\d{1,9}(?:%|/\d{1,9}| of \d{1,9})")
+_ALL = re.compile(rb"\b100%")
+_NUMBERED = re.compile(rb"\[ *\d{1,9}(?:/\d{1,9}|%)[^\]\r\n]{0,40}\] ?\S")
+_CONTAINER_STEP = re.compile(r"\] (?:[A-Z]{3,} |exporting|resolve|internal )")
+_MAKES = re.compile(r"(?i)building|built target|linking|compil|generating|creating|\bnvcc\b| -[co] ")
+
+
+class Surroundings:
+    """The latest two blocks of a log. Positions are those in the latest."""
+
+    def __init__(self) -> None:
+        self.block = b""
+        self._before = b""
+
+    def begin(self, block: bytes) -> None:
+        """The next block of the log."""
+        self._before, self.block = self.block, block
+
+    def line(self, begin: int, end: int) -> str:
+        """What a terminal shows of the line at these positions."""
+        return plain(self.block[begin : min(end, begin + LONGEST_LINE_BYTES)])
+
+    def last_line(self) -> bytes:
+        """The log's last line that is not blank: as it is."""
+        tail = self._before[-_TAIL_BYTES:] + self.block[-_TAIL_BYTES:]  # a last line without an end is a block
+        return tail.rstrip().rpartition(b"\n")[2]
+
+    def numbered(self, begin: int) -> bool:
+        """Whether a step with its number stands before position ``begin``."""
+        return _NUMBERED.search(self.block, max(0, begin - _CONTEXT_BYTES), begin) is not None
+
+    def _lines_before(self, begin: int, word: bytes) -> Iterator[str]:
+        """Lines with ``word`` before position ``begin`` of the block, backwards."""
+        for text, end in ((self.block, begin), (self._before, len(self._before))):
+            first, last = max(0, end - _CONTEXT_BYTES), end
+            while (position := text.rfind(word, first, last)) >= 0:
+                last = text.rfind(b"\n", 0, position) + 1
+                yield plain(text[last:end].partition(b"\n")[0][:LONGEST_LINE_BYTES])
+
+    def holds_device_code(self, subject: str, begin: int) -> bool | None:
+        """By its name, or else by the lines that announce it."""
+        if _DEVICE_NAME.search(subject):
+            return True
+        name = posixpath.basename(subject.rstrip("/")).encode()
+        for line in islice(self._lines_before(begin, name), _MOST_LOOKED_AT) if name else ():
+            names, device = announced(line)
+            if device is not None and any(same_object(name, subject) for name in names):
+                return device
+        return False if _HOST_NAME.search(subject) else None
+
+    def last_announced(self, begin: int) -> tuple[str, bool | None]:
+        """(what the last step before position ``begin`` makes, whether that holds device code)."""
+        for line in self._lines_before(begin, b"\n"):
+            names, device = announced(line)
+            if device is not None:
+                return names[0], device
+        return "", None
+
+    def last_step(self, lines: int) -> tuple[int, bool, str]:
+        """(line, whether others must follow, text) of the last numbered step; line 0 where there is none."""
+        log = self._before + self.block
+        reached: dict[int, int] = {}  # of each count, the highest number behind
+        before = len(log)
+        for match in reversed(list(_COUNTED.finditer(log))):
+            begin = log.rfind(b"\n", 0, match.start()) + 1
+            if begin >= before:
+                continue  # another number of the same line
+            before = begin
+            text = plain(log[begin : log.find(b"\n", begin)][:LONGEST_LINE_BYTES])
+            step = progress(text)
+            if step is None or _CONTAINER_STEP.search(text):
+                continue
+            own, count = step
+            number = reached[count] = max(own, reached.get(count, 0))
+            if _MAKES.search(text) is None:
+                continue  # perhaps of another tool
+            percent = count == 100 and "%" in text.partition(" ")[0] + text[:6]
+            # Before a step that writes to the terminal itself (install, test), ninja's number lacks that step.
+            left = count - number - (not percent and number > own)
+            return (
+                lines - log.count(b"\n", begin) + 1,
+                left > 0 and not (percent and _ALL.search(log)),
+                text[:300],
+            )
+        return 0, False, ""
