@@ -165,7 +165,8 @@ def _report(
     compared = by is None or gated
     chosen = tuple(map(_libraries, arguments.pair))
     found = comparison(base, head, policy, policy.devices, all_pairs=timed, chosen=chosen) if compared else Comparison()
-    held = gate.judge(regressions((*found.changes, *found.equal), policy), head, builds[-1], of_changes=True)
+    worse = regressions((*found.changes, *found.recoded, *found.equal), policy)
+    held = gate.judge(worse, head, builds[-1], of_changes=True)
     needs = judged(policy.terms_of_all((*base.kernels, *head.kernels)), "change", policy.fail_on)
     undecided = undecided_changes((*found.changes, *found.unsettled, *found.equal), policy)
     holes = [
@@ -184,6 +185,7 @@ def _report(
         build=head,
         changes=found.changes,
         unsettled=found.unsettled,
+        recoded=found.recoded,
         matrix=table,
         holes=outcome.holes,
         accepted=outcome.accepted,

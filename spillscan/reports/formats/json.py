@@ -77,8 +77,8 @@ class EvidenceJson(msgspec.Struct):
 class ChangeJson(msgspec.Struct):
     """What became of one kernel between two builds."""
 
-    state: Literal["added", "removed", "changed", "renamed", "unknown"]
-    """unknown stands in unsettled only, the others in changes only"""
+    state: Literal["added", "removed", "changed", "renamed", "unknown", "recoded"]
+    """unknown stands in unsettled only, recoded in recoded only, the others in changes only"""
     score: Annotated[float, msgspec.Meta(ge=0, le=1)]
     """how sure the pairing is; below 1 where it is renamed"""
     before: KernelJson | None
@@ -247,6 +247,10 @@ class ReportJson(msgspec.Struct):
     """of a diff: kernels that differ, worst first"""
     unsettled: tuple[ChangeJson, ...] = ()
     """of a diff: pairs in which nothing is known to differ, but not all is known of both; state is unknown"""
+    recoded: tuple[ChangeJson, ...] = ()
+    """of a diff: pairs of equal figures and other machine code; state is recoded"""
+    toolkits: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
+    """of a diff: versions of the toolkits that made the code of the base and of the head, as far as it says"""
     by: Literal["build", "arch"] = "build"
     """of a matrix: what its columns are"""
     builds: tuple[str, ...] = ()
@@ -274,6 +278,8 @@ def _pieces(report: Report) -> Iterator[str | bytes]:
     if report.kind == "diff":
         yield from _array("changes", map(_change, report.changes))
         yield from _array("unsettled", map(_change, report.unsettled))
+        yield from _array("recoded", map(_change, report.recoded))
+        yield f' "toolkits": {text(report.toolkits)},\n'
     elif report.matrix is not None:
         yield from _matrix(report.matrix)
     else:
