@@ -110,6 +110,8 @@ class Change(Struct, frozen=True, kw_only=True):
     """Kinds of compiler messages that only the base build has for this kernel."""
     effects: tuple[Effect, ...] = ()
     """Residency by device; of pairs only."""
+    proven: bool = False
+    """Whether the code of both is proven to do the same work, so far as anybody tried."""
 
     @property
     def bounds(self) -> tuple[int | None, int | None] | None:
@@ -206,6 +208,8 @@ class Limit(Struct, frozen=True, kw_only=True):
     """Whether a build or a change is held against it."""
     order: int
     """Where it stands in lists: what most teams set comes first."""
+    words: tuple[str, ...] = ()
+    """What it may be, where it is no number; the last one demands nothing, and holds where the policy says nothing."""
 
 
 class Rule(Struct, frozen=True, kw_only=True):

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from spillscan.advice.ranking import Ranked
     from spillscan.judging.baseline.judging import BaselineResult
     from spillscan.judging.compare.causes import Growth
+    from spillscan.judging.compare.code_changes import CodeChange
     from spillscan.judging.compare.matrix import Matrix
     from spillscan.reading.binary.pressure import Pressure
     from spillscan.reports.groups import By
@@ -57,6 +58,8 @@ class Report(Struct, frozen=True, kw_only=True, dict=True):
     """Of a diff, the pairs in which nothing is known to differ, but a build does not report all."""
     recoded: tuple[Change, ...] = ()
     """Of a diff, the pairs of equal figures and other machine code."""
+    code_changes: tuple[CodeChange, ...] | None = None
+    """Of a diff, what became of machine code, what surely differs first; ``None``: it was not asked for."""
     matrix: Matrix | None = None
     """Of a matrix, the table."""
     launches: Launches = LaunchMap()

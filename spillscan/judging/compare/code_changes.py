@@ -13,7 +13,9 @@ from typing import Literal
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
+from spillscan.judging.compare.pairing import Comparison
 from spillscan.model import Change, Kernel
 from spillscan.model.code import CLASS_OF, CodeText
 from spillscan.naming.identity.likeness import digest
@@ -80,12 +82,26 @@ def code_changes(changes: Sequence[Change], texts: Mapping[int, CodeText]) -> li
         digests = digest(before), digest(after)
         if None not in digests and digests[0] == digests[1]:
             continue
+        if after.role == "function" and None not in digests and not {id(before), id(after)} & texts.keys():
+            continue  # a callee that stands in the code of kernels: they are compared with it
         key = (*digests, bool(change.metrics)) if None not in digests else id(change)
         if key not in known:
             known[key] = _classed(before, after, texts.get(id(before)), texts.get(id(after)))
         work, evidence, hunks = known[key]
         found.append(CodeChange(change=change, work=work, evidence=evidence, hunks=hunks))
     return sorted(found, key=lambda each: WORKS.index(each.work))
+
+
+def proven(found: Comparison, code: Sequence[CodeChange]) -> Comparison:
+    """The comparison, in which the pairs that are proven to do the same work say so."""
+    same = {id(each.change) for each in code if each.work == "same work"}
+
+    def marked(changes: Sequence[Change]) -> tuple[Change, ...]:
+        return tuple(replace(each, proven=True) if id(each) in same else each for each in changes)
+
+    return replace(
+        found, changes=marked(found.changes), unsettled=marked(found.unsettled), recoded=marked(found.recoded)
+    )
 
 
 def _classed(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Sequence
 from functools import cached_property
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -155,7 +156,7 @@ class Code:
         """Where each instruction comes from."""
         found: list[SourceLine | None] = [None] * self.rows
         runs = (*self.text.lines, (self.rows, "", 0))
-        for (begin, file, line), (end, _, _) in zip(runs, runs[1:], strict=False):
+        for (begin, file, line), (end, _, _) in pairwise(runs):
             if line:
                 found[begin:end] = [SourceLine(file=file, line=line)] * (min(end, self.rows) - begin)
         return found

@@ -1,24 +1,24 @@
 """Whether two functions do the same work: the same instructions on the same values, in an order that dependences allow,
 whatever registers hold the values and wherever the code lies.
 
-Both are taken apart into blocks, which are paired along the ways of control from the entry. In each pair of blocks every
-instruction gets the number of its value: of what is left of its word without registers, and of the numbers of what it
-reads; an instruction that loads also reads the state of its memory, which each store makes a new one. At the bounds of
+Both are taken apart into blocks, which are paired along the ways of control from the entry. In each pair of blocks
+every instruction gets the number of its value: of what is left of its word without registers, and of the numbers of
+what it reads; an instruction that loads also reads the state of its memory, which each store makes a new one. At the bounds of
 blocks, registers of both functions that are known to hold equal values are one class (value numbering: Cocke and
 Schwartz, 1970; partitions refined to a fixed point: Alpern, Wegman and Zadeck, 1988; a compiler's allocation of
 registers checked so: Rideau and Leroy, 2010). The functions do the same work if in every pair of blocks the same
 instructions stand, control leaves by equal decisions, and memory and all else that an instruction does beside its
 registers has the same state behind them.
 
-It is a proof, and says no more than it can: of an instruction that is not known in full nothing is proven. What it takes
-for granted: registers as nvdisasm marks them, and the stall counts of the assembler. The barriers by which instructions
-wait for others are checked.
+It is a proof, and says no more than it can: of an instruction that is not known in full nothing is proven. What it
+takes for granted: registers as nvdisasm marks them, and the stall counts of the assembler. The barriers by which
+instructions wait for others are checked.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from itertools import count
 from typing import NamedTuple
 
@@ -28,13 +28,20 @@ FILES = "RPUQ"
 """General registers, predicates, uniform registers, uniform predicates."""
 _BYTES = 16
 """Of an instruction."""
+_BARRIERS = 6
+"""By which instructions wait for others; a higher number names none."""
 
-ACROSS = frozenset("SHFL VOTE VOTEU MATCH REDUX CREDUX R2UR MOVM FSWZ FSWZADD HMMA IMMA DMMA BMMA".split())
+
+def _set(opcodes: str) -> frozenset[str]:
+    return frozenset(opcodes.split())
+
+
+ACROSS = _set("SHFL VOTE VOTEU MATCH REDUX CREDUX R2UR MOVM FSWZ FSWZADD HMMA IMMA DMMA BMMA")
 """They read what other threads of the warp hold: those that are there stay the same until warps part or meet."""
 LOADS = {"LDG": "global", "LDS": "shared", "LDSM": "shared", "LDL": "local"}
 STORES = {"STG": "global", "STS": "shared", "STSM": "shared", "STL": "local"}
 _SPACES = ("global", "shared", "local")
-SPECIAL = frozenset("S2R S2UR CS2R CS2UR".split())
+SPECIAL = _set("S2R S2UR CS2R CS2UR")
 PURE = (
     frozenset(
         opcode
@@ -43,19 +50,19 @@ PURE = (
     )
     - ACROSS
     - SPECIAL
-    - frozenset("LEPC ULEPC CCTLC".split())
+    - _set("LEPC ULEPC CCTLC")
 )
 """What they write follows from what they read, and they do nothing else."""
 _CONSTANT = frozenset((0x00, 0x21, 0x22, 0x23, 0x25, 0x26, 0x27, 0xFF))
 """Numbers of special registers that never change: lane, thread, block, zero."""
-ORDERED = frozenset(
+ORDERED = _set(
     "BAR MEMBAR DEPBAR LDGDEPBAR LDGSTS ATOM ATOMG ATOMS RED REDG ERRBAR CCTL LD ST BSSY BREAK WARPSYNC YIELD NANOSLEEP"
-    " FENCE".split()
+    " FENCE"
 )
 """They do more than write registers: none of them passes another, nor an access to memory."""
-_ENDS = frozenset("BRA EXIT BSYNC CALL RET".split())
+_ENDS = _set("BRA EXIT BSYNC CALL RET")
 """Control may go on elsewhere behind them."""
-_WITH_TARGET = frozenset("BRA BSSY CALL".split())
+_WITH_TARGET = _set("BRA BSSY CALL")
 
 
 class Instruction(NamedTuple):
@@ -148,9 +155,10 @@ class _Proof:
     def check(self) -> None:
         """Raise :class:`NotProvenError` where anything differs."""
         self._pair()
-        for side in self._sides:
-            if (bad := _unwaited(side.rows, side, [pair[self._sides.index(side)] for pair in self._ways])) is not None:
-                raise NotProvenError(f"a {bad} may be read before it is there")
+        for at, side in enumerate(self._sides):
+            ways = {pair[at]: {way[at] for way in several} for pair, several in self._ways.items()}
+            if (bad := _hazard(side, ways)) is not None:
+                raise NotProvenError(f"a {bad} may not wait for what it reads")
         entering = self._settled()
         for pair, classes in entering.items():
             self._check(pair, classes)
@@ -178,7 +186,8 @@ class _Proof:
             if (lasts[0] and lasts[0].name) != (lasts[1] and lasts[1].name):
                 raise NotProvenError("control ends blocks in other ways")
             for one, other in zip(*([e for e in block if e.name == "BSSY"] for block in blocks), strict=True):
-                assert one.target is not None and other.target is not None
+                assert one.target is not None
+                assert other.target is not None
                 meets.append((one.target // _BYTES, other.target // _BYTES))
                 work.append(meets[-1])
             ways, goes_on, last = list[_Pair](), True, lasts[0]
@@ -212,10 +221,10 @@ class _Proof:
             last = self._sides[0].last(pair[0])
             if last is not None and last.name == "CALL":
                 behind.append((self._sides[0].ends[pair[0]],) * 2)
-        for pair, ways in self._ways.items():
+        for pair in self._ways:
             last = self._sides[0].last(pair[0])
             if last is not None and last.name == "RET" and not self._function:
-                ways += behind
+                self._ways[pair] += behind
         if self._function and behind:
             raise NotProvenError("a device function that calls")
 
@@ -304,34 +313,42 @@ def _executed(
     return state
 
 
-def _unwaited(rows: Sequence[Instruction], blocks: _Blocks, begins: Sequence[int]) -> str | None:
-    """The kind of an instruction that uses a register which another has not read or written yet; ``None``: none does."""
-    entering: dict[int, tuple[frozenset[tuple[int, int]], ...]] = {}
-    return next(_hazards(rows, blocks, begins, entering), None)
+_Waits = frozenset[tuple[int, int, bool]]
+"""(register, barrier, whether it is to be written): what is under way."""
 
 
-def _hazards(
-    rows: Sequence[Instruction],
-    blocks: _Blocks,
-    begins: Sequence[int],
-    entering: dict[int, tuple[frozenset[tuple[int, int]], ...]],
-) -> Iterator[str]:
-    for begin in begins:
-        writing: dict[int, int] = {}
-        reading: dict[int, set[int]] = defaultdict(set)
-        for each in rows[begin : blocks.ends[begin]]:
-            written, read, waited = each.waits
-            if waited:
-                writing = {register: barrier for register, barrier in writing.items() if not waited >> barrier & 1}
-                for barrier in range(6):
-                    if waited >> barrier & 1:
-                        reading.pop(barrier, None)
-            touched = {register for register in (*each.read, *each.written) if register >= 0}
-            if any(register in writing for register in touched):
-                yield each.name
-            if any(register in held for held in reading.values() for register in each.written):
-                yield each.name
-            if written < 6:
-                writing |= {register: written for register in each.written if register >= 0}
-            if read < 6:
-                reading[read] |= {register for register in each.read if register >= 0}
+def _hazard(blocks: _Blocks, ways: Mapping[int, Collection[int]]) -> str | None:
+    """The mnemonic of an instruction that uses a register which another has not read or written yet, as far as barriers
+    say; ``None``: none does. ``ways``: what may follow each block."""
+    entering: dict[int, _Waits] = {0: frozenset()}
+    work = [0]
+    while work:
+        begin = work.pop()
+        under_way, bad = _waited(blocks.rows[begin : blocks.ends[begin]], entering[begin])
+        if bad is not None:
+            return bad
+        for way in ways[begin]:
+            known = entering.get(way)
+            joined = under_way if known is None else known | under_way
+            if joined != known:
+                entering[way] = joined
+                work.append(way)
+    return None
+
+
+def _waited(block: Sequence[Instruction], under_way: _Waits) -> tuple[_Waits, str | None]:
+    """What is under way behind a block, and the first instruction that does not wait for what it uses."""
+    now = set(under_way)
+    for each in block:
+        written, read, waited = each.waits
+        if waited:
+            now = {item for item in now if not waited >> item[1] & 1}
+        uses = {*each.read, *each.written}
+        for register, _, writing in now:
+            if register in (uses if writing else each.written):
+                return frozenset(now), each.name
+        if written < _BARRIERS:
+            now |= {(register, written, True) for register in each.written if register >= 0}
+        if read < _BARRIERS:
+            now |= {(register, read, False) for register in each.read if register >= 0}
+    return frozenset(now), None

@@ -20,7 +20,7 @@ from spillscan.output.nouns import count
 from spillscan.output.safe import printable
 from spillscan.output.terminal import Style
 from spillscan.reading.machine.spillmap import TOP, share_text
-from spillscan.reports import pairings
+from spillscan.reports import code_changes, pairings
 from spillscan.reports.differences import Entry, archs_of, entries, families, pair_of, summed_up
 from spillscan.reports.groups import INSTANCES, shared_label
 from spillscan.reports.report import ALL_KINDS, Report
@@ -47,6 +47,8 @@ MARK = "<!-- spillscan -->"
 TABLE_BYTES = 17_000
 """Of one table, in UTF-8. A report has three at most: with all else it stays under GitHub's 65,536 characters, even
 where each takes four bytes."""
+CODE_BYTES = 10_000
+"""Of what became of machine code."""
 SHOWN = 20
 """Rows that are shown at once."""
 _FOLDED = 200
@@ -125,7 +127,7 @@ def _check(report: Report) -> Iterator[str]:
 
 def _diff(report: Report) -> Iterator[str]:
     changes = report.changes
-    if not changes and not report.findings and not report.holes:
+    if not changes and not report.findings and not report.holes and not report.code_changes:
         yield f"**spillscan** nothing changed in {_sentence(report)}{_aside(report)}"
         return
     severe, _ = _by_severity(report)
@@ -141,7 +143,22 @@ def _diff(report: Report) -> Iterator[str]:
             _sized(("kernel", "arch", "metric", "before → after"), rows, "change", left_out),
         )
         yield from _legend(report, [change.kernel for change in changes[:_FOLDED]])
+    yield from _code(report)
     yield from _why(report)
+
+
+def _code(report: Report) -> Iterator[str]:
+    """What became of machine code, folded."""
+    if first := code_changes.summary(report):
+        lines = [
+            line
+            for title, said in code_changes.markdown_lines(report)
+            for line in (f"- {words(title)}", *(f"  - {words(printable(each, _LONGEST_REASON))}" for each in said))
+        ]
+        kept, left_out = within(lines, CODE_BYTES)
+        more = [f"- … {count(left_out, 'line')} more: the JSON report has all"] if left_out else []
+        yield ""
+        yield from fold(first, [*kept, *more]) if lines else (first,)
 
 
 def _why(report: Report) -> Iterator[str]:
