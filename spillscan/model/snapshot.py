@@ -14,6 +14,7 @@ import msgspec
 from spillscan.model import Advisory, Confidence, Hidden, Launch, LaunchBounds, Origin, Role, Severity
 from spillscan.model.code import (
     AccessClass,
+    CodeText,
     Evidence,
     FlowKind,
     LivePeak,
@@ -155,6 +156,8 @@ class SassJson(LocalJson, gc=False):
     """code that runs with registers of its own (setmaxnreg): the start, then by registers; empty: there is none"""
     digest: str | None = None
     """stands for the code: the same where that is the same byte for byte; null from a dump"""
+    text: CodeText | None = None
+    """the code itself, where scan --code kept it"""
 
 
 class KernelJson(msgspec.Struct, gc=False):

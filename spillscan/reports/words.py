@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from spillscan.judging.places import UNKNOWN, heaviest, log_path, source_place
-from spillscan.model import SEVERITIES, Build, Finding, Hole, Kernel
+from spillscan.model import SEVERITIES, Build, Change, Finding, Hole, Kernel
 from spillscan.model.build import damage
 from spillscan.model.symbols import natural
 from spillscan.naming import WIDTH, Names
@@ -329,6 +329,13 @@ def verdict_lines(report: Report, style: Style, listed: Sequence[Finding]) -> It
 def counted(report: Report) -> list[Finding]:
     """The open findings of a diff that are listed: notes only where they count, since their figures stand in tables."""
     return [each for each in report.open_findings if each.severity != "note" or report.fail_on == "note"]
+
+
+def bounds(change: Change) -> str:
+    """``128 → 512 threads``: launch bounds that changed."""
+    assert change.bounds is not None
+    old, new = ("none" if each is None else f"{each:,}" for each in change.bounds)
+    return f"{old} → {new} threads"
 
 
 def severities(findings: Iterable[Finding]) -> str:

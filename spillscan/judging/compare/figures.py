@@ -12,7 +12,7 @@ from msgspec import Struct
 from spillscan.model import Change, Kernel, Metric
 from spillscan.model.figures import COMPARED, KEYED, rank
 from spillscan.model.usage import Figure
-from spillscan.naming.identity.likeness import digest
+from spillscan.naming.identity.likeness import code, digest
 
 ALLOCATION_UNIT = 8
 """Registers per thread are allocated in eights on every compute capability from 3.0 to 12.1 (256 a warp)."""
@@ -72,6 +72,15 @@ def sides(before: Kernel, after: Kernel, wanted: tuple[str, ...] | None = None) 
     names = _getters(before.sass is not None or after.sass is not None, wanted)
     numbers: list[Metric] = [(name, old.get(name), new.get(name)) for name, _ in names]
     return numbers if wanted else numbers + [metric for each in KEYED for metric in _keyed(each, before, after)]
+
+
+def other_code(before: Kernel, after: Kernel) -> bool:
+    """Whether the machine code of two kernels is known to differ: by its digest, else by what it holds."""
+    for key in (digest, code):
+        old, new = key(before), key(after)
+        if old is not None and new is not None:
+            return old != new
+    return False
 
 
 def by_rank(metrics: Iterable[Metric]) -> tuple[Metric, ...]:
@@ -184,7 +193,7 @@ def _damage(change: Change) -> tuple[int, ...]:
     spills = grown.get("spill_store_bytes", 0), grown.get("spill_load_bytes", 0)
     registers = next((metric for metric in _known(change.metrics) if metric[0] == "registers"), ("", 0, 0))
     lost = max((old - new for old, new in (e.blocks for e in change.effects if e.blocks)), default=0)
-    order = ("changed", "renamed", "added", "removed", "unknown").index(change.state)
+    order = ("changed", "renamed", "added", "removed", "unknown", "recoded").index(change.state)
     return (
         -sum(max(0, spill) for spill in spills),
         -max(0, lost),

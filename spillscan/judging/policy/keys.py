@@ -143,7 +143,14 @@ def keys() -> Mapping[str, Key]:
     from spillscan.judging.rules import all_limits
 
     limits = (
-        Key(name=limit.name, kind="limit", default=limit.default, help=limit.help, scope=limit.judges)
+        Key(
+            name=limit.name,
+            kind="choice" if limit.words else "limit",
+            default=limit.words[-1] if limit.words else limit.default,
+            help=limit.help,
+            scope=limit.judges,
+            choices=limit.words,
+        )
         for limit in all_limits()
     )
     return {key.name: key for key in limits} | SETTINGS

@@ -7,6 +7,7 @@ section's flags, registers in its info) and the one after it (ABI 8: second byte
 from __future__ import annotations
 
 import re
+import zlib
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from sys import intern
@@ -15,7 +16,7 @@ import numpy as np
 from msgspec import Struct
 
 from spillscan.model import Role
-from spillscan.model.code import Maker
+from spillscan.model.code import CodeText, Maker
 from spillscan.reading.binary.attributes import (
     FRAME_SIZE,
     MIN_STACK_SIZE,
@@ -231,6 +232,25 @@ class Cubin:
     def own_digest(self, function: Function) -> str:
         """The same; empty where it is that of its bytes alone: it has no constants and no relocations."""
         return self._digests.of(function.section, function.code, self._sections.constants.get(function.section, ()))
+
+    def text_of(self, function: Function) -> CodeText:
+        """The code of a function, to be compared with another's."""
+        section, code = function.section, function.code
+        runs: list[tuple[int, str, int]] = []
+        for row, source in enumerate(self.lines.of(section, range(0, code.size, 16)) or ()):
+            file, line = (source.file, source.line) if source is not None else ("", 0)
+            if not runs or runs[-1][1:] != (file, line):
+                runs.append((row, file, line))
+        relocations = sorted(self._digests.relocations(section, section))
+        return CodeText(
+            number=self.number,
+            words=zlib.compress(code.whole),
+            relocations=tuple((offset, text.decode("utf-8", "backslashreplace")) for offset, text in relocations),
+            constants=self._digests.constants(section, self._sections.constants.get(section, ())),
+            parts=tuple(sorted(self.parts_of(function))),
+            function=function.role == "function",
+            lines=tuple(runs),
+        )
 
     def parts_of(self, function: Function) -> dict[int, str]:
         """Where callees begin inside the function's section, and their symbols. ptxas copies device functions into each
