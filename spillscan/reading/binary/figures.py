@@ -116,7 +116,7 @@ def _seen(facts: Facts, code: _Code, words: _MachineWords | None, origin: Origin
         if spills:
             shared = decoded.shared_among(spills)
         if counted.local or counted.settings:
-            seen = decoded.analysis(role, counted, parts=tuple(begin for begin, _ in facts.parts), spills=spills)
+            seen = decoded.analysis(role, counted, parts=facts.parts, spills=spills)
             roles = seen.roles() if counted.settings else ()
         if counted.local:
             role, local = seen.role, seen.traffic()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from itertools import chain
 from operator import ge, itemgetter
@@ -153,6 +153,8 @@ class Listing:
     labels: Mapping[bytes, int] = MappingProxyType({})
     parts: tuple[int, ...] = ()
     """Where callees begin in the same listing, if the dump says so; else the targets of its calls."""
+    helpers: Collection[int] | None = None
+    """Those of them that ptxas brings along; ``None`` where the dump does not name them."""
 
     def __init__(self, symbol: str, member: Member, origin: Origin, asked: Wanted | None = None) -> None:
         """``asked``: whether the operands of the function of a symbol are to be read."""
@@ -216,6 +218,7 @@ class Listing:
                 role=role,
                 last_address=self.last_address,
                 parts=self.parts,
+                helpers=self.helpers,
                 stack_uses=self._stack_uses(),
                 annotations=self.annotations,
             )
