@@ -1,6 +1,6 @@
 """PTX of public wheels, compiled by many releases of ptxas: log, binary and dump must say the same by one name.
 
-    python -m tests.oracle.ptx_oracle [--cache DIR] [--modules N] [--jobs N] [--seed N] [--keep FOLDER] [WHEEL…]
+    python -m tests.oracle.ptx_oracle [--cache DIR] [--modules N] [--jobs N] [--seed N] [--keep FOLDER] [FILE…]
 
 Of each wheel some modules (those that compile in reasonable time), each by some (release, architecture, register cap).
 For every kernel of ptxas's own log, the figures that the cubin and its dump (``cuobjdump -sass``) give are held against
@@ -56,8 +56,11 @@ _FIRST_OF_NEW = 75
 """Architecture that the newer disassembler reads."""
 
 
-def modules(path: Path, folder: Path) -> Iterator[bytes]:
-    """The PTX of a wheel, each once."""
+def modules(path: Path) -> Iterator[bytes]:
+    """The PTX of a wheel, each once; a file of PTX is itself one."""
+    if path.suffix == ".ptx":
+        yield path.read_bytes()
+        return
     seen = set()
     for _, text in binary.ptx_of(path.read_bytes(), path.name):
         digest = hashlib.sha256(text).digest()
@@ -167,23 +170,23 @@ def _is_whole(item: object) -> bool:
 def main() -> int:
     """Compile and compare; 1 where a figure is wrong."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("wheels", nargs="*", type=Path)
+    parser.add_argument("files", nargs="*", type=Path)
     parser.add_argument("--cache", type=Path)
     parser.add_argument("--modules", type=int, default=8, help="of each wheel")
     parser.add_argument("--jobs", type=int, default=4, help="of each module")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--keep", type=Path, metavar="FOLDER")
     arguments = parser.parse_args()
-    paths = arguments.wheels or [wheel(name, arguments.cache, python=python) for name, python in WHEELS]
+    paths = arguments.files or [wheel(name, arguments.cache, python=python) for name, python in WHEELS]
     with tempfile.TemporaryDirectory() as scratch:
         folder = arguments.keep or Path(scratch)
         folder.mkdir(parents=True, exist_ok=True)
         oracle, random = Oracle(arguments.cache, folder), Random(arguments.seed)
         for path in paths:
-            found = list(modules(path, folder))
+            found = list(modules(path))
             print(f"{path.name}: {len(found)} modules", flush=True)
             for number, text in enumerate(random.sample(found, min(arguments.modules, len(found)))):
-                source = folder / f"{path.name.split('-')[0]}-{number}.ptx"
+                source = folder / f"{path.stem.split('-')[0]}-{number}.ptx"
                 source.write_bytes(text)
                 for job in jobs(text, random, arguments.jobs):
                     oracle.job(source, *job)

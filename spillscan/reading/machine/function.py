@@ -243,6 +243,13 @@ class Analysis(Struct, kw_only=True, dict=True):
                 )
         return traffic, 0 if self._frame(number) is None else None
 
+    def frame_bytes(self) -> int | None:
+        """Bytes of the function's own frame, without those of its callees: what it takes from the stack pointer first;
+        0 where it takes nothing and calls something, ``None`` where not even that is seen."""
+        taken = self._frame(0)
+        calls = len(self._starts) > 1 or len(self._flow.calls())
+        return 0 if taken is None and calls else taken
+
     def roles(self) -> tuple[WarpRole, ...]:
         """Which of its code runs with which number of registers, where it sets them."""
         return roles(self._flow, self._accesses(self.marked, self._classified))
