@@ -57,6 +57,8 @@ class DepthJson(msgspec.Struct, gc=False):
     """frames of callees, stack arguments, saved registers"""
     unknown: Count
     """none of these, as far as is known"""
+    helper: Count = 0
+    """in code that ptxas brings along, such as a division: no log counts its spills"""
 
 
 class GroupJson(msgspec.Struct, gc=False):

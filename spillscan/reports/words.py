@@ -96,13 +96,15 @@ def legend_lines(shown: Iterable[Kernel], names: Names, room: int, width: int, h
 
 
 def spills_of(kernel: Kernel, missing: str) -> tuple[str, str]:
-    """Spill stores and loads in bytes: what is known, else the bounds that the code sets, else ``missing``."""
-    if kernel.spills is not None:
-        return f"{kernel.spills[0]:,}", f"{kernel.spills[1]:,}"
-    if kernel.spill_bounds is None:
+    """Spill stores and loads of the kernel itself, in bytes: what is known, else the bounds that the code sets, else
+    ``missing``."""
+    bounds = kernel.own_spill_bounds
+    if bounds is None:
         return missing, missing
-    (stores, loads), (most_stores, most_loads) = kernel.spill_bounds
-    return f"{stores:,} to {most_stores:,}", f"{loads:,} to {most_loads:,}"
+    stores, loads = (
+        f"{least:,}" if least == most else f"{least:,} to {most:,}" for least, most in zip(*bounds, strict=True)
+    )
+    return stores, loads
 
 
 def message_of(finding: Finding) -> str:

@@ -24,6 +24,8 @@ _BARE = tuple((each.name, each.get) for each in COMPARED if each.get and each.so
 _OF_CODE = frozenset(each.name for each in (*COMPARED, *KEYED) if each.source == "code" or "spill" in each.name)
 _LINKED = tuple(each.name for each in COMPARED if each.linker)
 """What the linker decides of relocatable code."""
+_CODE = ("binary", "sass", "nvdisasm", "res_usage")
+"""Formats of inputs that show code, or what it takes, and no message of a compiler."""
 _ECHOES = ("spill_warning", "local_memory_warning")
 """Messages that repeat figures; whether they are printed is a matter of options."""
 
@@ -159,11 +161,18 @@ def moved_to_shared(change: Change) -> bool:
 
 
 def messages(before: Kernel, after: Kernel) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """(kinds of compiler messages that appeared, that vanished), each in the order printed."""
+    """(kinds of compiler messages that appeared, that vanished), each in the order printed; none where one of the two
+    was only read as code, which carries no messages."""
     if not before.advisories and not after.advisories:
+        return (), ()
+    if not (_has_log(before) and _has_log(after)):
         return (), ()
     old, new = (_kinds(kernel) for kernel in (before, after))
     return tuple(kind for kind in new if kind not in old), tuple(kind for kind in old if kind not in new)
+
+
+def _has_log(kernel: Kernel) -> bool:
+    return not kernel.origins or not all(origin.format in _CODE for origin in kernel.origins)
 
 
 def worst_first(changes: Iterable[Change]) -> tuple[Change, ...]:

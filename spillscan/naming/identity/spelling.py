@@ -16,10 +16,8 @@ Name = tuple[str, str, str]
 IDENTIFIER = re.compile(r"[A-Za-z_$][\w$]*")
 _MANGLED = re.compile(r"S[0-9A-Z]*_|T\d*_|L[a-z]n?\d+E|(\d+)|[^STL\d]+|.", re.DOTALL)
 _OWNER = re.compile(r"[\w$]*\Z")
-BUILTIN = frozenset(
-    ("void", "bool", "char", "short", "int", "long", "signed", "unsigned", "float", "double")
-    + ("const", "volatile", "true", "false", "anon", "auto")
-)
+BUILTIN = {"void", "bool", "char", "short", "int", "long", "signed", "unsigned", "float", "double"}
+BUILTIN |= {"const", "volatile", "true", "false", "anon", "auto"}
 """Words that nobody chose."""
 PATH, ARGUMENTS, PARAMETERS = 0, 1, 2
 """Places in a name."""

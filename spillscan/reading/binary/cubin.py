@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from spillscan.model import Role
 from spillscan.model.code import CodeText, Maker
+from spillscan.model.symbols import is_helper
 from spillscan.reading.binary.attributes import (
     FRAME_SIZE,
     MIN_STACK_SIZE,
@@ -263,8 +264,8 @@ class Cubin:
         for begin, place in inner:
             if begin < function.code.size:
                 name = self._symbols.name(place)
-                own = name[len(copied) :] if name.startswith(copied) else b""
-                found.setdefault(begin, own.decode("utf-8", "backslashreplace"))
+                own = name[len(copied) :].decode("utf-8", "backslashreplace") if name.startswith(copied) else ""
+                found.setdefault(begin, "" if is_helper(own) else own)
         return found
 
     def _declares_dynamic(self, static_bytes: int, alignment: int) -> bool | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
 from operator import itemgetter, lt
@@ -160,6 +160,8 @@ class Listing:
     labels: Mapping[bytes, int] = MappingProxyType({})
     parts: tuple[int, ...] = ()
     """Where callees begin in the same listing, if the dump says so; else the targets of its calls."""
+    helpers: Collection[int] | None = None
+    """Those of them that ptxas brings along; ``None`` where the dump does not name them."""
 
     def __init__(self, symbol: str, member: Member, origin: Origin, asked: Wanted | None = None) -> None:
         """``asked``: whether the operands of the function of a symbol are to be read."""
@@ -224,6 +226,7 @@ class Listing:
                 role=role,
                 last_address=self.last_address,
                 parts=self.parts,
+                helpers=self.helpers,
                 stack_uses=self._stack_uses(),
                 annotations=self.annotations,
             )
