@@ -204,8 +204,9 @@ class Limit(Struct, frozen=True, kw_only=True):
     """What holds where the policy says nothing; ``None``: no limit."""
     help: str
     """One line: what it is, with its unit."""
-    judges: Judged
-    """Whether a build or a change is held against it."""
+    judges: Judged | Literal["both"]
+    """Whether a build or a change is held against it; ``both``: it only says how much of either may stay unknown, and
+    puts no rule in force."""
     order: int
     """Where it stands in lists: what most teams set comes first."""
     words: tuple[str, ...] = ()

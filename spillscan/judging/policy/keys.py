@@ -44,8 +44,9 @@ class Key(NamedTuple):
     """What holds where the policy says nothing."""
     help: str
     """One line: what it is, with its unit."""
-    scope: Literal["build", "change", "all"] = "all"
-    """Limits: whether a build or a change is held against it. ``all``: no limit of a kernel, but of the whole run."""
+    scope: Literal["build", "change", "both", "all"] = "all"
+    """Limits: whether a build, a change or either is held against it. ``all``: no limit of a kernel, but of the whole
+    run."""
     choices: tuple[str, ...] = ()
     """The words of a ``choice``."""
     largest: int = LARGEST
