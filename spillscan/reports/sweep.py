@@ -18,14 +18,14 @@ from spillscan.model import symbols
 from spillscan.naming import Names
 from spillscan.occupancy.summary import whole
 from spillscan.output.nouns import count
-from spillscan.output.safe import printable
+from spillscan.output.safe import clip, printable
 from spillscan.output.terminal import BOLD, DIM, GREEN, RED, Row, Style, paint, table
 from spillscan.reports import page
-from spillscan.reports.page.columns import letters
+from spillscan.reports.page.columns import letters, shown_arch, shown_name
 
 NOT_SAID = "-"
 BEST, PLAIN = "*", " "
-_LONGEST_REASON = 400
+_LONGEST_REASON, _LONGEST_SENTENCE = 400, 600
 _HEADER = ["point", "regs", "spill st/ld", "by depth", "stack", "blocks", "warps", "occ", "limited by"]
 _TIMES = ["time", "spread"]
 _LEFT = ("point", "limited by")
@@ -344,39 +344,35 @@ def html(curves: Sequence[Curve]) -> Iterator[str]:
     inputs = list(dict.fromkeys(curve.input for curve in curves))
     several = len({curve.toolkit for curve in curves}) > 1
     called = Names(curve.symbol for curve in curves)
-    swept = tuple(_swept(curve, several, called) for curve in curves)
-    return page.sweep_document(
-        page.Sweep(title=", ".join(inputs), kernels=swept, legend=letters((curve.symbol for curve in curves), called))
-    )
+    swept = [_swept(curve, several, called) for curve in curves]
+    return page.sweep_document(", ".join(inputs), swept, letters((curve.symbol for curve in curves), called))
 
 
-def _swept(curve: Curve, several: bool, called: Names) -> page.Swept:
+def _swept(curve: Curve, several: bool, called: Names) -> dict[str, Any]:
+    """What the page shows of one kernel."""
     shown = list(shown_points(curve))
     settings = {point.setting for point in shown}
     shown += [entry.point for entry in curve.advice if entry.point.setting not in settings]
     winner = timing.winner(curve.points)
-    return page.Swept(
-        name=called.of(curve.symbol),
-        arch=f"{curve.arch}, {curve.toolkit}" if several else curve.arch,
-        points=tuple(_point(point, point is winner) for point in shown),
-        facts=tuple(sentences(curve)),
-        time_unit=next((point.timing.unit for point in shown if point.timing), ""),
-    )
+    return {
+        "name": shown_name(curve.symbol, called),
+        "arch": shown_arch(f"{curve.arch}, {curve.toolkit}" if several else curve.arch),
+        "facts": [clip(fact, _LONGEST_SENTENCE) for fact in sentences(curve)],
+        "time_unit": next((point.timing.unit for point in shown if point.timing), ""),
+        "points": [_point(point, point is winner) for point in shown],
+    }
 
 
-def _point(point: Point, fastest: bool) -> page.Point:
+def _point(point: Point, fastest: bool) -> dict[str, Any]:
     setting, timed = point.setting, point.timing
+    cap = setting.registers if setting.kind == "cap" else None
     failures = (point.failure, f"run: {timed.failure}" if timed and timed.failure else "")
-    return page.Point(
-        cap=setting.registers if setting.kind == "cap" else None,
-        label="" if setting.kind == "cap" else setting.label,
-        registers=point.registers,
-        spill_bytes=point.spill_bytes,
-        blocks=point.blocks,
-        warps=point.warps,
-        best=point.best,
-        failure="; ".join(filter(None, failures)),
-        time=timed.median if timed else None,
-        time_text=timing.figure(timed) if timed and timed.figures else "",
-        fastest=fastest,
-    )
+    return {
+        "cap": cap,
+        **{name: getattr(point, name) for name in ("registers", "spill_bytes", "blocks", "warps", "best")},
+        "label": setting.label,
+        "failure": clip("; ".join(filter(None, failures)), _LONGEST_SENTENCE),
+        "time": timed.median if timed else None,
+        "time_text": timing.figure(timed) if timed and timed.figures else "",
+        "fastest": fastest,
+    }

@@ -5,6 +5,6 @@
 itself by name (``docs/page.md``).
 """
 
-from spillscan.reports.page.series import Line, Point, Sweep, Swept, Trend, Turn, sweep_document, trend_document
+from spillscan.reports.page.series import Line, Trend, Turn, sweep_document, trend_document
 
-__all__ = ["Line", "Point", "Sweep", "Swept", "Trend", "Turn", "sweep_document", "trend_document"]
+__all__ = ["Line", "Trend", "Turn", "sweep_document", "trend_document"]

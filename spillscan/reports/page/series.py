@@ -15,7 +15,7 @@ from spillscan.output.safe import clip
 from spillscan.reports.page.columns import LONGEST_ARCH, LONGEST_NAME
 from spillscan.reports.page.document import document, figure, table
 
-_LONGEST_LABEL, _LONGEST_SENTENCE = 60, 600
+_LONGEST_LABEL = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,62 +80,6 @@ class Trend:
     """What letters in names stand for, by family."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Point:
-    """One compilation of a kernel in a sweep."""
-
-    cap: int | None
-    """Registers per thread that the compiler was allowed; ``None``: no cap."""
-    registers: int | None
-    """Registers per thread that it used."""
-    spill_bytes: int | None
-    """Spill stores and loads, bytes per thread."""
-    blocks: int | None
-    """Resident blocks per SM; ``None`` where the launch is not known."""
-    warps: int | None = None
-    """Resident warps per SM, of the best block size where the launch is not known; ``None``: not known."""
-    best: bool = False
-    """Whether the sweep recommends it."""
-    label: str = ""
-    """What was asked for, where it is no register cap: ``256x4``."""
-    failure: str = ""
-    """Why it, or its run, has no figures; empty where it has."""
-    time: float | None = None
-    """What the user's program took at this cap, in the unit of the program; ``None`` where it was not run."""
-    time_text: str = ""
-    """The time for people: ``3.04 ms``."""
-    fastest: bool = False
-    """Whether no other point was measured to take less time."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Swept:
-    """A kernel of a sweep."""
-
-    name: str
-    """What tables call it."""
-    arch: str | None
-    """Its target."""
-    points: tuple[Point, ...]
-    """Its compilations, the highest cap first."""
-    facts: tuple[str, ...] = ()
-    """What the sweep came to, a sentence each: the trade-off, failures, advice."""
-    time_unit: str = ""
-    """The unit of its points' times, where it is known."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sweep:
-    """What other register caps make of kernels."""
-
-    title: str
-    """What was swept."""
-    kernels: tuple[Swept, ...]
-    """The kernels, the most to gain first."""
-    legend: Sequence[tuple[str, str]] = ()
-    """What letters in names stand for, by family."""
-
-
 def trend_document(trend: Trend) -> Iterator[str]:
     """The page of a trend, piece by piece."""
     payload = {
@@ -164,23 +108,10 @@ def trend_document(trend: Trend) -> Iterator[str]:
     yield from document(trend.title, payload, ("trend",), _static_trend(payload))
 
 
-def sweep_document(sweep: Sweep) -> Iterator[str]:
-    """The page of a sweep, piece by piece."""
-    payload = {
-        **_head(sweep.title, "sweep", "Sweep"),
-        "legend": sweep.legend,
-        "swept": [
-            {
-                "name": _name(kernel.name),
-                "arch": _arch(kernel.arch),
-                "facts": [clip(fact, _LONGEST_SENTENCE) for fact in kernel.facts],
-                "time_unit": clip(kernel.time_unit, _LONGEST_LABEL),
-                "points": [_point(point) for point in kernel.points],
-            }
-            for kernel in sweep.kernels
-        ],
-    }
-    yield from document(sweep.title, payload, ("sweep",), _static_sweep(payload["swept"]))
+def sweep_document(title: str, swept: Sequence[Mapping[str, Any]], legend: Sequence[tuple[str, str]]) -> Iterator[str]:
+    """The page of a sweep, piece by piece; ``swept``: kernels, the most to gain first, as ``sweep.js`` reads them."""
+    payload = {**_head(title, "sweep", "Sweep"), "legend": legend, "swept": swept}
+    yield from document(title, payload, ("sweep",), _static_sweep(swept))
 
 
 def _head(title: str, view: str, label: str) -> dict[str, Any]:
@@ -210,16 +141,7 @@ def _static_trend(payload: dict[str, Any]) -> Iterator[str]:
         yield from table("What happened", heads, rows, len(turns))
 
 
-def _point(point: Point) -> dict[str, Any]:
-    label = point.label or ("no cap" if point.cap is None else f"cap {point.cap}")
-    return asdict(point) | {
-        "label": clip(label, _LONGEST_LABEL),
-        "failure": clip(point.failure, _LONGEST_SENTENCE),
-        "time_text": clip(point.time_text, _LONGEST_LABEL),
-    }
-
-
-def _static_sweep(swept: list[dict[str, Any]]) -> Iterator[str]:
+def _static_sweep(swept: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     rows = [
         (
             *(kernel["name"], kernel["arch"] or "", point["label"]),

@@ -10,15 +10,17 @@ from msgspec.structs import replace
 
 from spillscan import diff as diff_builds
 from spillscan import scan
+from spillscan.advice.sweep.model import AS_IS, Curve, Point, Setting
 from spillscan.judging import rules
 from spillscan.judging.compare.matrix import matrix
 from spillscan.judging.policy import Policy
 from spillscan.model import Build, Hole, Issue, Kernel, KernelKey, Origin, Usage
 from spillscan.occupancy.launches import launch
-from spillscan.reports.page import Line, Point, Sweep, Swept, Trend, Turn, sweep_document, trend_document
+from spillscan.reports.page import Line, Trend, Turn, trend_document
 from spillscan.reports.page.history import Course, Followed, History, PastBuild, PastTable, history_document
 from spillscan.reports.page.series import weight_document
 from spillscan.reports.report import Report
+from spillscan.reports.sweep import html
 from tests.conftest import FIXTURES
 from tests.reporting import checked as judged
 from tests.reporting import kernel, rendered, report_of
@@ -254,19 +256,25 @@ def history(link: str = "") -> History:
     )
 
 
-def sweep() -> Sweep:
+def sweep() -> list[Curve]:
     """Two kernels, one of them named to act."""
     caps = ((None, 168, 0, 1), (128, 128, 16, 2), (96, 96, 96, 2), (64, 64, 640, 4))
     points = tuple(
-        Point(cap=cap, registers=registers, spill_bytes=spills, blocks=blocks, best=cap == 128)
+        Point(
+            setting=AS_IS if cap is None else Setting(kind="cap", registers=cap),
+            registers=registers,
+            spill_store_bytes=spills,
+            spill_load_bytes=0,
+            blocks=blocks,
+            best=cap == 128,
+        )
         for cap, registers, spills, blocks in caps
     )
-    unreported = (Point(cap=None, registers=40, spill_bytes=0, blocks=None, best=True),)
-    kernels = (
-        Swept(name="gemm<8>", arch="sm_90a", points=points),
-        Swept(name=HOSTILE[0], arch=None, points=unreported),
-    )
-    return Sweep(title="gemm.cu", kernels=kernels)
+    unreported = (Point(setting=AS_IS, registers=40, spill_store_bytes=0, spill_load_bytes=0, best=True),)
+    return [
+        Curve(input="gemm.cu", symbol="_Z4gemmILi8EEvv", arch="sm_90a", toolkit="13.0", points=points),
+        Curve(input="gemm.cu", symbol=HOSTILE[1], arch="sm_90", toolkit="13.0", points=unreported),
+    ]
 
 
 WEIGHTS = {
@@ -319,6 +327,6 @@ PAGES: dict[str, Callable[[], str]] = {
     "times": lambda: "".join(weight_document("Times", TIMES, (("milliseconds", "ms", 1, False),))),
     "trend": lambda: "".join(trend_document(trend())),
     "history": lambda: "".join(history_document(history())),
-    "sweep": lambda: "".join(sweep_document(sweep())),
+    "sweep": lambda: "".join(html(sweep())),
 }
 """HTML by name, made when it is asked for."""
