@@ -217,8 +217,8 @@ class Cubin:
             without = {each for each in without if self._takes_parameters(each)}
         if lost := len(without):
             raise DamageError(f"{lost} kernels without attributes", elf.window.start)
-        banks = sections.banks
-        if lost := len({each for each in symbols.kernels if all(bank for bank, _ in banks.get(each, ()))}):
+        with_parameters = {section for section, banks in sections.banks.items() for bank, _ in banks if bank == 0}
+        if lost := len(set(symbols.kernels) - with_parameters):
             raise DamageError(f"{lost} kernels without a constant bank for parameters", elf.window.start)
 
     def info_of(self, function: Function) -> FunctionInfo:
@@ -280,7 +280,7 @@ class Cubin:
 
     @cached_property
     def _of_tiles(self) -> bool:
-        return any(name.startswith(b".nv.tileir.") for name in self.elf.names)
+        return b"\0.nv.tileir." in self.elf.pool
 
     @cached_property
     def _sections(self) -> Sections:
