@@ -4,8 +4,8 @@ whatever registers hold the values and wherever the code lies.
 Both are taken apart into blocks, which are paired along the ways of control from the entry. In each pair of blocks
 every instruction gets the number of its value: of what is left of its word without registers, and of the numbers of
 what it reads; an instruction that loads also reads the state of its memory, which each store makes a new one. At the
-bounds of blocks, registers of both functions that are known to hold equal values are one class (value numbering: Cocke and
-Schwartz, 1970; partitions refined to a fixed point: Alpern, Wegman and Zadeck, 1988; a compiler's allocation of
+bounds of blocks, registers of both functions that are known to hold equal values are one class (value numbering: Cocke
+and Schwartz, 1970; partitions refined to a fixed point: Alpern, Wegman and Zadeck, 1988; a compiler's allocation of
 registers checked so: Rideau and Leroy, 2010). The functions do the same work if in every pair of blocks the same
 instructions stand, control leaves by equal decisions, and memory and all else that an instruction does beside its
 registers has the same state behind them.
