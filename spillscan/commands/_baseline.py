@@ -126,8 +126,8 @@ class Gate(NamedTuple):
             Issue(
                 code="unrecorded-figures",
                 message=f"an older release recorded no figures of {result.unrecorded:,} kernels ({self._version()}): "
-                "lost blocks and more registers are not seen; `spillscan baseline write` on the accepted build brings it "
-                "up",
+                "lost blocks and more registers are not seen; "
+                "`spillscan baseline write` on the accepted build brings it up",
                 severity="note",
                 origin=Origin(input=self.path or "", format="baseline"),
             )

@@ -60,6 +60,9 @@ ORDERED = _set(
     " FENCE"
 )
 """They do more than write registers: none of them passes another, nor an access to memory."""
+_GLOBAL, _STRONG = _set("LDG STG"), 80
+"""Accesses that other threads may see in their order (volatile, relaxed, acquire, release) have this bit (measured:
+CUDA 13.0, sm_75 to sm_120)."""
 _ENDS = _set("BRA EXIT BSYNC CALL RET")
 """Control may go on elsewhere behind them."""
 _WITH_TARGET = _set("BRA BSSY CALL")
@@ -293,23 +296,26 @@ def _executed(
         if each.guarded:
             values += [held[register] for register in each.written if register >= 0]
         special = name in SPECIAL and each.key[0] >> 72 & 0xFF not in _CONSTANT
-        if name in LOADS:
+        ordered = name in ORDERED or (name in _GLOBAL and each.key[0] >> _STRONG & 1)
+        if ordered:
+            values += state.values()
+        elif name in LOADS:
             values += [state[LOADS[name]], state["warp"]]
         elif name in ACROSS:
             values.append(state["warp"])
         elif name in STORES:
             values += [state[STORES[name]], state["warp"]]
-        elif name in ORDERED or name in _ENDS or special:
+        elif name in _ENDS or special:
             values += state.values()
         number = numbers[name, each.key, len(each.written), tuple(values)]
-        if name in STORES:
+        if ordered:
+            state.update(dict.fromkeys((*_SPACES, "warp", "order"), number))
+        elif name in STORES:
             state[STORES[name]] = number
         elif special:
             state["order"] = number
         elif name in _ENDS:
             state["control"] = number
-        elif name in ORDERED:
-            state.update(dict.fromkeys((*_SPACES, "warp", "order"), number))
         for place, register in enumerate(each.written):
             if register >= 0:
                 held[register] = numbers[number, place]

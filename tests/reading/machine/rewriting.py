@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from random import Random
 
 import numpy as np
@@ -20,13 +21,11 @@ from spillscan.reading.binary.pressure import registers
 
 FILES = "RPUQ"
 WIDTHS = {"R": 8, "P": 3, "Q": 3}
+MUTATED = 6
+"""Instructions of a function that are changed in each way."""
 NOP = 0x000FC00000000000_0000000000007918
-STAYS = set(
-    (
-        "BAR MEMBAR DEPBAR LDGDEPBAR LDGSTS ATOM ATOMG ATOMS RED REDG ERRBAR CCTL BSSY BSYNC BREAK BRA EXIT CALL "
-        "RET WARPSYNC YIELD NANOSLEEP NOP S2R S2UR CS2R SHFL VOTE VOTEU MATCH REDUX R2UR HMMA IMMA DMMA LD ST"
-    ).split()
-)
+STAYS = "BAR MEMBAR DEPBAR LDGDEPBAR LDGSTS ATOM ATOMG ATOMS RED REDG ERRBAR CCTL BSSY BSYNC BREAK BRA EXIT CALL RET "
+STAYS += "WARPSYNC YIELD NANOSLEEP NOP S2R S2UR CS2R SHFL VOTE VOTEU MATCH REDUX R2UR HMMA IMMA DMMA LD ST"
 LOADS, STORES = {"LDG", "LDS", "LDL", "LDSM"}, {"STG", "STS", "STL", "STSM"}
 
 Field = tuple[str, int, int, list[int], bool]
@@ -81,8 +80,9 @@ class Words:
         return read, written
 
     def renamed(self, random: Random) -> CodeText | None:
-        """With other registers, in groups that keep what is aligned aligned; ``None`` where a group does not fit."""
-        if not self.known:
+        """With other registers, in groups that keep what is aligned aligned; ``None`` where a group does not fit, and of
+        a device function, whose callers know its registers."""
+        if not self.known or self.text.function:
             return None
         maps = {}
         for file in FILES:
@@ -121,10 +121,10 @@ class Words:
         cuts = {0, len(self.words)}
         cuts |= {target // 16 for target in self.targets if target is not None}
         for row, name in enumerate(self.names):
-            if name in STAYS or any(offset // 16 == row for offset, _ in self.text.relocations):
+            if name in STAYS.split() or any(offset // 16 == row for offset, _ in self.text.relocations):
                 cuts |= {row, row + 1}
         ordered = sorted(cut for cut in cuts if cut <= len(self.words))
-        yield from zip(ordered, ordered[1:], strict=False)
+        yield from pairwise(ordered)
 
     def _shuffled(self, begin: int, end: int, random: Random) -> list[int]:
         """A random order that keeps all that depends on each other: by registers, by memory, and by the barriers that
@@ -157,8 +157,11 @@ class Words:
             waiting.remove(row)
         return done
 
-    def padded(self, random: Random) -> CodeText:
-        """With nothing done for a while at some places, and all branches as before."""
+    def padded(self, random: Random) -> CodeText | None:
+        """With nothing done for a while at some places, and all branches as before; ``None`` where it calls: a call
+        names the address to return to."""
+        if "CALL" in self.names:
+            return None
         at = {row: random.random() < 0.1 for row in range(len(self.words))}
         places, words = {}, list[int]()
         for row, word in enumerate(self.words):
@@ -194,7 +197,7 @@ def mutants(held: Words, random: Random) -> Iterator[tuple[str, CodeText]]:
     def with_word(row: int, word: int) -> CodeText:
         return held.made([*words[:row], word, *words[row + 1 :]])
 
-    for row in random.sample(rows, min(len(rows), 12)):
+    for row in random.sample(rows, min(len(rows), MUTATED)):
         word = words[row]
         yield f"opcode of {held.names[row]}", with_word(row, word ^ random.choice((1, 2, 4, 8)))
         if word >> 9 & 7 == 4:
@@ -207,17 +210,16 @@ def mutants(held: Words, random: Random) -> Iterator[tuple[str, CodeText]]:
         if held.names[row] in ("ISETP", "FSETP", "SEL", "SHF", "LEA") and None not in pair and one != other:
             swapped = words[row] & ~(0xFF << 24) & ~(0xFF << 32) | other << 24 | one << 32
             yield f"operands of {held.names[row]}", with_word(row, swapped)
-        if row + 1 < len(words) and {held.names[row], held.names[row + 1]} & STORES:
-            both = {held.names[row], held.names[row + 1]}
-            if len(both & (STORES | LOADS)) == len(both) and held.targets.count((row + 1) * 16) == 0:
-                text = [*words[:row], words[row + 1], words[row], *words[row + 2 :]]
-                if words[row] != words[row + 1]:
-                    yield f"order of {' and '.join(sorted(both))}", held.made(text)
+        both = held.names[row : row + 2]
+        alias = {*both} & STORES and {*both} <= STORES | LOADS and len({name[2] for name in both}) == 1 < len(both)
+        if alias and words[row] != words[row + 1] and (row + 1) * 16 not in held.targets:
+            turned = [*words[:row], words[row + 1], words[row], *words[row + 2 :]]
+            yield f"order of {' and '.join(both)}", held.made(turned)
     used = {number for row in rows for each in held.touched(row) for file, number in each if file == "R"}
     free = next((number for number in range(200, 100, -8) if number not in used), None)
-    for row in random.sample(rows, min(len(rows), 12)):
+    for row in random.sample(rows, min(len(rows), MUTATED)):
         fields = [field for field in held.fields[row] or () if field[0] == "R" and not field[4]]
         if fields and free is not None:
-            file, at, width, _, _ = random.choice(fields)
+            at = random.choice(fields)[1]
             if words[row] >> at & 0xFF != 0xFF and held.touched(row)[1]:
                 yield f"source of {held.names[row]}", with_word(row, words[row] & ~(0xFF << at) | free << at)
