@@ -136,6 +136,8 @@ def _sides(old: CodeText | None, new: CodeText | None) -> tuple[Code, Code] | No
 def _proof(old: Code, new: Code) -> str:
     """What is the same, and what else is not."""
     moved = sum(one != other for one, other in zip(old.instructions, new.instructions, strict=False))
+    if not moved:
+        return "the same instructions, scheduled otherwise"
     return f"the same instructions on the same values, {moved:,} with other registers, places or in another order"
 
 

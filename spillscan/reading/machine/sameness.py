@@ -60,6 +60,9 @@ ORDERED = _set(
     " FENCE"
 )
 """They do more than write registers: none of them passes another, nor an access to memory."""
+_GLOBAL, _STRONG = _set("LDG STG"), 80
+"""Accesses that other threads may see in their order (volatile, relaxed, acquire, release) have this bit (measured:
+CUDA 13.0, sm_75 to sm_120)."""
 _ENDS = _set("BRA EXIT BSYNC CALL RET")
 """Control may go on elsewhere behind them."""
 _WITH_TARGET = _set("BRA BSSY CALL")
@@ -155,10 +158,13 @@ class _Proof:
     def check(self) -> None:
         """Raise :class:`NotProvenError` where anything differs."""
         self._pair()
-        for at, side in enumerate(self._sides):
-            ways = {pair[at]: {way[at] for way in several} for pair, several in self._ways.items()}
-            if (bad := _hazard(side, ways)) is not None:
-                raise NotProvenError(f"a {bad} may not wait for what it reads")
+        old, new = (
+            _unwaited(side, {pair[at]: {way[at] for way in several} for pair, several in self._ways.items()})
+            for at, side in enumerate(self._sides)
+        )
+        if new != old:
+            name = next(iter((new - old) + (old - new)))
+            raise NotProvenError(f"a {name} may not wait for what it reads")
         entering = self._settled()
         for pair, classes in entering.items():
             self._check(pair, classes)
@@ -290,23 +296,26 @@ def _executed(
         if each.guarded:
             values += [held[register] for register in each.written if register >= 0]
         special = name in SPECIAL and each.key[0] >> 72 & 0xFF not in _CONSTANT
-        if name in LOADS:
+        ordered = name in ORDERED or (name in _GLOBAL and each.key[0] >> _STRONG & 1)
+        if ordered:
+            values += state.values()
+        elif name in LOADS:
             values += [state[LOADS[name]], state["warp"]]
         elif name in ACROSS:
             values.append(state["warp"])
         elif name in STORES:
             values += [state[STORES[name]], state["warp"]]
-        elif name in ORDERED or name in _ENDS or special:
+        elif name in _ENDS or special:
             values += state.values()
         number = numbers[name, each.key, len(each.written), tuple(values)]
-        if name in STORES:
+        if ordered:
+            state.update(dict.fromkeys((*_SPACES, "warp", "order"), number))
+        elif name in STORES:
             state[STORES[name]] = number
         elif special:
             state["order"] = number
         elif name in _ENDS:
             state["control"] = number
-        elif name in ORDERED:
-            state.update(dict.fromkeys((*_SPACES, "warp", "order"), number))
         for place, register in enumerate(each.written):
             if register >= 0:
                 held[register] = numbers[number, place]
@@ -317,38 +326,39 @@ _Waits = frozenset[tuple[int, int, bool]]
 """(register, barrier, whether it is to be written): what is under way."""
 
 
-def _hazard(blocks: _Blocks, ways: Mapping[int, Collection[int]]) -> str | None:
-    """The mnemonic of an instruction that uses a register which another has not read or written yet, as far as barriers
-    say; ``None``: none does. ``ways``: what may follow each block."""
+def _unwaited(blocks: _Blocks, ways: Mapping[int, Collection[int]]) -> Counter[str]:
+    """Instructions that use a register which another has not read or written yet, as far as barriers say, by mnemonic.
+    Some are none: accesses to memory read their registers one behind the other. ``ways``: what may follow each block.
+    """
     entering: dict[int, _Waits] = {0: frozenset()}
     work = [0]
     while work:
         begin = work.pop()
-        under_way, bad = _waited(blocks.rows[begin : blocks.ends[begin]], entering[begin])
-        if bad is not None:
-            return bad
+        under_way, _ = _waited(blocks.rows[begin : blocks.ends[begin]], entering[begin])
         for way in ways[begin]:
             known = entering.get(way)
             joined = under_way if known is None else known | under_way
             if joined != known:
                 entering[way] = joined
                 work.append(way)
-    return None
+    found: Counter[str] = Counter()
+    for begin, under_way in entering.items():
+        found += _waited(blocks.rows[begin : blocks.ends[begin]], under_way)[1]
+    return found
 
 
-def _waited(block: Sequence[Instruction], under_way: _Waits) -> tuple[_Waits, str | None]:
-    """What is under way behind a block, and the first instruction that does not wait for what it uses."""
+def _waited(block: Sequence[Instruction], under_way: _Waits) -> tuple[_Waits, Counter[str]]:
+    """What is under way behind a block, and the instructions that do not wait for what they use."""
     now = set(under_way)
+    found: Counter[str] = Counter()
     for each in block:
         written, read, waited = each.waits
         if waited:
             now = {item for item in now if not waited >> item[1] & 1}
         uses = {*each.read, *each.written}
-        for register, _, writing in now:
-            if register in (uses if writing else each.written):
-                return frozenset(now), each.name
+        found[each.name] += any(register in (uses if writing else each.written) for register, _, writing in now)
         if written < _BARRIERS:
             now |= {(register, written, True) for register in each.written if register >= 0}
         if read < _BARRIERS:
             now |= {(register, read, False) for register in each.read if register >= 0}
-    return frozenset(now), None
+    return frozenset(now), found

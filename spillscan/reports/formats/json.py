@@ -105,7 +105,9 @@ class CodeChangeJson(msgspec.Struct):
     symbol: str
     """in the head"""
     arch: str | None
+    """as that of the kernel"""
     unit: str
+    """as that of the kernel"""
     work: Work
     """same work: proven; same figures: other operands, constants or order; other work: what it does differs"""
     evidence: tuple[str, ...]
