@@ -131,8 +131,9 @@ def _variables(environment: Mapping[str, str], folder: str) -> dict[str, str]:
         found["PATH"] = os.pathsep.join((os.path.join(front, "bin"), path))
         if not environment.get("CUDACXX"):  # or CMake keeps the launcher for the compiler
             found["CUDACXX"] = real
-        if not environment.get("PYTORCH_NVCC"):
-            found["PYTORCH_NVCC"] = os.path.join(front, "bin", "nvcc")
+        for name in ("PYTORCH_NVCC", "CUDA_NVCC_EXECUTABLE"):  # of torch.utils.cpp_extension, of CMake's FindCUDA
+            if not environment.get(name):
+                found[name] = os.path.join(front, "bin", "nvcc")
     return found
 
 
