@@ -268,7 +268,10 @@ def account_of(
     explained |= units.keys()
     written = [path for path in seen.objects if os.path.realpath(path) not in explained]
     old = [] if before is None else [os.path.join(top, path) for path in before.unexplained]
-    beside = {os.path.dirname(path) for path in (*written, *old, *(os.path.join(top, made) for made in units))}
+    beside = {
+        os.path.realpath(os.path.dirname(path))
+        for path in (*written, *old, *(os.path.join(top, made) for made in units))
+    }
     older = [
         path
         for folder in sorted(filter(os.path.isdir, beside))
@@ -296,22 +299,28 @@ def _units(
     compiler = began["compiler"]
     if compiler not in releases:
         releases[compiler] = _release(compiler)
-    for source in parsed.paths:
-        made = parsed.object or f"{os.path.splitext(os.path.basename(source))[0]}.o"
-        if is_check(os.path.join(folder, made)) or is_check(os.path.join(folder, source)):
+    made_of = (
+        {parsed.object: parsed.paths} if parsed.object else {_default_object(path): (path,) for path in parsed.paths}
+    )
+    for made, sources in made_of.items():
+        if any(is_check(os.path.join(folder, path)) for path in (made, *sources)):
             continue
         yield Unit(
-            source=databases.seen_from_here(os.path.join(folder, source), top),
+            source=databases.seen_from_here(os.path.join(folder, sources[0]), top),
             object=databases.seen_from_here(os.path.join(folder, made), top),
             folder=databases.seen_from_here(folder, top),
             command=tuple(words),
             version=releases[compiler],
             state=state,
             status=status,
-            digests=tuple((path, digest) for path, digest in began["digests"].items() if path == source),
+            digests=tuple((path, digest) for path, digest in began["digests"].items() if path in sources),
             reported=b"ptxas info" in report or None,
             evidence=(began.get("by", BY_RUN),),
         )
+
+
+def _default_object(source: str) -> str:
+    return f"{os.path.splitext(os.path.basename(source))[0]}.o"
 
 
 def _release(compiler: str) -> str:
@@ -326,19 +335,17 @@ def _release(compiler: str) -> str:
 def _notes(seen: Watched, written: Sequence[str], older: Sequence[str]) -> Iterable[str]:
     hits = len(re.findall(r"^(?:direct|preprocessed)_cache_hit$", seen.statistics, re.MULTILINE))
     if written:
-        came = f"{hits} came from ccache" if hits else "a compiler was called by its path, or without the environment"
-        yield _read_instead(written, "device code, and no call was seen", came)
+        why = f"{hits} came from ccache" if hits else "a compiler was called by its path, or without the environment"
+        yield _read_instead(written, why)
     if older:
-        yield _read_instead(older, "device code of before this run", "they lie beside what it compiled")
+        yield _read_instead(older, "compiled before this run")
 
 
-def _read_instead(objects: Sequence[str], what: str, why: str) -> str:
+def _read_instead(objects: Sequence[str], why: str) -> str:
     count, named = len(objects), ", ".join(objects[:_NAMED])
-    one = count == 1
-    return (
-        f"{count} object{' holds' if one else 's hold'} {what} ({named}{'' if count <= _NAMED else ' …'}): {why}; "
-        f"{'its' if one else 'their'} machine code is read"
-    )
+    more = " …" if count > _NAMED else ""
+    objects_hold = "object holds" if count == 1 else "objects hold"
+    return f"{count} {objects_hold} device code, and no call was seen ({named}{more}): {why}; the machine code is read"
 
 
 _NAMED = 3

@@ -18,7 +18,7 @@ from spillscan.reading.join.evidence import agrees, contradicts, weigh
 
 _Item = TypeVar("_Item", SassFunction, FunctionUsage)
 
-_HELPER = re.compile(r"__cuda_sm\d+_|__internal_\d+_\$__cuda_sm\d+_|\$__internal_")
+_HELPER = re.compile(r"__cuda_sm\d+x?_|__internal_\d+_\$__cuda_sm\d+x?_|\$__internal_")
 """Code that ptxas brings along: division, square roots, copies between warps. No log says anything of it."""
 
 _FROM_LISTING = tuple(each for each in PRINTED if each.listed)
