@@ -71,6 +71,7 @@ def read(text: str) -> list[dict[str, Any]]:
         elif match := USED.match(line):
             assert open_entry is not None
             open_entry["registers"] = int(match[1])
+            open_entry["shared_bytes"] = 0  # what is not 0 has its clause
             for name, clause in CLAUSES.items():
                 if found := re.search(clause, match[2]):
                     open_entry[name] = int(found[1])

@@ -8,6 +8,7 @@ what it leaves: a new object with device code that no call explains.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import mmap
@@ -19,8 +20,10 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
+
+from msgspec.structs import replace
 
 from spillscan.builds import compilation, databases
 from spillscan.builds.account import RUN as BY_RUN
@@ -35,8 +38,8 @@ COMPILERS = ("nvcc",)
 _BEAR = "bear"
 _WRAP = ("-I", "-m", "spillscan", "wrap", "--watched", "--")
 _OBJECT = re.compile(r"\.(?:o|obj|cubin|fatbin)$")
-_DEVICE_LINK = re.compile(r"(?:^|[/_])(?:cmake_device_link|dlink|device_link)\.(?:o|obj)$")
-"""What nvcc makes of objects that are known already."""
+_DEVICE_LINK = b"__cudaPrelinkedFatbins"
+"""What nvcc's ``link.stub`` names in an object that it makes of objects which are known already."""
 _LARGEST_REPORT_BYTES = 64 << 20
 _RELEASE = re.compile(rb"\bV(\d+(?:\.\d+)+)")
 _CUBIN_MACHINE = b"\xbe\x00"
@@ -127,12 +130,15 @@ def _variables(environment: Mapping[str, str], folder: str) -> dict[str, str]:
         found["CMAKE_EXPORT_COMPILE_COMMANDS"] = "ON"
     real = shutil.which("nvcc", path=path)
     if real is not None:
-        front = _front(real)
+        by_ccache = _behind_ccache(front := _front(real))
+        if " " not in by_ccache and not environment.get("CCACHE_PREFIX"):  # it is split at blanks
+            found["CCACHE_PREFIX"] = by_ccache
         found["PATH"] = os.pathsep.join((os.path.join(front, "bin"), path))
         if not environment.get("CUDACXX"):  # or CMake keeps the launcher for the compiler
             found["CUDACXX"] = real
-        if not environment.get("PYTORCH_NVCC"):
-            found["PYTORCH_NVCC"] = os.path.join(front, "bin", "nvcc")
+        for name in ("PYTORCH_NVCC", "CUDA_NVCC_EXECUTABLE"):  # of torch.utils.cpp_extension, of CMake's FindCUDA
+            if not environment.get(name):
+                found[name] = os.path.join(front, "bin", "nvcc")
     return found
 
 
@@ -149,17 +155,28 @@ def _front(real: str) -> str:
             link = os.path.join(place, name)
             if name not in (*COMPILERS, "bin") and not os.path.lexists(link):
                 os.symlink(os.path.join(files, name), link)
-    script = os.path.join(tools, "nvcc")
-    text = "#!/bin/sh\nexec " + " ".join(map(shlex.quote, (sys.executable, *_WRAP, target))) + ' "$@"\n'
-    if _text_of(script) != text:
-        draft = f"{script}.{os.getpid()}"
+    launcher = f'exec {shlex.join((sys.executable, *_WRAP, target))} "$@"\n'
+    _write_script(os.path.join(tools, "nvcc"), launcher, os.stat(target).st_mtime)
+    return front
+
+
+def _behind_ccache(front: str) -> str:
+    """What ccache calls in the compiler's place where its cache has nothing, whichever launcher the build has."""
+    script = os.path.join(front, "behind-ccache")
+    launcher = shlex.join((sys.executable, *_WRAP))
+    _write_script(script, f'case "${{1##*/}}" in nvcc) exec {launcher} "$@" ;; esac\nexec "$@"\n', 0)
+    return script
+
+
+def _write_script(path: str, text: str, seconds: float) -> None:
+    text = f"#!/bin/sh\n{text}"
+    if _text_of(path) != text:
+        draft = f"{path}.{os.getpid()}"
         with open(draft, "w", encoding="utf-8") as file:
             file.write(text)
         os.chmod(draft, 0o755)
-        seconds = os.stat(target).st_mtime
         os.utime(draft, (seconds, seconds))
-        os.replace(draft, script)
-    return front
+        os.replace(draft, path)
 
 
 _EXEC = re.compile(r"\A#!/bin/(?:ba|da)?sh\n(?:#[^\n]*\n)*exec ([^\s\"'$]+/nvcc) \"\$@\"\n\Z")
@@ -180,27 +197,37 @@ def _text_of(path: str) -> str:
 
 
 def _new_objects(top: str, since: float) -> Iterator[str]:
-    for place, folders, files in os.walk(top):
+    for place, folders, _ in os.walk(top):
         folders[:] = sorted(name for name in folders if name != ".git")
-        for name in sorted(files):
-            path = os.path.join(place, name)
-            if _OBJECT.search(name) and not os.path.islink(path) and not is_check(path):
-                try:
-                    if os.stat(path).st_mtime >= since and holds_device_code(path):
-                        yield path
-                except OSError:
-                    continue
+        yield from _objects(place, since)
+
+
+def _objects(place: str, since: float = 0, leaving_out: Collection[str] = ()) -> Iterator[str]:
+    """The objects in a folder that hold device code, written at or after a time, but for those of real paths that are
+    left out."""
+    for name in sorted(os.listdir(place)):
+        path = os.path.join(place, name)
+        if _OBJECT.search(name) and not os.path.islink(path) and not is_check(path):
+            with contextlib.suppress(OSError):
+                if (
+                    os.stat(path).st_mtime >= since
+                    and os.path.realpath(path) not in leaving_out
+                    and holds_device_code(path)
+                ):
+                    yield path
 
 
 def holds_device_code(path: str) -> bool:
-    """Whether an object holds machine code of a GPU, or PTX: a cubin, or sections in which nvcc puts them."""
+    """Whether an object holds machine code of a GPU, or PTX, of its own: a cubin, or sections in which nvcc puts what
+    it compiled, not linked."""
     with open(path, "rb") as file:
         if os.fstat(file.fileno()).st_size < 64:
             return False
         with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             if data[:4] == b"\x7fELF" and data[18:20] == _CUBIN_MACHINE:
                 return True
-            return any(data.find(name) >= 0 for name in (b".nv_fatbin", b"__nv_relfatbin", b".nvFatBin"))
+            held = any(data.find(name) >= 0 for name in (b".nv_fatbin", b"__nv_relfatbin", b".nvFatBin"))
+            return held and data.find(_DEVICE_LINK) < 0
 
 
 # ---- what was seen ------------------------------------------------------------------------------------------------
@@ -214,7 +241,9 @@ def account_of(
     units: dict[str, Kept] = {}
     for known in () if before is None else before.units:
         made = os.path.join(top, known.unit.object)
-        if known.unit.state in ("failed", "killed", "unfinished") or os.path.exists(made):
+        if known.unit.state in ("failed", "killed", "unfinished") or (
+            known.unit.state == "done" and os.path.exists(made)
+        ):
             units[os.path.realpath(made)] = known
     explained: set[str] = set()
     releases: dict[str, str] = {}
@@ -226,24 +255,35 @@ def account_of(
             units[made] = Kept(unit=unit, report=text)
             explained.add(made)
         explained |= {os.path.realpath(os.path.join(began["folder"], word)) for word in began["command"] if word}
-    listed = {os.path.realpath(each.object) for each in expected}
+    listed = {os.path.realpath(each.object): each for each in expected}
     if listed:  # what failed, and is to be compiled no longer
         folders = {os.path.realpath(each.folder) for each in expected}
         for made, known in list(units.items()):
             gone = known.unit.state != "done" and made not in listed
             if gone and os.path.realpath(os.path.join(top, known.unit.folder)) in folders and made not in explained:
                 del units[made]
-    unexplained = [
-        os.path.relpath(path, top)
-        for path in seen.objects
-        if os.path.realpath(path) not in explained and not _DEVICE_LINK.search(path)
+    for made, unit in listed.items():
+        state: State = "unknown" if os.path.exists(made) else "not-begun"
+        units.setdefault(made, Kept(unit=replace(unit, state=state)))
+    explained |= units.keys()
+    written = [path for path in seen.objects if os.path.realpath(path) not in explained]
+    old = [] if before is None else [os.path.join(top, path) for path in before.unexplained]
+    beside = {
+        os.path.realpath(os.path.dirname(path))
+        for path in (*written, *old, *(os.path.join(top, made) for made in units))
+    }
+    older = [
+        path
+        for folder in sorted(filter(os.path.isdir, beside))
+        for path in _objects(folder, leaving_out={*explained, *map(os.path.realpath, written)})
     ]
+    unexplained = [os.path.relpath(path, top) for path in (*written, *older)]
     return BuildFile(
         command=tuple(command),
         status=seen.status,
         units=tuple(units.values()),
         unexplained=tuple(unexplained),
-        notes=tuple(_notes(seen, unexplained)),
+        notes=tuple(_notes(seen, unexplained[: len(written)], unexplained[len(written) :])),
     )
 
 
@@ -259,22 +299,28 @@ def _units(
     compiler = began["compiler"]
     if compiler not in releases:
         releases[compiler] = _release(compiler)
-    for source in parsed.paths:
-        made = parsed.object or f"{os.path.splitext(os.path.basename(source))[0]}.o"
-        if is_check(os.path.join(folder, made)) or is_check(os.path.join(folder, source)):
+    made_of = (
+        {parsed.object: parsed.paths} if parsed.object else {_default_object(path): (path,) for path in parsed.paths}
+    )
+    for made, sources in made_of.items():
+        if any(is_check(os.path.join(folder, path)) for path in (made, *sources)):
             continue
         yield Unit(
-            source=databases.seen_from_here(os.path.join(folder, source), top),
+            source=databases.seen_from_here(os.path.join(folder, sources[0]), top),
             object=databases.seen_from_here(os.path.join(folder, made), top),
             folder=databases.seen_from_here(folder, top),
             command=tuple(words),
             version=releases[compiler],
             state=state,
             status=status,
-            digests=tuple((path, digest) for path, digest in began["digests"].items() if path == source),
+            digests=tuple((path, digest) for path, digest in began["digests"].items() if path in sources),
             reported=b"ptxas info" in report or None,
             evidence=(began.get("by", BY_RUN),),
         )
+
+
+def _default_object(source: str) -> str:
+    return f"{os.path.splitext(os.path.basename(source))[0]}.o"
 
 
 def _release(compiler: str) -> str:
@@ -286,13 +332,20 @@ def _release(compiler: str) -> str:
     return found[1].decode() if found else ""
 
 
-def _notes(seen: Watched, unexplained: Sequence[str]) -> Iterable[str]:
+def _notes(seen: Watched, written: Sequence[str], older: Sequence[str]) -> Iterable[str]:
     hits = len(re.findall(r"^(?:direct|preprocessed)_cache_hit$", seen.statistics, re.MULTILINE))
-    if unexplained:
-        count = len(unexplained)
-        named = ", ".join(unexplained[:3]) + (" …" if count > 3 else "")
+    if written:
         why = f"{hits} came from ccache" if hits else "a compiler was called by its path, or without the environment"
-        yield (
-            f"{count} object{'s hold' if count > 1 else ' holds'} device code, and no call was seen ({named}): {why}; "
-            f"{'their' if count > 1 else 'its'} machine code is read"
-        )
+        yield _read_instead(written, why)
+    if older:
+        yield _read_instead(older, "compiled before this run")
+
+
+def _read_instead(objects: Sequence[str], why: str) -> str:
+    count, named = len(objects), ", ".join(objects[:_NAMED])
+    more = " …" if count > _NAMED else ""
+    objects_hold = "object holds" if count == 1 else "objects hold"
+    return f"{count} {objects_hold} device code, and no call was seen ({named}{more}): {why}; the machine code is read"
+
+
+_NAMED = 3

@@ -125,13 +125,21 @@ class Gate(NamedTuple):
         unrecorded = [
             Issue(
                 code="unrecorded-figures",
-                message=f"an older release recorded no figures of {result.unrecorded:,} kernels: lost blocks and more "
-                "registers are not seen; `spillscan baseline write` records them",
+                message=f"an older release recorded no figures of {result.unrecorded:,} kernels ({self._version()}): "
+                "lost blocks and more registers are not seen; "
+                "`spillscan baseline write` on the accepted build brings it up",
                 severity="note",
                 origin=Origin(input=self.path or "", format="baseline"),
             )
         ]
         return expired + idle + unrecorded * bool(result.unrecorded)
+
+    def _version(self) -> str:
+        """What the baseline says that it records."""
+        from spillscan.judging.baseline.file import RECORDS
+
+        records = self.baseline.records if self.baseline is not None else 0
+        return f"its records: {f'version {records}' if records else 'no version'}, now version {RECORDS}"
 
     def holes(self, result: BaselineResult) -> list[Hole]:
         """What a build lacks of what the baseline knows."""

@@ -51,7 +51,9 @@ def add_file(parser: argparse.ArgumentParser) -> None:
 def add_limits(parser: argparse.ArgumentParser, *scopes: Literal["build", "change"]) -> None:
     """Limits that hold for every kernel, and --severity."""
     for key in keys().values():
-        if key.scope in scopes:
+        if key.scope in (*scopes, "both"):
+            if key.choices:  # options of commands have their own names: one says it of some kernels, in a file
+                continue
             default = "no limit" if key.default is None else key.default
             parser.add_argument(
                 key.option, type=_word(key), metavar="N", help=f"{key.help}, or none (default: {default})"

@@ -7,24 +7,26 @@ build (--by build) or a target (--by arch), the widest spread first.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from msgspec.structs import replace
 
 from spillscan.commands import _baseline, _inputs, _issues, _options, _policy, _selection
 from spillscan.commands._selection import Selection
+from spillscan.judging.compare.code_changes import CodeChange, code_changes, proven
 from spillscan.judging.compare.matrix import By, matrix
 from spillscan.judging.compare.missing_kernels import missing_kernels, nothing_in_common
 from spillscan.judging.compare.pairing import Comparison, comparison
 from spillscan.judging.policy import Policy
 from spillscan.judging.policy.keys import SETTINGS
-from spillscan.judging.rules import judged, regressions, undecided_changes
-from spillscan.judging.rules.code import MAX_SLOWDOWN
+from spillscan.judging.rules import distinct, judged, regressions, undecided_changes
+from spillscan.judging.rules.code import CODE, MAX_SLOWDOWN, noted
 from spillscan.judging.verdict import Verdict, holes_of, holes_of_input, verdict
 from spillscan.model import Build
 from spillscan.model.figures import METRICS
 from spillscan.output.errors import UsageError
+from spillscan.reading.binary.fetch import texts_of
 from spillscan.reports import render
 from spillscan.reports.report import Report
 
@@ -57,6 +59,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--fail-on-regression",
         "the same with the policy's fail_on (default: error): new or more spills, lost blocks per SM, another"
         " register allocation step",
+    )
+    fail.add_argument(
+        "--fail-on-code",
+        action="store_const",
+        const="unchanged",
+        dest="code",
+        help="the same as --fail-on-regression, and where a kernel has other code that is not proven the same work",
+    )
+    parser.add_argument(
+        "--code",
+        action="store_true",
+        dest="by_code",
+        help="also say what became of the machine code of each kernel: proven the same work, or what differs, the"
+        " heaviest loop first (binaries of sm_75 and later, and snapshots of scan --code)",
     )
     parser.add_argument(
         "--by",
@@ -140,6 +156,8 @@ def _check_call(arguments: argparse.Namespace, by: By | None) -> None:
         raise UsageError("one build cannot have got worse", "give an older build before it, or use spillscan check")
     if arguments.metric and by is None:
         raise UsageError("--metric chooses what a table shows", "add --by build or --by arch")
+    if (arguments.by_code or arguments.code) and by is not None:
+        raise UsageError("--code says what became of the code of two builds", "leave --by away, or leave --code away")
     if arguments.sort and by is not None:
         raise UsageError("--sort orders the changes of two builds", "a table has its widest spread first, by --metric")
     if arguments.device and by is not None:
@@ -155,17 +173,25 @@ def _report(
     gate: _baseline.Gate,
 ) -> tuple[Report, Verdict]:
     """What the builds show, of those kernels that were ``kept``, and the verdict on the newest."""
-    gated = bool(arguments.fail_on or arguments.fail_on_regression)
+    gated = bool(arguments.fail_on or arguments.fail_on_regression or arguments.code)
     base, head = kept[0], kept[-1]
     table = None
     if by is not None:
         metrics = list(dict.fromkeys(arguments.metric)) or ["spill_bytes", "registers"]
         table = matrix(kept, _labels(arguments.inputs), by, metrics, policy)
-    timed = any(MAX_SLOWDOWN.name in entry.settings for entry in policy.entries)  # equal kernels may take longer, too
+    # equal kernels may take longer, too, and their code may not be known
+    every = any({MAX_SLOWDOWN.name, CODE.name} & entry.settings.keys() for entry in policy.entries)
     compared = by is None or gated
     chosen = tuple(map(_libraries, arguments.pair))
-    found = comparison(base, head, policy, policy.devices, all_pairs=timed, chosen=chosen) if compared else Comparison()
-    held = gate.judge(regressions((*found.changes, *found.equal), policy), head, builds[-1], of_changes=True)
+    found = comparison(base, head, policy, policy.devices, all_pairs=every, chosen=chosen) if compared else Comparison()
+    code = None
+    if compared and (arguments.by_code or any(CODE.name in entry.settings for entry in policy.entries)):
+        code = _code_changes(found, _policy.unpacking(policy))
+        found = proven(found, code)
+    worse = regressions((*found.changes, *found.recoded, *found.unsettled, *found.equal), policy)
+    if arguments.by_code and code:
+        worse = distinct([*worse, *noted(code, worse)])
+    held = gate.judge(worse, head, builds[-1], of_changes=True)
     needs = judged(policy.terms_of_all((*base.kernels, *head.kernels)), "change", policy.fail_on)
     undecided = undecided_changes((*found.changes, *found.unsettled, *found.equal), policy)
     holes = [
@@ -184,6 +210,8 @@ def _report(
         build=head,
         changes=found.changes,
         unsettled=found.unsettled,
+        recoded=found.recoded,
+        code_changes=tuple(code) if arguments.by_code and code is not None else None,
         matrix=table,
         holes=outcome.holes,
         accepted=outcome.accepted,
@@ -194,6 +222,12 @@ def _report(
         sort=arguments.sort,
     )
     return gate.report(report, held), outcome
+
+
+def _code_changes(found: Comparison, unpacking: Mapping[str, int]) -> list[CodeChange]:
+    pairs = (*found.changes, *found.recoded, *found.unsettled)
+    texts = texts_of((side for each in pairs for side in (each.before, each.after) if side is not None), unpacking)
+    return code_changes(pairs, texts)
 
 
 def _libraries(pair: str) -> tuple[str, str]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 
 from msgspec.structs import replace
 
 from spillscan.commands import _inputs, _issues, _options, _policy
 from spillscan.commands._selection import Selection
 from spillscan.model import Build, Issue
+from spillscan.reading.binary.fetch import texts_of
 from spillscan.reports import render
 from spillscan.reports.report import Report
 
@@ -31,6 +33,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser,
         "--live",
         "also count the live registers of binaries, sm_75 and later (2 s a million instructions; -f json, --sort)",
+    )
+    parser.add_argument(
+        "--code",
+        action="store_true",
+        dest="keep_code",
+        help="also keep the machine code of binaries, sm_75 and later, for diff --code without them (-f json)",
     )
     parser.add_argument(
         "--by",
@@ -65,6 +73,8 @@ def run(arguments: argparse.Namespace) -> int:
     inputs = _inputs.inputs_or_stdin(arguments.inputs)
     unpacking = _policy.unpacking(policy)
     build = _inputs.scan(inputs, operands=arguments.operands, live=arguments.live, unpacking=unpacking)
+    if arguments.keep_code:
+        build = _with_code(build, unpacking)
     if arguments.assemble is not None:
         build = assembled(build, inputs, arches or (), choose(())[0], unpacking)
     selected = Selection(arguments.arch, arguments.kernel, arguments.launch).of(build, policy.labels)
@@ -83,6 +93,18 @@ def run(arguments: argparse.Namespace) -> int:
     if policy.strict:
         _issues.refuse_issues(build.issues)
     return 0
+
+
+def _with_code(build: Build, unpacking: Mapping[str, int]) -> Build:
+    """The build with the code of what was read from binaries."""
+    texts = texts_of(build.kernels, unpacking)
+    return replace(
+        build,
+        kernels=tuple(
+            replace(each, sass=replace(each.sass, text=texts[id(each)])) if each.sass and id(each) in texts else each
+            for each in build.kernels
+        ),
+    )
 
 
 def _marked(build: Build, kept: Build, *, named: bool) -> Build:

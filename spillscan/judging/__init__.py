@@ -10,6 +10,7 @@ PUBLIC = (
     "baseline.model",
     "baseline.recording",
     "compare.causes",
+    "compare.code_changes",
     "compare.effects",
     "compare.figures",
     "compare.matrix",

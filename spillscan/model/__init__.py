@@ -83,6 +83,7 @@ PUBLIC = (
     "code",
     "demangled",
     "figures",
+    "findings",
     "holes",
     "nodes",
     "patterns",

@@ -88,6 +88,15 @@ class Kernel(Struct, frozen=True, kw_only=True, gc=False):
         return None if known is None else (known, known)
 
     @property
+    def own_spill_bounds(self) -> tuple[tuple[int, int], tuple[int, int]] | None:
+        """The same of the kernel itself, without its callees."""
+        known, code = self.spills, self.sass
+        if known is None and code is not None and code.instructions:
+            least, most = code.local.bounds(self.role, own=True)
+            return least.pair, most.pair
+        return None if known is None else (known, known)
+
+    @property
     def name(self) -> str:
         """Full demangled name."""
         return symbols.demangle(self.key.symbol)

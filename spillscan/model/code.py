@@ -123,6 +123,25 @@ class Maker(Struct, frozen=True, kw_only=True):
         return f"{self.tool or 'CUDA'} {self.version}" + (f" {self.options}" if self.options else "")
 
 
+class CodeText(Struct, frozen=True, kw_only=True):
+    """A function's machine code itself, and what it means besides its bytes: what two builds are compared by."""
+
+    number: int
+    """Of its architecture: 90."""
+    words: bytes
+    """Its instructions, packed by zlib."""
+    relocations: tuple[tuple[int, str], ...] = ()
+    """(byte offset, what is put there, by name), ascending."""
+    constants: str = ""
+    """Stands for its own constants; empty: it has none."""
+    parts: tuple[int, ...] = ()
+    """Byte offsets at which callees begin that its section holds."""
+    function: bool = False
+    """A device function: whoever calls it goes on with its registers."""
+    lines: tuple[tuple[int, str, int], ...] = ()
+    """(first instruction, source file, line) of each run of instructions of one line; line 0: none is known."""
+
+
 SETS_REGISTERS = "USETMAXREG"
 """``setmaxnreg`` (Hopper and later): from there on a warp has another number of registers than at the start."""
 
@@ -156,6 +175,8 @@ class SassStats(Struct, frozen=True, kw_only=True):
     """Stands for the code: its bytes, its own constants, and what relocations put into it, by name and not by address.
     Functions with the same one are the same code, whatever they are called and wherever they lie; ``None`` from a dump,
     which does not show all of it."""
+    text: CodeText | None = None
+    """The code itself, where it was asked for."""
 
     @property
     def setmaxnreg(self) -> int | None:

@@ -88,9 +88,10 @@ IDENTITY = Evidence()
 class Change(Struct, frozen=True, kw_only=True):
     """What became of one kernel between two builds."""
 
-    state: Literal["added", "removed", "changed", "renamed", "unknown", "equal"]
+    state: Literal["added", "removed", "changed", "renamed", "unknown", "recoded", "equal"]
     """``renamed`` pairs carry a score below 1. ``unknown``: nothing is known to differ, but one build does not report
-    all that the other reports; such a pair is in no list of changes, nor is one that is ``equal``."""
+    all that the other reports. ``recoded``: other machine code, by its digest or its opcodes, and the same figures.
+    Such pairs are in no list of changes, nor is one that is ``equal``."""
     before: Kernel | None
     """The kernel in the base build; ``None`` where it was added."""
     after: Kernel | None
@@ -109,6 +110,26 @@ class Change(Struct, frozen=True, kw_only=True):
     """Kinds of compiler messages that only the base build has for this kernel."""
     effects: tuple[Effect, ...] = ()
     """Residency by device; of pairs only."""
+    proven: bool = False
+    """Whether the code of both is proven to do the same work, so far as anybody tried."""
+
+    @property
+    def bounds(self) -> tuple[int | None, int | None] | None:
+        """Threads per block that the code of either side is made for, where they differ; ``None`` of a side: any."""
+        return None if self.before is None or self.after is None else moved_bounds(self.before, self.after)
+
+    @property
+    def differs(self) -> bool:
+        """Whether more than its name is known to be other than before."""
+        return bool(self.metrics or self.appeared or self.vanished or self.bounds)
+
+    @property
+    def toolkits(self) -> tuple[str, str] | None:
+        """Versions of the toolkits that made the two, where these are known to differ."""
+        makers = [side.sass.maker if side and side.sass else None for side in (self.before, self.after)]
+        if makers[0] is None or makers[1] is None or makers[0].version == makers[1].version:
+            return None
+        return makers[0].version, makers[1].version
 
     @property
     def kernel(self) -> Kernel:
@@ -116,6 +137,14 @@ class Change(Struct, frozen=True, kw_only=True):
         found = self.after or self.before
         assert found is not None
         return found
+
+
+def moved_bounds(before: Kernel, after: Kernel) -> tuple[int | None, int | None] | None:
+    """Threads per block that the code of either is made for, where they differ; only code shows them."""
+    if before.launch_bounds == after.launch_bounds or not (before.sass and after.sass):
+        return None
+    old, new = (side.launch_bounds.threads if side.launch_bounds else None for side in (before, after))
+    return None if old == new else (old, new)
 
 
 class Changes(list[Change]):
@@ -175,10 +204,13 @@ class Limit(Struct, frozen=True, kw_only=True):
     """What holds where the policy says nothing; ``None``: no limit."""
     help: str
     """One line: what it is, with its unit."""
-    judges: Judged
-    """Whether a build or a change is held against it."""
+    judges: Judged | Literal["both"]
+    """Whether a build or a change is held against it; ``both``: it only says how much of either may stay unknown, and
+    puts no rule in force."""
     order: int
     """Where it stands in lists: what most teams set comes first."""
+    words: tuple[str, ...] = ()
+    """What it may be, where it is no number; the last one demands nothing, and holds where the policy says nothing."""
 
 
 class Rule(Struct, frozen=True, kw_only=True):

@@ -14,8 +14,9 @@ from msgspec import Struct
 
 from spillscan.model.usage import Role
 
-AccessClass = Literal["spill", "array", "frame", "unknown"]
-"""Spill slot; local array; callee frame, stack argument or saved register; not known."""
+AccessClass = Literal["spill", "array", "frame", "helper", "unknown"]
+"""Spill slot; local array; callee frame, stack argument or saved register; whatever the code does that ptxas brings
+along (division, square root), of which no log counts a spill; not known."""
 
 Evidence = Literal["annotation", "last-use+log", "log", "last-use", "none"]
 """Why the spill class is what it is, best first: ptxas's own annotation; the last-use rule, and the build log counts
@@ -235,8 +236,8 @@ class LocalTraffic(Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def callees(self) -> bool:
-        """Whether callees in the listing access local memory."""
-        return self._inner() > 0
+        """Whether callees in the listing access local memory, ptxas's own helpers apart."""
+        return self._inner() > self._inner("helper")
 
     @cached_property
     def tree(self) -> Traffic | None:
@@ -244,7 +245,8 @@ class LocalTraffic(Struct, frozen=True, kw_only=True, dict=True):
         and where it is not known: what by the rules is no spill may be a register that a callee saves."""
         if self.cumulative is not None or not self.callees:
             return self.cumulative
-        return None if self.of("unknown").accesses or self._inner() > self._inner("spill") else self.spill
+        silent = self._inner("spill") + self._inner("helper")
+        return None if self.of("unknown").accesses or self._inner() > silent else self.spill
 
     def bounds(self, role: Role, *, own: bool = False) -> tuple[Traffic, Traffic]:
         """The least and the most that ptxas may print as spills of the function and of callees in its listing together,

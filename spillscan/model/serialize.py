@@ -177,6 +177,7 @@ def sass_json(stats: SassStats) -> SassJson:
         lines=local.lines,
         roles=stats.roles,
         digest=stats.digest,
+        text=stats.text,
     )
 
 

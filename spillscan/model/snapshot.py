@@ -14,6 +14,7 @@ import msgspec
 from spillscan.model import Advisory, Confidence, Hidden, Launch, LaunchBounds, Origin, Role, Severity
 from spillscan.model.code import (
     AccessClass,
+    CodeText,
     Evidence,
     FlowKind,
     LivePeak,
@@ -56,6 +57,8 @@ class DepthJson(msgspec.Struct, gc=False):
     """frames of callees, stack arguments, saved registers"""
     unknown: Count
     """none of these, as far as is known"""
+    helper: Count = 0
+    """in code that ptxas brings along, such as a division: no log counts its spills"""
 
 
 class GroupJson(msgspec.Struct, gc=False):
@@ -155,6 +158,8 @@ class SassJson(LocalJson, gc=False):
     """code that runs with registers of its own (setmaxnreg): the start, then by registers; empty: there is none"""
     digest: str | None = None
     """stands for the code: the same where that is the same byte for byte; null from a dump"""
+    text: CodeText | None = None
+    """the code itself, where scan --code kept it"""
 
 
 class KernelJson(msgspec.Struct, gc=False):

@@ -19,7 +19,7 @@ from spillscan.occupancy.whole_gpu import WORTH_SHOWING_BYTES
 from spillscan.output.nouns import count
 from spillscan.output.safe import printable
 from spillscan.output.terminal import BOLD, DIM, GREEN, RED, YELLOW, Cell, Row, Style, fold, hung, table
-from spillscan.reports import growth, pairings, words
+from spillscan.reports import code_changes, growth, pairings, words
 from spillscan.reports.groups import INSTANCES, archs_cell, shared_label
 from spillscan.reports.report import Report
 
@@ -46,10 +46,14 @@ def lines(report: Report, style: Style) -> Iterator[str]:
         kernels = count(len(report.build.kernels), "kernel")
         arches = words.arches_of(report.build)
         kind = "no known changes" if report.holes else "no changes"
+        yield from pairings.toolkits(report)
         yield f"{kind} in {kernels}{'; ' if arches else ''}{arches}"
+        yield from pairings.other_code(report)
+        yield from code_changes.text_lines(report, style)
         yield from growth.compile_time(report)
         yield from words.verdict_lines(report, style, words.counted(report))
         return
+    yield from pairings.toolkits(report)
     all_entries = entries(report)
     total = totals((report.base or Build()).kernels, changes, (*_SUMMED, *_COUNTED)) if len(changes) > 1 else []
     sums: list[Metric] = [(each.name, each.before, each.after) for each in total if each.name in _SUMMED]
@@ -80,15 +84,13 @@ def lines(report: Report, style: Style) -> Iterator[str]:
     open_ones = {id(hole.kernel) for hole in report.holes}
     unknown = sum(id(change.kernel) in open_ones for change in report.unsettled)
     unchanged = len(report.build.kernels) - len(changes) + states["removed"] - unknown
-    listed = [state for state in ("changed", "renamed", "added", "removed") if states[state] or state != "renamed"]
-    yield (
-        ", ".join(f"{states[state]:,} {state}" for state in listed)
-        + f", {unchanged:,} unchanged"
-        + (f", {unknown:,} unknown" if unknown else "")
-    )
+    counted = pairings.counts(changes)
+    yield ", ".join(counted) + f", {unchanged:,} unchanged" + (f", {unknown:,} unknown" if unknown else "")
+    yield from pairings.other_code(report)
     yield from pairings.libraries(report)
     yield from pairings.rules(changes)
     yield from growth.code(report)
+    yield from code_changes.text_lines(report, style)
     yield from growth.compile_time(report)
     if states["added"] and states["added"] == len(report.build.kernels) and states["removed"]:
         yield "no kernel is in both builds; of different archs, --by arch puts them side by side"
@@ -331,7 +333,8 @@ def archs_of(entry: Entry) -> str:
 
 def _remarks(change: Change) -> list[tuple[str, str, str]]:
     """(label, text, color) of what is no figure."""
-    found = [("ptxas says", kind.replace("_", " "), YELLOW) for kind in change.appeared]
+    found = [("launch bounds", words.bounds(change), YELLOW)] if change.bounds else []
+    found += [("ptxas says", kind.replace("_", " "), YELLOW) for kind in change.appeared]
     found += [("no longer says", kind.replace("_", " "), "") for kind in change.vanished]
     if moved_to_shared(change) and not any(name == "shared_spills" for name, _, _ in change.metrics):
         found.append(("", "spills may be in shared memory now", YELLOW))

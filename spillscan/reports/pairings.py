@@ -19,6 +19,40 @@ _WIDEST = 60
 """Characters of a full name, and of a rule."""
 
 
+def counts(changes: Sequence[Change]) -> list[str]:
+    """``2 changed``, ``15 renamed (1 of them changed)``, ``0 added``, ``0 removed``."""
+    states = Counter[str](change.state for change in changes)
+    both = sum(change.differs for change in changes if change.state == "renamed")
+    renamed = f"{states['renamed']:,} renamed" + (f" ({both:,} of them changed)" if both else "")
+    return [
+        f"{states['changed'] + both:,} changed",
+        *([renamed] if states["renamed"] else []),
+        f"{states['added']:,} added",
+        f"{states['removed']:,} removed",
+    ]
+
+
+def other_code(report: Report) -> Iterator[str]:
+    """How many kernels have other machine code, and the same figures."""
+    if report.recoded:
+        yield f"{count(len(report.recoded), 'kernel')} of other code, same figures"
+
+
+def toolkits(report: Report) -> Iterator[str]:
+    """Which toolkits made the two builds, where they are not the same, and what became of the kernels that moved from
+    one to another: as one group."""
+    old, new = report.toolkits
+    if old == new or not old or not new:
+        return
+    yield f"toolkit: {', '.join(old)} → {', '.join(new)}"
+    moved = [change for change in report.changes if change.toolkits]
+    if moved:
+        concerned = {id(change.kernel) for change in moved}
+        found = words.severities([each for each in report.open_findings if id(each.kernel) in concerned])
+        kernels = f"{len(moved):,} of {count(len(report.changes), 'change')}"
+        yield f"made by another toolkit: {kernels}{f' ({found})' if found else ''}"
+
+
 def libraries(report: Report) -> Iterator[str]:
     """Shared libraries that one build alone has: their kernels were compared with no others."""
     for state, build in (("added", report.build), ("removed", report.base)):

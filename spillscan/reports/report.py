@@ -11,6 +11,7 @@ from msgspec import Struct, field
 from spillscan.judging.places import Tree
 from spillscan.model import Build, Change, Finding, Hole
 from spillscan.model.build import labels_of
+from spillscan.model.symbols import natural
 from spillscan.naming import Names
 from spillscan.occupancy.launches import Launches, LaunchMap
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from spillscan.advice.ranking import Ranked
     from spillscan.judging.baseline.judging import BaselineResult
     from spillscan.judging.compare.causes import Growth
+    from spillscan.judging.compare.code_changes import CodeChange
     from spillscan.judging.compare.matrix import Matrix
     from spillscan.reading.binary.pressure import Pressure
     from spillscan.reports.groups import By
@@ -54,6 +56,10 @@ class Report(Struct, frozen=True, kw_only=True, dict=True):
     """Worst first."""
     unsettled: tuple[Change, ...] = ()
     """Of a diff, the pairs in which nothing is known to differ, but a build does not report all."""
+    recoded: tuple[Change, ...] = ()
+    """Of a diff, the pairs of equal figures and other machine code."""
+    code_changes: tuple[CodeChange, ...] | None = None
+    """Of a diff, what became of machine code, what surely differs first; ``None``: it was not asked for."""
     matrix: Matrix | None = None
     """Of a matrix, the table."""
     launches: Launches = LaunchMap()
@@ -86,6 +92,16 @@ class Report(Struct, frozen=True, kw_only=True, dict=True):
             for each in kernels
         )
         return Names(*named, labels=labels_of(builds, self.labels))
+
+    @property
+    def toolkits(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Of a diff, versions of the toolkits that made the code of the base and of the head, as far as it says."""
+        base = self.base.kernels if self.base is not None else ()
+        old, new = (
+            {each.sass.maker.version for each in side if each.sass and each.sass.maker}
+            for side in (base, self.build.kernels)
+        )
+        return tuple(sorted(old, key=natural)), tuple(sorted(new, key=natural))
 
     @cached_property
     def grown(self) -> list[Change]:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from spillscan.judging.places import UNKNOWN, heaviest, log_path, source_place
-from spillscan.model import SEVERITIES, Build, Finding, Hole, Kernel
+from spillscan.model import SEVERITIES, Build, Change, Finding, Hole, Kernel
 from spillscan.model.build import damage
 from spillscan.model.symbols import natural
 from spillscan.naming import WIDTH, Names
@@ -96,13 +96,15 @@ def legend_lines(shown: Iterable[Kernel], names: Names, room: int, width: int, h
 
 
 def spills_of(kernel: Kernel, missing: str) -> tuple[str, str]:
-    """Spill stores and loads in bytes: what is known, else the bounds that the code sets, else ``missing``."""
-    if kernel.spills is not None:
-        return f"{kernel.spills[0]:,}", f"{kernel.spills[1]:,}"
-    if kernel.spill_bounds is None:
+    """Spill stores and loads of the kernel itself, in bytes: what is known, else the bounds that the code sets, else
+    ``missing``."""
+    bounds = kernel.own_spill_bounds
+    if bounds is None:
         return missing, missing
-    (stores, loads), (most_stores, most_loads) = kernel.spill_bounds
-    return f"{stores:,} to {most_stores:,}", f"{loads:,} to {most_loads:,}"
+    stores, loads = (
+        f"{least:,}" if least == most else f"{least:,} to {most:,}" for least, most in zip(*bounds, strict=True)
+    )
+    return stores, loads
 
 
 def message_of(finding: Finding) -> str:
@@ -329,6 +331,13 @@ def verdict_lines(report: Report, style: Style, listed: Sequence[Finding]) -> It
 def counted(report: Report) -> list[Finding]:
     """The open findings of a diff that are listed: notes only where they count, since their figures stand in tables."""
     return [each for each in report.open_findings if each.severity != "note" or report.fail_on == "note"]
+
+
+def bounds(change: Change) -> str:
+    """``128 → 512 threads``: launch bounds that changed."""
+    assert change.bounds is not None
+    old, new = ("none" if each is None else f"{each:,}" for each in change.bounds)
+    return f"{old} → {new} threads"
 
 
 def severities(findings: Iterable[Finding]) -> str:

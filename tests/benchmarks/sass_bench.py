@@ -1,4 +1,4 @@
-"""Speed of the SASS reader as ratios in one run: against rg, grep, awk and plain Lark, page cache hot.
+"""Speed of the SASS reader as ratios in one run: against rg, grep and awk, page cache hot.
 
     python -m tests.benchmarks.sass_bench [DUMP...] [--rounds N]
 
@@ -6,9 +6,7 @@ Without a dump one is made of the fixtures, 250 MB by repetition: real dumps of 
 candidate is measured once in every round; of its rounds the best counts, as whatever else runs on the machine can only
 slow it down. Beside the time on the clock stand the seconds of processor time, of all its processes. The readers run in
 processes of their own, forked after all imports: starting an interpreter is not in their time. Every record is made and
-dropped. The functions that use local memory are also measured as a dump of their own: they cost most. The Lark path and
-plain Lark read the first megabytes only.
-"""
+dropped. The functions that use local memory are also measured as a dump of their own: they cost most."""
 
 from __future__ import annotations
 
@@ -31,13 +29,11 @@ from typing import NamedTuple
 from spillscan.reading import dumps as sass
 from spillscan.reading.dumps.cuobjdump import Dump
 from spillscan.reading.inputs.source import Source
-from tests.reading.dumps import lexemes
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures" / "sass"
 AWK = "/Function :/ {name = $3} /STL|LDL/ {count[name]++} END {for (name in count) print name, count[name]}"
 PATTERN = "STL|LDL"
 SIZE = 250_000_000
-LARK, LEXEMES = 16_000_000, 1_000_000
 
 
 class Cost(NamedTuple):
@@ -174,29 +170,6 @@ def measure(path: Path, rounds: int) -> None:
         print(line)
 
 
-def beginning(path: Path, size: int) -> bytes:
-    """Whole functions from the beginning of a dump."""
-    with path.open("rb") as stream:
-        data = stream.read(size)
-    end = data.rfind(b"\t\t..........")
-    return data[: data.find(b"\n", end) + 1] if end > 0 else b""
-
-
-def rate(data: bytes, read: Callable[[], object]) -> str:
-    """Megabytes a second."""
-    begin = time.perf_counter()
-    read()
-    return f"{len(data) / (time.perf_counter() - begin) / 1e6:.1f} MB/s"
-
-
-def slow_paths(path: Path) -> None:
-    """What rows that depart cost, and a token a lexeme."""
-    part = beginning(path, LARK)
-    print(f"  Lark path {rate(part, lambda: list(Dump(io.BytesIO(part), str(path), 'lark')))}")
-    if small := beginning(path, LEXEMES):
-        print(f"  plain Lark {rate(small, lambda: lexemes.parse(small.decode()))} (a token a lexeme)")
-
-
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -212,8 +185,7 @@ def main() -> None:
                 measure(local, arguments.rounds)
             with contextlib.suppress(FileNotFoundError):
                 local.unlink()
-            slow_paths(path)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -174,6 +174,75 @@ def test_no_command(project: Path) -> None:
     assert run("run", "--", "no-such-command-here", cwd=project).returncode == 2
 
 
+# ---- what was compiled before, or out of sight ----------------------------------------------------------------------
+
+OBJECT = b"\x7fELF" + bytes(60) + b".nv_fatbin"
+
+
+def unexplained(project: Path) -> list[str]:
+    found: list[str] = json.loads((project / "spillscan-build.json").read_text())["unexplained"]
+    return found
+
+
+def test_what_a_build_system_lists_and_was_compiled_before_is_in_the_account(build: Build, project: Path) -> None:
+    listed = NINJA.replace("../", "").replace("test.cu", "c.cu").replace("out/", "")
+    (project / "build.ninja").write_text(listed.replace("builddir = out", "builddir = ."))
+    (project / "with blank.o").write_bytes(OBJECT)
+    build("nvcc -c a.cu -o a.o")
+    found = {unit["object"]: unit["state"] for unit in units(project).values()}
+    assert found == {"a.o": "done", "with blank.o": "unknown"}
+    (project / "with blank.o").unlink()
+    done = build("true")
+    assert done.stderr == "spillscan: 2 units: 1 done, 1 not-begun (b.cu); spillscan-build.json\n"
+    code, said = check(project, "--max-spill-bytes", "100000")
+    assert (code, "build.ninja says that b.cu is to be compiled; it was not" in said) == (2, True), said
+
+
+def test_objects_that_no_call_explains_stay_in_the_account(build: Build, project: Path) -> None:
+    (project / "hidden").write_bytes(OBJECT)
+    done = build("cp hidden hidden.o; nvcc -c a.cu -o a.o")
+    assert (
+        "1 object holds device code, and no call was seen (hidden.o): a compiler was called by its path" in done.stderr
+    )
+    assert unexplained(project) == ["hidden.o"]
+    done = build("nvcc -c b.cu -o b.o")
+    assert "1 object holds device code, and no call was seen (hidden.o): compiled before this run;" in done.stderr
+    assert unexplained(project) == ["hidden.o"]
+    (project / "linked.o").write_bytes(OBJECT + b"__cudaPrelinkedFatbins")
+    build("rm hidden.o")
+    assert unexplained(project) == []
+
+
+def test_sources_that_become_one_file_are_one_unit(build: Build, project: Path) -> None:
+    build("nvcc a.cu b.cu -o app")
+    (unit,) = units(project).values()
+    assert [path for path, _ in unit["digests"]] == ["a.cu", "b.cu"]
+    (project / "a.cu").write_text("__global__ void other() {}\n")
+    assert "a.cu was changed after it was compiled [stale-unit]" in check(project)[1]
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["conftest.cu", "build/meson-private/sanitycheckcuda.cu", "build/CMakeFiles/3.25.1/CompilerIdCUDA/a.cu"],
+)
+def test_what_looks_at_the_compiler_is_no_unit(source: str, build: Build, project: Path) -> None:
+    (project / source).parent.mkdir(parents=True, exist_ok=True)
+    (project / source).touch()
+    build(f"FAIL=1 nvcc -c {source} -o a.o; true")
+    assert not units(project)
+
+
+def test_what_ccache_calls_is_watched(build: Build, project: Path) -> None:
+    build("$CCACHE_PREFIX $CUDACXX -c a.cu -o a.o; FAIL=2 $CCACHE_PREFIX $CUDACXX -c b.cu -o b.o; $CCACHE_PREFIX true")
+    assert {source: unit["state"] for source, unit in units(project).items()} == {"a.cu": "done", "b.cu": "failed"}
+
+
+def test_what_the_user_has_set_stays(build: Build) -> None:
+    names = ("CCACHE_PREFIX", "PYTORCH_NVCC", "CUDA_NVCC_EXECUTABLE", "CUDACXX", "CMAKE_CUDA_COMPILER_LAUNCHER")
+    done = build(f"echo {' '.join(f'${name}' for name in names)}", **dict.fromkeys(names, "mine"))
+    assert done.stdout.split() == ["mine"] * len(names)
+
+
 # ---- what build systems list ----------------------------------------------------------------------------------------
 
 NINJA = """\

@@ -11,19 +11,13 @@ deleted, another locale, another NINJA_STATUS. Exits with 1 where an exit status
 from __future__ import annotations
 
 import argparse
-import os
-import re
 import shutil
-import signal
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Event, Thread
 
-from spillscan.builds import buildfile
+from tests.oracle.trials import Trial
 
 GOOD = "__global__ void {name}(float* x) {{ x[threadIdx.x] *= {factor}.0f; }}\n"
 BAD = "__global__ void broken( {\n"
@@ -53,7 +47,6 @@ build all: phony one.o two.o three.o
 default all
 """
 SETUP = """\
-import subprocess
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 class Build(build_ext):
@@ -126,143 +119,68 @@ SYSTEMS = (
 )
 
 
-class Trial:
-    """One project, built again and again."""
+class Small(Trial):
+    """One project of three sources, and a fourth that nobody asks for."""
 
     def __init__(self, system: System, place: Path, nvcc: str) -> None:
-        self._system, self._place = system, place
-        self._environment = os.environ | {
-            "PATH": os.pathsep.join((os.path.dirname(nvcc), os.path.dirname(sys.executable), os.environ["PATH"])),
-            "XDG_CACHE_HOME": str(place.parent / "cache"),
-        }
-        self.wrong: list[str] = []
-        self.held = 0
-        place.mkdir(parents=True)
+        super().__init__(system.name, place, nvcc, unsaid="rare")
+        self._system = system
         (place / system.file[0]).write_text(system.file[1])
         for name in (*NAMES, "rare"):
             self.source(name)
 
     def source(self, name: str, factor: int = 2, good: bool = True) -> None:
         """Write a source."""
-        (self._place / f"{name}.cu").write_text(GOOD.format(name=name, factor=factor) if good else BAD)
-
-    def run(self, command: str, **more: str) -> subprocess.CompletedProcess[str]:
-        """A build, watched."""
-        words = ["spillscan", "run", "--", "sh", "-c", command]
-        environment = self._environment | more
-        return subprocess.run(words, cwd=self._place, env=environment, capture_output=True, text=True, check=False)
-
-    def check(self, what: str, status: int, *said: str, unsaid: tuple[str, ...] = ("rare",)) -> None:
-        """The gate must end with ``status`` and name what is ``said``."""
-        done = subprocess.run(
-            ["spillscan", "check", "spillscan-build.json"],
-            cwd=self._place,
-            env=self._environment,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        text = done.stdout + done.stderr
-        self.held += 1
-        missing = [word for word in said if word not in text] + [f"not {word}" for word in unsaid if word in text]
-        if done.returncode != status or missing:
-            self.wrong.append(f"{self._system.name}: {what}: exit {done.returncode}, not {status}; {missing}\n{text}")
-
-    def expect(self, what: str, holds: bool) -> None:
-        """Something that must hold."""
-        self.held += 1
-        if not holds:
-            self.wrong.append(f"{self._system.name}: {what}")
-
-    def build(self, *, keep_going: bool = False) -> str:
-        """The command that builds."""
-        return self._system.keep_going if keep_going else self._system.build
+        (self.place / f"{name}.cu").write_text(GOOD.format(name=name, factor=factor) if good else BAD)
 
     def object(self, name: str) -> Path:
         """The object of a source."""
-        return self._place / self._system.objects.format(name=name)
-
-    @property
-    def units(self) -> dict[str, str]:
-        """State by source."""
-        build = buildfile.read(str(self._place / buildfile.NAME))
-        return {} if build is None else {Path(kept.unit.source).stem: kept.unit.state for kept in build.units}
+        return self.place / self._system.objects.format(name=name)
 
 
-def traced(trial: Trial, command: str) -> set[str]:
-    """The sources that nvcc is called to compile, as strace sees it."""
-    log = Path(tempfile.mkdtemp()) / "trace"
-    trial.run(f"strace -f -qq -s 4096 -e trace=execve -o {log} {command}")
-    calls = re.findall(r'execve\("[^"]*/nvcc", \[(.*?)\], 0x', log.read_text(errors="replace"))
-    found = set()
-    for call in calls:
-        words = re.findall(r'"((?:[^"\\]|\\.)*)"', call)
-        if {"-c", "-dc"} & {*words} and not any("CMakeFiles/3" in word or "CompilerId" in word for word in words):
-            found |= {Path(word).stem for word in words if word.endswith(".cu")}
-    return found & {*NAMES, "rare"}
-
-
-def hold(trial: Trial, system: System) -> None:
+def hold(trial: Small, system: System) -> None:
     """All that must hold of one build system."""
     if system.configure:
         trial.run(system.configure)
-    seen = traced(trial, system.build)
+    seen = trial.traced(system.build)
     trial.expect(f"strace sees all sources: {seen}", seen == {*NAMES})
-    trial.expect(f"units are what strace sees: {trial.units}", trial.units.keys() == seen)
+    trial.expect(f"units are what strace sees: {sorted(trial.units)}", trial.units.keys() == seen)
     trial.check("a healthy build", 0)
-    trial.expect("a build with nothing to do", trial.run(trial.build()).returncode == 0)
+    trial.expect("a build with nothing to do", trial.run(system.build).returncode == 0)
     trial.check("a build with nothing to do", 0)
     trial.source("two", 3)
     trial.check("a source edited", 2, "two.cu", "stale-unit")
-    trial.run(trial.build())
+    trial.run(system.build)
     trial.check("a source edited and built", 0)
     trial.object("three").unlink()
-    trial.run(trial.build(), LC_ALL="C.UTF-8", LANG="de_DE.UTF-8", NINJA_STATUS="<%p %f> ")
+    trial.run(system.build, LC_ALL="C.UTF-8", LANG="de_DE.UTF-8", NINJA_STATUS="<%p %f> ")
     trial.check("an object deleted and built, another locale and status", 0)
     trial.source("two", good=False)
-    trial.expect("a failed build fails", trial.run(trial.build()).returncode != 0)
+    trial.expect("a failed build fails", trial.run(system.build).returncode != 0)
     trial.check("a unit fails after it was good", 2, "two.cu", "build-failed")
     if system.keep_going:
         trial.source("one", 7)
-        trial.run(trial.build(keep_going=True))
-        trial.expect(f"-k goes on: {trial.units}", trial.units.get("one") == "done")
+        trial.run(system.keep_going)
+        trial.expect(f"-k goes on: {sorted(trial.units)}", trial.units["one"].state == "done")
         trial.check("-k", 2, "two.cu", "build-failed")
     trial.source("two", 9)
-    trial.run(trial.build())
+    trial.run(system.build)
     trial.check("mended", 0)
     trial.source("three", 11)
-    done = Event()
-    killer = Thread(target=kill, args=("three", done))
-    killer.start()
-    trial.run(trial.build())
-    done.set()
-    killer.join()
+    trial.killed(system.build, "three", ("cicc", "ptxas"))
     trial.check("killed", 2, "three.cu", "build-failed")
-    trial.run(trial.build())
+    trial.run(system.build)
     trial.check("built after the kill", 0)
 
 
-def kill(name: str, done: Event) -> None:
-    """Kill the device compiler that works on a source, once."""
-    while not done.wait(0.002):
-        for place in Path("/proc").glob("[0-9]*"):
-            try:
-                words = (place / "cmdline").read_bytes().split(b"\0")
-                if Path(words[0].decode()).name in ("cicc", "ptxas") and any(name.encode() in word for word in words):
-                    os.kill(int(place.name), signal.SIGKILL)
-                    return
-            except OSError:
-                continue
-
-
-def first_fails(trial: Trial, system: System) -> None:
+def first_fails(trial: Small, system: System) -> None:
     """A build that never was good."""
     trial.source("one", good=False)
     if system.configure:
         trial.run(system.configure)
-    trial.run(trial.build())
+    trial.run(system.build)
     trial.check("a unit fails first", 2)
-    trial.run(f"{trial.build()} || true")
+    trial.run(f"{system.build} || true")
     trial.check("a failed build whose status is lost", 2, "one.cu")
 
 
@@ -273,7 +191,7 @@ def main() -> int:
     parser.add_argument("systems", nargs="*")
     arguments = parser.parse_args()
     held, wrong = 0, []
-    tests: tuple[Callable[[Trial, System], None], ...] = (hold, first_fails)
+    tests: tuple[Callable[[Small, System], None], ...] = (hold, first_fails)
     with tempfile.TemporaryDirectory(prefix="oracle-") as folder:
         for system in SYSTEMS:
             if arguments.systems and system.name not in arguments.systems:
@@ -282,7 +200,7 @@ def main() -> int:
                 print(f"{system.name}: left out, {', '.join(lacking)} is not there")
                 continue
             for test in tests:
-                trial = Trial(system, Path(folder) / f"{system.name}-{test.__name__}" / "project", arguments.nvcc)
+                trial = Small(system, Path(folder) / f"{system.name}-{test.__name__}" / "project", arguments.nvcc)
                 test(trial, system)
                 held += trial.held
                 wrong += trial.wrong

@@ -34,6 +34,9 @@ from spillscan.output.errors import UsageError, nearest
 VERSION = 1
 """Of the file's format, and of what :func:`spillscan.naming.identity.canonical` makes of symbols."""
 
+RECORDS = 1
+"""Of what is recorded of every kernel: 1 its figures and its launch. A file without a version may lack both."""
+
 FIGURES, LAUNCH = "figures", "launch"
 """What an entry holds besides its name and its rules."""
 
@@ -60,7 +63,8 @@ def text_of(baseline: Baseline) -> str:
     """The whole file. The same baseline is the same text, in whatever order its entries came."""
     lines = sorted((key_of(identity), entry) for identity, entry in baseline.entries.items())
     body = "".join(f"  {_key(key)}: {_line(entry)}\n" for key, entry in lines)
-    return f"{baseline.preamble}kernels:\n{body}" if body else f"{baseline.preamble}kernels: {{}}\n"
+    records = f"records: {baseline.records}\n" if baseline.records else ""
+    return f"{baseline.preamble}{records}kernels:{f'{chr(10)}{body}' if body else f' {{}}{chr(10)}'}"
 
 
 def figures_text(figures: Figures) -> str:
@@ -97,6 +101,7 @@ def _escape(match: re.Match[str]) -> str:
 # ---- reading ------------------------------------------------------------------------------------------------------
 
 _KERNELS = re.compile(r"^kernels:", re.MULTILINE)
+_RECORDS = re.compile(r"^records: (0|[1-9][0-9]{0,8})\n\Z", re.MULTILINE)
 _CONFLICT = re.compile(r"^(?:<{7}|\|{7}|={7}|>{7})(?: .*)?$", re.MULTILINE)
 
 _STRING = r'"([ !#-\[\]-~\xa1-\u1fff\u2010-\u2027\u2030-\ud7ff]*)"'
@@ -127,11 +132,21 @@ def parse(text: str, label: str) -> Baseline:
     if not start:
         raise UsageError(f"{label} is no baseline: it has no `kernels:`", "`spillscan baseline write` makes one")
     preamble, body = text[: start.start()], text[start.start() :]
+    above = preamble.count("\n")
+    written = _RECORDS.search(preamble)
+    records = int(written[1]) if written else 0
+    if records > RECORDS:
+        raise UsageError(
+            f"{label}:{above}: it records what version {records} does; this spillscan knows version {RECORDS}",
+            "check with the release that wrote it, or a later one",
+        )
+    if written:
+        preamble = preamble[: written.start()]
     suppressions = _suppressions(parse_yaml(preamble, label))
     entries = entries_by_line(body)
     if entries is None:
-        entries = entries_by_yaml(body, label, preamble.count("\n") + 1)
-    return Baseline(entries=entries, suppressions=suppressions, preamble=preamble)
+        entries = entries_by_yaml(body, label, above + 1)
+    return Baseline(entries=entries, suppressions=suppressions, preamble=preamble, records=records)
 
 
 def entries_by_line(body: str) -> dict[Identity, KnownKernel] | None:
@@ -241,7 +256,7 @@ _FIELDS = ("kernel", "rule", "arch", "reason", "until")
 
 def _suppressions(root: Node) -> tuple[Suppression, ...]:
     """The suppressions of what stands above ``kernels:``, which must name a version that is known."""
-    table = _known(root, "the baseline", ("version", "suppressions"))
+    table = _known(root, "the baseline", ("version", "suppressions", "records"))
     if "version" not in table:
         raise root.error("no `version`", f"write `version: {VERSION}`")
     version = _whole_number(table["version"], "`version`")

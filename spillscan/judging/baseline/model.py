@@ -91,6 +91,9 @@ class Baseline(Struct, frozen=True, kw_only=True):
     """In the order of the file."""
     preamble: str
     """What stands above ``kernels:``, as it stands there: version, suppressions, comments."""
+    records: int = 0
+    """Version of what is recorded of every kernel; 0: an older release wrote it, which kept findings alone or did not
+    say."""
 
 
 # ---- identity -------------------------------------------------------------------------------------------------------

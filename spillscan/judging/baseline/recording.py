@@ -14,7 +14,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from spillscan.judging.baseline.file import PREAMBLE
+from spillscan.judging.baseline.file import PREAMBLE, RECORDS
 from spillscan.judging.baseline.judging import BaselineResult, apply, as_copies, compare
 from spillscan.judging.baseline.model import (
     KEPT_FIGURES,
@@ -99,7 +99,7 @@ def record(
         elif identity in old.entries and not identity.function:
             entries[identity] = old.entries[identity]
     return Recording(
-        baseline=replace(old, entries=entries),
+        baseline=replace(old, entries=entries, records=RECORDS),
         before=before,
         undecided=tuple(kernel for identity, kernel in unsure.items() if identity not in rules),
         unmeasured=tuple(unmeasured),

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from spillscan.model import Kernel
 from spillscan.model.code import SourceLine
+from spillscan.model.findings import moved_bounds
 from spillscan.reading.binary.pressure import Pressure
 from spillscan.reading.machine.liveness import INSTRUCTION
 from spillscan.reading.machine.spillmap import where
@@ -104,13 +105,9 @@ def open_questions(before: Kernel, after: Kernel, old: Pressure | None, new: Pre
 
 
 def _bounds(before: Kernel, after: Kernel) -> Iterator[Cause]:
-    old, new = before.launch_bounds, after.launch_bounds
-    if old != new and (before.sass or after.sass):
-        words = [
-            "none" if each is None or not each.max_threads else f"{each.max_threads} threads" for each in (old, new)
-        ]
-        if words[0] != words[1]:
-            yield Cause(kind="bounds", evidence=f"launch bounds {words[0]} → {words[1]}")
+    if moved := moved_bounds(before, after):
+        words = ["none" if threads is None else f"{threads:,} threads" for threads in moved]
+        yield Cause(kind="bounds", evidence=f"launch bounds {words[0]} → {words[1]}")
 
 
 def _cap(before: Kernel, after: Kernel) -> Iterator[Cause]:

@@ -12,7 +12,7 @@ from msgspec import Struct
 from spillscan.model import Change, Kernel, Metric
 from spillscan.model.figures import COMPARED, KEYED, rank
 from spillscan.model.usage import Figure
-from spillscan.naming.identity.likeness import digest
+from spillscan.naming.identity.likeness import code, digest
 
 ALLOCATION_UNIT = 8
 """Registers per thread are allocated in eights on every compute capability from 3.0 to 12.1 (256 a warp)."""
@@ -24,6 +24,8 @@ _BARE = tuple((each.name, each.get) for each in COMPARED if each.get and each.so
 _OF_CODE = frozenset(each.name for each in (*COMPARED, *KEYED) if each.source == "code" or "spill" in each.name)
 _LINKED = tuple(each.name for each in COMPARED if each.linker)
 """What the linker decides of relocatable code."""
+_CODE = ("binary", "sass", "nvdisasm", "res_usage")
+"""Formats of inputs that show code, or what it takes, and no message of a compiler."""
 _ECHOES = ("spill_warning", "local_memory_warning")
 """Messages that repeat figures; whether they are printed is a matter of options."""
 
@@ -72,6 +74,15 @@ def sides(before: Kernel, after: Kernel, wanted: tuple[str, ...] | None = None) 
     names = _getters(before.sass is not None or after.sass is not None, wanted)
     numbers: list[Metric] = [(name, old.get(name), new.get(name)) for name, _ in names]
     return numbers if wanted else numbers + [metric for each in KEYED for metric in _keyed(each, before, after)]
+
+
+def other_code(before: Kernel, after: Kernel) -> bool:
+    """Whether the machine code of two kernels is known to differ: by its digest, else by what it holds."""
+    for key in (digest, code):
+        old, new = key(before), key(after)
+        if old is not None and new is not None:
+            return old != new
+    return False
 
 
 def by_rank(metrics: Iterable[Metric]) -> tuple[Metric, ...]:
@@ -150,11 +161,18 @@ def moved_to_shared(change: Change) -> bool:
 
 
 def messages(before: Kernel, after: Kernel) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """(kinds of compiler messages that appeared, that vanished), each in the order printed."""
+    """(kinds of compiler messages that appeared, that vanished), each in the order printed; none where one of the two
+    was only read as code, which carries no messages."""
     if not before.advisories and not after.advisories:
+        return (), ()
+    if not (_has_log(before) and _has_log(after)):
         return (), ()
     old, new = (_kinds(kernel) for kernel in (before, after))
     return tuple(kind for kind in new if kind not in old), tuple(kind for kind in old if kind not in new)
+
+
+def _has_log(kernel: Kernel) -> bool:
+    return not kernel.origins or not all(origin.format in _CODE for origin in kernel.origins)
 
 
 def worst_first(changes: Iterable[Change]) -> tuple[Change, ...]:
@@ -184,7 +202,7 @@ def _damage(change: Change) -> tuple[int, ...]:
     spills = grown.get("spill_store_bytes", 0), grown.get("spill_load_bytes", 0)
     registers = next((metric for metric in _known(change.metrics) if metric[0] == "registers"), ("", 0, 0))
     lost = max((old - new for old, new in (e.blocks for e in change.effects if e.blocks)), default=0)
-    order = ("changed", "renamed", "added", "removed", "unknown").index(change.state)
+    order = ("changed", "renamed", "added", "removed", "unknown", "recoded").index(change.state)
     return (
         -sum(max(0, spill) for spill in spills),
         -max(0, lost),

@@ -9,8 +9,17 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from spillscan.judging.compare.effects import effects, metrics
-from spillscan.judging.compare.figures import by_rank, compare, figures, messages, reported_alike, worst_first
+from spillscan.judging.compare.figures import (
+    by_rank,
+    compare,
+    figures,
+    messages,
+    other_code,
+    reported_alike,
+    worst_first,
+)
 from spillscan.model import LOST_SETTING, Build, Change, Changes, Effect, Kernel, KernelKey, Metric
+from spillscan.model.findings import moved_bounds
 from spillscan.naming.identity.pairs import pair, paired
 from spillscan.occupancy.launches import Launches, LaunchMap
 
@@ -28,6 +37,8 @@ class Comparison(Struct, frozen=True, kw_only=True):
     unsettled: tuple[Change, ...] = ()
     """Pairs in which nothing is known to differ, but a build does not report all that the other reports, or neither
     reports registers or spills."""
+    recoded: tuple[Change, ...] = ()
+    """Pairs of equal figures and other machine code."""
     equal: tuple[Change, ...] = ()
     """Pairs in which nothing differs, where they were asked for."""
 
@@ -53,6 +64,7 @@ def comparison(
     """
     changes: list[Change] = []
     unsettled: list[Change] = []
+    recoded: list[Change] = []
     equal: list[Change] = []
     launches = launches or LaunchMap()
     doubtful = _doubtful((*base.kernels, *head.kernels))
@@ -66,6 +78,8 @@ def comparison(
                 names = doubtful.get(before.key, set()) | doubtful.get(after.key, set())
                 alike = _doubted(alike, names, unattached)
             (unsettled if alike.state == "unknown" else changes).append(alike)
+        elif other_code(before, after):
+            recoded.append(Change(state="recoded", before=before, after=after))
         elif all_pairs:
             equal.append(Change(state="equal", before=before, after=after))
     for match in found.renamed:
@@ -74,7 +88,12 @@ def comparison(
         changes.append(replace(change, state="renamed", score=match.score, evidence=match.evidence))
     changes += [Change(state="removed", before=kernel, after=None) for kernel in found.gone]
     changes += [Change(state="added", before=None, after=kernel) for kernel in found.new]
-    return Comparison(changes=worst_first(changes), unsettled=worst_first(unsettled), equal=tuple(equal))
+    return Comparison(
+        changes=worst_first(changes),
+        unsettled=worst_first(unsettled),
+        recoded=worst_first(recoded),
+        equal=tuple(equal),
+    )
 
 
 def _doubtful(kernels: Sequence[Kernel]) -> dict[KernelKey, set[str]]:
@@ -110,11 +129,12 @@ def _changed(before: Kernel, after: Kernel, launches: Launches, devices: Sequenc
     alike = reported_alike(before, after)
     differing, unknown, found = ((), (), ()) if alike else _differences(before, after, launches, devices, known)
     appeared, vanished = messages(before, after) if before.advisories or after.advisories else ((), ())
-    same = not (differing or unknown or appeared or vanished)
-    if same and _settled(after) and ((alike and before.role == after.role) or _settled(before)):
+    differs = bool(differing or appeared or vanished or moved_bounds(before, after))
+    settled = _settled(after) and ((alike and before.role == after.role) or _settled(before))
+    if settled and not differs and not unknown:
         return None
     return Change(
-        state="changed" if differing or appeared or vanished else "unknown",
+        state="changed" if differs else "unknown",
         before=before,
         after=after,
         metrics=differing,

@@ -44,8 +44,9 @@ class Key(NamedTuple):
     """What holds where the policy says nothing."""
     help: str
     """One line: what it is, with its unit."""
-    scope: Literal["build", "change", "all"] = "all"
-    """Limits: whether a build or a change is held against it. ``all``: no limit of a kernel, but of the whole run."""
+    scope: Literal["build", "change", "both", "all"] = "all"
+    """Limits: whether a build, a change or either is held against it. ``all``: no limit of a kernel, but of the whole
+    run."""
     choices: tuple[str, ...] = ()
     """The words of a ``choice``."""
     largest: int = LARGEST
@@ -143,7 +144,14 @@ def keys() -> Mapping[str, Key]:
     from spillscan.judging.rules import all_limits
 
     limits = (
-        Key(name=limit.name, kind="limit", default=limit.default, help=limit.help, scope=limit.judges)
+        Key(
+            name=limit.name,
+            kind="choice" if limit.words else "limit",
+            default=limit.words[-1] if limit.words else limit.default,
+            help=limit.help,
+            scope=limit.judges,
+            choices=limit.words,
+        )
         for limit in all_limits()
     )
     return {key.name: key for key in limits} | SETTINGS

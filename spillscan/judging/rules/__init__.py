@@ -46,6 +46,7 @@ __all__ = [
     "all_limits",
     "all_rules",
     "check",
+    "distinct",
     "families",
     "finding",
     "judged",
@@ -310,7 +311,9 @@ def judged(held: Iterable[Terms], by: Judged, fail_on: str) -> frozenset[Hidden]
 def _is_asked(rule: Rule, terms: Terms, by: Judged) -> bool:
     """Whether the rule may say anything of a build, or of a change: where it has limits, one must be set."""
     limits = [limit for limit in rule.limits if limit.judges == by]
-    return by in rule.judges and (not limits or any(terms.limit(limit) is not None for limit in limits))
+    return by in rule.judges and (
+        not limits or any(terms.demanded(limit) if limit.words else terms.limit(limit) is not None for limit in limits)
+    )
 
 
 def recorded_as(rule: str) -> str:

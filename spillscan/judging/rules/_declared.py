@@ -12,7 +12,7 @@ from spillscan.model import Change, Kernel, Launch, Level, Limit, Rule, Severity
 class Terms(Struct, frozen=True, kw_only=True):
     """What is demanded of one kernel."""
 
-    limits: Mapping[str, int | None] = field(default_factory=dict)
+    limits: Mapping[str, int | str | None] = field(default_factory=dict)
     """By name; ``None`` sets none. What stands here not is as its :class:`~spillscan.model.Limit` has it."""
     levels: Mapping[str, Level] = field(default_factory=dict)
     """Severity by rule id, where another than the rule's own holds."""
@@ -23,7 +23,13 @@ class Terms(Struct, frozen=True, kw_only=True):
 
     def limit(self, limit: Limit) -> int | None:
         """What ``limit`` is for this kernel; ``None``: there is none."""
-        return self.limits.get(limit.name, limit.default)
+        found = self.limits.get(limit.name, limit.default)
+        return found if isinstance(found, int) else None
+
+    def demanded(self, limit: Limit) -> str:
+        """The word that holds for this kernel, of a limit that is no number; empty: it demands nothing."""
+        found = self.limits.get(limit.name)
+        return found if isinstance(found, str) and found != limit.words[-1] else ""
 
     def level(self, rule: Rule) -> Level:
         """How severe the rule's findings are for this kernel."""

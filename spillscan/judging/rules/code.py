@@ -3,14 +3,21 @@ build. Without a limit anything is fine: compile times are never the same twice.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from spillscan.judging.compare.figures import other_code
 from spillscan.judging.rules._declared import Family, Said, Terms, Threshold
-from spillscan.model import Change, Limit, Rule
+from spillscan.judging.rules._findings import finding
+from spillscan.model import Change, Finding, Limit, Rule
 from spillscan.model.figures import value_of
+from spillscan.naming.identity.likeness import digest
 from spillscan.occupancy.text import sizes
+
+if TYPE_CHECKING:
+    from spillscan.judging.compare.code_changes import CodeChange
 
 MAX_BYTES = Limit(
     name="max_code_bytes", default=None, help="most bytes of machine code of a kernel", judges="build", order=35
@@ -106,7 +113,50 @@ TIME = Growth(
     texts=lambda *values: [f"{value:,} ms" for value in values],
 )
 
-FAMILIES = tuple(
-    Family(thresholds=(each.most,), rules=(each.rule,), regressions=each.regressions, undecided_change=each.undecided)
-    for each in (SIZE, TIME)
+CODE = Limit(
+    name="code",
+    default=None,
+    help="unchanged: a kernel must keep its machine code, or be proven the same work by diff --code",
+    judges="change",
+    order=77,
+    words=("unchanged", "any"),
+)
+OTHER = Rule(id="other-code", severity="error", judges=("change",), needs=("code",), limits=(CODE,))
+
+
+def _other(change: Change, terms: Terms) -> Iterator[Said]:
+    """Its code is not the same, and nobody proved that it does the same work."""
+    before, after = change.before, change.after
+    both = before is not None and after is not None and not change.proven
+    if both and terms.demanded(CODE) and other_code(before, after):  # type: ignore[arg-type]
+        yield OTHER, "its machine code is not the same, and must be unchanged"
+
+
+def noted(code: Iterable[CodeChange], known: Sequence[Finding]) -> list[Finding]:
+    """A note of each kernel that is not proven to do the same work, but of those that ``known`` findings speak of."""
+    said = {id(each.kernel) for each in known if each.rule == OTHER.id}
+    return [
+        finding(OTHER, each.evidence[0], each.change.kernel, "note")
+        for each in code
+        if each.work != "same work" and id(each.change.kernel) not in said
+    ]
+
+
+def _hidden(change: Change, terms: Terms) -> Said | None:
+    """Of a kernel of both builds the code of one at least is not known byte for byte."""
+    before, after = change.before, change.after
+    if not terms.demanded(CODE) or before is None or after is None or other_code(before, after):
+        return None
+    silent = None in (digest(before), digest(after))
+    return (OTHER, "no input shows all of its machine code; give its binary") if silent else None
+
+
+FAMILIES = (
+    *(
+        Family(
+            thresholds=(each.most,), rules=(each.rule,), regressions=each.regressions, undecided_change=each.undecided
+        )
+        for each in (SIZE, TIME)
+    ),
+    Family(rules=(OTHER,), regressions=_other, undecided_change=_hidden),
 )

@@ -23,15 +23,26 @@ MAX_GROWTH = Limit(
     judges="change",
     order=60,
 )
+MAX_UNKNOWN = Limit(
+    name="max_unknown_spill_bytes",
+    default=0,
+    help="most bytes of spill stores and loads together that code may leave open whether they are spills",
+    judges="both",
+    order=65,
+)
 SPILL = Rule(
-    id="spill", severity="error", judges=("build", "change"), needs=("spills",), limits=(MAX_BYTES, MAX_GROWTH)
+    id="spill",
+    severity="error",
+    judges=("build", "change"),
+    needs=("spills",),
+    limits=(MAX_BYTES, MAX_GROWTH, MAX_UNKNOWN),
 )
 GROWTH = Rule(
     id="spill-growth",
     severity="error",
     judges=("change",),
     needs=("spills",),
-    limits=(MAX_GROWTH,),
+    limits=(MAX_GROWTH, MAX_UNKNOWN),
     recorded_as="spill",
 )
 
@@ -55,9 +66,14 @@ def findings(kernel: Kernel, terms: Terms) -> Iterator[Said]:
 def undecided(kernel: Kernel, terms: Terms) -> Said | None:
     """A kernel whose spills the input does not report, such as one that only the linker names, or does not bound."""
     most, bounds = terms.limit(MAX_BYTES), kernel.spill_bounds
-    if most is None or (bounds is not None and not sum(bounds[0]) <= most < sum(bounds[1])):
+    if (
+        most is None
+        or (bounds is not None and not sum(bounds[0]) <= most < sum(bounds[1]))
+        or _tolerated(kernel, terms)
+    ):
         return None
-    return SPILL, "; ".join(kernel.reasons) or _doubt(kernel, "the log does not say whether it spills")
+    source = "binary" if _of_binary(kernel) else "log"
+    return SPILL, "; ".join(kernel.reasons) or _doubt(kernel, f"the {source} does not say whether it spills")
 
 
 def regressions(change: Change, terms: Terms) -> Iterator[Said]:
@@ -98,6 +114,8 @@ def undecided_change(change: Change, terms: Terms) -> Said | None:
     if change.after is None or most is None or any(True for _ in regressions(change, terms)):
         return None
     before, after = change.before, change.after
+    if _tolerated(after, terms):
+        return None
     if after.spills is None or (after.spill_bounds and after.spill_bounds[0] != after.spill_bounds[1]):
         linked = (before is None or (before.spills is None and before.final)) and after.final
         return (
@@ -153,7 +171,25 @@ def _doubt(kernel: Kernel, otherwise: str) -> str:
     if kernel.spill_bounds is None:
         return otherwise
     least, most = map(sum, kernel.spill_bounds)
-    return f"spills at least {least:,} B, at most {most:,} B per thread: the code alone does not say more"
+    more = "the code alone does not say more"
+    if _of_binary(kernel):
+        more = f"the binary does not say more ({MAX_UNKNOWN.name}: {most - least} takes it)"
+    return f"spills at least {least:,} B, at most {most:,} B per thread: {more}"
+
+
+def _of_binary(kernel: Kernel) -> bool:
+    """Whether nothing but binaries says anything of it."""
+    return bool(kernel.origins) and all(origin.format == "binary" for origin in kernel.origins)
+
+
+def _tolerated(kernel: Kernel, terms: Terms) -> bool:
+    """Whether no more of its spills is open than is allowed."""
+    allowed, bounds = terms.limit(MAX_UNKNOWN), kernel.spill_bounds
+    return (
+        bounds is not None
+        and bounds[0] != bounds[1]
+        and (allowed is None or sum(bounds[1]) - sum(bounds[0]) <= allowed)
+    )
 
 
 def _predecessor(change: Change) -> str:

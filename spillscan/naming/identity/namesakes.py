@@ -42,6 +42,8 @@ def grouped(kernels: Iterable[Kernel], key: Key) -> dict[Hashable, list[Kernel]]
 
 def aligned(ours: list[Kernel], theirs: list[Kernel]) -> Pairs:
     """Pairs of kernels of one identity, as many as the smaller group has."""
+    if len(ours) == len(theirs) == 1:
+        return [(ours[0], theirs[0])]
     ours, theirs = sorted(ours, key=_number), sorted(theirs, key=_number)
     usage = ours[0].usage
     alike = all(kernel.sass is None and kernel.usage == usage for kernel in chain(ours, theirs))

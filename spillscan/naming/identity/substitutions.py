@@ -93,8 +93,6 @@ def learn(
     alias = {name: name for name in left}
     """As the newer build would write it, as far as that is known."""
     for turn in range(_TURNS):
-        if not left or not right:
-            break
         explained: dict[Rule, _Pairs] = defaultdict(set)
         for x, y, rule in candidates([(alias[name], name) for name in left], sorted(right), deep=turn > 0):
             explained[rule].add((x, y))
@@ -103,6 +101,8 @@ def learn(
         left = [name for name in left if name not in found]
         done = {found[x].after for pairs in used.values() for x in pairs}
         right -= done
+        if not left or not right:
+            break
         known = _single_words(explained, before.words, after.words)
         learnt = [rule for rule in used if rule.kind == "word" and worth[rule].names > 2]
         alias |= rewritten([alias[name] for name in left], left, [*learnt, *known], after.words)

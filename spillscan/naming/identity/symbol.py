@@ -71,7 +71,7 @@ def _blake2s() -> Callable[..., Any]:
     return blake2s
 
 
-@lru_cache(maxsize=8192)
+@lru_cache(maxsize=1 << 15)
 def canonical(symbol: str) -> str:
     """``symbol`` without hashes of paths and contents, lambda numbers, releases, lists of archs, temporary names, and
     the numbers that numba counts its functions by.
@@ -107,8 +107,10 @@ def _part(symbol: str) -> str:
     if symbol.startswith("_Z"):
         if symbol.startswith("_ZN6cudapy"):
             symbol = _COUNTED.sub("", symbol)
-        volatile = any(trigger in symbol for trigger in _TRIGGERS) or _NUMBERED.search(symbol)
-        return _mangled(symbol) if volatile else symbol
+        for trigger in _TRIGGERS:
+            if trigger in symbol:
+                return _mangled(symbol)
+        return _mangled(symbol) if _NUMBERED.search(symbol) else symbol
     for signs, word, plain in _WORDS:
         if any(sign in symbol for sign in signs):
             symbol = word.sub(plain, symbol)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Container
+from functools import lru_cache
 
 import numpy as np
 from msgspec import Struct
@@ -24,6 +25,9 @@ SPILL = 1
 _SIZED = 4
 _DIMENSIONS, _PAIR = struct.Struct("<3I"), struct.Struct("<2I")
 """Of a block or cluster; a symbol's number and a value."""
+_WORD, _ROW_BYTES = np.dtype("<u4"), 12
+_PAIR_HEAD, _ATTRIBUTE = 0x00080004, 0xFF00
+"""How a record with a pair begins, as a word, and where in it the attribute stands."""
 _PER_FUNCTION = frozenset({FRAME_SIZE, MIN_STACK_SIZE, REGCOUNT})
 _NO_CAP = 255
 _RECORD = struct.Struct("<BBH").unpack_from
@@ -84,6 +88,13 @@ def records(section: Window, wanted: Container[int]) -> list[tuple[int, int, byt
 def of_module(section: Window) -> dict[int, dict[int, int]]:
     """Figures by attribute and symbol number: registers and stack sizes of every function."""
     found: dict[int, dict[int, int]] = {attribute: {} for attribute in _PER_FUNCTION}
+    if section.size % _ROW_BYTES == 0:  # as most do, it holds nothing else
+        heads, numbers, values = section.array(_WORD, section.size // _WORD.itemsize, 0, ".nv.info").reshape(-1, 3).T
+        if (heads | _ATTRIBUTE == _PAIR_HEAD | _ATTRIBUTE).all():
+            for attribute, figures in found.items():
+                rows = heads == _PAIR_HEAD | attribute << 8
+                figures.update(zip(numbers[rows].tolist(), values[rows].tolist(), strict=True))
+            return found
     for attribute, _, payload in records(section, _PER_FUNCTION):
         if len(payload) == _PAIR.size:
             number, value = _PAIR.unpack(payload)
@@ -93,13 +104,22 @@ def of_module(section: Window) -> dict[int, dict[int, int]]:
 
 def of_function(section: Window) -> FunctionInfo:
     """What the section of one function says; of several records of one attribute the last, but for annotations."""
+    try:
+        return _info(section.copy(0, section.size, ".nv.info"))
+    except DamageError as error:
+        raise DamageError(error.what, section.start + error.offset) from None
+
+
+@lru_cache(maxsize=1 << 12)
+def _info(section: bytes) -> FunctionInfo:
+    """Of most functions of a library others are equal: each source that uses one has it."""
     threads: dict[int, tuple[int, int, int]] = {}
     barriers: int | None = None
     toolkit: int | None = None
     spills: tuple[int, ...] | None = None
     register_cap: int | None = None
     sets_registers = False
-    for attribute, value, payload in records(section, _RELEVANT):
+    for attribute, value, payload in records(Window(section), _RELEVANT):
         if attribute == NUM_BARRIERS:
             barriers = value & 0xFF
         elif attribute == REG_RECONFIG:

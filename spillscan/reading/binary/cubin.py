@@ -7,6 +7,7 @@ section's flags, registers in its info) and the one after it (ABI 8: second byte
 from __future__ import annotations
 
 import re
+import zlib
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from sys import intern
@@ -15,7 +16,8 @@ import numpy as np
 from msgspec import Struct
 
 from spillscan.model import Role
-from spillscan.model.code import Maker
+from spillscan.model.code import CodeText, Maker
+from spillscan.model.symbols import is_helper
 from spillscan.reading.binary.attributes import (
     FRAME_SIZE,
     MIN_STACK_SIZE,
@@ -215,8 +217,8 @@ class Cubin:
             without = {each for each in without if self._takes_parameters(each)}
         if lost := len(without):
             raise DamageError(f"{lost} kernels without attributes", elf.window.start)
-        banks = sections.banks
-        if lost := len({each for each in symbols.kernels if all(bank for bank, _ in banks.get(each, ()))}):
+        with_parameters = {section for section, banks in sections.banks.items() for bank, _ in banks if bank == 0}
+        if lost := len(set(symbols.kernels) - with_parameters):
             raise DamageError(f"{lost} kernels without a constant bank for parameters", elf.window.start)
 
     def info_of(self, function: Function) -> FunctionInfo:
@@ -232,6 +234,25 @@ class Cubin:
         """The same; empty where it is that of its bytes alone: it has no constants and no relocations."""
         return self._digests.of(function.section, function.code, self._sections.constants.get(function.section, ()))
 
+    def text_of(self, function: Function) -> CodeText:
+        """The code of a function, to be compared with another's."""
+        section, code = function.section, function.code
+        runs: list[tuple[int, str, int]] = []
+        for row, source in enumerate(self.lines.of(section, range(0, code.size, 16)) or ()):
+            file, line = (source.file, source.line) if source is not None else ("", 0)
+            if not runs or runs[-1][1:] != (file, line):
+                runs.append((row, file, line))
+        relocations = sorted(self._digests.relocations(section, section))
+        return CodeText(
+            number=self.number,
+            words=zlib.compress(code.whole),
+            relocations=tuple((offset, text.decode("utf-8", "backslashreplace")) for offset, text in relocations),
+            constants=self._digests.constants(section, self._sections.constants.get(section, ())),
+            parts=tuple(sorted(self.parts_of(function))),
+            function=function.role == "function",
+            lines=tuple(runs),
+        )
+
     def parts_of(self, function: Function) -> dict[int, str]:
         """Where callees begin inside the function's section, and their symbols. ptxas copies device functions into each
         kernel of a whole program (``$kernel$callee``); its own helpers, which no log names, have none here."""
@@ -243,8 +264,8 @@ class Cubin:
         for begin, place in inner:
             if begin < function.code.size:
                 name = self._symbols.name(place)
-                own = name[len(copied) :] if name.startswith(copied) else b""
-                found.setdefault(begin, own.decode("utf-8", "backslashreplace"))
+                own = name[len(copied) :].decode("utf-8", "backslashreplace") if name.startswith(copied) else ""
+                found.setdefault(begin, "" if is_helper(own) else own)
         return found
 
     def _declares_dynamic(self, static_bytes: int, alignment: int) -> bool | None:
@@ -259,7 +280,7 @@ class Cubin:
 
     @cached_property
     def _of_tiles(self) -> bool:
-        return any(name.startswith(b".nv.tileir.") for name in self.elf.names)
+        return b"\0.nv.tileir." in self.elf.pool
 
     @cached_property
     def _sections(self) -> Sections:

@@ -262,16 +262,17 @@ class Decoded:
             rows = rows - rows // (self.code.group_bytes // 8) - 1
         return rows[(rows >= 0) & (rows < len(self.code.codes))]
 
-    def analysis(self, role: Role, counts: Counts, *, parts: tuple[int, ...], spills: Spills) -> Analysis:
+    def analysis(self, role: Role, counts: Counts, *, parts: Sequence[tuple[int, str]], spills: Spills) -> Analysis:
         """What the function is, and its accesses to local memory. ``role``: what its symbol says; ``parts``: where
-        callees begin in its section."""
+        callees begin in its section, and their names; ptxas's own helpers have none."""
         marked = self._marked(spills or ())
         known = role != "unknown"
         return Analysis(
             marked=marked,
             role=role if known else role_by([opcode for opcode, _ in counts.opcodes]),
             last_address=counts.code_bytes - self.code.bytes_per_instruction,
-            parts=parts,
+            parts=tuple(begin for begin, _ in parts),
+            helpers={begin for begin, symbol in parts if not symbol} if parts else None,
             stack_uses=self._stack_uses(),
             annotations=spills is not None,
             followed=not self.table.kepler,

@@ -7,7 +7,7 @@ Not in it: parameters (bank 0, which is empty in a file), and variables of the w
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from xxhash import xxh3_64, xxh3_64_hexdigest
@@ -46,20 +46,31 @@ class Digests:
         if not constants and section not in relocations:
             return ""
         hasher = xxh3_64(code.whole)
-        if section in relocations:
-            self._relocated(section, section, hasher)
+        self._relocated(section, section, hasher)
         for each in constants:
             hasher.update(self._elf.contents(each).whole)
-            if each in relocations:
-                self._relocated(each, section, hasher)
+            self._relocated(each, section, hasher)
         return hasher.hexdigest()
+
+    def constants(self, section: int, constants: Sequence[int]) -> str:
+        """Stands for a function's own constants alone; empty: it has none."""
+        hasher = xxh3_64()
+        for each in constants:
+            hasher.update(self._elf.contents(each).whole)
+            self._relocated(each, section, hasher)
+        return hasher.hexdigest() if constants else ""
 
     def _relocated(self, section: int, code: int, hasher: xxh3_64) -> None:
         """Take the relocations of one section of a function into its digest; ``code``: its code section."""
+        for offset, text in self.relocations(section, code):
+            hasher.update(b"%x %b\n" % (offset, text))
+
+    def relocations(self, section: int, code: int) -> Iterator[tuple[int, bytes]]:
+        """(offset, kind, addend and name of what is put there) of one section of a function."""
         itself = self._elf.owners[code] & 0xFFFFFF
-        for index, form in self._relocations[section]:
+        for index, form in self._relocations.get(section, ()):
             table = self._elf.contents(index)
             whole = table.copy(0, table.size // form.size * form.size, "relocations")
             for offset, info, *addend in form.iter_unpack(whole):
                 name = b"" if info >> 32 == itself else self._symbols.target(info >> 32)
-                hasher.update(b"%x %d %d %b\n" % (offset, info & 0xFFFFFFFF, addend[0] if addend else 0, name))
+                yield offset, b"%d %d %b" % (info & 0xFFFFFFFF, addend[0] if addend else 0, name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,6 +13,7 @@ from spillscan.output.errors import InputError
 
 if TYPE_CHECKING:
     from spillscan.model import Kernel
+    from spillscan.model.code import CodeText
     from spillscan.reading.binary.cubin import Cubin, Function
     from spillscan.reading.binary.pressure import Pressure
 
@@ -39,9 +40,11 @@ class MachineCode:
         return next((found for _, found in pressures(self._cubin, lambda each: each.section == own)), None)
 
 
-def code_of(kernels: Iterable[Kernel], unpacking: Mapping[str, int], *, text: bool = False) -> dict[int, MachineCode]:
-    """Of those that were read from a binary, by the ``id`` of the kernel; ``text``: their cubins are wanted, too. What
-    cannot be read again is left out: standard input, and of a snapshot a binary that is gone or was built anew."""
+def _functions(
+    kernels: Iterable[Kernel], unpacking: Mapping[str, int]
+) -> Iterator[tuple[list[Kernel], Cubin, Function]]:
+    """The kernels that were read from a binary, those of one function together, while its input is open. What cannot be
+    read again is left out: standard input, and of a snapshot a binary that is gone or was built anew."""
     from spillscan.reading import binary
     from spillscan.reading.binary.window import DamageError, Limits
     from spillscan.reading.inputs.source import Source
@@ -52,7 +55,6 @@ def code_of(kernels: Iterable[Kernel], unpacking: Mapping[str, int], *, text: bo
         if origin is not None and origin.format == "binary" and kernel.sass and kernel.sass.digest:
             held = by_input.setdefault(origin.input, {})
             held.setdefault((kernel.key.symbol, kernel.sass.digest), []).append(kernel)
-    found: dict[int, MachineCode] = {}
     for name, wanted in by_input.items():
         symbols = {symbol for symbol, _ in wanted}
         if not os.path.isfile(name):
@@ -60,11 +62,29 @@ def code_of(kernels: Iterable[Kernel], unpacking: Mapping[str, int], *, text: bo
         with suppress(InputError), Source(name).open() as stream:
             for cubin, function in binary.cubins(stream.buffer(), symbols, Limits(**unpacking)):
                 with suppress(DamageError):
-                    same = wanted.get((function.symbol, cubin.digest_of(function)), ())
-                    for kernel in (each for each in same if id(each) not in found):
-                        code = MachineCode(_cubin=cubin, _function=function)
-                        _ = code.pressure, code.cubin if text else None  # while the input is open
-                        found[id(kernel)] = code
+                    if same := wanted.get((function.symbol, cubin.digest_of(function)), ()):
+                        yield list(same), cubin, function
+
+
+def code_of(kernels: Iterable[Kernel], unpacking: Mapping[str, int], *, text: bool = False) -> dict[int, MachineCode]:
+    """Of those that were read from a binary, by the ``id`` of the kernel; ``text``: their cubins are wanted, too."""
+    found: dict[int, MachineCode] = {}
+    for same, cubin, function in _functions(kernels, unpacking):
+        for kernel in (each for each in same if id(each) not in found):
+            code = MachineCode(_cubin=cubin, _function=function)
+            _ = code.pressure, code.cubin if text else None  # while the input is open
+            found[id(kernel)] = code
+    return found
+
+
+def texts_of(kernels: Iterable[Kernel], unpacking: Mapping[str, int]) -> dict[int, CodeText]:
+    """The code itself, as a snapshot kept it or a binary holds it, by the ``id`` of the kernel."""
+    kernels = list(kernels)
+    found = {id(each): each.sass.text for each in kernels if each.sass is not None and each.sass.text is not None}
+    for same, cubin, function in _functions((each for each in kernels if id(each) not in found), unpacking):
+        wanted = [each for each in same if id(each) not in found]
+        if wanted and function.code.size:
+            found |= dict.fromkeys(map(id, wanted), cubin.text_of(function))
     return found
 
 

@@ -103,6 +103,8 @@ def _seen(facts: Facts, code: _Code, words: _MachineWords | None, origin: Origin
     spilled: Pair = (None, None)
     together: Pair = (None, None)
     roles: tuple[WarpRole, ...] = ()
+    frame = facts.resources.frame_bytes
+    deepest = bool(frame) and role != "function" and frame == facts.resources.stack_bytes
     whole, named = code
     counted, callees = (words.counts, named) if words else (None, [])
     if words and counted:
@@ -111,13 +113,15 @@ def _seen(facts: Facts, code: _Code, words: _MachineWords | None, origin: Origin
         spilled = 0, 0
         if callees:
             together = 0, 0
-        if spills or counted.local or counted.settings:
+        if spills or counted.local or counted.settings or deepest:
             decoded = Decoded(whole, words.stretch, words.opcodes)
         if spills:
             shared = decoded.shared_among(spills)
-        if counted.local or counted.settings:
-            seen = decoded.analysis(role, counted, parts=tuple(begin for begin, _ in facts.parts), spills=spills)
+        if counted.local or counted.settings or deepest:
+            seen = decoded.analysis(role, counted, parts=facts.parts, spills=spills)
             roles = seen.roles() if counted.settings else ()
+        if deepest:  # ptxas 12.9 and later write the stack of the whole call tree into the attribute of the frame
+            frame = seen.frame_bytes()
         if counted.local:
             role, local = seen.role, seen.traffic()
             spilled = _spilled(local, role)
@@ -148,7 +152,7 @@ def _seen(facts: Facts, code: _Code, words: _MachineWords | None, origin: Origin
             roles=roles,
             digest=facts.digest or digest_of_code(whole),
         ),
-        usage=_usage(facts, spilled, together),
+        usage=_usage(facts, frame, spilled, together),
         launch_bounds=bounds_of(facts.info),
         dynamic_shared=False if counted and dynamic and not counted.may_share else dynamic,
         final=facts.final,
@@ -161,13 +165,13 @@ def _seen(facts: Facts, code: _Code, words: _MachineWords | None, origin: Origin
     )
 
 
-def _usage(facts: Facts, spilled: Pair, together: Pair) -> Usage:
-    """``spilled``: by the function itself; ``together``: with callees in its code."""
+def _usage(facts: Facts, frame: int | None, spilled: Pair, together: Pair) -> Usage:
+    """``frame``: bytes of its own; ``spilled``: by the function itself; ``together``: with callees in its code."""
     resources, references = facts.resources, facts.references
     barriers = resources.barriers
     return Usage(
         registers=resources.registers,
-        stack_bytes=resources.frame_bytes,
+        stack_bytes=frame,
         cumulative_stack_bytes=resources.stack_bytes,
         spill_store_bytes=spilled[0],
         spill_load_bytes=spilled[1],

@@ -27,11 +27,11 @@ class KernelIndex:
         if isinstance(image.stored, Window):
             return
         kernels = self._kernels.setdefault(image.file, {}).setdefault(image.stored.container, set())
+        linked: dict[str, set[str]] = {} if image.relocatable else self._linked.setdefault(image.file, {})
         for each in functions:
             if each.role == "entry":
                 kernels.add(each.symbol)
-            if not image.relocatable:
-                self._linked.setdefault(image.file, {}).setdefault(each.arch or "", set()).add(each.symbol)
+            linked.setdefault(each.arch or "", set()).add(each.symbol)
 
     def is_linked(self, image: Image, arch: str, cubin: Cubin) -> bool:
         """Whether what the device linker was given was linked: all of its kernels are there; without kernels, a

@@ -175,11 +175,11 @@ _SPREAD = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9],
 class Registers:
     """The table of one architecture."""
 
-    def __init__(self, document: dict[str, Any]) -> None:
+    def __init__(self, opcodes: dict[str, Any]) -> None:
         self._masks = np.zeros((2, _OPCODE_BITS + 1), np.uint64)
         """Bits of the low and of the high word that decide, by opcode."""
         classes: list[tuple[int, int, int, str]] = []
-        for code, (bits, values) in document["opcodes"].items():
+        for code, (bits, values) in opcodes.items():
             opcode = int(code, 16)
             for bit in bits:
                 self._masks[bit // 64, opcode] |= np.uint64(1 << bit % 64)
@@ -193,7 +193,12 @@ class Registers:
         if (self._keys[1:] == self._keys[:-1]).any():
             raise ValueError("two classes of instructions have one number")
         shapes: dict[int, int] = {}
-        fields_of = [[*_fields(classes[place][3], shapes)] for place in order.tolist()]
+        self.fields = fields_of = [[*_fields(classes[place][3], shapes)] for place in order.tolist()]
+        """Of each class: (lowest bit of the number, number of the shape, whether it is written)."""
+        self.shapes = {
+            number: [bit for bit in range(shape.bit_length()) if shape >> bit & 1] for shape, number in shapes.items()
+        }
+        """Registers from the named one on, by the number of the shape."""
         most = max(map(len, fields_of))
         self._fields = np.zeros((most, len(classes), 3), np.int64)
         """Bit, shape and whether it is written, of the n-th field of each class; shape 0: there is none."""
@@ -207,13 +212,18 @@ class Registers:
             )
             self._sets[number, :_REGISTERS] = np.frombuffer(moved, np.uint64).reshape(-1, WORDS)
 
-    def effects(self, lows: Words, highs: Words) -> Effects:
-        """What instructions do, given as two columns of words."""
+    def classes(self, lows: Words, highs: Words) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """The class of each instruction, an index of :attr:`fields`, and where it is not known."""
         low, high = lows.view(np.uint64), highs.view(np.uint64)
         codes = lows & _OPCODE_BITS
         keys = _key(codes.view(np.uint64), low & self._masks[0, codes], high & self._masks[1, codes])
         at = np.minimum(self._keys.searchsorted(keys), len(self._keys) - 1)
-        unknown: NDArray[np.bool_] = self._keys[at] != keys
+        return at, self._keys[at] != keys
+
+    def effects(self, lows: Words, highs: Words) -> Effects:
+        """What instructions do, given as two columns of words."""
+        low, high = lows.view(np.uint64), highs.view(np.uint64)
+        at, unknown = self.classes(lows, highs)
         read, written = (np.zeros((len(low), WORDS), np.uint64) for _ in range(2))
         for column in self._fields:
             bits, shapes, roles = column[at].T
@@ -242,7 +252,12 @@ _TABLES = Path(__file__).parent / "registers"
 
 
 @cache
-def registers(number: int) -> Registers | None:
-    """The table of an architecture by its number; ``None`` where none was derived."""
+def registers(number: int, file: str = "R") -> Registers | None:
+    """The table of an architecture by its number; ``None`` where none was derived. ``file``: of general registers, of
+    predicates (P), uniform registers (U), uniform predicates (Q)."""
     source = _TABLES / f"sm_{number}.json"
-    return Registers(json.loads(source.read_text())) if source.is_file() else None
+    if not source.is_file():
+        return None
+    document = json.loads(source.read_text())
+    entries = document["opcodes"] if file == "R" else document.get("others", {}).get(file, {}).get("opcodes")
+    return None if entries is None else Registers(entries)

@@ -36,27 +36,25 @@ class Readable(Protocol):
 
 
 def pieces(stream: Readable, account: DumpAccount, size: int = READ_BYTES) -> Iterator[bytes]:
-    """Some whole lines at a time, in bounded memory; the last may have no end, and one longer than any is cut."""
-    rest = b""
+    """Some whole lines at a time, behind a line end, in bounded memory; the last may have no end, and one longer than
+    any is cut."""
+    rest = b"\n"
     while data := stream.read(size):
         account.bytes_read += len(data)
         account.unwritten |= b"\0" in data
-        if end := data.rfind(b"\n") + 1:
-            yield rest + data[:end]
-            rest = data[end:]
-        else:
-            rest += data
-        if len(rest) > _LONGEST:
+        end = data.rfind(b"\n") + 1
+        rest += memoryview(data)[: end or None]
+        if end or len(rest) > _LONGEST:
             yield rest
-            rest = b""
-    if rest:
+            rest = b"\n" + data[end:] if end else b"\n"
+    if len(rest) > 1:
         yield rest
 
 
 def lines(stream: Readable, account: DumpAccount) -> Iterator[bytes]:
     """Each line with its end; the last may have none. A lone carriage return ends none."""
     for piece in pieces(stream, account):
-        *whole, rest = piece.split(b"\n")
+        _, *whole, rest = piece.split(b"\n")
         yield from (line + b"\n" for line in whole)
         if rest:
             yield rest

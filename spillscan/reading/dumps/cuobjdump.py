@@ -1,23 +1,23 @@
 """Reads `cuobjdump -sass`.
 
 One regular expression, put together from the grammar's terminals, goes through the lines of a function and takes
-address and opcode of each instruction, and what is neither instruction nor encoding. What else they say is read at
-the function's end, if it matters then: see :class:`~spillscan.reading.dumps.listing.Text`.
+address and opcode of each instruction, and what stands between instructions. What else they say is read at the
+function's end, if it matters then: see :class:`~spillscan.reading.dumps.listing.Text`.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
-from itertools import repeat
 from typing import TYPE_CHECKING
 
 from spillscan.model import Issue
 from spillscan.model.code import SassFunction
 from spillscan.reading import grammar
 from spillscan.reading.dumps.common import READ_BYTES, DumpAccount, Readable, decode, known, pieces
-from spillscan.reading.dumps.listing import BEFORE_ALL, Listing, Text
+from spillscan.reading.dumps.listing import BEFORE_ALL, Listing, Text, line_ends, opcode_of
 
 if TYPE_CHECKING:
     from spillscan.reading.machine.operands import Wanted
@@ -44,10 +44,16 @@ _BLANKS = b" \n\r"
 
 
 @cache
-def _statements() -> re.Pattern[bytes]:
-    """Address and opcode of an instruction, or a line that is neither one nor an encoding nor blank."""
+def _rows() -> re.Pattern[bytes]:
+    """A statement's line, and that of an encoding behind it; groups are those of the statement."""
     statement, encoding = (grammar.line_expression(rule) for rule in ("statement", "encoding"))
-    return re.compile(rf"\n(?:{statement}|(?!{encoding}|\r?(?:\n|\Z))(?P<other>[^\n]+))".encode())
+    return re.compile(rf"\n{statement}[^\n]*+(?:\n{encoding}[^\n]*+)?".encode())
+
+
+@cache
+def _foreign() -> re.Pattern[bytes]:
+    """A line that is neither an encoding nor blank."""
+    return re.compile(rf"\n(?!{grammar.line_expression('encoding')}|\r?(?:\n|\Z))[^\n]".encode())
 
 
 class Dump:
@@ -77,7 +83,7 @@ class Dump:
         text = b""
         for text in self._pieces:
             self.account.undecodable_bytes += 0 if text.isascii() else len(text.translate(None, _ASCII))
-            self._piece(b"\n" + text + b"\n" * (not text.endswith(b"\n")))
+            self._piece(text if text.endswith(b"\n") else text + b"\n")
             yield from self._ready
             self._ready.clear()
         if self._code:
@@ -105,23 +111,24 @@ class Dump:
 
     def _body(self, code: Listing, text: bytes, at: int, stop: int) -> None:
         """Read lines of a function."""
-        found = _statements().findall(text, at - 1, stop - 1)
-        if found:
-            addresses, opcodes, others = zip(*found, strict=True)
-            if any(others):
-                for line in text[at : stop - 1].split(b"\n"):
-                    self._single(line + b"\n")
-                return
-            code.count([*map(int, addresses, repeat(16))], opcodes)
-        code.keep(Text(text[at - 1 : stop - 1], self._line))
-        self._line += text.count(b"\n", at, stop)
+        parts = _rows().split(memoryview(text)[at - 1 : stop - 1])
+        rows = Text(text, at, self._line, *(parts[group::4] for group in (1, 2, 3)))
+        words = Counter(rows.words)
+        if not all(map(opcode_of, words)) or _foreign().search(b"".join(parts[::4])):
+            for line in text[at : stop - 1].split(b"\n"):
+                self._single(line + b"\n")
+            return
+        if words:
+            code.count(rows.addresses, words)
+            code.keep(rows, stop - at)
+        self._line += line_ends(text, at, stop)
 
     def _single(self, text: bytes) -> None:
         """Read one line, whatever it is."""
         code = self._code
-        if code is not None and (head := self._head.match(text)):
-            code.count([int(head["address"], 16)], [head["opcode"]])
-            code.keep(Text(b"\n" + text, self._line))
+        if code is not None and (head := self._head.match(text)) and opcode_of(head["word"]):
+            code.count([head["address"]], {head["word"]: 1})
+            code.keep(Text(text, 0, self._line, [head["address"]], [head["word"]], [text[head.end() :]]), len(text))
             if not self._statement.match(text):  # what is missing may be more than its end
                 self._unknown_line(text)
         elif code is None or not self._encoding.match(text):

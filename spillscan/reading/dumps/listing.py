@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cache, lru_cache
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import chain
-from operator import ge, itemgetter
+from operator import itemgetter, lt
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -57,41 +57,43 @@ KEPT_BYTES = 8 << 20
 class Text(NamedTuple):
     """Some lines of a function, kept until it is known whether it matters what they say."""
 
-    lines: bytes
-    """Before each line stands a line end."""
+    text: bytes
+    begin: int
+    """Where they begin in the text."""
     number: int
-    """Of the first in the dump, 1-based."""
+    """Of the first line in the dump, 1-based."""
+    addresses: Sequence[bytes]
+    words: Sequence[bytes]
+    """Predicate and opcode with modifiers of each instruction."""
+    rests: Sequence[bytes]
+    """Operands, and what stands behind them."""
 
     def marked(self) -> Iterator[Instruction]:
         """Those that matter for local memory."""
-        found = [(match.start(), match[1], match[2]) for match in _marked_lines().finditer(self.lines)]
-        ends = np.flatnonzero(np.frombuffer(self.lines, np.uint8) == ord("\n"))
-        numbers = ends.searchsorted([begin for begin, _, _ in found]) + self.number
-        for (_, address, text), number in zip(found, numbers.tolist(), strict=True):
-            yield offset(address), _operation(text), number, None
+        number, at = self.number, self.begin
+        marked = {word for word in {*self.words} if opcode_of(word).encode() in MARKED}
+        for address, word, rest in zip(self.addresses, self.words, self.rests, strict=True):
+            if word in marked:
+                where = self.text.find(b"/*%b*/" % address, at)
+                number += self.text.count(b"\n", at, where)
+                at = where
+                yield offset(address), _operation(word + rest), number, None
 
     def stack_uses(self) -> Iterator[tuple[int, bytes]]:
         """(address, operands) of those that name the stack pointer, STL and LDL apart."""
-        instruction, at = grammar.line("instruction"), 0
-        while found := _STACK_POINTER.search(self.lines, at):
-            begin = self.lines.rfind(b"\n", at, found.start()) + 1
-            at = self.lines.find(b"\n", found.end())
-            at = len(self.lines) if at < 0 else at
-            match = instruction.match(self.lines, begin, at)
-            if match and match["opcode"] not in LOCAL and _STACK_POINTER.search(match["operands"] or b""):
-                yield int(match["address"], 16), match["operands"]
+        for address, word, rest in zip(self.addresses, self.words, self.rests, strict=True):
+            if b"R1" in rest and _STACK_POINTER.search(rest) and opcode_of(word) not in ("STL", "LDL"):
+                yield int(address, 16), _operation(word + rest)[3]
 
 
 _STACK_POINTER = re.compile(rb"R1(?<!\wR1)(?!\w)")
 
 
-@cache
-def _marked_lines() -> re.Pattern[bytes]:
-    """Address and operation of the lines that matter for local memory."""
-    place, brace, guard = grammar.line_expression("place"), grammar.terminal("_BRACE"), grammar.terminal("GUARD")
-    opcodes = "|".join(sorted((opcode.decode() for opcode in MARKED), reverse=True))
-    operation = rf"((?:{brace})?(?:{guard})?(?:{opcodes})(?![A-Z0-9_])[^/\n]*+)"
-    return re.compile(f"\n{place}{operation}".encode())
+@lru_cache(maxsize=1 << 14)
+def opcode_of(word: bytes) -> str:
+    """The opcode without predicate and modifiers; empty where there is none."""
+    match = grammar.line("word").fullmatch(word)
+    return match["opcode"].decode() if match else ""
 
 
 @lru_cache(maxsize=1 << 14)
@@ -99,6 +101,11 @@ def _operation(text: bytes) -> Operation:
     match = grammar.line("operation").match(text)
     assert match, text  # its opcode was read
     return match.groups(b"")  # type: ignore[return-value]
+
+
+def line_ends(text: bytes, begin: int, end: int) -> int:
+    """How many there are between two places: NumPy counts them in a third of the time that `bytes` takes."""
+    return int(np.count_nonzero(np.frombuffer(text, np.uint8, end - begin, begin) == ord("\n")))
 
 
 class Member(NamedTuple):
@@ -153,6 +160,8 @@ class Listing:
     labels: Mapping[bytes, int] = MappingProxyType({})
     parts: tuple[int, ...] = ()
     """Where callees begin in the same listing, if the dump says so; else the targets of its calls."""
+    helpers: Collection[int] | None = None
+    """Those of them that ptxas brings along; ``None`` where the dump does not name them."""
 
     def __init__(self, symbol: str, member: Member, origin: Origin, asked: Wanted | None = None) -> None:
         """``asked``: whether the operands of the function of a symbol are to be read."""
@@ -176,20 +185,21 @@ class Listing:
         """Accesses to local memory."""
         return self.opcodes["STL"] + self.opcodes["LDL"]
 
-    def count(self, addresses: Sequence[int], opcodes: Iterable[bytes]) -> None:
-        """Instructions that stand at these addresses, behind those before."""
-        line = [self.last_address, *addresses] if self.opcodes else addresses
-        self.disordered |= any(map(ge, line, line[1:]))
-        self.last_address = addresses[-1]
-        for opcode, count in Counter(opcodes).items():
-            self.opcodes[opcode.decode()] += count
+    def count(self, addresses: Sequence[bytes], words: Mapping[bytes, int]) -> None:
+        """Instructions that stand at these addresses, as printed, behind those before; how many there are of each, by
+        predicate and opcode with modifiers."""
+        self.disordered |= bool(self.opcodes) and int(addresses[0], 16) <= self.last_address
+        self.disordered |= not _ascending(addresses)
+        self.last_address = int(addresses[-1], 16)
+        for word, count in words.items():
+            self.opcodes[opcode_of(word)] += count
 
-    def keep(self, text: Text) -> None:
+    def keep(self, text: Text, size: int) -> None:
         """Text that is read when the function ends, if it matters then; of a very long function it is read now."""
         if self.operands:
-            self.operands.text(text.lines)
+            self.operands.text(text.text[text.begin : text.begin + size])
         self._texts.append(text)
-        self._kept_bytes += len(text.lines)
+        self._kept_bytes += size
         if self._kept_bytes > KEPT_BYTES:
             self._read_kept()
 
@@ -216,6 +226,7 @@ class Listing:
                 role=role,
                 last_address=self.last_address,
                 parts=self.parts,
+                helpers=self.helpers,
                 stack_uses=self._stack_uses(),
                 annotations=self.annotations,
             )
@@ -268,6 +279,14 @@ class Listing:
 
     def _role(self) -> Role:
         return role_by(self.opcodes) if self.role == "unknown" else self.role
+
+
+def _ascending(addresses: Sequence[bytes]) -> bool:
+    """Of one width, their texts have the order of their numbers."""
+    if len(b"".join(addresses)) == len(addresses) * len(addresses[0]):
+        return all(map(lt, addresses, addresses[1:]))
+    numbers = [int(address, 16) for address in addresses]
+    return all(map(lt, numbers, numbers[1:]))
 
 
 def _marked(lines: Sequence[Instruction], labels: Mapping[bytes, int]) -> Marked:

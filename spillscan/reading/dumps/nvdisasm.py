@@ -14,6 +14,7 @@ from typing import Any
 
 from spillscan.model import Issue
 from spillscan.model.code import LivePeak, SassFunction, SourceLine
+from spillscan.model.symbols import is_helper
 from spillscan.output.errors import InputError
 from spillscan.reading import grammar
 from spillscan.reading.dumps.common import DumpAccount, Readable, decode, known, lines
@@ -87,8 +88,8 @@ class Disassembly:
         if code is None:
             code = self._code = self._begin("", number)
             self._damaged("instructions stand outside of any section", number)
-        place = int(address, 16)
-        code.count((place,), (opcode,))
+        code.count((address,), {opcode: 1})
+        place = code.last_address
         if code.operands:
             code.operands.instruction(place, guard, opcode, modifiers, operands)
         if self._waiting:
@@ -154,8 +155,11 @@ class Disassembly:
             code.role = "function"
         own = code.symbol.encode("utf-8", "surrogateescape")
         code.labels = self._labels
-        inner = {place for name, place in self._labels.items() if name in self._functions and name != own and place}
+        inner = {
+            place: name for name, place in self._labels.items() if name in self._functions and name != own and place
+        }
         code.parts = tuple(sorted(inner))
+        code.helpers = {place for place, name in inner.items() if _helps(decode(name), code.symbol)}
         known = {*self._waiting, *self._labels}
         if lost := next((label for label in code.targets() if label.startswith(b".L") and label not in known), b""):
             message = f"the listing of {code.symbol} is damaged: it lacks the label {decode(lost)}"
@@ -293,6 +297,8 @@ class JsonDisassembly:
             code = Listing(str(function["function-name"]), self._member, self.account.origin(), self._operands)
         else:
             code.parts = (*code.parts, start)
+            helps = _helps(str(function["function-name"]), code.symbol)
+            code.helpers = {*(code.helpers or ()), *((start,) if helps else ())}
         step = 2 * WORD if self._wide else WORD
         for index, item in enumerate(function["sass-instructions"]):
             if not _OPCODE.fullmatch(item["opcode"]) or not all(map(_KEY.fullmatch, item)):
@@ -329,3 +335,9 @@ class JsonDisassembly:
             yield self.account.truncated(f"{code.symbol} holds no instruction", symbol=code.symbol)
         yield code.record()
         yield from code.damage(self.account)
+
+
+def _helps(name: str, kernel: str) -> bool:
+    """Whether a function in a kernel's code is none that ptxas copied there of the program's own."""
+    copied = f"${kernel}$"
+    return not name.startswith(copied) or is_helper(name.removeprefix(copied))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from pathlib import PurePosixPath
 from typing import TypeVar
@@ -12,14 +11,12 @@ from msgspec.structs import replace
 from spillscan.builds.records import object_of
 from spillscan.model import Issue, Kernel, Origin, Usage
 from spillscan.model.code import FunctionUsage, SassFunction, SassStats
+from spillscan.model.symbols import is_helper
 from spillscan.model.usage import PRINTED, Figure
 from spillscan.reading.join.alone import alone, origin_of
 from spillscan.reading.join.evidence import agrees, contradicts, weigh
 
 _Item = TypeVar("_Item", SassFunction, FunctionUsage)
-
-_HELPER = re.compile(r"__cuda_sm\d+_|__internal_\d+_\$__cuda_sm\d+_|\$__internal_")
-"""Code that ptxas brings along: division, square roots, copies between warps. No log says anything of it."""
 
 _FROM_LISTING = tuple(each for each in PRINTED if each.listed)
 
@@ -65,7 +62,7 @@ def attach_code(
     rest = [item for item in found if id(item) not in used]
     if taken:
         rest = [item for item in rest if isinstance(item, FunctionUsage) or _code(item) not in taken]
-    unlogged = [item for item in rest if not _HELPER.match(item.symbol)]
+    unlogged = [item for item in rest if not is_helper(item.symbol)]
     if unlogged:
         issues.append(
             Issue(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from math import inf
 
 from msgspec.structs import replace
 
 from spillscan.model import Kernel
-from spillscan.model.code import LocalAccess, LocalTraffic, SassStats
+from spillscan.model.code import AccessClass, LocalAccess, LocalTraffic, SassStats
 
 Bytes = tuple[int, int]
 """Stored, loaded."""
@@ -54,18 +55,32 @@ def weigh(stats: SassStats, kernel: Kernel, reported: Bytes) -> SassStats:
 
 def _from_slot_on(accesses: Sequence[LocalAccess], reported: Bytes) -> tuple[LocalAccess, ...]:
     """The accesses with another class, if there is an offset from which on the slots hold just the bytes that the log
-    counts: arrays lie below the spill area. Empty where no offset fits."""
-    own = [access for access in accesses if not access.part and access.slot is not None]
-    for lowest in sorted({access.slot for access in own if access.slot is not None}, reverse=True):
-        chosen = [access for access in own if access.slot is not None and access.slot >= lowest]
-        stored = sum(access.bytes for access in chosen if access.store)
-        loaded = sum(access.bytes for access in chosen if not access.store)
-        if (stored, loaded) == reported:
-            spilled = {access.address for access in chosen}
-            return tuple(
-                replace(access, kind="spill")
-                if access.address in spilled
-                else replace(access, kind="unknown" if access.kind == "spill" and not access.part else access.kind)
-                for access in accesses
+    counts, none where it counts none: arrays lie below the spill area. Empty where no offset fits."""
+    own = [(access.slot, access) for access in accesses if not access.part and access.slot is not None]
+    for lowest in (inf, *sorted({slot for slot, _ in own}, reverse=True)):
+        chosen = [access for slot, access in own if slot >= lowest]
+        if (_bytes(chosen, store=True), _bytes(chosen, store=False)) == reported:
+            stored, loaded = (
+                {at for slot, each in own if each.store == way for at in range(slot, slot + each.bytes)}
+                for way in (True, False)
             )
+            both = stored & loaded
+            return tuple(replace(access, kind=_told(access, lowest, both)) for access in accesses)
     return ()
+
+
+def _bytes(accesses: Iterable[LocalAccess], *, store: bool) -> int:
+    return sum(access.bytes for access in accesses if access.store == store)
+
+
+def _told(access: LocalAccess, lowest: float, both: set[int]) -> AccessClass:
+    """The class of an access where the spills are the slots from ``lowest`` on; ``both``: bytes of slots that are
+    stored and loaded, which what a callee is given is not."""
+    slot = access.slot
+    if access.part or slot is None:
+        return access.kind
+    if slot >= lowest:
+        return "spill"
+    if access.kind == "unknown" and not both.isdisjoint(range(slot, slot + access.bytes)):
+        return "array"
+    return "unknown" if access.kind == "spill" else access.kind

@@ -45,6 +45,8 @@ MOST_OPEN = 2048
 
 _CALLEES_FIRST = re.compile(r"sm_[12]\d|sm_30")
 """Releases for these archs print the properties of callees before the kernel's registers."""
+_OLD_BANKS = frozenset({1, 14, 16})
+"""Of code for the same archs; no later arch has them."""
 _WITHOUT_STACK_LINES = re.compile(r"sm_1\d")
 
 
@@ -311,7 +313,7 @@ class Writer:
         self._last = kernel
 
     def _unowned_registers(self, used: Used, line: int, before: PendingKernel | None, text: str) -> None:
-        if before is not None and before.role == "function" and not self._open:
+        if before is not None and before.role == "function" and not self._open and not self._callees_first(used):
             before.role = "entry"
             before.usage = used.usage
             before.reasons += ("no 'Compiling entry function' line names it",)
@@ -323,6 +325,11 @@ class Writer:
         self._issues.add("unattributed-registers", message, line, "error", hides=ALL)
         if self._seen.messages > 1:
             self._issues.mark_doubtful(line)
+
+    def _callees_first(self, used: Used) -> bool:
+        """Whether a registers line may stand behind properties that are a callee's: its kernel may be any before it."""
+        banks = {bank for bank, _ in used.usage.constant_bytes or ()}
+        return not banks.isdisjoint(_OLD_BANKS) or bool(_CALLEES_FIRST.fullmatch(self._section.arch or ""))
 
     def _compile_time(self, milliseconds: float, line: int, before: PendingKernel | None) -> None:
         """It follows what it measures at once (from 12.8 on), unless another compiler's lines come between."""

@@ -348,9 +348,11 @@ class Failures:
 
 @cache
 def failure_words(*, steps: bool = False) -> Words:
-    """One of these stands in every line that the grammar describes; ``steps``: and in every line that announces one."""
+    """One of these stands in every line that the grammar describes, but in remarks, of which a log may hold a million;
+    ``steps``: and in every line that announces one."""
     words = (word.encode() for word in grammar.scanned("buildfailure", "_message"))
-    return Words(*words, *(_REBUILDS if steps else ()))
+    place = re.compile(grammar.terminal("PLACE", "buildfailure").encode())
+    return Words(*words, *(_REBUILDS if steps else ()), pattern=place)
 
 
 @cache

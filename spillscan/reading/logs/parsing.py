@@ -261,7 +261,9 @@ def _clause(text: str) -> tuple[str, Sequence[str]] | None:
 
 
 def _figures(registers: int | None, clauses: Iterable[tuple[str, Sequence[str]]]) -> Used:
-    """The figures of (rule, tokens) of each clause. What follows two pieces in one clause is another line's."""
+    """The figures of (rule, tokens) of each clause. What follows two pieces in one clause is another line's. A whole
+    registers line without shared memory says that there is none: every release prints the clause of whatever is not 0
+    (CUDA 4.0 to 13.5)."""
     figures: dict[str, int] = {}
     constants: list[tuple[int, int]] = []
     unknown: list[str] = []
@@ -282,6 +284,8 @@ def _figures(registers: int | None, clauses: Iterable[tuple[str, Sequence[str]]]
             if cut := field in figures:
                 break
             figures[field] = _size(tokens[0])
+    if registers is not None and not cut:
+        figures.setdefault("shared_bytes", 0)
     usage = Usage(
         registers=registers,
         constant_bytes=tuple(sorted(constants)) or None,

@@ -9,6 +9,7 @@ import posixpath
 import re
 from collections.abc import Iterator
 from functools import cache, lru_cache
+from heapq import merge
 from itertools import chain, pairwise
 from operator import itemgetter
 
@@ -23,14 +24,15 @@ from spillscan.reading.logs.printed import ANSI
 _LEAST_BYTES, _MOST_BYTES = 1 << 11, 1 << 20
 
 
-_MOST_AT_ONCE = 48
+_MOST_AT_ONCE = 64
 """The library compares vectors as long as it looks for no more words than some dozens."""
 
 
 class Words:
-    """Several words. What holds none of them is passed over at the speed of memory."""
+    """Several words, and what a pattern describes. What holds none of them is passed over at the speed of memory."""
 
-    def __init__(self, *words: bytes) -> None:
+    def __init__(self, *words: bytes, pattern: re.Pattern[bytes] | None = None) -> None:
+        self._pattern = pattern
         groups = [words[first : first + _MOST_AT_ONCE] for first in range(0, len(words), _MOST_AT_ONCE)]
         self._searches = [BytesAhoCorasick(each, matchkind=MatchKind.LeftmostFirst) for each in groups]
         self._overlap = max(map(len, words)) - 1
@@ -60,8 +62,10 @@ class Words:
 
     def lines(self, text: bytes, start: int, end: int) -> Iterator[tuple[int, int]]:
         """(begin, end) of each line of ``text[start:end]`` that holds one of them."""
-        finish = start
-        for position in self.positions(text, start, end):
+        finish, positions = start, self.positions(text, start, end)
+        if self._pattern is not None:
+            positions = merge(positions, (match.start() for match in self._pattern.finditer(text, start, end)))
+        for position in positions:
             if position >= finish:
                 begin = text.rfind(b"\n", start, position) + 1 or start
                 finish = text.find(b"\n", position, end)
@@ -138,14 +142,14 @@ class Steps:
 
     def gap(self, text: bytes, complete: bool, line: int) -> None:
         """Lines that are not the compiler's, up to ``line``; ``complete`` unless lines before them were left out."""
-        found = False
+        found, number, counted = False, line - text.count(b"\n"), 0
         for begin, end in _STEP_WORDS.lines(text, 0, len(text)):
             if end - begin < 1 << 16 and _MAY_ANNOUNCE.search(text, begin, end):
                 step = parse_step(text[begin:end].decode("utf-8", "replace"))
                 if step is not None:
-                    found = True
+                    found, number, counted = True, number + text.count(b"\n", counted, begin), begin
                     self.device_link |= step.links
-                    self._announce(step, complete, line - text.count(b"\n", begin))
+                    self._announce(step, complete, number)
         if not complete and not found:
             self._announce(NO_STEP, complete, line)
 

@@ -23,7 +23,7 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from spillscan.model import Role
-from spillscan.model.code import NO_TRAFFIC, FlowKind, LocalTraffic, SourceLine, Traffic, WarpRole
+from spillscan.model.code import NO_TRAFFIC, AccessClass, FlowKind, LocalTraffic, SourceLine, Traffic, WarpRole
 from spillscan.reading.machine import accesses, local, loops
 from spillscan.reading.machine.accesses import Accesses, Part
 from spillscan.reading.machine.flow import AnyMoves, Flow
@@ -158,6 +158,8 @@ class Analysis(Struct, kw_only=True, dict=True):
     """Of its last instruction."""
     parts: tuple[int, ...]
     """Where callees begin in the same listing, if that is known; else the targets of its calls."""
+    helpers: Collection[int] | None
+    """Those of them that ptxas brings along; ``None`` where they have no names, so that it is not known."""
     stack_uses: Iterator[tuple[int, StackUse]]
     """(address, use) of the instructions other than STL and LDL that name R1; taken only where it decides."""
     annotations: bool
@@ -219,10 +221,11 @@ class Analysis(Struct, kw_only=True, dict=True):
             flow=self._followed,
         )
         own = [part for part in parts if not part.number]
+        told = [part for part in parts if "helper" not in part.kinds.values()]
         if self.role == "function":
             return replace(traffic, frame=self._counted(own[0]) if own else Traffic())
-        known = [] if own == parts else [counted for part in parts if (counted := self._counted(part)) is not None]
-        return replace(traffic, cumulative=sum(known[1:], known[0])) if known and len(known) == len(parts) else traffic
+        known = [] if own == told else [counted for part in told if (counted := self._counted(part)) is not None]
+        return replace(traffic, cumulative=sum(known[1:], known[0])) if known and len(known) == len(told) else traffic
 
     def callee(self, begin: int) -> tuple[LocalTraffic, int | None]:
         """What a callee in the listing does, whose code begins at ``begin``, and the bytes of its own frame: 0 where it
@@ -239,6 +242,13 @@ class Analysis(Struct, kw_only=True, dict=True):
                     frame=self._counted(part),
                 )
         return traffic, 0 if self._frame(number) is None else None
+
+    def frame_bytes(self) -> int | None:
+        """Bytes of the function's own frame, without those of its callees: what it takes from the stack pointer first;
+        0 where it takes nothing and calls something, ``None`` where not even that is seen."""
+        taken = self._frame(0)
+        calls = len(self._starts) > 1 or len(self._flow.calls())
+        return 0 if taken is None and calls else taken
 
     def roles(self) -> tuple[WarpRole, ...]:
         """Which of its code runs with which number of registers, where it sets them."""
@@ -301,12 +311,23 @@ class Analysis(Struct, kw_only=True, dict=True):
         )
         of = dict(zip(last, reversed(kinds), strict=True))
         return [
-            Part(number, begin, own, {each: of[each] for each in own})
+            Part(number, begin, own, {each: self._as_counted(number, of[each]) for each in own})
             for (number, begin, _), own in zip(extents, counts, strict=True)
         ]
 
+    def _as_counted(self, part: int, kind: AccessClass) -> AccessClass:
+        """What an access of one part is to those who count: no log counts what the helpers of ptxas spill, and of a
+        callee without a name it is not known whether it is one."""
+        if not part:
+            return kind
+        if self.helpers is None:
+            return "unknown" if kind == "spill" else kind
+        return "helper" if self._starts[part] in self.helpers else kind
+
     def _counted(self, part: Part) -> Traffic | None:
         """What ptxas prints as the spills of one part; ``None`` where that is not known."""
+        if part.number and self.helpers is None:
+            return None
         device = self.role == "function" and not part.number
         size = self._frame(part.number) if part.number or device else None
         unknown = "unknown" in part.kinds.values()

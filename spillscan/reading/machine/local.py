@@ -24,7 +24,7 @@ What none of these decides is ``unknown``. The classes always add up to all acce
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -103,7 +103,7 @@ def classify(accesses: Sequence[Access], code: Surroundings, *, annotations: boo
     if not (arrays or code.calls()):
         return ["spill"] * len(accesses)
     surely = min(refills)
-    maybe = _grown(surely, accesses, arrays=arrays)
+    maybe = _grown(surely, accesses)
     lowest = surely if arrays else maybe
     spilled = [_reaches(access, lowest) for access in accesses]
     rest = _no_spill([not is_spill for is_spill in spilled], accesses, code)
@@ -122,27 +122,33 @@ def _without_refill(accesses: Sequence[Access], code: Surroundings) -> list[Acce
     upper = code.frame()
     if upper is None:
         return kinds
-    arrays = any(access.target.slot is None for access in accesses) or code.taken()
-    lowest = _grown(upper, accesses, arrays=arrays)
+    lowest = _grown(upper, accesses)
     return ["unknown" if _reaches(access, lowest) else kind for access, kind in zip(accesses, kinds, strict=True)]
 
 
-def _grown(lowest: int, accesses: Sequence[Access], *, arrays: bool) -> int:
-    """Where the spill area begins of which ``lowest`` is a part.
+def _grown(lowest: int, accesses: Sequence[Access]) -> int:
+    """Where the area of spills may begin of which ``lowest`` is a part.
 
-    What is reloaded again and again has no last use, so the slots right below belong to it that are both stored and
-    loaded as slots: arguments are only stored, and of an array next to it few elements are ever both. Where there may
-    be ``arrays``, a run of such slots down to the lowest of all is one, and proves nothing.
+    What is reloaded again and again, or in narrower pieces than it was stored in, has no last use; so slots right below
+    may belong to it whose bytes are both stored and loaded as slots: arguments are only stored, and what is written by
+    a computed address is not stored as a slot.
     """
-    slots = [(access.target.slot, access) for access in accesses if access.target.slot is not None]
-    stored = {slot for slot, access in slots if access.store}
-    ends = {slot: slot + access.target.bytes for slot, access in slots if not access.store and slot in stored}
+    stored, loaded = (_bytes_of(each for each in accesses if each.store == way) for way in (True, False))
+    both = stored & loaded
     begin = lowest
-    for slot in sorted({slot for slot, _ in slots if slot < lowest}, reverse=True):
-        if begin - ends.get(slot, begin - ALIGNMENT) >= ALIGNMENT:
-            break
-        begin = slot
-    return lowest if arrays and begin == min(slot for slot, _ in slots) else begin
+    slots = {(slot, slot + bytes_) for bytes_, _, slot, _ in (each.target for each in accesses) if slot is not None}
+    for slot, end in sorted(slots, reverse=True):
+        if slot < begin and not both.isdisjoint(range(slot, end)):
+            if begin - end >= ALIGNMENT:
+                break
+            begin = slot
+    return begin
+
+
+def _bytes_of(accesses: Iterable[Access]) -> set[int]:
+    """The bytes of slots that are accessed, as offsets from the stack pointer."""
+    targets = (each.target for each in accesses)
+    return {at for each in targets if each.slot is not None for at in range(each.slot, each.slot + each.bytes)}
 
 
 def _reaches(access: Access, lowest: int) -> bool:

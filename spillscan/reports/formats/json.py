@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import msgspec
 
 from spillscan import __version__
+from spillscan.judging.compare.code_changes import CodeChange, Hunk, Work
 from spillscan.judging.compare.figures import figures
 from spillscan.judging.compare.matrix import KernelRow, Matrix
 from spillscan.judging.places import Tree, heaviest, place_of
@@ -77,8 +78,8 @@ class EvidenceJson(msgspec.Struct):
 class ChangeJson(msgspec.Struct):
     """What became of one kernel between two builds."""
 
-    state: Literal["added", "removed", "changed", "renamed", "unknown"]
-    """unknown stands in unsettled only, the others in changes only"""
+    state: Literal["added", "removed", "changed", "renamed", "unknown", "recoded"]
+    """unknown stands in unsettled only, recoded in recoded only, the others in changes only"""
     score: Annotated[float, msgspec.Meta(ge=0, le=1)]
     """how sure the pairing is; below 1 where it is renamed"""
     before: KernelJson | None
@@ -96,6 +97,23 @@ class ChangeJson(msgspec.Struct):
     """residency by device; pairs are [before, after]"""
     evidence: EvidenceJson | None = None
     """why the two are taken for one; null where one of them is"""
+
+
+class CodeChangeJson(msgspec.Struct):
+    """What became of the machine code of one kernel of both builds."""
+
+    symbol: str
+    """in the head"""
+    arch: str | None
+    """as that of the kernel"""
+    unit: str
+    """as that of the kernel"""
+    work: Work
+    """same work: proven; same figures: other operands, constants or order; other work: what it does differs"""
+    evidence: tuple[str, ...]
+    """what shows it, one line each"""
+    hunks: tuple[Hunk, ...]
+    """where it differs, the deepest loop first"""
 
 
 class PlaceJson(msgspec.Struct):
@@ -247,6 +265,12 @@ class ReportJson(msgspec.Struct):
     """of a diff: kernels that differ, worst first"""
     unsettled: tuple[ChangeJson, ...] = ()
     """of a diff: pairs in which nothing is known to differ, but not all is known of both; state is unknown"""
+    recoded: tuple[ChangeJson, ...] = ()
+    """of a diff: pairs of equal figures and other machine code; state is recoded"""
+    toolkits: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
+    """of a diff: versions of the toolkits that made the code of the base and of the head, as far as it says"""
+    code: tuple[CodeChangeJson, ...] = ()
+    """of a diff --code: kernels of both builds with other code, what surely differs first"""
     by: Literal["build", "arch"] = "build"
     """of a matrix: what its columns are"""
     builds: tuple[str, ...] = ()
@@ -274,6 +298,10 @@ def _pieces(report: Report) -> Iterator[str | bytes]:
     if report.kind == "diff":
         yield from _array("changes", map(_change, report.changes))
         yield from _array("unsettled", map(_change, report.unsettled))
+        yield from _array("recoded", map(_change, report.recoded))
+        if report.code_changes is not None:
+            yield from _array("code", map(_code_change, report.code_changes))
+        yield f' "toolkits": {text(report.toolkits)},\n'
     elif report.matrix is not None:
         yield from _matrix(report.matrix)
     else:
@@ -319,6 +347,11 @@ def _change(change: Change) -> ChangeJson:
         change.effects,
         None if before is None or after is None else EvidenceJson(*msgspec.structs.astuple(change.evidence)),
     )
+
+
+def _code_change(found: CodeChange) -> CodeChangeJson:
+    key = found.change.kernel.key
+    return CodeChangeJson(key.symbol, key.arch, key.unit, found.work, found.evidence, found.hunks)
 
 
 def _metrics(metrics: Iterable[Metric]) -> Metrics:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from spillscan.judging.places import heaviest, place_of
-from spillscan.model import Change, Finding, Kernel, at_least
+from spillscan.model import Finding, Kernel, at_least
 from spillscan.model.build import damage
 from spillscan.model.figures import figure
 from spillscan.naming import WIDTH
@@ -20,6 +20,7 @@ from spillscan.output.nouns import count
 from spillscan.output.safe import printable
 from spillscan.output.terminal import Style
 from spillscan.reading.machine.spillmap import TOP, share_text
+from spillscan.reports import code_changes, pairings
 from spillscan.reports.differences import Entry, archs_of, entries, families, pair_of, summed_up
 from spillscan.reports.groups import INSTANCES, shared_label
 from spillscan.reports.report import ALL_KINDS, Report
@@ -29,6 +30,7 @@ from spillscan.reports.words import (
     LONGEST_NAME,
     alike,
     baseline_line,
+    bounds,
     hole_lines,
     legend_lines,
     name_of,
@@ -45,6 +47,8 @@ MARK = "<!-- spillscan -->"
 TABLE_BYTES = 17_000
 """Of one table, in UTF-8. A report has three at most: with all else it stays under GitHub's 65,536 characters, even
 where each takes four bytes."""
+CODE_BYTES = 10_000
+"""Of what became of machine code."""
 SHOWN = 20
 """Rows that are shown at once."""
 _FOLDED = 200
@@ -123,25 +127,38 @@ def _check(report: Report) -> Iterator[str]:
 
 def _diff(report: Report) -> Iterator[str]:
     changes = report.changes
-    if not changes and not report.findings and not report.holes:
-        yield f"**spillscan** nothing changed in {_sentence(report)}"
+    if not changes and not report.findings and not report.holes and not report.code_changes:
+        yield f"**spillscan** nothing changed in {_sentence(report)}{_aside(report)}"
         return
     severe, _ = _by_severity(report)
     found = f"**{count(len(severe), 'regression')}**" if severe else "no regressions"
-    yield f"**spillscan** {found} in {_sentence(report)}"
+    yield f"**spillscan** {found} in {_sentence(report)}{_aside(report)}"
     yield from _unknown(report)
     yield from _findings(report, severe, [])
     if changes:
-        states = {state: sum(change.state == state for change in changes) for state in dict.fromkeys(_states(changes))}
-        title = ", ".join(f"{number:,} {state}" for state, number in states.items())
         rows, left_out = _changes(report)
         yield ""
         yield from fold(
-            title,
+            ", ".join(pairings.counts(changes)),
             _sized(("kernel", "arch", "metric", "before → after"), rows, "change", left_out),
         )
         yield from _legend(report, [change.kernel for change in changes[:_FOLDED]])
+    yield from _code(report)
     yield from _why(report)
+
+
+def _code(report: Report) -> Iterator[str]:
+    """What became of machine code, folded."""
+    if first := code_changes.summary(report):
+        lines = [
+            line
+            for title, said in code_changes.markdown_lines(report)
+            for line in (f"- {words(title)}", *(f"  - {words(printable(each, _LONGEST_REASON))}" for each in said))
+        ]
+        kept, left_out = within(lines, CODE_BYTES)
+        more = [f"- … {count(left_out, 'line')} more: the JSON report has all"] if left_out else []
+        yield ""
+        yield from fold(first, [*kept, *more]) if lines else (first,)
 
 
 def _why(report: Report) -> Iterator[str]:
@@ -156,9 +173,9 @@ def _why(report: Report) -> Iterator[str]:
         yield from fold(f"why {'they' if len(grown) > 1 else 'it'} grew", lines)
 
 
-def _states(changes: Sequence[Change]) -> Iterator[str]:
-    yield from ("changed", "added", "removed")
-    yield from (change.state for change in changes)
+def _aside(report: Report) -> str:
+    """What else is to be said of two builds."""
+    return "".join(f"; {words(each)}" for each in (*pairings.other_code(report), *pairings.toolkits(report)))
 
 
 def _changes(report: Report) -> tuple[list[Row], int]:
@@ -183,7 +200,9 @@ def _change_rows(report: Report, entry: Entry) -> Iterator[Row]:
     change = entry.change
     kernel = change.kernel
     names = code(name_of(kernel, report.names)), code(archs_of(entry), 2 * LONGEST_ARCH)
-    if not change.metrics:
+    if change.bounds:
+        yield (*names, "launch bounds", bounds(change))
+    elif not change.metrics:
         registers = kernel.usage.registers
         yield (*names, change.state, "-" if registers is None else f"{registers} registers")
     for metric in change.metrics:

@@ -30,7 +30,7 @@ MARKS = 1000
 """Places along the strip; where a kernel has more instructions, a mark stands for all accesses of its place."""
 LISTED = 60
 """Slots and sentences that are listed; the rest is counted."""
-_LETTERS: dict[AccessClass, str] = {"spill": "s", "array": "a", "frame": "f", "unknown": "u"}
+_LETTERS: dict[AccessClass, str] = {"spill": "s", "array": "a", "frame": "f", "helper": "h", "unknown": "u"}
 _DEEPEST = 9
 
 

@@ -205,13 +205,29 @@ def test_a_selection_holds_only_what_was_asked_for(tmp_path: Path) -> None:
 # ---- the file ------------------------------------------------------------------------------------------------------
 
 
+def test_a_baseline_that_records_more_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "b.yaml"
+    run("baseline", "write", BASE, "-o", path)
+    text = path.read_text()
+    path.write_text(text.replace("records: 1\n", "records: 2\n"))
+    result = run("check", BASE, "--baseline", path)
+    assert result.returncode == 2
+    assert f"b.yaml:{text[: text.index('records')].count(chr(10)) + 1}: it records what version 2 does".encode() in (
+        result.stderr
+    )
+
+
 def test_a_baseline_without_figures_is_read_and_says_so(tmp_path: Path) -> None:
     path = tmp_path / "b.yaml"
     run("baseline", "write", BASE, "-o", path)
-    path.write_text(re.sub(r", figures: \{[^}]*\}", "", path.read_text()))
+    assert "\nrecords: 1\nkernels:\n" in path.read_text()
+    path.write_text(re.sub(r", figures: \{[^}]*\}|records: 1\n", "", path.read_text()))
     result = run("check", HEAD, "--baseline", path, "--max-spill-bytes", "none")
     assert result.returncode == 0
-    assert b"an older release recorded no figures of 6 kernels" in result.stderr
+    assert (
+        b"an older release recorded no figures of 6 kernels (its records: no version, now version 1)" in result.stderr
+    )
+    assert b"brings it up" in result.stderr
 
 
 def test_prune_lowers_and_raises_nothing() -> None:

@@ -117,7 +117,7 @@ def test_renamed_pairs_show_both_names_and_the_score() -> None:
     lines = "".join(text.render(report, Style(width=100))).splitlines()
     assert lines[1] == "sums_wide<16>  sm_90  renamed    sums → sums_wide<16> (83% alike)"
     assert lines[2].split() == ["registers", "32", "→", "48", "(+16)"]
-    assert "0 changed, 1 renamed, 0 added, 0 removed, 0 unchanged" in lines
+    assert "1 changed, 1 renamed (1 of them changed), 0 added, 0 removed, 0 unchanged" in lines
     assert any(line.startswith("  warning [registers-some-sizes") for line in lines), (
         "a rename carries its regression along"
     )

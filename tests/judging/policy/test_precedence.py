@@ -21,6 +21,7 @@ VALUES: dict[str, tuple[tuple[str, object], ...]] = {
     "choice": (("warning", "warning"), ("note", "note"), ("never", "never")),
     "flag": (("true", True), ("false", False), ("true", True)),
     "names": (("sm_90", ("sm_90",)), ("sm_86", ("sm_86",)), ("sm_80", ("sm_80",))),
+    "code": (("unchanged", "unchanged"), ("any", "any"), ("unchanged", "unchanged")),
     "driver_release": (('"12.4"', "12.4"), ("12.5", "12.5"), ("13.0", "13.0")),
     "path": (("a.yaml", "a.yaml"), ("b.yaml", "b.yaml"), ("c.yaml", "c.yaml")),
 }
@@ -62,11 +63,14 @@ def test_the_strongest_that_speaks_holds(key: Key, said: tuple[bool, ...], tmp_p
 
 @pytest.mark.parametrize("key", [key for key in KEYS.values() if key.per_kernel], ids=lambda key: key.name)
 def test_every_limit_reaches_the_kernel_that_an_entry_names(key: Key, tmp_path: Path) -> None:
+    one, other, none = (*key.choices, key.choices[0]) if key.choices else (7, 8, "none")
     found = policy(
-        tmp_path, file=f"{key.name}: 7\nkernels:\n- {{match: 'a*', {key.name}: 8}}\n- {{match: ab, {key.name}: none}}\n"
+        tmp_path,
+        file=f"{key.name}: {one}\nkernels:\n- {{match: 'a*', {key.name}: {other}}}\n"
+        f"- {{match: ab, {key.name}: {none}}}\n",
     )
     limits = [found.terms_of(kernel(symbol)).limits[key.name] for symbol in ("b", "a", "ab")]
-    assert limits == [7, 8, None]
+    assert limits == [one, other, None if none == "none" else none]
 
 
 def test_the_last_entry_wins_key_by_key(tmp_path: Path) -> None:

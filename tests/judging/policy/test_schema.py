@@ -119,7 +119,9 @@ def test_every_key_is_accepted_by_both() -> None:
     document = {
         "version": 1,
         **{
-            name: {"limit": 1, "count": 1, "flag": True, "names": ["H100"], "path": "b"}.get(key.kind, "error")
+            name: {"limit": 1, "count": 1, "flag": True, "names": ["H100"], "path": "b"}.get(
+                key.kind, [*key.choices, ""][0]
+            )
             for name, key in KEYS.items()
         },
         "driver_release": "12.4",
@@ -134,7 +136,9 @@ def test_every_key_is_accepted_by_both() -> None:
                 "reason": "why",
                 "severity": {"spill": "note"},
                 "launch": {name: span[0] for name, span in LAUNCH_KEYS.items()},
-                **{name: "none" for name, key in KEYS.items() if key.per_kernel},
+                **{
+                    name: [*key.choices, "none"][-1 - bool(key.choices)] for name, key in KEYS.items() if key.per_kernel
+                },
             }
         ],
     }

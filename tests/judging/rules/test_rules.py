@@ -99,7 +99,7 @@ def test_a_rule_with_a_limit_is_undecided_where_its_figure_is_missing(rule: Rule
     """It finds nothing there either; and where its limit is not set, nothing is open."""
     silent = Kernel(key=KernelKey(symbol="k", arch="sm_80"), role="entry", usage=Usage())
     change = Change(state="unknown", before=silent, after=silent)
-    for limits in (dict.fromkeys((limit.name for limit in rule.limits), value) for value in (1, None)):
+    for limits in ({each.name: value and (each.words or (value,))[0] for each in rule.limits} for value in (1, None)):
         policy = _Same(rules.Terms(limits=limits))
         judgement = rules.check(Build(kernels=(silent,)), policy)
         found = [*judgement.findings, *rules.regressions([change], policy)]

@@ -8,7 +8,7 @@ import pytest
 
 from spillscan.judging import rules
 from spillscan.judging.rules import Terms
-from spillscan.model import Advisory, Build, Kernel, KernelKey, Launch, Usage
+from spillscan.model import Advisory, Build, Kernel, KernelKey, Launch, Origin, Usage
 from spillscan.model.code import Group, LocalTraffic, SassStats
 
 REASON = ("lines of two kernels are mixed",)
@@ -236,6 +236,36 @@ TABLE = [
         sass=sass(spilling(2, 0, "unknown")),
         undecided="spills at least 0 B, at most 8 B per thread: the code alone does not say more",
         measure=(("loads", 0), ("stores", 8)),
+    ),
+    row(
+        "few bytes may stay open",
+        "spill",
+        {"max_unknown_spill_bytes": 8},
+        sass=sass(spilling(2, 0, "unknown")),
+        measure=(("loads", 0), ("stores", 8)),
+    ),
+    row(
+        "more than may stay open",
+        "spill",
+        {"max_unknown_spill_bytes": 7},
+        sass=sass(spilling(2, 0, "unknown")),
+        undecided="spills at least 0 B, at most 8 B per thread: the code alone does not say more",
+        measure=(("loads", 0), ("stores", 8)),
+    ),
+    row(
+        "its least is too much already, whatever may stay open",
+        "spill",
+        {"max_unknown_spill_bytes": 8},
+        sass=sass(spilling(1, 0), spilling(2, 0, "unknown")),
+        found=("error", "spills at least 4 B, at most 12 B per thread: the code alone does not say more"),
+        measure=(("loads", 0), ("stores", 12)),
+    ),
+    row(
+        "a binary of which nothing is read",
+        "spill",
+        {},
+        origins=(Origin(input="a.so", format="binary"),),
+        undecided="the binary does not say whether it spills",
     ),
     row(
         "its least is too much already",

@@ -85,14 +85,15 @@ PREFIXES = [
 
 @pytest.mark.parametrize("prefix", PREFIXES)
 def test_a_message_is_found_wherever_it_stands(prefix: str) -> None:
-    """At the head, in the middle and at the end of 1 MB."""
-    messages = {
-        f"{prefix}{line}\n".encode(): rule for rule, line in examples() if rule != "last_words" and line[0] != "("
-    }
+    """At the head, in the middle and at the end of 1 MB. Remarks between them are not looked at."""
+    lines = {f"{prefix}{line}\n".encode(): rule for rule, line in examples() if rule != "last_words" and line[0] != "("}
+    remarks = [line for line, rule in lines.items() if rule == "remark"]
+    messages = {line: rule for line, rule in lines.items() if rule != "remark"}
     half = KERNEL.format("k").encode() * 1500
     for before, behind in ((b"", half + half), (half, half), (half + half, b"")):
-        text = b"".join((before, *messages, behind))
+        text = b"".join((before, *lines, behind))
         found = [text[begin : end + 1] for begin, end in failure_words().lines(text, 0, len(text))]
+        assert not {*remarks} & {*found}
         rules = {line: read[0] for line in found if (read := grammar.read("buildfailure", "line", plain(line)))}
         assert rules == messages
 

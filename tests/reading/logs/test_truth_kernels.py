@@ -181,6 +181,11 @@ SUSPICIONS = {
         ],
         set(),
     ),
+    "of old archs the properties before a registers line may be a callee's: without its kernel's line it is nobody's": (
+        properties("f") + stack(8, 1, 2) + used(40, "40 bytes cmem[0], 24 bytes cmem[16]"),
+        [plain("f", None, (1, 2), None, 8, role="function", arch=None)],
+        ALL,
+    ),
     "bare: another kernel has a stack line, this one none": (
         entry("k") + used(40) + kernel("l", 30, 8, 1, 2),
         [plain("k", None, None, None, None, reasons=(BARE,)), plain("l", 30, (1, 2), None, 8)],

@@ -52,8 +52,21 @@ STORE, REFILL, ARRAY = "STL [R1+0x8], R2", "LDL.LU R2, [R1+0x8]", "LDL R4, [R3+0
             ["STL [R1], R2", LOWER, "LDL R2, [R1+0x4]", STORE, REFILL, "CALL.ABS.NOINC 0x0", "EXIT"],
             ["frame", *["spill"] * 4],
         ),
-        # a run down to the bottom may be an array that is also indexed
-        ([LOWER, "LDL R2, [R1+0x4]", STORE, REFILL, ARRAY, "EXIT"], [*["array"] * 2, *["spill"] * 2, "array"]),
+        # a run down to the bottom may be an array that is also indexed, or begin right above one that is only indexed
+        ([LOWER, "LDL R2, [R1+0x4]", STORE, REFILL, ARRAY, "EXIT"], [*["unknown"] * 2, *["spill"] * 2, "array"]),
+        # what is stored at once and reloaded in pieces has no last use (auto-gptq by ptxas 11.8 to 12.4)
+        (
+            [
+                "STL.64 [R1+0x4], R2",
+                "LDL R2, [R1+0x4]",
+                "LDL R3, [R1+0x8]",
+                "STL [R1+0xc], R4",
+                "LDL.LU R4, [R1+0xc]",
+                ARRAY,
+                "EXIT",
+            ],
+            [*["unknown"] * 3, *["spill"] * 2, "array"],
+        ),
         # no refill at all, but the upper end of the frame may hold what only loops reload
         (
             [
@@ -95,7 +108,8 @@ def test_callees_in_the_listing_are_apart() -> None:
     )
     assert [access.part for access in found.accesses] == [0, 0, 1, 1]
     assert found.own_spill.accesses == 2
-    assert found.spill.loads == 2
+    assert (found.spill.loads, found.of("unknown").loads) == (1, 1)  # it may be a helper of ptxas: no log counts those
+    assert [each.pair for each in found.bounds("entry")] == [(4, 4), (8, 8)]
 
 
 def test_what_a_callee_refills_is_a_spill_of_its_caller() -> None:

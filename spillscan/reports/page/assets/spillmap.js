@@ -7,9 +7,10 @@ const spillmap = (() => {
     { key: "s", label: "spill reloads", kind: "load" },
     { key: "Aa", label: "local arrays", kind: "array" },
     { key: "Ff", label: "call frames", kind: "frame" },
+    { key: "Hh", label: "ptxas's helpers", kind: "helper" },
     { key: "Uu", label: "not known", kind: "unknown" },
   ];
-  const NAMES = { spill: "spills", array: "local arrays", frame: "call frames", unknown: "not known" };
+  const NAMES = { spill: "spills", array: "local arrays", frame: "call frames", helper: "ptxas's helpers", unknown: "not known" };
   const EVIDENCE = {
     annotation: "ptxas marked each spill",
     "last-use+log": "by the last-use rule, and the build log counts the same bytes",
@@ -34,7 +35,7 @@ const spillmap = (() => {
 
   function describe(map, mark) {
     const way = stores(mark) ? "store" : "load";
-    const what = { s: stores(mark) ? "spill store" : "spill reload", a: `local array ${way}`, f: `call frame ${way}`, u: `local ${way}` }[mark.what.toLowerCase()];
+    const what = { s: stores(mark) ? "spill store" : "spill reload", a: `local array ${way}`, f: `call frame ${way}`, h: `${way} of a helper of ptxas`, u: `local ${way}` }[mark.what.toLowerCase()];
     return [mark.count === 1 ? `${what} at ${hex(mark.at)}` : `${mark.count} × ${what} from ${hex(mark.at)}`, mark.slot >= 0 ? map.slots[mark.slot][0] : "",
       mark.depth === "?" ? "loop depth unknown" : mark.depth === "0" ? "outside of loops" : `loop depth ${mark.depth}`, mark.line >= 0 ? printable(map.lines[mark.line]) : ""].filter(Boolean).join(", ");
   }

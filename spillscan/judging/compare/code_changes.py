@@ -1,0 +1,231 @@
+"""What became of the machine code of a kernel: proven the same work, or what differs in it, with the evidence.
+
+*Same work* is proven (:mod:`spillscan.reading.machine.sameness`). What is not proven is held apart by what surely
+differs: the mix of opcodes, memory operations and their widths, tensor instructions, control flow, the bodies of loops.
+Where none of these does, it is the *same figures* with other operands, constants or order; else it is *other work*.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal
+
+import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
+
+from spillscan.judging.compare.pairing import Comparison
+from spillscan.model import Change, Kernel
+from spillscan.model.code import CLASS_OF, CodeText
+from spillscan.naming.identity.likeness import digest
+from spillscan.reading.binary.instructions import Code
+from spillscan.reading.machine.accesses import WIDTHS
+from spillscan.reading.machine.liveness import INSTRUCTION
+from spillscan.reading.machine.sameness import NotProvenError, prove
+
+Work = Literal["same work", "same figures", "other work"]
+WORKS: tuple[Work, ...] = ("other work", "same figures", "same work")
+"""What a person should look at first stands first."""
+_SHOWN = 4
+"""Opcodes that are named of each difference."""
+_MOST_HUNKS = 64
+_ACCESSES = frozenset({"LDG", "STG", "LDS", "STS", "LD", "ST", "LDL", "STL"})
+_CONTROL = frozenset({"control", "barrier"})
+_NO_CODE = "its machine code is not at hand: give binaries, or snapshots of scan --code"
+
+Moved = tuple[str, int, int]
+"""(what, how many before, how many after)."""
+
+
+class Hunk(Struct, frozen=True, kw_only=True):
+    """Where the code of two kernels differs: all instructions of one source line in as many loops."""
+
+    depth: int | None
+    """Loops around them; ``None`` where control is not known."""
+    place: str
+    """``gemm.cu:31``; empty without line information."""
+    opcodes: tuple[Moved, ...]
+    """Instructions of which there are more or fewer, those that moved most first."""
+    altered: tuple[tuple[str, int], ...]
+    """Instructions of which there are as many, and some have other modifiers or constants."""
+    instructions: tuple[int, int]
+    """How many stand there before and after."""
+    live: tuple[int, int]
+    """Most live registers there."""
+    spills: tuple[int, int]
+    """Spill stores and loads there."""
+
+
+class CodeChange(Struct, frozen=True, kw_only=True):
+    """What became of the code of one kernel."""
+
+    change: Change
+    """The pair."""
+    work: Work
+    """What is proven of it."""
+    evidence: tuple[str, ...]
+    """What shows it, one line each."""
+    hunks: tuple[Hunk, ...] = ()
+    """Where it differs, the deepest loop first; none where it is not at hand."""
+
+
+def code_changes(changes: Sequence[Change], texts: Mapping[int, CodeText]) -> list[CodeChange]:
+    """Of each pair whose code is known to differ, or may; what surely differs first. ``texts``: the code itself, by the
+    ``id`` of the kernel."""
+    known: dict[object, tuple[Work, tuple[str, ...], tuple[Hunk, ...]]] = {}
+    found = []
+    for change in changes:
+        before, after = change.before, change.after
+        if before is None or after is None or not (before.sass and after.sass):
+            continue
+        digests = digest(before), digest(after)
+        if None not in digests and digests[0] == digests[1]:
+            continue
+        if after.role == "function" and None not in digests and not {id(before), id(after)} & texts.keys():
+            continue  # a callee that stands in the code of kernels: they are compared with it
+        key = (*digests, bool(change.metrics)) if None not in digests else id(change)
+        if key not in known:
+            known[key] = _classed(before, after, texts.get(id(before)), texts.get(id(after)))
+        work, evidence, hunks = known[key]
+        found.append(CodeChange(change=change, work=work, evidence=evidence, hunks=hunks))
+    return sorted(found, key=lambda each: WORKS.index(each.work))
+
+
+def proven(found: Comparison, code: Sequence[CodeChange]) -> Comparison:
+    """The comparison, in which the pairs that are proven to do the same work say so."""
+    same = {id(each.change) for each in code if each.work == "same work"}
+
+    def marked(changes: Sequence[Change]) -> tuple[Change, ...]:
+        return tuple(replace(each, proven=True) if id(each) in same else each for each in changes)
+
+    return replace(
+        found, changes=marked(found.changes), unsettled=marked(found.unsettled), recoded=marked(found.recoded)
+    )
+
+
+def _classed(
+    before: Kernel, after: Kernel, old: CodeText | None, new: CodeText | None
+) -> tuple[Work, tuple[str, ...], tuple[Hunk, ...]]:
+    sides = _sides(old, new)
+    reason = _NO_CODE
+    if sides is not None:
+        try:
+            if sides[0].text.constants != sides[1].text.constants:
+                raise NotProvenError("other constants of its own")
+            if sides[0].text.number != sides[1].text.number:
+                raise NotProvenError("another architecture")
+            prove(*(each.instructions for each in sides), function=sides[0].text.function)
+            return "same work", (_proof(*sides),), ()
+        except NotProvenError as error:
+            reason = f"not proven the same: {error}"
+    elif old is not None and new is not None:
+        reason = f"not proven the same: no table says what instructions of sm_{new.number} do"
+    evidence = [*_mixes(before, after), *(_differences(*sides) if sides is not None else ())]
+    hunks = _hunks(sides, (before, after)) if sides is not None else []
+    return "other work" if evidence else "same figures", (*evidence, reason), tuple(hunks[:_MOST_HUNKS])
+
+
+def _sides(old: CodeText | None, new: CodeText | None) -> tuple[Code, Code] | None:
+    try:
+        return None if old is None or new is None else (Code(old), Code(new))
+    except ValueError:
+        return None
+
+
+def _proof(old: Code, new: Code) -> str:
+    """What is the same, and what else is not."""
+    moved = sum(one != other for one, other in zip(old.instructions, new.instructions, strict=False))
+    if not moved:
+        return "the same instructions, scheduled otherwise"
+    return f"the same instructions on the same values, {moved:,} with other registers, places or in another order"
+
+
+def _mixes(before: Kernel, after: Kernel) -> Iterator[str]:
+    """The mix of opcodes, and tensor instructions."""
+    assert before.sass is not None
+    assert after.sass is not None
+    mixes = [Counter({name: n for name, n in each.opcodes if name != "NOP"}) for each in (before.sass, after.sass)]
+    if moved := _moved(*mixes):
+        yield f"opcodes: {said(moved)}"
+    if tensor := [each for each in moved if CLASS_OF.get(each[0]) == "tensor"]:
+        yield f"tensor instructions: {said(tensor)}"
+    if control := [each for each in moved if CLASS_OF.get(each[0]) in _CONTROL]:
+        yield f"control: {said(control)}"
+
+
+def _differences(old: Code, new: Code) -> Iterator[str]:
+    """Widths of accesses, and instructions by the loops around them."""
+    if moved := _moved(*(_accesses(each) for each in (old, new))):
+        yield f"memory: {said(moved)}"
+    depths = [Counter(depth for row, depth in enumerate(each.depths) if each.name(row) != "NOP") for each in (old, new)]
+    loops = [Counter({f"in {depth} loops": n for depth, n in each.items() if depth}) for each in depths]
+    if moved := _moved(*loops):
+        yield f"loop bodies, instructions: {said(moved)}"
+
+
+def _accesses(code: Code) -> Counter[str]:
+    widths = code.widths()
+    names = ((row, code.name(row)) for row in range(code.rows))
+    return Counter(f"{name} of {8 * WIDTHS[int(widths[row])]} bits" for row, name in names if name in _ACCESSES)
+
+
+def _moved(old: Counter[str], new: Counter[str]) -> list[Moved]:
+    found = [(name, old[name], new[name]) for name in {*old, *new} if old[name] != new[name]]
+    return sorted(found, key=lambda each: (-abs(each[2] - each[1]), each[0]))
+
+
+def said(moved: Sequence[Moved]) -> str:
+    """``FFMA 8 → 16, LDG 4 → 6, 2 more``."""
+    shown = [f"{name} {before:,} → {after:,}" for name, before, after in moved[:_SHOWN]]
+    return ", ".join(shown + [f"{len(moved) - _SHOWN:,} more"] * (len(moved) > _SHOWN))
+
+
+_Place = tuple[int | None, str]
+
+
+def _hunks(sides: tuple[Code, Code], kernels: tuple[Kernel, Kernel]) -> list[Hunk]:
+    groups = [_placed(each) for each in sides]
+    spilling = [
+        Counter(a.address // INSTRUCTION for a in each.sass.local.accesses if a.kind == "spill")
+        if each.sass
+        else Counter()
+        for each in kernels
+    ]
+    found = []
+    for place in {*groups[0], *groups[1]}:
+        rows = [group.get(place, []) for group in groups]
+        keys = [
+            Counter((code.name(row), code.instructions[row].key) for row in some)
+            for code, some in zip(sides, rows, strict=True)
+        ]
+        if keys[0] == keys[1]:
+            continue
+        names = [Counter(code.name(row) for row in some) for code, some in zip(sides, rows, strict=True)]
+        altered = Counter(name for name, _ in (keys[1] - keys[0]).elements())
+        found.append(
+            Hunk(
+                depth=place[0],
+                place=place[1],
+                opcodes=tuple(_moved(*names)),
+                altered=tuple((name, n) for name, n in altered.most_common() if names[0][name] == names[1][name]),
+                instructions=(len(rows[0]), len(rows[1])),
+                live=tuple(int(np.max(code.live[some], initial=0)) for code, some in zip(sides, rows, strict=True)),  # type: ignore[arg-type]
+                spills=tuple(sum(held[row] for row in some) for held, some in zip(spilling, rows, strict=True)),  # type: ignore[arg-type]
+            )
+        )
+    return sorted(found, key=lambda each: (-(each.depth or 0), -_weight(each), each.place, str(each.depth)))
+
+
+def _weight(hunk: Hunk) -> int:
+    return sum(abs(after - before) for _, before, after in hunk.opcodes) + sum(n for _, n in hunk.altered)
+
+
+def _placed(code: Code) -> dict[_Place, list[int]]:
+    """Instructions by loops around them and source line."""
+    found: dict[_Place, list[int]] = defaultdict(list)
+    for row, (depth, source) in enumerate(zip(code.depths, code.sources, strict=True)):
+        if code.name(row) != "NOP":
+            place = "" if source is None else f"{source.file.replace(chr(92), '/').rpartition('/')[2]}:{source.line}"
+            found[depth, place].append(row)
+    return found

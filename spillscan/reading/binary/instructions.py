@@ -1,0 +1,192 @@
+"""A function's instructions one by one, as far as it is known what they do: what they read and write of each kind of
+register, what is left of their words without that, and where they go.
+
+Nothing is taken for understood that no table knows: general registers, predicates, uniform registers and uniform
+predicates stand in ``registers/*.json``, which nvdisasm's own marks were the source of (``fixtures/registers.py``).
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from functools import cached_property
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spillscan.model.code import CodeText, SourceLine
+from spillscan.reading.binary.decode import Branches, Decoded, code_of, kinds_of
+from spillscan.reading.binary.opcode_tables import table
+from spillscan.reading.binary.pressure import Registers, registers
+from spillscan.reading.binary.window import Window
+from spillscan.reading.binary.words import FIRST_WITH_LOW_BYTE, Wide, Words
+from spillscan.reading.machine.flow import Flow, Kind
+from spillscan.reading.machine.liveness import INSTRUCTION, live
+from spillscan.reading.machine.loops import depths
+from spillscan.reading.machine.sameness import FILES, Instruction
+
+_CONTROL = (1 << 126) - (1 << 105)
+"""Stall count, yield, barriers that are set and waited for, operands that are kept for reuse: when, not what."""
+MOST_BYTES = 64 << 20
+"""Of one function's code; what a snapshot packs beyond that is left out."""
+_BRANCH, _CALL, _MEET = 0x947, 0x944, 0x945
+_TARGET = (1 << 30) - 1 << 34 | (1 << 18) - 1 << 64
+_LOW_BYTE = 0xFF << 16
+_CONSTANT_FORMS, _OWN_BANKS = (3, 5), (0, 2)
+"""What of an opcode says that an operand stands in a bank; parameters, and constants of the function."""
+_WHOLE = (1 << 128) - 1
+
+
+class Code:
+    """The instructions of one function."""
+
+    def __init__(self, text: CodeText) -> None:
+        """Raises :class:`ValueError` where no table is for its architecture."""
+        self.text = text
+        opcodes = table(text.number)
+        files = [registers(text.number, file) for file in FILES]
+        if opcodes is None or not opcodes.wide or None in files:
+            raise ValueError(f"no table says what instructions of sm_{text.number} do")
+        self._files = [each for each in files if each is not None]
+        try:
+            words = zlib.decompressobj().decompress(text.words, MOST_BYTES)
+        except zlib.error as error:
+            raise ValueError(f"code that cannot be unpacked: {error}") from None
+        window = Window(words)
+        self._code = code_of(Window(window.buffer, 0, window.size // INSTRUCTION * INSTRUCTION), opcodes, text.number)
+        assert isinstance(self._code, Wide)
+        self._decoded = Decoded(Window(window.buffer), self._code, opcodes)
+        self.names: list[str] = [*opcodes.names, ""]
+        self._ranks = opcodes.ranks.take(self._code.codes)
+
+    @property
+    def rows(self) -> int:
+        """How many instructions."""
+        return len(self._ranks)
+
+    def name(self, row: int) -> str:
+        """The mnemonic; empty: unknown."""
+        return self.names[int(self._ranks[row])]
+
+    @cached_property
+    def instructions(self) -> list[Instruction]:
+        """What each does."""
+        code = self._code
+        assert isinstance(code, Wide)
+        lows, highs = code.words()
+        every = np.arange(self.rows)
+        targets, meetings = code.targets(every).tolist(), code.meetings(every).tolist()
+        columns = [(each, *(column.tolist() for column in each.classes(lows, highs))) for each in self._files]
+        moved = dict[int, str]()
+        for offset, what in self.text.relocations:
+            moved[offset // INSTRUCTION] = f"{moved.get(offset // INSTRUCTION, '')}{offset % INSTRUCTION} {what};"
+        found = []
+        low_byte = self.text.number >= FIRST_WITH_LOW_BYTE
+        words = zip(lows.view(np.uint64).tolist(), highs.view(np.uint64).tolist(), strict=True)
+        masks: dict[tuple[int, ...], tuple[int, list[_Field]]] = {}
+        for row, (low, high) in enumerate(words):
+            word, opcode = low | high << 64, low & 0xFFF
+            classes = tuple(at[row] for _, at, _ in columns)
+            if classes not in masks:
+                fields = [
+                    field
+                    for file, (each, at, _) in enumerate(columns)
+                    for field in _fields(file, each, at[row], self.text.number)
+                ]
+                mask = _WHOLE & ~_CONTROL
+                for field in fields:
+                    mask &= ~(((1 << field.width) - 1) << field.at)
+                masks[classes] = mask, fields
+            mask, fields = masks[classes]
+            target = None
+            if opcode in (_BRANCH, _CALL, _MEET):
+                mask &= ~_TARGET
+                target = meetings[row] if opcode == _MEET else targets[row]
+                if low_byte and opcode != _MEET:
+                    mask &= ~_LOW_BYTE
+            read, written = list[int](), list[int]()
+            for field in fields:
+                number = word >> field.at & (1 << field.width) - 1
+                none = (1 << field.width) - 1
+                first = field.file * 256
+                (written if field.writes else read).extend(
+                    [-1 - field.file] * len(field.shape)
+                    if number == none
+                    else [first + number + step for step in field.shape if number + step < none]
+                )
+            found.append(
+                Instruction(
+                    self.names[self._ranks[row]],
+                    (word & mask, moved.get(row, "")),
+                    tuple(read),
+                    tuple(written),
+                    word >> 12 & 7 != 7,
+                    not any(unknown[row] for _, _, unknown in columns)
+                    and not _of_module(low)
+                    and not (target is not None and row in moved),
+                    target,
+                    (word >> 110 & 7, word >> 113 & 7, word >> 116 & 63),
+                )
+            )
+        return found
+
+    @cached_property
+    def depths(self) -> Sequence[int | None]:
+        """Loops around each instruction; ``None`` where control is not known, or never comes."""
+        kinds = kinds_of(self._decoded.table).take(self._code.codes)
+        rows = np.flatnonzero(kinds < len(Kind))
+        moves = Branches(self._code, rows, kinds[rows])
+        flow = Flow(moves, last=(self.rows - 1) * INSTRUCTION, parts=self.text.parts, kernel=not self.text.function)
+        return depths(flow.controls(), flow.entries, np.arange(self.rows) * INSTRUCTION)
+
+    @cached_property
+    def live(self) -> NDArray[np.int64]:
+        """Live general registers at each instruction."""
+        assert isinstance(self._code, Wide)
+        graph = self._decoded.graph(self.text.parts, function=self.text.function)
+        if graph is None:
+            return np.zeros(self.rows, np.int64)
+        (found,) = live([(self._files[0].effects(*self._code.words()), graph)])
+        return found.counts
+
+    @cached_property
+    def sources(self) -> list[SourceLine | None]:
+        """Where each instruction comes from."""
+        found: list[SourceLine | None] = [None] * self.rows
+        runs = (*self.text.lines, (self.rows, "", 0))
+        for (begin, file, line), (end, _, _) in pairwise(runs):
+            if line:
+                found[begin:end] = [SourceLine(file=file, line=line)] * (min(end, self.rows) - begin)
+        return found
+
+    def widths(self) -> Words:
+        """The field of each instruction that says how many bytes an access moves."""
+        assert isinstance(self._code, Wide)
+        found: Words = self._code.words()[1] >> 9 & 7
+        return found
+
+
+def _of_module(low: int) -> bool:
+    """Whether it may read a bank of constants that is the whole module's: what stands where is not known."""
+    return low >> 9 & 7 in _CONSTANT_FORMS and low >> 54 & 31 not in _OWN_BANKS
+
+
+class _Field(NamedTuple):
+    """Where an instruction names registers."""
+
+    file: int
+    """Index in :data:`FILES`."""
+    at: int
+    """Lowest bit of the number."""
+    width: int
+    """Bits of it."""
+    shape: list[int]
+    """Registers from the named one on."""
+    writes: bool
+
+
+def _fields(file: int, known: Registers, number: int, arch: int) -> list[_Field]:
+    width = 8 if FILES[file] == "R" or (FILES[file] == "U" and arch >= 100) else 6 if FILES[file] == "U" else 3
+    return [_Field(file, at, width, known.shapes[shape], bool(writes)) for at, shape, writes in known.fields[number]]

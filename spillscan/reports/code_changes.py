@@ -1,0 +1,98 @@
+"""What became of machine code, for people: by family, what surely differs first, the heaviest loop first."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+
+from msgspec import Struct
+
+from spillscan.judging.compare.code_changes import WORKS, CodeChange, Hunk, said
+from spillscan.output.nouns import count
+from spillscan.output.safe import printable
+from spillscan.output.terminal import Style, hung
+from spillscan.reports.groups import archs_cell
+from spillscan.reports.report import Report
+from spillscan.reports.words import LONGEST_ARCH, LONGEST_NAME, name_of
+
+_HUNKS = 3
+"""Hunks that are shown of a family."""
+_FAMILIES = 12
+"""Families that text and Markdown show; JSON has all."""
+
+
+class Alike(Struct, frozen=True, kw_only=True):
+    """Kernels of one family of which the same is proven."""
+
+    title: str
+    """``gemm: 12 kernels, other work``."""
+    lines: tuple[str, ...]
+    """Of the one that moved most: what it is called, the evidence, its hunks."""
+    changes: tuple[CodeChange, ...]
+    """All of them."""
+
+
+def summary(report: Report) -> str:
+    """``code: 3 other work, 12 same work (proven)``; empty where nothing was asked, or all code is equal."""
+    counts = Counter(each.work for each in report.code_changes or ())
+    if report.code_changes is not None and not counts:
+        return "code: no kernel of both builds is known to have other code"
+    parts = [f"{counts[work]:,} {work}{' (proven)' * (work == 'same work')}" for work in WORKS if counts[work]]
+    return f"code: {', '.join(parts)}" if parts else ""
+
+
+def families(report: Report) -> list[Alike]:
+    """What surely differs first, the largest families first."""
+    groups: dict[tuple[int, str], list[CodeChange]] = defaultdict(list)
+    for each in report.code_changes or ():
+        groups[WORKS.index(each.work), report.names.base(each.change.kernel.named_by)].append(each)
+    ordered = sorted(groups.items(), key=lambda item: (item[0][0], -len(item[1]), item[0][1]))
+    return [_alike(name, several, report) for (_, name), several in ordered]
+
+
+def _alike(name: str, several: Sequence[CodeChange], report: Report) -> Alike:
+    worst = max(several, key=lambda each: sum(weight(hunk) for hunk in each.hunks))
+    kernel = worst.change.kernel
+    archs = archs_cell({each.change.kernel.key.arch for each in several})
+    title = f"{printable(name, LONGEST_NAME)}: {count(len(several), 'kernel')}, {worst.work}"
+    called = f"{name_of(kernel, report.names)} {printable(kernel.key.arch or 'arch unknown', LONGEST_ARCH)}"
+    left = len(worst.hunks) - _HUNKS
+    hunks = [printable(hunk_line(each), 400) for each in worst.hunks[:_HUNKS]]
+    lines = [called] if len(several) > 1 else []
+    lines += [*worst.evidence, *hunks, *([f"{left:,} more places"] if left > 0 else [])]
+    return Alike(title=f"{title} ({archs})", lines=tuple(lines), changes=tuple(several))
+
+
+def weight(hunk: Hunk) -> int:
+    """How many instructions a hunk moved, ten times as much for each loop around them."""
+    moved = sum(abs(after - before) for _, before, after in hunk.opcodes) + sum(number for _, number in hunk.altered)
+    return int(moved * 10 ** min(hunk.depth or 0, 6))
+
+
+def hunk_line(hunk: Hunk) -> str:
+    """``in 2 loops, gemm.cu:31: FFMA 8 → 16; IMAD altered; live registers 40 → 56; spills 0 → 4``."""
+    depth = "control not known" if hunk.depth is None else f"in {count(hunk.depth, 'loop')}"
+    parts = [said(hunk.opcodes)] if hunk.opcodes else []
+    parts += [", ".join(f"{name} ({number:,} altered)" for name, number in hunk.altered[:4])] if hunk.altered else []
+    parts.append("live registers {:,} → {:,}".format(*hunk.live))
+    parts += ["spills {:,} → {:,}".format(*hunk.spills)] if any(hunk.spills) else []
+    return f"{depth}{', ' * bool(hunk.place)}{hunk.place}: {'; '.join(parts)}"
+
+
+def text_lines(report: Report, style: Style) -> Iterator[str]:
+    """For a terminal."""
+    if not (first := summary(report)):
+        return
+    yield first
+    found = families(report)
+    shown = found if style.rows is None else found[:_FAMILIES]
+    for family in shown:
+        yield f"  {family.title}"
+        yield from hung((f"    {line}" for line in family.lines), style, indent=6)
+    if len(found) > len(shown):
+        yield f"  … {count(len(found) - len(shown), 'more family', 'more families')}"
+
+
+def markdown_lines(report: Report) -> list[tuple[str, tuple[str, ...]]]:
+    """(title, lines) of the families that a comment has room for."""
+    return [(each.title, each.lines) for each in families(report)[:_FAMILIES]]
