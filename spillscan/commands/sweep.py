@@ -192,7 +192,7 @@ def runs_of(arguments: argparse.Namespace, settings: Sequence[Setting]) -> Runs 
     caps = tuple(setting.registers for setting in settings if setting.kind == "cap" and setting.registers is not None)
     if not caps:
         raise UsageError("--run has no cap to run at", "give --caps 32,64,128")
-    timing.words_of(arguments.timed, {"cap": caps[0]}, "cap")
+    timing.words_of(arguments.timed, caps[0])
     timing.pattern_of(arguments.measure)
     return Runs(
         template=arguments.timed,

@@ -13,7 +13,7 @@ import shlex
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import IO
 
@@ -22,24 +22,22 @@ from spillscan.advice.sweep.toolkits import end, held_back
 from spillscan.output.errors import UsageError
 from spillscan.output.safe import printable
 
-LAST_NUMBER = r"(?s).*(?<![\w.+-])([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)(?![\w.])"
-"""A ``measure`` that takes the last number that a program prints."""
 INTERRUPTED = "interrupted"
 """The failure of what Ctrl-C left unmeasured."""
 
-_PLACEHOLDER = re.compile(r"\{([a-z]+)\}")
+_PLACEHOLDER = "{cap}"
 _TAIL_BYTES = 1 << 20
 _LONGEST_REASON = 200
 _END_SECONDS = 5
 """A program that was killed is gone sooner."""
 
 
-def words_of(template: str, placeholders: Mapping[str, Value], needed: str = "") -> tuple[str, ...]:
-    """The words of a command line, its placeholders (``{cap}``) filled in after it was split as a shell splits it.
+def words_of(template: str, cap: Value) -> tuple[str, ...]:
+    """The words of a command line, its placeholder ``{cap}`` filled in after it was split as a shell splits it.
 
     A value therefore never becomes more than a part of one word, and no shell runs unless the user writes one
-    (``sh -c '…'``). Braces around anything but a known placeholder stay as they are. :class:`UsageError` where the
-    template cannot be split, is empty, or lacks the placeholder ``needed``.
+    (``sh -c '…'``). Other braces stay as they are. :class:`UsageError` where the template cannot be split, is empty,
+    or lacks the placeholder.
     """
     try:
         words = shlex.split(template)
@@ -47,11 +45,11 @@ def words_of(template: str, placeholders: Mapping[str, Value], needed: str = "")
         raise UsageError(f"the command {template!r} cannot be split into words: {error}", "close its quotes") from None
     if not words:
         raise UsageError("the command to time is empty", "write the program and its arguments")
-    if needed and f"{{{needed}}}" not in "".join(words):
+    if not any(_PLACEHOLDER in word for word in words):
         raise UsageError(
-            f"the command {template!r} is the same for every value", f"write {{{needed}}} where it differs"
+            f"the command {template!r} is the same for every value", f"write {_PLACEHOLDER} where it differs"
         )
-    return tuple(_PLACEHOLDER.sub(lambda found: str(placeholders.get(found[1], found[0])), word) for word in words)
+    return tuple(word.replace(_PLACEHOLDER, str(cap)) for word in words)
 
 
 def order(count: int, rounds: int) -> Iterator[tuple[int, int]]:
@@ -69,17 +67,14 @@ def time_runs(
     warmups: int,
     timeout_s: float,
     *,
-    placeholder: str = "cap",
-    fixed: Mapping[str, Value] | None = None,
     measure: str | None = None,
     watch: Callable[[Value], None] | None = None,
 ) -> tuple[Timing, ...]:
     """Run ``template`` for each of ``values``: ``warmups`` rounds that do not count, then ``runs`` rounds that do.
 
-    ``placeholder`` is what ``values`` are put for, ``fixed`` fills in others (``{arch}``, ``{kernel}``). ``measure`` is
-    a regular expression of what the program prints: its first group (without groups, all of it) at its last match is
-    the figure, in the program's own unit; without ``measure`` a figure is wall seconds, process start included.
-    ``watch`` gets the value of each run that is about to begin.
+    ``values`` are put for ``{cap}``. ``measure`` is a regular expression of what the program prints: its first group
+    (without groups, all of it) at its last match is the figure, in the program's own unit; without ``measure`` a
+    figure is wall seconds, process start included. ``watch`` gets the value of each run that is about to begin.
 
     A run that fails, takes longer than ``timeout_s`` or prints no figure ends the runs of its value, and says so in
     ``failure``. Ctrl-C ends the program that runs, and what was measured comes back; the rest is ``INTERRUPTED``.
@@ -88,7 +83,7 @@ def time_runs(
     if runs < 1 or warmups < 0 or not timeout_s > 0:
         raise UsageError("nothing to time", "ask for at least one run, and for a timeout above 0")
     pattern = pattern_of(measure)
-    commands = [words_of(template, {**(fixed or {}), placeholder: value}, placeholder) for value in values]
+    commands = [words_of(template, value) for value in values]
     figures: list[list[float]] = [[] for _ in values]
     failures = [""] * len(values)
     try:
