@@ -1,6 +1,6 @@
 """Builds kept over time: a folder, or a place in an object store, of Parquet files (docs/dataset.md).
 
-``write_batch`` appends what was read of some inputs, ``finished`` says what needs no second reading, ``open_dataset``
+``write_batch`` appends what was read of some inputs, ``seen`` says what needs no second reading, ``open_dataset``
 answers questions, ``load_build`` gives one build back. Needs the packages of ``pip install 'spillscan[data]'``; they
 are imported when they are used.
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from spillscan.history.dataset.reading import Claim, Dataset
     from spillscan.model import Build
 
-__all__ = ["Unit", "finished", "load_build", "open_dataset", "seen", "write_batch"]
+__all__ = ["Unit", "load_build", "open_dataset", "seen", "write_batch"]
 
 
 def write_batch(root: str, label: str, results: Sequence[tuple[Unit, Build | None]], meta: Mapping[str, str]) -> None:
@@ -49,15 +49,6 @@ def write_batch(root: str, label: str, results: Sequence[tuple[Unit, Build | Non
 
 _LOOK_EACH = 16
 """Whether a compaction pays is looked at with one of so many batches: to know it, all records are read."""
-
-
-def finished(root: str, label: str, *, failed: bool = True) -> frozenset[tuple[str, str]]:
-    """(uri, content hash) of the units of ``label`` that need no second reading; empty where there is no dataset yet.
-
-    A unit whose content was not seen is never finished; one that failed with its content known is, unless ``failed`` is
-    false.
-    """
-    return frozenset((each.uri, each.content_hash) for each in seen(root, label) if failed or not each.failed)
 
 
 def seen(root: str, label: str) -> list[Claim]:

@@ -19,9 +19,10 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from spillscan.history.dataset import Unit, finished, load_build, open_dataset, write_batch
+from spillscan.history.dataset import Unit, load_build, open_dataset, write_batch
 from spillscan.model import Build
 from tests.conftest import ROOT
+from tests.history.dataset.support import finished
 from tests.naming.identity import generator
 
 LABEL = "nightly"

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from spillscan import scan
 from spillscan.cli import main
-from spillscan.history.dataset import Unit, write_batch
+from spillscan.history.dataset import Unit, seen, write_batch
 from spillscan.model import Build
 from tests.conftest import FIXTURES, issue_to_json, kernel_to_json
 
@@ -32,6 +32,11 @@ def read(*paths: Path) -> list[tuple[Unit, Build | None]]:
 
 def append(root: Path | str, label: str, *paths: Path, **meta: str) -> None:
     write_batch(str(root), label, read(*paths), meta)
+
+
+def finished(root: str, label: str, *, failed: bool = True) -> frozenset[tuple[str, str]]:
+    """(uri, content hash) of the units of ``label`` that need no second reading; those that failed if ``failed``."""
+    return frozenset((each.uri, each.content_hash) for each in seen(root, label) if failed or not each.failed)
 
 
 def plain(build: Build) -> dict[str, Any]:

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from spillscan import scan
-from spillscan.history.dataset import Unit, finished, load_build, open_dataset, write_batch
+from spillscan.history.dataset import Unit, load_build, open_dataset, write_batch
 from spillscan.model import Build, Issue, Kernel, KernelKey, LaunchBounds, Usage
 from spillscan.output.errors import InputError, UsageError
 from tests.conftest import FIXTURES, ROOT
-from tests.history.dataset.support import BASE, HEAD, append, command, files, plain, read, unit_of
+from tests.history.dataset.support import BASE, HEAD, append, command, files, finished, plain, read, unit_of
 
 
 @pytest.mark.parametrize("folder", ["demo", "nvcc", "binary", "sass", "hostile", "nvlink"])

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from spillscan.history.dataset import compaction, finished, load_build, open_dataset
+from spillscan.history.dataset import compaction, load_build, open_dataset
 from spillscan.history.dataset.repair import repair, verify
 from tests.conftest import FIXTURES
-from tests.history.dataset.support import BASE, HEAD, append, command, files, plain
+from tests.history.dataset.support import BASE, HEAD, append, command, files, finished, plain
 
 QUESTION = "SELECT label, count(*) AS n FROM kernels GROUP BY ALL ORDER BY ALL"
 

@@ -10,11 +10,11 @@ import fsspec
 import pytest
 
 from spillscan import scan
-from spillscan.history.dataset import compaction, finished, load_build, open_dataset
+from spillscan.history.dataset import compaction, load_build, open_dataset
 from spillscan.history.dataset.store import store
 from spillscan.output.errors import InputError
 from tests.conftest import ROOT
-from tests.history.dataset.support import BASE, HEAD, append, command, plain
+from tests.history.dataset.support import BASE, HEAD, append, command, finished, plain
 
 
 def test_a_store_of_fsspec_is_as_good_as_a_folder(tmp_path: Path) -> None:
