@@ -23,8 +23,7 @@ from spillscan.naming import Names
 from spillscan.output.errors import UsageError
 from spillscan.output.records import plain
 from spillscan.output.terminal import Style
-from spillscan.reports.page.columns import letters
-from spillscan.reports.page.history import Course, Followed, History, PastBuild, PastTable, history_document
+from spillscan.reports.page.history import Course, History, history_document
 from spillscan.reports.table import Column, Table
 
 EPILOG = "Example: spillscan history data/ --launch 'gemm*=256' -f markdown:history.md"
@@ -133,15 +132,7 @@ def _page(
     yield from history_document(
         History(
             title=dataset.root,
-            builds=[
-                PastBuild(
-                    label=build.label,
-                    date=str(plain(build.time))[:10],
-                    commit=build.commit,
-                    link=build.link,
-                )
-                for build in past.builds
-            ],
+            builds=past.builds,
             courses=[
                 Course(
                     label=head,
@@ -152,23 +143,11 @@ def _page(
                 for total, head in zip(answers.TOTALS, _HEADS, strict=True)
             ],
             said=said,
-            legend=letters((series.kernel.named_by for series in found), names),
-            tables=[
-                PastTable(
-                    title=table.title,
-                    heads=tuple(table.heads),
-                    left=tuple(table.left),
-                    rows=[table.cells(row) for row in table.rows],
-                    ends=ends.get(name, ()),
-                    empty=table.empty,
-                )
-                for name, table in tables.items()
-            ],
+            tables=tables,
+            ends=ends,
             metrics=sorted((each.name for each in FOLLOWED), key=rank),
-            followed=(
-                Followed(name=names.of(each.kernel.named_by), arch=each.kernel.key.arch, points=each.points)
-                for each in found
-            ),
+            followed=found,
+            names=names,
             since=since,
         )
     )

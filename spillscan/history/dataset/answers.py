@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -212,9 +213,9 @@ _SUMMED = {
     "spill_bytes": "spill_bytes",
     "low_occupancy_kernels": "low::INT",
     "code_bytes": "code_bytes",
-    "compile_ms": "compile_ms",
+    "compile_ms": "try_cast(compile_ms AS DECIMAL(18, 6))",
 }
-"""What is added up for each of :data:`TOTALS`, in SQL."""
+"""What is added up for each of :data:`TOTALS`, in SQL; exact, whatever order threads add it up in."""
 _LAUNCHED = "arch, final, role, registers, shared_bytes, barriers, launch_bounds, dynamic_shared, launch"
 """What residency follows from, besides what is said of kernels by their names."""
 _NAMED = f"{_LAUNCHED}, symbol, configuration"
@@ -233,7 +234,13 @@ def _sums(
     )
     for key, *row in dataset.ask(question, tables={"low": table}).rows:
         pairs = zip(TOTALS, row[::2], row[1::2], strict=True)
-        yield key, {total: Sum(known, unknown) for total, known, unknown in pairs}
+        yield (
+            key,
+            {
+                total: Sum(float(known) if isinstance(known, Decimal) else known, unknown)
+                for total, known, unknown in pairs
+            },
+        )
 
 
 def _of_low_occupancy(dataset: Dataset, launches: Launches, below: float) -> tuple[str, pyarrow.Table]:

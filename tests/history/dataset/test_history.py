@@ -373,3 +373,13 @@ def test_a_single_bad_build_among_many_is_seen() -> None:
         line[10 + 38 * 777 // 1000] for line in chart.builds(values, "a", "b", Style(width=49), fewer_is_worse=True)[:3]
     }
     assert "?" in "".join(chart.builds([1, None, 2], "a", "b", Style(width=40)))
+
+
+def test_compile_times_are_summed_exactly_in_whatever_order(tmp_path: Path) -> None:
+    root = tmp_path / "data"
+    timed = [replace(kernel(f"_Z2k{at}v", 8, arch=f"sm_{at}0"), compile_ms=at / 10) for at in range(1, 9)]
+    assert sum(each.compile_ms or 0 for each in timed) != 3.6
+    put(root, "a", *timed)
+    dataset = open_dataset(str(root))
+    found = answers.totals(dataset, dataset.builds, LaunchMap(()), 0.5)
+    assert found["label"]["a"]["compile_ms"] == answers.Sum(3.6)

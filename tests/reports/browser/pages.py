@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from functools import cache
 from itertools import product
+from operator import itemgetter
+from typing import Any
 
 from msgspec.structs import replace
 
 from spillscan import diff as diff_builds
 from spillscan import scan
 from spillscan.advice.sweep.model import AS_IS, Curve, Point, Setting
+from spillscan.history.dataset.builds import KeptBuild
+from spillscan.history.dataset.history import Series
 from spillscan.judging import rules
 from spillscan.judging.compare.matrix import matrix
 from spillscan.judging.policy import Policy
 from spillscan.model import Build, Hole, Issue, Kernel, KernelKey, Origin, Usage
+from spillscan.naming import Names
 from spillscan.occupancy.launches import launch
 from spillscan.reports.page import Line, Trend, Turn, trend_document
-from spillscan.reports.page.history import Course, Followed, History, PastBuild, PastTable, history_document
+from spillscan.reports.page.history import Course, History, history_document
 from spillscan.reports.page.series import weight_document
 from spillscan.reports.report import Report
 from spillscan.reports.sweep import html
+from spillscan.reports.table import Column, Table
 from tests.conftest import FIXTURES
 from tests.reporting import checked as judged
 from tests.reporting import kernel, rendered, report_of
@@ -217,7 +224,7 @@ def history(link: str = "") -> History:
     """Four builds: a kernel that got worse and was mended, one that spills from birth, one that went; hostile names."""
     labels = ("v1", "v2", "v3 <img src=x onerror=alert(1)>", "v4")
     points: dict[str, tuple[int | None, ...]] = {
-        "gemm<8>": (0, 304, 304, 16),
+        "_Z4gemmILi8EEvv": (0, 304, 304, 16),
         "born": (None, None, 64, 64),
         "lost": (8, 8, 8, None),
         HOSTILE[1]: (4, 4, 4, 4),
@@ -225,7 +232,7 @@ def history(link: str = "") -> History:
     change = ("gemm<8>", "sm_90", "spill_bytes", "0", "304", "v2", "v1")
     return History(
         title="nightly",
-        builds=[PastBuild(label=label, date=f"2026-01-0{at}", link=link) for at, label in enumerate(labels, 1)],
+        builds=[_kept(label, datetime(2026, 1, at, tzinfo=UTC), link) for at, label in enumerate(labels, 1)],
         courses=[
             Course(label="kernels", values=(3, 3, 4, 3), unknown=(0, 0, 0, 0), jumps=()),
             Course(label="spilling", values=(2, 3, 4, 3), unknown=(0, 0, 0, 0), jumps=()),
@@ -233,27 +240,39 @@ def history(link: str = "") -> History:
             Course(label="compile ms", values=(None,) * 4, unknown=(3, 3, 4, 3), jumps=()),
         ],
         said="a change of more than 5 %",
-        tables=[
-            PastTable(title="Builds", heads=("build",), left=("build",), rows=[[label] for label in labels]),
-            PastTable(
-                title="Changes",
-                heads=("kernel", "arch", "change", "before", "after", "first build", "last build before"),
-                left=("kernel", "arch", "change", "first build", "last build before"),
-                rows=[change, (HOSTILE[0], "-", "gone", "8", "-", "v4", labels[2])],
-                ends=[(0, 1), (2, 3)],
+        tables={
+            "builds": _table("Builds", ("build",), [(label,) for label in labels]),
+            "changes": _table(
+                "Changes",
+                ("kernel", "arch", "change", "before", "after", "first build", "last build before"),
+                [change, (HOSTILE[0], "-", "gone", "8", "-", "v4", labels[2])],
             ),
-            PastTable(title="Not read", heads=("build",), left=("build",), rows=[], empty="all was read"),
-        ],
+            "not_read": _table("Not read", ("build",), []),
+        },
+        ends={"changes": [(0, 1), (2, 3)]},
         metrics=("spill_bytes", "registers"),
         followed=[
-            Followed(
-                name=name,
-                arch="sm_90",
-                points=[None if spill is None else {"spill_bytes": spill, "registers": None} for spill in spills],
+            Series(
+                kernel=kernel(symbol),
+                canonical=symbol,
+                points=tuple(None if spill is None else {"spill_bytes": spill, "registers": None} for spill in spills),
+                copies=1,
             )
-            for name, spills in points.items()
+            for symbol, spills in points.items()
         ],
+        names=Names(points),
     )
+
+
+def _kept(label: str, time: datetime, link: str) -> KeptBuild:
+    meta = {"link": link} if link else {}
+    return KeptBuild(label=label, time=time, meta=meta, first_commit=time, last_commit=time)
+
+
+def _table(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Table[Any]:
+    words = ("kernel", "arch", "change", "build", "first build", "last build before")
+    columns = [Column(head, head, itemgetter(at), left=head in words) for at, head in enumerate(heads)]
+    return Table(title=title, columns=columns, rows=rows, empty="all was read")
 
 
 def sweep() -> list[Curve]:
