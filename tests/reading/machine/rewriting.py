@@ -80,8 +80,8 @@ class Words:
         return read, written
 
     def renamed(self, random: Random) -> CodeText | None:
-        """With other registers, in groups that keep what is aligned aligned; ``None`` where a group does not fit, and of
-        a device function, whose callers know its registers."""
+        """With other registers, in groups that keep what is aligned aligned; ``None`` where a group does not fit, and
+        of a device function, whose callers know its registers."""
         if not self.known or self.text.function:
             return None
         maps = {}
