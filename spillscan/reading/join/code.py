@@ -140,7 +140,8 @@ def _pick(kernel: Kernel, items: Sequence[_Item]) -> list[_Item]:
         return mine
     if len(fitting) > 1 and kernel.key.unit:
         stem = PurePosixPath(kernel.key.unit).name.split(".")[0]
-        same = [item for item in fitting if PurePosixPath(item.identifier).name.split(".")[0] == stem]
+        sources = ((item, item.identifier.rpartition(":")[2]) for item in fitting)
+        same = [item for item, source in sources if PurePosixPath(source).name.split(".")[0] == stem]
         return same or fitting
     return fitting
 
