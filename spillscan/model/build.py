@@ -56,6 +56,11 @@ class Kernel(Struct, frozen=True, kw_only=True, gc=False):
     """(name, value) of what it was tuned for, as its compiler wrote beside its code: ``tile``, ``num_warps`` …"""
 
     @property
+    def is_helper(self) -> bool:
+        """Whether it is code that ptxas brings along, which stands in no table."""
+        return self.role == "function" and symbols.is_helper(self.key.symbol)
+
+    @property
     def spills(self) -> tuple[int, int] | None:
         """(spill store bytes, spill load bytes) per thread: as the compiler counted, else as its code shows; ``None``
         where no input says.

@@ -137,10 +137,10 @@ def table(
     spare: Sequence[str] = (),
     caption: bool = False,
 ) -> Iterator[str]:
-    """Columns as wide as they must be. Where that is too wide for the style, first the ``spare`` columns go, then names
-    and units are cut. ``left`` columns are aligned to the left. Cells of the first column may be names, which fit the
-    room that the others leave. A row of one cell is a heading: a line across all columns. ``caption``: columns that are
-    equal in all of many rows are said once, above."""
+    """Columns as wide as they must be. Where that is too wide for the style, first the ``spare`` columns go, which a
+    last line names, then names and units are cut. ``left`` columns are aligned to the left. Cells of the first column
+    may be names, which fit the room that the others leave. A row of one cell is a heading: a line across all columns.
+    ``caption``: columns that are equal in all of many rows are said once, above."""
     named = [cells[0] for cells, _ in rows if not _is_heading(cells, header)]
     fits = any(callable(name) for name in named)
     shown = [header, *(cells for cells, _ in rows if not _is_heading(cells, header))]
@@ -154,8 +154,10 @@ def table(
                 for part in wrap(f"in all rows: {said}", style.width, subsequent_indent="  "):
                     yield paint(part, DIM, style)
     wanted = max(len(row[0]) for row in grid[1:]) if fits else _READABLE_NAME
+    gone = []
     for column in spare:
         if _excess(grid, style, keeping=wanted) > 0 and column in grid[0]:
+            gone.append(column)
             at = grid[0].index(column)
             for row in grid:
                 del row[at]
@@ -179,6 +181,8 @@ def table(
             yield paint(printable(_in_room(cells[0], style.width), style.width), color or BOLD, style)
         else:
             yield paint(_line(next(lines), widths, aligned), color, style)
+    if gone:
+        yield from (paint(part, DIM, style) for part in wrap(f"without room: {', '.join(gone)}", style.width))
 
 
 def _in_room(cell: Cell, room: int) -> str:

@@ -75,9 +75,10 @@ def lines(report: Report, style: Style) -> Iterator[str]:
             rows += [([line], color) for line, color in _said(entry, report, style)]
     last: list[Row] = [(cells[: len(columns)], color) for cells, color in _total_rows(total, wide)]
     printed = list(table(columns, [*rows, *last], style, left=_LEFT, spare=(LIMITED,)))
-    yield from printed[: len(printed) - len(last)]
+    above = 1 + len(rows)
+    yield from printed[:above]
     yield from _folded(all_entries, [entry for _, some in shown for entry in some], style)
-    yield from printed[len(printed) - len(last) :]
+    yield from printed[above:]
     yield from called.legend()
     yield ""
     states = Counter[str](change.state for change in changes)

@@ -13,6 +13,8 @@ from spillscan.output.safe import printable
 from spillscan.reports import words
 from spillscan.reports.report import Report
 
+_FEW_TOOLKITS = 4
+"""Versions of toolkits that are listed."""
 _RULES = 5
 """How many rules of renames are shown."""
 _WIDEST = 60
@@ -44,13 +46,19 @@ def toolkits(report: Report) -> Iterator[str]:
     old, new = report.toolkits
     if old == new or not old or not new:
         return
-    yield f"toolkit: {', '.join(old)} → {', '.join(new)}"
+    yield f"toolkit: {_versions(old)} → {_versions(new)}"
     moved = [change for change in report.changes if change.toolkits]
     if moved:
         concerned = {id(change.kernel) for change in moved}
         found = words.severities([each for each in report.open_findings if id(each.kernel) in concerned])
         kernels = f"{len(moved):,} of {count(len(report.changes), 'change')}"
         yield f"made by another toolkit: {kernels}{f' ({found})' if found else ''}"
+
+
+def _versions(found: Sequence[str]) -> str:
+    """``12.8.93, 13.0.88``; of many the first, the last and their number."""
+    many = f"{found[0]} … {found[-1]} ({len(found)})"
+    return printable(", ".join(found) if len(found) <= _FEW_TOOLKITS else many, _WIDEST)
 
 
 def libraries(report: Report) -> Iterator[str]:

@@ -16,7 +16,7 @@ from spillscan.output.errors import UsageError
 from spillscan.output.files import Form, parse_forms, put
 from spillscan.output.terminal import style_of
 from spillscan.reports import formats
-from spillscan.reports.report import EXPLAINED, Kind, Report
+from spillscan.reports.report import EXPLAINED, Details, Kind, Report
 
 if TYPE_CHECKING:
     from spillscan.reading.binary.pressure import Pressure
@@ -44,7 +44,7 @@ def write(
     forms = check_forms(wanted, report.kind)
     code: dict[int, Pressure] = {}
     sources: dict[str, Sequence[str]] = {}
-    report = replace(report, tree=tree_here(), code=code, sources=sources)
+    report = replace(report, tree=tree_here(), details=Details(code=code, sources=sources))
     code |= _code(report, {form.name for form in forms} & _DETAILED, unpacking or {})
     if source_root is not None:
         sources |= _sources(report, source_root)
@@ -92,9 +92,9 @@ def _sources(report: Report, root: str) -> dict[str, list[str]]:
         raise UsageError(f"--source-root: {root} is no folder", "give the folder that holds the sources")
     top = os.path.realpath(root)
     tree = Tree(root=top.replace(os.sep, "/"), holds=_is_file_below(top))
-    kernels = (kernel for kernel in report.build.kernels if id(kernel) in report.code)
+    kernels = (kernel for kernel in report.build.kernels if id(kernel) in report.details.code)
     found: dict[str, list[str]] = {}
-    for name in {name for kernel in kernels for name in files_of(kernel, report.code[id(kernel)])}:
+    for name in {name for kernel in kernels for name in files_of(kernel, report.details.code[id(kernel)])}:
         path = os.path.realpath(os.path.join(top, tree.relative(name)))
         try:
             if os.path.commonpath([path, top]) == top and os.path.getsize(path) <= _LARGEST_SOURCE:

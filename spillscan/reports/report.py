@@ -35,6 +35,15 @@ JUDGED: tuple[Kind, ...] = ("check", "diff")
 """The commands that have findings; ``scan`` judges nothing."""
 
 
+class Details(Struct, frozen=True, kw_only=True):
+    """What is shown of kernels beside their figures, read once it is known which are shown."""
+
+    code: Mapping[int, Pressure]
+    """Live registers of kernels that are shown in detail, by the ``id`` of the kernel."""
+    sources: Mapping[str, Sequence[str]]
+    """Lines of source files, by the name that debug information gives the file."""
+
+
 class Report(Struct, frozen=True, kw_only=True, dict=True):
     """What a report is of: a build, with findings after ``check``, with changes after ``diff``."""
 
@@ -74,10 +83,8 @@ class Report(Struct, frozen=True, kw_only=True, dict=True):
     """Mildest severity that fails the check; ``never``."""
     tree: Tree = Tree()
     """The repository that places are relative to."""
-    code: Mapping[int, Pressure] = field(default_factory=dict)
-    """Live registers of kernels that are shown in detail, by the ``id`` of the kernel."""
-    sources: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """Lines of source files, by the name that debug information gives the file."""
+    details: Details = Details(code={}, sources={})
+    """Machine code and sources, for the formats that show them."""
     baseline: BaselineResult | None = None
     """What the baseline makes of the findings; ``None`` without one."""
 
@@ -125,7 +132,12 @@ class Report(Struct, frozen=True, kw_only=True, dict=True):
         from spillscan.judging.compare.causes import Growth
 
         found = [
-            Growth(change.before, change.after, self.code.get(id(change.before)), self.code.get(id(change.after)))
+            Growth(
+                change.before,
+                change.after,
+                self.details.code.get(id(change.before)),
+                self.details.code.get(id(change.after)),
+            )
             for change in self.grown[:most]
             if change.before is not None and change.after is not None
         ]

@@ -176,10 +176,12 @@ def families_of(kernels: Iterable[Kernel], names: Names) -> str:
 def summary(build: Build) -> str:
     """``1,055 kernels (90 spill: 5,204 B stores, 5,300 B loads), 12 device functions; sm_80, sm_90``."""
     entries = [kernel for kernel in build.kernels if kernel.role != "function"]
-    functions = [kernel for kernel in build.kernels if kernel.role == "function"]
+    functions = [kernel for kernel in build.kernels if kernel.role == "function" and not kernel.is_helper]
+    helpers = sum(kernel.is_helper for kernel in build.kernels)
     text = count(len(entries), "kernel") + _spilling(entries)
     if functions:
         text += f", {count(len(functions), 'device function')}{_spilling(functions)}"
+    text += f", {count(helpers, 'helper')} of ptxas" if helpers else ""
     arches = arches_of(build)
     text += f"; {arches}" if arches else ""
     ambiguous = sum(kernel.confidence == "ambiguous" for kernel in build.kernels)

@@ -38,7 +38,7 @@ _RELEVANT = frozenset(
 """Attributes that :func:`of_function` reads."""
 
 
-class FunctionInfo(Struct, frozen=True, gc=False):
+class FunctionInfo(Struct, frozen=True, gc=False, cache_hash=True):
     """What the records of one function say; ``None``: no such record."""
 
     max_threads: tuple[int, int, int] | None = None

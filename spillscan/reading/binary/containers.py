@@ -60,17 +60,20 @@ class Place(Struct, frozen=True):
 
     def unit(self, name: str, own: str) -> str:
         """What distinguishes the functions that stand here in a file of that name: the source that they come
-        from, else the member; ``own``: where there is neither. No folder of the machine that built them."""
+        from, behind the shared library of a package that holds it, else the member; ``own``: where there is neither. No
+        folder of the machine that built them."""
         if self.spot:
             return (self.members[-1] if self.members else PurePath(name).name) + self.spot
         if self.identifier:
-            return _FOLDERS.sub("", self.identifier)
+            source = _FOLDERS.sub("", self.identifier)
+            return f"{self.members[-1]}:{source}" if self.members and _SHARED.search(self.members[-1]) else source
         return self.members[-1] if self.members else own
 
     def __str__(self) -> str:
         return " > ".join(self.members) + self.spot
 
 
+_SHARED = re.compile(r"\.(?:so|dll|pyd|dylib)(?:\.\d+)*\Z")
 _FOLDERS = re.compile(r"^(?:/|\\\\|[A-Za-z]:[/\\]).*[/\\]")
 """Of an absolute path."""
 

@@ -21,7 +21,7 @@ Spills = tuple[int, ...] | None
 """Offsets of annotated instructions; ``None`` where the toolkit writes no annotations."""
 
 
-class Facts(Struct, frozen=True, gc=False):
+class Facts(Struct, frozen=True, gc=False, cache_hash=True):
     """Those of one function."""
 
     number: int

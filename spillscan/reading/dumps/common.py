@@ -17,8 +17,8 @@ from spillscan.reading import grammar
 SHOWN = 20
 """Unknown lines that get a message of their own; of more, the rest is counted."""
 
-FIRST_ARCH = 50
-"""Maxwell. No disassembler at hand reads Kepler (CUDA 12 dropped it), so nothing said of it could be checked."""
+FIRST_ARCH = 35
+"""Kepler. cuobjdump 11.8 prints it and nothing older, so nothing said of sm_20 and sm_30 could be checked."""
 
 _CHARACTERS = 120
 """Of a line that a message shows."""
@@ -80,7 +80,7 @@ def unsupported(arch: str | None, origin: Origin | None) -> Issue | None:
     number = re.match(r"sm_([0-9]+)", arch or "")
     if number is None or int(number[1]) >= FIRST_ARCH:
         return None
-    message = f"machine code of {arch} is not read: Kepler and older are not supported, sm_{FIRST_ARCH} is the first"
+    message = f"machine code of {arch} is not read: sm_{FIRST_ARCH} is the first that is"
     return Issue(code="unsupported-arch", message=message, severity="error", origin=origin)
 
 

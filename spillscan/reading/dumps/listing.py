@@ -32,7 +32,15 @@ from spillscan.reading.dumps.common import DumpAccount, decode
 from spillscan.reading.machine import accesses, flow
 from spillscan.reading.machine.accesses import Access
 from spillscan.reading.machine.flow import KINDS, Moves, offset
-from spillscan.reading.machine.function import WORD, Analysis, Marked, instruction_bytes, role_by
+from spillscan.reading.machine.function import (
+    WORD,
+    Analysis,
+    Marked,
+    instruction_bytes,
+    is_followed,
+    role_by,
+    words_a_group,
+)
 from spillscan.reading.machine.local import StackUse
 
 if TYPE_CHECKING:
@@ -229,6 +237,7 @@ class Listing:
                 helpers=self.helpers,
                 stack_uses=self._stack_uses(),
                 annotations=self.annotations,
+                followed=is_followed(arch),
             )
             self.obscure = bool((marked.accesses & accesses.NOT_UNDERSTOOD).any())
             if self.local_count:
@@ -269,7 +278,7 @@ class Listing:
             message = f"{self.symbol} accesses local memory at an address that is not understood"
             yield account.issue("damaged-listing", message, self.origin.line, "error", symbol=self.symbol)
         found, words, arch = sum(self.opcodes.values()), self.last_address // WORD + 1, self.member.arch
-        wide, narrow = self.last_address // (2 * WORD) + 1, words - -(-words // 4)  # every fourth word holds none
+        wide, narrow = self.last_address // (2 * WORD) + 1, words - -(-words // words_a_group(arch))
         right = {wide, narrow}
         if arch is not None and arch.isprintable():  # else it is not known here
             right = {narrow} if instruction_bytes(arch, 0) == WORD else {wide}

@@ -27,7 +27,7 @@ def attach_code(
     """Kernels with their ``sass``, functions that no log names as kernels of their own, and what contradicts."""
     functions = list(functions)
     known = _told_relocatable(kernels, functions)
-    found = _without_linked(functions)
+    found = list(_folded(_without_linked(functions)))
     if not known:
         return list(alone(found)), []
     issues: list[Issue] = []
@@ -88,9 +88,26 @@ def _told_relocatable(kernels: Iterable[Kernel], functions: Iterable[SassFunctio
 
 
 def _are_copies(kernel: Kernel, candidates: Sequence[SassFunction]) -> bool:
-    """Whether these are the code of one device function, which ptxas copied into each kernel of a whole program: the
-    log has one report of all."""
-    return kernel.role != "entry" and all(function.caller for function in candidates)
+    """Whether these are the code of one device function: copied into each kernel of a whole program, of which the log
+    has one report, or compiled for several archs, which the log does not name with it."""
+    if kernel.role == "entry":
+        return False
+    archs = {function.arch for function in candidates}
+    return all(function.caller for function in candidates) or (
+        kernel.key.arch is None and len(archs) == len(candidates)
+    )
+
+
+def _folded(functions: Iterable[SassFunction | FunctionUsage]) -> Iterator[SassFunction | FunctionUsage]:
+    """All but further copies of what ptxas brings along: the linker leaves one in each object that needs it."""
+    seen = set()
+    for function in functions:
+        if is_helper(function.symbol) and not (isinstance(function, SassFunction) and function.role == "entry"):
+            name = function.symbol.rpartition("$")[2], function.arch, type(function)
+            if name in seen:
+                continue
+            seen.add(name)
+        yield function
 
 
 def _without_linked(functions: Iterable[SassFunction | FunctionUsage]) -> list[SassFunction | FunctionUsage]:
@@ -123,7 +140,8 @@ def _pick(kernel: Kernel, items: Sequence[_Item]) -> list[_Item]:
         return mine
     if len(fitting) > 1 and kernel.key.unit:
         stem = PurePosixPath(kernel.key.unit).name.split(".")[0]
-        same = [item for item in fitting if PurePosixPath(item.identifier).name.split(".")[0] == stem]
+        sources = ((item, item.identifier.rpartition(":")[2]) for item in fitting)
+        same = [item for item, source in sources if PurePosixPath(source).name.split(".")[0] == stem]
         return same or fitting
     return fitting
 

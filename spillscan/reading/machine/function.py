@@ -102,6 +102,8 @@ class _Reach:
 
 WORD = 8
 FIRST_WIDE_ARCH = 70
+FIRST_FOLLOWED_ARCH = 50
+"""Where ``.S`` takes control on Kepler is not read: no loop depths."""
 
 
 def role_by(opcodes: Collection[str]) -> Role:
@@ -109,6 +111,20 @@ def role_by(opcodes: Collection[str]) -> Role:
     if "RET" not in opcodes:
         return "entry" if "EXIT" in opcodes else "unknown"
     return "unknown" if "EXIT" in opcodes else "function"
+
+
+def words_a_group(arch: str | None) -> int:
+    """Words of which the first is a control word and each other an instruction, before Volta."""
+    return 8 if _number(arch) < FIRST_FOLLOWED_ARCH else 4
+
+
+def is_followed(arch: str | None) -> bool:
+    """Whether all is known that moves control; where the arch is not known it is one of those."""
+    return _number(arch) >= FIRST_FOLLOWED_ARCH
+
+
+def _number(arch: str | None) -> int:
+    return int("".join(filter(str.isdigit, arch or "")) or FIRST_FOLLOWED_ARCH)
 
 
 def instruction_bytes(arch: str | None, last_address: int) -> int:

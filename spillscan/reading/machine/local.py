@@ -9,9 +9,9 @@ evidence at hand.
    spills; where the function also uses local memory by other addresses, takes the address of its frame, or calls
    something that may look for arguments on the stack, only those not below the lowest slot that a refill reads: arrays
    and arguments lie below the spill area.
-3. What is reloaded in a loop only has no last use. Slots that are both stored and loaded, right below the slots that a
-   refill proves (or the frame's upper end), belong to them where there is no array; where there may be one, the
-   class is unknown.
+3. What is reloaded in a loop only, or in narrower pieces than it was stored in, has no last use. Slots whose bytes are
+   both stored and loaded, right below the slots that a refill proves (or the frame's upper end), belong to them where
+   there is no array; where there may be one, the class is unknown.
 4. A device function compiled on its own, and a callee with a frame of its own (recursion, calls by address): ptxas
    counts the registers it saves for its caller as spills, and does not mark them; they stand in its own frame, and
    arguments that the caller left on the stack above it. Saved registers are one block of slots, in the order of the

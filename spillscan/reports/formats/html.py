@@ -96,7 +96,7 @@ def payload(report: Report) -> dict[str, Any]:
         found["explained"] = {rule: [texts[rule].title, list(texts[rule].parts.items())] for rule in rules}
     found["kernels"] = columns(kernels, summaries, report.names)
     first = [index[id(each.worst)] for each in report.first]
-    if report.code:
+    if report.details.code:
         found["code"] = _code(report, kernels, first)
         found["why"] = {
             index[id(each.after)]: [printable(line, _LONGEST_REASON) for line in each.sentences()]
@@ -125,7 +125,9 @@ def _first(report: Report, index: Index) -> list[dict[str, Any]]:
             "why": why_here(each),
             "facts": [
                 [heading, printable(text, _LONGEST_REASON)]
-                for heading, text in facts(remedy(each, report.launches, report.tree, report.code.get(id(each.worst))))
+                for heading, text in facts(
+                    remedy(each, report.launches, report.tree, report.details.code.get(id(each.worst)))
+                )
             ],
         }
         for each in report.first
@@ -134,10 +136,10 @@ def _first(report: Report, index: Index) -> list[dict[str, Any]]:
 
 def _code(report: Report, kernels: Sequence[Kernel], first: Sequence[int]) -> dict[int, dict[str, Any]]:
     """Machine code, and what would end the spills of each kernel."""
-    found = code_of(kernels, report.code, report.sources, first)
+    found = code_of(kernels, report.details.code, report.details.sources, first)
     for number, made in found.items():
         kernel, launch = kernels[number], report.launches.launch_of(kernels[number])
-        need = registers_needed(kernel, report.code[id(kernel)]) if sum(kernel.spills or ()) else None
+        need = registers_needed(kernel, report.details.code[id(kernel)]) if sum(kernel.spills or ()) else None
         if need is not None:
             made["relief"] = relief(kernel, need, relaxation(kernel, launch, need), launch)
     return found

@@ -76,7 +76,7 @@ def _gap(body: str) -> str:
 
 
 def _scan(report: Report) -> Iterator[str]:
-    kernels = sorted(report.build.kernels, key=damage)
+    kernels = sorted((kernel for kernel in report.build.kernels if not kernel.is_helper), key=damage)
     spilling = [kernel for kernel in kernels if sum(kernel.spills or ())]
     rest = [kernel for kernel in kernels if not sum(kernel.spills or ())]
     yield f"**spillscan** {_sentence(report)}"

@@ -52,7 +52,7 @@ _SEVERAL = 16
 
 
 def _scan(report: Report, style: Style) -> Iterator[str]:
-    kernels = report.build.kernels
+    kernels = [kernel for kernel in report.build.kernels if not kernel.is_helper]
     many = style.rows is not None and _FEW < style.rows < len(kernels)
     by: By = report.by or ("family" if many and not report.sort else "kernel")
     order = _order(report.sort)
@@ -90,14 +90,16 @@ def _scan(report: Report, style: Style) -> Iterator[str]:
     yield from fold(len(kernels) - sum(map(len, rowed)), style)
     yield from called.legend(headed=bool(listed))
     yield ""
-    for line in _below(report, summaries):
+    for line in _below(report, shown, summaries):
         yield from wrap(line, style.width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
 
 
-def _below(report: Report, summaries: Sequence[Summary]) -> Iterator[str]:
+def _below(report: Report, shown: Sequence[Kernel], summaries: Sequence[Summary]) -> Iterator[str]:
     """The sentences under the table."""
     yield words.summary(report.build)
     yield from words.portable_lines(report.build)
+    if any(bounds and bounds[0] != bounds[1] for bounds in (kernel.own_spill_bounds for kernel in shown)):
+        yield "4 to 8: at least and at most; the code alone does not say which accesses are spills"
     known = [found for found in summaries if found.occupancy]
     if any(found.assumed for found in known):
         yield "≤ at the best block size: how kernels are launched is not known (--launch 'GLOB=THREADS')"

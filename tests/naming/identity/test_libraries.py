@@ -8,9 +8,10 @@ from msgspec.structs import replace
 from spillscan.judging.compare.missing_kernels import missing_kernels
 from spillscan.judging.compare.pairing import comparison
 from spillscan.model import Build, Kernel, Origin
-from spillscan.naming.identity.libraries import by_library, whole
+from spillscan.naming.identity.libraries import by_library, library_of, whole
 from spillscan.naming.identity.pairs import paired
 from spillscan.output.errors import UsageError
+from spillscan.reading.binary.containers import Place
 from tests.naming.identity.test_pairs import kernel
 
 
@@ -107,3 +108,12 @@ def test_a_library_that_is_there_is_not_missing_whatever_folder_was_given() -> N
     base = Build(kernels=(*base.kernels, held("old/lib/z.so", "z", unit="#4")))
     (hole,) = missing_kernels(comparison(base, head).changes, base, head)
     assert (hole.code, hole.names) == ("unit-missing", ("z.so",))
+
+
+def test_a_package_s_library_is_kept_where_the_source_is_known() -> None:
+    """Builds with line information name the source of each fat binary."""
+    place = Place(members=("pkg/libx.so.1",), identifier="/home/me/gemm.cu")
+    assert place.unit("x.whl", "") == "pkg/libx.so.1:gemm.cu"
+    packed = held("x.whl", unit=place.unit("x.whl", ""))
+    assert library_of(packed, lambda path: path) == "pkg/libx.so.1"
+    assert Place(members=("gemm.o",), identifier="/home/me/gemm.cu").unit("libx.a", "") == "gemm.cu"

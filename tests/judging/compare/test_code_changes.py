@@ -1,0 +1,163 @@
+"""What became of machine code, by real cubins: equal figures and other code, proven or not, and how a gate takes it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from spillscan import scan
+from spillscan.judging.compare.code_changes import WORKS, code_changes
+from spillscan.judging.compare.pairing import comparison
+from spillscan.model import Build, Kernel
+from spillscan.model.code import CodeText, Maker
+from spillscan.model.usage import LaunchBounds
+from spillscan.output.terminal import Style
+from spillscan.reading.binary.fetch import texts_of
+from spillscan.reports.formats import text
+from spillscan.reports.report import Report
+from tests.conftest import FIXTURES, run
+
+OLD, NEW = (FIXTURES / "binary" / f"sass-sm_80-{release}.cubin.zst" for release in ("12.3", "13.5"))
+"""One source, two toolkits."""
+
+
+def build(path: Path) -> Build:
+    return scan(str(path))
+
+
+def one(path: Path, name: str) -> Kernel:
+    return next(each for each in build(path).kernels if each.key.symbol == name)
+
+
+def lines(base: Build, head: Build) -> list[str]:
+    found = comparison(base, head)
+    report = Report(kind="diff", base=base, build=head, changes=found.changes, recoded=found.recoded)
+    return "".join(text.render(report, Style(width=100))).splitlines()
+
+
+def test_other_code_of_equal_figures_is_a_third_state() -> None:
+    new = build(NEW)
+    first, *rest = new.kernels
+    assert first.sass is not None
+    other = replace(new, kernels=(replace(first, sass=replace(first.sass, digest="0" * 16)), *rest))
+    found = comparison(new, other)
+    assert not found.changes
+    assert [(each.state, each.kernel.key.symbol, each.differs) for each in found.recoded] == [
+        ("recoded", first.key.symbol, False)
+    ]
+    assert "1 kernel of other code, same figures" in lines(new, other)
+    assert not comparison(new, new).recoded
+
+
+def test_both_toolkits_head_the_comparison_and_what_moved_is_one_group() -> None:
+    old, new = build(OLD), build(NEW)
+    assert lines(old, new)[0] == "toolkit: 12.3 → 13.5.37"
+    assert not any(line.startswith("toolkit") for line in lines(new, new))
+    grown = replace(new, kernels=tuple(_with(each, registers=(each.usage.registers or 0) + 8) for each in new.kernels))
+    assert "made by another toolkit: 6 of 6 changes" in lines(old, grown)
+    assert not any("another toolkit" in line for line in lines(new, grown))
+
+
+def _with(kernel: Kernel, **figures: int) -> Kernel:
+    return replace(kernel, usage=replace(kernel.usage, **figures))
+
+
+def test_launch_bounds_that_changed_are_a_change() -> None:
+    old = one(NEW, "plain")
+    new = replace(old, launch_bounds=LaunchBounds(max_threads=512))
+    old = replace(old, launch_bounds=LaunchBounds(max_threads=128))
+    (change,) = comparison(Build(kernels=(old,)), Build(kernels=(new,))).changes
+    assert (change.state, change.bounds, change.metrics) == ("changed", (128, 512), ())
+    shown = lines(Build(kernels=(old,)), Build(kernels=(new,)))
+    assert any("launch bounds  128 → 512 threads" in line for line in shown)
+    assert "1 changed, 0 added, 0 removed, 0 unchanged" in shown
+
+
+def works(base: Build, head: Build, texts: dict[int, CodeText] | None = None) -> dict[str, str]:
+    found = comparison(base, head)
+    pairs = (*found.changes, *found.recoded, *found.unsettled)
+    if texts is None:
+        texts = texts_of((side for each in pairs for side in (each.before, each.after) if side is not None), {})
+    return {each.change.kernel.key.symbol: each.work for each in code_changes(pairs, texts)}
+
+
+def test_each_kernel_is_classed() -> None:
+    found = works(build(OLD), build(NEW))
+    assert found["plain"] == found["spills"] == "same work"
+    assert found["calls"] == "same figures", "its barrier is another"
+    assert "same work" not in works(build(OLD), build(NEW), {}).values(), "nothing is proven without the code"
+
+
+def test_other_work_says_what_differs() -> None:
+    roles = [FIXTURES / "binary" / f"roles-{name}-sm_90a-13.5.cubin.zst" for name in ("dropped", "kept")]
+    found = run("diff", "--code", *roles, "-f", "json")
+    document: dict[str, Any] = json.loads(found.stdout)
+    assert {each["work"] for each in document["code"]} <= set(WORKS)
+    worst = document["code"][0]
+    assert worst["work"] == "other work"
+    assert any(line.startswith("opcodes: ") for line in worst["evidence"])
+    assert worst["evidence"][-1].startswith("not proven the same: ")
+    depths = [hunk["depth"] or 0 for hunk in worst["hunks"]]
+    assert depths
+    assert depths == sorted(depths, reverse=True)
+
+
+def test_snapshots_that_keep_the_code_need_no_binaries(tmp_path: Path) -> None:
+    for name, path in (("old", OLD), ("new", NEW)):
+        (tmp_path / f"{name}.json").write_bytes(
+            run("scan", "--code", "-f", "json", path).stdout.replace(b"sass-sm", b"no")
+        )
+    kept = run("diff", "--code", "-f", "json", tmp_path / "old.json", tmp_path / "new.json").stdout
+    read = run("diff", "--code", "-f", "json", OLD, NEW).stdout
+    assert json.loads(kept)["code"] == json.loads(read)["code"]
+
+
+@pytest.mark.parametrize(
+    ("options", "status"),
+    [
+        (("--code",), 0),
+        (("--fail-on-code",), 1),
+        (("--fail-on-code", "--kernel", "plain"), 0),
+        (("--code", "--fail-on", "error"), 0),
+    ],
+)
+def test_a_gate_fails_by_code_only_where_it_is_asked_to(options: tuple[str, ...], status: int) -> None:
+    assert run("diff", *options, OLD, NEW).returncode == status
+
+
+def test_a_policy_says_whose_code_must_stay(tmp_path: Path) -> None:
+    policy = tmp_path / "spillscan.yaml"
+    for match, status in (("plain", 0), ("calls", 1)):
+        policy.write_text(f"kernels:\n- match: {match}\n  code: unchanged\n")
+        assert run("diff", "--config", policy, "--fail-on-regression", OLD, NEW).returncode == status
+
+
+def test_code_that_no_input_shows_is_a_hole(tmp_path: Path) -> None:
+    log = FIXTURES / "effects" / "head.log"
+    (again := tmp_path / "again.log").write_bytes(log.read_bytes() + b"\n")
+    found = run("diff", "--fail-on-code", log, again)
+    assert found.returncode == 2
+    assert b"6 kernels (sums, stage, count, pick, relax, solve): no input shows all of its machine code" in found.stdout
+    assert run("diff", "--fail-on-regression", log, again).returncode == 0
+
+
+def test_notes_reach_every_report() -> None:
+    sarif = json.loads(run("diff", "--code", "-f", "sarif", OLD, NEW).stdout)
+    results = [each for each in sarif["runs"][0]["results"] if each["ruleId"] == "other-code"]
+    assert [each["level"] for each in results] == ["note"]
+    markdown = run("diff", "--code", "-f", "markdown", OLD, NEW).stdout.decode()
+    assert "<details><summary>code: 1 same figures, 5 same work (proven)</summary>" in markdown
+    assert len(markdown) < 65_536
+
+
+def test_a_renamed_maker_is_no_toolkit() -> None:
+    """What does not say its toolkit moved with none."""
+    old = one(OLD, "plain")
+    assert old.sass is not None
+    silent = replace(old, sass=replace(old.sass, maker=None))
+    said = replace(old, sass=replace(old.sass, maker=Maker(tool="ptxas", version="13.0", options="")))
+    assert not any("toolkit" in line for line in lines(Build(kernels=(silent,)), Build(kernels=(said,))))
