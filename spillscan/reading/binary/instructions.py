@@ -17,14 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spillscan.model.code import CodeText, SourceLine
-from spillscan.reading.binary.decode import Branches, Decoded, code_of, kinds_of
+from spillscan.reading.binary.decode import Decoded, code_of
 from spillscan.reading.binary.opcode_tables import table
 from spillscan.reading.binary.pressure import Registers, registers
 from spillscan.reading.binary.window import Window
 from spillscan.reading.binary.words import FIRST_WITH_LOW_BYTE, Wide, Words
-from spillscan.reading.machine.flow import Flow, Kind
-from spillscan.reading.machine.liveness import INSTRUCTION, live
-from spillscan.reading.machine.loops import depths
+from spillscan.reading.machine.liveness import INSTRUCTION, Graph, live
 from spillscan.reading.machine.sameness import FILES, Instruction
 
 _CONTROL = (1 << 126) - (1 << 105)
@@ -135,20 +133,19 @@ class Code:
     @cached_property
     def depths(self) -> Sequence[int | None]:
         """Loops around each instruction; ``None`` where control is not known, or never comes."""
-        kinds = kinds_of(self._decoded.table).take(self._code.codes)
-        rows = np.flatnonzero(kinds < len(Kind))
-        moves = Branches(self._code, rows, kinds[rows])
-        flow = Flow(moves, last=(self.rows - 1) * INSTRUCTION, parts=self.text.parts, kernel=not self.text.function)
-        return depths(flow.controls(), flow.entries, np.arange(self.rows) * INSTRUCTION)
+        return [None] * self.rows if self._graph is None else self._graph.depths()
+
+    @cached_property
+    def _graph(self) -> Graph | None:
+        return self._decoded.graph(self.text.parts, function=self.text.function)
 
     @cached_property
     def live(self) -> NDArray[np.int64]:
         """Live general registers at each instruction."""
         assert isinstance(self._code, Wide)
-        graph = self._decoded.graph(self.text.parts, function=self.text.function)
-        if graph is None:
+        if self._graph is None:
             return np.zeros(self.rows, np.int64)
-        (found,) = live([(self._files[0].effects(*self._code.words()), graph)])
+        (found,) = live([(self._files[0].effects(*self._code.words()), self._graph)])
         return found.counts
 
     @cached_property
