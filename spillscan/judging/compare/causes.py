@@ -1,8 +1,8 @@
 """Why a kernel's registers and spills are other than before: what its code and records show, ranked, with the evidence.
 
 Nothing is a cause that no difference shows. What its compilation was bound to comes first (launch bounds, caps on
-registers), then what became of its code: calls inlined or outlined, wider types and accesses, lines that stand more
-often, new lines; then another toolkit or other options, which may explain what the code does not.
+registers), then another toolkit, which may explain all else; then what became of its code: calls inlined or outlined,
+wider types and accesses, loads that left loops, lines that stand more often, new lines; then other options.
 """
 
 from __future__ import annotations
@@ -92,9 +92,11 @@ def causes(before: Kernel, after: Kernel, old: Pressure | None, new: Pressure | 
             found.append(Cause(kind="cap", evidence=f"{allowed} ({by})"))
         elif found[0].kind == "bounds":
             found[0] = replace(found[0], evidence=f"{found[0].evidence}; {allowed}")
+    tools = list(_tools(before, after))
+    found += [each for each in tools if each.kind == "toolkit"]
     if old is not None and new is not None:
         found += _code(before, after, old, new)
-    found += _tools(before, after)
+    found += [each for each in tools if each.kind != "toolkit"]
     return found or list(_mix(before, after))
 
 
@@ -119,7 +121,7 @@ def _mix(before: Kernel, after: Kernel) -> Iterator[Cause]:
     moved = sorted(
         (name for name in {*old, *new} if old[name] != new[name]), key=lambda name: (-abs(new[name] - old[name]), name)
     )
-    if moved:
+    if sum(abs(new[name] - old[name]) for name in moved) >= _LEAST_MORE:
         words = ", ".join(f"{name} {old[name]:,} → {new[name]:,}" for name in moved[:_SHOWN])
         evidence = f"other instructions (another source, or flags of the compiler before ptxas): {words}"
         yield Cause(kind="mix", evidence=evidence)
