@@ -29,8 +29,9 @@ _CONTROL = (1 << 126) - (1 << 105)
 """Stall count, yield, barriers that are set and waited for, operands that are kept for reuse: when, not what."""
 MOST_BYTES = 64 << 20
 """Of one function's code; what a snapshot packs beyond that is left out."""
-_BRANCH, _CALL, _MEET = 0x947, 0x944, 0x945
+_BRANCH, _UNIFORM_BRANCH, _CALL, _MEET = 0x947, 0x547, 0x944, 0x945
 _TARGET = (1 << 30) - 1 << 34 | (1 << 18) - 1 << 64
+_MEETING = (1 << 30) - 1 << 34
 _LOW_BYTE = 0xFF << 16
 _CONSTANT_FORMS, _OWN_BANKS = (3, 5), (0, 2)
 """What of an opcode says that an operand stands in a bank; parameters, and constants of the function."""
@@ -99,8 +100,8 @@ class Code:
                 masks[classes] = mask, fields
             mask, fields = masks[classes]
             target = None
-            if opcode in (_BRANCH, _CALL, _MEET):
-                mask &= ~_TARGET
+            if opcode in (_BRANCH, _UNIFORM_BRANCH, _CALL, _MEET):
+                mask &= ~(_MEETING if opcode == _MEET else _TARGET)
                 target = meetings[row] if opcode == _MEET else targets[row]
                 if low_byte and opcode != _MEET:
                     mask &= ~_LOW_BYTE

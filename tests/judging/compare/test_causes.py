@@ -114,7 +114,7 @@ class _Loops:
 def test_loads_that_left_a_loop(before: tuple[int | None, ...], after: tuple[int | None, ...], expected: str) -> None:
     old, new = (
         code([(line(5), 4)] * len(depths))._replace(
-            graph=_Loops(*depths),  # type: ignore[arg-type] opcodes=(("IADD3", "LDG"), np.ones(len(depths), np.int64))
+            graph=_Loops(*depths), opcodes=(("IADD3", "LDG"), np.ones(len(depths), np.int64))
         )
         for depths in (before, after)
     )
