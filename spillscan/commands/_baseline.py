@@ -132,7 +132,16 @@ class Gate(NamedTuple):
                 origin=Origin(input=self.path or "", format="baseline"),
             )
         ]
-        return expired + idle + unrecorded * bool(result.unrecorded)
+        removed = [
+            Issue(
+                code="removed-kernels",
+                message=f"{_named(result.removed)} of {self.path} are gone: their units were compiled without them; "
+                "`spillscan baseline prune` removes them",
+                severity="note",
+                origin=Origin(input=self.path or "", format="baseline"),
+            )
+        ]
+        return expired + idle + unrecorded * bool(result.unrecorded) + removed * bool(result.removed)
 
     def _version(self) -> str:
         """What the baseline says that it records."""

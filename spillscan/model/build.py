@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
@@ -199,6 +199,28 @@ class Build(Struct, frozen=True, kw_only=True):
 
     def __hash__(self) -> int:
         return hash((self.kernels, self.issues, self.stats))
+
+    def compiled(self) -> Callable[[str, str | None], bool]:
+        """What says of (name of a unit, arch) that the unit was compiled for it and its report is whole, so that a
+        kernel that it does not show is gone. A unit without kernels was compiled for every arch."""
+        open_places = {issue.origin.input for issue in self.issues if issue.origin and "kernels" in issue.hidden}
+        done = {unit.name for unit in self.units}
+        done -= {u.name for u in self.units if u.state != "done" or not open_places.isdisjoint(u.files)}
+        unit_of = self.unit_names()
+        shown = {(unit_of(kernel), symbols.arch_family(kernel.key.arch)) for kernel in self.kernels} if done else set()
+        empty = done - {unit for unit, _ in shown}
+        return lambda unit, arch: unit in empty or (unit in done and (unit, symbols.arch_family(arch)) in shown)
+
+    def unit_names(self) -> Callable[[Kernel], str]:
+        """What gives the name of the unit that a kernel was compiled in; empty where that is not known."""
+        by_file = {file: unit.name for unit in self.units for file in unit.files}
+
+        def name(kernel: Kernel) -> str:
+            files = (kernel.source, *(origin.input for origin in kernel.origins))
+            names = {by_file[file] for file in files if file in by_file}
+            return names.pop() if len(names) == 1 else ""
+
+        return name
 
     def to_pandas(self) -> pandas.DataFrame:
         """One row a kernel, in the build's order: identity as strings, figures as nullable ``Int64``.

@@ -79,6 +79,7 @@ KINDS: Mapping[str, tuple[Hidden, ...]] = {
     "expired-suppression": (),
     "idle-suppression": (),
     "unrecorded-figures": (),
+    "removed-kernels": (),
     "unknown-spills": ("spills",),
     "unknown-registers": ("registers",),
     "unknown-stack": ("stack",),

@@ -18,6 +18,8 @@ class Unit(Struct, frozen=True, kw_only=True):
     """Its first source, as seen from where spillscan runs; empty where nothing says."""
     object: str = ""
     """The file that it writes, likewise; empty where nothing says."""
+    record: str = ""
+    """The record file that says what came of it, likewise."""
     folder: str = ""
     """Where its command runs."""
     command: tuple[str, ...] = ()
@@ -34,6 +36,11 @@ class Unit(Struct, frozen=True, kw_only=True):
     """Whether its compiler said what kernels use; ``None`` where nothing says."""
     evidence: tuple[str, ...] = ()
     """What says that it was to be compiled, and what came of it: ``record``, ``run``, ``build.ninja`` …"""
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """What its kernels may be read from: its source (what ``run`` kept), its object, and its record."""
+        return tuple(filter(None, (self.source, self.object, self.record)))
 
     @property
     def name(self) -> str:

@@ -41,6 +41,7 @@ def of_record(path: str) -> Unit | None:
     return Unit(
         source=seen_from_here(os.path.join(said.folder, source), os.path.dirname(path)) if source else "",
         object=records.object_of(path),
+        record=path,
         folder=said.folder,
         command=said.command,
         state="done" if not status else "killed" if status < 0 else "failed",

@@ -35,9 +35,10 @@ VERSION = 1
 """Of the file's format, and of what :func:`spillscan.naming.identity.canonical` makes of symbols."""
 
 RECORDS = 1
-"""Of what is recorded of every kernel: 1 its figures and its launch. A file without a version may lack both."""
+"""Of what is recorded of every kernel: 1 its figures, and its launch and unit where they are known. A file without a
+version may lack them."""
 
-FIGURES, LAUNCH = "figures", "launch"
+FIGURES, LAUNCH, UNIT = "figures", "launch", "unit"
 """What an entry holds besides its name and its rules."""
 
 PREAMBLE = """\
@@ -76,7 +77,8 @@ def _line(entry: KnownKernel) -> str:
     kept = {FIGURES: entry.figures, LAUNCH: (entry.launch,) if entry.launch else ()}
     parts = [*((name, copies) for name, copies in kept.items() if copies), *sorted(entry.recorded.items())]
     said = "".join(f", {name}: {_copies(copies)}" for name, copies in parts)
-    return f"{{name: {_quoted(entry.name)}{said}}}"
+    unit = f", {UNIT}: {_quoted(entry.unit)}" if entry.unit else ""
+    return f"{{name: {_quoted(entry.name)}{unit}{said}}}"
 
 
 def _copies(copies: Copies) -> str:
@@ -113,7 +115,7 @@ _FIGURES = rf"\{{{_NAME}: {_NUMBER}(?:, {_NAME}: {_NUMBER})*\}}"
 _COPIES = rf"(?:{_FIGURES}|\[{_FIGURES}(?:, {_FIGURES})*\])"
 _LINE = re.compile(
     rf"  (?:(_Z[A-Za-z0-9_.$]*(?:~[0-9a-f]{{16}})? [a-z][a-z0-9_]*(?:/function)?)|{_STRING}):"
-    rf" \{{name: {_STRING}((?:, {_NAME}: {_COPIES})*)\}}\n"
+    rf" \{{name: {_STRING}(?:, {UNIT}: {_STRING})?((?:, {_NAME}: {_COPIES})*)\}}\n"
 )
 _RULE = re.compile(rf", ({_NAME}): ({_COPIES})")
 _BRACES = re.compile(r"\{([^}]*)\}")
@@ -161,10 +163,10 @@ def entries_by_line(body: str) -> dict[Identity, KnownKernel] | None:
         identity = parse_key(line[1] or line[2] or "") if line else None
         if not line or not identity or identity in entries:
             return None
-        recorded = _recorded(line[4])
+        recorded = _recorded(line[5])
         if recorded is None:
             return None
-        entry = _entry(line[3], recorded)
+        entry = _entry(line[3], recorded, line[4] or "")
         if entry is None:
             return None
         entries[identity] = entry
@@ -172,7 +174,7 @@ def entries_by_line(body: str) -> dict[Identity, KnownKernel] | None:
     return entries
 
 
-def _entry(name: str, said: Mapping[str, Copies]) -> KnownKernel | None:
+def _entry(name: str, said: Mapping[str, Copies], unit: str) -> KnownKernel | None:
     """The entry of which this is ``said``; ``None`` where its figures or its launch are none."""
     figures, launch = said.get(FIGURES, ()), said.get(LAUNCH, ((),))
     known = all(each in KEPT_FIGURES for copy in figures for each, _ in copy)
@@ -182,7 +184,7 @@ def _entry(name: str, said: Mapping[str, Copies]) -> KnownKernel | None:
     if any(each not in KEPT_OF_LAUNCH for each, _ in launch[0]):
         return None
     recorded = {rule: copies for rule, copies in said.items() if rule not in (FIGURES, LAUNCH)}
-    return KnownKernel(name=name, recorded=recorded, figures=figures, launch=launch[0])
+    return KnownKernel(name=name, recorded=recorded, figures=figures, launch=launch[0], unit=unit)
 
 
 @lru_cache(maxsize=4096)
@@ -194,7 +196,7 @@ def _recorded(text: str) -> dict[str, Copies] | None:
         if rule in recorded or any(len(dict(each)) != len(each) for each in figures):
             return None
         recorded[rule] = figures
-    return None if "name" in recorded else recorded
+    return None if {"name", UNIT} & recorded.keys() else recorded
 
 
 def _figures(text: str) -> Figures:
@@ -218,17 +220,20 @@ def entries_by_yaml(body: str, label: str, first_line: int = 1) -> dict[Identity
 
 def _known_kernel(node: Node) -> KnownKernel:
     name = None
+    unit = ""
     recorded: dict[str, Copies] = {}
     for key, value in _mapping(node, "an entry").items():
         if key == "name":
             name = _text(value, "`name`")
+        elif key == UNIT:
+            unit = _text(value, "`unit`")
         elif _NAMED.fullmatch(key):
             recorded[key] = _copies_of(value, key)
         else:
             raise value.error(f"{described(key)} is no rule")
     if name is None:
         raise node.error("an entry has no `name`")
-    entry = _entry(name, recorded)
+    entry = _entry(name, recorded, unit)
     if entry is None:
         kept = f"`{FIGURES}` has {', '.join(KEPT_FIGURES)}; `{LAUNCH}` has {' and '.join(KEPT_OF_LAUNCH)}"
         raise node.error("a figure or launch that no release writes", kept)

@@ -55,6 +55,8 @@ class BaselineResult(Struct, frozen=True, kw_only=True):
     """Entries whose kernel the build does not have."""
     fewer: tuple[Accepted, ...] = ()
     """Known kernels that the build does not have, of archs with fewer kernels than the baseline knows."""
+    removed: tuple[Accepted, ...] = ()
+    """Those of them whose unit was compiled, and reported whole: they are gone."""
     expired: tuple[Suppression, ...] = ()
     """Suppressions that no longer hold."""
     idle: tuple[Suppression, ...] = ()
@@ -110,12 +112,16 @@ def apply(
     judged = [states.get(id(finding), finding) for finding in judged]
     fixed, unreported = ([], []) if of_changes else _absent(by_rule(judged).keys(), groups, baseline, policy)
     mine = own or baseline
+    fewer = _fewer(present, baseline, mine)
+    compiled = (whole or build).compiled()
+    removed = [each for each in fewer if compiled(baseline.entries[each.identity].unit, each.identity.arch)]
     return BaselineResult(
         findings=tuple(sorted(judged, key=lambda finding: finding.excused)),
         fixed=tuple(fixed),
         unreported=tuple(unreported),
         stale=tuple(_stale(present, baseline)),
-        fewer=tuple(_fewer(present, baseline, mine)),
+        fewer=tuple(each for each in fewer if each not in removed),
+        removed=tuple(removed),
         expired=tuple(each for each in mine.suppressions if each.until < today),
         idle=() if selected or of_changes else tuple(_idle(judged, mine, today)),
     )

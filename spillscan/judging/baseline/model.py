@@ -63,6 +63,9 @@ class KnownKernel(Struct, frozen=True, kw_only=True):
     """What its copies took, by field of :class:`~spillscan.model.Usage`; empty where an older release wrote it."""
     launch: Figures = ()
     """Its launch, by field of :class:`~spillscan.model.Launch`; empty where it was not known."""
+    unit: str = ""
+    """The unit that it was compiled in (:attr:`spillscan.model.units.Unit.name`); empty where that was not known, or
+    its copies are of several."""
 
 
 class Suppression(Struct, frozen=True, kw_only=True):

@@ -75,6 +75,7 @@ def record(
     does not give. Findings that a suppression of ``old`` excuses are not recorded: when it expires, they are new.
     """
     groups = by_identity(build.kernels)
+    unit_of = build.unit_names()
     before = apply(findings, build, old, policy, today)
     found = by_rule(finding for finding in before.findings if finding.baseline_state != "suppressed")
     rules: dict[Identity, list[str]] = {}
@@ -95,7 +96,9 @@ def record(
         if accepted or (identity not in unsure and not identity.function):
             copies, launch = recorded(kernels, known, policy)
             name = _name(identity, kernels)
-            entries[identity] = KnownKernel(name=name, recorded=accepted, figures=copies, launch=launch)
+            units = {unit_of(kernel) for kernel in kernels}
+            unit = units.pop() if len(units) == 1 else ""
+            entries[identity] = KnownKernel(name=name, recorded=accepted, figures=copies, launch=launch, unit=unit)
         elif identity in old.entries and not identity.function:
             entries[identity] = old.entries[identity]
     return Recording(

@@ -68,9 +68,11 @@ def _unexplained(
     gone: Sequence[Kernel], base: Build, head: Build, places: _Places
 ) -> tuple[dict[_Group, list[Kernel]], dict[str, list[Kernel]], list[Kernel]]:
     """The kernels whose arch is gone (by unit and arch), whose unit is gone (by unit), and those whose unit is not
-    known in one of the builds. A binary holds all of its code: what is not there is gone."""
+    known in one of the builds. A binary holds all of its code: what is not there is gone; and what the report of a unit
+    does not show that was compiled again."""
     compiled = _compiled(base, head, places)
     units = {unit for unit, _ in compiled}
+    unit_of, compiled_whole = base.unit_names(), head.compiled()
     families = _families(head)
     nameless = _holds_nameless(base, head)
     whole = all(kernel.origins and kernel.origins[0].format == "binary" for kernel in head.kernels)
@@ -83,6 +85,8 @@ def _unexplained(
         place = unit or (places.input(kernel) if several else "")
         if family not in families:
             by_arch["", kernel.key.arch].append(kernel)
+        elif compiled_whole(unit_of(kernel), kernel.key.arch):
+            continue
         elif (place, family) in compiled:
             if not unit and not whole and kernel.role != "function":
                 unknown.append(kernel)  # one log of many sources
