@@ -49,6 +49,7 @@ KINDS: Mapping[str, tuple[Hidden, ...]] = {
     "damaged-listing": EVERYTHING,
     "unknown-line": (),
     "torn-line": ("kernels", "spills", "registers", "stack", "shared"),
+    "line-too-long": EVERYTHING,
     "lost-lines": ("kernels", "spills", "registers", "stack", "shared"),
     "unread-spill-warning": ("spills",),
     "unknown-clause": (),

@@ -1,14 +1,17 @@
 """Patterns that name kernels: globs and regular expressions over the names that a kernel has.
 
 A glob (``*``, ``?``, ``[abc]``, ``[!abc]``; case counts) must fit a whole name; so must ``re:EXPRESSION``, a regular
-expression of Python. The names of a kernel are its :func:`~spillscan.model.symbols.spellings`.
+expression of RE2. The names of a kernel are its :func:`~spillscan.model.symbols.spellings`.
+
+Both take time that grows with the name: RE2 never tries a place twice, whatever the expression, and what
+:func:`fnmatch.translate` makes of a glob takes what stands before a literal once.
 """
 
 from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from fnmatch import translate
 from functools import lru_cache
 
@@ -27,32 +30,27 @@ class Pattern(Struct, frozen=True):
 
     needle: str
     """What must stand in the text of the names (:func:`text_of`) for the pattern to fit; quickly looked up."""
-    expression: re.Pattern[str] | None
-    """What must then fit one of the names; ``None`` where the needle decides."""
+    is_whole: Callable[[str], object] | None
+    """What must then be true of one of the names; ``None`` where the needle decides."""
 
     @property
     def exact(self) -> str | None:
         """The one name that it fits, where it is no more than a name."""
-        whole = self.expression is None and len(self.needle) > 1 and self.needle[0] == self.needle[-1] == _EDGE
+        whole = self.is_whole is None and len(self.needle) > 1 and self.needle[0] == self.needle[-1] == _EDGE
         return self.needle[1:-1] if whole else None
 
     def fits(self, text: str, names: Sequence[str]) -> bool:
         """Whether it names what has these ``names``, whose text is ``text``."""
         if self.needle not in text:
             return False
-        return self.expression is None or any(map(self.expression.fullmatch, names))
+        return self.is_whole is None or any(map(self.is_whole, names))
 
 
 @lru_cache(maxsize=4096)
 def compiled(pattern: str) -> Pattern:
     """``pattern`` made ready; :class:`~spillscan.UsageError` where it is no regular expression."""
     if pattern.startswith("re:"):
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # of what a later Python may read another way
-                return Pattern("", re.compile(pattern[3:]))
-        except (re.error, OverflowError, RecursionError) as error:
-            raise UsageError(f"{pattern[:60]!r} is no regular expression: {error}") from None
+        return Pattern("", _expression(pattern))
     if pattern and not pattern.strip("*"):
         return Pattern("", None)
     whole = _EDGE + pattern + _EDGE
@@ -62,7 +60,25 @@ def compiled(pattern: str) -> Pattern:
     # One literal with nothing but stars around it, at the edges or not: whether it occurs decides.
     if only_stars and len(literal) == 1:
         return Pattern(literal[0], None)
-    return Pattern(max(literal, key=len, default=""), re.compile(translate(pattern)))
+    return Pattern(max(literal, key=len, default=""), re.compile(translate(pattern)).fullmatch)
+
+
+def _expression(pattern: str) -> Callable[[str], object]:
+    """What Python reads, too, so that nothing has another meaning than it seems to have, as RE2 matches it."""
+    import re2
+
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of what a later Python may read another way
+            re.compile(pattern[3:])
+        expression = re2.compile(pattern[3:], options)
+    except re2.error as error:
+        raise UsageError(f"{pattern[:60]!r}: {error.args[0].decode()} is nothing that RE2 reads") from None
+    except (re.error, OverflowError, RecursionError, UnicodeError) as error:
+        raise UsageError(f"{pattern[:60]!r} is no regular expression: {error}") from None
+    return lambda name: expression.fullmatch(name.encode("utf-8", "replace").decode())
 
 
 def text_of(names: Iterable[str]) -> str:

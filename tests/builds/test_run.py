@@ -80,6 +80,8 @@ def test_a_build_is_known_unit_by_unit(build: Build, project: Path) -> None:
     read = spillscan.scan(project / "spillscan-build.json")
     assert {kernel.key.unit for kernel in read.kernels} == {str(project / "a.o"), str(project / "b.o")}
     assert not [issue for issue in read.issues if issue.hidden]
+    assert {kernel.source for kernel in read.kernels} == {str(project / "a.cu"), str(project / "b.cu")}
+    assert {origin.line for kernel in read.kernels for origin in kernel.origins} == {None}, "it is one line of JSON"
 
 
 def test_a_launcher_that_nothing_watches_does_nothing(build: Build, project: Path) -> None:

@@ -1,8 +1,8 @@
 """Why a kernel's registers and spills are other than before: what its code and records show, ranked, with the evidence.
 
 Nothing is a cause that no difference shows. What its compilation was bound to comes first (launch bounds, caps on
-registers), then what became of its code: calls inlined or outlined, wider types and accesses, lines that stand more
-often, new lines; then another toolkit or other options, which may explain what the code does not.
+registers), then another toolkit, which may explain all else; then what became of its code: calls inlined or outlined,
+wider types and accesses, loads that left loops, lines that stand more often, new lines; then other options.
 """
 
 from __future__ import annotations
@@ -22,16 +22,19 @@ from spillscan.reading.binary.pressure import Pressure
 from spillscan.reading.machine.liveness import INSTRUCTION
 from spillscan.reading.machine.spillmap import where
 
-Kind = Literal["cap", "bounds", "inlined", "outlined", "wider", "repeated", "new-code", "toolkit", "options"]
+Kind = Literal[
+    "cap", "bounds", "inlined", "outlined", "wider", "hoisted", "repeated", "new-code", "mix", "toolkit", "options"
+]
 """Another cap on registers; other launch bounds; calls that became code, or code that became calls; wider types or
-accesses; lines whose code stands more often (unrolled loops); lines that were not there; another version of ptxas;
-other options of it."""
+accesses; loads that moved out of loops; lines whose code stands more often (unrolled loops); lines that were not there;
+other instructions, where nothing else differs; another version of ptxas; other options of it."""
 
 _CAP = re.compile(r"-{1,2}maxrregcount[= ]+(?P<registers>\d+)")
 _WITHOUT_MEANING = re.compile(r"-{1,2}maxrregcount[= ]+\d+|-{1,2}(?:v|verbose|lineinfo|generate-line-info)\b")
 _REPEATED, _LEAST_MORE = 1.5, 4
 """How much more often a line's code must stand, and by how many instructions at least."""
 _SHOWN = 3
+_LOADS = frozenset({"LDG", "LD", "LDS", "LDC"})
 
 
 class Cause(Struct, frozen=True, kw_only=True):
@@ -89,19 +92,39 @@ def causes(before: Kernel, after: Kernel, old: Pressure | None, new: Pressure | 
             found.append(Cause(kind="cap", evidence=f"{allowed} ({by})"))
         elif found[0].kind == "bounds":
             found[0] = replace(found[0], evidence=f"{found[0].evidence}; {allowed}")
+    tools = list(_tools(before, after))
+    found += [each for each in tools if each.kind == "toolkit"]
     if old is not None and new is not None:
         found += _code(before, after, old, new)
-    return [*found, *_tools(before, after)]
+    found += [each for each in tools if each.kind != "toolkit"]
+    return found or list(_mix(before, after))
 
 
 def open_questions(before: Kernel, after: Kernel, old: Pressure | None, new: Pressure | None) -> Iterator[str]:
     """What is not known, one line each."""
-    if old is None or new is None:
-        yield "live registers, and which lines grew: only binaries of sm_75 and later show them"
-    elif not (any(old.sources) and any(new.sources)):
-        yield "which lines grew: compile both builds with -lineinfo"
+    both = (("older", old), ("newer", new))
+    if silent := [which for which, each in both if each is None]:
+        which = "either build" if len(silent) == 2 else f"the {silent[0]} build"
+        yield f"live registers, and which lines grew: give a binary of {which} (sm_75 and later)"
+    elif silent := [which for which, each in both if each is not None and not any(each.sources)]:
+        which = "both builds" if len(silent) == 2 else f"the {silent[0]} build"
+        yield f"which lines grew: compile {which} with -lineinfo"
     if not (before.sass and before.sass.maker and after.sass and after.sass.maker):
         yield "toolkit and options of both builds: only cubins of CUDA 13 and later name both"
+
+
+def _mix(before: Kernel, after: Kernel) -> Iterator[Cause]:
+    """Where nothing else differs: other instructions."""
+    if before.sass is None or after.sass is None:
+        return
+    old, new = (Counter({name: n for name, n in each.opcodes if name != "NOP"}) for each in (before.sass, after.sass))
+    moved = sorted(
+        (name for name in {*old, *new} if old[name] != new[name]), key=lambda name: (-abs(new[name] - old[name]), name)
+    )
+    if sum(abs(new[name] - old[name]) for name in moved) >= _LEAST_MORE:
+        words = ", ".join(f"{name} {old[name]:,} → {new[name]:,}" for name in moved[:_SHOWN])
+        evidence = f"other instructions (another source, or flags of the compiler before ptxas): {words}"
+        yield Cause(kind="mix", evidence=evidence)
 
 
 def _bounds(before: Kernel, after: Kernel) -> Iterator[Cause]:
@@ -137,6 +160,7 @@ def _code(before: Kernel, after: Kernel, old: Pressure, new: Pressure) -> Iterat
     moved = list(_calls(old, new))
     yield from moved
     yield from _wider(before, after, old, new)
+    yield from _hoisted(old, new)
     if moved:  # then lines stand more often, or for the first time, because of that
         return
     counts = [_counted(each, code) for each, code in ((before, old), (after, new))]
@@ -156,6 +180,28 @@ def _code(before: Kernel, after: Kernel, old: Pressure, new: Pressure) -> Iterat
         words = ", ".join(f"{line} {fresh[line]:,}" for line in ranked)
         evidence = f"instructions of lines that had none before: {words}"
         yield Cause(kind="new-code", evidence=evidence, lines=tuple(ranked))
+
+
+def _hoisted(old: Pressure, new: Pressure) -> Iterator[Cause]:
+    """Loads that stood in loops and stand before them now, or in fewer loops: what they load is held all the while."""
+    sides = [_loads(each) for each in (old, new)]
+    most = max((depth for side in sides for depth in side), default=0)
+    for depth in range(most, 0, -1):
+        inside, outside = ([side[depth] for side in sides], [sum(side[d] for d in range(depth)) for side in sides])
+        if inside[1] < inside[0] and outside[1] > outside[0]:
+            words = f"loads in {depth} loop{'s' * (depth > 1)} {inside[0]:,} → {inside[1]:,}, in fewer"
+            yield Cause(kind="hoisted", evidence=f"{words} {outside[0]:,} → {outside[1]:,}")
+            return
+
+
+def _loads(code: Pressure) -> Counter[int]:
+    """Loads of global, constant and shared memory by the loops around them."""
+    if code.graph is None:
+        return Counter()
+    names, numbers = code.opcodes
+    loads = {number for number, name in enumerate(names) if name in _LOADS}
+    both = zip(numbers.tolist(), code.graph.depths(), strict=True)
+    return Counter(depth for number, depth in both if number in loads and depth is not None)
 
 
 def _calls(old: Pressure, new: Pressure) -> Iterator[Cause]:

@@ -107,7 +107,7 @@ class Matcher:
         everything = compiled("*")
         self._always = sum(bit for pattern, bit in ready if pattern == everything)
         named = [(pattern, bit) for pattern, bit in ready if pattern != everything]
-        self._by_pattern = [(each.needle, bit, each.expression) for each, bit in named if each.exact is None]
+        self._by_pattern = [(each.needle, bit, each.is_whole) for each, bit in named if each.exact is None]
         self._by_name: dict[str, int] = {}
         for pattern, bit in named:
             if pattern.exact is not None:
@@ -146,8 +146,8 @@ class Matcher:
         found = self._always
         for name in names:
             found |= self._by_name.get(name, 0)
-        for needle, bit, expression in self._by_pattern:  # Pattern.fits, spelled out: this runs millions of times
-            if needle in text and (expression is None or any(map(expression.fullmatch, names))):
+        for needle, bit, is_whole in self._by_pattern:  # Pattern.fits, spelled out: this runs millions of times
+            if needle in text and (is_whole is None or any(map(is_whole, names))):
                 found |= bit
         return found
 

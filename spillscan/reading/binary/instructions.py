@@ -17,22 +17,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spillscan.model.code import CodeText, SourceLine
-from spillscan.reading.binary.decode import Branches, Decoded, code_of, kinds_of
+from spillscan.reading.binary.decode import Decoded, code_of
 from spillscan.reading.binary.opcode_tables import table
 from spillscan.reading.binary.pressure import Registers, registers
 from spillscan.reading.binary.window import Window
 from spillscan.reading.binary.words import FIRST_WITH_LOW_BYTE, Wide, Words
-from spillscan.reading.machine.flow import Flow, Kind
-from spillscan.reading.machine.liveness import INSTRUCTION, live
-from spillscan.reading.machine.loops import depths
+from spillscan.reading.machine.liveness import INSTRUCTION, Graph, live
 from spillscan.reading.machine.sameness import FILES, Instruction
 
 _CONTROL = (1 << 126) - (1 << 105)
 """Stall count, yield, barriers that are set and waited for, operands that are kept for reuse: when, not what."""
 MOST_BYTES = 64 << 20
 """Of one function's code; what a snapshot packs beyond that is left out."""
-_BRANCH, _CALL, _MEET = 0x947, 0x944, 0x945
+_BRANCH, _UNIFORM_BRANCH, _CALL, _MEET = 0x947, 0x547, 0x944, 0x945
 _TARGET = (1 << 30) - 1 << 34 | (1 << 18) - 1 << 64
+_MEETING = (1 << 30) - 1 << 34
 _LOW_BYTE = 0xFF << 16
 _CONSTANT_FORMS, _OWN_BANKS = (3, 5), (0, 2)
 """What of an opcode says that an operand stands in a bank; parameters, and constants of the function."""
@@ -101,8 +100,8 @@ class Code:
                 masks[classes] = mask, fields
             mask, fields = masks[classes]
             target = None
-            if opcode in (_BRANCH, _CALL, _MEET):
-                mask &= ~_TARGET
+            if opcode in (_BRANCH, _UNIFORM_BRANCH, _CALL, _MEET):
+                mask &= ~(_MEETING if opcode == _MEET else _TARGET)
                 target = meetings[row] if opcode == _MEET else targets[row]
                 if low_byte and opcode != _MEET:
                     mask &= ~_LOW_BYTE
@@ -135,20 +134,19 @@ class Code:
     @cached_property
     def depths(self) -> Sequence[int | None]:
         """Loops around each instruction; ``None`` where control is not known, or never comes."""
-        kinds = kinds_of(self._decoded.table).take(self._code.codes)
-        rows = np.flatnonzero(kinds < len(Kind))
-        moves = Branches(self._code, rows, kinds[rows])
-        flow = Flow(moves, last=(self.rows - 1) * INSTRUCTION, parts=self.text.parts, kernel=not self.text.function)
-        return depths(flow.controls(), flow.entries, np.arange(self.rows) * INSTRUCTION)
+        return [None] * self.rows if self._graph is None else self._graph.depths()
+
+    @cached_property
+    def _graph(self) -> Graph | None:
+        return self._decoded.graph(self.text.parts, function=self.text.function)
 
     @cached_property
     def live(self) -> NDArray[np.int64]:
         """Live general registers at each instruction."""
         assert isinstance(self._code, Wide)
-        graph = self._decoded.graph(self.text.parts, function=self.text.function)
-        if graph is None:
+        if self._graph is None:
             return np.zeros(self.rows, np.int64)
-        (found,) = live([(self._files[0].effects(*self._code.words()), graph)])
+        (found,) = live([(self._files[0].effects(*self._code.words()), self._graph)])
         return found.counts
 
     @cached_property

@@ -142,8 +142,9 @@ class Wide:
         return found
 
     def meetings(self, rows: Words) -> Words:
-        """Of BSSY: where warps meet, as byte offsets in the function. The low byte holds its barrier."""
-        found: Words = rows * 16 + 16 + self._steps(rows) * 4
+        """Of BSSY: where warps meet, as byte offsets in the function. The low byte holds its barrier, and what stands
+        above its low word is no part of it (``.RECONVERGENT``, sm_100 and later)."""
+        found: Words = rows * 16 + 16 + (self._low(rows) >> 34) * 4
         return found
 
     def _steps(self, rows: Words) -> Words:

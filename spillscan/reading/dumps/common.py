@@ -4,7 +4,7 @@ and not understood."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Protocol
 
@@ -13,6 +13,7 @@ from msgspec import Struct
 from spillscan.model import Issue, Origin, Severity
 from spillscan.model.holes import Hidden
 from spillscan.reading import grammar
+from spillscan.reading.inputs.lines import TOO_LONG, whole_lines
 
 SHOWN = 20
 """Unknown lines that get a message of their own; of more, the rest is counted."""
@@ -24,8 +25,6 @@ _CHARACTERS = 120
 """Of a line that a message shows."""
 READ_BYTES = 1 << 18
 """Read at once."""
-_LONGEST = 1 << 22
-"""Bytes; a line longer than this is cut."""
 
 
 class Readable(Protocol):
@@ -35,25 +34,24 @@ class Readable(Protocol):
         """At most ``size`` bytes; empty at the end."""
 
 
-def pieces(stream: Readable, account: DumpAccount, size: int = READ_BYTES) -> Iterator[bytes]:
-    """Some whole lines at a time, behind a line end, in bounded memory; the last may have no end, and one longer than
-    any is cut."""
-    rest = b"\n"
-    while data := stream.read(size):
-        account.bytes_read += len(data)
-        account.unwritten |= b"\0" in data
-        end = data.rfind(b"\n") + 1
-        rest += memoryview(data)[: end or None]
-        if end or len(rest) > _LONGEST:
-            yield rest
-            rest = b"\n" + data[end:] if end else b"\n"
-    if len(rest) > 1:
-        yield rest
+def pieces(
+    stream: Readable, account: DumpAccount, too_long: Callable[[], None], size: int = READ_BYTES
+) -> Iterator[bytes]:
+    """Some whole lines at a time, behind a line end, in bounded memory; the last may have no end. One longer than any
+    is empty, and said by ``too_long`` before the piece that begins with it."""
+
+    def read() -> Iterator[bytes]:
+        while data := stream.read(size):
+            account.bytes_read += len(data)
+            account.unwritten |= b"\0" in data
+            yield data
+
+    return whole_lines(read(), too_long, b"\n")
 
 
-def lines(stream: Readable, account: DumpAccount) -> Iterator[bytes]:
+def lines(stream: Readable, account: DumpAccount, too_long: Callable[[], None]) -> Iterator[bytes]:
     """Each line with its end; the last may have none. A lone carriage return ends none."""
-    for piece in pieces(stream, account):
+    for piece in pieces(stream, account, too_long):
         _, *whole, rest = piece.split(b"\n")
         yield from (line + b"\n" for line in whole)
         if rest:
@@ -145,6 +143,10 @@ class DumpAccount(Struct):
     def truncated(self, what: str, line: int | None = None, symbol: str = "") -> Issue:
         """The dump ends where it cannot."""
         return self.issue("truncated", what, line, "error", symbol=symbol)
+
+    def too_long(self, line: int) -> Issue:
+        """A line that is not read."""
+        return self.issue("line-too-long", TOO_LONG, line, "error")
 
     def summary(self) -> Iterator[Issue]:
         """What is said once, at the end."""

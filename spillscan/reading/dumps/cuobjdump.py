@@ -64,7 +64,7 @@ class Dump:
 
     def __init__(self, stream: Readable, origin: str, operands: Wanted | None = None, size: int = READ_BYTES) -> None:
         self.account = DumpAccount(origin, FORMAT)
-        self._pieces = pieces(stream, self.account, size)
+        self._pieces = pieces(stream, self.account, self._too_long, size)
         self._operands = operands
         self._head, self._statement = grammar.line("head"), grammar.line("statement")
         self._encoding = grammar.line("encoding")
@@ -93,6 +93,9 @@ class Dump:
         yield from self._ready
         self.account.lines = self._line - 1
         yield from self.account.summary()
+
+    def _too_long(self) -> None:
+        self._ready.append(self.account.too_long(self._line))
 
     def _piece(self, text: bytes) -> None:
         """Read whole lines; before each stands a line end. No line of a function holds a tab, as a rule."""

@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import chain
+from itertools import chain, compress
 from operator import itemgetter, lt
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
@@ -80,15 +80,17 @@ class Text(NamedTuple):
         """Those that matter for local memory."""
         number, at = self.number, self.begin
         marked = {word for word in {*self.words} if opcode_of(word).encode() in MARKED}
-        for address, word, rest in zip(self.addresses, self.words, self.rests, strict=True):
-            if word in marked:
-                where = self.text.find(b"/*%b*/" % address, at)
-                number += self.text.count(b"\n", at, where)
-                at = where
-                yield offset(address), _operation(word + rest), number, None
+        rows = zip(self.addresses, self.words, self.rests, strict=True)
+        for address, word, rest in compress(rows, map(marked.__contains__, self.words)):
+            where = self.text.find(b"/*%b*/" % address, at)
+            number += self.text.count(b"\n", at, where)
+            at = where
+            yield offset(address), _operation(word + rest), number, None
 
     def stack_uses(self) -> Iterator[tuple[int, bytes]]:
         """(address, operands) of those that name the stack pointer, STL and LDL apart."""
+        if not _STACK_POINTER.search(b" ".join(self.rests)):
+            return  # as in most of a long function
         for address, word, rest in zip(self.addresses, self.words, self.rests, strict=True):
             if b"R1" in rest and _STACK_POINTER.search(rest) and opcode_of(word) not in ("STL", "LDL"):
                 yield int(address, 16), _operation(word + rest)[3]

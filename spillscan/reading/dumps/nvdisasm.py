@@ -64,7 +64,11 @@ class Disassembly:
     def __iter__(self) -> Iterator[SassFunction | Issue]:
         instruction, encoding, file = (grammar.line(rule, FORMAT) for rule in ("instruction", "encoding", "file"))
         number, text = 0, b""
-        for number, text in enumerate(lines(self._stream, self.account), 1):
+
+        def too_long() -> None:
+            self._ready.append(self.account.too_long(number + 1))
+
+        for number, text in enumerate(lines(self._stream, self.account, too_long), 1):
             live, line = _cut(text) if b"// " in text else (None, text)
             if match := instruction.match(line):
                 self._instruction(match.groups(b""), line, number, live)

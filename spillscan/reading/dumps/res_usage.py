@@ -38,7 +38,9 @@ class ResourceUsage:
         symbol, number, text = "", 0, b""
         seen: set[str] = set()
         """Functions of the cubin."""
-        for number, text in enumerate(lines(self._stream, self.account), 1):
+        long: list[Issue] = []
+        read = lines(self._stream, self.account, lambda: long.append(account.too_long(number + 1)))
+        for number, text in enumerate(read, 1):
             line = text.rstrip(b"\r\n")
             rule, values = known(line, FORMAT, _RULES)
             if rule == "figures" and symbol:
@@ -68,6 +70,7 @@ class ResourceUsage:
                 seen.clear()
             member = member.after(rule, values)
         account.lines = number
+        yield from long
         if symbol:
             yield self._nameless(symbol, number)
         if text and not text.endswith(b"\n"):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import shlex
 
+from msgspec.structs import replace
+
 from spillscan.builds import buildfile
 from spillscan.builds.records import head_of
 from spillscan.model import Issue, Origin, Reading, Stats
@@ -30,6 +32,10 @@ def read(stream: Stream, name: str, options: Options = DEFAULT) -> Reading:
             head = head_of(unit.object, unit.folder, shlex.join(unit.command))
             reading = logs.read(Stream(io.BytesIO(f"{head}{kept.report}".encode()), name), name)
             reading.stats = Stats(recognised_lines=reading.stats.recognised_lines)
+            origins = (Origin(input=name),)  # a line of the report is no line of the file
+            reading.kernels = [
+                replace(kernel, source=unit.source or kernel.source, origins=origins) for kernel in reading.kernels
+            ]
             total.add(reading)
     origin = Origin(input=name, format=FORMAT)
     if build.status and all(unit.state in ("done", "unknown") for unit in total.units):

@@ -23,6 +23,7 @@ from spillscan.builds.records import draft_of
 from spillscan.output.errors import InputError
 from spillscan.reading.inputs import archives, codecs
 from spillscan.reading.inputs.encoding import decoded, is_encoded
+from spillscan.reading.inputs.lines import TOO_LONG, whole_lines
 
 _MARK = "/@"
 
@@ -44,9 +45,6 @@ def parse(text: str) -> Reference | None:
 
 BLOCK_BYTES = 1 << 20
 """How much is read at a time: what stays in the processor's cache is searched several times as fast."""
-
-LONGEST_LINE_BYTES = 1 << 20
-"""Longer lines are no tool's report (symbols of 70,000 characters are the longest seen); they are skipped."""
 
 HEAD_BYTES = 1 << 16
 """How much of an input its format is known by."""
@@ -185,28 +183,16 @@ class Stream:
             return None
         return (status.st_size, status.st_mtime_ns) if stat.S_ISREG(status.st_mode) else None
 
-    def lines(self) -> Iterator[bytes]:
+    def lines(self, too_long: Callable[[], None] | None = None) -> Iterator[bytes]:
         """Everything, in blocks of whole lines; only the last may lack its newline.
 
-        A line above ``LONGEST_LINE_BYTES`` is replaced by an empty one.
+        A line of more than 1 MiB is replaced by an empty one, and said by ``too_long`` before the block that begins
+        with it; without, it raises :class:`~spillscan.InputError`.
         """
-        rest, overlong = b"", False
-        for chunk in self.chunks():
-            cut = chunk.rfind(b"\n") + 1
-            if not cut:
-                rest = b"" if overlong else rest + chunk
-                overlong = overlong or len(rest) > LONGEST_LINE_BYTES
-                rest = b"" if overlong else rest
-                continue
-            if overlong:
-                block = chunk[chunk.index(b"\n") : cut]  # drop the end of the overlong line, keep its newline
-                overlong = False
-            else:
-                block = b"".join((rest, memoryview(chunk)[:cut]))  # copied once
-            yield block
-            rest = chunk[cut:]
-        if rest:
-            yield rest
+        return whole_lines(self.chunks(), too_long or self._refuse)
+
+    def _refuse(self) -> None:
+        raise InputError(f"{self._label}: {TOO_LONG}")
 
     def _decoded(self) -> Iterator[bytes]:
         chunks = self._decompressed()

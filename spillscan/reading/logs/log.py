@@ -15,6 +15,7 @@ from itertools import count, repeat
 from msgspec.structs import replace
 
 from spillscan.model import Issue, Kernel, KernelKey, Origin, Reading, Stats
+from spillscan.reading.inputs.lines import TOO_LONG
 from spillscan.reading.inputs.source import Stream
 from spillscan.reading.logs.attribution import PARALLEL_HINT, Writer
 from spillscan.reading.logs.blocks import Blocks, Functions, Kernels, Notes
@@ -60,7 +61,7 @@ def silent(text: bytes) -> bool:
 def read(stream: Stream, name: str) -> Reading:
     """Every kernel, link record and issue of one log."""
     log = _Log(name)
-    for text in stream.lines():
+    for text in stream.lines(log.too_long):
         log.take(text)
     return log.finish()
 
@@ -84,6 +85,12 @@ class _Log:
         self._cut = ""
         self._unended = False
         self._head = b""
+        self._issues: list[Issue] = []
+
+    def too_long(self) -> None:
+        """The next line is not read."""
+        origin = Origin(input=self._name, line=self._line)
+        self._issues.append(Issue(code="line-too-long", message=TOO_LONG, severity="error", origin=origin))
 
     def take(self, text: bytes) -> None:
         """The next text, of whole lines."""
@@ -126,7 +133,7 @@ class _Log:
 
     def finish(self) -> Reading:
         """The input has ended."""
-        reading = Reading()
+        reading = Reading(issues=self._issues)
         overlapping = {who: steps.overlapping for who, (_, steps) in self._writers.items()}  # no output follows others
         self._gap.close(self._latest, self._line)
         device_link = any(writer.links_device_code or steps.device_link for writer, steps in self._writers.values())

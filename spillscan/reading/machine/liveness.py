@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spillscan.reading.machine.flow import Controls, Flow
-from spillscan.reading.machine.loops import Line
+from spillscan.reading.machine.loops import Line, depths
 
 Sets = NDArray[np.uint64]
 """A set of general registers a row: four words of 64 bits, the lowest register first."""
@@ -84,6 +84,7 @@ class Graph:
     def __init__(self, flow: Flow, reconverging: Controls, rows: int, *, function: bool) -> None:
         """``reconverging``: where warps that met go on, which is no branch; ``function``: its callers are not known."""
         self.rows = rows
+        self._flow = flow
         self.at_least = bool(len(flow.calls()) or flow.guessed or function)
         """Its control is not known in full."""
         entries = flow.entries
@@ -120,6 +121,10 @@ class Graph:
                 self.leaves += [False] * (last - first[node] - 1)
             self.ways.append(tuple([first[each] for each in way]))
             self.leaves.append(node in leaving)
+
+    def depths(self) -> Sequence[int | None]:
+        """Loops around each instruction; ``None`` where control never comes, or is not known."""
+        return depths(self._flow.controls(), self._flow.entries, np.arange(self.rows) * INSTRUCTION)
 
     @staticmethod
     def _return(ways: list[tuple[int, ...]], line: Line, flow: Flow, entries: Sequence[int]) -> None:

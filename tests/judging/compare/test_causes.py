@@ -91,6 +91,51 @@ def test_causes(name: str, before: Kernel, after: Kernel, old: Pressure, new: Pr
     assert [each.kind for each in causes(before, after, old, new)] == expected
 
 
+class _Loops:
+    """Control of which the loops around each instruction are known."""
+
+    def __init__(self, *depths: int | None) -> None:
+        self._depths = depths
+
+    def depths(self) -> tuple[int | None, ...]:
+        return self._depths
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        ((0, 1, 1, 1), (0, 0, 0, 1), "loads in 1 loop 3 → 1, in fewer 1 → 3"),
+        ((0, 1, 2, 2), (0, 1, 1, 2), "loads in 2 loops 2 → 1, in fewer 2 → 3"),
+        ((0, 1, 1, 1), (0, 1, 1, 1), ""),
+        ((0, 1, 1, 1), (0, 0, 1, 1, 1), ""),  # one more, and none left a loop
+        ((None, 1, 1, 1), (None, 1, None, 1), ""),
+    ],
+)
+def test_loads_that_left_a_loop(before: tuple[int | None, ...], after: tuple[int | None, ...], expected: str) -> None:
+    old, new = (
+        code([(line(5), 4)] * len(depths))._replace(
+            graph=_Loops(*depths), opcodes=(("IADD3", "LDG"), np.ones(len(depths), np.int64))
+        )
+        for depths in (before, after)
+    )
+    assert [each.evidence for each in causes(kernel(), kernel(), old, new)] == [expected] * bool(expected)
+
+
+def test_other_instructions_are_said_where_nothing_else_differs() -> None:
+    (found,) = causes(kernel(FFMA=30, NOP=2), kernel(FFMA=13, MUFU=1, NOP=5), PLAIN, PLAIN)
+    assert (found.kind, found.evidence.partition(": ")[2]) == ("mix", "FFMA 30 → 13, MUFU 0 → 1")
+    (found,) = causes(kernel(FFMA=30), kernel(version="13.5.37", FFMA=13), PLAIN, PLAIN)
+    assert found.kind == "toolkit"
+
+
+def test_it_is_said_which_build_shows_no_code() -> None:
+    said = [next(open_questions(kernel(), kernel(), *sides)) for sides in ((None, PLAIN), (PLAIN, None), (None, None))]
+    assert [each.partition(": ")[2] for each in said] == [
+        f"give a binary of {which} (sm_75 and later)"
+        for which in ("the older build", "the newer build", "either build")
+    ]
+
+
 def test_lines_where_more_is_live_and_held() -> None:
     new = code([(line(5), 4), (line(6), 9), (line(5), 6)])
     assert risen(code([(line(5), 4), (line(6), 5)]), new) == [("k.cu:6", 5, 9), ("k.cu:5", 4, 6)]

@@ -48,6 +48,14 @@ def test_an_expression_must_fit_a_whole_name(expression: str, names: list[str]) 
     assert fits("re:" + expression, *names) == any(wanted.fullmatch(name) for name in names)
 
 
+@pytest.mark.parametrize(
+    "pattern", ["re:(a+)+b", "re:(.*a){30}c", "re:(a|aa)+$b", f"{'*a' * 40}*c", "*[a]?" * 20 + "c"]
+)
+def test_no_pattern_takes_more_time_than_its_name_has_letters(pattern: str) -> None:
+    """With backtracking, the shortest of these takes years."""
+    assert not fits(pattern, "a" * 70_000)
+
+
 @given(
     st.lists(
         st.tuples(GLOBS.filter(bool), st.sampled_from(["", "sm_9*", "sm_80"]), st.sampled_from(["", "*.o"])), max_size=6

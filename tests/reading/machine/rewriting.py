@@ -184,6 +184,8 @@ def aimed(word: int, steps: int, number: int) -> int:
     if number >= 90 and word & 0xFFF != 0x945:
         word = word & ~(0xFF << 16) | (steps & 0xFF) << 16
         steps >>= 8
+    if word & 0xFFF == 0x945:
+        return word & ~((1 << 30) - 1 << 34) | (steps & (1 << 30) - 1) << 34
     word &= ~((1 << 30) - 1 << 34 | (1 << 18) - 1 << 64)
     return word | (steps & (1 << 30) - 1) << 34 | (steps >> 30 & (1 << 18) - 1) << 64
 
