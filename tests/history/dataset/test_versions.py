@@ -72,7 +72,7 @@ def test_columns_are_only_ever_added() -> None:
 def test_an_old_dataset_opens_and_tells_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)  # its uris are relative
     first, second = (load_build(str(VERSION1), label) for label in ("v1", "v2"))
-    assert plain(first)["kernels"] == plain(scan("fixtures/demo/base.log"))["kernels"]
+    assert _without_zeros(plain(first)["kernels"]) == _without_zeros(plain(scan("fixtures/demo/base.log"))["kernels"])
     inputs = ("fixtures/binary/bounds-13.5.cubin.zst", "fixtures/demo/head.log")
     whole = Build(kernels=tuple(kernel for path in inputs for kernel in scan(path).kernels))
     expected = plain(whole)["kernels"]
@@ -80,7 +80,14 @@ def test_an_old_dataset_opens_and_tells_the_same(monkeypatch: pytest.MonkeyPatch
         if told["sass"] is not None:  # nobody asked for these then
             told["dynamic_shared"] = None
             told["sass"] |= {"maker": None, "digest": None}
-    assert plain(second)["kernels"] == expected
+    assert _without_zeros(plain(second)["kernels"]) == _without_zeros(expected)
+
+
+def _without_zeros(kernels: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """A line of registers without shared memory then left open that there is none."""
+    return [
+        told | {"usage": told["usage"] | {"shared_bytes": told["usage"]["shared_bytes"] or None}} for told in kernels
+    ]
 
 
 def test_new_columns_of_old_rows_are_computed(old: Path) -> None:
