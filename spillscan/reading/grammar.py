@@ -110,18 +110,15 @@ def expression(
     return _derived(name, what, lambda: writer(lexer(name)).rule(rule))
 
 
-Alternatives = tuple[tuple[str, re.Pattern[str]], ...]
-
-
 @cache
-def alternatives(name: str, rule: str) -> Alternatives:
+def alternatives(name: str, rule: str) -> tuple[tuple[str, str], ...]:
     """What ``rule`` of grammar ``name`` chooses from, in the order in which a lexer tries it: (name of the alternative,
     expression of its whole text, a group for each visible terminal). A name is an alias, or that of the rule that
     stands alone there; what rules with a leading underscore choose from counts by itself. Rules that repeat something
     are left out: their pieces have to be read one by one.
     """
     written = _derived(name, f"alternatives {rule}", lambda: _RegexWriter(lexer(name)).alternatives(rule))
-    return tuple((alternative, re.compile(expression)) for alternative, expression in written)
+    return tuple((alternative, expression) for alternative, expression in written)
 
 
 def read(name: str, rule: str, text: str) -> tuple[str, dict[str, str]] | None:
@@ -129,18 +126,20 @@ def read(name: str, rule: str, text: str) -> tuple[str, dict[str, str]] | None:
     terminals; ``None``: none does."""
     for (alternative, expression), words in zip(alternatives(name, rule), needed_words(name, rule), strict=True):
         if words and not any(word in text for word in words):
-            continue  # cheaper than the expression
-        if found := expression.fullmatch(text):
+            continue  # cheaper than the expression, which may never be compiled
+        if found := _compiled_for_text(expression).fullmatch(text):
             return alternative, {token: each for token, each in found.groupdict().items() if each is not None}
     return None
 
 
+_compiled_for_text = cache(re.compile)
+
+
+@cache
 def needed_words(name: str, rule: str) -> tuple[tuple[str, ...], ...]:
     """For each of the :func:`alternatives` of ``rule``, in their order: literal texts of which one stands in every text
     that it describes; empty where there are none."""
-    written = _derived(
-        name, f"needed words {rule}", lambda: [mandatory(each.pattern) for _, each in alternatives(name, rule)]
-    )
+    written = _derived(name, f"needed words {rule}", lambda: [mandatory(each) for _, each in alternatives(name, rule)])
     return tuple(map(tuple, written))
 
 
