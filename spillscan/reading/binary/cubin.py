@@ -217,6 +217,8 @@ class Cubin:
         if lost := len(without):
             raise DamageError(f"{lost} kernels without attributes", elf.window.start)
         banks = sections.banks
+        if sections.strange or any(len({bank for bank, _ in each}) < len(each) for each in banks.values()):
+            raise DamageError("sections of functions with damaged names", elf.window.start)
         if lost := len({each for each in symbols.kernels if all(bank for bank, _ in banks.get(each, ()))}):
             raise DamageError(f"{lost} kernels without a constant bank for parameters", elf.window.start)
 
