@@ -196,7 +196,7 @@ def test_barriers(of_section: int | None, of_attribute: int | None, expected: in
     taken = structs.replace(NONE_TAKEN, barriers=of_section)
     info = FunctionInfo(barriers=of_attribute)
     facts = Facts(80, "entry", None, taken, None, info, None, (), "", b"", 0, None)
-    assert _usage(facts, (None, None), (None, None)).barriers == expected, why
+    assert _usage(facts, None, (None, None), (None, None)).barriers == expected, why
 
 
 BOUNDS = [
