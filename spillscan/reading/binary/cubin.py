@@ -217,7 +217,10 @@ class Cubin:
             without = {each for each in without if self._takes_parameters(each)}
         if lost := len(without):
             raise DamageError(f"{lost} kernels without attributes", elf.window.start)
-        with_parameters = {section for section, banks in sections.banks.items() for bank, _ in banks if bank == 0}
+        banks = sections.banks
+        if sections.strange or any(len({bank for bank, _ in each}) < len(each) for each in banks.values()):
+            raise DamageError("sections of functions with damaged names", elf.window.start)
+        with_parameters = {section for section, each in banks.items() for bank, _ in each if bank == 0}
         if lost := len(set(symbols.kernels) - with_parameters):
             raise DamageError(f"{lost} kernels without a constant bank for parameters", elf.window.start)
 

@@ -9,10 +9,11 @@ import pytest
 
 from spillscan.model.code import FunctionUsage, LocalAccess, SassFunction
 from spillscan.reading.binary.cubin import Cubin
+from spillscan.reading.binary.elf import Elf
 from spillscan.reading.binary.window import Window
 from spillscan.reading.inputs.source import Source
 from tests.conftest import FIXTURES, read_any
-from tests.reading.binary.support import FOLDER, dumped, functions, stored
+from tests.reading.binary.support import FOLDER, dumped, functions, scanned, stored, with_callees, without_place
 
 CUBINS = sorted(path.name.removesuffix(".cubin.zst").removeprefix("sass-") for path in FOLDER.glob("sass-*.cubin.zst"))
 SASS = FIXTURES / "sass"
@@ -169,3 +170,25 @@ def test_without_an_opcode_table_the_resources_are_still_told(monkeypatch: pytes
         assert function.usage.registers == known[function.symbol].stats.registers
         assert function.usage.spills is None
         assert function.stats.opcodes == ()
+
+
+@pytest.mark.parametrize(
+    "name", ["sass-sm_52-12.3.cubin", "callees-12.4.cubin", "sass-sm_120-13.5.cubin", "callees-13.5.cubin"]
+)
+def test_no_flipped_bit_in_the_name_of_a_section_changes_a_figure_unseen(name: str) -> None:
+    """What belongs to a function is called so; its header says whose it is, too."""
+    data = stored(name)
+    elf = Elf(Window(data))
+    begin = elf.offsets[names] if (names := elf.index(b".shstrtab")) is not None else 0
+    places = {
+        begin + start + at
+        for start, title in zip(elf.sections["name"].tolist(), elf.names, strict=True)
+        if title.startswith((b".nv.constant", b".nv.shared", b".nv.info."))
+        for at in range(14)
+    }
+    wanted = [without_place(function) for function in with_callees(name)]
+    for number, place in enumerate(sorted(places)[::3]):
+        flipped = bytearray(data)
+        flipped[place] ^= 1 << number % 8
+        found, issues = scanned(bytes(flipped))
+        assert [without_place(each) for each in found] == wanted or any(each.severity == "error" for each in issues)
