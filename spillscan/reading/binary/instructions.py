@@ -21,7 +21,7 @@ from spillscan.reading.binary.decode import Decoded, code_of
 from spillscan.reading.binary.opcode_tables import table
 from spillscan.reading.binary.pressure import Registers, registers
 from spillscan.reading.binary.window import Window
-from spillscan.reading.binary.words import FIRST_WITH_LOW_BYTE, Wide, Words
+from spillscan.reading.binary.words import ALWAYS, FIRST_WITH_LOW_BYTE, Wide, Words
 from spillscan.reading.machine.liveness import INSTRUCTION, Graph, live
 from spillscan.reading.machine.sameness import FILES, Instruction
 
@@ -41,9 +41,11 @@ _WHOLE = (1 << 128) - 1
 class Code:
     """The instructions of one function."""
 
-    def __init__(self, text: CodeText) -> None:
-        """Raises :class:`ValueError` where no table is for its architecture."""
+    def __init__(self, text: CodeText, *, one_module: bool = False) -> None:
+        """Raises :class:`ValueError` where no table is for its architecture. ``one_module``: what it is compared with
+        finds the same constants of its module."""
         self.text = text
+        self._one_module = one_module
         opcodes = table(text.number)
         files = [registers(text.number, file) for file in FILES]
         if opcodes is None or not opcodes.wide or None in files:
@@ -121,9 +123,9 @@ class Code:
                     (word & mask, moved.get(row, "")),
                     tuple(read),
                     tuple(written),
-                    word >> 12 & 7 != 7,
+                    word >> 12 & 15 != ALWAYS,
                     not any(unknown[row] for _, _, unknown in columns)
-                    and not _of_module(low)
+                    and (self._one_module or not _of_module(low))
                     and not (target is not None and row in moved),
                     target,
                     (word >> 110 & 7, word >> 113 & 7, word >> 116 & 63),
