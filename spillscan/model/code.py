@@ -134,6 +134,8 @@ class CodeText(Struct, frozen=True, kw_only=True):
     """(byte offset, what is put there, by name), ascending."""
     constants: str = ""
     """Stands for its own constants; empty: it has none."""
+    module: str = ""
+    """Stands for the constants of its whole module, and which variable stands where in them; empty: it has none."""
     parts: tuple[int, ...] = ()
     """Byte offsets at which callees begin that its section holds."""
     function: bool = False

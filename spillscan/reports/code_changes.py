@@ -63,6 +63,11 @@ def _alike(name: str, several: Sequence[CodeChange], report: Report) -> Alike:
     return Alike(title=f"{title} ({archs})", lines=tuple(lines), changes=tuple(several))
 
 
+def code_lines(found: CodeChange) -> list[str]:
+    """All of one kernel: what is proven, the evidence, its hunks."""
+    return [found.work, *found.evidence, *map(hunk_line, found.hunks[:_HUNKS])]
+
+
 def weight(hunk: Hunk) -> int:
     """How many instructions a hunk moved, ten times as much for each loop around them."""
     moved = sum(abs(after - before) for _, before, after in hunk.opcodes) + sum(number for _, number in hunk.altered)

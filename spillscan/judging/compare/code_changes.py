@@ -128,7 +128,9 @@ def _classed(
 
 def _sides(old: CodeText | None, new: CodeText | None) -> tuple[Code, Code] | None:
     try:
-        return None if old is None or new is None else (Code(old), Code(new))
+        if old is None or new is None:
+            return None
+        return Code(old, one_module=old.module == new.module), Code(new, one_module=old.module == new.module)
     except ValueError:
         return None
 

@@ -251,6 +251,7 @@ class Cubin:
             words=zlib.compress(code.whole),
             relocations=tuple((offset, text.decode("utf-8", "backslashreplace")) for offset, text in relocations),
             constants=self._digests.constants(section, self._sections.constants.get(section, ())),
+            module=self._digests.of_module,
             parts=tuple(sorted(self.parts_of(function))),
             function=function.role == "function",
             lines=tuple(runs),

@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from spillscan.model.code import CodeText, SourceLine
 from spillscan.reading.binary.decode import Decoded, code_of
 from spillscan.reading.binary.opcode_tables import table
-from spillscan.reading.binary.pressure import Registers, registers
+from spillscan.reading.binary.pressure import Registers, elsewhere, registers
 from spillscan.reading.binary.window import Window
-from spillscan.reading.binary.words import FIRST_WITH_LOW_BYTE, Wide, Words
+from spillscan.reading.binary.words import ALWAYS, FIRST_WITH_LOW_BYTE, Wide, Words
 from spillscan.reading.machine.liveness import INSTRUCTION, Graph, live
 from spillscan.reading.machine.sameness import FILES, Instruction
 
@@ -31,6 +31,8 @@ MOST_BYTES = 64 << 20
 """Of one function's code; what a snapshot packs beyond that is left out."""
 _BRANCH, _UNIFORM_BRANCH, _CALL, _MEET = 0x947, 0x547, 0x944, 0x945
 _TARGET = (1 << 30) - 1 << 34 | (1 << 18) - 1 << 64
+_UNIFORM = 91
+"""The bit of a word that has a uniform register among its operands."""
 _MEETING = (1 << 30) - 1 << 34
 _LOW_BYTE = 0xFF << 16
 _CONSTANT_FORMS, _OWN_BANKS = (3, 5), (0, 2)
@@ -41,9 +43,11 @@ _WHOLE = (1 << 128) - 1
 class Code:
     """The instructions of one function."""
 
-    def __init__(self, text: CodeText) -> None:
-        """Raises :class:`ValueError` where no table is for its architecture."""
+    def __init__(self, text: CodeText, *, one_module: bool = False) -> None:
+        """Raises :class:`ValueError` where no table is for its architecture. ``one_module``: what it is compared with
+        finds the same constants of its module."""
         self.text = text
+        self._one_module = one_module
         opcodes = table(text.number)
         files = [registers(text.number, file) for file in FILES]
         if opcodes is None or not opcodes.wide or None in files:
@@ -82,9 +86,10 @@ class Code:
         for offset, what in self.text.relocations:
             moved[offset // INSTRUCTION] = f"{moved.get(offset // INSTRUCTION, '')}{offset % INSTRUCTION} {what};"
         found = []
+        unmet = [elsewhere(self.text.number, file) for file in FILES]
         low_byte = self.text.number >= FIRST_WITH_LOW_BYTE
         words = zip(lows.view(np.uint64).tolist(), highs.view(np.uint64).tolist(), strict=True)
-        masks: dict[tuple[int, ...], tuple[int, list[_Field]]] = {}
+        masks: dict[tuple[int, ...], tuple[int, list[_Field], list[int]]] = {}
         for row, (low, high) in enumerate(words):
             word, opcode = low | high << 64, low & 0xFFF
             classes = tuple(at[row] for _, at, _ in columns)
@@ -97,8 +102,9 @@ class Code:
                 mask = _WHOLE & ~_CONTROL
                 for field in fields:
                     mask &= ~(((1 << field.width) - 1) << field.at)
-                masks[classes] = mask, fields
-            mask, fields = masks[classes]
+                others = [at for file in (1, 3) for at in unmet[file].get(opcode, ())]
+                masks[classes] = mask, fields, others
+            mask, fields, others = masks[classes]
             target = None
             if opcode in (_BRANCH, _UNIFORM_BRANCH, _CALL, _MEET):
                 mask &= ~(_MEETING if opcode == _MEET else _TARGET)
@@ -121,9 +127,11 @@ class Code:
                     (word & mask, moved.get(row, "")),
                     tuple(read),
                     tuple(written),
-                    word >> 12 & 7 != 7,
+                    word >> 12 & 15 != ALWAYS,
                     not any(unknown[row] for _, _, unknown in columns)
-                    and not _of_module(low)
+                    and all(word >> at & 7 == ALWAYS for at in others)
+                    and not (word >> _UNIFORM & 1 and unmet[2].get(opcode))
+                    and (self._one_module or not _of_module(low))
                     and not (target is not None and row in moved),
                     target,
                     (word >> 110 & 7, word >> 113 & 7, word >> 116 & 63),
@@ -185,6 +193,13 @@ class _Field(NamedTuple):
     writes: bool
 
 
+def _width(file: str, arch: int) -> int:
+    """Bits of the number of a register."""
+    if file in "PQ":
+        return 3
+    return 8 if file == "R" or arch >= 100 else 6
+
+
 def _fields(file: int, known: Registers, number: int, arch: int) -> list[_Field]:
-    width = 8 if FILES[file] == "R" or (FILES[file] == "U" and arch >= 100) else 6 if FILES[file] == "U" else 3
+    width = _width(FILES[file], arch)
     return [_Field(file, at, width, known.shapes[shape], bool(writes)) for at, shape, writes in known.fields[number]]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -255,9 +255,44 @@ _TABLES = Path(__file__).parent / "registers"
 def registers(number: int, file: str = "R") -> Registers | None:
     """The table of an architecture by its number; ``None`` where none was derived. ``file``: of general registers, of
     predicates (P), uniform registers (U), uniform predicates (Q)."""
+    entries = _entries(number, file)
+    if entries is None and file != "R":
+        entries = _entries(_KIN.get(number, number), file)
+    return None if entries is None else Registers(entries)
+
+
+_KIN = {86: 80, 87: 80, 88: 80, 89: 80, 121: 120}
+"""Architectures whose predicates and uniform registers stand in the same places as another's, of which a table was
+derived (held against each other: sm_80 and sm_86, 254 of 255 opcodes; the other has one class more)."""
+
+
+def _entries(number: int, file: str) -> dict[str, Any] | None:
     source = _TABLES / f"sm_{number}.json"
     if not source.is_file():
         return None
-    document = json.loads(source.read_text())
-    entries = document["opcodes"] if file == "R" else document.get("others", {}).get(file, {}).get("opcodes")
-    return None if entries is None else Registers(entries)
+    document: dict[str, Any] = json.loads(source.read_text())
+    if file == "R":
+        found: dict[str, Any] | None = document["opcodes"]
+    else:
+        found = document.get("others", {}).get(file, {}).get("opcodes")
+    return found
+
+
+@cache
+def elsewhere(number: int, file: str) -> Mapping[int, frozenset[int]]:
+    """By opcode: the lowest bits of the fields that it has on another architecture and was not seen to have on this
+    one: words that nobody met there may have them, too."""
+    own = _places(_entries(number, file) or _entries(_KIN.get(number, number), file) or {})
+    found: dict[int, frozenset[int]] = {}
+    for source in sorted(_TABLES.glob("sm_*.json")):
+        for code, places in _places(_entries(int(source.stem.removeprefix("sm_")), file) or {}).items():
+            if places - own.get(code, places):
+                found[code] = found.get(code, frozenset()) | places - own[code]
+    return found
+
+
+def _places(entries: dict[str, Any]) -> dict[int, frozenset[int]]:
+    return {
+        int(code, 16): frozenset(int(field[1:].partition(".")[0]) for text in values.values() for field in text.split())
+        for code, (_, values) in entries.items()
+    }

@@ -63,6 +63,8 @@ ORDERED = _set(
 _GLOBAL, _STRONG = _set("LDG STG"), 80
 """Accesses that other threads may see in their order (volatile, relaxed, acquire, release) have this bit (measured:
 CUDA 13.0, sm_75 to sm_120)."""
+_UNIFORM_BRANCH, _NEGATED = 0x547, 90
+"""A BRA by a uniform predicate; the bit that turns the condition of a branch."""
 _ENDS = _set("BRA EXIT BSYNC CALL RET")
 """Control may go on elsewhere behind them."""
 _WITH_TARGET = _set("BRA BSSY CALL")
@@ -199,7 +201,7 @@ class _Proof:
             ways, goes_on, last = list[_Pair](), True, lasts[0]
             if last is not None:
                 assert lasts[1] is not None
-                goes_on = last.guarded or last.name in ("BSYNC", "CALL") or (last.name == "BRA" and _decides(last))
+                goes_on = last.guarded or last.name in ("BSYNC", "CALL") or _decides(last)
                 if last.target is not None and lasts[1].target is not None:
                     ways.append((last.target // _BYTES, lasts[1].target // _BYTES))
                 if last.name == "BSYNC":
@@ -274,8 +276,10 @@ class _Proof:
 
 
 def _decides(each: Instruction) -> bool:
-    """Whether a BRA may go on: it reads a predicate that is not always the same, or anything else."""
-    return any(register >= 0 for register in each.read)
+    """Whether a BRA, EXIT or RET without a guard may go on: it has a condition, of a predicate or a uniform one."""
+    word = each.key[0]
+    predicates = any(register >= 0 and register // 256 != FILES.index("R") for register in each.read)
+    return predicates or word & 0xFFF == _UNIFORM_BRANCH or bool(word >> _NEGATED & 1)
 
 
 def _joined(one: _Classes, other: _Classes) -> _Classes:

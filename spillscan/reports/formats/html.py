@@ -16,6 +16,7 @@ from spillscan.model import SEVERITIES, Build, Kernel, Severity
 from spillscan.model.build import damage
 from spillscan.output.safe import clip, printable
 from spillscan.output.terminal import Style
+from spillscan.reports.code_changes import code_lines
 from spillscan.reports.page.code import code_of
 from spillscan.reports.page.columns import Summaries, columns, letters, sorted_by
 from spillscan.reports.page.details import ASSETS as KERNEL_ASSETS
@@ -36,6 +37,9 @@ from spillscan.reports.words import hole_lines, lines_of
 FORMAT = "html"
 HELP = "one self-contained page to look at"
 KINDS = (*ALL_KINDS, "matrix")
+
+_BECAME = 500
+"""Kernels of which a page says what became of their code."""
 
 
 def render(report: Report, style: Style) -> Iterator[str]:
@@ -101,6 +105,12 @@ def payload(report: Report) -> dict[str, Any]:
         found["why"] = {
             index[id(each.after)]: [printable(line, _LONGEST_REASON) for line in each.sentences()]
             for each in report.growths(EXPLAINED)
+        }
+    if report.code_changes:
+        found["became"] = {
+            index[id(each.change.after)]: [printable(line, _LONGEST_REASON) for line in code_lines(each)]
+            for each in report.code_changes[:_BECAME]
+            if id(each.change.after) in index
         }
     if kernels:
         before = {

@@ -152,6 +152,9 @@ def test_notes_reach_every_report() -> None:
     markdown = run("diff", "--code", "-f", "markdown", OLD, NEW).stdout.decode()
     assert "<details><summary>code: 1 same figures, 5 same work (proven)</summary>" in markdown
     assert len(markdown) < 65_536
+    page = run("diff", "--code", "-f", "html", OLD, NEW).stdout.decode()
+    assert '"became":{' in page
+    assert "not proven the same: other instructions, first BAR" in page
 
 
 def test_a_renamed_maker_is_no_toolkit() -> None:

@@ -34,11 +34,16 @@ const first = (() => {
       parts.map(([heading, words]) => h("p", {}, h("b", {}, `${heading}. `), marked(words))));
   }
 
-  // Why a kernel's registers or spills grew; null where nothing says.
+  // Why a kernel's registers or spills grew, and what became of its code; null where nothing says.
   function grown(payload, index) {
-    const lines = payload.why && payload.why[index], open = (line) => line.startsWith("not known: ");
-    return lines ? h("section", { class: "why", "aria-labelledby": "why" }, h("h2", { id: "why" }, "Why it grew"),
-      h("ol", {}, lines.filter((line) => !open(line)).map((line) => h("li", {}, printable(line)))), lines.filter(open).map((line) => h("p", { class: "quiet" }, printable(line)))) : null;
+    const sections = [["why", "Why it grew"], ["became", "What became of its code"]].filter(([name]) => payload[name] && payload[name][index]);
+    return sections.length ? h("div", {}, sections.map(([name, title]) => listed(payload[name][index], name, title))) : null;
+  }
+
+  function listed(lines, name, title) {
+    const open = (line) => line.startsWith("not known: ") || line.startsWith("not proven ");
+    return h("section", { class: "why", "aria-labelledby": name }, h("h2", { id: name }, title),
+      h("ol", {}, lines.filter((line) => !open(line)).map((line) => h("li", {}, printable(line)))), lines.filter(open).map((line) => h("p", { class: "quiet" }, printable(line))));
   }
 
   return { section, explained, grown };
