@@ -248,7 +248,6 @@ def account_of(
     explained: set[str] = set()
     releases: dict[str, str] = {}
     for began, status, report in seen.calls:
-        made = ""
         for unit in _units(began, status, report, top, releases):
             made = os.path.realpath(os.path.join(top, unit.object))
             text = report[:_LARGEST_REPORT_BYTES].decode("utf-8", "replace")
@@ -262,21 +261,16 @@ def account_of(
             gone = known.unit.state != "done" and made not in listed
             if gone and os.path.realpath(os.path.join(top, known.unit.folder)) in folders and made not in explained:
                 del units[made]
+    lists = {listed[made].evidence for made in units if made in listed}  # another build folder is another build
     for made, unit in listed.items():
-        state: State = "unknown" if os.path.exists(made) else "not-begun"
-        units.setdefault(made, Kept(unit=replace(unit, state=state)))
+        if unit.evidence in lists:
+            state: State = "unknown" if os.path.exists(made) else "not-begun"
+            units.setdefault(made, Kept(unit=replace(unit, state=state)))
     explained |= units.keys()
     written = [path for path in seen.objects if os.path.realpath(path) not in explained]
-    old = [] if before is None else [os.path.join(top, path) for path in before.unexplained]
-    beside = {
-        os.path.realpath(os.path.dirname(path))
-        for path in (*written, *old, *(os.path.join(top, made) for made in units))
-    }
-    older = [
-        path
-        for folder in sorted(filter(os.path.isdir, beside))
-        for path in _objects(folder, leaving_out={*explained, *map(os.path.realpath, written)})
-    ]
+    old = () if before is None else before.unexplained
+    beside = [os.path.join(top, path) for path in (*written, *old, *units)]
+    older = list(_neighbours(beside, {*explained, *map(os.path.realpath, written)}))
     unexplained = [os.path.relpath(path, top) for path in (*written, *older)]
     return BuildFile(
         command=tuple(command),
@@ -285,6 +279,14 @@ def account_of(
         unexplained=tuple(unexplained),
         notes=tuple(_notes(seen, unexplained[: len(written)], unexplained[len(written) :])),
     )
+
+
+def _neighbours(paths: Iterable[str], known: Collection[str]) -> Iterator[str]:
+    """The objects with device code in the folders of ``paths`` whose real paths are not ``known``: they are of the same
+    build, and were compiled out of a run's sight."""
+    for folder in sorted({os.path.realpath(os.path.dirname(path)) for path in paths}):
+        if os.path.isdir(folder):
+            yield from _objects(folder, leaving_out=known)
 
 
 def _units(
