@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import csv
 import io
+import json
 import re
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html.parser import HTMLParser
@@ -201,6 +204,15 @@ def bare(page: str) -> str:
 
 
 _VOID = ("meta", "br", "input", "hr", "img", "link")
+
+
+def payload_of(page: str) -> Any:
+    """A page's data, unpacked as its script does."""
+    found = json.loads(Document(page).raw["payload"])
+    for name, value in found.items():
+        if isinstance(value, dict) and "deflated" in value:
+            found[name] = json.loads(zlib.decompress(base64.b64decode(value["deflated"])))
+    return found
 
 
 class Document(HTMLParser):

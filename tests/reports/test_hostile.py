@@ -31,6 +31,7 @@ from tests.reporting import (
     csv_rows,
     kernel,
     pairs,
+    payload_of,
     rendered,
     report_of,
     retold,
@@ -278,7 +279,7 @@ def html_holds(output: str, report: Report) -> None:
     }
     assert page.comments == []
     assert "<" not in page.raw["payload"]
-    payload = json.loads(page.raw["payload"])
+    payload = payload_of(output)
     assert all(text.isprintable() for text in texts_of(payload)), "the script shows texts as they are"
     assert payload["kernels"]["count"] == len(report.build.kernels)
     assert len(set(payload["kernels"]["id"])) == len(report.build.kernels)

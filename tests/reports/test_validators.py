@@ -20,7 +20,18 @@ from spillscan.model import Hole, Issue, Kernel, Usage
 from spillscan.reports.report import Report
 from tests.conforming import conforms
 from tests.conftest import FIXTURES, ROOT, read_any
-from tests.reporting import Document, checked, commands, csv_rows, kernel, pairs, rendered, report_of, retold
+from tests.reporting import (
+    Document,
+    checked,
+    commands,
+    csv_rows,
+    kernel,
+    pairs,
+    payload_of,
+    rendered,
+    report_of,
+    retold,
+)
 
 SCHEMAS = ROOT / "tests" / "reports" / "schemas"
 MANY = 10_000
@@ -119,7 +130,7 @@ def assert_html(output: str) -> None:
     for element in ("style", "script"):
         digest = base64.b64encode(hashlib.sha256(page.raw[element].encode()).digest()).decode()
         assert f"{element}-src 'sha256-{digest}';" in page.policy
-    json.loads(page.raw["payload"])
+    payload_of(output)
 
 
 def no_empty_strings(value: Any) -> None:

@@ -5,10 +5,7 @@
 
 from __future__ import annotations
 
-import json
 import posixpath
-import zlib
-from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import blake2s
 from typing import Any
@@ -23,6 +20,7 @@ from spillscan.naming.identity.symbol import canonical
 from spillscan.occupancy.launches import Launches
 from spillscan.occupancy.summary import Summary, summarise, whole
 from spillscan.output.safe import clip, printable
+from spillscan.reports.page.packing import packed
 
 FUNCTION, UNKNOWN_ROLE, AMBIGUOUS, NOT_FINAL, ASSUMED, AT_MOST, BY_BOUNDS = 1, 2, 4, 8, 16, 32, 64
 """Flags of a kernel: no entry; only a message names it; figures not sure; registers before the link; occupancy at the
@@ -178,51 +176,6 @@ class Texts:
         if number == len(self.texts):
             self.texts.append(text)
         return number
-
-
-PLAIN_CHARACTERS = 60_000
-"""Names that together have no more are written as they are."""
-MOST_CHARACTERS = 96_000_000
-"""What a browser should hold: beyond it each name keeps its head and tail."""
-_LEAST_CHARACTERS = 300
-_CHUNK_CHARACTERS = 2_000_000
-
-
-def packed(pairs: Sequence[tuple[str, str]]) -> dict[str, Any]:
-    """``plain``: [symbols, demangled names]; or ``packed``: each of the two in chunks, a chunk being a JSON list,
-    deflated, in base64. Symbols stand beside symbols: what names of one template share is then near enough to be found.
-
-    A demangled name that is the symbol is empty. ``cut``: how many characters a name keeps; ``None``: none is cut.
-    """
-    total = sum(len(symbol) + len(name) for symbol, name in pairs)
-    cut = None if total <= MOST_CHARACTERS else max(_LEAST_CHARACTERS, MOST_CHARACTERS // (2 * len(pairs)))
-    symbols = [_clip(symbol, cut) for symbol, _ in pairs]
-    names = ["" if name == symbol else _clip(name, cut) for symbol, name in pairs]
-    if total <= PLAIN_CHARACTERS:
-        return {"plain": [symbols, names], "cut": None}
-    return {"packed": [[_deflated(chunk) for chunk in _chunks(texts)] for texts in (symbols, names)], "cut": cut}
-
-
-def _clip(text: str, most: int | None) -> str:
-    return text if most is None or len(text) <= most else f"{text[: most // 2]}…{text[-(most // 2) :]}"
-
-
-def _chunks(texts: Sequence[str]) -> Iterator[list[str]]:
-    chunk: list[str] = []
-    size = 0
-    for text in texts:
-        chunk.append(text)
-        size += len(text)
-        if size >= _CHUNK_CHARACTERS:
-            yield chunk
-            chunk, size = [], 0
-    if chunk:
-        yield chunk
-
-
-def _deflated(texts: list[str]) -> str:
-    data = json.dumps(texts, ensure_ascii=True, separators=(",", ":")).encode()
-    return b64encode(zlib.compress(data, 9)).decode()
 
 
 LIMITERS = (

@@ -25,6 +25,7 @@ from spillscan.output.nouns import count
 from spillscan.output.records import harmless
 from spillscan.output.safe import printable
 from spillscan.reports.page.columns import ASSUMED, AT_MOST, BY_BOUNDS
+from spillscan.reports.page.packing import PLAIN_CHARACTERS, deflated
 
 _ASSETS = Path(__file__).parent / "assets"
 COMMON = ("base", "core", "controls", "table", "chart")
@@ -57,7 +58,7 @@ def document(
     yield '<div id="page"><noscript><main>\n'
     yield from static
     yield '</main></noscript></div>\n<script type="application/json" id="payload">'
-    yield from map(_harmless, _json(payload))
+    yield from _json(payload)
     yield f"</script>\n<script>{script}</script>\n</body>\n</html>\n"
 
 
@@ -67,17 +68,13 @@ def text(value: str, most: int | None = None) -> str:
 
 
 def _json(payload: Mapping[str, Any]) -> Iterator[str]:
+    """An object, a value at a time: as it is, or where it is large ``{"deflated": …}``, which the script unpacks."""
     mark = "{"
     for name, value in payload.items():
+        made = "[" + ",\n".join(value) + "]" if isinstance(value, Iterator) else _encode(value)
+        safe = _harmless(made)
         yield f"{mark}{_encode(name)}:"
-        if isinstance(value, Iterator):
-            start = "["
-            for piece in value:
-                yield start + piece
-                start = ",\n"
-            yield "]" if start != "[" else "[]"
-        else:
-            yield _encode(value)
+        yield safe if len(safe) <= PLAIN_CHARACTERS else f'{{"deflated":"{deflated(safe)}"}}'
         mark = ",\n"
     yield "{}" if mark == "{" else "}"
 
@@ -103,7 +100,7 @@ def _style(assets: tuple[str, ...]) -> str:
 @cache
 def _script(assets: tuple[str, ...]) -> str:
     parts = "".join(_files((*COMMON, *assets), "js"))
-    return f'\n(() => {{\n"use strict";\n{parts}spillscan.start();\n}})();\n'
+    return f'\n(async () => {{\n"use strict";\n{parts}spillscan.start();\n}})();\n'
 
 
 def _files(names: Iterable[str], suffix: str) -> Iterator[str]:

@@ -20,6 +20,7 @@ from spillscan.output.errors import InputError, UndecidedError
 from spillscan.output.terminal import Style
 from tests.history.dataset import planted
 from tests.history.dataset.support import command
+from tests.reporting import payload_of
 
 GEMM, SOFT = "_ZN2ns4gemmILi8EEEvPf", "_ZN2ns7softmaxIfEEvPT_"
 REGISTERS = (96, 96, None, 128, 128, 64, 64, 255)
@@ -295,7 +296,7 @@ def test_the_page_of_a_history_holds_what_its_tables_say(tmp_path: Path) -> None
         put(tmp_path / "data", f"b{number:02}", *kernels, **meta)
     page = tmp_path / "history.html"
     assert command("history", tmp_path / "data", "-f", f"html:{page}").status == 0
-    payload = json.loads(page.read_text().partition('id="payload">')[2].partition("</script>")[0])
+    payload = payload_of(page.read_text())
     spills = next(each for each in payload["courses"] if each["label"] == "spill bytes")
     assert spills["values"] == [0] * 8 + [640, 640, 648, 648]
     assert spills["jumps"] == [[7, 8, 0.0]]

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import io
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +13,13 @@ import pytest
 from spillscan.cli import main
 from spillscan.reports.page import code
 from tests.reading.binary.support import stored
+from tests.reporting import payload_of
 
 SOURCE = [f"source line {number} {'=' * 300 if number == 36 else ''}" for number in range(1, 61)]
 
 
 def payload(path: Path) -> dict[str, Any]:
-    match = re.search(r'<script type="application/json" id="payload">(.*?)</script>', path.read_text("utf-8"), re.S)
-    assert match
-    found: dict[str, Any] = json.loads(match[1])
+    found: dict[str, Any] = payload_of(path.read_text("utf-8"))
     return found
 
 

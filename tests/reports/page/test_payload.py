@@ -19,12 +19,13 @@ from spillscan.occupancy.launches import LaunchMap, parse_launch
 from spillscan.occupancy.summary import summarise
 from spillscan.reports.formats.html import payload
 from spillscan.reports.page import Line, Trend, trend_document
-from spillscan.reports.page.columns import ASSUMED, PLAIN_CHARACTERS, identifiers, packed
+from spillscan.reports.page.columns import ASSUMED, identifiers
 from spillscan.reports.page.document import document, text
 from spillscan.reports.page.overview import LIMITERS, binds
+from spillscan.reports.page.packing import PLAIN_CHARACTERS, packed
 from spillscan.reports.report import Report
 from tests.conftest import run
-from tests.reporting import Document, kernel, rendered
+from tests.reporting import Document, kernel, payload_of, rendered
 from tests.reports.browser.pages import build, checked, compared, many, side_by_side
 
 SIZE_OF_1000 = 1_500_000
@@ -121,7 +122,7 @@ def test_full_names_come_back() -> None:
 
 
 def test_names_that_no_browser_could_hold_keep_head_and_tail(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("spillscan.reports.page.columns.MOST_CHARACTERS", 1000)
+    monkeypatch.setattr("spillscan.reports.page.packing.MOST_CHARACTERS", 1000)
     full = packed([("a" * 50_000 + "b" * 50_000, "")])
     assert full["cut"] == 500
     assert names(full)[0][0] == "a" * 250 + "…" + "b" * 250
@@ -145,8 +146,8 @@ def test_the_policy_is_of_what_stands_there() -> None:
 
 
 def test_a_payload_may_come_in_pieces() -> None:
-    page = Document("".join(document("a", {"n": 1, "rows": iter(['{"a":"</script>"}', "2"]), "none": iter(())}, ())))
-    assert json.loads(page.raw["payload"]) == {"n": 1, "rows": [{"a": "</script>"}, 2], "none": []}
+    page = "".join(document("a", {"n": 1, "rows": iter(['{"a":"</script>"}', "2"]), "none": iter(())}, ()))
+    assert payload_of(page) == {"n": 1, "rows": [{"a": "</script>"}, 2], "none": []}
 
 
 def test_text_is_escaped_and_printable() -> None:

@@ -1,10 +1,18 @@
 // The frame of every page: DOM helpers, the router, the registry of views. Text only ever becomes text: the content
 // security policy forbids markup made of strings, and style attributes; styles are set property by property.
+async function unpack(text) {
+  const signs = atob(text), bytes = new Uint8Array(signs.length);
+  for (let at = 0; at < signs.length; at++) bytes[at] = signs.charCodeAt(at);
+  return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"))).json();
+}
+
+const payload = JSON.parse(document.getElementById("payload").textContent);
+for (const [name, value] of Object.entries(payload)) if (value?.deflated) payload[name] = await unpack(value.deflated);
+
 const spillscan = (() => {
   const LEGENDS = 3, MOST_LEGENDS = 200;
   const SVG = "http://www.w3.org/2000/svg";
   const views = new Map();
-  const payload = JSON.parse(document.getElementById("payload").textContent);
   let route = { view: "", id: "", params: new URLSearchParams() };
   let frame = null;
   let origin = ""; // the address of the list from which a kernel was opened

@@ -26,12 +26,6 @@ const store = (() => {
     return numbers.get(id);
   }
 
-  async function unpack(chunk) {
-    const bytes = Uint8Array.from(atob(chunk), (sign) => sign.charCodeAt(0));
-    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
-    return JSON.parse(await new Response(stream).text());
-  }
-
   // Promise of {symbols, names}: the symbol and the demangled name ("" where it is the same), by number.
   function names() {
     if (!full) full = (columns.full.plain ? Promise.resolve(columns.full.plain)
