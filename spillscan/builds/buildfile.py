@@ -10,6 +10,7 @@ import os
 import msgspec
 from msgspec import Struct
 
+from spillscan.builds.records import digest_of
 from spillscan.model.units import Unit
 from spillscan.output.errors import InputError
 
@@ -23,6 +24,8 @@ class Kept(Struct, frozen=True, kw_only=True):
 
     unit: Unit
     report: str = ""
+    made: str = ""
+    """SHA-256 of its object when the build had ended; empty where it was not seen to be made."""
 
 
 class BuildFile(Struct, frozen=True, kw_only=True):
@@ -106,8 +109,8 @@ def moved(build: BuildFile, folder: str) -> BuildFile:
 
 
 def objects_of(path: str) -> list[str]:
-    """The objects of a file that are there, as seen from here: their machine code says more, and what no report does;
-    none where ``path`` is no such file."""
+    """The objects of a file that are there, as seen from here, and are still what that build made: their machine code
+    says more, and what no report does; none where ``path`` is no such file."""
     try:
         with open(path, "rb") as file:
             if not sniff(file.read(64)):
@@ -116,5 +119,9 @@ def objects_of(path: str) -> list[str]:
     except (OSError, InputError):  # who reads it says so
         return []
     assert build is not None
-    named = [kept.unit.object for kept in build.units if kept.unit.state in ("done", "unknown")]
+    named = [
+        kept.unit.object
+        for kept in build.units
+        if kept.unit.state in ("done", "unknown") and (not kept.made or kept.made == digest_of(kept.unit.object))
+    ]
     return [made for made in dict.fromkeys((*named, *build.unexplained)) if made and os.path.isfile(made)]

@@ -29,7 +29,7 @@ from spillscan.builds import compilation, databases
 from spillscan.builds.account import RUN as BY_RUN
 from spillscan.builds.buildfile import BuildFile, Kept
 from spillscan.builds.expected import is_check
-from spillscan.builds.records import RUN, calls
+from spillscan.builds.records import RUN, calls, digest_of
 from spillscan.model.units import State, Unit
 from spillscan.output.errors import UsageError
 from spillscan.output.folders import kept
@@ -251,7 +251,7 @@ def account_of(
         for unit in _units(began, status, report, top, releases):
             made = os.path.realpath(os.path.join(top, unit.object))
             text = report[:_LARGEST_REPORT_BYTES].decode("utf-8", "replace")
-            units[made] = Kept(unit=unit, report=text)
+            units[made] = Kept(unit=unit, report=text, made=digest_of(made) or "")
             explained.add(made)
         explained |= {os.path.realpath(os.path.join(began["folder"], word)) for word in began["command"] if word}
     listed = {os.path.realpath(each.object): each for each in expected}

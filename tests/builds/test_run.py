@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import spillscan
-from spillscan.builds import ninja
+from spillscan.builds import buildfile, ninja
 from spillscan.builds.compilation import expand, makes_machine_code
 from tests.builds.test_launcher import COMPILER, LOG
 from tests.conftest import ROOT, read_text, run
@@ -312,3 +312,54 @@ def test_response_files_are_expanded() -> None:
     assert list(expand(["nvcc", "-optf=none.rsp"], files.get)) == ["nvcc", "-optf=none.rsp"]
     files["loop"] = "@loop"
     assert list(expand(["nvcc", "@loop"], files.get)) == ["nvcc", "@loop"]
+
+
+# ---- kernels that are gone, and older builds ------------------------------------------------------------------------
+
+GONE = "spill_none_f64"
+"""A kernel of the compiler's log that its next log lacks."""
+
+
+def lose_a_kernel(project: Path) -> None:
+    """The compiler prints no block of one kernel from now on, and the sources are others."""
+    head, *blocks = read_text(LOG).split("ptxas info    : Compiling entry function ")
+    left = [block for block in blocks if not block.startswith(f"'{GONE}'")]
+    assert len(left) < len(blocks)
+    (project.parent / "log").write_text(head + "".join(f"ptxas info    : Compiling entry function {b}" for b in left))
+    (project / "a.cu").write_text("// fewer kernels\n")
+
+
+@pytest.mark.parametrize(
+    ("again", "expected", "said"),
+    [
+        ("nvcc -Xptxas -v -c a.cu -o a.o", 0, "[removed-kernels]"),
+        ("nvcc -Xptxas -v -c b.cu -o b.o", 2, "[stale-unit]"),  # b has the other log, and a was not compiled again
+        ("true anew; nvcc -Xptxas -v -c b.cu -o b.o", 2, "[fewer-kernels]"),
+        ("nvcc -Xptxas -v -c a.cu -o a.o; FAIL=2 nvcc -Xptxas -v -c a.cu -o a.o", 2, "[build-failed]"),
+    ],
+)
+def test_a_kernel_whose_unit_was_compiled_without_it_is_gone(
+    build: Build, project: Path, again: str, expected: int, said: str
+) -> None:
+    build("nvcc -Xptxas -v -c a.cu -o a.o")
+    run("baseline", "write", "spillscan-build.json", "-o", "accepted.yaml", cwd=project)
+    assert f'{GONE} sm_75": {{name: "{GONE}", unit: "a.cu"' in (project / "accepted.yaml").read_text()
+    assert check(project, "--baseline", "accepted.yaml")[0] == 0
+    lose_a_kernel(project)
+    if "anew" in again:  # what was compiled before is not known
+        (project / "spillscan-build.json").unlink()
+    build(again)
+    status, text = check(project, "--baseline", "accepted.yaml")
+    assert (status, said in text) == (expected, True), text
+
+
+def test_an_older_build_is_what_it_was(build: Build, project: Path) -> None:
+    """Its sources have changed since, and its objects are another build's: neither is held against it."""
+    build("nvcc -Xptxas -v -c a.cu -o a.o && echo old >a.o")
+    (project / "spillscan-build.json").rename(project / "old.json")
+    lose_a_kernel(project)
+    build("nvcc -Xptxas -v -c a.cu -o a.o && echo new >a.o")
+    assert buildfile.objects_of(str(project / "old.json")) == []
+    assert buildfile.objects_of(str(project / "spillscan-build.json")) == [str(project / "a.o")]
+    done = run("diff", "old.json", "spillscan-build.json", "--fail-on", "error", cwd=project)
+    assert (done.returncode, b"stale-unit" in done.stderr, b"4 removed" in done.stdout) == (0, False, True)
