@@ -129,7 +129,8 @@ class Stats(Struct, frozen=True, kw_only=True):
     lines: int = 0
     """Lines read."""
     bytes: int = 0
-    """Bytes read, after decompression."""
+    """Bytes read: of text after decompression; of a binary or an archive as it is stored, and of each text inside it
+    besides."""
     recognised_lines: int = 0
     """Lines that a grammar rule describes."""
     unknown_lines: int = 0

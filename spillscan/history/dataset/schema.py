@@ -316,7 +316,7 @@ KERNELS: tuple[Field, ...] = (
 _READ = {
     "inputs": "inputs read",
     "lines": "lines read",
-    "bytes": "bytes read, after decompression",
+    "bytes": "bytes read: of text after decompression, of a binary or an archive as stored",
     "recognised_lines": "lines that a grammar rule describes",
     "unknown_lines": "lines of a known tool that none describes",
     "unknown_clauses": "clauses of known lines that none describes",
