@@ -70,17 +70,13 @@ def called(symbols: list[str]) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-@pytest.mark.parametrize(
-    ("group", "symbols"), list(groups()), ids=lambda value: value if isinstance(value, str) else ""
-)
+@pytest.mark.parametrize("group", GROUPS)
 def test_called_as_in_the_file(group: str) -> None:
     parts = dict(part.split("\n", 1) for part in GOLDEN.read_text(encoding="utf-8").split("== ")[1:])
     assert called(GROUPS[group]) == parts[group]
 
 
-@pytest.mark.parametrize(
-    ("group", "symbols"), list(groups()), ids=lambda value: value if isinstance(value, str) else ""
-)
+@pytest.mark.parametrize("group", GROUPS)
 def test_names_fit_and_differ(group: str) -> None:
     symbols = GROUPS[group]
     names = Names(symbols)
