@@ -49,6 +49,8 @@ ASKED = (
         f"occupancy --arch sm_86 --threads 256 --registers 48 --shared 8192 --vary {varied}"
         for varied in ("threads", "registers", "shared")
     ),
+    *(f"occupancy --arch {arch} --threads 256 --registers 48 --vary shared" for arch in ("sm_75", "sm_80", "sm_100")),
+    "occupancy --arch sm_80 --threads 256 --registers 48 --max-dynamic-shared max --vary shared",
     "occupancy --arch sm_90 --threads 64 --registers 32 --vary barriers",
     *(
         f"occupancy --arch {arch} --launch-bounds {bounds}"
@@ -59,6 +61,22 @@ ASKED = (
         f"occupancy --arch sm_86 --threads 96 --registers 50 --shared 5000 --assume {switch}"
         for switch in ("no-reserve", "48-warps", "max-warps=1", "no-granule", "no-partitions", "loose-warps")
     ),
+    *(
+        f"occupancy --arch sm_86 --threads 64 --registers {registers} --shared {shared} --assume {switch}"
+        for switch, registers, shared in (
+            ("no-reserve", 32, 10240),
+            ("no-granule", 51, 5001),
+            ("shared-per-sm=48", 32, 9000),
+            ("shared-per-sm=48,no-partitions,48-warps", 33, 9000),
+            ("shared-per-sm=200", 32, 9000),
+            ("max-warps=0", 32, 0),
+            ("48-warps=1", 32, 0),
+            ("no-reserve=1", 32, 0),
+            ("max-warps", 32, 0),
+            ("nothing", 32, 0),
+        )
+    ),
+    "occupancy --arch sm_86 --launch-bounds 1024,1 --assume no-partitions",
     *(f"devices {arch}" for arch in ("sm_35", "sm_61", "H200", "sm_107")),
 )
 ARCHS = "sm_30 sm_35 sm_37 sm_50 sm_52 sm_53 sm_60 sm_61 sm_70 sm_75 sm_80 sm_86 sm_87 sm_89 sm_90 sm_100 sm_103 sm_120"

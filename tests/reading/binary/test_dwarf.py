@@ -111,15 +111,15 @@ def elf(sections: dict[str, bytes], *, kind: int = 2, packed: bool = False, move
     """A host file of 64 bits. ``moved``: relocations of its first section."""
     names = b"\0"
     rows, data = [bytes(64)], b""
-    every = [(name, content, 1, 0) for name, content in sections.items()]
+    every = [(name, plain, 1, 0) for name, plain in sections.items()]
     every += [(".rela.debug_info", moved, 4, 1)] if moved else []
-    for name, content, type_, owner in [*every, (".shstrtab", b"", 3, 0)]:
+    for name, plain, type_, owner in [*every, (".shstrtab", b"", 3, 0)]:
         at, names = len(names), names + name.encode() + b"\0"
-        flags = 0
+        flags, content = 0, plain
         if name == ".shstrtab":
             content = names
         elif packed and type_ == 1:
-            flags, content = 0x800, struct.pack("<IIQQ", 1, 0, len(content), 1) + zlib.compress(content)
+            flags, content = 0x800, struct.pack("<IIQQ", 1, 0, len(plain), 1) + zlib.compress(plain)
         rows.append(struct.pack("<IIQQQQIIQQ", at, type_, flags, 0, 64 + len(data), len(content), 0, owner, 1, 0))
         data += content
     head = b"\x7fELF\2\1\1" + bytes(9)
