@@ -62,9 +62,9 @@ def of_bounds(kernel: Kernel) -> Launch | None:
 
 def parse_launch(text: str) -> tuple[str, Launch]:
     """``GLOB=THREADS[,DYNAMIC_SHARED_BYTES]`` as an entry of a :class:`LaunchMap`."""
-    pattern, equals, figures = text.rpartition("=")
+    pattern, _, figures = text.rpartition("=")
     threads, _, dynamic = figures.partition(",")
-    if not equals or not pattern or not _NUMBER.fullmatch(threads) or (dynamic and not _NUMBER.fullmatch(dynamic)):
+    if not pattern or not _NUMBER.fullmatch(threads) or (dynamic and not _NUMBER.fullmatch(dynamic)):
         raise UsageError(f"{text!r} is no launch", "write GLOB=THREADS or GLOB=THREADS,DYNAMIC_SHARED_BYTES")
     if not 1 <= int(threads) <= 1024:
         raise UsageError(f"{text!r} asks for {threads} threads per block", "a block has 1 to 1,024 threads")

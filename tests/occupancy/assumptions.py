@@ -87,14 +87,13 @@ def assumed_device(device: Device, switches: dict[str, int | None]) -> Device:
     """The device as the assumptions would have it."""
     if "no-reserve" in switches:
         device = replace(device, shared_bytes_reserved_per_block=0)
-    if switches.get("max-warps"):
-        device = replace(device, max_threads_per_sm=32 * (switches["max-warps"] or 0))
+    if warps := switches.get("max-warps"):
+        device = replace(device, max_threads_per_sm=32 * warps)
     if "no-granule" in switches:
         device = replace(device, register_alloc_unit=1, shared_alloc_unit=1)
     if "no-partitions" in switches:
         device = replace(device, sub_partitions=1)
-    if switches.get("shared-per-sm"):
-        kb = switches["shared-per-sm"] or 0
+    if kb := switches.get("shared-per-sm"):
         limit = min(device.shared_bytes_per_block_optin, 1024 * kb)
         device = replace(
             device,

@@ -265,3 +265,22 @@ def test_bounds_for_more_registers_are_every_step(configuration):
     for step in steps:
         beyond = [cap for cap in every if not cap.ignored and cap.blocks > step.blocks]
         assert all(cap.registers < step.registers for cap in beyond), "the most blocks that leave as many"
+
+
+@pytest.mark.parametrize("carveout", [None, 0, 10, 50, 100])
+@pytest.mark.parametrize("one", devices(), ids=lambda one: one.target)
+def test_a_byte_more_than_a_cliff_of_shared_memory_costs_a_block(one, carveout):
+    """Each cliff leaves its blocks, and the next byte does not; the more blocks the less room."""
+    reserved, unit = one.shared_bytes_reserved_per_block, one.shared_alloc_unit
+    cliffs = shared_cliffs(one, carveout)
+    assert cliffs[0].count == 1
+    assert cliffs[0].most == one.shared_limit_per_block_optin - reserved
+    assert [cliff.count for cliff in cliffs] == list(range(1, len(cliffs) + 1))
+    capacity = [-(-(cliff.most + reserved) // unit) * unit * cliff.count for cliff in cliffs[1:]]
+    larger = [-(-(cliff.most + 1 + reserved) // unit) * unit * cliff.count for cliff in cliffs[1:]]
+    steps = {kb * 1024 for kb in one.carveout_steps_kb}
+    fits = [step for step in steps if all(size <= step for size in capacity)]
+    assert any(
+        all(size > step or cliff.most == cliffs[0].most for size, cliff in zip(larger, cliffs[1:], strict=True))
+        for step in fits
+    )

@@ -1,0 +1,82 @@
+"""Which kernel of a build is which of another, how sure, and among how many, as it is in `golden.txt`: generated
+refactorings, with code and without. `python -m tests.naming.identity.test_golden` writes it anew: read its diff."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+import pytest
+from msgspec.structs import replace
+
+from spillscan.model import Kernel
+from spillscan.model.code import SassStats
+from spillscan.naming.identity.pairs import paired
+from tests.conftest import FIXTURES, read_any
+from tests.naming.identity import generator
+
+GOLDEN = Path(__file__).with_name("golden.txt")
+Builds = tuple[list[Kernel], list[Kernel]]
+
+
+def with_code(builds: Builds, seed: int) -> Builds:
+    """Of two kernels of three their code, which follows from their registers: most that stay equal keep it."""
+    chance = Random(seed)
+
+    def coded(kernel: Kernel) -> Kernel:
+        sort = kernel.usage.registers or 0
+        if chance.random() < 0.34:
+            return kernel
+        count = 400 + sort + chance.choice((0, 0, 0, 1))
+        opcodes = (("FFMA", count - sort - 40), ("IMAD", 30), ("LDG", 10 + sort))
+        digest = f"{sort}-{count}-{chance.choice('ab')}"
+        sass = SassStats(instructions=count, code_bytes=16 * count, opcodes=opcodes, digest=digest)
+        return replace(kernel, sass=sass)
+
+    base, head = builds
+    return [coded(kernel) for kernel in base], [coded(kernel) for kernel in head]
+
+
+def groups() -> Iterator[tuple[str, Builds]]:
+    """Builds before and after."""
+    for seed in (101, 102):
+        case = generator.make(seed, templates=20)
+        yield f"refactored {seed}", (case.base, case.head)
+        yield f"refactored {seed}, with code", with_code((case.base, case.head), seed)
+    for seed in (5, 6, 7):
+        case = generator.renamed_and_changed(seed)
+        yield f"renamed and changed {seed}", (case.base, case.head)
+    for one, other in (("refactored", "renamed"), ("here", "there"), ("lambda", "renamed"), ("spilled", "refactored")):
+        logs = [read_any(FIXTURES / "identity" / f"{name}-13.5.log").kernels for name in (one, other)]
+        yield f"{one} and {other}", (list(logs[0]), list(logs[1]))
+
+
+def said(builds: Builds) -> str:
+    """One line for each pair that is no identity or has several of its name, and for each that stands alone."""
+    found = paired(*builds)
+
+    def name(kernel: Kernel) -> str:
+        unit = f" {kernel.key.unit}" if kernel.key.unit else ""
+        return f"{kernel.key.symbol} {kernel.key.arch} {kernel.usage.registers}{unit}"
+
+    lines = [f"{len(found.same)} of one identity"]
+    lines += sorted(f"{name(a)} = {name(b)}" for a, b in found.same if a.key != b.key or a.usage != b.usage)
+    lines += sorted(
+        f"{name(match.before)} -> {name(match.after)} {match.score:.3f} {match.evidence.kind}"
+        f" {match.evidence.rule} {match.evidence.explains} {match.evidence.one_of}"
+        for match in found.renamed
+    )
+    lines += sorted(f"gone {name(kernel)}" for kernel in found.gone)
+    lines += sorted(f"new {name(kernel)}" for kernel in found.new)
+    return "".join(f"{line}\n" for line in lines)
+
+
+@pytest.mark.parametrize(("group", "builds"), list(groups()), ids=lambda value: value if isinstance(value, str) else "")
+def test_paired_as_in_the_file(group: str, builds: Builds) -> None:
+    parts = dict(part.split("\n", 1) for part in GOLDEN.read_text(encoding="utf-8").split("== ")[1:])
+    assert said(builds) == parts[group]
+
+
+if __name__ == "__main__":
+    GOLDEN.write_text("".join(f"== {group}\n{said(builds)}" for group, builds in groups()), encoding="utf-8")

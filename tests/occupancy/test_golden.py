@@ -1,0 +1,125 @@
+"""What `spillscan occupancy` and `spillscan devices` print, as it is in `golden.txt`: each limit, and both sides of its
+steps. `python -m tests.occupancy.test_golden` writes it anew: read its diff."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from spillscan.cli import main
+
+GOLDEN = Path(__file__).with_name("golden.txt")
+MARK = "$ spillscan "
+
+ASKED = (
+    # what binds, and what else would: warps, registers, shared memory, block slots, barriers, all of them, none
+    "occupancy --arch sm_90 --threads 1024 --registers 32",
+    "occupancy --arch sm_90 --threads 1024 --registers 65",
+    "occupancy --arch sm_90 --threads 640 --registers 32",
+    "occupancy --arch sm_90 --threads 2048 --registers 32",
+    "occupancy --arch sm_90 --threads 1 --registers 0",
+    "occupancy --arch sm_90 --threads 32 --registers 255",
+    "occupancy --arch sm_90 --threads 64 --registers 32 --barriers 4",
+    "occupancy --arch sm_90 --threads 128 --registers 32 --shared 49152",
+    "occupancy --arch sm_90 --threads 128 --registers 32 --shared 49153",
+    "occupancy --arch sm_90 --threads 128 --registers 32 --dynamic-shared 232448 --max-dynamic-shared max",
+    "occupancy --arch sm_90 --threads 128 --registers 32 --dynamic-shared 65536",
+    "occupancy --arch sm_80 --threads 128 --registers 40 --shared 8191 --carveout 50",
+    "occupancy --arch sm_80 --threads 128 --registers 40 --shared 1 --carveout 0",
+    "occupancy --arch sm_80 --threads 256 --registers 64 --shared 16384 --blocks 3",
+    "occupancy --arch sm_80 --threads 256 --registers 64 --blocks 40",
+    "occupancy --arch sm_61 --threads 256 --registers 40 --partitioned-caching on",
+    "occupancy --arch sm_61 --threads 1024 --registers 40 --partitioned-caching strict",
+    "occupancy --arch sm_35 --threads 256 --registers 40 --shared 20000 --cache l1",
+    "occupancy --arch sm_35 --threads 256 --registers 40 --shared 20000 --cache equal",
+    "occupancy --arch sm_30 --threads 256 --registers 63",
+    # clusters and the stack
+    *(f"occupancy --arch H200 --threads 256 --registers 64 --cluster {size}" for size in (1, 2, 3, 8, 9, 16)),
+    "occupancy --arch sm_90 --threads 256 --registers 64 --cluster 2",
+    "occupancy --arch sm_90 --threads 256 --registers 64 --stack 1024",
+    "occupancy --arch sm_90 --threads 256 --registers 64 --stack 1025",
+    "occupancy --arch sm_107 --threads 256 --registers 64 --stack 4312",
+    # curves, caps, and what others take for granted
+    *(
+        f"occupancy --arch sm_86 --threads 256 --registers 48 --shared 8192 --vary {varied}"
+        for varied in ("threads", "registers", "shared")
+    ),
+    *(f"occupancy --arch {arch} --threads 256 --registers 48 --vary shared" for arch in ("sm_75", "sm_80", "sm_100")),
+    "occupancy --arch sm_80 --threads 256 --registers 48 --max-dynamic-shared max --vary shared",
+    "occupancy --arch sm_90 --threads 64 --registers 32 --vary barriers",
+    *(
+        f"occupancy --arch {arch} --launch-bounds {bounds}"
+        for arch in ("sm_60", "sm_75", "sm_90")
+        for bounds in ("1", "128", "256,4", "256,8", "1000,2", "1024,1", "1024,3", "32,32", "32,33")
+    ),
+    *(
+        f"occupancy --arch sm_86 --threads 96 --registers 50 --shared 5000 --assume {switch}"
+        for switch in ("no-reserve", "48-warps", "max-warps=1", "no-granule", "no-partitions", "loose-warps")
+    ),
+    *(
+        f"occupancy --arch sm_86 --threads 64 --registers {registers} --shared {shared} --assume {switch}"
+        for switch, registers, shared in (
+            ("no-reserve", 32, 10240),
+            ("no-granule", 51, 5001),
+            ("shared-per-sm=48", 32, 9000),
+            ("shared-per-sm=48,no-partitions,48-warps", 33, 9000),
+            ("shared-per-sm=200", 32, 9000),
+            ("max-warps=0", 32, 0),
+            ("48-warps=1", 32, 0),
+            ("no-reserve=1", 32, 0),
+            ("max-warps", 32, 0),
+            ("nothing", 32, 0),
+        )
+    ),
+    "occupancy --arch sm_86 --launch-bounds 1024,1 --assume no-partitions",
+    *(f"devices {arch}" for arch in ("sm_35", "sm_61", "H200", "sm_107")),
+)
+ARCHS = "sm_30 sm_35 sm_37 sm_50 sm_52 sm_53 sm_60 sm_61 sm_70 sm_75 sm_80 sm_86 sm_87 sm_89 sm_90 sm_100 sm_103 sm_120"
+
+
+def drawn() -> Iterator[str]:
+    """Configurations, by a seed."""
+    for arch in ARCHS.split():
+        chance = Random(arch)
+        for _ in range(2):
+            threads, registers = chance.choice((96, 128, 256, 384, 512, 1024)), chance.randrange(16, 200)
+            shared = chance.choice((0, 0, 1000, 12288, 40000))
+            yield f"occupancy --arch {arch} --threads {threads} --registers {registers} --shared {shared}"
+
+
+def printed(words: str) -> str:
+    """What a command says, with its status where it is not 0."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        status = main(words.split())
+    return out.getvalue() + err.getvalue() + (f"[{status}]\n" if status else "")
+
+
+def every() -> list[str]:
+    """All commands of the file."""
+    return [*ASKED, *drawn()]
+
+
+@pytest.fixture(scope="module")
+def golden() -> dict[str, str]:
+    parts = GOLDEN.read_text(encoding="utf-8").split(MARK)[1:]
+    return dict(part.split("\n", 1) for part in parts)
+
+
+def test_the_file_has_all_commands(golden: dict[str, str]) -> None:
+    assert list(golden) == every()
+
+
+@pytest.mark.parametrize("words", every())
+def test_printed_as_in_the_file(words: str, golden: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    assert printed(words) == golden[words]
+
+
+if __name__ == "__main__":
+    GOLDEN.write_text("".join(f"{MARK}{words}\n{printed(words)}" for words in every()), encoding="utf-8")

@@ -1,0 +1,80 @@
+"""Truth table: how a kernel is launched, as it is said on the command line, beside its code, and by its bounds."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from spillscan.model import Kernel, KernelKey, Launch, LaunchBounds, Usage
+from spillscan.occupancy.launches import of_bounds, parse_launch, settled
+from spillscan.output.errors import UsageError
+
+KERNEL = Kernel(key=KernelKey(symbol="k", arch="sm_90", unit=""), role="entry", usage=Usage(registers=32))
+BESIDE = Launch(threads_per_block=128, dynamic_shared_bytes=1000, max_dynamic_shared_bytes=1000, source="sidecar")
+BOUNDS = LaunchBounds(max_threads=256)
+SAID = Launch(threads_per_block=64, dynamic_shared_bytes=None)
+SAID_ALL = Launch(threads_per_block=64, dynamic_shared_bytes=7)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "said", "threads", "dynamic", "source"),
+    [
+        (KERNEL, None, None, None, None),
+        (replace(KERNEL, launch_bounds=BOUNDS), None, 256, None, "bounds"),
+        (replace(KERNEL, launch_bounds=BOUNDS, dynamic_shared=True), None, 256, None, "bounds"),
+        (replace(KERNEL, launch_bounds=BOUNDS, dynamic_shared=False), None, 256, 0, "bounds"),
+        (replace(KERNEL, launch=BESIDE, launch_bounds=BOUNDS), None, 128, 1000, "sidecar"),
+        (replace(KERNEL, launch=BESIDE), SAID, 64, 1000, "policy"),
+        (replace(KERNEL, launch=BESIDE), SAID_ALL, 64, 7, "policy"),
+        (KERNEL, SAID, 64, 0, "policy"),
+        (replace(KERNEL, dynamic_shared=True), SAID, 64, None, "policy"),
+        (replace(KERNEL, dynamic_shared=False), SAID, 64, 0, "policy"),
+        (replace(KERNEL, launch_bounds=BOUNDS), SAID_ALL, 64, 7, "policy"),
+    ],
+)
+def test_who_says_it(
+    kernel: Kernel, said: Launch | None, threads: int | None, dynamic: int | None, source: str | None
+) -> None:
+    found = settled(kernel, None if said is None else replace(said, source="policy"))
+    if threads is None:
+        assert found is None
+    else:
+        assert found is not None
+        assert (found.threads_per_block, found.dynamic_shared_bytes, found.source) == (threads, dynamic, source)
+
+
+@pytest.mark.parametrize(
+    ("bounds", "threads", "cluster", "source"),
+    [
+        (LaunchBounds(max_threads=None), None, None, None),
+        (LaunchBounds(max_threads=256), 256, 1, "bounds"),
+        (LaunchBounds(max_threads=256, cluster_blocks=4), 256, 4, "bounds"),
+        (LaunchBounds(max_threads=256, required_threads=256), 256, 1, "required"),
+    ],
+)
+def test_bounds_promise(bounds: LaunchBounds, threads: int | None, cluster: int | None, source: str | None) -> None:
+    found = of_bounds(replace(KERNEL, launch_bounds=bounds))
+    assert (found and (found.threads_per_block, found.cluster_blocks, found.source)) == (
+        None if threads is None else (threads, cluster, source)
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "pattern", "threads", "dynamic"),
+    [
+        ("k=1", "k", 1, None),
+        ("k=1024", "k", 1024, None),
+        ("k=256,0", "k", 256, 0),
+        ("k=256,49152", "k", 256, 49152),
+        ("a=b*=32", "a=b*", 32, None),
+    ],
+)
+def test_said_on_the_command_line(text: str, pattern: str, threads: int, dynamic: int | None) -> None:
+    called, found = parse_launch(text)
+    assert (called, found.threads_per_block, found.dynamic_shared_bytes) == (pattern, threads, dynamic)
+
+
+@pytest.mark.parametrize("text", ["", "k", "256", "=256", "k=", "k=x", "k=256,x", "k=0", "k=1025", "k=-1"])
+def test_what_is_no_launch(text: str) -> None:
+    with pytest.raises(UsageError):
+        parse_launch(text)
