@@ -146,7 +146,7 @@ class Steps:
         found = False
         for begin, end in _STEP_WORDS.lines(text, 0, len(text)):
             if end - begin < 1 << 16 and _MAY_ANNOUNCE.search(text, begin, end):
-                step = parse_step(text[begin:end].decode("utf-8", "replace"))
+                step = parse_step(plain(text[begin:end]))
                 if step is not None:
                     found = True
                     self.device_link |= step.links
