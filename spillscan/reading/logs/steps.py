@@ -145,7 +145,7 @@ class Steps:
         found, number, counted = False, line - text.count(b"\n"), 0
         for begin, end in _STEP_WORDS.lines(text, 0, len(text)):
             if end - begin < 1 << 16 and _MAY_ANNOUNCE.search(text, begin, end):
-                step = parse_step(text[begin:end].decode("utf-8", "replace"))
+                step = parse_step(plain(text[begin:end]))
                 if step is not None:
                     found, number, counted = True, number + text.count(b"\n", counted, begin), begin
                     self.device_link |= step.links

@@ -80,6 +80,11 @@ PREFIXES = [
     "builder-1  | ",
     "    ",
     "\x1b[31m",
+    "\x1b(B\x1b[m",
+    "\x1b[38:2::200:0:0m",
+    "\x1b7\x1b[2K\r",
+    "\x1b]8;;file:///src/gemm.cu\x1b\\",
+    "50%\r",
 ]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spillscan.model import Kernel
-from spillscan.reading.logs.steps import parse_step, split_prefix
+from spillscan.reading.logs.steps import Steps, parse_step, split_prefix
 from tests.conftest import FIXTURES, read_any, read_log, read_text
 
 BUILDS = sorted(path for path in (FIXTURES / "build").iterdir() if path.suffix == ".log" and "fails" not in path.name)
@@ -123,3 +123,10 @@ def test_prefixes() -> None:
     assert split_prefix("12:34:56.789     3>  x") == ("3", "x")
     assert split_prefix("#12 118.5 x") == ("#12", "x")
     assert split_prefix("plain") == ("", "plain")
+
+
+@pytest.mark.parametrize("before", ["\x1b[32m", "\x1b(B\x1b[m", "\x1b7\x1b[2K\r", "[1/9] x\r\x1b[K", "\x1b]8;;u\x1b\\"])
+def test_a_step_is_named_without_what_a_terminal_hides(before: str) -> None:
+    steps = Steps()
+    steps.gap(f"{before}[2/9] Building CUDA object gemm.cu.o\x1b[0m\n".encode(), True, 2)
+    assert steps.current.unit == "gemm.cu.o"
