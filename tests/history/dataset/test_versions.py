@@ -69,13 +69,20 @@ def test_columns_are_only_ever_added() -> None:
     assert all(field.since <= schema.VERSION for fields in schema.TABLES.values() for field in fields)
 
 
+def _as_then(kernel: dict[str, Any]) -> dict[str, Any]:
+    """Of a log nobody said then that there is no shared memory."""
+    if kernel["sass"] is None and kernel["usage"]["shared_bytes"] == 0:
+        kernel["usage"]["shared_bytes"] = None
+    return kernel
+
+
 def test_an_old_dataset_opens_and_tells_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)  # its uris are relative
     first, second = (load_build(str(VERSION1), label) for label in ("v1", "v2"))
-    assert plain(first)["kernels"] == plain(scan("fixtures/demo/base.log"))["kernels"]
+    assert plain(first)["kernels"] == [_as_then(each) for each in plain(scan("fixtures/demo/base.log"))["kernels"]]
     inputs = ("fixtures/binary/bounds-13.5.cubin.zst", "fixtures/demo/head.log")
     whole = Build(kernels=tuple(kernel for path in inputs for kernel in scan(path).kernels))
-    expected = plain(whole)["kernels"]
+    expected = [_as_then(each) for each in plain(whole)["kernels"]]
     for told in expected:
         if told["sass"] is not None:  # nobody asked for these then
             told["dynamic_shared"] = None
