@@ -89,6 +89,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="libraries that are one: globs on their paths below the inputs, of the older build and of the newer"
         " (default: by path, file name, toolkit and archs, and the name without versions)",
     )
+    parser.add_argument(
+        "--rename",
+        action="append",
+        default=[],
+        metavar="OLD=NEW",
+        help="a word of kernels' names, scopes or types that is another one now, such as flash=fa3 (default: what the"
+        " names of both builds say)",
+    )
     _options.add_sort(
         parser, "changes in the order of a figure's growth, the largest first (default: worst findings first)"
     )
@@ -188,8 +196,13 @@ def _report(
     # equal kernels may take longer, too, and their code may not be known
     every = any({MAX_SLOWDOWN.name, CODE.name} & entry.settings.keys() for entry in policy.entries)
     compared = by is None or gated
-    chosen = tuple(map(_libraries, arguments.pair))
-    found = comparison(base, head, policy, policy.devices, all_pairs=every, chosen=chosen) if compared else Comparison()
+    chosen = tuple(_sides("--pair", each, "libraries") for each in arguments.pair)
+    given = tuple(_sides("--rename", each, "words") for each in arguments.rename)
+    found = (
+        comparison(base, head, policy, policy.devices, all_pairs=every, chosen=chosen, given=given)
+        if compared
+        else Comparison()
+    )
     code = None
     if compared and (arguments.by_code or any(CODE.name in entry.settings for entry in policy.entries)):
         code = _code_changes(found, _policy.unpacking(policy))
@@ -236,10 +249,10 @@ def _code_changes(found: Comparison, unpacking: Mapping[str, int]) -> list[CodeC
     return code_changes(pairs, texts)
 
 
-def _libraries(pair: str) -> tuple[str, str]:
+def _sides(option: str, pair: str, what: str) -> tuple[str, str]:
     old, sign, new = pair.partition("=")
     if not old or not sign or not new:
-        raise UsageError(f"--pair {pair} names no two libraries", "write OLD=NEW")
+        raise UsageError(f"{option} {pair} names no two {what}", "write OLD=NEW")
     return old, new
 
 

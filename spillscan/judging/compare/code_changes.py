@@ -115,6 +115,8 @@ def _classed(
                 raise NotProvenError("other constants of its own")
             if sides[0].text.number != sides[1].text.number:
                 raise NotProvenError("another architecture")
+            if not sides[0].complete:
+                raise NotProvenError(f"no table says which predicates instructions of sm_{sides[0].text.number} name")
             prove(*(each.instructions for each in sides), function=sides[0].text.function)
             return "same work", (_proof(*sides),), ()
         except NotProvenError as error:

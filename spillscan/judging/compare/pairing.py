@@ -56,11 +56,13 @@ def comparison(
     *,
     all_pairs: bool = False,
     chosen: Sequence[tuple[str, str]] = (),
+    given: Sequence[tuple[str, str]] = (),
 ) -> Comparison:
     """:func:`diff`, and the pairs that cannot be judged; ``all_pairs``: also those in which nothing differs.
 
     ``launches`` says how kernels are launched, ``devices`` (``H200``, ``sm_86``) on what; by default each kernel's
-    own target. ``chosen``: globs of libraries of either build that are one.
+    own target. ``chosen``: globs of libraries of either build that are one; ``given``: words
+    of names that were replaced by others.
     """
     changes: list[Change] = []
     unsettled: list[Change] = []
@@ -70,7 +72,7 @@ def comparison(
     doubtful = _doubtful((*base.kernels, *head.kernels))
     unattached = {kind for issue in base.issues if (kind := _UNATTACHED.get(issue.code))}
     known: _Known = {}
-    found = paired(base.kernels, head.kernels, chosen=chosen)
+    found = paired(base.kernels, head.kernels, chosen=chosen, given=given)
     for before, after in found.same:
         alike = _changed(before, after, launches, devices, known)
         if alike is not None:

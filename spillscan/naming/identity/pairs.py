@@ -64,11 +64,17 @@ class Paired(NamedTuple):
 
 
 def paired(
-    base: Iterable[Kernel], head: Iterable[Kernel], *, families: bool = True, chosen: Sequence[tuple[str, str]] = ()
+    base: Iterable[Kernel],
+    head: Iterable[Kernel],
+    *,
+    families: bool = True,
+    chosen: Sequence[tuple[str, str]] = (),
+    given: Sequence[tuple[str, str]] = (),
 ) -> Paired:
     """:func:`pair`, without a record for each kernel: there are very many, and most of them did not change.
 
-    ``chosen``: libraries that are one (:func:`spillscan.naming.identity.libraries.by_library`).
+    ``chosen``: libraries that are one (:func:`spillscan.naming.identity.libraries.by_library`). ``given``:
+    words of names that were replaced by others.
     """
     pairs: Pairs = []
     groups = by_library(list(base), list(head), chosen)
@@ -89,7 +95,7 @@ def paired(
         new += alone[1]
         if len(groups) > 1:
             library |= {id(kernel): number for kernel in (*unpaired, *unmet)}
-    found = renames(left, right, pairs, families=families, library=lambda kernel: library.get(id(kernel)))
+    found = renames(left, right, pairs, families=families, library=lambda kernel: library.get(id(kernel)), given=given)
     known = {id(kernel) for match in found for kernel in (match.before, match.after)}
     return Paired(
         same=pairs,

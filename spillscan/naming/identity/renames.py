@@ -15,7 +15,7 @@ import re
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from functools import cache
+from functools import cache, partial
 
 from msgspec import Struct
 
@@ -88,9 +88,10 @@ def renames(
     *,
     families: bool = True,
     library: Callable[[Kernel], Hashable] = lambda kernel: None,
+    given: Sequence[tuple[str, str]] = (),
 ) -> list[Match]:
     """Kernels of the same role, ``library`` and arch (then, with ``families``, of the same family of archs), each at
-    most once.
+    most once. ``given``: words that were replaced by others, as the user says.
 
     ``paired`` are those of both builds that have kept their names: they show which words are common there, which are
     new or gone, and which templates live on.
@@ -104,7 +105,7 @@ def renames(
         targets.append(lambda kernel: (arch_family(kernel.key.arch), library(kernel)))
     found: list[Match] = []
     for target in targets:
-        for way in (_by_code, _by_substitution):
+        for way in (_by_code, partial(_by_substitution, given=given)):
             found += way(_but(left, found), _but(right, found), paired, target)
     return [*found, *_by_likeness(_but(left, found), _but(right, found), paired, targets)]
 
@@ -135,7 +136,12 @@ def _of_code(key: Key, target: Target) -> Key:
 
 
 def _by_substitution(
-    left: list[Kernel], right: list[Kernel], paired: Sequence[tuple[Kernel, Kernel]], target: Target
+    left: list[Kernel],
+    right: list[Kernel],
+    paired: Sequence[tuple[Kernel, Kernel]],
+    target: Target,
+    *,
+    given: Sequence[tuple[str, str]],
 ) -> Iterator[Match]:
     """Kernels that are called as rules say which the names of both builds make."""
     if not left or not right:
@@ -160,7 +166,7 @@ def _by_substitution(
         one, other = figures(0, x), figures(1, y)
         return (one & other).total() / max(one.total(), other.total())
 
-    learnt = learn(gone, new, vocabularies, equal)
+    learnt = learn(gone, new, vocabularies, equal, given)
     for name, explained in learnt.items():
         score = round(_LIKELY + (_MOST - _LIKELY) * (1 - 1 / (1 + explained.names)), 3)
         ours, theirs = sides[0][name], sides[1][explained.after]

@@ -9,7 +9,7 @@ for what one word did not explain. A pair is sure only where its rule weighs hal
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
@@ -82,14 +82,18 @@ def learn(
     new: Iterable[Name],
     vocabularies: Sequence[Vocabulary],
     equal: Callable[[Name, Name], float],
+    given: Sequence[tuple[str, str]] = (),
 ) -> dict[Name, Explained]:
     """What became of names that only the older build has: those of which a rule makes one of ``new``, surely.
 
-    ``equal`` says which share of two names' kernels have equal figures.
+    ``equal`` says which share of two names' kernels have equal figures; ``given``: words that were replaced by others,
+    as the user says.
     """
     before, after = vocabularies
     left, right = sorted(set(old)), set(new)
-    found: dict[Name, Explained] = {}
+    found = _given(left, right, given)
+    left = [name for name in left if name not in found]
+    right -= {each.after for each in found.values()}
     alias = {name: name for name in left}
     """As the newer build would write it, as far as that is known."""
     for turn in range(_TURNS):
@@ -111,6 +115,23 @@ def learn(
         if not used and not known and turn:
             break
     return found
+
+
+def _given(left: Sequence[Name], right: set[Name], given: Sequence[tuple[str, str]]) -> dict[Name, Explained]:
+    """What the user's own rules make of names: each where it makes one name of one."""
+    found: dict[Name, Explained] = {}
+    for old, new in given:
+        made = {name: _written(name, old, new) for name in left if name not in found}
+        times = Counter(made.values())
+        pairs = {x: y for x, y in made.items() if x != y and y in right and times[y] == 1}
+        found |= {x: Explained(y, Rule("word", ((old, new, ""),)), len(pairs)) for x, y in pairs.items()}
+        right = right - set(pairs.values())
+    return found
+
+
+def _written(name: Name, old: str, new: str) -> Name:
+    path, arguments, parameters = (part.replace(old, new) for part in name)
+    return path, arguments, parameters
 
 
 def _assign(

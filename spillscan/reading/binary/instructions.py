@@ -50,9 +50,11 @@ class Code:
         self._one_module = one_module
         opcodes = table(text.number)
         files = [registers(text.number, file) for file in FILES]
-        if opcodes is None or not opcodes.wide or None in files:
+        if opcodes is None or not opcodes.wide or files[0] is None:
             raise ValueError(f"no table says what instructions of sm_{text.number} do")
-        self._files = [each for each in files if each is not None]
+        self.complete = None not in files
+        """Whether tables hold predicates and uniform registers, too: else no instruction is known in full."""
+        self._files = [(at, each) for at, each in enumerate(files) if each is not None]
         try:
             words = zlib.decompressobj().decompress(text.words, MOST_BYTES)
         except zlib.error as error:
@@ -81,7 +83,7 @@ class Code:
         lows, highs = code.words()
         every = np.arange(self.rows)
         targets, meetings = code.targets(every).tolist(), code.meetings(every).tolist()
-        columns = [(each, *(column.tolist() for column in each.classes(lows, highs))) for each in self._files]
+        columns = [(at, each, *(c.tolist() for c in each.classes(lows, highs))) for at, each in self._files]
         moved = dict[int, str]()
         for offset, what in self.text.relocations:
             moved[offset // INSTRUCTION] = f"{moved.get(offset // INSTRUCTION, '')}{offset % INSTRUCTION} {what};"
@@ -92,12 +94,10 @@ class Code:
         masks: dict[tuple[int, ...], tuple[int, list[_Field], list[int]]] = {}
         for row, (low, high) in enumerate(words):
             word, opcode = low | high << 64, low & 0xFFF
-            classes = tuple(at[row] for _, at, _ in columns)
+            classes = tuple(at[row] for _, _, at, _ in columns)
             if classes not in masks:
                 fields = [
-                    field
-                    for file, (each, at, _) in enumerate(columns)
-                    for field in _fields(file, each, at[row], self.text.number)
+                    field for file, each, at, _ in columns for field in _fields(file, each, at[row], self.text.number)
                 ]
                 mask = _WHOLE & ~_CONTROL
                 for field in fields:
@@ -128,7 +128,8 @@ class Code:
                     tuple(read),
                     tuple(written),
                     word >> 12 & 15 != ALWAYS,
-                    not any(unknown[row] for _, _, unknown in columns)
+                    self.complete
+                    and not any(unknown[row] for _, _, _, unknown in columns)
                     and all(word >> at & 7 == ALWAYS for at in others)
                     and not (word >> _UNIFORM & 1 and unmet[2].get(opcode))
                     and (self._one_module or not _of_module(low))
@@ -154,7 +155,7 @@ class Code:
         assert isinstance(self._code, Wide)
         if self._graph is None:
             return np.zeros(self.rows, np.int64)
-        (found,) = live([(self._files[0].effects(*self._code.words()), self._graph)])
+        (found,) = live([(self._files[0][1].effects(*self._code.words()), self._graph)])
         return found.counts
 
     @cached_property

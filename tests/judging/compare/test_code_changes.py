@@ -106,6 +106,15 @@ def test_other_work_says_what_differs() -> None:
     assert depths == sorted(depths, reverse=True)
 
 
+def test_without_tables_nothing_is_proven_and_differences_are_said() -> None:
+    old, new = (FIXTURES / "binary" / f"sass-sm_100a-{release}.cubin.zst" for release in ("12.8", "13.5"))
+    found = json.loads(run("diff", "--code", "-f", "json", old, new).stdout)["code"]
+    assert {each["work"] for each in found} == {"other work", "same figures"}
+    reason = "not proven the same: no table says which predicates instructions of sm_100 name"
+    assert {each["evidence"][-1] for each in found} == {reason}
+    assert all(each["hunks"] for each in found if each["work"] == "other work")
+
+
 def test_snapshots_that_keep_the_code_need_no_binaries(tmp_path: Path) -> None:
     for name, path in (("old", OLD), ("new", NEW)):
         (tmp_path / f"{name}.json").write_bytes(

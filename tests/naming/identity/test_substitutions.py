@@ -110,3 +110,21 @@ def test_equal_code_before_names() -> None:
     head = [coded(kernel("scale_new"), 9), coded(kernel("shift_new"), 5)]
     found = {(m.before.key.symbol, m.after.key.symbol): m.evidence.kind for m in paired(base, head).renamed}
     assert found == {("scale_old", "shift_new"): "code", ("shift_old", "scale_new"): "code"}
+
+
+def test_a_rule_that_the_user_gives_goes_first() -> None:
+    """Two functions are gone and two are new, with equal parameters: only the user knows which is which."""
+    base = [kernel("_Z5alphaPf", 32), kernel("_Z4gammPf", 40)]
+    head = [kernel("_Z3onePf", 64), kernel("_Z3twoPf", 24)]
+    given = (("alpha", "two"), ("gamm", "one"))
+    assert all(each.evidence.one_of is not None for each in paired(base, head).renamed)
+    found = paired(base, head, given=given).renamed
+    assert {(each.before.key.symbol, each.after.key.symbol) for each in found} == {
+        ("_Z5alphaPf", "_Z3twoPf"),
+        ("_Z4gammPf", "_Z3onePf"),
+    }
+    assert {(each.evidence.rule, each.evidence.one_of) for each in found} == {
+        ("alpha → two", None),
+        ("gamm → one", None),
+    }
+    assert not [each for each in paired(base, head, given=(("alpha", "three"),)).renamed if each.evidence.rule]
