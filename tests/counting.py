@@ -1,0 +1,36 @@
+"""Work, counted: calls of functions, Python's and C's. The same input takes the same number, on whatever machine."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Callable
+
+MOST_GROWTH = 1.15
+"""Twice as much may take so many times twice the work."""
+
+
+def calls(work: Callable[[], object]) -> int:
+    """How many functions are called."""
+    count = 0
+
+    def seen(_: object, event: str, __: object) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    gc.disable()
+    sys.setprofile(seen)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+        gc.enable()
+    return count
+
+
+def growth(work: Callable[[int], object], size: int) -> float:
+    """What the second doubling of an input takes, over twice what the first does; work that grows with size has 1, that
+    of each with each other has 2. What is done once, however large the input, is in neither."""
+    work(4 * size)  # what is remembered or loaded is then there
+    once, twice, four_times = (calls(lambda size=size: work(size)) for size in (size, 2 * size, 4 * size))  # type: ignore[misc]
+    return (four_times - twice) / max(2 * (twice - once), 1)
