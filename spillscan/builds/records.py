@@ -8,7 +8,6 @@ that speaks of an object as it was before a failed compilation would be a lie.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import os
 import re
@@ -125,6 +124,8 @@ def digests_of(paths: Iterable[str]) -> dict[str, str]:
 
 def digest_of(path: str) -> str | None:
     """SHA-256 of a file, in hexadecimal; ``None`` where it cannot be read."""
+    import hashlib  # most of what is read of records needs no digest
+
     with contextlib.suppress(OSError), open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
     return None

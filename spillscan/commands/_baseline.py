@@ -125,12 +125,14 @@ class Gate(NamedTuple):
         unrecorded = [
             Issue(
                 code="unrecorded-figures",
-                message=f"an older release recorded no figures of {result.unrecorded:,} kernels ({self._version()}): "
+                message=f"an older release recorded no figures of {count:,} kernels ({self._version()}): "
                 "lost blocks and more registers are not seen; "
                 "`spillscan baseline write` on the accepted build brings it up",
                 severity="note",
                 origin=Origin(input=self.path or "", format="baseline"),
             )
+            for count in (result.unrecorded,)
+            if count
         ]
         removed = [
             Issue(
@@ -141,7 +143,7 @@ class Gate(NamedTuple):
                 origin=Origin(input=self.path or "", format="baseline"),
             )
         ]
-        return expired + idle + unrecorded * bool(result.unrecorded) + removed * bool(result.removed)
+        return expired + idle + unrecorded + removed * bool(result.removed)
 
     def _version(self) -> str:
         """What the baseline says that it records."""

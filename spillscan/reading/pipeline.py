@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Protocol
 from msgspec.structs import replace
 
 from spillscan.builds import buildfile
-from spillscan.builds.records import draft_of, is_orphan
+from spillscan.builds.records import draft_of, is_orphan, object_of
 from spillscan.model import Build, Issue, Kernel, Origin, Reading, Stats
 from spillscan.output import folders
 from spillscan.output.errors import InputError, NoBuildError
-from spillscan.reading import units
 from spillscan.reading.contents import contents, unreadable
 from spillscan.reading.inputs import sidecars, source
 from spillscan.reading.inputs.options import Options
 
 if TYPE_CHECKING:
     from spillscan.model.code import PortableCode
+    from spillscan.model.units import Unit
 
 KeptBuilds = Callable[[str, str], Build]
 """Gives a build by the place of its dataset and its label."""
@@ -78,11 +78,14 @@ def scan(
         if each.explicit and len(sources) > 1 and not (reading.understood or holes or reading.units):
             message = f"no ptxas or nvlink report in {each.uri}"
             total.issues.append(Issue(code="nothing-recognised", message=message, origin=Origin(input=each.uri)))
-    unread = {issue.origin.input for issue in total.issues if issue.code == "unreadable" and issue.origin is not None}
-    total.units, open_units = units.of_build(
-        [os.fspath(path) for path in paths], total.units, {each.uri for each in sources} - unread
-    )
-    total.issues += open_units
+    folders_given = [os.fspath(path) for path in paths if os.path.isdir(path)]
+    if total.units or folders_given:
+        from spillscan.reading import units
+
+        unread = {issue.origin.input for issue in total.issues if issue.code == "unreadable" and issue.origin}
+        read = {each.uri for each in sources} - unread
+        total.units, open_units = units.of_build(folders_given, total.units, read)
+        total.issues += open_units
     if not total.understood:
         refused = next((issue for issue in total.issues if issue.code == "unsupported-arch"), None)
         if refused is not None:
@@ -186,7 +189,7 @@ def _read(
         build = load_kept(kept.root, kept.label)
         stats = replace(build.stats, recognised_lines=max(1, build.stats.recognised_lines))
         return Reading(kernels=list(build.kernels), issues=list(build.issues), stats=stats)
-    unit = units.of_record(each.uri)
+    unit = _unit_of(each.uri)
     if unit is not None and unit.state != "done":
         return Reading(units=[unit], stats=Stats(inputs=1, recognised_lines=1))  # its compiler made nothing
     try:
@@ -209,6 +212,15 @@ def _read(
     if each.explicit:
         raise _without_code(each, kind, reading)
     return reading if reading is not None and reading.issues else None
+
+
+def _unit_of(path: str) -> Unit | None:
+    """The unit whose record file ``path`` is; most inputs are none."""
+    if not object_of(path):
+        return None
+    from spillscan.reading import units
+
+    return units.of_record(path)
 
 
 def _without_code(each: source.Source, kind: str, reading: Reading | None) -> InputError:

@@ -51,10 +51,10 @@ def of_record(path: str) -> Unit | None:
     )
 
 
-def of_build(paths: Iterable[str], seen: Sequence[Unit], read: Iterable[str]) -> tuple[list[Unit], list[Issue]]:
-    """The units of a build whose inputs are ``paths``, and what they leave open. ``seen``: by records and runs;
-    ``read``: the objects and libraries whose machine code was read."""
-    listed = [unit for path in paths if os.path.isdir(path) for unit in expected(path)]
+def of_build(folders: Iterable[str], seen: Sequence[Unit], read: Iterable[str]) -> tuple[list[Unit], list[Issue]]:
+    """The units of a build, of whose inputs these are ``folders``, and what they leave open. ``seen``: by records and
+    runs; ``read``: the objects and libraries whose machine code was read."""
+    listed = [unit for folder in folders for unit in expected(folder)]
     files = Files()
     units = account.merged(seen, listed, files)
     wanted = {os.path.realpath(unit.object): unit.command for unit in listed if unit.command}

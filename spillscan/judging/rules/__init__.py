@@ -158,8 +158,9 @@ def check(build: Build, policy: Demands) -> Judgement:
             said = _spoken(asked[id(terms)], kernel, terms)
             if same is not None:
                 known[same] = said
-        found += [finding(each.rule, each.text, kernel, each.severity) for each in said[0]]
-        undecided += [(each.place, _undecided(each, kernel)) for each in said[1]]
+        if said is not _NOTHING:
+            found += [finding(each.rule, each.text, kernel, each.severity) for each in said[0]]
+            undecided += [(each.place, _undecided(each, kernel)) for each in said[1]]
     return Judgement(
         findings=tuple(distinct(worst_first(found))),
         undecided=tuple(each for _, each in sorted(undecided, key=lambda each: each[0])),
@@ -177,7 +178,11 @@ def _spoken(asked: Iterable[tuple[int, Judge]], kernel: Kernel, terms: Terms) ->
         open_end = judge.undecided(kernel, terms) if judge.undecided else None
         if open_end is not None and all(rule != open_end[0] for rule, _ in mine):
             open_ends += _in_force((open_end,), terms, place)
-    return findings, open_ends
+    return (findings, open_ends) if findings or open_ends else _NOTHING
+
+
+_NOTHING: tuple[list[Spoken], list[Spoken]] = ([], [])
+"""What rules say of most kernels."""
 
 
 def regressions(changes: Sequence[Change], policy: Demands) -> list[Finding]:

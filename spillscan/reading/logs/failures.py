@@ -315,6 +315,8 @@ class Failures:
 
     def _lasting_stops(self, steps: list[Failure], last_report: int, lines: int) -> list[Failure]:
         """Stops that nothing takes back: no later success of the tool, nor that all that had failed is built again."""
+        if not self._stops:
+            return []
         number, missing, _ = self._around.last_step(lines)
         lasting, causes, until = [], deque(sorted(steps, key=lambda step: step.line)), 0
         excused = True  # of each cause so far: it is built again, or of no consequence

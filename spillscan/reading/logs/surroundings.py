@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from spillscan.reading.logs.steps import announced, plain, progress, same_object
@@ -21,6 +21,8 @@ LONGEST_LINE_BYTES = 1 << 14
 _DEVICE_NAME = re.compile(r"(?:\.cu|\.cuda|_cu)\.(?:o|obj|cc)$|\.(?:cu|cubin|ptx|fatbin|hip)$")
 _HOST_NAME = re.compile(r"\.(?:cpp|cc|cxx|c)(?:\.(?:o|obj))?$")
 _COUNTED = re.compile(rb"\d{1,9}(?:%|/\d{1,9}| of \d{1,9})")
+_COUNT_SIGNS = (b"%", b"/", b" of ")
+"""One of these stands in whatever ``_COUNTED`` finds."""
 _ALL = re.compile(rb"\b100%")
 _NUMBERED = re.compile(rb"\[ *\d{1,9}(?:/\d{1,9}|%)[^\]\r\n]{0,40}\] ?\S")
 _CONTAINER_STEP = re.compile(r"\] (?:[A-Z]{3,} |exporting|resolve|internal )")
@@ -82,13 +84,10 @@ class Surroundings:
         """(line, whether others must follow, text) of the last numbered step; line 0 where there is none."""
         log = self._before + self.block
         reached: dict[int, int] = {}  # of each count, the highest number behind
-        before = len(log)
-        for match in reversed(list(_COUNTED.finditer(log))):
-            begin = log.rfind(b"\n", 0, match.start()) + 1
-            if begin >= before:
-                continue  # another number of the same line
-            before = begin
-            text = plain(log[begin : log.find(b"\n", begin)][:LONGEST_LINE_BYTES])
+        for begin, end in _lines_with(_COUNT_SIGNS, log):
+            if _COUNTED.search(log, begin, end) is None:
+                continue
+            text = plain(log[begin : min(end, begin + LONGEST_LINE_BYTES)])
             step = progress(text)
             if step is None or _CONTAINER_STEP.search(text):
                 continue
@@ -105,3 +104,20 @@ class Surroundings:
                 text[:300],
             )
         return 0, False, ""
+
+
+def _lines_with(words: Iterable[bytes], text: bytes) -> Iterator[tuple[int, int]]:
+    """(begin, end) of each line that holds one of the words, backwards. A search for literal words costs a small part
+    of one for a pattern, and most logs of ptxas number no steps."""
+    latest = dict.fromkeys(words, len(text))
+    before = len(text)
+    while True:
+        for word, at in latest.items():
+            if at >= before:
+                latest[word] = text.rfind(word, 0, before)
+        position = max(latest.values())
+        if position < 0:
+            return
+        end = text.find(b"\n", position)
+        before = text.rfind(b"\n", 0, position) + 1
+        yield before, len(text) if end < 0 else end
