@@ -283,16 +283,17 @@ def nearest(path: str) -> str:
 
 
 def is_equivalent(mutant: Mutant, listed: Sequence[Mapping[str, str]]) -> bool:
-    """Whether a mutant is listed, with its reason: by its path, text and change, of which an entry may leave out what
-    does not matter, or by a ``pattern`` that all of its text matches."""
+    """Whether a mutant is listed, with its reason: by its path, text and change, or, where several are equivalent for one
+    reason, by a ``pattern`` that all of ``change: text`` matches, in a path if the entry gives one."""
+
+    said = f"{mutant.change}: {mutant.text}"
 
     def is_it(each: Mapping[str, str]) -> bool:
         key = {name: each[name] for name in ("path", "text", "change") if name in each}
         pattern = each.get("pattern")
         return (
             key.items() <= {"path": mutant.path, "text": mutant.text, "change": mutant.change}.items()
-            and bool(pattern or "text" in key)
-            and (pattern is None or re.fullmatch(pattern, mutant.text) is not None)
+            and ({"text", "change"} <= key.keys() if pattern is None else bool(re.fullmatch(pattern, said)))
             and bool(each.get("reason"))
         )
 
