@@ -283,8 +283,8 @@ def nearest(path: str) -> str:
 
 
 def is_equivalent(mutant: Mutant, listed: Sequence[Mapping[str, str]]) -> bool:
-    """Whether a mutant is listed, with its reason: by its path, text and change, or, where several are equivalent for one
-    reason, by a ``pattern`` that all of ``change: text`` matches, in a path if the entry gives one."""
+    """Whether a mutant is listed, with its reason: by its path, text and change, or, where several are equivalent for
+    one reason, by a ``pattern`` that all of ``change: text`` matches, in a path if the entry gives one."""
 
     said = f"{mutant.change}: {mutant.text}"
 
