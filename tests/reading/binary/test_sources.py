@@ -1,4 +1,4 @@
-"""The source of each fat binary of a linked file, in files written here: by wrappers, their pointers, and the symbols of
+"""The source of each fat binary of a linked file, in files written here: by wrappers, their pointers, and symbols of
 files before them."""
 
 from __future__ import annotations
