@@ -15,6 +15,7 @@ import argparse
 import ast
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -282,9 +283,21 @@ def nearest(path: str) -> str:
 
 
 def is_equivalent(mutant: Mutant, listed: Sequence[Mapping[str, str]]) -> bool:
-    """Whether a mutant is listed, with its reason."""
-    key = {"path": mutant.path, "text": mutant.text, "change": mutant.change}
-    return any(key.items() <= each.items() and each.get("reason") for each in listed)
+    """Whether a mutant is listed, with its reason: by its path, text and change, or, where several are equivalent for
+    one reason, by a ``pattern`` that all of ``change: text`` matches, in a path if the entry gives one."""
+
+    said = f"{mutant.change}: {mutant.text}"
+
+    def is_it(each: Mapping[str, str]) -> bool:
+        key = {name: each[name] for name in ("path", "text", "change") if name in each}
+        pattern = each.get("pattern")
+        return (
+            key.items() <= {"path": mutant.path, "text": mutant.text, "change": mutant.change}.items()
+            and ({"text", "change"} <= key.keys() if pattern is None else bool(re.fullmatch(pattern, said)))
+            and bool(each.get("reason"))
+        )
+
+    return any(map(is_it, listed))
 
 
 def main() -> int:

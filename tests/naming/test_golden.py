@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -44,12 +45,39 @@ PLAIN = (
 )
 
 
+COLUMNS = (
+    ("true", "false"),
+    ("64", "128", "256"),
+    ("float", "double", "__half", "float const*"),
+    ("cute::tuple<cute::C<64>, cute::C<128> >", "cute::tuple<cute::C<128>, cute::C<128> >"),
+    ("ns::GemmShape<64, 64, 1>", "ns::GemmShape<128, 64, 1>", "ns::GemmShape<64, 128, 1>"),
+    ("ns::KernelTmaWarpSpecialized", "ns::KernelTmaWarpSpecializedPingpong", "ns::KernelCpAsync"),
+    ("ns::op::Plus<float>", "ns::op::Plus<double>", "ns::op::Minus<float>"),
+    ("(ns::Mode)0", "(ns::Mode)1"),
+    ("ns::Pair<int, ns::Flags<true, false, true> >", "ns::Pair<int, ns::Flags<false, true, true> >"),
+    ("1000000007", "1000000009"),
+    ("int", "long"),
+    ("ns::Layout<ns::Row>", "ns::Layout<ns::Column>"),
+)
+
+
+def drawn(seed: int) -> Iterator[str]:
+    """Some families with some columns each, by a seed."""
+    chance = Random(seed)
+    for base in chance.sample(("gemm", "ns::reduce", "ns::DeviceScanKernel", "other::reduce", "fused_bias_act"), 3):
+        columns = chance.choices(COLUMNS, k=chance.randrange(1, 8))
+        for _ in range(chance.randrange(2, 9)):
+            yield f"void {base}<{', '.join(map(chance.choice, columns))}>(float*, int)"
+
+
 def groups() -> Iterator[tuple[str, list[str]]]:
     """What stands together in one build."""
     for log in LOGS:
         yield log, list(dict.fromkeys(kernel.key.symbol for kernel in read_any(FIXTURES / log).kernels))
     yield "tiled", list(tiled())
     yield "plain", list(PLAIN)
+    for seed in range(10):
+        yield f"drawn {seed}", list(dict.fromkeys(drawn(seed)))
     for seed in (1, 2):
         case = generator.make(seed, templates=12)
         yield f"generated {seed}", list(dict.fromkeys(kernel.key.symbol for kernel in case.base))[:24]
@@ -67,6 +95,9 @@ def called(symbols: list[str]) -> str:
         lines += [f"{names.of(symbol, width)} | {names.arguments(symbol, width)}" for symbol in symbols]
         lines += [f"   {line}" for line in names.legend(symbols, width).values()]
         lines += [f"   {line}" for line in names.legend(symbols, width, headed=True).values()]
+    lines.append("-- what all of a family have, and how often it is spelled anew")
+    for family in dict.fromkeys(map(names.family, symbols)):
+        lines.append(f"{family.base}: {' '.join(family.shared)}; {len(family.spellings)}")
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -79,11 +110,14 @@ def test_called_as_in_the_file(group: str) -> None:
 @pytest.mark.parametrize("group", GROUPS)
 def test_names_fit_and_differ(group: str) -> None:
     symbols = GROUPS[group]
+    few = [] if "long" in group else symbols[:6]
     names = Names(symbols)
     for width in WIDTHS:
         shown = [names.of(symbol, width) for symbol in symbols]
         assert max(map(len, shown)) <= width or width < 16, group
         assert len(set(shown)) == len(shown), group
+        for symbol, name in zip(few, shown, strict=False):
+            assert names.called(name) == [symbol], (width, name)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from random import Random
 import pytest
 from msgspec.structs import replace
 
-from spillscan.model import Kernel
+from spillscan.model import Kernel, KernelKey, Usage
 from spillscan.model.code import SassStats
 from spillscan.naming.identity.pairs import paired
 from tests.conftest import FIXTURES, read_any
@@ -38,8 +38,40 @@ def with_code(builds: Builds, seed: int) -> Builds:
     return [coded(kernel) for kernel in base], [coded(kernel) for kernel in head]
 
 
+def lambdas(seed: int) -> Builds:
+    """Lambdas of one function, numbered; some were put in between, others taken out, some changed their figures, and
+    what a front end does not say is unknown."""
+    chance = Random(seed)
+
+    def numbered(figures: list[Usage], coded: float) -> list[Kernel]:
+        found = []
+        for number, usage in enumerate(figures):
+            symbol = f"_Z5applyIZ4hostvEUlfE{'' if number == 0 else number - 1}_EvT_Pf"
+            key = KernelKey(symbol=symbol, arch="sm_90", unit=chance.choice(("", "", "a.o")))
+            sass = None
+            if chance.random() < coded:
+                opcodes = (("FFMA", usage.registers or 1), ("EXIT", 1))
+                digest = f"{usage.registers}{usage.stack_bytes}"
+                sass = SassStats(instructions=50, code_bytes=800, opcodes=opcodes, digest=digest)
+            found.append(Kernel(key=key, role="entry", usage=usage, sass=sass))
+        return found
+
+    def usage() -> Usage:
+        stack = chance.choice((0, 0, 8, 16, None)) if seed % 2 else chance.choice((0, 8))
+        return Usage(registers=chance.choice((16, 24, 32, 40)), stack_bytes=stack, barriers=chance.choice((0, 1)))
+
+    before = [usage() for _ in range(chance.randrange(4, 14))]
+    after = [usage() if chance.random() < 0.2 else each for each in before if chance.random() < 0.85]
+    for _ in range(chance.randrange(4)):
+        after.insert(chance.randrange(len(after) + 1), usage())
+    coded = (0.0, 1.0, 0.5)[seed % 3]
+    return numbered(before, coded), numbered(after, coded)
+
+
 def groups() -> Iterator[tuple[str, Builds]]:
     """Builds before and after."""
+    for seed in range(12):
+        yield f"lambdas {seed}", lambdas(seed)
     for seed in (101, 102):
         case = generator.make(seed, templates=20)
         yield f"refactored {seed}", (case.base, case.head)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spillscan.reading.binary.decode import LOAD, OTHER, Branches, code_of, kinds_of
+from spillscan.reading.binary.decode import LOAD, OTHER, Branches, _reconverging, code_of, kinds_of
 from spillscan.reading.binary.opcode_tables import Table, table
 from spillscan.reading.binary.window import Window
 from spillscan.reading.binary.words import Code
@@ -61,3 +61,32 @@ def test_a_call_is_near_where_its_target_is_relative() -> None:
     assert (kinds == Kind.CALL).sum() == 1
     assert (kinds == Kind.FAR_CALL).any()
     assert kinds[0xFFF] == OTHER
+
+
+@pytest.mark.parametrize("number", [75, 90, 120])
+def test_warps_go_on_where_the_last_of_their_barrier_says_if_that_is_ahead(number: int) -> None:
+    """BSSY sets, BSYNC waits; the low byte of each has the barrier in its upper half, of which four bits count."""
+    chance = np.random.default_rng(number)
+    seen = 0
+    for _ in range(60):
+        rows = 12
+        words = chance.integers(0, 1 << 62, 2 * rows + 4, np.int64)
+        chosen = chance.choice([0x945, 0x941, 0x918], rows)
+        barriers, steps = chance.choice([0, 1, 16, 17], rows), chance.integers(-2, 12, rows) * 4
+        lows = chosen | barriers << 16 | (steps & 0x3FFFFFFF) << 34
+        words[: 2 * rows : 2] = lows
+        words[1 : 2 * rows : 2] = (steps >> 30) & 0x3FFFF
+        code = code_of(Window(words.tobytes(), 0, 16 * rows), opcodes(number), number)
+        expected: list[tuple[int, int]] = []
+        opened: dict[int, int] = {}
+        for row, (opcode, barrier, step) in enumerate(
+            zip(chosen.tolist(), barriers.tolist(), steps.tolist(), strict=True)
+        ):
+            if opcode == 0x945:
+                opened[barrier % 16] = 16 * row + 16 + 4 * step
+            elif opcode == 0x941 and opened.get(barrier % 16, -1) > 16 * row + 16:
+                expected.append((16 * row, opened[barrier % 16]))
+        found = _reconverging(code)  # type: ignore[arg-type]
+        assert list(zip(found.addresses.tolist(), found.targets.tolist(), strict=True)) == expected
+        seen += len(expected)
+    assert seen > 20

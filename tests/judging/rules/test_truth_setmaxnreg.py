@@ -1,0 +1,160 @@
+"""Truth table: registers that the roles of a kernel's warps ask for, against what its block has."""
+
+from __future__ import annotations
+
+import pytest
+
+from spillscan.judging.rules import setmaxnreg
+from spillscan.judging.rules._declared import Terms
+from spillscan.model import LOST_SETTING, Advisory, Change, Kernel, KernelKey, Launch, LaunchBounds, Usage
+from spillscan.model.code import SassStats, Traffic, WarpRole
+
+Roles = tuple[int | None, ...]
+IGNORED = Advisory(kind=LOST_SETTING, text="'setmaxnreg' ignored", severity="info")
+
+
+def kernel(
+    roles: Roles | None,
+    own: int | None = 128,
+    *,
+    follows: bool = False,
+    bounds: int | None = None,
+    advisories: tuple[Advisory, ...] = (),
+    opcodes: int | None = None,
+) -> Kernel:
+    """``roles``: what each asks for; ``None``: no code was read."""
+    sass = None
+    if roles is not None:
+        start = WarpRole(address=None, registers=None, follows=False, spill=None, local=Traffic())
+        asking = tuple(
+            WarpRole(address=16 * at, registers=asked, follows=follows, spill=None, local=Traffic())
+            for at, asked in enumerate(roles)
+        )
+        count = len(roles) if opcodes is None else opcodes
+        settings = (("USETMAXREG", count),) if count else (("NOP", 9),)
+        sass = SassStats(instructions=9, code_bytes=144, opcodes=settings, roles=(start, *asking))
+    launch_bounds = None if bounds is None else LaunchBounds(max_threads=bounds)
+    key = KernelKey(symbol="k", arch="sm_90a", unit="")
+    return Kernel(
+        key=key,
+        role="entry",
+        usage=Usage(registers=own),
+        sass=sass,
+        launch_bounds=launch_bounds,
+        advisories=advisories,
+    )
+
+
+def at(threads: int | None) -> Terms:
+    return Terms(launch=None if threads is None else Launch(threads_per_block=threads))
+
+
+@pytest.mark.parametrize(
+    ("roles", "own", "threads", "asked_and_held"),
+    [
+        ((40, 232), 128, 256, (272, 256)),
+        ((24, 232), 128, 256, None),  # just all of them
+        ((32, 232), 128, 256, (264, 256)),
+        ((40, 232), 168, 384, None),  # 40 + 232 + 40 of the most modest: 312 of 504
+        ((40, 232, 232), 168, 384, None),  # 504 of 504
+        ((40, 232, 240), 168, 384, (512, 504)),
+        ((40, 232, 240), 161, 384, (512, 504)),  # registers are handed out by eight
+        ((40, 232, 240), 160, 384, (512, 480)),
+        ((240,), 128, 384, (496, 384)),  # the others keep what they have: 240 + 128 + 128
+        ((240,), 72, 128, (240, 72)),
+        ((72,), 72, 128, None),
+        ((40, 232), 128, 128, (232, 128)),  # more roles than warpgroups: one of them at a time
+        ((40, 128), 128, 128, None),
+        ((40, None), 128, 256, None),
+        ((40, 232), None, 256, None),
+        ((40, 232), 128, 255, None),
+        ((40, 232), 128, None, None),
+        ((), 128, 256, None),
+    ],
+)
+def test_roles_fit_into_their_block(
+    roles: Roles, own: int | None, threads: int | None, asked_and_held: tuple[int, int] | None
+) -> None:
+    said = list(setmaxnreg.findings(kernel(roles, own), at(threads)))
+    by_bounds = list(setmaxnreg.findings(kernel(roles, own, bounds=threads), at(None)))
+    assert said == by_bounds
+    assert list(setmaxnreg.findings(kernel(roles, own, bounds=64), at(threads))) == said or threads is None
+    measure = setmaxnreg.FAMILIES[0].measures[setmaxnreg.UNFIT](kernel(roles, own), at(threads))
+    if asked_and_held is None or threads is None:
+        assert said == []
+        assert measure == {"missing": 0}
+    else:
+        asked, held = asked_and_held
+        ((rule, message),) = said
+        assert rule is setmaxnreg.UNFIT
+        assert message.startswith(f"its roles take {asked} registers or more a thread of each warpgroup together")
+        assert f"its block of {threads // 128} warpgroups has {held}" in message
+        assert measure == {"missing": asked - held}
+
+
+def test_roles_that_come_one_after_the_other_need_not_be_held_at_once() -> None:
+    assert list(setmaxnreg.findings(kernel((40, 232), follows=True), at(256))) == []
+
+
+@pytest.mark.parametrize(
+    ("roles", "opcodes", "advisories", "found"),
+    [
+        ((24,), None, (IGNORED,), True),
+        ((24,), None, (), False),
+        ((), 0, (IGNORED,), False),
+        (None, None, (IGNORED,), False),
+        ((24,), None, (Advisory(kind="other", text="x", severity="info"),), False),
+    ],
+)
+def test_a_log_and_code_contradict_each_other(
+    roles: Roles | None, opcodes: int | None, advisories: tuple[Advisory, ...], found: bool
+) -> None:
+    said = list(setmaxnreg.findings(kernel(roles, opcodes=opcodes, advisories=advisories), at(None)))
+    assert [rule for rule, _ in said] == ([setmaxnreg.MISMATCH] if found else [])
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "rule", "tail"),
+    [
+        ((40, 232), (40, 232), None, ""),
+        ((40, 232), (232, 40), None, ""),
+        ((40, 232), (40, 240), setmaxnreg.CHANGED, "40 and 232 registers, and gives 40 and 240 now"),
+        ((40, 232), (232,), setmaxnreg.LOST, "40 and 232 registers, and gives 232 now"),
+        ((40,), (40, 232), setmaxnreg.CHANGED, "40 registers, and gives 40 and 232 now"),
+        ((40,), (), setmaxnreg.LOST, "40 registers; nothing in its code does now"),
+        ((40,), (None,), setmaxnreg.CHANGED, "40 registers, and gives an unknown number of now"),
+        ((40, None), (), setmaxnreg.LOST, "40 and an unknown number of registers; nothing in its code does now"),
+        ((), (40,), None, ""),
+        (None, (40,), None, ""),
+        ((40,), None, None, ""),
+    ],
+)
+def test_what_changed(before: Roles | None, after: Roles | None, rule: object, tail: str) -> None:
+    change = Change(before=kernel(before), after=kernel(after), state="changed", score=1)
+    said = list(setmaxnreg.regressions(change, at(None)))
+    assert [each for each, _ in said] == ([] if rule is None else [rule])
+    assert all(message == f"setmaxnreg gave its roles {tail}" for _, message in said)
+
+
+def test_roles_that_did_not_fit_before_are_no_regression() -> None:
+    for before, found in (((24, 232), True), ((40, 240), False), (None, True)):
+        change = Change(before=kernel(before), after=kernel((40, 232)), state="changed", score=1)
+        rules = [rule for rule, _ in setmaxnreg.regressions(change, at(256))]
+        assert (setmaxnreg.UNFIT in rules) == found
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "undecided"),
+    [
+        (kernel((40,)), kernel(None), True),
+        (kernel((40,)), kernel(None, advisories=(IGNORED,)), False),  # the log says it
+        (kernel((40,)), kernel(()), False),
+        (kernel((), opcodes=0), kernel(None), False),
+        (kernel(None), kernel(None), False),
+        (kernel((40,)), None, False),
+        (None, kernel(None), False),
+    ],
+)
+def test_newer_code_that_was_not_read(before: Kernel | None, after: Kernel | None, undecided: bool) -> None:
+    change = Change(before=before, after=after, state="changed", score=1)
+    assert (setmaxnreg.undecided_change(change, at(None)) is not None) == undecided
