@@ -36,7 +36,9 @@ LEAST_KILLED = 0.92
 MOST_TESTS = 40
 """Of the tests that reach a line, those that reach the fewest lines go first."""
 SECONDS = 120.0
-"""A mutant whose tests take longer hangs: it is killed."""
+"""A mutant with which the tests that reach its line take longer hangs: it is killed."""
+SECONDS_FOLDER = 900.0
+"""The same of a whole folder of tests, which may take minutes by itself."""
 
 _COMPARED: Mapping[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.LtE,
@@ -109,13 +111,15 @@ def _sites(tree: ast.Module, chosen: int = -1) -> Iterator[tuple[ast.expr | ast.
 
 
 def _running(tree: ast.AST) -> Iterator[ast.AST]:
-    """The nodes that run, not those for types, nor docstrings."""
+    """The nodes that run, not those that declare: types, decorators, and what a class statement says of its class."""
     waiting = [tree]
     while waiting:
         node = waiting.pop()
         yield node
         for field, value in ast.iter_fields(node):
-            if field in ("annotation", "returns", "type_comment", "decorator_list", "bases", "keywords_of_class"):
+            if field in ("annotation", "returns", "type_comment", "decorator_list", "bases"):
+                continue
+            if isinstance(node, ast.ClassDef) and field == "keywords":
                 continue
             if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
                 continue
@@ -243,25 +247,25 @@ class Copies:
             shutil.copytree(ROOT, place, ignore=ignored, copy_function=os.link)
             self._free.put(place)
 
-    def survives(self, mutant: Mutant, tests: Sequence[str]) -> bool:
-        """Whether no test fails."""
+    def survives(self, mutant: Mutant, tests: Sequence[str], seconds: float) -> bool:
+        """Whether no test fails, nor takes more than so many ``seconds``."""
         place = self._free.get()
         file = place / mutant.path
         try:
             file.unlink()
             file.write_text(mutated(ROOT / mutant.path, mutant.number), encoding="utf-8")
-            return _pass(place, tests)
+            return _pass(place, tests, seconds)
         finally:
             file.unlink(missing_ok=True)
             os.link(ROOT / mutant.path, file)
             self._free.put(place)
 
 
-def _pass(place: Path, tests: Sequence[str]) -> bool:
+def _pass(place: Path, tests: Sequence[str], seconds: float) -> bool:
     words = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-p", "no:randomly", *tests]
     environment = {**os.environ, "PYTHONPATH": str(place), "PYTHONDONTWRITEBYTECODE": "1"}
     try:
-        done = subprocess.run(words, cwd=place, env=environment, capture_output=True, check=False, timeout=SECONDS)
+        done = subprocess.run(words, cwd=place, env=environment, capture_output=True, check=False, timeout=seconds)
     except subprocess.TimeoutExpired:
         return False
     return done.returncode in (0, 5)  # 5: none of these tests is there
@@ -302,9 +306,9 @@ def main() -> int:
 
         def survives(mutant: Mutant) -> bool:
             mine = tests.get(mutant.path, {}).get(mutant.line, [])[:MOST_TESTS]
-            if mine and not copies.survives(mutant, [*dict.fromkeys(map(_as_argument, mine))]):
+            if mine and not copies.survives(mutant, [*dict.fromkeys(map(_as_argument, mine))], SECONDS):
                 return False
-            return copies.survives(mutant, [nearest(mutant.path)])
+            return copies.survives(mutant, [nearest(mutant.path)], SECONDS_FOLDER)
 
         with ThreadPoolExecutor(arguments.workers) as pool:
             for number, (mutant, lives) in enumerate(zip(mutants, pool.map(survives, mutants), strict=True), 1):
@@ -315,7 +319,7 @@ def main() -> int:
                 if number % 20 == 0:
                     print(f"{number} of {len(mutants)} tried, {len(survivors)} survived", file=sys.stderr, flush=True)
     unexplained = [mutant for mutant in survivors if not is_equivalent(mutant, listed)]
-    killed = 1 - len(survivors) / len(mutants)
+    killed = 1 - len(survivors) / max(1, len(mutants))
     print(f"{len(mutants)} mutants of seed {arguments.seed}: {killed:.1%} killed, {len(unexplained)} not explained")
     return 1 if unexplained or killed < LEAST_KILLED else 0
 
