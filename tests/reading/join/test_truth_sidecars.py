@@ -1,0 +1,111 @@
+"""Truth table: what is known of a launch by what compilers wrote beside the code. One fact a row, typed by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from spillscan.model import Kernel, KernelKey, LaunchBounds, Origin, Sidecar, Usage
+from spillscan.model.code import SassStats
+from spillscan.reading.join import attach_sidecars
+
+PLACE = "cache/k"
+
+
+def beside(symbol: str = "k", place: str = PLACE, **said: Any) -> Sidecar:
+    return Sidecar(place=place, symbol=symbol, origin=Origin(input=f"{place}.json"), **said)
+
+
+TABLE: list[tuple[str, dict[str, Any], list[Sidecar], tuple[int, int, int | None, int] | None, int]] = [
+    ("nothing beside it", {}, [], None, 0),
+    ("threads alone: dynamic memory is open", {}, [beside(threads_per_block=64)], None, 0),
+    ("dynamic memory alone: threads are open", {}, [beside(dynamic_shared_bytes=64)], None, 0),
+    (
+        "both, and one block a cluster where nobody says more",
+        {},
+        [beside(threads_per_block=64, dynamic_shared_bytes=512)],
+        (64, 512, 512, 1),
+        0,
+    ),
+    (
+        "a cluster that it names",
+        {},
+        [beside(threads_per_block=64, dynamic_shared_bytes=512, cluster_blocks=4)],
+        (64, 512, 512, 4),
+        0,
+    ),
+    (
+        "from two files of one place, one of them for all its kernels",
+        {},
+        [beside(dynamic_shared_bytes=0), beside(symbol="", threads_per_block=64)],
+        (64, 0, None, 1),
+        0,
+    ),
+    ("two that differ say nothing", {}, [beside(threads_per_block=64), beside(threads_per_block=32)], None, 0),
+    ("of another kernel", {}, [beside("l", threads_per_block=64, dynamic_shared_bytes=0)], None, 0),
+    ("of another place", {}, [beside(place="cache/l", threads_per_block=64, dynamic_shared_bytes=0)], None, 0),
+    (
+        "its code has no dynamic memory",
+        {"dynamic_shared": False},
+        [beside(threads_per_block=64)],
+        (64, 0, None, 1),
+        0,
+    ),
+    (
+        "its code promises a block size",
+        {"launch_bounds": LaunchBounds(required_threads=128)},
+        [beside(dynamic_shared_bytes=8)],
+        (128, 8, 8, 1),
+        0,
+    ),
+    (
+        "and another is no launch of this code",
+        {"launch_bounds": LaunchBounds(required_threads=128)},
+        [beside(threads_per_block=127, dynamic_shared_bytes=8)],
+        None,
+        1,
+    ),
+    (
+        "as many as its bounds allow",
+        {"launch_bounds": LaunchBounds(max_threads=128)},
+        [beside(threads_per_block=128, dynamic_shared_bytes=8)],
+        (128, 8, 8, 1),
+        0,
+    ),
+    (
+        "more than they allow",
+        {"launch_bounds": LaunchBounds(max_threads=128)},
+        [beside(threads_per_block=129, dynamic_shared_bytes=8)],
+        None,
+        1,
+    ),
+    ("a device function has no launch", {"role": "function"}, [beside(threads_per_block=64)], None, 0),
+]
+
+
+@pytest.mark.parametrize(("why", "kernel", "sidecars", "launch", "issues"), TABLE, ids=[row[0] for row in TABLE])
+def test_launches(
+    why: str,
+    kernel: dict[str, Any],
+    sidecars: list[Sidecar],
+    launch: tuple[int, int, int | None, int] | None,
+    issues: int,
+) -> None:
+    sass = SassStats(instructions=1, code_bytes=16, opcodes=(("NOP", 1),), origin=Origin(input=f"{PLACE}.cubin"))
+    fields: dict[str, Any] = {
+        "key": KernelKey(symbol="k", arch="sm_90", unit=""),
+        "role": "entry",
+        "usage": Usage(),
+        "sass": sass,
+    } | kernel
+    one = Kernel(**fields)
+    (found,), told = attach_sidecars([one], sidecars)
+    got = found.launch and (
+        found.launch.threads_per_block,
+        found.launch.dynamic_shared_bytes,
+        found.launch.max_dynamic_shared_bytes,
+        found.launch.cluster_blocks,
+    )
+    assert got == launch, why
+    assert [issue.code for issue in told] == ["launch-mismatch"] * issues
