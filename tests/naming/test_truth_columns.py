@@ -55,7 +55,7 @@ def test_letters_are_said_to_be_of_whom_has_them(first: str) -> None:
     symbols = [f"void attention<ns::{first}<{size}>, 1>(int)" for size in (64, 128)]
     symbols += [f"void attention<ns::B<{size}, {a}, {b}>, 1>(int)" for size in (64, 128) for a, b in flags]
     names = Names(symbols)
-    assert names.of(symbols[2], 20) == "attention<B<64, TT>>"
+    assert names.of(symbols[2], 20) == "attention<B<64,TT>>"
     assert names.legend(symbols, 20) == {"attention": "T, F of attention: arguments 2, 3 of B"}
 
 
