@@ -285,7 +285,7 @@ TABLE = [
         {},
         undecided={
             "local-array-new": "the base has a dump of its machine code, the head has none",
-            "setmaxnreg-lost": "its warps had registers of their own (setmaxnreg), and its newer code was not read"
+            "setmaxnreg-lost": "its warps had registers of their own (setmaxnreg), and its newer code was not read",
         },
     ),
     Row(
