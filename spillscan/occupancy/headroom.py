@@ -164,15 +164,12 @@ def register_cliffs(device: Device) -> tuple[Cliff, ...]:
     return tuple(Cliff(count=warps, most=registers) for warps, registers in cliffs.items())
 
 
-def shared_cliffs(device: Device, carveout_percent: int | None = None) -> tuple[Cliff, ...]:
+def shared_cliffs(device: Device) -> tuple[Cliff, ...]:
     """Blocks per SM against the largest user shared memory (static + dynamic) for them, opted in, in bytes."""
-    step = preferred_shared_bytes(device, carveout_percent, "none")
-    limit = device.shared_limit_per_block_optin
-    step = step or carveout_step(device, 1)
+    unit = device.shared_alloc_unit
     found = []
     for blocks in range(1, device.max_blocks_per_sm + 1):
-        whole = max(step, limit) if blocks == 1 else step
-        allocated = min(whole // blocks // device.shared_alloc_unit * device.shared_alloc_unit, limit)
+        allocated = min(device.shared_bytes_per_sm // blocks // unit * unit, device.shared_limit_per_block_optin)
         user = allocated - device.shared_bytes_reserved_per_block
         if user >= 0:
             found.append(Cliff(count=blocks, most=user))

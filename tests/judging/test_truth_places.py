@@ -1,31 +1,52 @@
-"""Truth table: the place that a report names for a source line, and for what was inlined there."""
+"""Truth tables: which source line a finding is shown at, and a row of figures over several builds. Typed by hand."""
 
 from __future__ import annotations
 
 import pytest
 
+from spillscan.judging.compare.matrix import over_builds
 from spillscan.judging.places import Tree, placed
-from spillscan.model.local import SourceLine
+from spillscan.model.code import SourceLine
 
-TREE = Tree(root="/src/repo", holds=lambda path: path in ("k.cu", "lib/h.cuh"))
-KERNEL = SourceLine(file="/src/repo/k.cu", line=10)
+HELD = {"src/k.cu", "src/k.h"}
+TREE = Tree(root="/app", holds=HELD.__contains__)
 
 
-def inlined(file: str, line: int, at: SourceLine = KERNEL) -> SourceLine:
-    return SourceLine(file=file, line=line, inlined_at=at)
+def line(*calls: tuple[str, int]) -> SourceLine:
+    """The line itself, and the calls through which it was inlined."""
+    (file, number), *outer = calls
+    return SourceLine(file=file, line=number, inlined_at=line(*outer) if outer else None)
 
 
 @pytest.mark.parametrize(
-    ("line", "path", "number", "inner"),
+    ("calls", "path", "number", "inner"),
     [
-        (KERNEL, "k.cu", 10, ""),
-        (inlined("/src/repo/lib/h.cuh", 3), "lib/h.cuh", 3, ""),  # the innermost that the repository holds
-        (inlined("/usr/include/cuda/math.h", 7), "k.cu", 10, "math.h:7"),
-        (inlined("/usr/include/cuda/math.h", 7, inlined("/src/repo/lib/h.cuh", 3)), "lib/h.cuh", 3, "math.h:7"),
-        (inlined("/usr/include/cuda/x.cu", 10), "k.cu", 10, "x.cu:10"),
-        (SourceLine(file="/other/place/k.cu", line=0), "k.cu", 1, ""),
+        ([("/app/src/k.cu", 7)], "src/k.cu", 7, ""),
+        ([("/app/src/k.h", 3), ("/app/src/k.cu", 7)], "src/k.h", 3, ""),
+        ([("/cuda/math.h", 90), ("/app/src/k.cu", 7)], "src/k.cu", 7, "math.h:90"),
+        ([("/cuda/math.h", 90), ("/app/src/k.h", 3), ("/app/src/k.cu", 7)], "src/k.h", 3, "math.h:90"),
+        ([("/cuda/math.h", 90)], "cuda/math.h", 90, ""),
+        ([("/cuda/math.h", 90), ("/cuda/math.h", 12)], "cuda/math.h", 12, "math.h:90"),
+        ([("/cuda/math.h", 90), ("/cuda/other.h", 90)], "cuda/other.h", 90, "math.h:90"),
     ],
 )
-def test_placed(line: SourceLine, path: str, number: int, inner: str) -> None:
-    place = placed(line, TREE)
-    assert (place.path, place.line, place.inner) == (path, number, inner)
+def test_the_first_line_that_the_repository_holds(
+    calls: list[tuple[str, int]], path: str, number: int, inner: str
+) -> None:
+    found = placed(line(*calls), TREE)
+    assert (found.path, found.line, found.inner, found.share) == (path, number, inner, None)
+
+
+@pytest.mark.parametrize(
+    ("cells", "texts"),
+    [
+        ([["64", "0"]], ["64", "0"]),
+        ([["64", "0"], ["64", "8"]], ["64", "0 → 8"]),
+        ([["64", "0"], None], ["64 → ·", "0 → ·"]),
+        ([None, ["64", "0", "x"]], ["· → 64", "· → 0", "· → x"]),
+        ([["64"], None, ["64"]], ["64 → · → 64"]),
+        ([["1"], ["2"], ["1"]], ["1 → 2 → 1"]),
+    ],
+)
+def test_a_row_over_builds(cells: list[list[str] | None], texts: list[str]) -> None:
+    assert over_builds(cells) == texts

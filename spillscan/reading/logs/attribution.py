@@ -119,8 +119,7 @@ class Writer:
         :class:`~spillscan.reading.logs.pending.Section`."""
         count, first, seen = len(kernels), kernels[0], self._seen
         seen.registers_lines += count
-        seen.stack_lines += count
-        seen.names += count
+        seen.stack_lines = seen.names = True
         seen.messages += count
         seen.compile_times += 0 if first.compile_ms is None else count
         self._enter(first.key.arch, first_line(kernels[-1]), count)
@@ -138,8 +137,7 @@ class Writer:
 
     def function(self, symbol: str, stack: Stack, compile_ms: float | None, line: int, step: Step) -> None:
         """A device function whose lines stand together while nothing else is open: the same as feeding them."""
-        self._seen.names += 1
-        self._seen.stack_lines += 1
+        self._seen.names = self._seen.stack_lines = True
         self._seen.messages += 1
         function = self._begin_function(symbol, stack, line, step)
         if compile_ms is not None:
@@ -159,7 +157,7 @@ class Writer:
                 self._entry(message, line, step)
             case Properties():
                 self._named = (message.symbol, line)
-                self._seen.names += 1
+                self._seen.names = True
             case Stack():
                 self._stack(message, line, step, before, text)
             case Used():
@@ -220,7 +218,7 @@ class Writer:
         self._seen.entries += kernels
 
     def _stack(self, stack: Stack, line: int, step: Step, before: PendingKernel | None, text: str) -> None:
-        self._seen.stack_lines += stack.indented
+        self._seen.stack_lines |= stack.indented
         if self._named is None:
             if before is not None and before in self._open:
                 before.stack = stack

@@ -51,9 +51,8 @@ class Words:
             found = sorted(chain(first, *others), key=itemgetter(1)) if others else first
             behind = following
             for _, at, finish in found:
-                if start + at < following:
-                    yield start + at
-                    behind = max(following, start + finish)
+                yield start + at
+                behind = max(following, start + finish)
             start, size = behind, _LEAST_BYTES if found else min(2 * size, _MOST_BYTES)
 
     def stand_in(self, text: bytes) -> bool:

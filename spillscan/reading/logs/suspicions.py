@@ -25,10 +25,10 @@ class Seen(Struct):
     """Of compilers and linkers."""
     entries: int = 0
     """Lines that begin a kernel."""
-    names: int = 0
-    """Lines that name the stack line that follows."""
-    stack_lines: int = 0
-    """Those with an indent."""
+    names: bool = False
+    """A line names the stack line that follows."""
+    stack_lines: bool = False
+    """One has an indent."""
     registers_lines: int = 0
     """``Used N registers``."""
     compile_times: int = 0
@@ -78,11 +78,11 @@ def _stands(suspicion: Suspicion, seen: Seen, complete: bool) -> bool:
         case "foreign" | "misplaced":
             return not (seen.overlapped and complete)
         case "bare":
-            return seen.stack_lines > 0 or seen.names > 0
+            return seen.stack_lines or seen.names
         case "nameless":
-            return seen.names > 0
+            return seen.names
         case "unindented":
-            return seen.stack_lines > 0
+            return seen.stack_lines
 
 
 def _demand_clauses(pending: PendingKernel, issues: IssueLog) -> None:

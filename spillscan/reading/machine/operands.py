@@ -144,7 +144,7 @@ def sources(opcode: bytes, modifiers: bytes, operands: bytes) -> Sources | None:
 def conflicts(rule: Rule, now: Sources, before: Sources) -> bool:
     """Whether more registers of one bank are read than can be at once. ``before``: of the preceding instruction."""
     read = {register for place, (register, _) in now.items() if before.get(place) != (register, True)}
-    return max(Counter(register % rule.banks for register in read).values(), default=0) > rule.reads
+    return any(count > rule.reads for count in Counter(register % rule.banks for register in read).values())
 
 
 _FLOPS = {

@@ -280,6 +280,22 @@ TABLE = [
         {"setmaxnreg-changed": ("warning", "setmaxnreg gave its roles 40 registers, and gives 48 now")},
     ),
     Row(
+        "roles whose newer code nobody shows: undecided",
+        {"sass": sass(budgets=(40,))},
+        {},
+        undecided={
+            "local-array-new": "the base has a dump of its machine code, the head has none",
+            "setmaxnreg-lost": "its warps had registers of their own (setmaxnreg), and its newer code was not read",
+        },
+    ),
+    Row(
+        "roles that ptxas says it ignored: decided, whether or not the newer code is shown",
+        {"sass": sass(budgets=(40,))},
+        {"advisories": (IGNORED,)},
+        {"setmaxnreg-ignored": ("error", "ptxas: 'setmaxnreg' ignored")},
+        {"local-array-new": "the base has a dump of its machine code, the head has none"},
+    ),
+    Row(
         "code and times that neither build shows: each of the two limits is undecided",
         {},
         {"spill_store_bytes": 0},

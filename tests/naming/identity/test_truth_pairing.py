@@ -109,6 +109,12 @@ ROWS: list[Row] = [
         [k("b.o", LAMBDA, 99), k("c.o", NEXT_LAMBDA, 20)],
         {("a.o", "c.o"): 1, (None, "b.o"): None},
     ),
+    (
+        "what stands before an equal one is paired before it, though another is nearer",
+        [k("a.o", LAMBDA, 20), k("b.o", LAMBDA, 30)],
+        [k("c.o", NEXT_LAMBDA, 27), k("d.o", NEXT_LAMBDA, 30), k("e.o", NEXT_LAMBDA, 21)],
+        {("a.o", "c.o"): 1, ("b.o", "d.o"): 1, (None, "e.o"): None},
+    ),
     ("the hash of a checkout is no name", [k("a.o", IN_A)], [k("b.o", IN_B)], {("a.o", "b.o"): 1}),
     (
         "another arch is another kernel",

@@ -320,6 +320,36 @@ def test_damaged_metadata_says_nothing(text: str, tmp_path: Path) -> None:
         assert sidecars.read(stream, str(path)).sidecars == []
 
 
+@pytest.mark.parametrize(
+    ("lines", "symbol", "tile"),
+    [
+        (["@k()", "tt.dot %a, %b : tensor<16x32xf16> * tensor<32x64xf16> -> x"], "k", "16×64×32"),
+        (['@"k<1>"()', "tt.store %a, %b : tensor<16x!tt.ptr<f32>>"], "k<1>", "16"),
+        (["@k$1.b()", "tt.store %a, %b : tensor<16x8x!tt.ptr<f32>>"], "k$1.b", "16×8"),
+        (
+            ["@k()", "tt.store %a, %b : tensor<16x!tt.ptr<f32>>", "tt.store %a, %b : tensor<4x8x!tt.ptr<f32>>"],
+            "k",
+            "4×8",
+        ),
+        (
+            ["@k()", "tt.store %a, %b : tensor<512x!tt.ptr<f32>>", "tt.store %a, %b : tensor<4x!tt.ptr<f32>>"],
+            "k",
+            "512",
+        ),
+        (["@k()", "tt.return"], None, None),
+        (["@k()", "tt.func public @l()", "tt.store %a, %b : tensor<16x!tt.ptr<f32>>"], None, None),
+    ],
+)
+def test_a_tile_is_the_largest_product_or_store_of_the_only_kernel(
+    lines: list[str], symbol: str | None, tile: str | None, tmp_path: Path
+) -> None:
+    path = tmp_path / "k.ttir"
+    path.write_text("module {\n  tt.func public " + "\n    ".join(lines) + "\n}\n")
+    with sidecars.Stream(path.open("rb"), str(path)) as stream:
+        found = [(each.symbol, each.configuration) for each in sidecars.read(stream, str(path)).sidecars]
+    assert found == ([] if tile is None else [(symbol, (("tile", tile),))])
+
+
 def test_what_lies_beside_other_code_is_not_taken(caches: dict[str, Path]) -> None:
     kernel = next(each for each in entries(caches[TRITON[0]]) if each.key.symbol == "softmax")
     bare = replace(kernel, launch=None, configuration=())

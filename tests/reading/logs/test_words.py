@@ -25,3 +25,12 @@ def test_lines_are_those_of_a_search_for_each_word(text: bytes, start: int, size
     first = min((at for word in WORDS if (at := part.find(word)) >= 0), default=None)
     assert next(words.positions(part), None) == first
     assert words.stand_in(part) == (first is not None)
+
+
+@given(st.lists(PIECES, max_size=40).map(b"".join), st.integers(0, 4000), st.integers(0, 6000))
+def test_each_word_is_found_once_where_it_stands(text: bytes, start: int, size: int) -> None:
+    end = min(start + size, len(text))
+    expected = sorted(
+        at for word in WORDS for at in range(start, end - len(word) + 1) if text[at : at + len(word)] == word
+    )
+    assert list(Words(*WORDS).positions(text, start, end)) == expected

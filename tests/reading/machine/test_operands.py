@@ -125,6 +125,14 @@ def test_conflicts_have_a_depth() -> None:
         ("HMMA", b".16816.F32.BF16", 128, None, 0),
         ("HMMA", b".1688.F32.TF32", 64, None, 0),
         ("HMMA", b".884.F32.F32.STEP0", None, None, 0),
+        ("HMMA", b".SP.16832.F32", None, None, 0),
+        ("QMMA", b".16832.F32.E4M3.E4M3", 256, None, 0),
+        ("QMMA", b".16864.F32.E2M1.E2M1", 512, None, 0),
+        ("DMMA", b".1684", 32, None, 0),
+        ("DMMA", b".1688", 64, None, 0),
+        ("DMMA", b".16816", 128, None, 0),
+        ("HGMMA", b".F32", None, None, 0),
+        ("QGMMA", b".64x8x32.F32.E4M3.E4M3", 256, None, 0),
         ("HGMMA", b".64x128x16.F32", 2048, None, 0),
         ("DMMA", b".884", 16, None, 0),
         ("UTCHMMA", b"", None, None, 0),
@@ -133,11 +141,32 @@ def test_conflicts_have_a_depth() -> None:
         ("LDG", b".E.128.CONSTANT", 0, "global", 16),
         ("STG", b".E.U8", 0, "global", 1),
         ("LDS", b".U.64", 0, "shared", 8),
+        ("LDG", b".E", 0, "global", 4),
+        ("LDG", b".E.S8", 0, "global", 1),
+        ("LDG", b".E.U16", 0, "global", 2),
+        ("LDG", b".E.S16", 0, "global", 2),
+        ("LDG", b".E.ENL2.256", 0, "global", 32),
+        ("STL", b".128", 0, "local", 16),
+        ("LDL", b"", 0, "local", 4),
+        ("TEX", b".LL", 0, "global", None),
         ("UTMALDG", b".2D", 0, "global", None),
     ],
 )
 def test_work(opcode: str, modifiers: bytes, flops: int | None, space: str | None, moved: int | None) -> None:
     assert work.of(opcode, modifiers) == (flops, space, moved)
+
+
+@pytest.mark.parametrize(
+    ("flops", "opcodes"),
+    [
+        (0, "IADD3 MOV BRA IMAD ISETP LOP3"),
+        (1, "DADD DMUL FADD FADD32I FMUL FMUL32I FSWZADD MUFU"),
+        (2, "DFMA FFMA FFMA32I FADD2 FMUL2 HADD2 HADD2_32I HMUL2 HMUL2_32I"),
+        (4, "FFMA2 HFMA2 HFMA2_32I"),
+    ],
+)
+def test_floating_point_work_of_one_thread(flops: int, opcodes: str) -> None:
+    assert {opcode: work.of(opcode, b"").flops for opcode in opcodes.split()} == dict.fromkeys(opcodes.split(), flops)
 
 
 def test_intensity() -> None:

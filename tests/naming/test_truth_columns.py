@@ -1,0 +1,76 @@
+"""Truth tables of short names: what sets names apart, what is left out, and what letters stand for. Typed by hand."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from spillscan.naming import Names, columns
+from spillscan.naming.columns import CUT, DIFFERING
+from spillscan.naming.tree import NameParser
+
+
+@pytest.mark.parametrize(
+    ("level", "names", "expected"),
+    [
+        (DIFFERING, ["ns::alpha"], ["alpha"]),
+        (DIFFERING, ["a::alpha", "b::beta"], ["alpha", "beta"]),
+        (DIFFERING, ["a::alpha", "b::alpha"], ["a::alpha", "b::alpha"]),
+        (CUT, ["alpha_kernel_f32"], ["alpha_kernel_f32"]),
+        (CUT, ["alpha_kernel_f32", "beta_kernel_f32"], ["alpha", "beta"]),
+        (CUT, ["alpha_kernel_f32", "beta_kernel_f32", "gamma_kernel_f32"], ["alpha", "beta", "gamma"]),
+        (CUT, ["run_alpha_f32", "run_beta_f32"], ["alpha", "beta"]),
+        (CUT, ["one", "other"], ["one", "other"]),
+    ],
+)
+def test_the_least_that_sets_names_apart(level: int, names: list[str], expected: list[str]) -> None:
+    assert columns.shortest(names, level) == dict(zip(names, expected, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (["f<float, 1>", "f<float, 2>"], ["f32"]),
+        (["f<16x8, 1>", "f<16x8, 2>"], ["16x8"]),
+        (["f<16, 1>", "f<16, 2>"], []),
+        (["f<Matrix, 1>", "f<Matrix, 2>"], []),
+        (["f<Max, 1>", "f<Max, 2>"], []),
+        (["f<G<float, half>, 1>", "f<G<float, half>, 2>"], ["f32", "f16"]),
+        (["f<G<float>, 1>", "f<H<float>, 2>"], []),
+        (["f<float, float>", "f<float>"], ["f32"]),
+        (["f<half>", "f<half, 3>"], ["f16"]),
+        (["f<float<3>, 1>", "f<float<3>, 2>"], []),
+    ],
+)
+def test_types_and_tiles_that_all_have(names: list[str], expected: list[str]) -> None:
+    parser = NameParser()
+    nodes = [parser.parsed(name.replace("16x8", "cute::tuple<cute::C<16>, cute::C<8>>")).node for name in names]
+    assert columns.common(nodes) == expected
+
+
+@pytest.mark.parametrize("first", ["A", "Z"])
+def test_letters_are_said_to_be_of_whom_has_them(first: str) -> None:
+    flags = [(a, b) for a in ("true", "false") for b in ("true", "false")]
+    symbols = [f"void attention<ns::{first}<{size}>, 1>(int)" for size in (64, 128)]
+    symbols += [f"void attention<ns::B<{size}, {a}, {b}>, 1>(int)" for size in (64, 128) for a, b in flags]
+    names = Names(symbols)
+    assert names.of(symbols[2], 20) == "attention<B<64,TT>>"
+    assert names.legend(symbols, 20) == {"attention": "T, F of attention: arguments 2, 3 of B"}
+
+
+def test_cut_names_fit_and_stay_apart() -> None:
+    chance = random.Random(4)
+    words = ["fused", "moe", "attention", "gemm", "backward", "paged", "kernel", "reduce"]
+    for _ in range(40):
+        bases = {"_".join(chance.sample(words, chance.randrange(1, 6))) for _ in range(3)}
+        symbols = [
+            f"void ns::{base}<ns::{'T' * chance.randrange(1, 12)}, {chance.randrange(10**6)}>(int)"
+            for base in sorted(bases)
+            for _ in range(chance.randrange(1, 5))
+        ]
+        names = Names(symbols)
+        for width in range(16, 48):
+            shown = names.at(width)
+            assert len(set(shown.values())) == len(set(symbols))
+            assert max(map(len, shown.values())) <= width, (width, shown)
