@@ -267,12 +267,11 @@ def test_bounds_for_more_registers_are_every_step(configuration):
         assert all(cap.registers < step.registers for cap in beyond), "the most blocks that leave as many"
 
 
-@pytest.mark.parametrize("carveout", [None, 0, 10, 50, 100])
 @pytest.mark.parametrize("one", devices(), ids=lambda one: one.target)
-def test_a_byte_more_than_a_cliff_of_shared_memory_costs_a_block(one, carveout):
+def test_a_byte_more_than_a_cliff_of_shared_memory_costs_a_block(one):
     """Each cliff leaves its blocks, and the next byte does not; the more blocks the less room."""
     reserved, unit = one.shared_bytes_reserved_per_block, one.shared_alloc_unit
-    cliffs = shared_cliffs(one, carveout)
+    cliffs = shared_cliffs(one)
     assert cliffs[0].count == 1
     assert cliffs[0].most == one.shared_limit_per_block_optin - reserved
     assert [cliff.count for cliff in cliffs] == list(range(1, len(cliffs) + 1))

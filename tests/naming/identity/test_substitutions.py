@@ -13,7 +13,7 @@ from spillscan import scan
 from spillscan.model import Kernel
 from spillscan.model.demangled import Function
 from spillscan.model.symbols import demangle
-from spillscan.naming.identity import substitutions
+from spillscan.naming.identity import candidates
 from spillscan.naming.identity.pairs import paired
 from tests.conftest import FIXTURES
 from tests.naming.identity import generator
@@ -133,15 +133,15 @@ def test_a_rule_that_the_user_gives_goes_first() -> None:
 
 @pytest.mark.parametrize("text", ["scan", ""])
 def test_a_name_of_one_word_has_no_run(text: str) -> None:
-    assert list(substitutions._runs((text,))) == []
+    assert list(candidates._runs((text,))) == []
 
 
 def test_runs_are_all_of_two_words_at_most() -> None:
     text = "scan_by_key"
-    found = substitutions._WORD.findall(text)
+    found = candidates._WORD.findall(text)
     expected = {
         (tuple(found[:at]), tuple(found[at + size :])) for size in (0, 1, 2) for at in range(len(found) + 1 - size)
     }
     assert found == ["scan", "_", "by", "_", "key"]
-    assert set(substitutions._runs((text,))) == expected
-    assert len(list(substitutions._runs((text,)))) == 3 * len(found)
+    assert set(candidates._runs((text,))) == expected
+    assert len(list(candidates._runs((text,)))) == 3 * len(found)
