@@ -254,7 +254,7 @@ class Paths(NamedTuple):
 class Flow:
     """Control of one function, looked at as far as is asked: of most functions that is little."""
 
-    def __init__(self, moves: AnyMoves, *, last: int, parts: Iterable[int] = (), kernel: bool = True) -> None:
+    def __init__(self, moves: AnyMoves, *, last: int, parts: Iterable[int] = (), kernel: bool) -> None:
         """``last``: address of the last instruction; ``parts``: where callees begin, as far as the listing says it.
 
         ``kernel``: there may be callees behind it that no call names.

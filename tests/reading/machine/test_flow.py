@@ -42,7 +42,7 @@ def test_callees_before_an_address(
 def test_a_callee_begins_where_a_call_goes_that_comes_back() -> None:
     rows = [(1, 4, Kind.CALL, False), (2, 6, Kind.CALL, False), (3, -1, Kind.EXIT, False)]
     rows += [(5, -1, Kind.RETURN, False), (7, -1, Kind.EXIT, False)]
-    flow = Flow(moves(rows), last=7 * 16)
+    flow = Flow(moves(rows), last=7 * 16, kernel=True)
     assert flow.entries == [4 * 16]
     assert [column.tolist() for column in flow.inner_calls()] == [[16], [4 * 16], [False]]
     assert flow.calls().tolist() == []
