@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from spillscan.judging.compare.pairing import diff
 from spillscan.model import Build, Kernel, KernelKey, LaunchBounds, Role, Usage
 from spillscan.model.code import Group, LocalTraffic, SassStats
-from spillscan.naming.identity.likeness import name_parts
+from spillscan.naming.identity.likeness import _longest_common, name_parts
 from spillscan.naming.identity.pairs import Pair, pair
 from spillscan.naming.identity.renames import candidates, strong, weak
 from tests.naming.identity import generator
@@ -319,3 +319,17 @@ def test_code_that_is_the_same_byte_for_byte_is_no_change() -> None:
     other = replace(after, sass=replace(after.sass, digest="b"))  # type: ignore[type-var]
     assert not diff(Build(kernels=(before,)), Build(kernels=(after,)))
     assert diff(Build(kernels=(before,)), Build(kernels=(other,)))
+
+
+def test_the_longest_common_part_of_the_first_64_words() -> None:
+    """Against the definition by recursion, as a table."""
+    chance = random.Random(4)
+    for sizes in ((0, 0), (1, 3), (5, 5), (12, 7), (63, 64), (64, 65), (65, 63), (90, 70)):
+        one, two = (tuple(chance.choices("abcd", k=size)) for size in sizes)
+        table = {(at, 0): 0 for at in range(65)} | {(0, at): 0 for at in range(65)}
+        for at, mine in enumerate(one[:64], 1):
+            for place, other in enumerate(two[:64], 1):
+                table[at, place] = (
+                    table[at - 1, place - 1] + 1 if mine == other else max(table[at - 1, place], table[at, place - 1])
+                )
+        assert _longest_common(one, two) == table[min(sizes[0], 64), min(sizes[1], 64)]

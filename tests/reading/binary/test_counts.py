@@ -123,3 +123,19 @@ def test_what_stands_before_damage_is_kept() -> None:
     assert len(next(found)) == 1
     with pytest.raises(DamageError, match="breaks off"):
         next(found)
+
+
+@pytest.mark.parametrize("number", [52, 61, 75, 90])
+def test_offsets_outside_of_a_function_are_none_of_its_instructions(number: int) -> None:
+    """STS and LDS among some offsets, by a look at each."""
+    held = opcodes(number)
+    step, group = (16, 1) if held.wide else (8, 4)
+    window, behind = functions([(32, 0), (32, 0)], 2 if held.wide else 4)
+    stretch = decode.code_of_stretch([window, behind], held, number)
+    whole = decode.Decoded(window, stretch, held)
+    places = [at for at in range(0, window.size, step) if group == 1 or at // step % group]
+    shared = [bool(held.is_shared[held.ranks[code]]) for code in stretch.part(0, window.size).codes]
+    assert len(shared) == len(places)
+    for offsets in ([], places, places[::2], [*places[:3], window.size, window.size + step], [-step, *places[-2:]]):
+        expected = sum(one for at, one in zip(places, shared, strict=True) if at in offsets)
+        assert whole.shared_among(offsets) == expected
