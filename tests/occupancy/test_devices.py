@@ -154,3 +154,10 @@ def test_figures_that_hold_everywhere():
         assert (reserve == 1024) == (one.version >= (8, 0))
         assert one.shared_alloc_unit == (128 if one.version >= (8, 0) else 256)
         assert one.clusters == (one.version >= (9, 0))
+
+
+@pytest.mark.parametrize(
+    ("target", "registers"), [("sm_61", 255), ("sm_62", 255), ("sm_70", 256), ("sm_75", 256), ("sm_90", 256)]
+)
+def test_registers_that_the_header_lets_a_thread_have(target, registers):
+    assert device(target).checked_registers == registers
