@@ -53,9 +53,10 @@ PURE = (
     )
     - ACROSS
     - SPECIAL
-    - _set("LEPC ULEPC CCTLC")
+    - _set("LEPC ULEPC CCTLC P2R R2P UP2UR UR2UP")
 )
-"""What they write follows from what they read, and they do nothing else."""
+"""What they write follows from what they read, and they do nothing else. Not those that read or write all predicates at
+once, which no field of their words names."""
 _CONSTANT = frozenset((0x00, 0x21, 0x22, 0x23, 0x25, 0x26, 0x27, 0xFF))
 """Numbers of special registers that never change: lane, thread, block, zero."""
 ORDERED = _set(
