@@ -285,10 +285,16 @@ def elsewhere(number: int, file: str) -> Mapping[int, frozenset[int]]:
     own = _places(_entries(number, file) or _entries(_KIN.get(number, number), file) or {})
     found: dict[int, frozenset[int]] = {}
     for source in sorted(_TABLES.glob("sm_*.json")):
-        for code, places in _places(_entries(int(source.stem.removeprefix("sm_")), file) or {}).items():
-            if places - own.get(code, places):
+        other = int(source.stem.removeprefix("sm_"))
+        for code, places in _places(_entries(other, file) or {}).items():
+            if places - own.get(code, places) and _mnemonic(number, code) == _mnemonic(other, code):
                 found[code] = found.get(code, frozenset()) | places - own[code]
     return found
+
+
+def _mnemonic(number: int, opcode: int) -> str:
+    known = table(number)
+    return "" if known is None else [*known.names, ""][int(known.ranks[opcode])]
 
 
 def _places(entries: dict[str, Any]) -> dict[int, frozenset[int]]:

@@ -28,6 +28,9 @@ FILES = "RPUQ"
 """General registers, predicates, uniform registers, uniform predicates."""
 _BYTES = 16
 """Of an instruction."""
+_STACK_POINTER, _NOBODY_S = 1, -1
+"""A register that has a value where a kernel begins; the class of all others there, which nobody wrote yet: what they
+hold decides nothing in code that a compiler wrote."""
 _BARRIERS = 6
 """By which instructions wait for others; a higher number names none."""
 
@@ -50,9 +53,10 @@ PURE = (
     )
     - ACROSS
     - SPECIAL
-    - _set("LEPC ULEPC CCTLC")
+    - _set("LEPC ULEPC CCTLC P2R R2P UP2UR UR2UP")
 )
-"""What they write follows from what they read, and they do nothing else."""
+"""What they write follows from what they read, and they do nothing else. Not those that read or write all predicates at
+once, which no field of their words names."""
 _CONSTANT = frozenset((0x00, 0x21, 0x22, 0x23, 0x25, 0x26, 0x27, 0xFF))
 """Numbers of special registers that never change: lane, thread, block, zero."""
 ORDERED = _set(
@@ -238,7 +242,12 @@ class _Proof:
 
     def _settled(self) -> dict[_Pair, _Classes]:
         """What is known to be equal where each pair of blocks begins."""
-        start = {(side, register): register for side in (0, 1) for register in self._used[side]}
+        kept = range(256 * len(FILES)) if self._function else (_STACK_POINTER,)
+        start = {
+            (side, register): register if register in kept else _NOBODY_S
+            for side in (0, 1)
+            for register in self._used[side]
+        }
         entering: dict[_Pair, _Classes] = {(0, 0): dict(start)}
         work = [(0, 0)]
         while work:

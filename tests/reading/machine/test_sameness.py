@@ -14,7 +14,7 @@ from spillscan.reading import binary
 from spillscan.reading.binary.instructions import Code
 from spillscan.reading.binary.pressure import registers
 from spillscan.reading.inputs.source import Source
-from spillscan.reading.machine.sameness import NotProvenError, prove
+from spillscan.reading.machine.sameness import PURE, NotProvenError, prove
 from tests.conftest import FIXTURES
 from tests.reading.machine.rewriting import Words, mutants
 
@@ -111,6 +111,12 @@ def test_instructions_that_do_not_wait_are_not_proven() -> None:
             new = words.made([word & ~(63 << 116) if at == row else word for at, word in enumerate(words.words)])
             seen += verdict(words.text, new).endswith("may not wait for what it reads")
     assert seen >= 20
+
+
+def test_what_names_all_predicates_at_once_is_not_known() -> None:
+    """P2R reads predicates that no field of its word names (found in a real kernel: one of them was taken for dead)."""
+    assert not PURE & {"P2R", "R2P", "UP2UR", "UR2UP"}
+    assert not any({"P2R", "R2P"} & {*words.names} for words in understood().values())
 
 
 def test_constants_and_what_is_linked_in_count() -> None:
