@@ -57,26 +57,6 @@ ASKED = (
         for arch in ("sm_60", "sm_75", "sm_90")
         for bounds in ("1", "128", "256,4", "256,8", "1000,2", "1024,1", "1024,3", "32,32", "32,33")
     ),
-    *(
-        f"occupancy --arch sm_86 --threads 96 --registers 50 --shared 5000 --assume {switch}"
-        for switch in ("no-reserve", "48-warps", "max-warps=1", "no-granule", "no-partitions", "loose-warps")
-    ),
-    *(
-        f"occupancy --arch sm_86 --threads 64 --registers {registers} --shared {shared} --assume {switch}"
-        for switch, registers, shared in (
-            ("no-reserve", 32, 10240),
-            ("no-granule", 51, 5001),
-            ("shared-per-sm=48", 32, 9000),
-            ("shared-per-sm=48,no-partitions,48-warps", 33, 9000),
-            ("shared-per-sm=200", 32, 9000),
-            ("max-warps=0", 32, 0),
-            ("48-warps=1", 32, 0),
-            ("no-reserve=1", 32, 0),
-            ("max-warps", 32, 0),
-            ("nothing", 32, 0),
-        )
-    ),
-    "occupancy --arch sm_86 --launch-bounds 1024,1 --assume no-partitions",
     *(f"devices {arch}" for arch in ("sm_35", "sm_61", "H200", "sm_107")),
 )
 ARCHS = "sm_30 sm_35 sm_37 sm_50 sm_52 sm_53 sm_60 sm_61 sm_70 sm_75 sm_80 sm_86 sm_87 sm_89 sm_90 sm_100 sm_103 sm_120"

@@ -78,8 +78,8 @@ def _ninja(status: str) -> Status:
 
     def line(number: int, count: int, source: str, made: str, command: str) -> str:
         values = {
-            **{"%f": number, "%s": number, "%t": count, "%u": count - number, "%r": 0},
-            **{"%p": f"{100 * number // count:3d}%", "%e": f"{number * 1.7:.3f}", "%o": "2.4", "%E": "1.2"},
+            "%f": number, "%s": number, "%t": count, "%u": count - number, "%r": 0,
+            "%p": f"{100 * number // count:3d}%", "%e": f"{number * 1.7:.3f}", "%o": "2.4", "%E": "1.2",
         }
         shown = re.sub("%[a-zA-Z]", lambda match: str(values[match[0]]), status)
         return f"{shown}Building CUDA object {made}"
@@ -423,7 +423,7 @@ def attack(chance: Random) -> Attack:
             lines = case.lines(parts)
     dressed = [_dressed(chance, each, environment) for each in (whole, lines)]
     label, failures = damage, []
-    if not any("ptxas info" in line for line in lines) or environment == "cargo" and "says" in damage:
+    if not any("ptxas info" in line for line in lines) or (environment == "cargo" and "says" in damage):
         tell = tell and environment != "cargo"
     healthy, _ = judge(dressed[0])
     if healthy != 0:
