@@ -74,3 +74,20 @@ def test_cut_names_fit_and_stay_apart() -> None:
             shown = names.at(width)
             assert len(set(shown.values())) == len(set(symbols))
             assert max(map(len, shown.values())) <= width, (width, shown)
+
+
+@pytest.mark.parametrize(
+    ("written", "head"),
+    [
+        ("std::true_type", "true"),
+        ("cuda::std::false_type", "false"),
+        ("true_type", "true"),
+        ("cute::C<16>", "16"),
+        ("std::integral_constant<int, 4>", "4"),
+        ("cute::tuple<cute::C<16>, cute::C<8>>", "16x8"),
+        ("ns::Op", "ns::Op"),
+    ],
+)
+def test_constants_are_what_they_hold(written: str, head: str) -> None:
+    (found,) = NameParser().parsed(f"f<{written}>").node.args
+    assert (found.head, found.args) == (head, ())

@@ -6,8 +6,12 @@ from itertools import pairwise
 
 import pytest
 
-from spillscan.occupancy import Launch, device, devices, occupancy
+from spillscan.model import Usage
+from spillscan.occupancy import device, devices, occupancy
 from spillscan.occupancy.binding import advice
+from spillscan.occupancy.devices import runs_on
+from spillscan.occupancy.headroom import shared_cliffs
+from spillscan.occupancy.summary import summarise
 from spillscan.occupancy.text import _wrapped, cluster_line, size
 from spillscan.occupancy.whole_gpu import Clusters
 
@@ -78,7 +82,56 @@ def test_one_register_more_than_the_header_checks_cannot_launch() -> None:
         assert one.version == tuple(map(int, one.compute_capability.split(".")))
 
 
-def test_launches_of_a_policy_know_their_blocks() -> None:
-    assert Launch(threads_per_block=128, source="policy").cluster_blocks == 1
-    assert device("sm_90").clusters
-    assert not device("sm_89").clusters
+@pytest.mark.parametrize(
+    ("target", "normal", "opted_in", "largest_for_one", "blocks"),
+    [
+        ("sm_35", 48, 48, 48, 16),
+        ("sm_52", 48, 48, 48, 32),
+        ("sm_61", 48, 48, 48, 32),
+        ("sm_70", 48, 96, 96, 32),
+        ("sm_75", 48, 64, 64, 16),
+        ("sm_80", 49, 164, 163, 32),
+        ("sm_86", 49, 100, 99, 16),
+        ("sm_89", 49, 100, 99, 24),
+        ("sm_90", 49, 228, 227, 32),
+    ],
+)
+def test_shared_memory_of_one_block(target: str, normal: int, opted_in: int, largest_for_one: int, blocks: int) -> None:
+    """KiB, with the driver's reserve of 1 KiB from 8.0 on (CUDA C++ Programming Guide, technical specifications)."""
+    one = device(target)
+    assert one.shared_limit_per_block == normal * 1024
+    assert one.shared_limit_per_block_optin == opted_in * 1024
+    cliffs = shared_cliffs(one)
+    assert [cliff.count for cliff in cliffs] == list(range(1, blocks + 1))
+    assert cliffs[0].most == largest_for_one * 1024
+    assert [cliff.most for cliff in cliffs] == sorted((cliff.most for cliff in cliffs), reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("arch", "target", "runs"),
+    [
+        ("sm_101f", "sm_101", True),
+        ("sm_101f", "sm_100", False),
+        ("sm_100f", "sm_101", False),
+        ("sm_100f", "sm_100", True),
+        ("sm_103f", "sm_100", False),
+        ("sm_120f", "sm_121", True),
+        ("sm_121f", "sm_120", False),
+        ("sm_120f", "sm_100", False),
+        ("sm_90a", "sm_90", True),
+        ("sm_120a", "sm_121", False),
+        ("sm_75", "sm_70", False),
+        ("sm_70", "sm_75", True),
+    ],
+)
+def test_which_code_runs_where(arch: str, target: str, runs: bool) -> None:
+    assert runs_on(arch, target) == runs
+
+
+@pytest.mark.parametrize("registers", [24, 40, 41, 72, 130, 168, 255])
+@pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_86", "sm_90"])
+def test_a_bound_is_never_rounded_down(arch: str, registers: int) -> None:
+    found = summarise(Usage(registers=registers, shared_bytes=0, barriers=1), arch)
+    assert found.occupancy is not None
+    shown = float(found.line.removeprefix("at most ").partition(" %")[0])
+    assert shown >= 100 * found.occupancy.fraction - 1e-9

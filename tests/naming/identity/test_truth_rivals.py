@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from spillscan.model import Kernel, KernelKey, Usage
-from spillscan.naming.identity.candidates import _runs
+from spillscan.naming.identity.candidates import _WORD, _runs
 from spillscan.naming.identity.likeness import name_parts
 from spillscan.naming.identity.renames import _RIVAL, _best
 from spillscan.naming.identity.substitutions import Rule, _single_words
@@ -67,8 +67,6 @@ def test_pairs_are_the_most_alike_first_and_say_how_many_others_come_near() -> N
 
 @pytest.mark.parametrize("text", ["", "a", "aB", "aBC", "a_b_c_d", "oneTwoThree4Five"])
 def test_names_without_each_run_of_at_most_two_words(text: str) -> None:
-    from spillscan.naming.identity.candidates import _WORD
-
     words = _WORD.findall(text)
     expected = {
         (tuple(words[:at]), tuple(words[at + size :]))
@@ -78,6 +76,7 @@ def test_names_without_each_run_of_at_most_two_words(text: str) -> None:
     }
     found = list(_runs(cast(Any, ("scope", text))))
     assert set(found) == expected
+    assert len(found) == len(expected)
 
 
 PART, OTHER = ("flash", "fa3", "^$"), ("fwd", "forward", "^$")

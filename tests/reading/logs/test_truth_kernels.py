@@ -191,6 +191,28 @@ SUSPICIONS = {
         [plain("k", None, None, None, None, reasons=(BARE,)), plain("l", 30, (1, 2), None, 8)],
         LINES_MISSING,
     ),
+    "bare: kernels whose lines stood together before it have stack lines": (
+        kernel("l", 30, 8, 1, 2) + kernel("m", 31, 8, 3, 4) + entry("k") + used(40),
+        [
+            plain("l", 30, (1, 2), None, 8),
+            plain("m", 31, (3, 4), None, 8),
+            plain("k", None, None, None, None, reasons=(BARE,)),
+        ],
+        LINES_MISSING,
+    ),
+    "nameless: kernels whose lines stood together before it have names": (
+        kernel("l", 30) + kernel("m", 31) + entry("k") + stack(8, 1, 2) + used(40),
+        [plain("l", 30, (0, 0)), plain("m", 31, (0, 0)), plain("k", 40, (1, 2), None, 8, reasons=(NAMELESS,))],
+        LINES_MISSING,
+    ),
+    "bare: a device function before it has a stack line": (
+        properties("f") + stack(8, 1, 2) + entry("k") + used(40),
+        [
+            plain("f", None, (1, 2), None, 8, role="function"),
+            plain("k", None, None, None, None, reasons=(BARE,)),
+        ],
+        LINES_MISSING,
+    ),
     "not bare where no kernel has a stack line": (
         entry("k") + used(40),
         [plain("k", 40, None, None, None)],
