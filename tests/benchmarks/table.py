@@ -23,11 +23,13 @@ from typing import NamedTuple
 
 from spillscan import __version__
 from spillscan.history.dataset import Unit
+from spillscan.model import Kernel
 from spillscan.reading import workers
 from tests.benchmarks import dataset_bench, logs, sass_bench
 from tests.benchmarks.binary_bench import Run, apart, contents, extract, timed
 from tests.oracle.binary_oracle import tool_folder
 from tests.oracle.binary_sources import ROOT, libraries, wheel
+from tests.reports.browser.pages import many
 
 PAGE = ROOT / "docs" / "performance.md"
 PYTHON = sys.executable
@@ -292,8 +294,28 @@ def history(bench: Bench) -> Iterator[Figure]:
     yield Figure("a build of 1,000, compacted", "5 KB", size / 1000 / 5000, 1.0)
 
 
+def page(bench: Bench) -> Iterator[Figure]:
+    """A page of 255,600 kernels; in this machine's seconds."""
+    log, made = bench.folder / "many.log", bench.folder / "many.html"
+    log.write_text("".join(map(_printed, many(255_600).kernels)))
+    spent = bench.least(page=(*SCAN, log, "-f", f"html:{made}"))["page"]
+    yield Figure("page of 255,600 kernels", "5 s", spent.cpu / 5, 1.0)
+    yield Figure("page of 255,600 kernels, size", "8 MB", made.stat().st_size / 8e6, 1.0)
+
+
+def _printed(kernel: Kernel) -> str:
+    usage, symbol = kernel.usage, kernel.key.symbol
+    return (
+        f"ptxas info    : Compiling entry function '{symbol}' for '{kernel.key.arch}'\n"
+        f"ptxas info    : Function properties for {symbol}\n"
+        f"    {usage.stack_bytes} bytes stack frame, {usage.spill_store_bytes} bytes spill stores, "
+        f"{usage.spill_load_bytes} bytes spill loads\n"
+        f"ptxas info    : Used {usage.registers} registers, 376 bytes cmem[0]\n"
+    )
+
+
 ROWS: dict[str, Callable[[Bench], Iterator[Figure]]] = {
-    each.__name__: each for each in (build_log, library, cuobjdump, wheels, start, gates, dumps, history)
+    each.__name__: each for each in (build_log, library, cuobjdump, wheels, start, gates, dumps, history, page)
 }
 HEAD = "| work | against | bar |"
 

@@ -150,6 +150,12 @@ def histories(
     )
 
 
+_ONE_OF_EACH_SET = """SELECT min(label) FROM (
+    SELECT label, count(*) AS kernels, sum(hash(symbol, configuration)::HUGEINT) AS names FROM kernels GROUP BY label
+) GROUP BY kernels, names ORDER BY ALL"""
+"""Builds whose kernels have the same names tell no more of names than one of them."""
+
+
 def names_in(
     dataset: Dataset,
     labels: Sequence[str],
@@ -163,6 +169,8 @@ def names_in(
         kernels = [kernel for each in found for kernel in (each.kernel, *(event.was for event in each.events))]
         alike = " WHERE short_name IN (SELECT unnest(?))"
         words = [sorted({kernel.short_name for kernel in kernels if kernel is not None})]
+    else:
+        labels = [label for (label,) in dataset.ask(_ONE_OF_EACH_SET, (), labels).rows]
     question = f"SELECT DISTINCT label, symbol, configuration FROM kernels{alike} ORDER BY ALL"
     rows = dataset.ask(question, words, labels).rows
     named = ((label, named_by(symbol, settings)) for label, symbol, settings in rows)
