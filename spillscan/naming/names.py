@@ -171,7 +171,7 @@ class Names:
         found = dict.fromkeys(chain.from_iterable(self._named), "")
         for start, several in _of_one_start(found).items():
             alike = len(several) > 1 and _plain_template(start, several)
-            of_all = self._tree(several[0]).node.head if alike else ""
+            of_all = self._parser.parsed(printable(readable(_shortest_of(start)))).node.head if alike else ""
             found.update({symbol: of_all or self._tree(symbol).node.head for symbol in several})
         return found
 
@@ -323,6 +323,12 @@ def _plain_template(start: str, symbols: Sequence[Key]) -> bool:
     lines = "\n".join(("", *rests))
     usual = len(lines) < _USUAL or max(map(len, rests)) < _USUAL
     return usual and not any(sign.search(lines) for sign in _GOES_ON)
+
+
+def _shortest_of(start: str) -> str:
+    """The shortest symbol of the template whose symbols begin with ``start``: what it is called is read from that in a
+    third of the time that one of its kernels takes, with all its arguments."""
+    return f"{start}IiE{'E' if start.startswith('_ZN') else ''}vv"
 
 
 def alone(symbol: Key, width: int = WIDTH) -> str:

@@ -16,9 +16,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from spillscan.history.dataset import finished
 from tests.conftest import ROOT
 from tests.history.audit.support import kept, run
+from tests.history.dataset.support import finished
 
 REPEATED_SECONDS = 5.0
 """Of an audit's work are done again at most after a kill."""
