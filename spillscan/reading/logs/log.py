@@ -195,8 +195,8 @@ class _Log:
             message = f"compiled without a report of ptxas: {', '.join(unit for _, unit in silent[:3])}{more}"
         elif sum(reports) < count_expected:
             message = (
-                f"{len(expected)} steps compile device code, for one arch and another {count_expected} times;"
-                f" the log holds {sum(reports)} reports"
+                f"{len(expected)} steps compile device code, for {count_expected} archs in all;"
+                f" the log holds reports of {sum(reports)} of them at most"
             )
         else:
             return
