@@ -184,12 +184,20 @@ class _Log:
         asked = any(each.asks for each in steps)
         silent = [pair for each in steps for pair in each.silent(asked=asked, alone=alone)]
         silent = [(line, unit) for line, unit in silent if stem(unit) not in failed]
-        expected = len(set().union(*(each.reporting() for each in steps)) - failed)
+        expected: dict[str, int] = {}
+        for each in steps:
+            for name, archs in each.reporting().items():
+                if name not in failed:
+                    expected[name] = max(archs, expected.get(name, 0))
+        count_expected = sum(expected.values())
         if silent:
             more = f" and {len(silent) - 3} more" if len(silent) > 3 else ""
             message = f"compiled without a report of ptxas: {', '.join(unit for _, unit in silent[:3])}{more}"
-        elif sum(reports) < expected:
-            message = f"{expected} steps compile device code; the log holds reports of {sum(reports)} of them at most"
+        elif sum(reports) < count_expected:
+            message = (
+                f"{len(expected)} steps compile device code, for {count_expected} archs in all;"
+                f" the log holds reports of {sum(reports)} of them at most"
+            )
         else:
             return
         origin = Origin(input=self._name, line=silent[0][0] if silent else self._line - 1)
@@ -384,11 +392,19 @@ def _may_go_on(found: Message | None, following: bytes) -> bool:
     return isinstance(found, Torn) or (isinstance(found, EntryLine) and found.arch is None)
 
 
+_PLACED = re.compile(r"[^\s:(]+[:(]\d+[:),]")
+"""A compiler's message about a source, in any language: its quotes may stand behind letters of one without blanks."""
+
+
 def _lost_beginning(found: Message | None, line: str, following: bytes) -> bool:
     """Whether ``line``, the log's first, has lost its beginning: libraries name no tool in any of their lines, and what
     they link begins with a module's."""
     if found is None:
-        return may_remain(line) or lacks_beginning(line) or (half_quoted(line) and following.startswith(b"ptxas "))
+        return (
+            may_remain(line)
+            or lacks_beginning(line)
+            or (half_quoted(line) and following.startswith(b"ptxas ") and not _PLACED.match(line))
+        )
     named = isinstance(found, Stack) or "ptxas" in line or "nvlink" in line or line.startswith("@")
     return not named and (
         isinstance(found, Properties | Used | LinkProperties | LinkUsed) or _NAMED.search(following) is not None

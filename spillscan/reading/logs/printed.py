@@ -10,6 +10,8 @@ ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b[\]_P^X][^\x07\x1b]*(?:\x07|\x1b
 _ENTITY = re.compile(r"&(?:#39|#x27|apos|quot|lt|gt|amp|nbsp);")
 _AS_PRINTED = str.maketrans(dict.fromkeys("\t\u00a0\u2007\u202f", " ") | dict.fromkeys("`´‘’‚‛′“”„", "'"))
 """What editors, browsers and forums put in the place of blanks and quotes."""
+_QUOTED_BY_CARGO = "cargo:warning="
+"""What a build script puts before lines that it quotes; a failure among them is not Cargo's own."""
 _BREAKS = ("<br>", "<br/>", "<br />")
 _MARKED = re.compile(r"\s*(?:ptxas |nvlink |info  |\d+ bytes )")
 _MARKS = ("'", "**")
@@ -22,6 +24,7 @@ def plain(line: str) -> str:
     """
     if "\x1b" in line:
         line = ANSI.sub("", line)
+    line = line.removeprefix(_QUOTED_BY_CARGO)
     if "&" in line and _ENTITY.search(line):
         from html import unescape
 

@@ -85,6 +85,8 @@ _PROGRESS = re.compile(r"(?<![\d/.])(\d{1,9})(?:/| of )(\d{1,9})(?![\d/.])")
 _PERCENT = re.compile(r"\b(\d{1,9})%")
 _BUILDING = re.compile(r"Building (?P<language>\S+(?: \(Device\))?) object (?P<path>.+)$")
 _VIRTUAL, _REAL = re.compile(r"\bcompute_\d"), re.compile(r"\bsm_\d|\bnative\b|\ball(?:-major)?\b")
+_ARCHS = re.compile(r"""(?:arch|code)[= ]["']?\[?[\w,="'\[]*""")
+_ARCH = re.compile(r"\bsm_\d+[a-z]?")
 _ELSEWHERE = re.compile(r"(?:^|\s)(?:--options-file|-optf|@)(?!\s*[=\s]?\S*includes_)")
 """Options that stand in a file; CMake's files of folders hold no others."""
 _DEVICE_LANGUAGES = ("CUDA", "NVCC", "NVCC (Device)", "HIP")
@@ -107,6 +109,8 @@ class Step(Struct, frozen=True):
     """It is sure to make machine code of device code, of which ptxas can report."""
     links: bool = False
     """It links device code, as far as its line says."""
+    archs: int = 1
+    """Of so many archs at least ptxas reports one by one."""
     reports: bool | None = None
     """Of such a step: whether its command line lets ptxas report; ``None`` where there is no command line."""
 
@@ -165,6 +169,7 @@ class Steps:
                 step.source or current.source,
                 current.device or step.device,
                 current.links or step.links,
+                max(step.archs, current.archs),
                 current.reports if step.reports is None else step.reports,
             )
             self._last.step = self.current
@@ -196,10 +201,15 @@ class Steps:
             or (asked and each.step.reports is False and (self.overlapping or not each.answered))
         ]
 
-    def reporting(self) -> set[str]:
-        """The names, without folder and suffix, of what steps make that are to leave a report: a command line and what
-        announces it may name one object by different paths."""
-        return {stem(each.step.unit) for each in self._announced.values() if each.step.reports is not False}
+    def reporting(self) -> dict[str, int]:
+        """The names, without folder and suffix, of what steps make that are to leave a report, and of how many archs at
+        least: a command line and what announces it may name one object by different paths."""
+        found: dict[str, int] = {}
+        for each in self._announced.values():
+            if each.step.reports is not False:
+                name = stem(each.step.unit)
+                found[name] = max(each.step.archs, found.get(name, 0))
+        return found
 
 
 def stem(path: str) -> str:
@@ -287,6 +297,8 @@ def split_prefix(line: str) -> tuple[str, str]:
 def _step(form: str, tokens: dict[str, str]) -> Step | None:
     if form == "recorded":
         return Step(tokens["PATH"].strip(), buffered=True, compiles=True)
+    if form == "described":
+        return Step(tokens["PATH"].strip(), compiles=True, device=not tokens["PATH"].strip().endswith(".ptx"))
     if form == "from_action":
         return Step(tokens["FROM_PATH"], buffered=True, compiles=True)
     if form == "msbuild":
@@ -318,6 +330,7 @@ def _command(line: str) -> Step | None:
         source=made.source,
         links=made.tool == "nvlink" or not {"-dlink", "--device-link"}.isdisjoint(words),
         device=reports is not None,
+        archs=max(1, len({arch for said in _ARCHS.findall(line) for arch in _ARCH.findall(said)})),
         reports=reports,
     )
 

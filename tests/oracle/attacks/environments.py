@@ -7,9 +7,10 @@ not pass; the same build without that must pass.
 What nobody can tell is counted, and asked of no reader:
 
 - a report that is dropped where no step names its unit: what is left is a whole log of a smaller build;
-- a report that is dropped where steps stream (make) and nothing shows how many archs each has: output of ``make -j``
-  looks the same;
-- a build that ``cargo:warning=`` quotes whole: the build script may have gone on, and Cargo alone says whether it did.
+- a report that is dropped where steps stream (make) and no command shows how many archs each has: output of
+  ``make -j`` looks the same; nor the report of one of several archs, without commands;
+- a report that is dropped from what Cargo quotes of a build script: it quotes warnings, not all that is printed.
+  That a unit failed Cargo says itself, in its last line.
 """
 
 from __future__ import annotations
@@ -78,8 +79,15 @@ def _ninja(status: str) -> Status:
 
     def line(number: int, count: int, source: str, made: str, command: str) -> str:
         values = {
-            "%f": number, "%s": number, "%t": count, "%u": count - number, "%r": 0,
-            "%p": f"{100 * number // count:3d}%", "%e": f"{number * 1.7:.3f}", "%o": "2.4", "%E": "1.2",
+            "%f": number,
+            "%s": number,
+            "%t": count,
+            "%u": count - number,
+            "%r": 0,
+            "%p": f"{100 * number // count:3d}%",
+            "%e": f"{number * 1.7:.3f}",
+            "%o": "2.4",
+            "%E": "1.2",
         }
         shown = re.sub("%[a-zA-Z]", lambda match: str(values[match[0]]), status)
         return f"{shown}Building CUDA object {made}"
@@ -196,7 +204,6 @@ ENVIRONMENTS: dict[str, Environment] = {
 
 # ---- what is said of a unit that failed ------------------------------------------------------------------------------
 
-_NOTHING_OF_TOOLS = ""
 DIAGNOSTICS = (
     *(
         '{s}(10): error: identifier "undeclared_scale" is undefined',
@@ -287,7 +294,8 @@ SHELLS = (
     ),
     *(
         "env: « nvcc »: Aucun fichier ou dossier de ce type",
-        "nvcc: error while loading shared libraries: libm.so.6: cannot open shared object file: No such file or directory",
+        "nvcc: error while loading shared libraries: libm.so.6: cannot open shared object file: "
+        "No such file or directory",
     ),
     *("Killed", "./b.sh: line 5: 12345 Killed                  nvcc -arch=sm_90 -Xptxas -v -c {s}"),
     *("./b.sh: ligne 5 : 12345 Processus arrêté      nvcc -arch=sm_90 -Xptxas -v -c {s}",),
@@ -319,13 +327,15 @@ REMARKS = (
     ),
 )
 CUTS = (
-    "stderr (bazel-out/_tmp/actions/stderr-12) 1131999 exceeds maximum size of --experimental_ui_max_stdouterr_bytes=1048576 bytes; skipping",
+    "stderr (bazel-out/_tmp/actions/stderr-12) 1131999 exceeds maximum size of "
+    "--experimental_ui_max_stdouterr_bytes=1048576 bytes; skipping",
     *("[output clipped, log limit 2MiB reached]", "[output clipped, log limit 200KiB/s reached]"),
     *(
         "Job's log exceeded limit of 4194304 bytes.",
         "The job exceeded the maximum log length, and has been terminated.",
     ),
-    "The log length has exceeded the limit of 4 MB (this usually means that the test suite is raising the same exception over and over).",
+    "The log length has exceeded the limit of 4 MB (this usually means that the test suite is raising the same "
+    "exception over and over).",
     *(
         "This step has been truncated due to its large size. Download the full logs from the menu",
         ">>> Max Log Size reached 100(MB). Aborting <<<",
@@ -345,6 +355,11 @@ class Case:
     status: str
     built: list[Unit]
     archs: tuple[int, ...]
+
+    @property
+    def shows_commands(self) -> bool:
+        """Whether its log says for which archs each unit is compiled."""
+        return self.status == "make" or self.status.endswith("verbose") or "-v" in self.status
 
     def step(self, number: int, unit: Unit) -> list[str]:
         """The lines that announce a unit."""
@@ -400,7 +415,7 @@ def attack(chance: Random) -> Attack:
             parts[number] = [chance.choice(REMARKS).replace("{s}", case.built[number].source), *part]
     whole = case.lines(parts)
     at, damage, tell = chance.randrange(len(parts)), "", True
-    match chance.choice(("fails", "fails", "cut", "dropped", "spills")):
+    match chance.choice(("fails", "fails", "cut", "dropped", "one arch", "spills")):
         case "fails":
             damage, failed = _failure(case, at)
             parts[at] = failed
@@ -415,19 +430,26 @@ def attack(chance: Random) -> Attack:
             damage = "report dropped"
             parts[at] = []
             lines = case.lines(parts)
-            tell = _tells_of_dropped(case)
+            tell = _tells_of_dropped(case, environment)
+        case "one arch":
+            damage = "report of one arch dropped"
+            parts[at] = case.built[at].reports[0].splitlines()
+            case.archs = (0, 1)
+            parts = [part if number == at else case.report(case.built[number]) for number, part in enumerate(parts)]
+            lines = case.lines(parts)
+            tell = environment != "cargo" and case.shows_commands
         case _:
             damage = "spills"
             case.built[at] = chance.choice([unit for unit in units() if unit.spills])
             parts[at] = case.report(case.built[at])
             lines = case.lines(parts)
     dressed = [_dressed(chance, each, environment) for each in (whole, lines)]
+    if environment == "cargo" and "says" in damage:
+        dressed[1] += _CARGO_FAILED.encode()
     label, failures = damage, []
-    if not any("ptxas info" in line for line in lines) or (environment == "cargo" and "says" in damage):
-        tell = tell and environment != "cargo"
-    healthy, _ = judge(dressed[0])
+    healthy, said = judge(dressed[0])
     if healthy != 0:
-        failures.append(f"healthy twin is {healthy}: {status}, {environment}: {_[:200]}")
+        failures.append(f"healthy twin is {healthy}: {status}, {environment}: {said[:200]}")
     found, said = judge(dressed[1])
     if not tell:
         label += ", nobody can tell"
@@ -439,17 +461,25 @@ def attack(chance: Random) -> Attack:
     return Attack(label, f"{status}, {environment}", dressed[1].decode(), failures)
 
 
-def _tells_of_dropped(case: Case) -> bool:
+def _tells_of_dropped(case: Case, environment: str) -> bool:
     """Whether what is left of a build without one report says so."""
-    return STATUSES[case.status] is not None
+    if STATUSES[case.status] is None or environment == "cargo":
+        return False
+    buffered = case.status.startswith("ninja") and case.status not in ("ninja, none", "ninja, left", "ninja, percent")
+    return buffered or case.shows_commands or len(case.archs) == 1
 
 
 def _dressed(chance: Random, lines: Sequence[str], environment: str) -> bytes:
     dress = ENVIRONMENTS[environment]
-    return "".join(f"{dress(chance, line, number)}\n" for number, line in enumerate(lines)).encode()
+    shown = [
+        line if environment == "cargo" and line in CUTS else dress(chance, line, number)  # Cargo does not cut
+        for number, line in enumerate(lines)
+    ]
+    return "".join(f"{line}\n" for line in shown).encode()
 
 
 _POLICY = Policy()
+_CARGO_FAILED = "error: failed to run custom build command for `kernels v0.1.0 (/src)`\n"
 
 
 def judge(data: bytes) -> tuple[int, str]:
