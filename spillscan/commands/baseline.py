@@ -17,7 +17,8 @@ from spillscan.judging.rules import check, judged
 from spillscan.judging.verdict import holes_of, verdict
 from spillscan.model import Build
 from spillscan.output.files import Target
-from spillscan.output.terminal import say
+from spillscan.output.terminal import complain, say
+from spillscan.reports.words import UNCOUNTED
 
 EPILOG = "Example: spillscan baseline write build.log; spillscan check build.log --baseline spillscan-baseline.yaml"
 
@@ -66,6 +67,8 @@ def write(arguments: argparse.Namespace) -> int:
     counts = ", ".join(f"{count:,} {state}" for state, count in made.before.counts().items() if count)
     say([f"{path}: {_summary(made.baseline)}" + (f" (before: {counts})" if known and counts else "")])
     say(_left_out(made))
+    if not read.units:
+        complain(UNCOUNTED)
     return 0
 
 

@@ -8,8 +8,10 @@ from spillscan.commands import _baseline, _inputs, _issues, _options, _policy
 from spillscan.commands._selection import Selection
 from spillscan.judging.rules import check
 from spillscan.judging.verdict import holes_of, verdict
+from spillscan.output.terminal import complain
 from spillscan.reports import render
 from spillscan.reports.report import Report
+from spillscan.reports.words import UNCOUNTED
 
 EPILOG = "Example: make 2>&1 | tee build.log; spillscan check build.log --max-registers 128"
 
@@ -66,4 +68,6 @@ def run(arguments: argparse.Namespace) -> int:
         _policy.unpacking(policy),
         arguments.source_root,
     )
+    if policy.strict and not everything.units:
+        complain(UNCOUNTED)
     return _issues.conclude(found, (*gate.issues(held), *everything.issues))

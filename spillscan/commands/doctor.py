@@ -20,7 +20,7 @@ from spillscan.naming import Names
 from spillscan.output.errors import InputError
 from spillscan.output.nouns import count
 from spillscan.output.terminal import say
-from spillscan.reports.words import families_of
+from spillscan.reports.words import UNCOUNTED, families_of
 
 EPILOG = "Example: spillscan doctor build.log"
 
@@ -69,8 +69,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 _UNCOUNTED = (
-    "Nothing says what the build was to compile, so a unit whose report is lost is not missed: `spillscan run`, or the"
-    " build folder with build.ninja or compile_commands.json, says it."
+    f"{UNCOUNTED[0].upper()}{UNCOUNTED[1:]}: `spillscan run`, or the build folder with build.ninja or"
+    " compile_commands.json, says it."
 )
 
 

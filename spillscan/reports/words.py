@@ -37,6 +37,8 @@ MOST_FAMILIES = 6
 """Families that are named of kernels of which a hole says the same."""
 MOST_ARCHES = 16
 """Archs that are listed; a real build has a dozen."""
+UNCOUNTED = "nothing says what the build was to compile, so a unit whose report is lost is not missed"
+"""Of a build without units."""
 
 
 def named(kernel: Kernel, names: Names, room: int = WIDTH) -> str:

@@ -78,7 +78,7 @@ def form_of(head: bytes) -> DumpFormat | None:
         return "nvdisasm-json"
     if re.search(rb"(?m)^Resource usage:\r?$", head):
         return "res_usage"
-    if re.search(rb"(?m)^\t\tFunction : ", head) or re.search(rb"(?m)^\tcode for sm_", head):
+    if re.search(rb"(?m)^\t\tFunction : ", head) or re.search(rb"(?m)^[ \t]*code for sm_", head):
         return "sass"
     if re.search(rb"(?m)^(?://-{10,} \.|[ \t]+\.section[ \t]+\.(?:text|nv|debug|note)\b)", head):
         return "nvdisasm"

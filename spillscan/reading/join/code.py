@@ -13,11 +13,14 @@ from spillscan.model import Issue, Kernel, Origin, Usage
 from spillscan.model.code import FunctionUsage, SassFunction, SassStats
 from spillscan.model.symbols import is_helper
 from spillscan.model.usage import PRINTED, Figure
+from spillscan.output.nouns import count
 from spillscan.reading.join.alone import alone, origin_of
 from spillscan.reading.join.evidence import agrees, contradicts, weigh
 
 _Item = TypeVar("_Item", SassFunction, FunctionUsage)
 
+_NAMED = 3
+"""Units that a message names."""
 _FROM_LISTING = tuple(each for each in PRINTED if each.listed)
 
 
@@ -67,13 +70,22 @@ def attach_code(
         issues.append(
             Issue(
                 code="not-in-log",
-                message=f"{len(unlogged)} functions of the dump are in no build log: {unlogged[0].symbol} …",
+                message=_in_no_log(unlogged),
                 severity="note",
                 origin=origin_of(unlogged[0]),
             )
         )
     out.extend(alone(rest))
     return out, issues
+
+
+def _in_no_log(unlogged: Sequence[SassFunction | FunctionUsage]) -> str:
+    """Says of which units, by their objects or dumps, no log reports."""
+    places = dict.fromkeys(origin.input for item in unlogged if (origin := origin_of(item)))
+    named = ", ".join([*places][:_NAMED]) or "the dump"
+    more = f" and {len(places) - _NAMED} more" if len(places) > _NAMED else ""
+    are = "is" if len(unlogged) == 1 else "are"
+    return f"{count(len(unlogged), 'function')} of {named}{more} {are} in no build log: {unlogged[0].symbol} …"
 
 
 def _told_relocatable(kernels: Iterable[Kernel], functions: Iterable[SassFunction | FunctionUsage]) -> list[Kernel]:

@@ -91,7 +91,8 @@ class IssueLog:
                 return
         if at_beginning and not message.glued:
             whole = message.text.lstrip().startswith("ptxas ")
-            what = "not a whole line" if whole else "the input begins inside a line"
+            inside = "the input begins inside a line" if line == 1 else "a line lacks its beginning"
+            what = "not a whole line" if whole else inside
             self.add_missing(f"{what}: {text}", line)
         else:
             self.add_damage(f"not a whole line: {text}", line)

@@ -36,6 +36,7 @@ from spillscan.reading.logs.messages import (
     Used,
 )
 from spillscan.reading.logs.parsing import message
+from spillscan.reading.logs.patches import Patches
 from spillscan.reading.logs.pending import first_line
 from spillscan.reading.logs.printed import plain, printed
 from spillscan.reading.logs.steps import WINDOW_BYTES, Steps, Words, split_prefix, stem
@@ -46,6 +47,8 @@ _NAMED = re.compile(rb"ptxas (?:info|warning|error|fatal)")
 _REPORT_WORDS = Words(b"ptxas", b"info    : ", b"nvlink", b" bytes s", b" registers")
 """Every line of interest holds one of these; the last two are pieces of lines that have lost their beginnings."""
 _HEAD = "ptxas info    : "
+_TOOL = re.compile(r"ptxas(?!Options)|nvlink")
+"""A tool's name, and not the field of fat binaries that holds its options."""
 _UNWRITTEN = b"\0\0\0\0"
 _WIDE = b"p\0t\0x\0a\0s\0"
 _LONGEST_WRAPPED_BYTES = 1 << 16
@@ -81,6 +84,7 @@ class _Log:
         self._unknown = 0
         self._gap = _Gap()
         self._failures = Failures(name)
+        self._patches = Patches()
         self._blocks = Blocks()
         self._cut = ""
         self._unended = False
@@ -95,6 +99,7 @@ class _Log:
     def take(self, text: bytes) -> None:
         """The next text, of whole lines."""
         self._bytes += len(text)
+        text = self._patches.without(text)
         position, size = 0, len(text)
         self._head = self._head or text[:WINDOW_BYTES]
         self._failures.begin(text)
@@ -270,7 +275,7 @@ class _Log:
         writer, steps = self._writer(who)
         found, lines = message(line) or (message(rest) if rest != line else None), 1
         if _may_go_on(found, following) and b"ptxas" not in following:
-            rest = plain(following.decode("utf-8", "replace")).lstrip()
+            rest = plain(following).lstrip()
             for joined in (f"{line} {rest}", line + rest):
                 whole = message(joined) if rest else None
                 if whole is not None and not _may_go_on(whole, b"") and not isinstance(whole, Unknown):
@@ -353,7 +358,7 @@ class _Gap:
 
     def printed(self, who: str) -> bool:
         """Whether ``who`` wrote any text since then."""
-        lines = (plain(line.decode("utf-8", "replace")) for piece in self._pieces for line in piece.splitlines())
+        lines = (plain(line) for piece in self._pieces for line in piece.splitlines())
         return any(rest.strip() for writer, rest in map(split_prefix, lines) if writer == who)
 
     def close(self, steps: Steps, line: int) -> None:
@@ -414,4 +419,5 @@ def _lost_beginning(found: Message | None, line: str, following: bytes) -> bool:
 def _may_begin_report(line: str) -> bool:
     """Whether ``line``, which is cut, may begin a report, or the command that makes one."""
     text = line.lstrip()
-    return "ptxas" in text or "nvlink" in text or (text != "" and _HEAD.startswith(text)) or may_remain(text)
+    named = _TOOL.search(text) is not None
+    return named or (text != "" and _HEAD.startswith(text)) or may_remain(text)

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from spillscan.builds import compilation
 from spillscan.reading import grammar
-from spillscan.reading.logs.printed import ANSI
+from spillscan.reading.logs.printed import decoded
 
 _LEAST_BYTES, _MOST_BYTES = 1 << 11, 1 << 20
 
@@ -225,7 +225,7 @@ def same_object(one: str, other: str) -> bool:
 
 def plain(line: bytes) -> str:
     """What a terminal shows of ``line``, without its prefix: no colours, nothing that was written over."""
-    text = ANSI.sub("", line.decode("utf-8", "replace")).rstrip()
+    text = decoded(line).rstrip()
     return split_prefix(text.rpartition("\r")[2])[1]
 
 

@@ -283,6 +283,9 @@ class ReportJson(msgspec.Struct):
     """of check and diff"""
     holes: tuple[HoleJson, ...] = ()
     """of check and diff: what may be hidden of what the rules judge; accepted ones last"""
+    counted: bool = False
+    """of a check: whether any input says what the build was to compile; else a unit whose report is lost is not
+    missed"""
     baseline: BaselineJson | None = None
     """where there is a baseline"""
 
@@ -313,6 +316,8 @@ def _pieces(report: Report) -> Iterator[str | bytes]:
     if report.kind != "scan":
         yield from _array("findings", (_finding(finding, report.tree) for finding in report.findings))
         yield from _array("holes", map(_hole, (*report.holes, *report.accepted)))
+    if report.kind == "check":
+        yield f' "counted": {text(bool(report.build.units))},\n'
     if report.baseline is not None:
         yield f' "baseline": {text(_baseline(report.baseline))},\n'
     yield from _array("issues", map(issue_json, report.build.issues))

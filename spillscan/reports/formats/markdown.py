@@ -28,6 +28,7 @@ from spillscan.reports.words import (
     LONGEST_ARCH,
     LONGEST_LINE,
     LONGEST_NAME,
+    UNCOUNTED,
     alike,
     baseline_line,
     bounds,
@@ -117,7 +118,8 @@ def _kernel_row(report: Report, kernel: Kernel) -> Row:
 def _check(report: Report) -> Iterator[str]:
     severe, mild = _by_severity(report)
     found = f"**{count(len(severe) + len(mild), 'finding')}**" if severe or mild else "no findings"
-    yield f"**spillscan** {found} in {_sentence(report)}"
+    uncounted = "" if report.build.units else f"; {UNCOUNTED}"
+    yield f"**spillscan** {found} in {_sentence(report)}{uncounted}"
     yield from _unknown(report)
     yield from _findings(report, severe, mild)
 

@@ -132,6 +132,8 @@ def static(payload: Mapping[str, Any]) -> Iterator[str]:
         yield from _candidates(payload["candidates"])
     yield from _kernels(payload["kernels"])
     yield from _issues(payload["overview"]["issues"])
+    if note := payload["overview"]["note"]:
+        yield f"<p>{text(note)}</p>\n"
     yield "<p>With JavaScript this page sorts, filters and draws.</p>\n"
 
 

@@ -28,6 +28,7 @@ from spillscan.reports.page.columns import (
     shown_name,
     shown_namespace,
 )
+from spillscan.reports.words import UNCOUNTED
 
 BIN_REGISTERS = 8
 """Registers are allocated in eights: a bar of the histogram is one allocation step."""
@@ -47,6 +48,7 @@ def overview(build: Build, summaries: Summaries) -> dict[str, Any]:
         "registers": _registers(entries),
         "read": {name: getattr(build.stats, name) for name in _READ},
         "issues": issues(build.issues),
+        "note": "" if build.units else f"{UNCOUNTED[0].upper()}{UNCOUNTED[1:]}.",
     }
 
 

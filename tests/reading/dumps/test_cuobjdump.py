@@ -10,6 +10,7 @@ import pytest
 
 from spillscan.model import Issue
 from spillscan.model.code import SassFunction
+from spillscan.reading.dumps import form_of
 from spillscan.reading.dumps.cuobjdump import Dump
 from tests.reading.dumps.conftest import Read
 from tests.reading.dumps.support import FIXTURES, content, dumps
@@ -29,6 +30,15 @@ def test_truncated(read: Read) -> None:
     assert [issue.code for issue in issues] == ["truncated"]
     assert "breaks off" in issues[0].message
     assert functions[-1].stats.instructions > 0
+
+
+def test_the_arch_is_read_without_its_indent(read: Read) -> None:
+    whole, _ = read(DUMP)
+    for indent in (b"", b"    "):
+        text = DUMP.replace(b"\tcode for", indent + b"code for")
+        functions, issues = read(text)
+        assert ([each.arch for each in functions], issues) == ([each.arch for each in whole], [])
+        assert form_of(text[text.index(b"code for") :].partition(b"\n")[0] + b"\n") == "sass"
 
 
 def test_truncated_before_the_next(read: Read) -> None:

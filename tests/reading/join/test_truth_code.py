@@ -188,7 +188,7 @@ TABLE: dict[str, tuple[list[Kernel], list[Any], list[tuple[Any, ...]], list[tupl
         [logged()],
         [dumped(), dumped(symbol="l")],
         [kernel(), kernel(None, None, symbol="l", stack=None)],
-        [("not-in-log", "1 functions of the dump are in no build log: l")],
+        [("not-in-log", "1 function of dump.sass is in no build log: l")],
     ),
     "what ptxas brings along is not missed in the log": (
         [logged()],
@@ -201,7 +201,7 @@ TABLE: dict[str, tuple[list[Kernel], list[Any], list[tuple[Any, ...]], list[tupl
         [logged(unit="sub/a.cu.o")],
         [dumped(identifier="b.cu", size=9), dumped(identifier="a.cu")],
         [kernel(unit="sub/a.cu.o"), kernel(None, None, 9, unit="b.cu", stack=None)],
-        [("not-in-log", "1 functions of the dump are in no build log: k")],
+        [("not-in-log", "1 function of dump.sass is in no build log: k")],
     ),
     "several of one symbol: that with the log's registers": (
         [logged()],
@@ -237,7 +237,7 @@ TABLE: dict[str, tuple[list[Kernel], list[Any], list[tuple[Any, ...]], list[tupl
         [logged(origins=(Origin(input="a.o.spillscan.log", line=1),))],
         [built(place="b.o", size=9), built(place="a.o")],
         [kernel(), kernel(40, None, 9)],
-        [("not-in-log", "1 functions of the dump are in no build log: k")],
+        [("not-in-log", "1 function of b.o is in no build log: k")],
     ),
     "a binary fills what the log does not say": ([logged(None)], [built()], [kernel()], []),
     "log and binary differ in registers: the log's stay; stacks are counted in several ways": (

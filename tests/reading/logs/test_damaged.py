@@ -165,10 +165,22 @@ def test_what_is_left_inside_of_a_kernel_is_seen(line: str) -> None:
     [
         *("ptxas -arch=sm_80 x.ptx -o x.cubin", "ptxas version: 12.4", "-- ptxas found: /opt/cuda/bin/ptxas"),
         *("ptxas info    : (C7600) Something new", "ptxas warning : Something new", "the ptxas options are -v"),
+        *(
+            "ptxasOptions =",
+            "ptxasOptions = ",
+            "#$ ptxasOptions =",
+            "  ptxasOptions =",
+            "ptxasOptions=",
+            "ptxas options =",
+        ),
     ],
 )
 def test_what_is_no_report_hides_nothing(line: str) -> None:
     assert hidden(read_log(f"{line}\n{BLOCK}{line}\n{BLOCK}")) == set()
+
+
+def test_a_log_that_ends_with_a_field_of_fat_binaries_is_whole() -> None:
+    assert hidden(read_log(f"{BLOCK}ptxasOptions =")) == set()
 
 
 def test_a_line_of_a_report_that_no_rule_describes_may_be_a_figure() -> None:
@@ -181,6 +193,13 @@ def test_a_line_of_a_report_that_no_rule_describes_may_be_a_figure() -> None:
 )
 def test_a_log_begins_inside_a_message(line: str) -> None:
     assert "kernels" in hidden(read_log(f"{line}\n{BLOCK}"))
+
+
+def test_only_an_input_s_first_line_is_where_it_begins() -> None:
+    piece = " registers, used 0 barriers\n"
+    for before, said in (("", "the input begins inside a line"), ("a\nb\n", "a line lacks its beginning")):
+        (issue,) = read_log(f"{before}{piece}{BLOCK}").issues
+        assert issue.message == f"{said}: {piece.strip()}"
 
 
 def test_text_between_what_nvlink_says_of_one_kernel_shows_that_lines_are_lost() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from itertools import cycle, product
+from random import Random
 
 import pytest
 from lark import Token
@@ -69,38 +71,63 @@ def test_every_rule_has_an_example() -> None:
     assert rules == {rule for rule, _ in examples()}
 
 
-PREFIXES = [
-    "",
-    f"{NOW} ",
-    f"[{NOW}] ",
-    f"build\tMake\t{NOW} ",
-    f"{NOW} stderr F ",
-    "12:34:56.789     1>",
-    "#12 118.5 ",
-    "builder-1  | ",
-    "    ",
-    "\x1b[31m",
-    "\x1b(B\x1b[m",
-    "\x1b[38:2::200:0:0m",
-    "\x1b7\x1b[2K\r",
-    "\x1b]8;;file:///src/gemm.cu\x1b\\",
-    "50%\r",
+TIMES = ("", f"{NOW} ", f"[{NOW}] ", f"{NOW} 01O ", f"{NOW} stderr F ")
+"""GitHub's and Azure's, Jenkins's, GitLab's, Kubernetes's."""
+WRITERS = ("", "#12 118.5 ", "builder-1  | ", "12:34:56.789     1>", "    ")
+"""BuildKit, Compose, MSBuild, pip."""
+COLOURS = (
+    *("", "\x1b[31m", "\x1b(B\x1b[m", "\x1b[38:2::200:0:0m", "\x1b7\x1b[2K\r"),
+    *("\x1b]8;;file:///src/gemm.cu\x1b\\", "\x1b[0K\x1b[31;1m", "50%\r", "\x9b31m", "\x9d0;building\x07"),
+)
+"""What terminals hide: colours, character sets, titles, links, what is written over."""
+LINE_PREFIXES = [
+    *dict.fromkeys(
+        "".join(parts)
+        for parts in (
+            *product(TIMES, WRITERS, COLOURS[:2]),
+            *product(TIMES, WRITERS[:1], COLOURS),
+            *product(TIMES[:1], WRITERS, COLOURS),
+        )
+        if not (parts[0] and parts[1].startswith("12:"))  # MSBuild has a time of its own
+    ),
+    *(f"build\tMake\t{NOW} {colour}" for colour in COLOURS),
 ]
+"""As services write them: who writes stands behind the time, colours are the tool's own; and ``gh run view --log``."""
+MESSAGES = {line: rule for rule, line in examples() if rule not in ("last_words", "remark") and line[0] != "("}
+REMARKS = [line for rule, line in examples() if rule == "remark"]
+_PREFIXES_OF_EACH = 16
+_HALF = KERNEL.format("k").encode() * 1500
 
 
-@pytest.mark.parametrize("prefix", PREFIXES)
-def test_a_message_is_found_wherever_it_stands(prefix: str) -> None:
-    """At the head, in the middle and at the end of 1 MB. Remarks between them are not looked at."""
-    lines = {f"{prefix}{line}\n".encode(): rule for rule, line in examples() if rule != "last_words" and line[0] != "("}
-    remarks = [line for line, rule in lines.items() if rule == "remark"]
-    messages = {line: rule for line, rule in lines.items() if rule != "remark"}
-    half = KERNEL.format("k").encode() * 1500
-    for before, behind in ((b"", half + half), (half, half), (half + half, b"")):
-        text = b"".join((before, *lines, behind))
-        found = [text[begin : end + 1] for begin, end in failure_words().lines(text, 0, len(text))]
-        assert not {*remarks} & {*found}
-        rules = {line: read[0] for line in found if (read := grammar.read("buildfailure", "line", plain(line)))}
-        assert rules == messages
+def _dressed(prefix: str, line: str) -> bytes:
+    """C1 controls are single bytes, other text is UTF-8."""
+    return prefix.encode("latin-1") + line.encode() + b"\n"
+
+
+def test_the_prefixes_are_many() -> None:
+    assert len(LINE_PREFIXES) >= 80
+
+
+@pytest.mark.parametrize("place", ["head", "middle", "end"])
+def test_a_message_is_found_wherever_it_stands(place: str) -> None:
+    """In 1 MB of reports, each message behind some of the prefixes and each prefix before some messages, drawn by a
+    seed. Remarks between them are not looked at."""
+    random = Random(place)
+    prefixes = LINE_PREFIXES * (_PREFIXES_OF_EACH * len(MESSAGES) // len(LINE_PREFIXES) + 1)
+    random.shuffle(prefixes)
+    pairs = list(zip(prefixes, cycle(MESSAGES), strict=False))
+    assert ({prefix for prefix, _ in pairs}, {message for _, message in pairs}) == ({*LINE_PREFIXES}, {*MESSAGES})
+    lines = {_dressed(prefix, message): MESSAGES[message] for prefix, message in pairs}
+    remarks = {_dressed(prefix, remark) for prefix in LINE_PREFIXES for remark in REMARKS}
+    shuffled = [*lines, *remarks]
+    random.shuffle(shuffled)
+    before, behind = {"head": (b"", 2 * _HALF), "middle": (_HALF, _HALF), "end": (2 * _HALF, b"")}[place]
+    text = b"".join((before, *shuffled, behind))
+    found = [text[begin : end + 1] for begin, end in failure_words().lines(text, 0, len(text))]
+    assert not remarks & {*found}
+    rules = {line: read[0] for line in found if (read := grammar.read("buildfailure", "line", plain(line)))}
+    assert [line for line in lines if rules.get(line) != lines[line]] == []
+    assert rules == lines
 
 
 @pytest.mark.parametrize(

@@ -69,6 +69,8 @@ DRESSES: dict[str, Callable[[str], str]] = {
     "docker buildx": counted("#12 {:.3f} "),
     "docker build": counted("{:.1f} "),
     "pip": prefixed("      "),
+    "Cargo": prefixed("cargo:warning="),
+    "Cargo, verbose": prefixed("[kernels 0.1.0] cargo::warning="),
     "tab": prefixed("\t"),
     "MSBuild node": prefixed("1>  "),
     "MSBuild detailed": prefixed("12:34:56.789     1>"),
@@ -98,6 +100,50 @@ def test_figures_survive(file: str, dress: str) -> None:
     if dress == "compiler noise":
         at = DRESSES[dress](text).split("\n")
         assert all(kernel.key.symbol in at[(kernel.origins[0].line or 0) - 1] for kernel in dressed.kernels)
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_controls_of_one_byte_are_those_of_two(file: str) -> None:
+    """C1: a raw 0x9b is CSI, 0x9d OSC, 0x9c ends it; behind the first byte of a UTF-8 character they are letters."""
+    text = read_text(FIXTURES / file)
+    links = coloured(text).replace("\x1b[1m", "\x1b[1m\x1b]8;;https://ci/1\x1b\\\x1b]0;title\x07").encode()
+    raw = links.replace(b"\x1b[", b"\x9b").replace(b"\x1b]", b"\x9d").replace(b"\x1b\\", b"\x9c")
+    assert b"\x1b" not in raw
+    assert figures(read_log(raw).kernels) == figures(read_log(text).kernels)
+    assert [issue.code for issue in read_log(raw).issues] == [issue.code for issue in read_log(text).issues]
+
+
+def test_bytes_of_a_character_are_no_controls(log: str) -> None:
+    name = "\u06dbm\u075d\u2010"  # their bytes hold 0x9b, 0x9d, 0x90
+    kernel = read_log(log.replace("spill_predicates", f"{name}spills")).kernels[0]
+    assert (kernel.key.symbol, kernel.usage) == (f"{name}spills", read_log(log).kernels[0].usage)
+
+
+def patch(text: str, prefix: str = "") -> str:
+    """A patch of a file that holds ``text``: each line goes, comes, and stays."""
+    own = [line.rstrip("\r") for line in text.splitlines()]
+    head = ["diff --git a/log b/log", "--- a/log", "+++ b/log", f"@@ -1,{2 * len(own)} +7,{2 * len(own)} @@ void f()"]
+    return "".join(f"{prefix}{line}\n" for line in [*head, *(f"{mark}{line}" for mark in "-+ " for line in own)])
+
+
+FAILURE = 'gemm.cu(10): error: identifier "x" is undefined\nmake: *** [Makefile:11: gemm.o] Error 2\n'
+
+
+@pytest.mark.parametrize("prefix", ["", "2026-05-01T12:34:56.7890123Z ", "#12 118.5 ", "\x1b[32m"])
+def test_a_patch_in_a_log_is_neither_report_nor_failure(log: str, prefix: str) -> None:
+    """Also where it stands between reports; what follows its last line is a report again."""
+    other = read_text(FIXTURES / "ptxas" / "calls-13.0.log")
+    shown = patch(other + FAILURE, prefix)
+    assert read_log(shown + log + shown).issues == read_log(log).issues == []
+    assert figures(read_log(shown + log + shown).kernels) == figures(read_log(log).kernels)
+    (kernel, *_) = read_log(shown + log).kernels
+    assert kernel.origins[0].line == shown.count("\n") + (read_log(log).kernels[0].origins[0].line or 0)
+
+
+def test_a_hunk_hides_no_line_that_is_not_its_own(log: str) -> None:
+    assert figures(read_log("@@ -1,9999 +1,9999 @@\n" + log).kernels) == figures(read_log(log).kernels)
+    broken = log + "@@ -1 +1 @@\n" + FAILURE
+    assert "build-failed" in [issue.code for issue in read_log(broken).issues]
 
 
 def test_line_numbers_are_those_of_the_file(log: str) -> None:

@@ -138,7 +138,7 @@
 
   // ---- what was not understood ------------------------------------------------------------------------------------
 
-  function understood({ read, issues }, verdict) {
+  function understood({ read, issues, note }, verdict) {
     const unknown = [read.unknown_lines ? `${count(read.unknown_lines, "line")} of the tools` : "",
       read.unknown_clauses ? `${count(read.unknown_clauses, "clause")} of known lines` : ""].filter(Boolean).join(" and ");
     const open = verdict && verdict.holes.length + verdict.accepted.length;
@@ -146,6 +146,7 @@
     return section("issues", issues.shown.length || unknown ? "Not understood, or in doubt" : "What was read",
       h("p", {}, read.inputs ? `Read ${count(read.inputs, "input")}${read.lines ? `, ${count(read.lines, "line")}` : ""}. ` : "",
         unknown ? h("b", {}, `Not understood: ${unknown}.`) : issues.shown.length ? "" : open ? "Every line of the tools was understood; what they do not say stands above." : "Nothing in it was left open."),
+      note ? h("p", { class: "note" }, note) : null,
       issues.shown.length ? h("ol", { class: "findings" }, issues.shown.map((each) => h("li", {}, h("span", { class: `tag sev-${each.severity}` }, each.severity),
         h("p", { class: "all" }, spillscan.marked(each.message)), h("p", { class: "quiet" }, [each.code, each.place].filter(Boolean).join(" · "))))) : null,
       more > 0 ? h("p", { class: "quiet" }, `${number(more)} more, less severe; -f json lists all.`) : null);
