@@ -229,10 +229,10 @@ def test_a_log_that_is_still_written_is_a_hole(tmp_path: Path, monkeypatch: pyte
 
     lines = Stream.lines
 
-    def growing(self: Stream):  # type: ignore[no-untyped-def]
+    def growing(self: Stream, *said):  # type: ignore[no-untyped-def]
         with log.open("ab") as file:
             file.write(b"[2/3] nvcc -c b.cu\n")
-        return lines(self)
+        return lines(self, *said)
 
     monkeypatch.setattr(Stream, "lines", growing)
     (issue,) = [issue for issue in scan(log).issues if issue.code == "changed-input"]
