@@ -84,6 +84,26 @@ def test_a_build_is_known_unit_by_unit(build: Build, project: Path) -> None:
     assert {origin.line for kernel in read.kernels for origin in kernel.origins} == {None}, "it is one line of JSON"
 
 
+UNCOUNTED = "othing says what the build was to compile"
+
+
+def test_reports_say_where_nothing_says_what_was_to_be_compiled(build: Build, project: Path) -> None:
+    """One line in each report for people and for machines; in the terminal only where the gate is to be strict, and
+    where a build is accepted."""
+    build(BOTH)
+    (project / "build.log").write_text((project.parent / "log").read_text())
+    for name, counted in (("spillscan-build.json", True), ("build.log", False)):
+        lines = 0 if counted else 1
+        asked = {form: run("check", name, "-f", form, cwd=project) for form in ("markdown", "json", "html", "text")}
+        assert json.loads(asked["json"].stdout)["counted"] is counted
+        assert asked["markdown"].stdout.decode().count(UNCOUNTED) == lines
+        assert (UNCOUNTED in asked["html"].stdout.decode()) is not counted
+        assert UNCOUNTED not in (asked["text"].stdout + asked["text"].stderr).decode()
+        assert run("check", name, "--strict", cwd=project).stderr.decode().count(UNCOUNTED) == lines
+        written = run("baseline", "write", name, "-o", f"{counted}.yaml", cwd=project)
+        assert (written.returncode, written.stderr.decode().count(UNCOUNTED)) == (0, lines)
+
+
 def test_a_launcher_that_nothing_watches_does_nothing(build: Build, project: Path) -> None:
     build(BOTH)
     (front,) = (project.parent / "cache" / "spillscan" / "launchers").iterdir()

@@ -287,3 +287,10 @@ def test_join_of_log_dump_and_binary(case: str) -> None:
     found, contradictions = attach_code(kernels, others)
     assert [said(each) for each in found] == expected
     assert [reason(each) for each in contradictions] == issues
+
+
+def test_units_that_no_log_reports_are_named() -> None:
+    places = ("a.o", "b.o", "b.o", "c.o", "d.o", "e.o")
+    others = [built(symbol=f"f{number}", place=place) for number, place in enumerate(places)]
+    _, (issue,) = attach_code([logged()], [built(), *others])
+    assert issue.message == "6 functions of a.o, b.o, c.o and 2 more are in no build log: f0 …"
