@@ -12,12 +12,12 @@ import pytest
 import yaml
 
 from spillscan import scan
-from spillscan.history.dataset import compaction, finished, load_build, open_dataset, schema, write_batch
+from spillscan.history.dataset import compaction, load_build, open_dataset, schema, write_batch
 from spillscan.judging.compare.figures import figures
 from spillscan.judging.compare.pairing import diff
 from spillscan.model import Build
 from tests.conftest import FIXTURES, ROOT
-from tests.history.dataset.support import BASE, HEAD, VERSION1, append, command, files, plain, unit_of
+from tests.history.dataset.support import BASE, HEAD, VERSION1, append, command, files, finished, plain, unit_of
 
 EFFECTS = FIXTURES / "effects"
 CUBIN = FIXTURES / "binary" / "bounds-13.5.cubin.zst"

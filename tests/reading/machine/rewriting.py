@@ -21,7 +21,7 @@ from spillscan.reading.binary.pressure import registers
 
 FILES = "RPUQ"
 WIDTHS = {"R": 8, "P": 3, "Q": 3}
-MUTATED = 6
+MUTATED = 2
 """Instructions of a function that are changed in each way."""
 NOP = 0x000FC00000000000_0000000000007918
 STAYS = "BAR MEMBAR DEPBAR LDGDEPBAR LDGSTS ATOM ATOMG ATOMS RED REDG ERRBAR CCTL BSSY BSYNC BREAK BRA EXIT CALL RET "
