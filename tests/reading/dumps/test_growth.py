@@ -81,7 +81,7 @@ def test_documents(family: str) -> None:
             return JSON + b'{"function-name": "f", "start": 0, "sass-instructions": []},' * (size // 60)
         return begin + b'{"opcode": "NOP"},' * (size // 18)
 
-    _grows(data, 3_000_000 if family == "unfinished" else 100_000)
+    _grows(data, {"unfinished": 3_000_000, "functions": 400_000}.get(family, 100_000))
 
 
 def _grows(data: Callable[[int], bytes], size: int) -> None:
