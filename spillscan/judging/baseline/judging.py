@@ -112,15 +112,13 @@ def apply(
     judged = [states.get(id(finding), finding) for finding in judged]
     fixed, unreported = ([], []) if of_changes else _absent(by_rule(judged).keys(), groups, baseline, policy)
     mine = own or baseline
-    fewer = _fewer(present, baseline, mine)
-    compiled = (whole or build).compiled()
-    removed = [each for each in fewer if compiled(baseline.entries[each.identity].unit, each.identity.arch)]
+    fewer, removed = _without_removed(_fewer(present, baseline, mine), baseline, whole or build)
     return BaselineResult(
         findings=tuple(sorted(judged, key=lambda finding: finding.excused)),
         fixed=tuple(fixed),
         unreported=tuple(unreported),
         stale=tuple(_stale(present, baseline)),
-        fewer=tuple(each for each in fewer if each not in removed),
+        fewer=tuple(fewer),
         removed=tuple(removed),
         expired=tuple(each for each in mine.suppressions if each.until < today),
         idle=() if selected or of_changes else tuple(_idle(judged, mine, today)),
@@ -237,6 +235,19 @@ def _fewer(present: Groups, baseline: Baseline, own: Baseline) -> list[Accepted]
             some = f", {lost:,} of {known[identity]:,} copies" if lost < known[identity] else ""
             found.append(Accepted(identity=identity, name=baseline.entries[identity].name + some, rule=""))
     return found
+
+
+def _without_removed(
+    missing: list[Accepted], baseline: Baseline, build: Build
+) -> tuple[list[Accepted], list[Accepted]]:
+    """The kernels that may only be ``missing``, and those that are gone: their units were compiled without them."""
+    if not missing:  # as in nearly every build: its units need not be gone through
+        return [], []
+    compiled = build.compiled()
+    parted: tuple[list[Accepted], list[Accepted]] = [], []
+    for each in missing:
+        parted[compiled(baseline.entries[each.identity].unit, each.identity.arch)].append(each)
+    return parted
 
 
 def _copies(entry: KnownKernel) -> int:
