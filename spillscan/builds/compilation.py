@@ -63,7 +63,12 @@ class Compilation(NamedTuple):
             return self.output
         if not self.compiles:
             return "a.out"
-        return "" if self.sources > 1 else posixpath.splitext(posixpath.basename(self.source))[0] + ".o"
+        return "" if self.sources > 1 else default_object(self.source)
+
+
+def default_object(source: str) -> str:
+    """The object that a tool writes of ``source`` where nobody names it."""
+    return posixpath.splitext(posixpath.basename(source))[0] + ".o"
 
 
 def parse(words: Sequence[str]) -> Compilation | None:

@@ -302,7 +302,9 @@ def _units(
     if compiler not in releases:
         releases[compiler] = _release(compiler)
     made_of = (
-        {parsed.object: parsed.paths} if parsed.object else {_default_object(path): (path,) for path in parsed.paths}
+        {parsed.object: parsed.paths}
+        if parsed.object
+        else {compilation.default_object(path): (path,) for path in parsed.paths}
     )
     for made, sources in made_of.items():
         if any(is_check(os.path.join(folder, path)) for path in (made, *sources)):
@@ -319,10 +321,6 @@ def _units(
             reported=b"ptxas info" in report or None,
             evidence=(began.get("by", BY_RUN),),
         )
-
-
-def _default_object(source: str) -> str:
-    return f"{os.path.splitext(os.path.basename(source))[0]}.o"
 
 
 def _release(compiler: str) -> str:

@@ -14,7 +14,9 @@ _ANSI = re.compile(
     r"|\x1b[ -/]+[0-~]|\x1b[78=>cM]"
 )
 """Colours, and what terminals and CI services hide in a line."""
-_CARGO = re.compile(r"cargo::?warning=(?=\s*(?:ptxas |nvlink |info  |\d+ bytes ))")
+_REPORTED = r"\s*(?:ptxas |nvlink |info  |\d+ bytes )"
+"""How a line of a report begins."""
+_CARGO = re.compile(rf"cargo::?warning=(?={_REPORTED})")
 """What a build script of Cargo puts before each line that its compiler printed."""
 _ENTITY = re.compile(r"&(?:#39|#x27|apos|quot|lt|gt|amp|nbsp);")
 _AS_PRINTED = str.maketrans(
@@ -23,7 +25,7 @@ _AS_PRINTED = str.maketrans(
 """What editors, browsers and forums put in the place of blanks and quotes. A control that begins no sequence is no
 text."""
 _BREAKS = ("<br>", "<br/>", "<br />")
-_MARKED = re.compile(r"\s*(?:ptxas |nvlink |info  |\d+ bytes )")
+_MARKED = re.compile(_REPORTED)
 _MARKS = ("'", "**")
 """Code marks (backquotes are quotes by then) and bold letters."""
 
