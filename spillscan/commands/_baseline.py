@@ -137,8 +137,8 @@ class Gate(NamedTuple):
         removed = [
             Issue(
                 code="removed-kernels",
-                message=f"{_named(result.removed)} of {self.path} are gone: their units were compiled without them; "
-                "`spillscan baseline prune` removes them",
+                message=f"gone from units that were compiled again: {_named(result.removed)} of {self.path}; "
+                "`spillscan baseline prune` drops what is gone",
                 severity="note",
                 origin=Origin(input=self.path or "", format="baseline"),
             )

@@ -219,6 +219,25 @@ def test_functions_and_classes_have_parameters(tag: int) -> None:
     assert read(unit) == ({} if tag == OTHER else SCAN)
 
 
+def test_templates_stand_inside_of_each_other() -> None:
+    unit = Unit()
+    unit.named(STRUCTURE, "Tile<float, 4>", children=True)
+    unit.named(FUNCTION, "scan<float, 4>", children=True)
+    unit.named(TYPE, "T")
+    unit.named(VALUE, "Size")
+    unit.end()
+    unit.named(TYPE, "T")
+    unit.named(VALUE, "Rows")
+    unit.end()
+    assert read(unit) == {**SCAN, "Tile": ("", "Rows")}
+
+
+def test_an_entry_of_no_shape_ends_its_unit() -> None:
+    before, behind = template("T", "Size"), template("Type", name="behind<int>")
+    before.entries += b"\x7f" + behind.entries
+    assert read(before) == SCAN
+
+
 def test_a_function_that_is_no_template_is_stepped_over() -> None:
     for target in ("behind it", "itself", "beyond the unit"):
         unit = Unit()

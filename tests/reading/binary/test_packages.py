@@ -12,7 +12,7 @@ from spillscan.reading.binary.packed import Packed, Rest
 from spillscan.reading.binary.window import Budget, DamageError, Limits, Window
 from tests.reading.binary.support import stored
 
-FILE, FOLDER = 0o100644, 0o040755
+FILE, FOLDER, LINK = 0o100644, 0o040755, 0o120777
 CUBIN = stored("inlined-sm_80-13.5.cubin")
 Writer = Callable[[str, bytes, int], bytes]
 
@@ -63,7 +63,7 @@ def budget(size: int, members: int = 1000) -> Budget:
 @pytest.mark.parametrize("write", WRITERS, ids=lambda write: write.__name__)
 def test_members_come_back_and_every_byte_is_accounted_for(write: Writer) -> None:
     data = b"".join(write(name, content, FILE) for name, content in MEMBERS[:2])
-    data += write("folder", b"", FOLDER) + write("sub", CUBIN, FOLDER)
+    data += write("folder", b"", FOLDER) + write("sub", CUBIN, FOLDER) + write("link", b"aim!", LINK)
     data += b"".join(write(name, content, FILE) for name, content in MEMBERS[2:])
     end = len(data) + len(write("TRAILER!!!", b"", 0))
     whole = data + write("TRAILER!!!", b"", 0) + bytes(700) + b"behind"
@@ -75,7 +75,7 @@ def test_members_come_back_and_every_byte_is_accounted_for(write: Writer) -> Non
         assert each.plain is each.stored
         assert each.plain_bytes == len(content)
     headers = [each for each in found if isinstance(each, Window)]
-    skipped = len(CUBIN)  # a folder has no content of its own
+    skipped = len(CUBIN) + len(b"aim!")  # what a folder or a link holds is no file
     filled = sum(-len(content) % {new: 4, with_sum: 4, old: 1, oldest: 2}[write] for _, content in MEMBERS)
     filled += -len(CUBIN) % {new: 4, with_sum: 4, old: 1, oldest: 2}[write]
     assert sum(each.size for each in headers) + sum(each.plain_bytes for each in packed) + skipped + filled == end

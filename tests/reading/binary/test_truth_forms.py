@@ -1,10 +1,9 @@
-"""Truth tables of formats whose rare forms no fixture holds: headers and debug information by the words of their
+"""Truth tables of formats whose rare forms no fixture holds: headers, code and sizes by the words of their
 specifications, written by ``struct``. One fact a row."""
 
 from __future__ import annotations
 
 import random
-import struct
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any, cast
@@ -16,180 +15,12 @@ from spillscan.reading.binary import decode, references
 from spillscan.reading.binary.decode import Decoded
 from spillscan.reading.binary.elf import Elf
 from spillscan.reading.binary.host import RELA, sources
-from spillscan.reading.binary.packages import of_cpio
-from spillscan.reading.binary.packed import Packed
-from spillscan.reading.binary.parameters import _Entries, parameters
+from spillscan.reading.binary.parameters import parameters
 from spillscan.reading.binary.size_accounting import _overlaps
-from spillscan.reading.binary.window import Budget, Limits, Window
+from spillscan.reading.binary.window import Window
 from tests.reading.binary.support import FOLDER, scanned, stored
 
-# ---- cpio(5) --------------------------------------------------------------------------------------------------------
-
-
-def newc(name: bytes, content: bytes, mode: int) -> bytes:
-    fields = (1, mode, 7, 8, 1, 9, len(content), 1, 2, 3, 4, len(name) + 1, 0)
-    head = b"070701" + b"".join(b"%08x" % field for field in fields) + name + b"\0"
-    return head + bytes(-len(head) % 4) + content + bytes(-len(content) % 4)
-
-
-def odc(name: bytes, content: bytes, mode: int) -> bytes:
-    fields = (
-        (1, 6),
-        (2, 6),
-        (mode, 6),
-        (7, 6),
-        (8, 6),
-        (1, 6),
-        (3, 6),
-        (9, 11),
-        (len(name) + 1, 6),
-        (len(content), 11),
-    )
-    return b"070707" + b"".join(b"%0*o" % (width, field) for field, width in fields) + name + b"\0" + content
-
-
-def old(name: bytes, content: bytes, mode: int) -> bytes:
-    high, low = divmod(len(content), 1 << 16)
-    head = struct.pack("<13H", 0o070707, 1, 2, mode, 7, 8, 1, 3, 4, 5, len(name) + 1, high, low)
-    named = head + name + b"\0"
-    return named + bytes(len(named) % 2) + content + bytes(len(content) % 2)
-
-
-@pytest.mark.parametrize("write", [newc, odc, old])
-def test_every_file_of_a_cpio_archive_is_found(write: Any) -> None:
-    chance = random.Random(3)
-    members = [(f"{'n' * size}.o".encode(), chance.randbytes(size)) for size in (0, 1, 2, 3, 4, 5, 255, 256)]
-    members.append((b"large", bytes(70_001)))
-    data = b"".join(write(name, content, 0o100644) for name, content in members)
-    data += write(b"folder", b"", 0o040755) + write(b"link", b"aim", 0o120777) + write(b"TRAILER!!!", b"", 0)
-    window = Window(data)
-    found = [each for each in of_cpio(window, Budget(Limits(), len(data))) if isinstance(each, Packed)]
-    assert [
-        (each.name.encode(), bytes(each.stored.buffer[each.stored.start : each.stored.end])) for each in found
-    ] == members
-
-
-# ---- debug information (DWARF 5, 7.5.6) -----------------------------------------------------------------------------
-
-FORMS = [
-    (0x01, bytes(8), "addr"),
-    (0x03, b"\2\0ab", "block2"),
-    (0x04, b"\2\0\0\0ab", "block4"),
-    (0x05, bytes(2), "data2"),
-    (0x06, bytes(4), "data4"),
-    (0x07, bytes(8), "data8"),
-    (0x08, b"abc\0", "string"),
-    (0x09, b"\2ab", "block"),
-    (0x0A, b"\2ab", "block1"),
-    (0x0B, bytes(1), "data1"),
-    (0x0C, bytes(1), "flag"),
-    (0x0D, b"\x80\x7f", "sdata"),
-    (0x0E, bytes(4), "strp"),
-    (0x0F, b"\x80\x01", "udata"),
-    (0x10, bytes(4), "ref_addr"),
-    (0x11, bytes(1), "ref1"),
-    (0x12, bytes(2), "ref2"),
-    (0x13, bytes(4), "ref4"),
-    (0x14, bytes(8), "ref8"),
-    (0x15, b"\x80\x01", "ref_udata"),
-    (0x17, bytes(4), "sec_offset"),
-    (0x18, b"\2ab", "exprloc"),
-    (0x19, b"", "flag_present"),
-    (0x1A, b"\x80\x01", "strx"),
-    (0x1B, b"\x80\x01", "addrx"),
-    (0x1C, bytes(4), "ref_sup4"),
-    (0x1D, bytes(4), "strp_sup"),
-    (0x1E, bytes(16), "data16"),
-    (0x1F, bytes(4), "line_strp"),
-    (0x20, bytes(8), "ref_sig8"),
-    (0x22, b"\x80\x01", "loclistx"),
-    (0x23, b"\x80\x01", "rnglistx"),
-    (0x24, bytes(8), "ref_sup8"),
-    (0x25, bytes(1), "strx1"),
-    (0x26, bytes(2), "strx2"),
-    (0x27, bytes(3), "strx3"),
-    (0x28, bytes(4), "strx4"),
-    (0x29, bytes(1), "addrx1"),
-    (0x2A, bytes(2), "addrx2"),
-    (0x2B, bytes(3), "addrx3"),
-    (0x2C, bytes(4), "addrx4"),
-]
-
-
-def leb(number: int) -> bytes:
-    return bytes([number]) if number < 128 else bytes([number & 127 | 128]) + leb(number >> 7)
-
-
-def unit(version: int, entries: bytes, kind: int = 1, tables: int = 0) -> bytes:
-    head = struct.pack("<HBBI", version, kind, 8, tables) if version == 5 else struct.pack("<HIB", version, tables, 8)
-    return struct.pack("<I", len(head + entries)) + head + entries
-
-
-def shapes(tag: int, form: int, name_form: int = 0x08) -> bytes:
-    """Entry 1: with children, a field of a form, its name; entry 2: a parameter; entry 3: a constant of the shape."""
-    return (
-        b"\1" + leb(tag) + b"\1\x3a" + leb(form) + b"\3" + leb(name_form) + b"\0\0\2\x30\0\3\x08\0\0"
-        b"\3\x30\0\x3a\x21\x05\3\x08\0\0\0"
-    )
-
-
-def read(info: bytes, abbreviations: bytes, **more: Any) -> list[tuple[str, tuple[str, ...]]]:
-    entries = _Entries.__new__(_Entries)
-    state = {"_info": info, "_abbreviations": abbreviations, "_strings": {}, "_shapes": {}, "left": 99, "_moved": {}}
-    vars(entries).update(state | more)
-    return list(entries.templates())
-
-
-@pytest.mark.parametrize(("form", "value", "name"), FORMS, ids=[row[2] for row in FORMS])
-@pytest.mark.parametrize("version", [4, 5])
-def test_a_name_stands_behind_a_field_of_any_form(version: int, form: int, value: bytes, name: str) -> None:
-    entries = b"\1" + value + b"Tile<1, 2>\0" + b"\2Rows\0" + b"\3Columns\0" + b"\0"
-    info = unit(version, entries)
-    assert read(info + info, shapes(0x13, form)) == [("Tile", ("Rows", "Columns"))] * 2, name
-
-
-@pytest.mark.parametrize(
-    ("tag", "entries", "found", "why"),
-    [
-        (0x02, b"\1\0T<1>\0\2N\0\0", [("T", ("N",))], "a class"),
-        (0x2E, b"\1\0T<1>\0\2N\0\0", [("T", ("N",))], "a function"),
-        (0x04, b"\1\0T<1>\0\2N\0\0", [], "an enumeration is no template"),
-        (0x13, b"\1\0T\0\2N\0\0", [], "no arguments in the name"),
-        (0x13, b"\1\0T<1>\0\2N\0\2M\0\0", [], "more parameters than arguments: a pack stands elsewhere"),
-        (0x13, b"\1\0T<1, 2>\0\2N\0\0", [], "fewer parameters than arguments"),
-        (0x13, b"\1\0T<A<1, 2>, (3, 4)>\0\2N\0\2M\0\0", [("T", ("N", "M"))], "commas inside brackets are no arguments"),
-        (0x13, b"\1\0T<1, 2>\0\2_N\0\2M\0\0", [("T", ("", "M"))], "a name of the compiler's is none"),
-        (0x13, b"\1\0T<1>\0\2_N\0\0", [], "no name that is one"),
-        (0x13, b"\1\0__T<1>\0\2N\0\0", [], "the standard library's own"),
-        (0x2E, b"\1\0operator<1>\0\2N\0\0", [], "an operator"),
-        (0x13, b"\1\0T<1>\0\1\0U<2>\0\2M\0\0\2N\0\0", [("U", ("M",)), ("T", ("N",))], "one inside another"),
-        (0x13, b"\1\0T<1>\0\2N\0\0\x09", [("T", ("N",))], "an entry of no shape ends the unit"),
-        (0x13, b"\x09\1\0T<1>\0\2N\0\0", [], "and nothing behind it counts"),
-    ],
-)
-def test_templates_and_their_parameters(tag: int, entries: bytes, found: list[Any], why: str) -> None:
-    assert read(unit(4, entries), shapes(tag, 0x0B)) == found, why
-
-
-def test_names_may_stand_in_two_other_sections() -> None:
-    strings = {0x0E: b"..Left<1>\0", 0x1F: b"....Right<1>\0"}
-    for form, at, name in ((0x0E, 2, "Left"), (0x1F, 4, "Right")):
-        entries = b"\1\0" + struct.pack("<I", at) + b"\2N\0\0"
-        assert read(unit(5, entries), shapes(0x13, 0x0B, form), _strings=strings) == [(name, ("N",))]
-        moved = b"\1\0" + struct.pack("<I", 0xEEEEEE) + b"\2N\0\0"
-        assert read(unit(5, moved), shapes(0x13, 0x0B, form), _strings=strings, _moved={14: at}) == [(name, ("N",))]
-
-
-def test_units_that_are_not_read() -> None:
-    good = unit(5, b"\1\0T<1>\0\2N\0\0")
-    one = [("T", ("N",))]
-    table = shapes(0x13, 0x0B)
-    assert read(unit(5, b"\1\0T<1>\0\2N\0\0", kind=2) + good, table) == one, "a unit of types alone is passed over"
-    assert read(unit(6, b"") + good, table) == read(unit(1, b"") + good, table) == []
-    assert read(unit(2, b"\1\0T<1>\0\2N\0\0") + good, table) == one * 2
-    assert read(good + good[:-1], table) == one
-    assert read(good + good, table, left=4) == read(good + good, table, left=3) == one
-    assert read(good + unit(5, b"\1\0T<1>\0\2N\0\0", tables=2), b"\0\0" + table) == [("T", ("N",))]
+# ---- debug information ----------------------------------------------------------------------------------------------
 
 
 def test_what_stands_where_a_relocation_says_it_counts_for_nothing() -> None:
