@@ -326,7 +326,7 @@ def main() -> int:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--nvcc", default=shutil.which("nvcc") or "nvcc")
     parser.add_argument("projects", nargs="*")
-    arguments = parser.parse_args()
+    arguments = parser.parse_intermixed_args()
     held, healthy, wrong = 0, 0, []
     with tempfile.TemporaryDirectory(prefix="oracle-") as folder:
         for project in PROJECTS:
