@@ -246,6 +246,7 @@ def account_of(
         ):
             units[os.path.realpath(made)] = known
     explained: set[str] = set()
+    linked: set[str] = set()
     releases: dict[str, str] = {}
     for began, status, report in seen.calls:
         for unit in _units(began, status, report, top, releases):
@@ -253,7 +254,9 @@ def account_of(
             text = report[:_LARGEST_REPORT_BYTES].decode("utf-8", "replace")
             units[made] = Kept(unit=unit, report=text, made=digest_of(made) or "")
             explained.add(made)
-        explained |= {os.path.realpath(os.path.join(began["folder"], word)) for word in began["command"] if word}
+        if (parsed := compilation.parse(began["command"])) is not None:  # what a call links, it does not explain
+            explained.add(os.path.realpath(os.path.join(began["folder"], parsed.output)))
+        linked |= {os.path.join(began["folder"], word) for word in began["command"] if _OBJECT.search(word)}
     listed = {os.path.realpath(each.object): each for each in expected}
     if listed:  # what failed, and is to be compiled no longer
         folders = {os.path.realpath(each.folder) for each in expected}
@@ -269,7 +272,7 @@ def account_of(
     explained |= units.keys()
     written = [path for path in seen.objects if os.path.realpath(path) not in explained]
     old = () if before is None else before.unexplained
-    beside = [os.path.join(top, path) for path in (*written, *old, *units)]
+    beside = [os.path.join(top, path) for path in (*written, *old, *units, *linked)]
     older = list(_neighbours(beside, {*explained, *map(os.path.realpath, written)}))
     unexplained = [os.path.relpath(path, top) for path in (*written, *older)]
     return BuildFile(

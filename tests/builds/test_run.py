@@ -238,6 +238,20 @@ def test_objects_that_no_call_explains_stay_in_the_account(build: Build, project
     assert unexplained(project) == []
 
 
+@pytest.mark.parametrize("when", ["meanwhile", "before"])
+def test_a_link_does_not_explain_what_it_links(when: str, build: Build, project: Path) -> None:
+    (project / "hidden").write_bytes(OBJECT)
+    (project / "lib").mkdir()
+    copy = "cp ../hidden ../lib/hidden.o"
+    if when == "before":
+        (project / "lib" / "hidden.o").write_bytes(OBJECT)
+        copy = "true"
+    (project / "sub").mkdir()
+    build(f"cd sub; {copy}; nvcc -dc ../a.cu -o a.o; nvcc -dlink a.o ../lib/hidden.o -o link.o; nvcc a.o link.o -o app")
+    assert unexplained(project) == ["lib/hidden.o"]
+    assert units(project).keys() == {"a.cu"}
+
+
 def test_sources_that_become_one_file_are_one_unit(build: Build, project: Path) -> None:
     build("nvcc a.cu b.cu -o app")
     (unit,) = units(project).values()

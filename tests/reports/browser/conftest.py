@@ -100,6 +100,8 @@ def browse(chromium: Browser) -> Iterator[Open]:
         tab.page.on("pageerror", lambda error: tab.complaints.append(str(error)))
         tab.page.on("request", lambda request: None if is_file(request.url) else tab.complaints.append(request.url))
         tab.page.goto(f"{path.as_uri()}{fragment}")
+        if options.get("java_script_enabled", True):
+            tab.page.wait_for_selector("main .view", state="attached")  # what the page holds is unpacked after it loads
         return tab
 
     def is_file(url: str) -> bool:
