@@ -12,6 +12,7 @@ from spillscan.commands import _options
 from spillscan.judging.policy.keys import SETTINGS
 from spillscan.output.errors import UsageError
 from spillscan.output.safe import printable
+from spillscan.output.terminal import complain
 
 if TYPE_CHECKING:
     from spillscan.judging.baseline.judging import Accepted, BaselineResult
@@ -206,6 +207,8 @@ def gate(arguments: argparse.Namespace, policy: Policy) -> Gate:
     if arguments.baseline_from is not None and path is None:
         raise UsageError("--baseline-from without --baseline", f"say which file: --baseline {DEFAULT_FILE}")
     baseline = own = None
+    if path is None and os.path.exists(DEFAULT_FILE):
+        complain(f"{DEFAULT_FILE} is not read: give --baseline {DEFAULT_FILE}, or name it in the policy (`baseline:`)")
     if path is not None:
         if arguments.baseline_from is not None:
             own = read(path) if os.path.exists(path) else None

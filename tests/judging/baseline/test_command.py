@@ -68,6 +68,17 @@ def test_written_by_default_where_it_is_looked_for(tmp_path: Path) -> None:
     assert (tmp_path / NAME).exists()
 
 
+def test_a_baseline_that_is_not_read_is_named(tmp_path: Path) -> None:
+    said = f"{NAME} is not read: give --baseline {NAME}, or name it in the policy"
+    run("baseline", "write", HEAD, cwd=tmp_path)
+    alone = run("check", HEAD, cwd=tmp_path)
+    assert (alone.returncode, said in alone.stderr.decode()) == (1, True)
+    for given in (("--baseline", NAME), ("--config", "policy.yaml")):
+        (tmp_path / "policy.yaml").write_text(f"version: 1\nbaseline: {NAME}\n")
+        read = run("check", HEAD, *given, cwd=tmp_path)
+        assert (read.returncode, said in read.stderr.decode()) == (0, False), read.stderr
+
+
 def test_written_again_it_is_the_same_bytes_whatever_the_order(tmp_path: Path, baseline: Path) -> None:
     before = baseline.read_bytes()
     assert run("baseline", "write", HEAD, "-o", baseline).returncode == 0
