@@ -56,8 +56,8 @@ class Summary(Struct, frozen=True, kw_only=True):
 
     @property
     def mark(self) -> str:
-        """What tables put before its figures: ``~`` a block size of launch bounds, ``≤`` a bound."""
-        return ("~" if self.by_bounds else "") + ("≤" if self.at_most else "")
+        """What tables put before its figures: ``≤`` a bound, else ``~`` a block size of launch bounds."""
+        return "≤" if self.at_most else "~" if self.by_bounds else ""
 
     @property
     def limiters(self) -> tuple[Limiter, ...]:

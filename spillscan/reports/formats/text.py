@@ -105,7 +105,7 @@ def _below(report: Report, shown: Sequence[Kernel], summaries: Sequence[Summary]
         yield "≤ at the best block size: how kernels are launched is not known (--launch 'GLOB=THREADS')"
     if any(found.at_most and not found.assumed for found in known):
         yield "≤ at most: its launches' dynamic shared memory is not known (--launch 'GLOB=THREADS,BYTES')"
-    if any(found.by_bounds for found in known):
+    if any(found.mark == "~" for found in known):
         yield "~ at the block size of its launch bounds"
     heaviest = max((found.local_memory for found in summaries if found.local_memory), key=_reserved, default=None)
     if heaviest is not None and heaviest.matters:

@@ -139,7 +139,7 @@ def told(folder: Path) -> dict[str, tuple[str | None, int | None, int | None, st
 
 def test_caches_that_hold_no_launch_have_what_the_code_promises(caches: dict[str, Path]) -> None:
     assert told(caches["cupy-14.2.0"]) == {
-        "raw_sum": ("bounds", 256, None, "~≤"),
+        "raw_sum": ("bounds", 256, None, "≤"),
         "turn<double, 64>": (None, None, None, "≤"),
         "turn<float, 128>": (None, None, None, "≤"),
     }
