@@ -60,6 +60,7 @@ def ranked(
     for judged in profile:
         if judged.match.kernel is not None:
             launched.setdefault(id(judged.match.kernel), []).append(judged)
+    kernels = [kernel for kernel in kernels if not kernel.is_helper]  # ptxas's own code: nobody can change it
     weights = {id(kernel): spill_weight(kernel) for kernel in kernels}
     total = sum(weights.values())
     spilling: dict[str, list[Kernel]] = {}

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import stat
 import sys
 from collections import deque
 from collections.abc import Mapping, Sequence
 
+from spillscan.builds import buildfile
 from spillscan.commands import _library
 from spillscan.model import Build
 from spillscan.output.errors import InputError, UsageError
@@ -15,12 +17,24 @@ from spillscan.reading.inputs.source import expand
 
 
 def inputs_or_stdin(inputs: Sequence[str]) -> list[str]:
-    """``inputs``; without any, standard input where something is piped into it."""
+    """``inputs``; without any, standard input where something is piped into it, else what ``spillscan run`` left."""
     if inputs:
         return list(inputs)
-    if sys.stdin is not None and not sys.stdin.isatty():
+    if _is_piped():
         return ["-"]
+    if os.path.exists(buildfile.NAME):
+        return [buildfile.NAME]
     raise UsageError("no INPUT", "give a log file or a folder of logs, or pipe a log in")
+
+
+def _is_piped() -> bool:
+    """Whether standard input is a pipe or a file: neither a terminal nor the null device, both devices of characters."""
+    if sys.stdin is None or sys.stdin.closed:
+        return False
+    try:
+        return not stat.S_ISCHR(os.fstat(sys.stdin.fileno()).st_mode)
+    except (OSError, ValueError):  # a text in its place
+        return True
 
 
 def refuse_swapped(kernel: str, inputs: Sequence[str], call: str) -> None:
@@ -40,9 +54,14 @@ def scan(
     unpacking: Mapping[str, int] | None = None,
 ) -> Build:
     """:func:`spillscan.scan`, with its progress where a person watches."""
-    with Progress("reading") as progress:
-        watch = Reading(progress) if progress.watched else None
-        _read.append(_library.scan(paths, watch, operands=operands, live=live, unpacking=unpacking))
+    try:
+        with Progress("reading") as progress:
+            watch = Reading(progress) if progress.watched else None
+            _read.append(_library.scan(paths, watch, operands=operands, live=live, unpacking=unpacking))
+    except InputError as error:
+        if paths == ["-"] and os.path.exists(buildfile.NAME):
+            raise InputError(error.what, f"to read what `spillscan run` left, give {buildfile.NAME}") from None
+        raise
     return _read[-1]
 
 

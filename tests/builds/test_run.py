@@ -252,6 +252,21 @@ def test_a_link_does_not_explain_what_it_links(when: str, build: Build, project:
     assert units(project).keys() == {"a.cu"}
 
 
+def test_without_an_input_the_build_that_was_watched_is_read(build: Build, project: Path) -> None:
+    build("nvcc -Xptxas -v -c a.cu -o a.o")
+    given = run("check", "--max-spill-bytes", "0", "spillscan-build.json", cwd=project)
+    alone = subprocess.run(
+        [sys.executable, "-m", "spillscan", "check", "--max-spill-bytes", "0"],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        cwd=project,
+        check=False,
+    )
+    assert (alone.returncode, alone.stdout) == (given.returncode, given.stdout)
+    piped = run("check", cwd=project, stdin=b"nothing\n")
+    assert (piped.returncode, "`spillscan run` left, give spillscan-build.json" in piped.stderr.decode()) == (2, True)
+
+
 def test_sources_that_become_one_file_are_one_unit(build: Build, project: Path) -> None:
     build("nvcc a.cu b.cu -o app")
     (unit,) = units(project).values()

@@ -67,7 +67,7 @@ _LONGEST_TITLE = 120
 def payload(report: Report) -> dict[str, Any]:
     """What the views of :mod:`spillscan.reports.page` read, in the order of their use."""
     summaries = Summaries(report.launches)
-    kernels = sorted(report.build.kernels, key=damage)
+    kernels = sorted((kernel for kernel in report.build.kernels if not kernel.is_helper), key=damage)
     index = {id(kernel): number for number, kernel in enumerate(kernels)}
     rows = side_by_side([each for each in (report.base, report.build) if each is not None], report.launches)
     found: dict[str, Any] = {
@@ -105,6 +105,7 @@ def payload(report: Report) -> dict[str, Any]:
         found["why"] = {
             index[id(each.after)]: [printable(line, _LONGEST_REASON) for line in each.sentences()]
             for each in report.growths(EXPLAINED)
+            if id(each.after) in index
         }
     if report.code_changes:
         found["became"] = {

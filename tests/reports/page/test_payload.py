@@ -41,6 +41,12 @@ def names(full: dict[str, Any]) -> list[list[str]]:
     ]
 
 
+def test_what_ptxas_brings_along_is_no_row() -> None:
+    ours, helper = kernel("k", spills=8), kernel("__cuda_sm20_div_u64", spills=8)
+    both = [ours, replace(helper, role="function")]
+    assert payload(Report(kind="scan", build=Build(kernels=tuple(both))))["kernels"]["count"] == 1
+
+
 @pytest.mark.parametrize("launches", [LaunchMap(), LaunchMap((parse_launch("gemm*=256"),))], ids=["unknown", "told"])
 def test_columns_are_the_kernels(launches: LaunchMap) -> None:
     found = build("demo/head.log")
