@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from msgspec import structs
 
-from spillscan.advice.profile.launchmap import KernelLaunch, LaunchList, known_launches, lines
+from spillscan.advice.profile.launchmap import KernelLaunch, LaunchList, lines
 from spillscan.model import Kernel, Launch
 from spillscan.model.patterns import matches
 from spillscan.naming import Names
+from spillscan.occupancy.launches import settled
 from spillscan.output.nouns import count
 from spillscan.output.safe import printable
 
@@ -130,44 +131,46 @@ def with_baseline(text: str) -> str:
 
 
 def launch_map(kernels: Sequence[Kernel], said: Sequence[tuple[str, Launch]] = ()) -> Iterator[str]:
-    """How kernels are launched: what the user has ``said``; of kernels that only ``*`` names, what the code or its
-    compiler says; then a line to fill in for every other family."""
-    entries = [kernel for kernel in kernels if kernel.role != "function"]
-    given = [
+    """How kernels are launched that do not say it themselves: what the user has ``said``, then a line to fill in for
+    every other family."""
+    yield "# How kernels are launched that do not say it themselves, by launch bounds or beside their code. Where that"
+    yield "# is known, lost blocks per SM are found, and registers that cost none are no error; `min_blocks_per_sm: N`"
+    yield "# can be demanded. `spillscan launches` writes what a profile saw."
+    given = (
         KernelLaunch(match=match, arch="", launch=structs.replace(launch, source="given"), seen=1, others=())
         for match, launch in said
-    ]
-    known = known_launches(k for k in entries if not any(match != "*" and matches(k, match) for match, _ in said))
-    known = replace(known, entries=(*given, *known.entries))
-    families = unknown_families(entries, known)
-    yield "# How kernels are launched. Where that is known, lost blocks per SM are found, and registers that cost none"
-    yield "# are no error; `min_blocks_per_sm: N` can be demanded. `spillscan launches` writes what a profile saw."
-    yield from lines(LaunchList(entries=known.entries, left_out=())) if known.entries else ("kernels: []",)
+    )
+    yield from lines(LaunchList(entries=tuple(given), left_out=()))
+    families = unknown_families(kernels, [match for match, _ in said])
     if families:
-        yield "# Not known: fill in what is launched, and take the signs away" + (
-            "." if known.entries else " (and the brackets above)."
-        )
+        brackets = "" if said else " (and the brackets above)"
+        yield f"# Not known: put what is launched in the place of 256 and 0, and take the signs away{brackets}."
     for pattern, members in families[:LONGEST_SKELETON]:
-        yield f"#  - match: {json.dumps(pattern, ensure_ascii=False)}  # {count(len(members), 'kernel')}"
-        yield "#    launch: {threads_per_block: 256, dynamic_shared_bytes: 0}"
+        entry = f"{{match: {json.dumps(pattern, ensure_ascii=False)}, launch: {_EXAMPLE}}}"
+        yield f"#  - {entry}  # {count(len(members), 'kernel')}"
     if len(families) > LONGEST_SKELETON:
         yield f"# … {len(families) - LONGEST_SKELETON:,} more families"
 
 
-def unknown_families(kernels: Iterable[Kernel], known: LaunchList) -> list[tuple[str, list[Kernel]]]:
-    """(pattern, kernels) of each family of which nothing says how it is launched, the largest first."""
-    said = {(entry.match, entry.arch) for entry in known.entries}
-    silent = [kernel for kernel in kernels if not any(_is_of(kernel, *each) for each in said)] if said else [*kernels]
+_EXAMPLE = "{threads_per_block: 256, dynamic_shared_bytes: 0}"
+
+
+def unknown_families(kernels: Iterable[Kernel], said: Sequence[str]) -> list[tuple[str, list[Kernel]]]:
+    """(pattern, kernels) of each family of which nothing says how it is launched, the largest first. ``said``: patterns
+    of launches that the user gave."""
+    silent = [
+        kernel
+        for kernel in kernels
+        if kernel.role != "function"
+        and settled(kernel, None) is None
+        and not any(matches(kernel, match) for match in said)
+    ]
     names = Names(kernel.named_by for kernel in silent)
     families: dict[str, list[Kernel]] = {}
     for kernel in silent:
         families.setdefault(names.base(kernel.named_by), []).append(kernel)
     ordered = sorted(families.items(), key=lambda item: (-len(item[1]), item[0]))
     return [(_pattern(base, members), members) for base, members in ordered if base]
-
-
-def _is_of(kernel: Kernel, match: str, arch: str) -> bool:
-    return arch in ("", kernel.key.arch) and matches(kernel, match)
 
 
 def _pattern(base: str, members: Sequence[Kernel]) -> str:

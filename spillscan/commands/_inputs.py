@@ -28,7 +28,7 @@ def inputs_or_stdin(inputs: Sequence[str]) -> list[str]:
 
 
 def _is_piped() -> bool:
-    """Whether standard input is a pipe or a file: neither a terminal nor the null device, both devices of characters."""
+    """Whether standard input is a pipe or a file; a terminal and the null device are devices of characters."""
     if sys.stdin is None or sys.stdin.closed:
         return False
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,10 +11,12 @@ from pathlib import Path
 import pytest
 import yaml
 
+from spillscan import scan
 from spillscan.advice import adoption
 from spillscan.judging.policy.reading import layer
 from spillscan.model.nodes import parse_yaml
-from spillscan.occupancy.launches import parse_launch
+from spillscan.model.patterns import matches
+from spillscan.occupancy.launches import parse_launch, settled
 from tests.conftest import FIXTURES, ROOT, run
 from tests.judging.baseline.support import kernel
 
@@ -123,7 +126,7 @@ def test_the_launch_map_holds_what_is_known_and_names_the_rest(repository: Path)
     text = path.read_text()
     assert "kernels: []" in text
     filled = text.replace("kernels: []", "kernels:").replace("\n#  ", "\n  ")
-    assert filled.count("\n  - match: ") == 4
+    assert filled.count("\n  - {match: ") == 4
     path.write_text(filled)
     assert "\n    min_blocks" not in filled
     status, said = spillscan(repository, "check", HEAD, "--min-blocks-per-sm", "1")
@@ -139,15 +142,19 @@ def test_launches_that_are_given_stand_in_the_policy(repository: Path) -> None:
         "rotate": {"threads_per_block": 64},
     }
     assert "threads_per_block: 64" in (repository / "spillscan-baseline.yaml").read_text()
-    assert text.count("#  - match: ") == 2, "softmax and gather are still open"
+    assert text.count("#  - {match: ") == 2, "softmax and gather are still open"
     assert spillscan(repository, "check", HEAD, "--min-blocks-per-sm", "1", "--kernel", "gemm*")[0] == 0
 
 
-def test_known_launches_are_filled_in(tmp_path: Path) -> None:
+def test_what_kernels_say_themselves_is_not_said_again(tmp_path: Path) -> None:
+    """Bounds that the source changes later count then; a launch in the policy would win over them."""
     spillscan(tmp_path, "init", BOUNDED, "--yes")
-    policy = yaml.safe_load((tmp_path / "spillscan.yaml").read_text())
-    assert policy["kernels"]
-    assert all(entry["launch"]["threads_per_block"] for entry in policy["kernels"])
+    text = (tmp_path / "spillscan.yaml").read_text()
+    bounded = [each for each in scan([str(BOUNDED)]).kernels if settled(each, None) is not None]
+    assert bounded
+    assert yaml.safe_load(text)["kernels"] == []
+    patterns = re.findall(r'match: "([^"]+)"', text)
+    assert not [pattern for pattern in patterns for each in bounded if matches(each, pattern)]
 
 
 @pytest.mark.parametrize("name", ['a"b', "a\n- x: 1", "a: b #c", "*[x]?", "\u202ex", "{{}}", "_Z1fIXadL_Z1gEEEvv", ""])
