@@ -272,14 +272,15 @@ def _pass(place: Path, tests: Sequence[str], seconds: float) -> bool:
     return done.returncode in (0, 5)  # 5: none of these tests is there
 
 
-def nearest(path: str) -> str:
-    """The folder or file of tests that mirrors a module: ``tests/reading/logs`` of ``spillscan/reading/logs/x.py``."""
+def nearest(path: str) -> Iterator[str]:
+    """What of the tests mirrors a module: its file, ``tests/reading/logs/test_x.py`` of ``spillscan/reading/logs/x.py``,
+    where there is one, then its folder."""
     place = Path("tests", *Path(path).parts[1:]).with_suffix("")
     while not (ROOT / place).is_dir():
-        if (file := ROOT / place.parent / f"test_{place.name}.py").exists():
-            return file.relative_to(ROOT).as_posix()
+        if (ROOT / place.parent / f"test_{place.name}.py").exists():
+            yield (place.parent / f"test_{place.name}.py").as_posix()
         place = place.parent
-    return place.as_posix()
+    yield place.as_posix()
 
 
 def is_equivalent(mutant: Mutant, listed: Sequence[Mapping[str, str]]) -> bool:
@@ -321,7 +322,7 @@ def main() -> int:
             mine = tests.get(mutant.path, {}).get(mutant.line, [])[:MOST_TESTS]
             if mine and not copies.survives(mutant, [*dict.fromkeys(map(_as_argument, mine))], SECONDS):
                 return False
-            return copies.survives(mutant, [nearest(mutant.path)], SECONDS_FOLDER)
+            return all(copies.survives(mutant, [place], SECONDS_FOLDER) for place in nearest(mutant.path))
 
         with ThreadPoolExecutor(arguments.workers) as pool:
             for number, (mutant, lives) in enumerate(zip(mutants, pool.map(survives, mutants), strict=True), 1):
