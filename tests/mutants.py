@@ -273,8 +273,8 @@ def _pass(place: Path, tests: Sequence[str], seconds: float) -> bool:
 
 
 def nearest(path: str) -> Iterator[str]:
-    """What of the tests mirrors a module: its file, ``tests/reading/logs/test_x.py`` of ``spillscan/reading/logs/x.py``,
-    where there is one, then its folder."""
+    """What of the tests mirrors a module: the file ``test_x.py`` of ``x.py`` in the folder of the same name, where
+    there is one, then that folder."""
     place = Path("tests", *Path(path).parts[1:]).with_suffix("")
     while not (ROOT / place).is_dir():
         if (ROOT / place.parent / f"test_{place.name}.py").exists():
