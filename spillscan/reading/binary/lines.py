@@ -254,11 +254,15 @@ class Lines:
         return [address for address, _ in found], [chain for _, chain in found]
 
     def _chains(self, rows: Sequence[Row], files: Sequence[str], offset: int) -> list[SourceLine | None]:
-        """The place of each row: innermost first, then where that was inlined."""
+        """The place of each row: innermost first, then where that was inlined. Once a row names itself or a later one
+        as its caller, ptxas has left out rows that it counts (seen of CUDA 11.8): from there on no caller is known."""
         chains: list[SourceLine | None] = []
         depths = [0]
-        for _, file, line, called in rows:
-            if called > len(chains) or not 0 < file <= len(files) or depths[called] >= DEEPEST:
+        counted = True
+        for _, file, line, number in rows:
+            counted = counted and number <= len(chains)
+            called = number if counted else 0
+            if not 0 < file <= len(files) or depths[called] >= DEEPEST:
                 raise DamageError("a row of the line table that contradicts it", self._table.start + offset)
             depths.append(depths[called] + 1)
             caller = chains[called - 1] if called else None

@@ -16,7 +16,7 @@ from spillscan.model import Issue
 from spillscan.model.code import SassFunction, SourceLine
 from spillscan.reading import binary
 from spillscan.reading.binary.cubin import Cubin
-from spillscan.reading.binary.lines import DEEPEST, LineTable
+from spillscan.reading.binary.lines import DEEPEST, LineTable, Row
 from spillscan.reading.binary.window import DamageError, Window
 from tests.conftest import FIXTURES
 from tests.reading.binary.support import FOLDER, dumped, functions, stored
@@ -180,6 +180,25 @@ def test_opcodes_that_break_off_are_damage(program: bytes) -> None:
     data = unit(ADDRESS, program)
     with pytest.raises(DamageError, match="line table"):
         LineTable(data, 0).rows(data.find(ADDRESS), 0)
+
+
+@pytest.mark.parametrize(
+    ("called", "callers"),
+    [
+        ((0, 1, 2), (None, "1", "2")),
+        ((0, 1, 1), (None, "1", "1")),
+        ((0, 2, 1), (None, None, None)),  # itself: one was left out before it, so that the next is not known, too
+        ((0, 1, 4, 1), (None, "1", None, None)),
+        ((1, 1), (None, None)),
+    ],
+)
+def test_once_a_row_was_left_out_no_caller_is_known(called: tuple[int, ...], callers: tuple[str | None, ...]) -> None:
+    lines = Cubin(Window(SEED)).lines
+    rows = [Row(address, 1, 1 + at, caller) for at, (address, caller) in enumerate(zip(range(9), called, strict=False))]
+    chains = lines._chains(rows, ["a.cu"], 0)
+    found = [each and each.inlined_at and str(each.inlined_at.line) for each in chains]
+    assert found == [*callers]
+    assert [each.line for each in chains if each] == [*range(1, len(called) + 1)]
 
 
 def test_calls_nest_no_deeper_than_the_limit() -> None:
