@@ -16,6 +16,7 @@ PUBLIC = (
     "compare.matrix",
     "compare.missing_kernels",
     "compare.pairing",
+    "definitions",
     "places",
     "policy",
     "policy.effective",

@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
+from spillscan.judging.definitions import Definitions
 from spillscan.model import Finding, Kernel, Origin
+from spillscan.model.symbols import demangle
 from spillscan.output.safe import printable
 from spillscan.reading.machine.spillmap import Culprit, culprits
 
@@ -49,6 +51,8 @@ class Tree(Struct, frozen=True, kw_only=True):
     """The current folder, relative to the root; empty at the top."""
     holds: Callable[[str], bool] = _nothing
     """Whether a path relative to the root is a file."""
+    definitions: Definitions = Definitions(())
+    """Where its sources define kernels."""
 
     def relative(self, path: str) -> str:
         """``path`` relative to the root, with forward slashes: a path of another machine by the longest tail that is a
@@ -72,16 +76,18 @@ class Tree(Struct, frozen=True, kw_only=True):
 
 
 class Place(Struct, frozen=True, kw_only=True, eq=False):
-    """A line of a file."""
+    """A file, and where it is known a line of it."""
 
     path: str
     """Relative to the repository's root, forward slashes, printable."""
-    line: int
-    """1-based; 1 where only the file is known."""
+    line: int | None
+    """1-based; ``None``: only the file is known."""
     inner: str = ""
     """Of code inlined from elsewhere: ``softmax.h:118``, the line itself."""
     share: float | None = None
     """Of the weight of the spills or arrays that are spoken of; ``None``: nothing is weighed."""
+    by_name: bool = False
+    """Whether the line is where a source defines a kernel of that name: nothing else says where it stands."""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Place) and (self.path, self.line) == (other.path, other.line)
@@ -97,12 +103,15 @@ class Place(Struct, frozen=True, kw_only=True, eq=False):
         return quote(self.path, safe="/", errors="replace")
 
     def __str__(self) -> str:
-        return f"{self.path}:{self.line}"
+        return self.path if self.line is None else f"{self.path}:{self.line}"
 
     @property
     def text(self) -> str:
-        """``src/gemm.cu:50 (inlined: softmax.h:118)``."""
-        return f"{self}{f' (inlined: {self.inner})' if self.inner else ''}"
+        """``src/gemm.cu:50 (inlined: softmax.h:118)``, ``src/gemm.cu:50 (found by name)``."""
+        return f"{self}{f' (inlined: {self.inner})' if self.inner else BY_NAME if self.by_name else ''}"
+
+
+BY_NAME = " (found by name)"
 
 
 def place_of(finding: Finding, tree: Tree) -> Place:
@@ -111,16 +120,19 @@ def place_of(finding: Finding, tree: Tree) -> Place:
 
 
 def source_place(finding: Finding, tree: Tree) -> Place | None:
-    """The source line that the machine code names, the file that the compiler's message names, the source that the
-    build step names, else that of the machine code's lines; ``None`` where nothing does."""
+    """The source line that the machine code names, the line that the compiler's message names, the definition of the
+    kernel by its name, else the source that the build step or the machine code's lines name; ``None`` where nothing
+    does."""
     kernel = finding.kernel
     if line := _line_in_code(finding, tree):
         return line
     for path, number in _named_places(finding):
         return _place(tree.relative(path), number)
-    if source := source_of(kernel) or _file_in_code(kernel):
-        return _place(tree.relative(source), 1)
-    return None
+    source = source_of(kernel) or _file_in_code(kernel)
+    path = tree.relative(source) if source else ""
+    if defined := tree.definitions.of(demangle(kernel.key.symbol), path):
+        return replace(_place(defined.path, defined.line), by_name=True)
+    return _place(path, None) if path else None
 
 
 def _file_in_code(kernel: Kernel) -> str:
@@ -133,7 +145,7 @@ def _file_in_code(kernel: Kernel) -> str:
 
 def place_in_input(origin: Origin | None, tree: Tree) -> Place:
     """The line of the input itself."""
-    return _place(UNKNOWN, 1) if origin is None else _place(log_path(origin.input, tree), origin.line or 1)
+    return _place(UNKNOWN, None) if origin is None else _place(log_path(origin.input, tree), origin.line)
 
 
 def log_path(log: str, tree: Tree) -> str:
@@ -165,8 +177,8 @@ def _is_absolute(path: str) -> bool:
     return path.startswith(("/", "\\")) or _DRIVE.match(path.replace("\\", "/")) is not None
 
 
-def _place(path: str, line: int) -> Place:
-    return Place(path=printable(path) or UNKNOWN, line=max(1, line))
+def _place(path: str, line: int | None) -> Place:
+    return Place(path=printable(path) or UNKNOWN, line=line or None)
 
 
 def _named_places(finding: Finding) -> Iterator[tuple[str, int]]:

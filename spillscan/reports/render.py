@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from spillscan.judging.definitions import Definitions
 from spillscan.judging.places import Tree
 from spillscan.model import Kernel
 from spillscan.model.build import damage
@@ -123,7 +125,30 @@ def tree_here() -> Tree:
         root=root.replace(os.sep, "/"),
         folder="" if folder == os.curdir else folder.replace(os.sep, "/"),
         holds=_is_file_below(root),
+        definitions=Definitions(_sources_below(root)),
     )
+
+
+_SOURCES = (".cu", ".cuh", ".h", ".hpp", ".hxx", ".inl", ".inc", ".cpp", ".cc", ".cxx")
+_MOST_FILES, _MOST_ENTRIES = 4_000, 100_000
+"""Source files in which definitions are looked for, and files among which those are looked for."""
+
+
+def _sources_below(root: str) -> Iterator[tuple[str, str]]:
+    """(path, text) of the source files below ``root`` that may define kernels; hidden folders are left out."""
+    left, files = _MOST_ENTRIES, 0
+    for place, folders, names in os.walk(root):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        left -= len(names)
+        for name in sorted(names):
+            if not name.endswith(_SOURCES):
+                continue
+            files += 1
+            if left < 0 or files > _MOST_FILES:
+                return
+            path = os.path.join(place, name)
+            with suppress(OSError), open(path, encoding="utf-8", errors="replace") as file:
+                yield os.path.relpath(path, root).replace(os.sep, "/"), file.read(_LARGEST_SOURCE)
 
 
 def _is_file_below(root: str) -> Callable[[str], bool]:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from spillscan.judging.places import UNKNOWN, heaviest, log_path, source_place
+from spillscan.judging.places import BY_NAME, UNKNOWN, Place, heaviest, log_path, source_place
 from spillscan.model import SEVERITIES, Build, Change, Finding, Hole, Kernel
 from spillscan.model.build import damage
 from spillscan.model.symbols import natural
@@ -115,9 +115,15 @@ def message_of(finding: Finding) -> str:
 
 
 def detail_of(finding: Finding, report: Report) -> str:
-    """:func:`message_of`, and where several source lines share in it, which: see :func:`lines_of`."""
+    """:func:`message_of`, and where several source lines share in it, which (see :func:`lines_of`), or that its place
+    was found by name."""
     lines = lines_of(finding, report)
-    return message_of(finding) + (f"; {lines}" if lines else "")
+    place = source_place(finding, report.tree)
+    return message_of(finding) + (f"; {lines}" if lines else _by_name(place))
+
+
+def _by_name(place: Place | None) -> str:
+    return " (place found by name)" if place is not None and place.by_name else ""
 
 
 def lines_of(finding: Finding, report: Report) -> str:
@@ -252,7 +258,7 @@ def alike(findings: Iterable[Finding], report: Report) -> list[list[Finding]]:
 def place_text(finding: Finding, report: Report) -> str:
     """The line of the source, else of the log or file (of a package: its library), as short as it is clear."""
     if source := source_place(finding, report.tree):
-        return str(source)
+        return f"{source}{BY_NAME if source.by_name else ''}"
     origin = finding.origin
     if origin is None:
         return UNKNOWN
@@ -269,7 +275,8 @@ def _finding_line(group: Sequence[Finding], report: Report, style: Style) -> str
     source = source_place(finding, report.tree)
     log = printable(str(finding.origin)) if finding.origin else ""
     place, behind = (str(source), f" ({log})") if source and log else (str(source) if source else log, "")
-    inlined = source.text.removeprefix(str(source)) if source else ""
+    inlined = source.text.removeprefix(str(source)) if source and source.inner else ""
+    behind = _by_name(source) + behind
     state = f", {finding.baseline_state}" if finding.baseline_state else ""
     more = (
         f" (+{len(group) - 1:,} of {printable(shared_label(kernel, report.by or 'family', report.names), 40)})"
@@ -286,7 +293,7 @@ def _finding_line(group: Sequence[Finding], report: Report, style: Style) -> str
         return head + len(f"{finding.severity}: {name} ({arch}{unit}): {message}{rest}{behind}") - LONGEST_LINE
 
     if excess() > 0:
-        behind = ""
+        behind = _by_name(source)
     if excess() > 0 and more:  # the name begins with it
         rest = rest.removesuffix(more) + f" (+{len(group) - 1:,})"
     if excess() > 0 and source is None and finding.origin is not None and finding.origin.line is None and unit:

@@ -237,7 +237,7 @@ def github_holds(output: str, report: Report) -> None:
         assert len(command.data) <= 4096
         if "file" in command.properties:
             relative(command.properties["file"])
-            assert command.properties["line"].isdecimal()
+            assert command.properties.get("line", "1").isdecimal()
     messages = [command.data for command in found if "file" in command.properties]
     assert messages == [printable(finding.message, 600) for finding in report.findings][: len(messages)]
     if len(report.findings) < 10:

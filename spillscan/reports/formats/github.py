@@ -49,7 +49,8 @@ def render(report: Report, style: Style) -> Iterator[str]:
         place = place_of(finding, report.tree)
         arch = printable(finding.kernel.key.arch or "arch unknown", LONGEST_ARCH)
         title = f"{name_of(finding.kernel, report.names)} ({arch}) [{finding.rule}]"
-        properties = f"file={_property(place.path)},line={place.line},title={_property(title)}"
+        line = "" if place.line is None else f"line={place.line},"
+        properties = f"file={_property(place.path)},{line}title={_property(title)}"
         yield f"::{_COMMANDS[severity]} {properties}::{_data(detail_of(finding, report))}\n"
     rest = [f"{number - shown[name]:,} {name}s" for name, number in counts.items() if number > shown[name]]
     if rest:

@@ -22,6 +22,8 @@ HELP = "GitLab Code Quality report"
 KINDS = JUDGED
 
 _SEVERITIES: dict[Severity, str] = {"error": "major", "warning": "minor", "note": "info"}
+_TOP = 1
+"""The service takes no entry without a line: where only the file is known, its top."""
 
 
 def render(report: Report, style: Style) -> Iterator[str]:
@@ -40,7 +42,7 @@ def _entries(report: Report) -> Iterator[str]:
                 "check_name": f"spillscan-{finding.rule}",
                 "fingerprint": finding.fingerprint,
                 "severity": _SEVERITIES[finding.severity],
-                "location": {"path": place.path, "lines": {"begin": place.line}},
+                "location": {"path": place.path, "lines": {"begin": place.line or _TOP}},
             }
         )
     for code, hole, text in one_of_a_kind(report.holes, report.names):
@@ -51,6 +53,6 @@ def _entries(report: Report) -> Iterator[str]:
                 "check_name": f"spillscan-{code}",
                 "fingerprint": blake2s(text.encode("utf-8", "replace"), digest_size=16).hexdigest(),
                 "severity": "critical",
-                "location": {"path": place.path, "lines": {"begin": place.line}},
+                "location": {"path": place.path, "lines": {"begin": place.line or _TOP}},
             }
         )

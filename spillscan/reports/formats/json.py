@@ -117,16 +117,18 @@ class CodeChangeJson(msgspec.Struct):
 
 
 class PlaceJson(msgspec.Struct):
-    """A line of the source, or of the input."""
+    """A line of the source, or of the input; a file where its line is not known."""
 
     path: str
     """relative to the repository"""
-    line: Count
-    """1-based; 1 where only the file is known"""
+    line: Count | None
+    """1-based; null: only the file is known"""
     inlined: str | None
     """of code that was inlined here: the line itself"""
     share: Annotated[float, msgspec.Meta(ge=0, le=1)] | None
     """of the weight of the spills or arrays: bytes, ten times as many for each loop around them; null: not weighed"""
+    by_name: bool = False
+    """whether the line is where a source defines a kernel of that name, since nothing else says where it stands"""
 
 
 class FindingJson(msgspec.Struct):
@@ -399,7 +401,7 @@ def _named(kernel: Kernel | None) -> dict[str, str | None]:
 
 def _finding(finding: Finding, tree: Tree) -> FindingJson:
     places = heaviest(finding, tree)[:TOP] or [place_of(finding, tree)]
-    shown = tuple(PlaceJson(place.path, place.line, place.inner or None, place.share) for place in places)
+    shown = tuple(copied(PlaceJson, place, inlined=place.inner or None) for place in places)
     return copied(FindingJson, finding, **_named(finding.kernel), places=shown)
 
 

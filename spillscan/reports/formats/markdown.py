@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from spillscan.judging.places import heaviest, place_of
+from spillscan.judging.places import BY_NAME, heaviest, place_of
 from spillscan.model import Finding, Kernel, at_least
 from spillscan.model.build import damage
 from spillscan.model.figures import figure
@@ -263,7 +263,7 @@ def _where(report: Report, finding: Finding) -> str:
     lines = heaviest(finding, report.tree)[:TOP] or [place_of(finding, report.tree)]
     cells = []
     for place in lines:
-        inlined = f" (inlined: {code(place.inner)})" if place.inner else ""
+        inlined = f" (inlined: {code(place.inner)})" if place.inner else BY_NAME if place.by_name else ""
         cells.append(code(str(place)) + inlined + ("" if place.share is None else f" {share_text(place.share)}"))
     return ", ".join(cells)
 

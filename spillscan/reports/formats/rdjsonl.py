@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from typing import Any
 
-from spillscan.judging.places import place_in_input, place_of
+from spillscan.judging.places import Place, place_in_input, place_of
 from spillscan.model import Severity
 from spillscan.output.records import harmless
 from spillscan.output.terminal import Style
@@ -25,7 +26,7 @@ def render(report: Report, style: Style) -> Iterator[str]:
         place = place_of(finding, report.tree)
         diagnostic = {
             "message": f"{label_of(finding.kernel, report.names)}: {detail_of(finding, report)}",
-            "location": {"path": place.path, "range": {"start": {"line": place.line}}},
+            "location": _location(place),
             "severity": _SEVERITIES[finding.severity],
             "source": {"name": "spillscan"},
             "code": {"value": finding.rule},
@@ -35,9 +36,13 @@ def render(report: Report, style: Style) -> Iterator[str]:
         place = place_in_input(hole.origin, report.tree)
         diagnostic = {
             "message": text,
-            "location": {"path": place.path, "range": {"start": {"line": place.line}}},
+            "location": _location(place),
             "severity": "ERROR",
             "source": {"name": "spillscan"},
             "code": {"value": code},
         }
         yield harmless(json.dumps(diagnostic)) + "\n"
+
+
+def _location(place: Place) -> dict[str, Any]:
+    return {"path": place.path, **({} if place.line is None else {"range": {"start": {"line": place.line}}})}

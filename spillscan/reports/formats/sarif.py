@@ -95,6 +95,7 @@ def _kind(code: str) -> dict[str, Any]:
 
 def _result(report: Report, finding: Finding) -> dict[str, Any]:
     place = place_of(finding, report.tree)
+    line = place.line or 1  # GitHub takes no result without one
     return {
         "ruleId": finding.rule,
         "level": finding.severity,
@@ -103,7 +104,7 @@ def _result(report: Report, finding: Finding) -> dict[str, Any]:
             {
                 "physicalLocation": {
                     "artifactLocation": {"uri": place.uri, "uriBaseId": "%SRCROOT%"},
-                    "region": {"startLine": place.line, "startColumn": 1, "endLine": place.line},
+                    "region": {"startLine": line, "startColumn": 1, "endLine": line},
                 },
                 "logicalLocations": [_function(finding.kernel, report.names)],
             }
