@@ -26,17 +26,17 @@ from spillscan.model import Build, Finding, Hidden, Hole, Issue, at_least
 class Verdict(Struct, frozen=True, kw_only=True):
     """What a gate says."""
 
-    failing: tuple[Finding, ...] = ()
+    failing: tuple[Finding, ...]
     """Findings that fail it, most severe first."""
-    holes: tuple[Hole, ...] = ()
+    holes: tuple[Hole, ...]
     """What may be hidden of what it judges, and is not accepted; in the order of the input."""
-    accepted: tuple[Hole, ...] = ()
+    accepted: tuple[Hole, ...]
     """What may be hidden, and the policy accepts."""
-    expired: bool = False
+    expired: bool
     """Whether a suppression of the baseline holds no longer."""
-    oversized: bool = False
+    oversized: bool
     """Whether a file has more bytes than the policy allows."""
-    fails: bool = True
+    fails: bool
     """Whether the gate may fail at all."""
 
     @property
