@@ -55,12 +55,19 @@ def write(
 
 def check_forms(wanted: Sequence[str], kind: Kind) -> list[Form]:
     """The forms asked for. Refuses a wrong ``-f`` before any work is done."""
-    forms = parse_forms(wanted, formats.names())
+    known = formats.names()
+    if any(text.partition(":")[0] not in known for text in wanted):
+        known = _able(kind)
+    forms = parse_forms(wanted, known)
     for form in forms:
         if kind not in formats.of_name(form.name).KINDS:
-            able = ", ".join(other for other, module in formats.all_formats().items() if kind in module.KINDS)
-            raise UsageError(f"{form.name} cannot show a {kind}", f"choose from {able}")
+            raise UsageError(f"{form.name} cannot show a {kind}", f"choose from {', '.join(_able(kind))}")
     return forms
+
+
+def _able(kind: Kind) -> tuple[str, ...]:
+    """The formats that can show reports of a kind. All are imported for it."""
+    return tuple(name for name, module in formats.all_formats().items() if kind in module.KINDS)
 
 
 def _pieces(report: Report, form: Form, rows: int | None) -> Iterable[str] | Iterable[bytes]:

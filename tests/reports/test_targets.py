@@ -6,6 +6,7 @@ import os
 import stat
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -141,6 +142,14 @@ def test_devices_and_pipes_are_written_to_not_replaced(folder: Path) -> None:
 def test_wrong_forms(forms: list[str], wrong: str) -> None:
     with pytest.raises(UsageError, match=wrong):
         check_forms(forms, "check")
+
+
+@pytest.mark.parametrize("kind", ["scan", "check", "diff"])
+def test_what_is_offered_for_a_wrong_form_can_be_had(kind: Any) -> None:
+    with pytest.raises(UsageError) as refused:
+        check_forms(["yaml"], kind)
+    for name in refused.value.hint.rpartition("choose from ")[2].split(", "):
+        assert kind in formats.of_name(name).KINDS
 
 
 def test_scan_has_no_findings_to_report(folder: Path) -> None:
