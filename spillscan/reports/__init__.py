@@ -10,7 +10,6 @@ harmless line, and each format adds its own escapes.
 
 PUBLIC = (
     "formats",
-    "formats.html",
     "page",
     "page.columns",
     "page.details",

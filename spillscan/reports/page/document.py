@@ -126,10 +126,6 @@ def static(payload: Mapping[str, Any]) -> Iterator[str]:
         yield from _findings(payload["findings"])
     if "changes" in payload:
         yield from _changes(payload["changes"])
-    if "heat" in payload:
-        yield from _heat(payload["heat"])
-    if "candidates" in payload:
-        yield from _candidates(payload["candidates"])
     yield from _kernels(payload["kernels"])
     yield from _issues(payload["overview"]["issues"])
     if note := payload["overview"]["note"]:
@@ -177,22 +173,6 @@ def _metrics(metrics: Sequence[Mapping[str, Any]], figures: Iterable[Sequence[An
     return "; ".join(
         f"{metrics[name]['label']} {_pair(before, after, metrics[name]['unit'])}" for name, before, after in figures
     )
-
-
-def _heat(found: Mapping[str, Any]) -> Iterator[str]:
-    heads = [" ".join(part for part in (found["builds"][c["build"]], c["arch"]) if part) for c in found["columns"]]
-    for at, metric in enumerate(found["metrics"]):
-        rows = ((row["name"], row["arch"] or "", *map(figure, row["values"][at])) for row in found["rows"])
-        title = f"{metric['label']} ({metric['unit']})" if metric["unit"] else metric["label"]
-        yield from table(title, ("kernel", "arch", *heads), rows, len(found["rows"]), numbers=2)
-
-
-def _candidates(found: Mapping[str, Any]) -> Iterator[str]:
-    from spillscan.judging.compare.matrix import over_builds
-
-    rows = ((row["name"], row["arch"] or "", row["configuration"], *over_builds(row["cells"])) for row in found["rows"])
-    heads = ("kernel", "arch", "configuration", *found["heads"])
-    yield from table("Candidates", heads, rows, len(found["rows"]), numbers=3)
 
 
 def _kernels(found: Mapping[str, Any]) -> Iterator[str]:
