@@ -66,13 +66,18 @@ def run(arguments: argparse.Namespace) -> int:
         text=text,
         json=lambda: records.objects(_rows(followed.series, builds)),
         csv=lambda: _rows(followed.series, builds),
-        html=lambda: _page(arguments.pattern, ordered, builds, metrics, names_of(ordered[:_ON_A_PAGE])),
+        html=lambda: _page(arguments.pattern, ordered, builds, metrics, names_of(ordered[:_ON_A_PAGE]), text(Style())),
     )
     return _datasets.answered(followed.dataset)
 
 
 def _page(
-    pattern: str, ordered: Sequence[Series], builds: Sequence[KeptBuild], metrics: Sequence[str], names: Names
+    pattern: str,
+    ordered: Sequence[Series],
+    builds: Sequence[KeptBuild],
+    metrics: Sequence[str],
+    names: Names,
+    lines: Iterator[str],
 ) -> Iterator[str]:
     happened = happenings(ordered[:_ON_A_PAGE], metrics)
     turns = (
@@ -89,7 +94,7 @@ def _page(
         )
         for each in happened[:_ON_A_PAGE]
     )
-    lines = (
+    drawn = (
         Line(
             name=names.of(series.kernel.named_by),
             metric=metric,
@@ -100,7 +105,7 @@ def _page(
         for series in ordered[:_ON_A_PAGE]
         for metric in metrics
     )
-    known = tuple(line for line in lines if any(value is not None for value in line.values))
+    known = tuple(line for line in drawn if any(value is not None for value in line.values))
     left_out = max(0, len(ordered) - _ON_A_PAGE)
     labels = tuple(build.label for build in builds)
     return trend_document(
@@ -113,7 +118,8 @@ def _page(
             turns_left_out=max(0, len(happened) - _ON_A_PAGE),
             links=tuple(build.link for build in builds),
             legend=letters((series.kernel.named_by for series in ordered[:_ON_A_PAGE]), names, _BRIEF),
-        )
+        ),
+        lines,
     )
 
 

@@ -22,6 +22,7 @@ from spillscan.output.safe import clip, printable
 from spillscan.output.terminal import BOLD, DIM, GREEN, RED, Row, Style, paint, table
 from spillscan.reports import page
 from spillscan.reports.page.columns import letters, shown_arch, shown_name
+from spillscan.reports.page.document import ROWS
 
 NOT_SAID = "-"
 BEST, PLAIN = "*", " "
@@ -345,7 +346,8 @@ def html(curves: Sequence[Curve]) -> Iterator[str]:
     several = len({curve.toolkit for curve in curves}) > 1
     called = Names(curve.symbol for curve in curves)
     swept = [_swept(curve, several, called) for curve in curves]
-    return page.sweep_document(", ".join(inputs), swept, letters((curve.symbol for curve in curves), called))
+    legend = letters((curve.symbol for curve in curves), called)
+    return page.sweep_document(", ".join(inputs), swept, legend, text(curves, Style(rows=ROWS)))
 
 
 def _swept(curve: Curve, several: bool, called: Names) -> dict[str, Any]:

@@ -16,8 +16,9 @@ from spillscan.model.figures import figure as declared
 from spillscan.naming import Names
 from spillscan.output.records import plain
 from spillscan.output.safe import clip
+from spillscan.output.terminal import Style
 from spillscan.reports.page.columns import LONGEST_NAME, letters, shown_arch, shown_name
-from spillscan.reports.page.document import document, table
+from spillscan.reports.page.document import ROWS, document
 from spillscan.reports.table import Table
 
 _LONGEST_LABEL, _LONGEST_CELL = 60, 300
@@ -93,7 +94,8 @@ def history_document(history: History) -> Iterator[str]:
         "legend": letters((each.kernel.named_by for each in history.followed), history.names),
         "kernels": (_kernel(each, history) for each in history.followed),
     }
-    yield from document(history.title, payload, ("history",), _static(payload, tables))
+    lines = (line for each in history.tables.values() for line in ("", *each.text(Style(), ROWS)))
+    yield from document(history.title, payload, ("history",), lines)
 
 
 def _build(build: KeptBuild) -> dict[str, str]:
@@ -114,8 +116,3 @@ def _runs(values: Iterable[int | None]) -> list[int | None]:
     for value, group in groupby(enumerate(values), key=lambda each: each[1]):
         found += [next(group)[0], value]
     return found
-
-
-def _static(payload: dict[str, Any], tables: Sequence[dict[str, Any]]) -> Iterator[str]:
-    for each in tables:
-        yield from table(each["title"], each["heads"], each["rows"], len(each["rows"]))

@@ -4,16 +4,15 @@ who has the figures makes these records.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from spillscan import __version__
 from spillscan.model.figures import figure as declared
-from spillscan.occupancy.text import size
 from spillscan.output.safe import clip
 from spillscan.reports.page.columns import LONGEST_ARCH, LONGEST_NAME
-from spillscan.reports.page.document import document, figure, table
+from spillscan.reports.page.document import document
 
 _LONGEST_LABEL = 60
 
@@ -80,8 +79,8 @@ class Trend:
     """What letters in names stand for, by family."""
 
 
-def trend_document(trend: Trend) -> Iterator[str]:
-    """The page of a trend, piece by piece."""
+def trend_document(trend: Trend, lines: Iterable[str] = ()) -> Iterator[str]:
+    """The page of a trend, piece by piece; ``lines``: what a terminal shows."""
     payload = {
         **_head(trend.title, "trend", "Trend"),
         "legend": trend.legend,
@@ -105,13 +104,16 @@ def trend_document(trend: Trend) -> Iterator[str]:
             for line in trend.series
         ],
     }
-    yield from document(trend.title, payload, ("trend",), _static_trend(payload))
+    yield from document(trend.title, payload, ("trend",), lines)
 
 
-def sweep_document(title: str, swept: Sequence[Mapping[str, Any]], legend: Sequence[tuple[str, str]]) -> Iterator[str]:
-    """The page of a sweep, piece by piece; ``swept``: kernels, the most to gain first, as ``sweep.js`` reads them."""
+def sweep_document(
+    title: str, swept: Sequence[Mapping[str, Any]], legend: Sequence[tuple[str, str]], lines: Iterable[str]
+) -> Iterator[str]:
+    """The page of a sweep, piece by piece; ``swept``: kernels, the most to gain first, as ``sweep.js`` reads them;
+    ``lines``: what a terminal shows."""
     payload = {**_head(title, "sweep", "Sweep"), "legend": legend, "swept": swept}
-    yield from document(title, payload, ("sweep",), _static_sweep(swept))
+    yield from document(title, payload, ("sweep",), lines)
 
 
 def _head(title: str, view: str, label: str) -> dict[str, Any]:
@@ -121,41 +123,6 @@ def _head(title: str, view: str, label: str) -> dict[str, Any]:
         "kind": view,
         "views": [{"name": view, "label": label}],
     }
-
-
-def _static_trend(payload: dict[str, Any]) -> Iterator[str]:
-    for metric in payload["metrics"]:
-        lines = [line for line in payload["series"] if line["metric"] == metric["name"]]
-        rows = ((line["name"], line["arch"] or "", *map(figure, line["values"])) for line in lines)
-        yield from table(metric["label"], ("kernel", "arch", *payload["builds"]), rows, len(lines), numbers=2)
-    if turns := payload["turns"]:
-        heads = ("kernel", "arch", "what", "before", "after", "first build", "last build before")
-        builds = payload["builds"]
-        rows = (
-            (
-                *(each["name"], each["arch"] or "", each["what"], figure(each["before"]), figure(each["after"])),
-                *(builds[each["first"]], builds[each["last"]]),
-            )
-            for each in turns
-        )
-        yield from table("What happened", heads, rows, len(turns))
-
-
-def _static_sweep(swept: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    rows = [
-        (
-            *(kernel["name"], kernel["arch"] or "", point["label"]),
-            *(figure(point[name]) for name in ("registers", "spill_bytes", "blocks")),
-            *(point["time_text"], ", ".join(filter(None, (point["best"] and "best", point["failure"])))),
-        )
-        for kernel in swept
-        for point in kernel["points"]
-    ]
-    heads = ("kernel", "arch", "point", "registers", "spills (B)", "blocks/SM", "time", "")
-    yield from table("Sweep", heads, rows, len(rows), numbers=2)
-    said = [(kernel["name"], kernel["arch"] or "", fact) for kernel in swept for fact in kernel["facts"]]
-    if said:
-        yield from table("What it came to", ("kernel", "arch", ""), said, len(said))
 
 
 def _name(name: str) -> str:
@@ -173,9 +140,11 @@ Measure = tuple[str, str, int, bool]
 """Name of a figure of the groups, head of its column, digits behind the point, whether it is bytes."""
 
 
-def weight_document(title: str, groups: Sequence[Mapping[str, Any]], measures: Sequence[Measure]) -> Iterator[str]:
-    """The page's text, piece by piece. Each group has a ``label``, its ``measures``, perhaps also those before, and
-    ``groups``; areas are the first measure."""
+def weight_document(
+    title: str, groups: Sequence[Mapping[str, Any]], measures: Sequence[Measure], lines: Iterable[str] = ()
+) -> Iterator[str]:
+    """The page's text, piece by piece; ``lines``: what a terminal shows. Each group has a ``label``, its ``measures``,
+    perhaps also those before, and ``groups``; areas are the first measure."""
     names = [name for name, *_ in measures]
     root = groups[0] if len(groups) == 1 else {"label": "all", "groups": groups}  # what has no sum
     compared = f"{BEFORE}{names[0]}" in groups[0]
@@ -188,9 +157,7 @@ def weight_document(title: str, groups: Sequence[Mapping[str, Any]], measures: S
         "compared": compared,
         "tree": _node(root, names),
     }
-    yield from document(
-        title, payload, ("treemap", "size"), _static(clip(title, LONGEST_NAME), root, measures, compared)
-    )
+    yield from document(title, payload, ("treemap", "size"), lines)
 
 
 def _node(group: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
@@ -200,18 +167,3 @@ def _node(group: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
     if f"{BEFORE}{names[0]}" in group:
         found["before"] = [group[f"{BEFORE}{name}"] for name in names]
     return {**found, "groups": [_node(each, names) for each in group.get("groups", ())]}
-
-
-def _static(title: str, tree: Mapping[str, Any], measures: Sequence[Measure], compared: bool) -> Iterator[str]:
-    groups = tree.get("groups", ())
-
-    def cells(group: Mapping[str, Any]) -> Iterator[str]:
-        for name, _, digits, is_bytes in measures:
-            yield size(round(group[name])) if is_bytes else figure(round(group[name], digits or None))
-            if compared:
-                change = group[name] - group[BEFORE + name]
-                yield size(round(change), "+") if is_bytes else f"{change:+,.{digits}f}"
-
-    heads = [text for _, head, *_ in measures for text in ((head, "change") if compared else (head,))]
-    rows = ((clip(each["label"], LONGEST_NAME), *cells(each)) for each in groups)
-    yield from table(title, ("what", *heads), rows, len(groups), numbers=1)
