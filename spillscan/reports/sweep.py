@@ -22,7 +22,7 @@ from spillscan.output.safe import clip, printable
 from spillscan.output.terminal import BOLD, DIM, GREEN, RED, Row, Style, paint, table
 from spillscan.reports import page
 from spillscan.reports.page.columns import letters, shown_arch, shown_name
-from spillscan.reports.page.document import ROWS
+from spillscan.reports.page.document import STATIC
 
 NOT_SAID = "-"
 BEST, PLAIN = "*", " "
@@ -347,7 +347,7 @@ def html(curves: Sequence[Curve]) -> Iterator[str]:
     called = Names(curve.symbol for curve in curves)
     swept = [_swept(curve, several, called) for curve in curves]
     legend = letters((curve.symbol for curve in curves), called)
-    return page.sweep_document(", ".join(inputs), swept, legend, text(curves, Style(rows=ROWS)))
+    return page.sweep_document(", ".join(inputs), swept, legend, text(curves, STATIC))
 
 
 def _swept(curve: Curve, several: bool, called: Names) -> dict[str, Any]:

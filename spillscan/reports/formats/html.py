@@ -21,7 +21,7 @@ from spillscan.reports.page.code import code_of
 from spillscan.reports.page.columns import Summaries, columns, letters, sorted_by
 from spillscan.reports.page.details import ASSETS as KERNEL_ASSETS
 from spillscan.reports.page.details import details
-from spillscan.reports.page.document import ROWS, document
+from spillscan.reports.page.document import STATIC, document
 from spillscan.reports.page.overview import (
     Index,
     changes,
@@ -43,7 +43,7 @@ _BECAME = 500
 def render(report: Report, style: Style) -> Iterator[str]:
     """The page; see ``docs/page.md``."""
     found = payload(report)
-    lines = (line for piece in text.render(report, Style(rows=ROWS)) for line in piece.splitlines())
+    lines = (line for piece in text.render(report, STATIC) for line in piece.splitlines())
     yield from document(found["title"] or "spillscan", found, ASSETS, lines)
 
 

@@ -20,6 +20,7 @@ from typing import Any
 
 from spillscan.output.records import harmless
 from spillscan.output.safe import printable
+from spillscan.output.terminal import Style
 from spillscan.reports.page.packing import PLAIN_CHARACTERS, deflated
 
 _ASSETS = Path(__file__).parent / "assets"
@@ -109,5 +110,5 @@ def _hash(source: str) -> str:
     return f"'sha256-{b64encode(sha256(source.encode()).digest()).decode()}'"
 
 
-ROWS = 50
-"""Rows of a table that are shown without JavaScript."""
+STATIC = Style(width=160, rows=50)
+"""How tables are shown without JavaScript."""

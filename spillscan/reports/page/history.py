@@ -16,9 +16,8 @@ from spillscan.model.figures import figure as declared
 from spillscan.naming import Names
 from spillscan.output.records import plain
 from spillscan.output.safe import clip
-from spillscan.output.terminal import Style
 from spillscan.reports.page.columns import LONGEST_NAME, letters, shown_arch, shown_name
-from spillscan.reports.page.document import ROWS, document
+from spillscan.reports.page.document import STATIC, document
 from spillscan.reports.table import Table
 
 _LONGEST_LABEL, _LONGEST_CELL = 60, 300
@@ -94,7 +93,7 @@ def history_document(history: History) -> Iterator[str]:
         "legend": letters((each.kernel.named_by for each in history.followed), history.names),
         "kernels": (_kernel(each, history) for each in history.followed),
     }
-    lines = (line for each in history.tables.values() for line in ("", *each.text(Style(), ROWS)))
+    lines = (line for each in history.tables.values() for line in ("", *each.text(STATIC, STATIC.rows)))
     yield from document(history.title, payload, ("history",), lines)
 
 
