@@ -193,7 +193,7 @@ def test_a_sweep_marks_the_best(site: Site, browse: Open) -> None:
 
 def test_without_javascript_the_worst_stand_in_the_file(site: Site, browse: Open) -> None:
     tab = browse(site["many"], java_script_enabled=False)
-    shown = tab.text("pre").splitlines()
+    shown = tab.page.inner_text("pre").splitlines()
     assert sum(line.startswith("kernel_") and "<" in line for line in shown) == 50
     assert f"{pages.MANY - 50:,} more" in tab.text("pre")
     assert "0 → 304 B" in browse(site["diff"], java_script_enabled=False).text("pre")
