@@ -10,9 +10,8 @@ harmless line, and each format adds its own escapes.
 
 PUBLIC = (
     "formats",
-    "page",
-    "page.columns",
     "page.details",
+    "page.document",
     "page.history",
     "render",
     "report",

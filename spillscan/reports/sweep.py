@@ -20,9 +20,9 @@ from spillscan.occupancy.summary import whole
 from spillscan.output.nouns import count
 from spillscan.output.safe import clip, printable
 from spillscan.output.terminal import BOLD, DIM, GREEN, RED, Row, Style, paint, table
-from spillscan.reports import page
 from spillscan.reports.page.columns import letters, shown_arch, shown_name
 from spillscan.reports.page.document import STATIC
+from spillscan.reports.page.series import sweep_document
 
 NOT_SAID = "-"
 BEST, PLAIN = "*", " "
@@ -347,7 +347,7 @@ def html(curves: Sequence[Curve]) -> Iterator[str]:
     called = Names(curve.symbol for curve in curves)
     swept = [_swept(curve, several, called) for curve in curves]
     legend = letters((curve.symbol for curve in curves), called)
-    return page.sweep_document(", ".join(inputs), swept, legend, text(curves, STATIC))
+    return sweep_document(", ".join(inputs), swept, legend, text(curves, STATIC))
 
 
 def _swept(curve: Curve, several: bool, called: Names) -> dict[str, Any]:

@@ -1,110 +1,16 @@
-"""Pages that stand alone, of figures over builds and over register caps, and of what is added up in groups of groups:
-who has the figures makes these records.
-"""
+"""Pages that stand alone, of figures over register caps, and of what is added up in groups of groups."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from typing import Any
 
 from spillscan import __version__
-from spillscan.model.figures import figure as declared
 from spillscan.output.safe import clip
-from spillscan.reports.page.columns import LONGEST_ARCH, LONGEST_NAME
+from spillscan.reports.page.columns import LONGEST_NAME
 from spillscan.reports.page.document import document
 
 _LONGEST_LABEL = 60
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
-    """One figure of one kernel over the builds of a trend."""
-
-    name: str
-    """What tables call the kernel."""
-    metric: str
-    """As in JSON: ``spill_store_bytes``, ``registers`` …"""
-    values: tuple[int | None, ...]
-    """A value a build; ``None`` where the kernel is not in it, or the build does not say."""
-    arch: str | None = None
-    """Its target, where the line is of one."""
-    brief: str = ""
-    """A name of few characters that no other line has, for the end of the line; empty: the name's beginning."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Turn:
-    """Where a line changed, or what became of its kernel."""
-
-    name: str
-    """What tables call the kernel."""
-    arch: str | None
-    """Its target."""
-    metric: str | None
-    """The figure; ``None``: it is of the kernel."""
-    what: str
-    """The figure's label, or ``new``, ``renamed from …``."""
-    before: int | None
-    """The figure before; ``None``: there was none."""
-    after: int | None
-    """The figure after."""
-    last: int
-    """Index of the last build before."""
-    first: int
-    """Index of the first build after."""
-    worse: bool = False
-    """Whether it is one for the worse."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Trend:
-    """Figures of kernels over builds."""
-
-    title: str
-    """What the builds are of."""
-    builds: tuple[str, ...]
-    """What each build is called, oldest first."""
-    series: tuple[Line, ...]
-    """Lines, those of most interest first."""
-    left_out: int = 0
-    """Kernels that have no line here."""
-    turns: tuple[Turn, ...] = ()
-    """What happened, the worst first."""
-    turns_left_out: int = 0
-    """How much more happened."""
-    links: tuple[str, ...] = ()
-    """Of each build the page of its commit, an address of the web, or nothing; empty: of none is one known."""
-    legend: Sequence[tuple[str, str]] = ()
-    """What letters in names stand for, by family."""
-
-
-def trend_document(trend: Trend, lines: Iterable[str] = ()) -> Iterator[str]:
-    """The page of a trend, piece by piece; ``lines``: what a terminal shows."""
-    payload = {
-        **_head(trend.title, "trend", "Trend"),
-        "legend": trend.legend,
-        "builds": [clip(build, _LONGEST_LABEL) for build in trend.builds],
-        "metrics": [
-            {"name": name, "label": declared(name).label, "unit": declared(name).unit}
-            for name in dict.fromkeys(line.metric for line in trend.series)
-        ],
-        "left_out": trend.left_out,
-        "links": trend.links,
-        "turns": [asdict(each) | {"name": _name(each.name), "arch": _arch(each.arch)} for each in trend.turns],
-        "turns_left_out": trend.turns_left_out,
-        "series": [
-            {
-                "name": _name(line.name),
-                "brief": clip(line.brief, LONGEST_NAME),
-                "arch": _arch(line.arch),
-                "metric": line.metric,
-                "values": line.values,
-            }
-            for line in trend.series
-        ],
-    }
-    yield from document(trend.title, payload, ("trend",), lines)
 
 
 def sweep_document(
@@ -112,25 +18,18 @@ def sweep_document(
 ) -> Iterator[str]:
     """The page of a sweep, piece by piece; ``swept``: kernels, the most to gain first, as ``sweep.js`` reads them;
     ``lines``: what a terminal shows."""
-    payload = {**_head(title, "sweep", "Sweep"), "legend": legend, "swept": swept}
+    payload = {**head(title, "sweep", "Sweep"), "legend": legend, "swept": swept}
     yield from document(title, payload, ("sweep",), lines)
 
 
-def _head(title: str, view: str, label: str) -> dict[str, Any]:
+def head(title: str, view: str, label: str) -> dict[str, Any]:
+    """What every such page says of itself."""
     return {
         "title": clip(title, LONGEST_NAME),
         "tool": f"spillscan {__version__}",
         "kind": view,
         "views": [{"name": view, "label": label}],
     }
-
-
-def _name(name: str) -> str:
-    return clip(name, LONGEST_NAME) or "(no name)"
-
-
-def _arch(arch: str | None) -> str | None:
-    return None if arch is None else clip(arch, LONGEST_ARCH)
 
 
 BEFORE = "base_"
@@ -149,10 +48,7 @@ def weight_document(
     root = groups[0] if len(groups) == 1 else {"label": "all", "groups": groups}  # what has no sum
     compared = f"{BEFORE}{names[0]}" in groups[0]
     payload = {
-        "title": clip(title, LONGEST_NAME),
-        "tool": f"spillscan {__version__}",
-        "kind": "size",
-        "views": [{"name": "size", "label": "Size"}],
+        **head(title, "size", "Size"),
         "measures": [{"head": head, "digits": digits, "bytes": is_bytes} for _, head, digits, is_bytes in measures],
         "compared": compared,
         "tree": _node(root, names),

@@ -15,12 +15,13 @@ from msgspec.structs import replace
 from spillscan.model import Build, Kernel, KernelKey, Stats, Usage
 from spillscan.model.build import damage
 from spillscan.model.symbols import demangle
+from spillscan.naming import Names
 from spillscan.occupancy.launches import LaunchMap, parse_launch
 from spillscan.occupancy.summary import summarise
 from spillscan.reports.formats.html import payload
-from spillscan.reports.page import Line, Trend, trend_document
 from spillscan.reports.page.columns import ASSUMED, identifiers
 from spillscan.reports.page.document import document, text
+from spillscan.reports.page.history import trend_document
 from spillscan.reports.page.overview import LIMITERS, binds
 from spillscan.reports.page.packing import PLAIN_CHARACTERS, packed
 from spillscan.reports.report import Report
@@ -146,8 +147,7 @@ def test_text_is_escaped_and_printable() -> None:
 
 
 def test_a_trend_stands_without_javascript_too() -> None:
-    line = Line(name="gemm<8>", arch="sm_90", metric="registers", values=(64, None))
-    page = "".join(trend_document(Trend(title="nightly", builds=("v1", "v2"), series=(line,)), ["gemm<8>  64"]))
+    page = "".join(trend_document("nightly", (), (), (), Names(), ["gemm<8>  64"]))
     assert "<pre>gemm&lt;8&gt;  64\n</pre>" in page
 
 
