@@ -188,7 +188,6 @@ _WORDS = {
     "blocks": "block slots",
     "barriers": "barriers",
     "warps": "warp slots",
-    "virtual_resources": "virtual resources",
 }
 
 
