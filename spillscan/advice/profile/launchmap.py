@@ -144,7 +144,7 @@ def _entry(match: str, arch: str, group: Sequence[JudgedLaunch], choice: Choice)
         launch = launch_figures(each.launch)
         assert launch is not None
         times[launch] += 1
-        spent[launch] += round(each.measured.duration_ns or 0)
+        spent[launch] += round(each.measured.figure("duration_ns") or 0)
         fraction = 1.0 if each.occupancy is None else each.occupancy.fraction
         lowest[launch] = min(fraction, lowest.get(launch, 1.0))
     ranked = sorted(times, key=lambda launch: (-times[launch], -spent[launch]))  # stable: the first where all is equal
