@@ -67,7 +67,7 @@ def followed(arguments: argparse.Namespace, chosen: Callable[[Sequence[KeptBuild
     dataset = dataset_of(arguments)
     builds = chosen(builds_of(dataset, arguments))
     policy = _policy.policy_of(arguments)
-    series = histories(dataset, builds, arguments.pattern, policy, arguments.arch)
+    series = histories(dataset, builds, arguments.pattern, policy, arguments.arch, policy.labels)
     Selection(arguments.arch, (), arguments.launch).refuse_unmatched([each.kernel for each in series])
     labels = [build.label for build in builds]
-    return Followed(dataset, builds, series, lambda some: names_in(dataset, labels, some))
+    return Followed(dataset, builds, series, lambda some: names_in(dataset, labels, some, policy.labels))

@@ -4,7 +4,7 @@ nothing is refused, as a typo in it would leave out, silently, what it was to ch
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -17,6 +17,9 @@ from spillscan.occupancy.devices import runs_on
 from spillscan.output.errors import InputError
 from spillscan.output.safe import printable
 
+Labels = Mapping[str, Sequence[str]]
+"""What templates call their parameters."""
+
 
 class Selection(NamedTuple):
     """What a call names."""
@@ -28,13 +31,14 @@ class Selection(NamedTuple):
     launches: Sequence[str] = ()
     """Of --launch: ``GLOB=THREADS``."""
 
-    def of(self, build: Build) -> Build:
-        """The chosen kernels of ``build``; :class:`InputError` where a part names nothing, or all leave none."""
-        return self.of_all([build])[0]
+    def of(self, build: Build, labels: Labels | None = None) -> Build:
+        """The kernels of ``build`` that are chosen; :class:`InputError` where a part names nothing, or all leave none.
+        ``labels``: what templates call their parameters."""
+        return self.of_all([build], labels)[0]
 
-    def of_all(self, builds: Sequence[Build]) -> list[Build]:
+    def of_all(self, builds: Sequence[Build], labels: Labels | None = None) -> list[Build]:
         """The same of several builds, of which one must have what a part names."""
-        wanted = self._by_shown_names(builds)
+        wanted = self._by_shown_names(builds, labels or {})
         kernels = [kernel for build in builds for kernel in build.kernels]
         wanted.refuse_unmatched(kernels)
         kept = [wanted._narrowed(build) for build in builds]
@@ -64,14 +68,14 @@ class Selection(NamedTuple):
                     f"no kernel matches {option} {pattern!r}", f"{_meant(near)}`spillscan scan --all` lists the kernels"
                 )
 
-    def _by_shown_names(self, builds: Sequence[Build]) -> Selection:
+    def _by_shown_names(self, builds: Sequence[Build], labels: Labels) -> Selection:
         """With the symbols of kernels that a table called so in the place of patterns that name none otherwise."""
         kernels = [kernel for build in builds for kernel in build.kernels] if self.patterns else []
         found = {pattern for pattern in self.patterns if any(matches(kernel, pattern) for kernel in kernels)}
         if found.issuperset(self.patterns):
             return self
         named = ([kernel.named_by for kernel in build.kernels] for build in builds)
-        names = Names(*named, labels=labels_of(builds))
+        names = Names(*named, labels=labels_of(builds, labels))
         patterns = [
             each for pattern in self.patterns for each in ([pattern] if pattern in found else shown(names, pattern))
         ]

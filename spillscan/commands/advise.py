@@ -64,8 +64,8 @@ def run(arguments: argparse.Namespace) -> int:
     unpacking = _policy.unpacking(policy)
     inputs = _inputs.inputs_or_stdin(arguments.inputs)
     build = _inputs.scan(inputs, unpacking=unpacking)
-    kept = Selection(arguments.arch, arguments.kernel, arguments.launch).of(build)
-    names = Names((kernel.named_by for kernel in build.kernels), labels=labels_of([build]))
+    kept = Selection(arguments.arch, arguments.kernel, arguments.launch).of(build, policy.labels)
+    names = Names((kernel.named_by for kernel in build.kernels), labels=labels_of([build], policy.labels))
     measured = _measured(arguments.sweep) if arguments.sweep else {}
     profile = _profiled(arguments.profile, build) if arguments.profile else ()
     launches = _Launches(policy, profile)

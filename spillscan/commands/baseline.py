@@ -106,7 +106,7 @@ def _whole(everything: Build, arguments: argparse.Namespace, policy: Policy) -> 
     """What was asked for of ``everything``, if there is all of it."""
     holes = holes_of(everything, (), judged(policy.terms_of_all(everything.kernels), "build", policy.fail_on), policy)
     _issues.conclude(verdict((), holes, policy), everything.issues)
-    return Selection(arguments.arch, (), arguments.launch).of(everything)
+    return Selection(arguments.arch, (), arguments.launch).of(everything, policy.labels)
 
 
 def _save(baseline: Baseline, path: str) -> None:

@@ -44,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
     gate = _baseline.gate(arguments, policy)
     read = _inputs.scan(_inputs.inputs_or_stdin(arguments.inputs), unpacking=_policy.unpacking(policy))
     everything = _policy.with_rot(read, policy)
-    build = Selection(arguments.arch, arguments.kernel, arguments.launch).of(everything)
+    build = Selection(arguments.arch, arguments.kernel, arguments.launch).of(everything, policy.labels)
     judgement = check(build, policy)
     held = gate.judge(judgement.findings, build, everything, undecided=judgement.undecided)
     undecided = (*judgement.undecided, *held.undecided)
@@ -55,6 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
         build=build,
         read=(everything,),
         launches=policy,
+        labels=policy.labels,
         holes=found.holes,
         accepted=found.accepted,
         fail_on=policy.fail_on,

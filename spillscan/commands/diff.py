@@ -116,7 +116,7 @@ def run(arguments: argparse.Namespace) -> int:
     gate = _baseline.gate(arguments, policy)
     builds = [_inputs.scan(path, unpacking=_policy.unpacking(policy)) for path in arguments.inputs]
     builds[0] = _as_it_was(builds[0])
-    kept = Selection(arguments.arch, arguments.kernel, arguments.launch).of_all(builds)
+    kept = Selection(arguments.arch, arguments.kernel, arguments.launch).of_all(builds, policy.labels)
     _selection.refuse_devices([kernel for build in kept for kernel in build.kernels], arguments.device)
     report, found = _report(kept, builds, arguments, policy, gate)
     render.write(
@@ -180,6 +180,7 @@ def _report(
         holes=outcome.holes,
         accepted=outcome.accepted,
         launches=policy,
+        labels=policy.labels,
         fail_on=policy.fail_on if gated else "never",
         by=arguments.by,
         sort=arguments.sort,

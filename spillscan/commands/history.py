@@ -86,7 +86,7 @@ def run(arguments: argparse.Namespace) -> int:
         totals=summed,
         jumps=sorted(jumps, key=lambda jump: (-jump.first, answers.TOTALS.index(jump.total))),
         changes=changes,
-        names=names_in(dataset, [build.label for build in latest], [each.series for each in changes]),
+        names=names_in(dataset, [build.label for build in latest], [each.series for each in changes], policy.labels),
         held=[held for held in dataset.summary(builds) if held.failed or held.holes],
     )
     said = f"a change of more than {arguments.threshold} % and thrice the usual one"
@@ -123,7 +123,7 @@ def _page(
     since = min(since, len(past.builds) - 1)
     held = past.builds[since:]
     found = histories(dataset, held, "*", policy) if kernels else []
-    names = names_in(dataset, [build.label for build in held], found)
+    names = names_in(dataset, [build.label for build in held], found, policy.labels)
     start = len(past.builds) - len(latest)
     ends = {
         "jumps": [(jump.last, jump.first) for jump in past.jumps],

@@ -44,10 +44,10 @@ def run(arguments: argparse.Namespace) -> int:
     policy = _policy.policy_of(arguments)
     unpacking = _policy.unpacking(policy)
     build = _inputs.scan(_inputs.inputs_or_stdin(arguments.inputs), unpacking=unpacking)
-    kept = Selection(arguments.arch, arguments.kernel, arguments.launch).of(build)
+    kept = Selection(arguments.arch, arguments.kernel, arguments.launch).of(build, policy.labels)
     _selection.refuse_devices(kept.kernels, arguments.device)
     entries = sorted((kernel for kernel in kept.kernels if kernel.role == "entry"), key=damage)
-    names = Names((kernel.named_by for kernel in build.kernels), labels=labels_of([build]))
+    names = Names((kernel.named_by for kernel in build.kernels), labels=labels_of([build], policy.labels))
     shown = entries[: _options.rows_of(arguments)]
     code = fetch.pressures_of((kernel for kernel in shown if sum(kernel.spills or ())), unpacking)
 

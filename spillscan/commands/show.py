@@ -69,7 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise InputError(
             f"{given} is not a SASS dump or binary, nor holds one", "dump the machine code: cuobjdump -sass"
         )
-    names = Names([kernel.named_by for kernel in build.kernels], labels=labels_of([build]))
+    names = Names([kernel.named_by for kernel in build.kernels], labels=labels_of([build], policy.labels))
     found = [kernel for kernel in _selection.wanted(build.kernels, arguments.kernel, names) if kernel.sass]
     found = [kernel for kernel in found if arguments.arch in (None, kernel.key.arch)]
     if not found:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
@@ -349,12 +349,12 @@ def merged_parameters(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str
     return tuple(a if a == b else "" for a, b in zip(one, other, strict=False))
 
 
-def labels_of(builds: Iterable[Build]) -> dict[str, tuple[str, ...]]:
-    """What templates call their parameters in some builds."""
+def labels_of(builds: Iterable[Build], labels: Mapping[str, Sequence[str]]) -> dict[str, Sequence[str]]:
+    """What templates call their parameters in some builds; ``labels`` of the policy go first."""
     found = Reading()
     for build in builds:
         found.named(build.parameters)
-    return found.parameters
+    return {**found.parameters, **labels}
 
 
 def damage(kernel: Kernel) -> tuple[object, ...]:

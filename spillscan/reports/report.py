@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from spillscan.judging.places import Tree
 from spillscan.model import Build, Change, Finding, Hole
@@ -70,6 +70,8 @@ class Report(Struct, frozen=True, kw_only=True, dict=True):
     """Of a diff, what became of machine code, what surely differs first; ``None``: it was not asked for."""
     launches: Launches = LaunchMap()
     """How kernels are launched, as far as it is known."""
+    labels: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """What templates call their parameters."""
     holes: tuple[Hole, ...] = ()
     """What may be hidden of what the rules judge."""
     accepted: tuple[Hole, ...] = ()
@@ -91,7 +93,7 @@ class Report(Struct, frozen=True, kw_only=True, dict=True):
             [kernel.named_by if kernel.configuration else kernel.key.symbol for kernel in build.kernels]
             for build in builds
         )
-        return Names(*named, labels=labels_of(builds))
+        return Names(*named, labels=labels_of(builds, self.labels))
 
     @property
     def toolkits(self) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -90,7 +90,7 @@ def label_of(kernel: Kernel, names: Names) -> str:
 
 def legend_lines(shown: Iterable[Kernel], names: Names, room: int, width: int, headed: bool = False) -> list[str]:
     """What the letters in the names that were shown in so much room stand for, a line a family, no more than
-    :data:`MOST_LEGENDS`; debug information names them where it can."""
+    :data:`MOST_LEGENDS`; the policy's ``labels`` name them."""
     found = list(names.legend((kernel.named_by for kernel in shown), room, headed).values())
     rest = f" (and {len(found) - MOST_LEGENDS:,} more)" if len(found) > MOST_LEGENDS else ""
     lines = [clip(printable(line), width - len(rest)) for line in found[:MOST_LEGENDS]]

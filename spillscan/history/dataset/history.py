@@ -9,7 +9,7 @@ kernel. Builds that hold no kernel say nothing of any.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 from operator import itemgetter
@@ -104,17 +104,22 @@ class Step:
         return -grown if figure(self.metric).worse == "fewer" else grown
 
 
+Parameters = Mapping[str, Sequence[str]]
+"""What templates call their parameters."""
+
+
 def histories(
     dataset: Dataset,
     builds: Sequence[KeptBuild],
     pattern: str,
     launches: Launches,
     arches: Sequence[str] = (),
+    parameters: Parameters | None = None,
     *,
     changing: bool = False,
 ) -> list[Series]:
     """The kernels that ``pattern`` (any name of a kernel, a glob, ``re:…``) names in any of ``builds``.
-    ``changing``: all to which something may have
+    ``parameters``: what the policy's ``labels`` call those of templates; ``changing``: all to which something may have
     happened, whatever they are called.
 
     Raises :class:`~spillscan.InputError` where it names none.
@@ -127,7 +132,7 @@ def histories(
     if not past.held and not changing:
         past.read(named(dataset, pattern, past.labels))
     if not past.held and not changing:
-        keys = names_in(dataset, past.labels).called(pattern)
+        keys = names_in(dataset, past.labels, parameters=parameters).called(pattern)
         past.read([canonical(symbol_of(key)) for key in keys])
     chains = past.chains()
     series = [past.series(chain, launches) for chain in chains]
@@ -155,6 +160,7 @@ def names_in(
     dataset: Dataset,
     labels: Sequence[str],
     found: Iterable[Series] | None = None,
+    parameters: Parameters | None = None,
 ) -> Names:
     """What the kernels of some builds are called, or those of ``found`` and all that may be called alike; candidates of
     a tuner by what they were tuned for."""
@@ -169,7 +175,7 @@ def names_in(
     rows = dataset.ask(question, words, labels).rows
     named = ((label, named_by(symbol, settings)) for label, symbol, settings in rows)
     builds = (dict.fromkeys(key for _, key in group) for _, group in groupby(named, key=itemgetter(0)))
-    return Names(*builds)
+    return Names(*builds, labels=parameters)
 
 
 def named_by(symbol: str, settings: Sequence[dict[str, str]] | None) -> str | Tuned:

@@ -89,6 +89,8 @@ class Layer(Struct, frozen=True, kw_only=True):
     """In order; they win over the layer's own settings, and the last of them over the others."""
     accept: tuple[Acceptance, ...] = ()
     """Holes that are accepted."""
+    labels: Mapping[str, Setting[tuple[str, ...]]] = field(default_factory=dict)
+    """What templates call their parameters, by the last word of their names; empty: no name."""
 
 
 class Matcher:
@@ -229,6 +231,11 @@ class Policy(Struct, frozen=True, eq=False, dict=True):
         covering = (each for layer in reversed(self.layers) for each in layer.accept if each.covers(hole))
         found = next(covering, None)
         return hole if found is None else structs.replace(hole, accepted=found.reason)
+
+    @property
+    def labels(self) -> dict[str, tuple[str, ...]]:
+        """What templates call their parameters: names are shown with them."""
+        return {name: setting.value for layer in self.layers for name, setting in layer.labels.items()}
 
     @cached_property
     def entries(self) -> tuple[Override, ...]:

@@ -33,6 +33,9 @@ def listed(policy: Policy, rules: Sequence[Rule], *, origins: bool) -> Iterator[
         words += [f"{name}: {_value(setting.value)}" for name, setting in each.settings.items()]
         words += [f"reason: {_quoted(each.reason)}"] if each.reason else []
         lines.append((f"  - {{{', '.join(words)}}}", each.origin))
+    labels = {name: setting for layer in policy.layers for name, setting in layer.labels.items()}
+    lines += [("labels:", "")] if labels else []
+    lines += [(f"  {name}: {_value(setting.value)}", setting.origin) for name, setting in labels.items()]
     entries = policy.in_force()
     if entries:
         lines.append(("kernels:", ""))

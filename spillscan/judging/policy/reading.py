@@ -7,6 +7,7 @@ calls are all here that touches files.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -15,6 +16,7 @@ from spillscan.builds.coverage import REQUIREMENT
 from spillscan.judging.policy.effective import Acceptance, FileEntry, Layer, Override, Policy, Setting
 from spillscan.judging.policy.keys import (
     FILES,
+    LABEL,
     LARGEST,
     LAUNCH_KEYS,
     LEVELS,
@@ -150,7 +152,7 @@ def _check_archs(policy: Policy) -> None:
 def layer(root: Node, folder: str = "") -> Layer:
     """What the file says. ``folder``: where the file lies, for the paths in it."""
     known = keys()
-    table = _mapping(root, ("version", *known, "severity", "kernels", "accept"))
+    table = _mapping(root, ("version", *known, "severity", "kernels", "accept", "labels"))
     if "version" in table:
         version = table["version"]
         if isinstance(version.value, bool) or version.value != VERSION:
@@ -163,7 +165,25 @@ def layer(root: Node, folder: str = "") -> Layer:
     levels = _levels(table["severity"]) if "severity" in table else {}
     entries = [_override(node, folder) for node in _list(table["kernels"])] if "kernels" in table else []
     accept = [_acceptance(node) for node in _list(table["accept"])] if "accept" in table else []
-    return Layer(settings=settings, levels=levels, entries=tuple(entries), accept=tuple(accept))
+    labels = _labels(table["labels"]) if "labels" in table else {}
+    return Layer(settings=settings, levels=levels, entries=tuple(entries), accept=tuple(accept), labels=labels)
+
+
+def _labels(node: Node) -> dict[str, Setting[tuple[str, ...]]]:
+    if not isinstance(node.value, Mapping):
+        raise node.error(f"a mapping is wanted here, not {described(node.value)}")
+    found = {}
+    for name, listed in node.value.items():
+        if not re.fullmatch(LABEL, str(name)):
+            raise listed.error(
+                f"{described(name)} is no template's name", "its last word, without namespaces: Mainloop"
+            )
+        words = ["" if each.value in (None, "") else _word(each) for each in _list(listed)]
+        wrong = next((word for word in words if word and not re.fullmatch(LABEL, word)), None)
+        if wrong is not None:
+            raise listed.error(f"{described(wrong)} is no name of a parameter", "letters, digits and _, or nothing: ''")
+        found[str(name)] = Setting(tuple(words), listed.place)
+    return found
 
 
 def _acceptance(node: Node) -> Acceptance:

@@ -7,6 +7,7 @@ from typing import Any
 
 from spillscan.judging.policy.keys import (
     FILES,
+    LABEL,
     LAUNCH_KEYS,
     LEVELS,
     SELECTORS,
@@ -22,6 +23,7 @@ from spillscan.model import Rule
 from spillscan.model.holes import holes
 
 _WORD = {"type": "string", "minLength": 1, "pattern": "^[^\n]+$"}
+_LABEL = {"type": "string", "pattern": f"^{LABEL}$"}
 _SELECTOR_HELP = {
     "match": "globs, or re: expressions, that must fit a whole name of the kernel: symbol, full name, or short name",
     "arch": "globs of archs: sm_90a, sm_9*",
@@ -64,6 +66,12 @@ def schema(rules: Sequence[Rule]) -> dict[str, Any]:
                     "type": "array",
                     "description": "holes that are accepted: a gate passes although they may hide something",
                     "items": {**_mapping(_acceptance()), "required": ["hole", "reason"]},
+                },
+                "labels": {
+                    "type": "object",
+                    "description": "what templates call their parameters, in order: flags are shown by these names",
+                    "propertyNames": {"pattern": f"^{LABEL}$"},
+                    "additionalProperties": {"type": "array", "items": {"anyOf": [_LABEL, {"enum": ["", None]}]}},
                 },
             }
         ),

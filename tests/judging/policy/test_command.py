@@ -378,3 +378,24 @@ def test_a_listing_without_spills_is_judged_where_no_spills_are_asked_for() -> N
     assert run("check", listing, "--max-registers", "255").returncode == 2
     assert run("check", listing, "--max-registers", "255", "--max-spill-bytes", "none").returncode == 0
     assert run("check", listing, "--max-registers", "8", "--max-spill-bytes", "none").returncode == 1
+
+
+def test_labels_name_flags_in_what_people_read(tmp_path: Path) -> None:
+    report = (
+        "ptxas info    : Compiling entry function '{0}' for 'sm_90'\nptxas info    : Function properties for {0}\n"
+        "    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads\nptxas info    : Used 32 registers\n"
+    )
+    kinds = [(size, relu, bias) for size in (64, 128) for relu in (0, 1) for bias in (0, 1)]
+    log, policy = tmp_path / "build.log", tmp_path / "p.yaml"
+    symbols = {kind: f"_Z4gemmILi{kind[0]}E{5 * f'Lb{kind[1]}ELb{kind[2]}E'}EvPf" for kind in kinds}
+    log.write_text("".join(map(report.format, symbols.values())))
+    policy.write_text("labels: {gemm: ['', relu, bias]}\n")
+    plain = run("scan", log, "--no-config").stdout.decode()
+    assert "gemm<64, TT>" in plain
+    assert "T, F of gemm: arguments 2, 3\n" in plain
+    shown = run("scan", log, "--config", policy).stdout.decode()
+    assert "gemm<64, relu, bias>" in shown
+    assert "T, F of" not in shown
+    kept = json.loads(run("scan", log, "--config", policy, "--kernel", "gemm<64, relu>", "-f", "json").stdout)
+    assert [kernel["symbol"] for kernel in kept["kernels"]] == [symbols[64, 1, 0]]
+    assert '  gemm: ["", "relu", "bias"]' in run("config", "--config", policy).stdout.decode()

@@ -79,8 +79,11 @@ ENTRIES = table(
     GOOD,
 )
 GOOD["kernels"] = st.lists(ENTRIES, max_size=3)
+GOOD["labels"] = st.dictionaries(
+    st.sampled_from(["gemm", "ns::gemm"]), st.lists(st.sampled_from(["relu", "", "a b"]), max_size=3)
+)
 GOOD["version"] = st.sampled_from([1, 1, 2])
-DOCUMENTS = table([*KEYS, "severity", "kernels", "version"], GOOD)
+DOCUMENTS = table([*KEYS, "severity", "kernels", "labels", "version"], GOOD)
 
 
 def noded(value: Any) -> Node:
@@ -124,6 +127,7 @@ def test_every_key_is_accepted_by_both() -> None:
         "driver_release": "12.4",
         "files": [{"match": "*.so", "require_archs": "sm_80", "max_file_bytes": 2**40, "driver_release": "13.0"}],
         "severity": dict.fromkeys(RULES, "off"),
+        "labels": {"gemm": ["", None, "relu"]},
         "kernels": [
             {
                 "match": ["re:gemm.*", "a"],

@@ -28,7 +28,7 @@ def test_without_debug_information_of_a_host_there_are_none(name: str) -> None:
     assert parameters(Window(stored(name)))[0] == {}
 
 
-def test_tables_use_the_names(
+def test_tables_use_the_names_and_the_policy_goes_first(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "100")
@@ -39,6 +39,10 @@ def test_tables_use_the_names(
     assert "attention<float, Causal, 64, !Paged>" in shown
     assert "each<Divide<!Fast, !Exact>>" in shown
     assert "one::same<true>" in shown
+    policy = tmp_path / "policy.yaml"
+    policy.write_text("version: 1\nlabels:\n  attention: ['', masked, '', blocks]\n")
+    assert main(["scan", str(path), "--all", "--config", str(policy)]) == 0
+    assert "attention<float, masked, 64, !blocks>" in capsys.readouterr().out
     assert main(["scan", str(path), "--kernel", "attention<float, Causal, 64, !Paged>"]) == 0
     assert "1 kernel" in capsys.readouterr().out
     assert scan([str(path)]).parameters == NAMED
