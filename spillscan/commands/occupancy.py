@@ -21,7 +21,7 @@ from spillscan.commands import _answers, _options
 from spillscan.occupancy import data, text
 from spillscan.occupancy.devices import Gpu, device, resolve
 from spillscan.occupancy.formula import check, resident
-from spillscan.occupancy.headroom import register_cap
+from spillscan.occupancy.headroom import Varied, current, curve, register_cap
 from spillscan.occupancy.model import Configuration
 from spillscan.occupancy.whole_gpu import clusters, footprint
 from spillscan.output import records
@@ -61,6 +61,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     one.add_argument("--stack", metavar="BYTES", help="stack per thread: show what it reserves on the GPU")
     many = parser.add_argument_group("instead of the report")
     many.add_argument(
+        "--vary", choices=("threads", "registers", "shared", "barriers"), help="every step of occupancy over one figure"
+    )
+    many.add_argument(
         "--launch-bounds",
         metavar="T[,B]",
         help="the register cap that __launch_bounds__(T, B) makes on --arch, and the occupancy at it",
@@ -76,7 +79,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Answer one configuration, or a file of them."""
+    """Answer one configuration, a curve, or a file of them."""
     forms = _answers.forms_of(arguments)
     if arguments.source is not None:
         _many(arguments, forms)
@@ -89,7 +92,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 class _Answer(NamedTuple):
-    """One configuration in each form."""
+    """One configuration, or a curve of them, in each form."""
 
     text: Callable[[Style], Iterable[str]]
     """Lines for people."""
@@ -103,13 +106,15 @@ def _answer(arguments: argparse.Namespace) -> _Answer:
     if arguments.launch_bounds is not None:
         return _bounds(arguments)
     configuration, gpu = _configuration(arguments)
+    if arguments.vary:
+        return _curve(arguments, configuration)
     return _one(arguments, configuration, gpu)
 
 
 def _page(arguments: argparse.Namespace) -> None:
     from spillscan.reports.page.details import START, calculator
 
-    elsewhere = ("launch_bounds", "cluster", "blocks", "stack")
+    elsewhere = ("vary", "launch_bounds", "cluster", "blocks", "stack")
     if arguments.format or any(getattr(arguments, name) is not None for name in elsewhere):
         raise UsageError(
             "--html goes with a configuration only", "the page has its own curves, steps and launch bounds"
@@ -190,9 +195,24 @@ def _one(arguments: argparse.Namespace, configuration: Configuration, gpu: Gpu |
     )
 
 
+def _curve(arguments: argparse.Namespace, configuration: Configuration) -> _Answer:
+    varied: Varied = arguments.vary
+    points = curve(configuration, varied)
+    now = current(configuration, varied)
+    unit = {"threads": "threads_per_block", "shared": "shared_bytes"}.get(varied, varied)
+    rows = [{unit: figure, "current": figure == now, **data.as_row(occupancy)} for figure, occupancy in points]
+
+    def lines(style: Style) -> Iterator[str]:
+        yield from (text.title(configuration.device), text.inputs(configuration), "")
+        yield from text.curve_lines(points, varied, now)
+        yield from ("", f"now (*): {text.result(resident(configuration))}")
+
+    return _Answer(lines, {"arch": configuration.device.target, "varied": unit, "points": rows}, rows)
+
+
 def _many(arguments: argparse.Namespace, forms: Sequence[Form]) -> None:
     """Answer row after row of a CSV file; an error names its row."""
-    others = ("launch_bounds", "html", "arch", "threads", "registers")
+    others = ("vary", "launch_bounds", "html", "arch", "threads", "registers")
     if any(getattr(arguments, name) for name in others):
         raise UsageError("--from goes with -f only", "the columns of the file say the rest")
     if len(forms) > 1:

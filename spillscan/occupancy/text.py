@@ -9,17 +9,26 @@ from spillscan.occupancy.devices import Device, sources
 from spillscan.occupancy.headroom import (
     Headroom,
     RegisterCap,
+    Varied,
     available_dynamic_shared_bytes,
     best_block_sizes,
     bounds_for_more_blocks,
     headroom,
     register_cliffs,
     shared_cliffs,
+    steps,
 )
 from spillscan.occupancy.model import Configuration, Occupancy
 from spillscan.occupancy.summary import percent
 from spillscan.occupancy.whole_gpu import Clusters, Footprint
 from spillscan.output.nouns import count
+
+UNITS: dict[Varied, str] = {
+    "threads": "threads per block",
+    "registers": "registers per thread",
+    "shared": "shared memory per block, B (static + dynamic)",
+    "barriers": "named barriers per block",
+}
 
 
 def size(count: int, sign: str = "") -> str:
@@ -207,6 +216,24 @@ def footprint_line(local: Footprint) -> str:
         f"local memory: a {local.stack_bytes:,} B stack reserves {size(local.total_bytes)} on one {local.gpu}"
         f" ({local.multiprocessors} SMs)"
     )
+
+
+def curve_lines(points: Sequence[tuple[int, Occupancy]], varied: Varied, now: int) -> list[str]:
+    """The steps of a curve as a table; threads one row a block size, the rest one row a step."""
+    rows = [(UNITS[varied], "blocks/SM", "warps", "occupancy", "limited by")]
+    for first, last, occupancy in steps(points):
+        figure = f"{last:,}" if first == last else f"{first:,}-{last:,}"
+        rows.append(
+            (
+                figure + (" *" if first <= now <= last else ""),
+                str(occupancy.resident_blocks),
+                str(occupancy.active_warps),
+                percent(occupancy.fraction),
+                ", ".join(LABELS[name] for name in occupancy.limiters) if occupancy.can_launch else "cannot launch",
+            )
+        )
+    wide = [max(len(row[column]) for row in rows) for column in range(4)]
+    return [f"{a:<{wide[0]}}  {b:>{wide[1]}}  {c:>{wide[2]}}  {d:>{wide[3]}}  {e}".rstrip() for a, b, c, d, e in rows]
 
 
 # ---- the device table ------------------------------------------------------------------------------------------------

@@ -42,7 +42,14 @@ ASKED = (
     "occupancy --arch sm_90 --threads 256 --registers 64 --stack 1024",
     "occupancy --arch sm_90 --threads 256 --registers 64 --stack 1025",
     "occupancy --arch sm_107 --threads 256 --registers 64 --stack 4312",
-    # caps, and what others take for granted
+    # curves, caps, and what others take for granted
+    *(
+        f"occupancy --arch sm_86 --threads 256 --registers 48 --shared 8192 --vary {varied}"
+        for varied in ("threads", "registers", "shared")
+    ),
+    *(f"occupancy --arch {arch} --threads 256 --registers 48 --vary shared" for arch in ("sm_75", "sm_80", "sm_100")),
+    "occupancy --arch sm_80 --threads 256 --registers 48 --max-dynamic-shared max --vary shared",
+    "occupancy --arch sm_90 --threads 64 --registers 32 --vary barriers",
     *(
         f"occupancy --arch {arch} --launch-bounds {bounds}"
         for arch in ("sm_60", "sm_75", "sm_90")

@@ -8,6 +8,7 @@ from spillscan.model import Usage
 from spillscan.occupancy import Launch, occupancy
 from spillscan.occupancy.binding import advice, verdict
 from spillscan.occupancy.data import summary_data
+from spillscan.occupancy.headroom import curve, steps
 from spillscan.occupancy.summary import summarise
 from spillscan.occupancy.text import report
 from spillscan.output.errors import UsageError
@@ -141,3 +142,8 @@ def test_verdicts_are_modest():
     assert "a means" in verdict(occupancy("sm_90", registers=64, threads_per_block=128))
     assert "limits nothing" in verdict(occupancy("sm_90", registers=32, threads_per_block=128))
     assert "fails" in verdict(occupancy("sm_90", registers=255, threads_per_block=1024))
+
+
+def test_steps_are_the_cliffs():
+    points = curve(occupancy("sm_80", registers=40, threads_per_block=128).configuration, "registers")
+    assert [last for _, last, _ in steps(points)] == [32, 40, 48, 56, 64, 72, 80, 96, 128, 168, 255]

@@ -96,7 +96,7 @@ def walk(held: Setting) -> Iterator[Act]:
 
 
 def carved(on: Device, share: int) -> int:
-    return preferred_shared_bytes(on, share)
+    return preferred_shared_bytes(on, share, "none")
 
 
 ACT = """
@@ -302,8 +302,9 @@ def test_the_page_is_the_same_bytes_again(file: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("--cluster", "2"),
+        ("--vary", "registers"),
         ("-f", "json"),
+        ("--cache", "shared"),
         ("--registers", "256"),
         ("--threads", "2000"),
         ("--from", "x.csv"),
