@@ -7,11 +7,13 @@ output is skipped; a file that cannot be read is listed, and stops no other.
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Sequence
 
 from spillscan.commands import _options, _policy
 from spillscan.history.audit import Plan, Selection, audit, counted
-from spillscan.history.audit.find import check_time, commits, distinct
+from spillscan.history.audit.find import commits, distinct, table
+from spillscan.history.audit.messages import FileOutcome, Item
 from spillscan.history.dataset import open_dataset
 from spillscan.history.dataset.store import check_label
 from spillscan.judging.verdict import holes_of_issues, verdict
@@ -40,7 +42,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "name of the build (commit, tag, date); without INPUTs, LABEL=INPUT names build and input",
     )
     _options.flag(parser, "--each", "each INPUT is a build, called as its file or folder is")
-    _options.words(parser, "--meta", "KEY=VALUE", "keep this with the build")
+    parser.add_argument(
+        "--meta",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE|CSV",
+        help="keep this with the build; or a table of builds: `label`, words of meta, and, without INPUTs, `input`",
+    )
     parser.add_argument(
         "--git",
         nargs="?",
@@ -81,7 +89,7 @@ def run(arguments: argparse.Namespace) -> int:
     )
     _check_dataset(plan, arguments.append)
     with Progress("reading") as progress:
-        summary = audit(plan, progress)
+        summary = audit(plan, _Files(progress))
     say(summary.text(_options.rows_of(arguments)).splitlines())
     if not summary.understood:
         files = counted(summary.files.total())
@@ -97,25 +105,58 @@ def run(arguments: argparse.Namespace) -> int:
     return found.status
 
 
+class _Files:
+    """A :class:`~spillscan.history.audit.Watcher`: bytes and files."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._done = self._all = 0
+
+    def expect(self, items: Sequence[Item]) -> None:
+        """These will come to an outcome."""
+        self._all = len(items)
+        self._progress.expect(sum(item.size_bytes for item in items))
+
+    def count(self, outcome: FileOutcome) -> None:
+        """One of them has."""
+        self._done += 1
+        self._progress.advance(outcome.size_bytes, f"{self._done:,} of {self._all:,} files")
+
+
 def _builds_of(arguments: argparse.Namespace) -> tuple[dict[str, list[str]], dict[str, str], dict[str, dict[str, str]]]:
     """(label -> inputs, meta of all builds, label -> meta)."""
-    meta = dict(map(_pair, arguments.meta))
-    check_time(meta)
+    tables = [table(text) for text in arguments.meta if _is_table(text)]
+    meta = dict(_pair(text) for text in arguments.meta if not _is_table(text))
+    meta_of: dict[str, dict[str, str]] = {}
+    named: dict[str, list[str]] = {}
+    for words, inputs in tables:
+        for label, said in words.items():
+            meta_of.setdefault(label, {}).update(said)
+        for label, given in inputs.items():
+            named.setdefault(label, []).extend(given)
     if arguments.each:
         if arguments.label or not arguments.inputs:
             raise UsageError("--each takes labels from the names of INPUTs", "give INPUTs, and no --label")
         builds = distinct(arguments.inputs)
+    elif named and not arguments.inputs and not arguments.label:
+        builds = named
     else:
         builds = _builds(arguments.inputs, arguments.label)
-    if arguments.git is None:
-        return builds, meta, {}
-    return builds, meta, commits(arguments.git, {label: meta.get("commit", label) for label in builds})
+    unknown = [label for label in builds if tables and label not in meta_of]
+    if unknown:
+        raise UsageError(f"no line of the table is about {unknown[0]}", "a build without a date would stand anywhere")
+    if arguments.git is not None:
+        revisions = {label: (meta | meta_of.get(label, {})).get("commit", label) for label in builds}
+        for label, said in commits(arguments.git, revisions).items():
+            own = meta_of.setdefault(label, {})
+            meta_of[label] = said | own | {"commit": said["commit"]}
+    return builds, meta, {label: said for label, said in meta_of.items() if label in builds}
 
 
 def _builds(inputs: Sequence[str], labels: Sequence[str]) -> dict[str, list[str]]:
     """Label -> inputs."""
     if not labels:
-        raise UsageError("nothing says what the build is called", "give --label LABEL, or --each")
+        raise UsageError("nothing says what the build is called", "give --label LABEL, --each, or a table by --meta")
     if inputs:
         if len(labels) > 1:
             raise UsageError(f"{len(labels)} labels for the same inputs", "say --label LABEL=INPUT for each build")
@@ -149,8 +190,12 @@ def _check_dataset(plan: Plan, append: bool) -> None:
         )
 
 
+def _is_table(text: str) -> bool:
+    return "=" not in text and os.path.isfile(text)
+
+
 def _pair(text: str) -> tuple[str, str]:
     key, equals, value = text.partition("=")
     if not key or not equals:
-        raise UsageError(f"--meta {text} is no pair", "write --meta KEY=VALUE")
+        raise UsageError(f"--meta {text} is no pair", "write --meta KEY=VALUE, or name a CSV")
     return key, value

@@ -6,6 +6,7 @@ In: builds, folders and stores of build outputs. Out: datasets; answers, series 
 PUBLIC = (
     "audit",
     "audit.find",
+    "audit.messages",
     "dataset",
     "dataset.answers",
     "dataset.builds",

@@ -8,15 +8,13 @@ import pty
 import subprocess
 import sys
 import time
-from collections.abc import Generator
 from pathlib import Path
 from types import SimpleNamespace
 
 import pyte
 import pytest
 
-from spillscan.commands import _inputs
-from spillscan.history import audit
+from spillscan.commands import _inputs, audit
 from spillscan.history.audit.messages import FileOutcome, Item
 from spillscan.output import progress
 from spillscan.output.progress import Progress
@@ -90,23 +88,18 @@ def test_it_is_one_line_with_share_rate_and_time_left(terminal: Terminal) -> Non
     assert terminal.lines() == []
 
 
-def test_files_are_counted_beside_bytes(terminal: Terminal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[list[str]] = []
-
-    def outcomes(plan: audit.Plan, root: str, items: dict[str, list[Item]]) -> Generator[FileOutcome]:
-        for item in items["v1"]:
-            yield FileOutcome(label="v1", uri=item.uri, state="skipped", size_bytes=item.size_bytes)
-            seen.append(terminal.lines())
-
-    monkeypatch.setattr(audit, "_outcomes", outcomes)
-    for number in range(4):
-        (tmp_path / f"{number}.log").write_bytes(b"x" * 1_000_000)
-    with Progress("reading") as shown:
-        audit.audit(audit.Plan(builds={"v1": [str(tmp_path)]}, into=str(tmp_path / "data")), shown)
-    (line,) = seen[1]
-    assert "50%" in line
-    assert "2.00M/4.00M" in line
-    assert "2 of 4 files" in line
+def test_files_are_counted_beside_bytes(terminal: Terminal) -> None:
+    items = [Item(uri=f"{number}", path="/", size_bytes=1_000_000) for number in range(200)]
+    shown = Progress("reading")
+    watcher = audit._Files(shown)
+    watcher.expect(items)
+    for item in items[:50]:
+        watcher.count(FileOutcome(label="v1", uri=item.uri, state="read", size_bytes=item.size_bytes))
+    (line,) = terminal.lines()
+    assert "25%" in line
+    assert "50.0M/200M" in line
+    assert "50 of 200 files" in line
+    shown.close()
 
 
 @pytest.mark.parametrize("term", ["xterm", "dumb"])

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from typing import Protocol
 from uuid import uuid4
 
 from spillscan.history.audit.find import Selection, find
@@ -20,11 +21,10 @@ from spillscan.model import Issue, Origin
 from spillscan.occupancy.text import size
 from spillscan.output.errors import UndecidedError
 from spillscan.output.nouns import count
-from spillscan.output.progress import Progress
 from spillscan.output.safe import printable
 from spillscan.reading import workers
 
-__all__ = ["Plan", "Selection", "Summary", "audit"]
+__all__ = ["Plan", "Selection", "Summary", "Watcher", "audit"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +49,17 @@ class Plan:
     """Address of a Dask scheduler whose workers shall do it instead."""
 
 
-def audit(plan: Plan, progress: Progress | None = None) -> Summary:
+class Watcher(Protocol):
+    """Is kept informed while files are read."""
+
+    def expect(self, items: Sequence[Item]) -> None:
+        """These will come to an outcome."""
+
+    def count(self, outcome: FileOutcome) -> None:
+        """One of them has."""
+
+
+def audit(plan: Plan, watcher: Watcher | None = None) -> Summary:
     """Read all that is new, write it into the dataset, and say what came of it.
 
     It may be ended at any moment, and called again: what is finished is not read twice. Raises
@@ -66,14 +76,13 @@ def audit(plan: Plan, progress: Progress | None = None) -> Summary:
             items[label], left = find(inputs, label, plan.selection, root)
             for outcome in left:
                 summary.count(outcome)
-        total = sum(map(len, items.values()))
-        if progress is not None:
-            progress.expect(sum(item.size_bytes for some in items.values() for item in some))
+        if watcher is not None:
+            watcher.expect([item for some in items.values() for item in some])
         with closing(_outcomes(plan, root, items)) as outcomes:
-            for done, outcome in enumerate(outcomes, 1):
+            for outcome in outcomes:
                 summary.count(outcome)
-                if progress is not None:
-                    progress.advance(outcome.size_bytes, f"{done:,} of {total:,} files")
+                if watcher is not None:
+                    watcher.count(outcome)
     except KeyboardInterrupt:
         done, known = summary.files.total(), summary.files["skipped"] + sum(map(len, items.values()))
         what = f"interrupted after {done:,} of {known:,} files; what was finished is in {plan.into}"

@@ -1,10 +1,12 @@
-"""From what the user names to files: folders, patterns and URLs become items, each file once; what git says of builds
-from the past becomes their dates and order. Nothing is opened.
+"""From what the user names to files: folders, patterns and URLs become items, each file once; what a table or git says
+of builds from the past becomes their inputs, dates and order. Nothing is opened.
 """
 
 from __future__ import annotations
 
+import csv
 import glob
+import io
 import os
 import re
 import stat
@@ -189,6 +191,7 @@ def _found(path: str, below: str, top: str = "") -> Found:
     return Found(path, below, top, status.st_size, (status.st_dev, status.st_ino), os.path.islink(path))
 
 
+_LABEL, _INPUT = "label", "input"
 _SUFFIXES = re.compile(r"(?:\.(?:log|txt|json|jsonl|sass|gz|xz|bz2|zst|zip|tar|tgz|whl|so|a|o|cubin|fatbin))+\Z")
 _SEPARATOR = "\x1f"
 _FORMAT = _SEPARATOR.join(("%H", "%cI", "%aN", "%s"))
@@ -198,13 +201,55 @@ Meta = dict[str, dict[str, str]]
 """Label -> words of meta."""
 
 
-def check_time(words: Mapping[str, str]) -> None:
-    """Refuse a ``time`` of meta by which no builds can be ordered."""
+def table(path: str) -> tuple[Meta, dict[str, list[str]]]:
+    """(meta, inputs) of each label in a CSV: ``label``, where it is to name inputs ``input``, else words of meta. A
+    label may have several lines, of which each names an input; empty cells say nothing.
+
+    Raises :class:`~spillscan.InputError` for what is no such table.
+    """
+    try:
+        with open(path, "rb") as file:
+            text = file.read().decode("utf-8-sig")
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}", "give --meta KEY=VALUE, or a CSV") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{path} is not UTF-8", "save it as UTF-8") from None
+    try:
+        heads, *rows = list(csv.reader(io.StringIO(text, newline=""), strict=True)) or [[]]
+    except csv.Error as error:
+        raise InputError(f"{path} is no CSV: {error}", "separate by commas, quote by double quotes") from None
+    heads = [head.strip() for head in heads]
+    if _LABEL not in heads or "" in heads or len(set(heads)) < len(heads):
+        raise InputError(f"{path}: the first line must name a column `label`, and each column once")
+    meta: Meta = {}
+    inputs: dict[str, list[str]] = {}
+    for number, row in enumerate(rows, 2):
+        if not any(cell.strip() for cell in row):
+            continue
+        if len(row) != len(heads):
+            raise InputError(f"{path}: row {number} has {len(row)} cells, the first line {len(heads)}")
+        said = {head: cell.strip() for head, cell in zip(heads, row, strict=True) if cell.strip()}
+        label = said.pop(_LABEL, "")
+        if not label:
+            raise InputError(f"{path}: row {number} has no label")
+        if given := said.pop(_INPUT, None):
+            inputs.setdefault(label, []).append(given)
+        words = meta.setdefault(label, {})
+        for key, value in said.items():
+            if words.setdefault(key, value) != value:
+                shown = clip(printable(label), 40)
+                raise InputError(f"{path}: row {number} says another {printable(key)} of {shown} than a row before")
+    for label, words in meta.items():
+        _check_time(words, f"{path}: {clip(printable(label), 40)}")
+    return meta, inputs
+
+
+def _check_time(words: Mapping[str, str], where: str) -> None:
     try:
         datetime.fromisoformat(words.get("time", "2000-01-01"))
     except ValueError:
         shown = clip(printable(words["time"]), 40)
-        raise UsageError(f"--meta: time {shown!r} is no date", "write it as 2026-03-01T12:00:00Z") from None
+        raise InputError(f"{where}: time {shown!r} is no date", "write it as 2026-03-01T12:00:00Z") from None
 
 
 def label_of(path: str) -> str:
@@ -241,7 +286,7 @@ def _git(repository: str, *arguments: str, wrong: str = "--git: git cannot be as
     except (OSError, ValueError) as error:  # a null character is a ValueError
         raise UsageError(f"--git: cannot run git: {getattr(error, 'strerror', None) or error}") from None
     if done.returncode:
-        hint = "the label must be a revision, or --meta commit=REVISION name it" if "no commit" in wrong else ""
+        hint = "the label must be a revision, or the table have a column `commit`" if "no commit" in wrong else ""
         raise UsageError(wrong, hint)
     return done.stdout.decode("utf-8", "replace")
 

@@ -168,9 +168,34 @@ def test_a_past_is_brought_along_in_one_call(tmp_path: Path, capsys: pytest.Capt
         ((logs[0], "--each", "--label", "x"), "--each takes labels from the names of INPUTs"),
         ((logs[0], "--label", "x", "--git", data / "none"), "is in no git repository"),
         ((logs[0],), "nothing says what the build is called"),
-        ((logs[0], "--label", "x", "--meta", "time=yesterday"), "time 'yesterday' is no date"),
     ):
         assert audit(*words, "--into", tmp_path / "other") == 2
+        assert message in capsys.readouterr().err
+
+
+def test_a_table_says_what_builds_there_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = tmp_path / "builds.csv"
+    base, head = DEMO / "base.log", DEMO / "head.log"
+    table.write_text(f"label,input,time,branch\nv2,{head},2026-02-02,main\nv1,{base},2026-01-01,\n\n")
+    assert audit("--into", tmp_path / "data", "--meta", table, "--meta", "branch=side") == 0
+    capsys.readouterr()
+    assert [(build.label, build.meta) for build in open_dataset(str(tmp_path / "data")).builds] == [
+        ("v1", {"time": "2026-01-01", "branch": "side"}),
+        ("v2", {"time": "2026-02-02", "branch": "main"}),
+    ]
+    assert audit(base, "--label", "v3", "--append", "--into", tmp_path / "data", "--meta", table) == 2
+    assert "no line of the table is about v3" in capsys.readouterr().err
+    for text, message in (
+        ("name,time\nv1,2026", "must name a column `label`"),
+        ("", "must name a column `label`"),
+        ("label,time\nv1", "row 2 has 1 cells, the first line 2"),
+        ("label,time\nv1,yesterday", "v1: time 'yesterday' is no date"),
+        ("label,time\n,2026-01-01", "row 2 has no label"),
+        ("label,branch\nv1,a\nv1,b", "row 3 says another branch of v1"),
+        ('label,branch\nv1,"a', "is no CSV"),
+    ):
+        table.write_text(text)
+        assert audit(base, "--label", "v1", "--into", tmp_path / "other", "--meta", table) == 2
         assert message in capsys.readouterr().err
 
 
