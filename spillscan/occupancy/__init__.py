@@ -32,6 +32,7 @@ def occupancy(
     max_dynamic_shared_bytes: int | None = None,
     carveout_percent: int | None = None,
     barriers: int = 1,
+    virtual_resources: int = 0,
 ) -> Occupancy:
     """Theoretical occupancy of one launch on ``arch`` (``sm_90``, ``sm_90a``, ``9.0`` or ``H100``).
 
@@ -54,6 +55,7 @@ def occupancy(
                 max_dynamic_shared_bytes=max_dynamic_shared_bytes,
                 carveout_percent=carveout_percent,
                 barriers=barriers,
+                virtual_resources=virtual_resources,
             )
         )
     )

@@ -20,6 +20,7 @@ LABELS: dict[Limiter, str] = {
     "shared_memory": "shared memory",
     "blocks": "block slots",
     "barriers": "named barriers",
+    "virtual_resources": "virtual resources",
 }
 
 
@@ -144,10 +145,19 @@ def _barriers(occupancy: Occupancy, ways: Ways) -> Advice:
     )
 
 
+def _virtual(occupancy: Occupancy, ways: Ways) -> Advice:
+    return Advice(
+        limiter="virtual_resources",
+        finding=f"{occupancy.configuration.virtual_resources} virtual resources a block of"
+        f" {occupancy.configuration.device.virtual_resources_per_sm} an SM",
+    )
+
+
 _ABOUT: dict[Limiter, Callable[[Occupancy, Ways], Advice]] = {
     "warps": _warps,
     "registers": _registers,
     "shared_memory": _shared,
     "blocks": _blocks,
     "barriers": _barriers,
+    "virtual_resources": _virtual,
 }

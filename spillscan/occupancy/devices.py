@@ -160,6 +160,11 @@ class Device(Multiprocessor, frozen=True, kw_only=True, dict=True, forbid_unknow
         """
         return (self.barriers_per_sm or 0) if self.version >= (9, 0) else 0
 
+    @property
+    def limiting_virtual_resources_per_sm(self) -> int:
+        """Virtual resources; 0 where there are none. The converters of the header take a kernel to use none."""
+        return self.virtual_resources_per_sm or 0
+
     @cached_property
     def held_to_61(self) -> bool:
         """Whether what could not run on 6.1 does not run on it either: 6.0."""

@@ -60,7 +60,6 @@ def resident(configuration: Configuration) -> Occupancy:
     Impossible figures (1,025 threads, 257 registers) give 0 blocks, as in the header; :func:`check` refuses them.
     """
     device, registers = configuration.device, configuration.registers
-    barriers = device.limiting_barriers_per_sm
     warps, threads = configuration.warps_per_block, configuration.threads_per_block
     allocated, per_sm, by_shared = _shared_limit(configuration)
     by_registers = _register_limit(device, device.sub_partitions, registers, warps)
@@ -71,7 +70,8 @@ def resident(configuration: Configuration) -> Occupancy:
         "registers": by_registers,
         "shared_memory": by_shared,
         "blocks": device.max_blocks_per_sm,
-        "barriers": barriers // configuration.barriers if barriers and configuration.barriers else None,
+        "barriers": _share(device.limiting_barriers_per_sm, configuration.barriers),
+        "virtual_resources": _share(device.limiting_virtual_resources_per_sm, configuration.virtual_resources),
     }
     blocks = min(limit for limit in limits.values() if limit is not None)
     return Occupancy(
@@ -117,6 +117,11 @@ def _shared_limit(configuration: Configuration) -> tuple[int, int, int | None]:
     return allocated, per_sm, per_sm // allocated if allocated else None
 
 
+def _share(available: int, used: int) -> int | None:
+    """Blocks that a resource allows, where there is any and the kernel uses some."""
+    return available // used if available and used else None
+
+
 def _reasons(configuration: Configuration, limits: Mapping[Limiter, int | None]) -> tuple[str, ...]:
     device = configuration.device
     reasons = []
@@ -130,6 +135,10 @@ def _reasons(configuration: Configuration, limits: Mapping[Limiter, int | None])
         reasons.append(_shared_reason(configuration))
     if limits["barriers"] == 0:
         reasons.append(f"{configuration.barriers} barriers a block: an SM has {device.barriers_per_sm}")
+    if limits["virtual_resources"] == 0:
+        reasons.append(
+            f"{configuration.virtual_resources} virtual resources: an SM has {device.virtual_resources_per_sm}"
+        )
     return tuple(reasons)
 
 
@@ -189,6 +198,7 @@ def check(configuration: Configuration) -> Configuration:
     if configuration.carveout_percent is not None:
         _range("carve-out", configuration.carveout_percent, 0, 100, "percent")
     _range("barriers per block", configuration.barriers, 0, device.barriers_per_block, "named barriers")
+    _range("virtual resources", configuration.virtual_resources, 0, None, "per block")
     return configuration
 
 

@@ -8,13 +8,14 @@ from msgspec import Struct
 
 from spillscan.occupancy.devices import WARP_THREADS, Device
 
-Limiter = Literal["warps", "registers", "shared_memory", "blocks", "barriers"]
+Limiter = Literal["warps", "registers", "shared_memory", "blocks", "barriers", "virtual_resources"]
 LIMITERS: tuple[Limiter, ...] = (
     "warps",
     "registers",
     "shared_memory",
     "blocks",
     "barriers",
+    "virtual_resources",
 )
 """What can bound the blocks per SM; ``limit_<name>`` is the column of each."""
 
@@ -38,6 +39,8 @@ class Configuration(Struct, frozen=True, kw_only=True):
     """Preferred shared memory, percent of the SM's maximum (7.0 and later); ``None``: no preference."""
     barriers: int = 1
     """Named barriers per block. Limits residency from 9.0 on."""
+    virtual_resources: int = 0
+    """Virtual resources per block (10.0 and later); nothing public says how many a kernel uses."""
 
     @property
     def warps_per_block(self) -> int:

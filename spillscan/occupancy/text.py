@@ -148,9 +148,10 @@ def _limits(occupancy: Occupancy) -> list[str]:
         ),
         "blocks": ("1 slot", f"{device.max_blocks_per_sm}"),
         "barriers": (count(configuration.barriers, "barrier"), f"{device.barriers_per_sm}"),
+        "virtual_resources": (f"{configuration.virtual_resources}", f"{device.virtual_resources_per_sm}"),
     }
     for name, limit in occupancy.limits.items():
-        if limit is None and name == "barriers":
+        if limit is None and name in ("barriers", "virtual_resources"):
             continue
         binds = "  <- binds" if name in occupancy.limiters else ""
         taken, whole = takes[name]

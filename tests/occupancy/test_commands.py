@@ -197,10 +197,10 @@ def test_many(capsys, configs):
         out
         == """\
 id,resident_blocks,active_warps,occupancy,limiters,limit_warps,limit_registers,limit_shared_memory,limit_blocks,\
-limit_barriers
-a,12,48,0.75,registers,16,12,18,32,
-"b,c",2,16,0.25,shared_memory,8,5,2,32,4
-d,0,0,0.0,registers,1,0,100,16,
+limit_barriers,limit_virtual_resources
+a,12,48,0.75,registers,16,12,18,32,,
+"b,c",2,16,0.25,shared_memory,8,5,2,32,4,
+d,0,0,0.0,registers,1,0,100,16,,
 """.replace("\n", "\r\n")
     )
     _, out, _ = run(capsys, "occupancy", "--from", str(configs), "-f", "json")

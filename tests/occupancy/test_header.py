@@ -14,7 +14,7 @@ from tests.oracle import occupancy_header as header
 from tests.oracle.occupancy_header import NOT_SET, configuration
 
 SAMPLE = 20_000
-BITS = ("warps", "registers", "shared_memory", "blocks", "barriers")
+BITS = ("warps", "registers", "shared_memory", "blocks", "barriers", "virtual_resources")
 
 
 @pytest.fixture(scope="module")
@@ -123,6 +123,7 @@ def test_the_function_refuses_what_no_launch_can_have():
         {"max_dynamic_shared_bytes": -1},
         {"carveout_percent": 101},
         {"barriers": 17},
+        {"virtual_resources": -1},
     ):
         with pytest.raises(UsageError) as caught:
             occupancy("sm_80", **{**good, **bad})

@@ -125,10 +125,12 @@ def test_local_memory():
         ({"registers": 16, "threads_per_block": 64, "barriers": 16}, "barriers", "barriers give"),
         ({"registers": 16, "threads_per_block": 704}, "warps", "another block size"),
         ({"registers": 16, "threads_per_block": 1024}, "warps", ""),
+        ({"registers": 0, "threads_per_block": 64, "virtual_resources": 100}, "virtual_resources", ""),
     ],
 )
 def test_advice(figures, limiter, remedy):
-    found = occupancy("sm_90", **figures)
+    target = "sm_100" if "virtual_resources" in figures else "sm_90"
+    found = occupancy(target, **figures)
     (entry,) = [entry for entry in advice(found) if entry.limiter == limiter]
     assert remedy in entry.remedy
     assert bool(entry.remedy) == bool(entry.trade_off)

@@ -1,6 +1,6 @@
 """Truth table: which resource bounds the blocks of an SM. One fact a row, every limit of it, and why.
 
-Limits are in the order of ``LIMITERS``: warps, registers, shared memory, blocks, barriers; ``None``
+Limits are in the order of ``LIMITERS``: warps, registers, shared memory, blocks, barriers, virtual resources; ``None``
 where a resource does not limit.
 """
 
@@ -24,82 +24,87 @@ ROWS: list[tuple[str, str, dict[str, Any], int, Limits, tuple[str, ...], int]] =
     (
         "64 registers x 256 threads are a quarter of 64 K",
         *("sm_90", {"registers": 64, "threads_per_block": 256}),
-        *(4, (8, 4, 228, 32, 64), ("registers",), 228 * K),
+        *(4, (8, 4, 228, 32, 64, None), ("registers",), 228 * K),
     ),
     (
         "a tie: both bind",
         *("sm_90", {"registers": 32, "threads_per_block": 256}),
-        *(8, (8, 8, 228, 32, 64), ("warps", "registers"), 228 * K),
+        *(8, (8, 8, 228, 32, 64, None), ("warps", "registers"), 228 * K),
     ),
     (
         "a tie of three",
         *("sm_86", {"registers": 40, "threads_per_block": 256, "static_shared_bytes": 15 * K}),
-        *(6, (6, 6, 6, 16, None), ("warps", "registers", "shared_memory"), 100 * K),
+        *(6, (6, 6, 6, 16, None, None), ("warps", "registers", "shared_memory"), 100 * K),
     ),
     (
         "32 block slots, however small the block",
         *("sm_90", {"registers": 16, "threads_per_block": 32}),
-        *(32, (64, 128, 228, 32, 64), ("blocks",), 228 * K),
+        *(32, (64, 128, 228, 32, 64, None), ("blocks",), 228 * K),
     ),
     (
         "no registers: they do not limit",
         *("sm_90", {"registers": 0, "threads_per_block": 128}),
-        *(16, (16, None, 228, 32, 64), ("warps",), 228 * K),
+        *(16, (16, None, 228, 32, 64, None), ("warps",), 228 * K),
     ),
     (
         "5 warps go into partitions of 12: 48 warps are 9 blocks, not 10",
         *("sm_90", {"registers": 40, "threads_per_block": 160}),
-        *(9, (12, 9, 228, 32, 64), ("registers",), 228 * K),
+        *(9, (12, 9, 228, 32, 64, None), ("registers",), 228 * K),
     ),
     (
         "65 registers are allocated as 72: 1,024 threads do not fit",
         *("sm_90", {"registers": 65, "threads_per_block": 1024}),
-        *(0, (2, 0, 228, 32, 64), ("registers",), 228 * K),
+        *(0, (2, 0, 228, 32, 64, None), ("registers",), 228 * K),
     ),
     (
         "a block of 5.3 has 32 K registers, of an SM's 64 K",
         *("sm_53", {"registers": 40, "threads_per_block": 1024}),
-        *(0, (2, 0, None, 32, None), ("registers",), 64 * K),
+        *(0, (2, 0, None, 32, None, None), ("registers",), 64 * K),
     ),
     (
         "from 9.0 on named barriers limit: 64 an SM",
         *("sm_90", {"registers": 16, "threads_per_block": 64, "barriers": 4}),
-        *(16, (32, 64, 228, 32, 16), ("barriers",), 228 * K),
+        *(16, (32, 64, 228, 32, 16, None), ("barriers",), 228 * K),
     ),
     (
         "before 9.0 they do not",
         *("sm_80", {"registers": 16, "threads_per_block": 64, "barriers": 16}),
-        *(32, (32, 64, 164, 32, None), ("warps", "blocks"), 164 * K),
+        *(32, (32, 64, 164, 32, None, None), ("warps", "blocks"), 164 * K),
+    ),
+    (
+        "from 10.0 on there are virtual resources",
+        *("sm_100", {"registers": 32, "threads_per_block": 128, "virtual_resources": 1}),
+        *(16, (16, 16, 228, 32, 64, 128), ("warps", "registers"), 228 * K),
     ),
     (
         "the driver's reserve: 16 KB take 17, of 164 KB 9 and not 10",
         *("sm_80", {"registers": 16, "threads_per_block": 128, "static_shared_bytes": 16 * K}),
-        *(9, (16, 32, 9, 32, None), ("shared_memory",), 164 * K),
+        *(9, (16, 32, 9, 32, None, None), ("shared_memory",), 164 * K),
     ),
     (
         "before 8.0 there is no reserve",
         *("sm_75", {"registers": 16, "threads_per_block": 128, "static_shared_bytes": 16 * K}),
-        *(4, (8, 32, 4, 16, None), ("shared_memory",), 64 * K),
+        *(4, (8, 32, 4, 16, None, None), ("shared_memory",), 64 * K),
     ),
     (
         "a carve-out of 50 % of 228 KB is 114, and the next step 132",
         *("sm_90", {"registers": 16, "threads_per_block": 128, "static_shared_bytes": 7 * K, "carveout_percent": 50}),
-        *(16, (16, 32, 16, 32, 64), ("warps", "shared_memory"), 132 * K),
+        *(16, (16, 32, 16, 32, 64, None), ("warps", "shared_memory"), 132 * K),
     ),
     (
         "a carve-out that holds no block is the least that does",
         *("sm_90", {"registers": 16, "threads_per_block": 128, "static_shared_bytes": 16 * K, "carveout_percent": 0}),
-        *(1, (16, 32, 1, 32, 64), ("shared_memory",), 32 * K),
+        *(1, (16, 32, 1, 32, 64, None), ("shared_memory",), 32 * K),
     ),
     (
         "48 KB without opt-in",
         *("sm_90", {"registers": 16, "threads_per_block": 128, "dynamic_shared_bytes": 48 * K}),
-        *(4, (16, 32, 4, 32, 64), ("shared_memory",), 228 * K),
+        *(4, (16, 32, 4, 32, 64, None), ("shared_memory",), 228 * K),
     ),
     (
         "a byte more needs it",
         *("sm_90", {"registers": 16, "threads_per_block": 128, "dynamic_shared_bytes": 48 * K + 1}),
-        *(0, (16, 32, 0, 32, 64), ("shared_memory",), 228 * K),
+        *(0, (16, 32, 0, 32, 64, None), ("shared_memory",), 228 * K),
     ),
     (
         "no more than the kernel opted in for",
@@ -110,7 +115,7 @@ ROWS: list[tuple[str, str, dict[str, Any], int, Limits, tuple[str, ...], int]] =
             "dynamic_shared_bytes": 5000,
             "max_dynamic_shared_bytes": 4000,
         },
-        *(0, (16, 32, 0, 32, 64), ("shared_memory",), 228 * K),
+        *(0, (16, 32, 0, 32, 64, None), ("shared_memory",), 228 * K),
     ),
 ]
 

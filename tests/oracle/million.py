@@ -41,8 +41,10 @@ def main() -> int:
     print(f"  rows that can launch: {int((truth['resident_blocks'] > 0).sum()):,}; answers {len(used[0])}")
 
     name = np.array([device.compute_capability for device in devices()])[rows["device"]]
+    plain = {**rows, "virtual_resources": np.zeros(count, np.int64)}  # headers before 13.0 have none
+    ours = header.ours(plain)
     for version in OLDER:
-        old = header.ask(header.build(version), rows)
+        old = header.ask(header.build(version), plain)
         known = old["status"] == 0
         differs = known & (old["resident_blocks"] != ours["resident_blocks"])
         unknown = sorted(set(name[~known].tolist()), key=float)

@@ -58,7 +58,7 @@ OUT = [
     "limit_warps",
     "limit_blocks",
     "limit_barriers",
-    "virtual_limit",
+    "limit_virtual_resources",
     "allocated_registers_per_block",
     "allocated_shared_bytes_per_block",
     "global_caching_in_effect",
@@ -213,7 +213,7 @@ def configurations(count: int, seed: int) -> dict[str, np.ndarray]:
         "cache_preference": np.zeros(count, np.int64),  # of 3.x
         "barriers": mix(np.ones(count), random.integers(0, 17, count)),
         "global_caching": np.zeros(count, np.int64),  # of 5.x and 6.x
-        "virtual_resources": np.zeros(count, np.int64),  # nothing public says how many a kernel uses
+        "virtual_resources": np.where(random.random(count) < 0.1, random.integers(0, 130, count), 0),
         "wanted_blocks": random.integers(1, 17, count),
     }
 
@@ -231,6 +231,7 @@ def configuration(rows: dict[str, np.ndarray], place: int) -> Configuration:
         max_dynamic_shared_bytes=None if attribute == NOT_SET else attribute,
         carveout_percent=None if carveout == NOT_SET else carveout,
         barriers=figures["barriers"],
+        virtual_resources=figures["virtual_resources"],
     )
 
 

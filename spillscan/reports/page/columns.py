@@ -188,6 +188,7 @@ _WORDS = {
     "blocks": "block slots",
     "barriers": "barriers",
     "warps": "warp slots",
+    "virtual_resources": "virtual resources",
 }
 
 

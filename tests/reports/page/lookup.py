@@ -52,6 +52,7 @@ def look_up(
         "shared_memory": shared_limit,
         "blocks": on["blocks"],
         "barriers": None if on["barriers"] is None else on["barriers"][barriers],
+        "virtual_resources": None,
     }
     blocks = min(limit for limit in limits.values() if limit is not None)
     return Answer(

@@ -76,6 +76,7 @@ const lookup = (() => {
       shared_memory: shared,
       blocks: on.blocks,
       barriers: on.barriers === null ? null : on.barriers[setting.barriers],
+      virtual_resources: null,
     };
     const known = Object.values(limits).filter((limit) => limit !== null);
     const blocks = Math.min(...known);
