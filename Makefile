@@ -41,6 +41,7 @@ bench: $(TESTS)
 
 bench-details: $(TESTS)
 	$(BIN)/python tests/benchmarks/logs.py
+	$(BIN)/python tests/benchmarks/occupancy.py
 	$(BIN)/python -m tests.benchmarks.sass_bench
 	$(BIN)/python tests/benchmarks/policy.py
 	$(BIN)/python -m tests.benchmarks.baseline

@@ -18,11 +18,11 @@ from typing import Any, NamedTuple
 from msgspec.structs import asdict
 
 from spillscan.commands import _answers, _options
-from spillscan.occupancy import data, text
+from spillscan.occupancy import data, table, text
 from spillscan.occupancy.devices import Gpu, device, resolve
-from spillscan.occupancy.formula import check, resident
+from spillscan.occupancy.formula import NO_LIMIT, check, resident
 from spillscan.occupancy.headroom import Varied, current, curve, register_cap
-from spillscan.occupancy.model import Configuration
+from spillscan.occupancy.model import LIMITERS, Configuration
 from spillscan.occupancy.whole_gpu import clusters, footprint
 from spillscan.output import records
 from spillscan.output.errors import InputError, UsageError
@@ -35,6 +35,8 @@ EPILOG = (
     " 2 for figures"
     " that no launch can have; a possible launch that does not fit is an answer (0 blocks), exit status 0."
 )
+
+_CHUNK_ROWS = 50_000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -59,6 +61,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--blocks", metavar="N", help="wanted blocks per SM: how much dynamic shared memory they leave room for"
     )
     one.add_argument("--stack", metavar="BYTES", help="stack per thread: show what it reserves on the GPU")
+    one.add_argument(
+        "--cache", choices=("none", "shared", "l1", "equal"), default="none", help="cache preference (3.x; else old)"
+    )
+    one.add_argument(
+        "--partitioned-caching",
+        choices=("off", "on", "strict"),
+        default="off",
+        help="partitioned global caching of 5.2, 5.3, 6.1 and 6.2 (default: off)",
+    )
     many = parser.add_argument_group("instead of the report")
     many.add_argument(
         "--vary", choices=("threads", "registers", "shared", "barriers"), help="every step of occupancy over one figure"
@@ -157,6 +168,8 @@ def _configuration(arguments: argparse.Namespace) -> tuple[Configuration, Gpu | 
         max_dynamic_shared_bytes=attribute,
         carveout_percent=None if arguments.carveout is None else _whole(arguments, "carveout"),
         barriers=_whole(arguments, "barriers"),
+        cache_preference=arguments.cache,
+        global_caching=arguments.partitioned_caching,
     )
     return check(configuration), gpu
 
@@ -211,7 +224,7 @@ def _curve(arguments: argparse.Namespace, configuration: Configuration) -> _Answ
 
 
 def _many(arguments: argparse.Namespace, forms: Sequence[Form]) -> None:
-    """Answer row after row of a CSV file; an error names its row."""
+    """Answer row after row of a CSV file, in chunks: memory stays bounded, an error names its row."""
     others = ("vary", "launch_bounds", "html", "arch", "threads", "registers")
     if any(getattr(arguments, name) for name in others):
         raise UsageError("--from goes with -f only", "the columns of the file say the rest")
@@ -230,77 +243,73 @@ def _many(arguments: argparse.Namespace, forms: Sequence[Form]) -> None:
         raise InputError(f"{arguments.source}: {reason}") from None
 
 
-_LEAST = {
-    "registers": 0,
-    "threads_per_block": 1,
-    "static_shared_bytes": 0,
-    "dynamic_shared_bytes": 0,
-    "max_dynamic_shared_bytes": 0,
-    "carveout_percent": 0,
-    "barriers": 0,
-}
-"""Columns of figures, and the least that each may hold."""
-_REQUIRED = ("arch", "registers", "threads_per_block")
-_MOST_PERCENT, _MOST = 100, 2**31 - 1
-
-
 def _pieces(reader: Iterator[list[str]], form: str, source: str) -> Iterator[str]:
-    """The answer to each row in the format wanted; JSON has one object a line. A launch that no device can have has 0
-    blocks, as in the header."""
     rows = (row for row in reader if row)
     names = [name.strip() for name in next(rows, [])]
-    place = 0
-    for place, cells in enumerate(rows, 1):
-        if place == 1:
-            _check_columns(names)
-        if len(cells) != len(names):
-            raise UsageError(f"row {place}: {len(cells)} cells, the header has {len(names)}")
-        row = dict(zip(names, map(str.strip, cells), strict=True))
-        answer = {"id": row.get("id", str(place)), **data.as_row(resident(_of_row(row, place)))}
-        if form == "csv":
-            yield from map(records.row, _table([answer]) if place == 1 else islice(_table([answer]), 1, None))
-        elif form == "json":
-            yield f"{records.harmless(records.compact(answer))}\n"
-        else:
-            share = f"{100 * answer['occupancy']:.4g} %  {', '.join(answer['limiters'])}"
-            blocks = f"{answer['resident_blocks']} blocks/SM, {answer['active_warps']} warps, {share}"
-            yield f"{printable(answer['id'])}  {blocks}\n"
-    if not place:
+    first = 1
+    strange: set[str] = set()
+    while chunk := list(islice(rows, _CHUNK_ROWS)):
+        if first == 1:
+            strange = _check_columns(names)
+        for place, row in enumerate(chunk, first):
+            if len(row) != len(names):
+                raise UsageError(f"row {place}: {len(row)} cells, the header has {len(names)}")
+        columns = dict(zip(names, zip(*chunk, strict=True), strict=True))
+        figures = {
+            name: cells if name in ("arch", *table.CODES) else _figures(name, cells, first)
+            for name, cells in columns.items()
+            if name != "id" and name not in strange
+        }
+        answer = table.occupancy_table(figures, first)
+        ids = columns.get("id") or tuple(str(place) for place in range(first, first + len(chunk)))
+        yield _written(ids, answer, form, begin=first == 1)
+        first += len(chunk)
+    if first == 1:
         raise InputError(f"{source}: no configurations", "needed are a header line and a row")
 
 
-def _check_columns(names: Sequence[str]) -> None:
+def _written(ids: Sequence[str], answer: Mapping[str, Any], form: str, *, begin: bool) -> str:
+    """The answers to a chunk of rows in the format wanted; JSON has one object a line."""
+    words = table.limiter_names()
+    limits = [f"limit_{name}" for name in LIMITERS]
+    header = ["id", "resident_blocks", "active_warps", "occupancy", "limiters", *limits]
+    out: dict[str, Any] = {name: answer[name].tolist() for name in header[1:]}
+    out["limiters"] = [words[mask] for mask in out["limiters"]]
+    for name in limits:
+        out[name] = [None if limit == NO_LIMIT else limit for limit in out[name]]
+    found: Iterable[tuple[Any, ...]] = zip(ids, *out.values(), strict=True)
+    if form == "csv":
+        return (records.row(header) if begin else "") + records.rows(found)
+    if form == "json":
+        dicts = (dict(zip(header, line, strict=True)) for line in found)
+        lines = (records.compact(each | {"limiters": each["limiters"].split("+")}) for each in dicts)
+        return "".join(f"{records.harmless(line)}\n" for line in lines)
+    return "".join(
+        f"{printable(name)}  {blocks} blocks/SM, {warps} warps, {100 * share:.4g} %  {binding.replace('+', ', ')}\n"
+        for name, blocks, warps, share, binding, *_ in found
+    )
+
+
+def _check_columns(names: list[str]) -> set[str]:
+    """The columns to leave out: those that are not known, each with a line on standard error."""
+    known = ["id", *table.REQUIRED, *table.DEFAULTS, *table.CODES]
     for name in names:
         if names.count(name) > 1:
             raise UsageError(f"column {name} stands twice")
-        if name not in ("id", "arch", *_LEAST):
-            complain(f"column {name!r} is not known and ignored")
-    for name in _REQUIRED:
-        if name not in names:
-            raise UsageError(f"column {name} is missing", f"needed are {', '.join(_REQUIRED)}")
+    strange = [name for name in names if name not in known]
+    for name in strange:
+        complain(f"column {name!r} is not known and ignored")
+    return set(strange)
 
 
-def _of_row(row: Mapping[str, str], place: int) -> Configuration:
-    figures: dict[str, int] = {}
-    for name, least in _LEAST.items():
-        written = row.get(name, "")
-        if not written:
-            if name in _REQUIRED:
-                raise UsageError(f"row {place}: {name} is empty")
-            continue
+def _figures(name: str, cells: tuple[str, ...], first: int) -> list[float]:
+    found: list[float] = []
+    for place, cell in enumerate(cells, first):
         try:
-            figure = int(written.removesuffix(".0"))
+            found.append(float(cell.strip() or "nan"))
         except ValueError:
-            raise UsageError(f"row {place}: {name} must be a whole number, not {written!r}") from None
-        most = _MOST_PERCENT if name == "carveout_percent" else _MOST
-        if not least <= figure <= most:
-            bounds = f"at least {least:,}" if figure < least else f"at most {most:,}"
-            raise UsageError(f"row {place}: {name} must be {bounds}, not {figure:,}")
-        figures[name] = figure
-    try:
-        return Configuration(device=device(row["arch"]), **figures)
-    except UsageError as error:
-        raise UsageError(f"row {place}: {error.what}", error.hint) from None
+            raise UsageError(f"row {place}: {name} must be a whole number, not {cell!r}") from None
+    return found
 
 
 def _table(rows: Sequence[Mapping[str, Any]]) -> Iterator[Sequence[Any]]:

@@ -1,6 +1,6 @@
 """Occupancy: what the hardware makes of a kernel's resources. Pure; reads nothing but the device table.
 
-``occupancy(...)`` answers one question, ``summary.summarise`` is of one kernel of a log.
+``occupancy(...)`` answers one question, ``table.occupancy_table`` a million, ``summary.summarise`` one kernel of a log.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from types import ModuleType
 from spillscan.model import Launch
 from spillscan.occupancy.devices import Device, device, devices
 from spillscan.occupancy.formula import check, resident
-from spillscan.occupancy.model import Configuration, Limiter, Occupancy
+from spillscan.occupancy.model import CachePreference, Configuration, GlobalCaching, Limiter, Occupancy
 
 __all__ = ["Configuration", "Device", "Launch", "Limiter", "Occupancy", "device", "devices", "occupancy"]
 
 PUBLIC = (
-    *("binding", "data", "devices", "formula", "headroom", "launches", "model", "summary", "text"),
+    *("binding", "data", "devices", "formula", "headroom", "launches", "model", "summary", "table", "text"),
     "whole_gpu",
 )
 """What other rooms may import from: these modules, and this one."""
@@ -32,6 +32,8 @@ def occupancy(
     max_dynamic_shared_bytes: int | None = None,
     carveout_percent: int | None = None,
     barriers: int = 1,
+    cache_preference: CachePreference = "none",
+    global_caching: GlobalCaching = "off",
     virtual_resources: int = 0,
 ) -> Occupancy:
     """Theoretical occupancy of one launch on ``arch`` (``sm_90``, ``sm_90a``, ``9.0`` or ``H100``).
@@ -55,6 +57,8 @@ def occupancy(
                 max_dynamic_shared_bytes=max_dynamic_shared_bytes,
                 carveout_percent=carveout_percent,
                 barriers=barriers,
+                cache_preference=cache_preference,
+                global_caching=global_caching,
                 virtual_resources=virtual_resources,
             )
         )

@@ -123,7 +123,7 @@ def _blocks(occupancy: Occupancy, ways: Ways) -> Advice:
     full = occupancy.unused_warps == 0
     return Advice(
         limiter="blocks",
-        finding=f"all {occupancy.limits['blocks']} block slots are in use, with"
+        finding=f"all {occupancy.limit_blocks} block slots are in use, with"
         f" {occupancy.configuration.warps_per_block} warps each",
         remedy="" if full else "larger blocks: each slot then holds more warps",
         trade_off="" if full else "barriers wait for more warps, and the last wave of blocks is coarser",
@@ -134,7 +134,7 @@ def _barriers(occupancy: Occupancy, ways: Ways) -> Advice:
     used = occupancy.configuration.barriers
     step = ways["barriers"].more_blocks
     finding = f"{used} named barriers a block of {occupancy.configuration.device.barriers_per_sm} an SM"
-    if step is None or occupancy.limits["barriers"] == occupancy.limits["blocks"]:
+    if step is None or occupancy.limit_barriers == occupancy.limit_blocks:
         return Advice(limiter="barriers", finding=finding)
     return Advice(
         limiter="barriers",

@@ -34,7 +34,9 @@ def as_data(occupancy: Occupancy, wanted_blocks: int | None = None) -> dict[str,
         "dynamic_shared_bytes": configuration.dynamic_shared_bytes,
         "max_dynamic_shared_bytes": configuration.max_dynamic_shared_bytes,
         "carveout_percent": configuration.carveout_percent,
+        "cache_preference": configuration.cache_preference,
         "barriers": configuration.barriers,
+        "global_caching": configuration.global_caching,
     }
     return {
         "configuration": given,

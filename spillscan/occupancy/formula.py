@@ -1,31 +1,43 @@
 """The occupancy rules in closed form, equal to NVIDIA's ``cuda_occupancy.h`` 13.5.
 
-``docs/occupancy.md`` lists the known deviations of other releases and tools. "The header" is ``cuda_occupancy.h``; what
-was measured was measured on an H200.
+``docs/occupancy.md`` lists the known deviations of other releases and tools.
+
+:func:`block_limits` is the one formula: for one configuration of whole numbers (:func:`resident`), and for columns of
+them (``table.py``). "The header" is ``cuda_occupancy.h``; what was measured was measured on an H200.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+from msgspec import Struct
 
 from spillscan.occupancy.devices import Device
-from spillscan.occupancy.model import Configuration, Limiter, Occupancy
+from spillscan.occupancy.model import LIMITERS, CachePreference, Configuration, GlobalCaching, Occupancy
 from spillscan.output.errors import UsageError
 
 if TYPE_CHECKING:
     from spillscan.model import Launch
 
+NO_LIMIT = 2**31 - 1
+"""What the header (and the formula) gives for a resource that does not limit: ``INT_MAX``."""
+NOT_SET = -1
+"""No carve-out preference, or not opted in."""
+CACHING: tuple[GlobalCaching, ...] = ("off", "on", "strict")
+PREFERENCES: tuple[CachePreference, ...] = ("none", "shared", "l1", "equal")
 
-def round_up(value: int, unit: int) -> int:
+
+def round_up(value: Any, unit: Any) -> Any:
     """The smallest multiple of ``unit`` that holds ``value``."""
     return (value + unit - 1) // unit * unit
 
 
 def registers_per_warp(device: Device, registers: int) -> int:
     """Registers that one warp takes: allocated per warp, in units of 256 (8 a thread) on every device."""
-    return round_up(registers * 32, device.register_alloc_unit)
+    warp: int = round_up(registers * 32, device.register_alloc_unit)
+    return warp
 
 
 def carveout_step(device: Device, wanted_bytes: int) -> int:
@@ -39,19 +51,152 @@ def step_without_preference(device: Device, wanted_bytes: int) -> int:
     return carveout_step(device, wanted_bytes) if device.version >= (7, 0) else device.shared_bytes_per_sm
 
 
-def preferred_shared_bytes(device: Device, carveout_percent: int | None) -> int:
+def preferred_shared_bytes(device: Device, carveout_percent: int | None, preference: CachePreference) -> int:
     """Shared memory per SM that the preference asks for, bytes.
 
-    From 7.0 on a percentage of the maximum, rounded down and then up to the next step; no preference means the maximum.
-    Before 7.0 there is no such choice.
+    From 7.0 on a percentage of the maximum, rounded down and then up to the next step; no preference means
+    the maximum. On 3.x the cache preference picks a step. On 5.x and 6.x shared memory has its own array.
     """
     most = device.shared_bytes_per_sm
-    if carveout_percent is None or device.version < (7, 0):
-        return most
-    return carveout_step(device, carveout_percent * most // 100)
+    major = device.version[0]
+    if major >= 7:
+        if carveout_percent is None:
+            carveout_percent = {"none": None, "shared": 100, "l1": 0, "equal": 50}[preference]
+        return most if carveout_percent is None else carveout_step(device, carveout_percent * most // 100)
+    if major == 3:
+        least = most - 32 * 1024
+        return {"none": most, "shared": most, "l1": least, "equal": (most + least) // 2}[preference]
+    return most
 
 
 # ---- the formula --------------------------------------------------------------------------------------------------
+
+Figure: TypeAlias = Any
+"""A whole number, or an array of them with one for each row: the formula is the same."""
+
+
+class Arithmetic(Struct, frozen=True, kw_only=True):
+    """The operations that numbers and arrays write in different ways."""
+
+    where: Callable[[Figure, Figure, Figure], Figure]
+    """(condition, where it holds, elsewhere); both are worked out."""
+    minimum: Callable[[Figure, Figure], Figure]
+    """The lesser of two."""
+    maximum: Callable[[Figure, Figure], Figure]
+    """The greater of two."""
+    some: Callable[[Figure], bool]
+    """Whether it holds anywhere."""
+
+
+NUMBERS = Arithmetic(where=lambda holds, yes, no: yes if holds else no, minimum=min, maximum=max, some=bool)
+
+
+class BlockLimits(NamedTuple):
+    """What the formula makes of a configuration: blocks per SM that each resource allows, and what a block takes."""
+
+    warps: Figure
+    registers: Figure
+    shared_memory: Figure
+    blocks: Figure
+    barriers: Figure
+    virtual_resources: Figure
+    allocated_registers: Figure
+    allocated_shared_bytes: Figure
+    shared_bytes_per_sm: Figure
+    caching: Figure
+
+
+def block_limits(
+    have: Any,
+    how: Arithmetic,
+    *,
+    registers: Figure,
+    threads: Figure,
+    static_bytes: Figure,
+    dynamic_bytes: Figure,
+    attribute: Figure,
+    preferred_bytes: Figure,
+    step: Callable[[Figure], Figure],
+    barriers: Figure,
+    virtual_resources: Figure,
+    caching: Figure,
+) -> BlockLimits:
+    """Every limit in blocks per SM, ``NO_LIMIT`` where a resource does not limit.
+
+    ``have``: a device, or what has its figures as arrays with one for each row.
+    ``attribute``: ``MaxDynamicSharedMemorySize``, or :data:`NOT_SET`. ``preferred_bytes``: what the carve-out asks for;
+    ``step``: the carve-out that holds so many bytes. ``caching``: the place in :data:`CACHING`.
+    """
+    where, some = how.where, how.some
+    warps = (threads + 31) // 32
+    # Registers are allocated per warp: `registers_per_warp`.
+    warp = round_up(registers * 32, have.register_alloc_unit)
+    wanted = where(have.partitioned_global_caching, caching, 0)
+    by_registers, left = _register_limit(have, how, have.sub_partitions, registers, warp, warps, wanted)
+    if some(have.held_to_61):
+        on_61, _ = _register_limit(have, how, 4, registers, warp, warps, wanted)
+        by_registers = where(have.held_to_61 & (on_61 == 0), 0, by_registers)
+
+    # Warp slots; with partitioned caching a block uses only half the SM.
+    by_warps = have.max_warps_per_sm // warps
+    if some(left):
+        by_warps = where(left, have.max_warps_per_sm // 2 // warps * 2, by_warps)
+    by_warps = where(threads > have.max_threads_per_block, 0, by_warps)
+
+    # Shared memory: with the driver's reserve, in units of 256 B, from 8.0 of 128 B. Code with more than 48 KB static
+    # is opted in by the driver (measured): ptxas refuses to make it of sources, other compilers do not.
+    reserve = have.shared_bytes_reserved_per_block
+    allocated = round_up(static_bytes + dynamic_bytes + reserve, have.shared_alloc_unit)
+    opted_in = attribute >= 0
+    large = static_bytes > have.shared_bytes_per_block
+    wide = opted_in & (static_bytes + reserve + attribute > have.shared_bytes_per_block)
+    limit = where(wide | large, have.shared_limit_per_block_optin, have.shared_limit_per_block)
+    refused = (allocated > limit) | (opted_in & (dynamic_bytes > attribute))
+    per_sm = preferred_bytes
+    dropped = (preferred_bytes < allocated) & (refused == 0)
+    if some(dropped):  # the preference rather than the launch
+        per_sm = where(dropped, step(how.minimum(allocated, have.shared_bytes_per_sm)), preferred_bytes)
+    by_shared = where(allocated > 0, per_sm // how.maximum(allocated, 1), NO_LIMIT)
+
+    return BlockLimits(
+        warps=by_warps,
+        registers=by_registers,
+        shared_memory=where(refused, 0, by_shared),
+        blocks=have.max_blocks_per_sm,
+        barriers=_share(how, have.limiting_barriers_per_sm, barriers),
+        virtual_resources=_share(how, have.limiting_virtual_resources_per_sm, virtual_resources),
+        allocated_registers=warp * warps,
+        allocated_shared_bytes=allocated,
+        shared_bytes_per_sm=per_sm,
+        caching=left,
+    )
+
+
+def _register_limit(
+    have: Any, how: Arithmetic, partitions: Figure, registers: Figure, warp: Figure, warps: Figure, caching: Figure
+) -> tuple[Figure, Figure]:
+    """Blocks per SM by registers, and the partitioned caching that stays on.
+
+    A block is checked as if its warps were spread over all partitions at once (the header: "hardware check").
+    The SM then holds ``floor(partition's registers / warp's registers)`` warps in each partition.
+    """
+    spread = warp * round_up(warps, partitions)
+    refused = (spread > have.registers_per_block) | (registers > have.checked_registers)
+    in_partition = have.registers_per_sm // partitions // how.maximum(warp, 1)
+    blocks = in_partition * partitions // warps
+    if how.some(caching):  # a block may use only half the SM; where it cannot, caching is dropped unless it is strict
+        halves = how.where(caching, in_partition * (partitions // 2) // warps * 2, 0)
+        kept = (halves > 0) | (caching == CACHING.index("strict"))
+        blocks = how.where(kept, halves, blocks)
+        caching = how.where(kept | refused | (warp == 0), caching, 0)
+    return how.where(refused, 0, how.where(warp == 0, NO_LIMIT, blocks)), caching
+
+
+def _share(how: Arithmetic, available: Figure, used: Figure) -> Figure:
+    """Blocks that a resource allows, where there is any and the kernel uses some."""
+    if not how.some(used):
+        return used + NO_LIMIT
+    return how.where((available > 0) & (used > 0), available // how.maximum(used, 1), NO_LIMIT)
 
 
 def resident(configuration: Configuration) -> Occupancy:
@@ -59,83 +204,60 @@ def resident(configuration: Configuration) -> Occupancy:
 
     Impossible figures (1,025 threads, 257 registers) give 0 blocks, as in the header; :func:`check` refuses them.
     """
-    device, registers = configuration.device, configuration.registers
-    warps, threads = configuration.warps_per_block, configuration.threads_per_block
-    allocated, per_sm, by_shared = _shared_limit(configuration)
-    by_registers = _register_limit(device, device.sub_partitions, registers, warps)
-    if device.held_to_61 and _register_limit(device, 4, registers, warps) == 0:
-        by_registers = 0
-    limits: dict[Limiter, int | None] = {
-        "warps": device.max_warps_per_sm // warps if threads <= device.max_threads_per_block else 0,
-        "registers": by_registers,
-        "shared_memory": by_shared,
-        "blocks": device.max_blocks_per_sm,
-        "barriers": _share(device.limiting_barriers_per_sm, configuration.barriers),
-        "virtual_resources": _share(device.limiting_virtual_resources_per_sm, configuration.virtual_resources),
-    }
-    blocks = min(limit for limit in limits.values() if limit is not None)
+    device = configuration.device
+    attribute, carveout = configuration.max_dynamic_shared_bytes, configuration.carveout_percent
+    preference = configuration.cache_preference
+    plain = carveout is None and preference == "none"
+    found = block_limits(
+        device,
+        NUMBERS,
+        registers=configuration.registers,
+        threads=configuration.threads_per_block,
+        static_bytes=configuration.static_shared_bytes,
+        dynamic_bytes=configuration.dynamic_shared_bytes,
+        attribute=NOT_SET if attribute is None else attribute,
+        preferred_bytes=device.shared_bytes_per_sm if plain else preferred_shared_bytes(device, carveout, preference),
+        step=lambda wanted: step_without_preference(device, wanted),
+        barriers=configuration.barriers,
+        virtual_resources=configuration.virtual_resources,
+        caching=CACHING.index(configuration.global_caching),
+    )
+    blocks = min(found[: len(LIMITERS)])
     return Occupancy(
         configuration=configuration,
         resident_blocks=blocks,
-        limits=limits,
-        allocated_registers_per_block=registers_per_warp(device, registers) * warps,
-        allocated_shared_bytes_per_block=allocated,
-        shared_bytes_per_sm=per_sm,
-        reasons=() if blocks else _reasons(configuration, limits),
+        limit_warps=found.warps,
+        limit_registers=_finite(found.registers),
+        limit_shared_memory=_finite(found.shared_memory),
+        limit_blocks=found.blocks,
+        limit_barriers=_finite(found.barriers),
+        limit_virtual_resources=_finite(found.virtual_resources),
+        allocated_registers_per_block=found.allocated_registers,
+        allocated_shared_bytes_per_block=found.allocated_shared_bytes,
+        shared_bytes_per_sm=found.shared_bytes_per_sm,
+        global_caching=CACHING[found.caching],
+        reasons=() if blocks else _reasons(configuration, found),
     )
 
 
-def _register_limit(device: Device, partitions: int, registers: int, warps: int) -> int | None:
-    """Blocks per SM by registers; ``None`` where none are used.
-
-    A block is checked as if its warps were spread over all partitions at once (the header: "hardware check").
-    The SM then holds ``floor(partition's registers / warp's registers)`` warps in each partition.
-    """
-    warp = registers_per_warp(device, registers)
-    if warp * round_up(warps, partitions) > device.registers_per_block or registers > device.checked_registers:
-        return 0
-    return device.registers_per_sm // partitions // warp * partitions // warps if warp else None
+def _finite(limit: int) -> int | None:
+    return None if limit == NO_LIMIT else limit
 
 
-def _shared_limit(configuration: Configuration) -> tuple[int, int, int | None]:
-    """(bytes that a block takes, bytes that the SM is set to, blocks per SM by shared memory).
-
-    With the driver's reserve, in units of 256 B, from 8.0 of 128 B. Code with more than 48 KB static is opted in by the
-    driver (measured): ptxas refuses to make it of sources, other compilers do not.
-    """
-    device, static = configuration.device, configuration.static_shared_bytes
-    attribute, reserve = configuration.max_dynamic_shared_bytes, device.shared_bytes_reserved_per_block
-    allocated = round_up(configuration.user_shared_bytes + reserve, device.shared_alloc_unit)
-    large = static > device.shared_bytes_per_block
-    wide = attribute is not None and static + reserve + attribute > device.shared_bytes_per_block
-    limit = device.shared_limit_per_block_optin if wide or large else device.shared_limit_per_block
-    per_sm = preferred_shared_bytes(device, configuration.carveout_percent)
-    if allocated > limit or (attribute is not None and configuration.dynamic_shared_bytes > attribute):
-        return allocated, per_sm, 0
-    if per_sm < allocated:  # the preference rather than the launch is dropped
-        per_sm = step_without_preference(device, min(allocated, device.shared_bytes_per_sm))
-    return allocated, per_sm, per_sm // allocated if allocated else None
-
-
-def _share(available: int, used: int) -> int | None:
-    """Blocks that a resource allows, where there is any and the kernel uses some."""
-    return available // used if available and used else None
-
-
-def _reasons(configuration: Configuration, limits: Mapping[Limiter, int | None]) -> tuple[str, ...]:
+def _reasons(configuration: Configuration, found: BlockLimits) -> tuple[str, ...]:
     device = configuration.device
     reasons = []
-    if limits["warps"] == 0:
+    if found.warps == 0:
         reasons.append(
             f"{configuration.threads_per_block:,} threads: a block has at most {device.max_threads_per_block:,}"
         )
-    if limits["registers"] == 0:
+    if found.registers == 0:
         reasons.append(_register_reason(configuration))
-    if limits["shared_memory"] == 0:
+    if found.shared_memory == 0:
         reasons.append(_shared_reason(configuration))
-    if limits["barriers"] == 0:
+    if found.barriers == 0:
         reasons.append(f"{configuration.barriers} barriers a block: an SM has {device.barriers_per_sm}")
-    if limits["virtual_resources"] == 0:
+    if found.virtual_resources == 0:
         reasons.append(
             f"{configuration.virtual_resources} virtual resources: an SM has {device.virtual_resources_per_sm}"
         )

@@ -357,7 +357,8 @@ def available_dynamic_shared_bytes(configuration: Configuration, blocks: int) ->
     limit = device.shared_limit_per_block_optin if large or attribute is not None else device.shared_limit_per_block
     whole = limit
     if blocks > 1:
-        whole = preferred_shared_bytes(device, configuration.carveout_percent) or carveout_step(device, 1)
+        whole = preferred_shared_bytes(device, configuration.carveout_percent, configuration.cache_preference)
+        whole = whole or carveout_step(device, 1)
     share = min(whole // blocks // device.shared_alloc_unit * device.shared_alloc_unit, limit)
     free = share - configuration.static_shared_bytes
     if device.version >= (8, 0):

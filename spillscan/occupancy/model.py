@@ -17,7 +17,10 @@ LIMITERS: tuple[Limiter, ...] = (
     "barriers",
     "virtual_resources",
 )
-"""What can bound the blocks per SM; ``limit_<name>`` is the column of each."""
+"""What can bound the blocks per SM; ``limit_<name>`` is the field and column of each."""
+
+CachePreference = Literal["none", "shared", "l1", "equal"]
+GlobalCaching = Literal["off", "on", "strict"]
 
 
 class Configuration(Struct, frozen=True, kw_only=True):
@@ -37,10 +40,14 @@ class Configuration(Struct, frozen=True, kw_only=True):
     """The kernel's ``MaxDynamicSharedMemorySize`` attribute, bytes; ``None``: not opted in."""
     carveout_percent: int | None = None
     """Preferred shared memory, percent of the SM's maximum (7.0 and later); ``None``: no preference."""
+    cache_preference: CachePreference = "none"
+    """The older preference between L1 and shared memory; used where no carve-out is set."""
     barriers: int = 1
     """Named barriers per block. Limits residency from 9.0 on."""
     virtual_resources: int = 0
     """Virtual resources per block (10.0 and later); nothing public says how many a kernel uses."""
+    global_caching: GlobalCaching = "off"
+    """Partitioned global caching (5.2, 5.3, 6.1, 6.2): off, preferred, or forced."""
 
     @property
     def warps_per_block(self) -> int:
@@ -60,9 +67,18 @@ class Occupancy(Struct, frozen=True, kw_only=True):
     """The question."""
     resident_blocks: int
     """Blocks per SM; 0: cannot launch."""
-    limits: dict[Limiter, int | None]
-    """Blocks per SM that each resource allows; ``None`` where it does not limit: no registers or shared memory used,
-    barriers before 9.0."""
+    limit_warps: int
+    """Blocks per SM that the warp slots allow."""
+    limit_registers: int | None
+    """Blocks per SM that the register file allows; ``None``: it does not limit (no registers used)."""
+    limit_shared_memory: int | None
+    """Blocks per SM that shared memory allows; ``None``: it does not limit (none allocated)."""
+    limit_blocks: int
+    """Block slots per SM."""
+    limit_barriers: int | None
+    """Blocks per SM that named barriers allow; ``None``: they do not limit (before 9.0, or none used)."""
+    limit_virtual_resources: int | None
+    """Blocks per SM that virtual resources allow; ``None``: they do not limit."""
     allocated_registers_per_block: int
     """Registers that one block takes."""
     allocated_shared_bytes_per_block: int
@@ -70,6 +86,8 @@ class Occupancy(Struct, frozen=True, kw_only=True):
     shared_bytes_per_sm: int
     """Shared memory that the SM is set to by the carve-out, bytes. With no preference it is the maximum;
     a driver may set less where that changes nothing."""
+    global_caching: GlobalCaching
+    """Partitioned global caching in effect."""
     reasons: tuple[str, ...] = ()
     """Why it cannot launch; empty where it can."""
 
@@ -87,6 +105,18 @@ class Occupancy(Struct, frozen=True, kw_only=True):
     def fraction(self) -> float:
         """Theoretical occupancy, 0 to 1: active warps over warp slots."""
         return self.active_warps / self.max_warps
+
+    @property
+    def limits(self) -> dict[Limiter, int | None]:
+        """Every limit in blocks per SM, ``None`` where a resource does not limit."""
+        return {
+            "warps": self.limit_warps,
+            "registers": self.limit_registers,
+            "shared_memory": self.limit_shared_memory,
+            "blocks": self.limit_blocks,
+            "barriers": self.limit_barriers,
+            "virtual_resources": self.limit_virtual_resources,
+        }
 
     @property
     def limiters(self) -> tuple[Limiter, ...]:

@@ -120,7 +120,7 @@ def header_mask(occupancy: Occupancy) -> set[Limiter]:
     limits = {name: limit for name, limit in occupancy.limits.items() if name != "barriers"}
     without = min(limit for limit in limits.values() if limit is not None)
     mask: set[Limiter] = {name for name, limit in limits.items() if limit == without}
-    if occupancy.limits["barriers"] == occupancy.resident_blocks:
+    if occupancy.limit_barriers is not None and occupancy.limit_barriers == occupancy.resident_blocks:
         mask.add("barriers")
     assert mask <= set(LIMITERS)
     return mask

@@ -283,7 +283,8 @@ def test_named_by_an_untrusted_file(capsys, tmp_path):
     assert "\x1b" not in out
 
 
-def test_rows_are_counted_through(capsys, configs):
+def test_chunks_count_rows_through(capsys, configs, monkeypatch):
+    monkeypatch.setattr("spillscan.commands.occupancy._CHUNK_ROWS", 2)
     _, out, _ = run(capsys, "occupancy", "--from", str(configs), "-f", "csv")
     assert [line.split(",")[0] for line in out.splitlines()] == ["id", "a", '"b', "d"]
     configs.write_text(CONFIGS + "e,sm_80,x,1,,,,,\n")

@@ -33,8 +33,10 @@ ASKED = (
     "occupancy --arch sm_80 --threads 128 --registers 40 --shared 1 --carveout 0",
     "occupancy --arch sm_80 --threads 256 --registers 64 --shared 16384 --blocks 3",
     "occupancy --arch sm_80 --threads 256 --registers 64 --blocks 40",
-    "occupancy --arch sm_61 --threads 1024 --registers 40",
-    "occupancy --arch sm_35 --threads 256 --registers 40 --shared 20000",
+    "occupancy --arch sm_61 --threads 256 --registers 40 --partitioned-caching on",
+    "occupancy --arch sm_61 --threads 1024 --registers 40 --partitioned-caching strict",
+    "occupancy --arch sm_35 --threads 256 --registers 40 --shared 20000 --cache l1",
+    "occupancy --arch sm_35 --threads 256 --registers 40 --shared 20000 --cache equal",
     "occupancy --arch sm_30 --threads 256 --registers 63",
     # clusters and the stack
     *(f"occupancy --arch H200 --threads 256 --registers 64 --cluster {size}" for size in (1, 2, 3, 8, 9, 16)),

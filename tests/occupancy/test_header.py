@@ -5,15 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from spillscan.occupancy import Configuration, device, devices, occupancy
-from spillscan.occupancy.formula import resident
+from spillscan.occupancy import Configuration, devices, occupancy
+from spillscan.occupancy.formula import NO_LIMIT, NOT_SET, resident
 from spillscan.occupancy.headroom import available_dynamic_shared_bytes, best_block_sizes, headroom
-from spillscan.output.errors import UsageError
+from spillscan.occupancy.model import LIMITERS
+from spillscan.occupancy.table import occupancy_table
 from tests.occupancy.deviations import header_mask
 from tests.oracle import occupancy_header as header
-from tests.oracle.occupancy_header import NOT_SET, configuration
 
 SAMPLE = 20_000
+PREFERENCES = ("none", "shared", "l1", "equal")
+CACHING = ("off", "on", "strict")
 BITS = ("warps", "registers", "shared_memory", "blocks", "barriers", "virtual_resources")
 
 
@@ -29,7 +31,28 @@ def truth(rows):
 
 @pytest.fixture(scope="module")
 def table(rows):
-    return header.ours(rows)
+    return occupancy_table(header.columns(rows))
+
+
+def configuration(rows, place):
+    def figure(name):
+        return int(rows[name][place])
+
+    return Configuration(
+        device=devices()[figure("device")],
+        registers=figure("registers"),
+        threads_per_block=figure("threads_per_block"),
+        static_shared_bytes=figure("static_shared_bytes"),
+        dynamic_shared_bytes=figure("dynamic_shared_bytes"),
+        max_dynamic_shared_bytes=None
+        if figure("max_dynamic_shared_bytes") == NOT_SET
+        else figure("max_dynamic_shared_bytes"),
+        carveout_percent=None if figure("carveout_percent") == NOT_SET else figure("carveout_percent"),
+        cache_preference=PREFERENCES[figure("cache_preference")],
+        barriers=figure("barriers"),
+        global_caching=CACHING[figure("global_caching")],
+        virtual_resources=figure("virtual_resources"),
+    )
 
 
 def test_every_device_is_in_the_sample(rows):
@@ -40,13 +63,31 @@ def test_the_header_knows_every_row(truth):
     assert not truth["status"].any()
 
 
-@pytest.mark.parametrize("field", header.FIELDS)
+@pytest.mark.parametrize("field", [*header.FIELDS, "global_caching"])
 def test_field(field, rows, truth, table):
     different = np.flatnonzero(truth[field] != table[field])
     if len(different):
         place = int(different[0])
         row = {name: int(column[place]) for name, column in rows.items()}
         pytest.fail(f"{len(different)} rows, first {row}: {truth[field][place]}, here {table[field][place]}")
+
+
+def test_table_and_scalar_are_the_same_bit_for_bit(rows, table):
+    for place in range(0, SAMPLE, 2):
+        one = resident(configuration(rows, place))
+        row = {name: column[place] for name, column in table.items()}
+        limits = [NO_LIMIT if limit is None else limit for limit in one.limits.values()]
+        assert limits == [row[f"limit_{name}"] for name in LIMITERS]
+        assert one.fraction == row["occupancy"]
+        assert one.active_warps == row["active_warps"]
+        assert one.max_warps == row["max_warps"]
+        assert one.resident_blocks == row["resident_blocks"]
+        assert one.allocated_registers_per_block == row["allocated_registers_per_block"]
+        assert one.allocated_shared_bytes_per_block == row["allocated_shared_bytes_per_block"]
+        assert one.shared_bytes_per_sm == row["shared_bytes_per_sm"]
+        assert CACHING.index(one.global_caching) == row["global_caching"]
+        assert {name for bit, name in enumerate(LIMITERS) if row["limiters"] >> bit & 1} == set(one.limiters)
+        assert bool(one.reasons) == (one.resident_blocks == 0)
 
 
 def test_the_mask_of_the_header_is_explained(rows, truth):
@@ -86,10 +127,12 @@ def test_static_memory_above_48_kb_is_what_the_header_says_of_a_kernel_that_opte
     rows["max_dynamic_shared_bytes"] = np.full(2_000, 300_000)
     truth = header.ask(header.build(), rows)
     rows["max_dynamic_shared_bytes"] = np.full(2_000, NOT_SET)
-    ours = header.ours(rows)
+    ours = occupancy_table(header.columns(rows))
     assert (truth["limit_shared_memory"] > 0).sum() > 500
     for field in header.FIELDS:
         assert (truth[field] == ours[field]).all(), field
+    for place in range(200):
+        assert resident(configuration(rows, place)).resident_blocks == truth["resident_blocks"][place]
 
 
 def test_code_with_so_much_static_memory_is_opted_in_for_dynamic_memory_too():
@@ -102,29 +145,3 @@ def test_code_with_so_much_static_memory_is_opted_in_for_dynamic_memory_too():
     assert "at most 232,448 B" in occupancy("sm_90", **both, dynamic_shared_bytes=most + 1).reasons[0]
     shared = next(way for way in headroom(one) if way.resource == "shared")
     assert (shared.more_blocks.blocks_after, shared.fewer_blocks.blocks_after) == (4, 2)
-
-
-def test_what_cannot_launch_is_an_answer():
-    for registers, threads in ((300, 128), (32, 2048), (256, 1024)):
-        asked = Configuration(device=device("sm_80"), registers=registers, threads_per_block=threads)
-        found = resident(asked)
-        assert (found.resident_blocks, bool(found.reasons)) == (0, True)
-
-
-def test_the_function_refuses_what_no_launch_can_have():
-    good = {"registers": 40, "threads_per_block": 128}
-    for bad in (
-        {"registers": 300},
-        {"registers": -1},
-        {"threads_per_block": 0},
-        {"threads_per_block": 2048},
-        {"static_shared_bytes": -1},
-        {"dynamic_shared_bytes": -1},
-        {"max_dynamic_shared_bytes": -1},
-        {"carveout_percent": 101},
-        {"barriers": 17},
-        {"virtual_resources": -1},
-    ):
-        with pytest.raises(UsageError) as caught:
-            occupancy("sm_80", **{**good, **bad})
-        assert "\n" not in str(caught.value)

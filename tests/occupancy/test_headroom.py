@@ -34,6 +34,7 @@ configurations = st.builds(
     max_dynamic_shared_bytes=st.sampled_from([None, None, 16384, 100_000]),
     carveout_percent=st.one_of(st.none(), st.integers(0, 100)),
     barriers=st.integers(0, 16),
+    global_caching=st.sampled_from(["off", "on", "strict"]),
 )
 
 
@@ -76,7 +77,7 @@ def test_cliffs_by_search(one):
         # In blocks of one warp, with no slot in the way, the warps are what the register file holds.
         def warps(registers, one=one):
             found = occupancy(one.target, registers=registers, threads_per_block=32)
-            return min(found.limits["registers"], one.max_warps_per_sm)
+            return min(found.limit_registers, one.max_warps_per_sm)
 
         assert warps(cliff.most) == cliff.count
         assert cliff.most == one.max_registers_per_thread or warps(cliff.most + 1) < cliff.count
@@ -90,7 +91,7 @@ def test_cliffs_by_search(one):
                 dynamic_shared_bytes=user,
                 max_dynamic_shared_bytes=one.shared_bytes_per_block_optin,
             )
-            limit = found.limits["shared_memory"]
+            limit = found.limit_shared_memory
             return one.max_blocks_per_sm if limit is None else limit
 
         assert blocks(cliff.most) >= cliff.count

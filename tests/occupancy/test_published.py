@@ -27,10 +27,6 @@ def rounded(fraction, printed):
     return abs(100 * fraction - printed) <= 0.51
 
 
-def figure_of(found, name):
-    return found.limits[name.removeprefix("limit_")] if name.startswith("limit_") else getattr(found, name)
-
-
 def check_occupancy(example):
     true = occupancy(**example["given"])
     want = dict(example["actual"])
@@ -39,7 +35,7 @@ def check_occupancy(example):
     assert 100 * true.fraction == pytest.approx(want.pop("percent"), abs=0.006)
     assert list(true.limiters) == want.pop("limiters")
     for name, figure in want.items():
-        assert figure_of(true, name) == figure
+        assert getattr(true, name) == figure
 
     switches = parse_assumptions(example["assume"]) if example["assume"] else {}
     assumed = assume(true.configuration, switches)
@@ -54,7 +50,7 @@ def check_occupancy(example):
         elif name == "limiters":
             assert list(assumed.limiters) == figure
         else:
-            assert figure_of(changed, name) == figure
+            assert getattr(changed, name) == figure
 
 
 @pytest.mark.parametrize("example", by_kind("occupancy"))

@@ -16,13 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from spillscan.occupancy.devices import devices
-from spillscan.occupancy.formula import resident
-from spillscan.occupancy.model import LIMITERS, Configuration
-
-NO_LIMIT = 2**31 - 1
-"""What the header gives for a resource that does not limit: ``INT_MAX``."""
-NOT_SET = -1
-"""No carve-out preference, or not opted in."""
+from spillscan.occupancy.formula import NOT_SET
 
 VERSION = "13.5.37"
 CACHE = Path(os.environ.get("SPILLSCAN_TOOLCHAINS", Path.home() / ".cache" / "spillscan-toolchains"))
@@ -61,7 +55,7 @@ OUT = [
     "limit_virtual_resources",
     "allocated_registers_per_block",
     "allocated_shared_bytes_per_block",
-    "global_caching_in_effect",
+    "global_caching",
     "dynamic_status",
     "dynamic_bytes",
     "best_grid",
@@ -202,6 +196,7 @@ def configurations(count: int, seed: int) -> dict[str, np.ndarray]:
         near([0, 47 * 1024, 48 * 1024], 1, 0, 50_000),
         random.integers(0, 240_000, count),
     )
+    sometimes = random.random(count)
     return {
         "device": which,
         "registers": registers,
@@ -210,36 +205,23 @@ def configurations(count: int, seed: int) -> dict[str, np.ndarray]:
         "dynamic_shared_bytes": dynamic,
         "max_dynamic_shared_bytes": attribute,
         "carveout_percent": mix(np.full(count, NOT_SET), random.integers(-1, 101, count)),
-        "cache_preference": np.zeros(count, np.int64),  # of 3.x
+        "cache_preference": np.where(sometimes < 0.3, random.integers(0, 4, count), 0),
         "barriers": mix(np.ones(count), random.integers(0, 17, count)),
-        "global_caching": np.zeros(count, np.int64),  # of 5.x and 6.x
+        "global_caching": np.where(random.random(count) < 0.3, random.integers(0, 3, count), 0),
         "virtual_resources": np.where(random.random(count) < 0.1, random.integers(0, 130, count), 0),
         "wanted_blocks": random.integers(1, 17, count),
     }
 
 
-def configuration(rows: dict[str, np.ndarray], place: int) -> Configuration:
-    """One of them."""
-    figures = {name: int(column[place]) for name, column in rows.items()}
-    attribute, carveout = figures["max_dynamic_shared_bytes"], figures["carveout_percent"]
-    return Configuration(
-        device=devices()[figures["device"]],
-        registers=figures["registers"],
-        threads_per_block=figures["threads_per_block"],
-        static_shared_bytes=figures["static_shared_bytes"],
-        dynamic_shared_bytes=figures["dynamic_shared_bytes"],
-        max_dynamic_shared_bytes=None if attribute == NOT_SET else attribute,
-        carveout_percent=None if carveout == NOT_SET else carveout,
-        barriers=figures["barriers"],
-        virtual_resources=figures["virtual_resources"],
-    )
-
-
-def ours(rows: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """What the model says of each, by :data:`FIELDS`."""
-    found = []
-    for place in range(len(rows["device"])):
-        one = resident(configuration(rows, place))
-        limits = {f"limit_{name}": NO_LIMIT if one.limits[name] is None else one.limits[name] for name in LIMITERS}
-        found.append([limits[name] if name in limits else getattr(one, name) for name in FIELDS])
-    return dict(zip(FIELDS, np.array(found, np.int64).T, strict=True))
+def columns(rows: dict[str, np.ndarray]) -> dict[str, object]:
+    """The same configurations as the columns of ``occupancy_table``."""
+    targets = [one.target for one in devices()]
+    preferences = ("none", "shared", "l1", "equal")
+    caching = ("off", "on", "strict")
+    table: dict[str, object] = {
+        name: figure for name, figure in rows.items() if name not in ("device", "wanted_blocks")
+    }
+    table["arch"] = [targets[place] for place in rows["device"].tolist()]
+    table["cache_preference"] = [preferences[place] for place in rows["cache_preference"].tolist()]
+    table["global_caching"] = [caching[place] for place in rows["global_caching"].tolist()]
+    return table

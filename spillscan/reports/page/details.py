@@ -254,7 +254,7 @@ def _notes(summary: Summary) -> list[str]:
     """What a reader must know of the figures."""
     notes = []
     found, local = summary.occupancy, summary.local_memory
-    if found is not None and found.limits["barriers"] is not None and summary.barriers_assumed:
+    if found is not None and found.limit_barriers is not None and summary.barriers_assumed:
         notes.append("The input gives no barriers: 1 is taken.")
     if summary.by_bounds:
         notes.append("The block size is that of its launch bounds.")
@@ -289,6 +289,8 @@ def calculator(start: Configuration) -> Iterator[str]:
     """
     if start.registers > MOST_REGISTERS:
         raise UsageError(f"--registers must be at most {MOST_REGISTERS} with --html, not {start.registers}")
+    if start.cache_preference != "none" or start.global_caching != "off":
+        raise UsageError("--cache and --partitioned-caching have no control on the page", "leave them out")
     payload: dict[str, Any] = {
         "title": "occupancy",
         "tool": f"spillscan {__version__}",

@@ -96,7 +96,7 @@ def _device(on: Device, registers: int, shared: str) -> dict[str, Any]:
         "carveout_steps": [step for step in on.carveout_steps if step],
         "barriers_per_block": on.barriers_per_block,
         "barriers_per_sm": on.barriers_per_sm if barriers else None,
-        "barriers": [_at(on, barriers=count).limits["barriers"] for count in range(on.barriers_per_block + 1)]
+        "barriers": [_at(on, barriers=count).limit_barriers for count in range(on.barriers_per_block + 1)]
         if barriers
         else None,
         "cap_by_sm": runs(_cap_by_sm(on)),
@@ -118,8 +118,7 @@ def _block_warps(on: Device) -> int:
 
 def _by_warps(on: Device) -> list[int | None]:
     """Blocks by warp slots, for blocks of 1, 2, … warps."""
-    blocks = range(1, _block_warps(on) + 1)
-    return runs(_at(on, threads_per_block=WARP_THREADS * warps).limits["warps"] for warps in blocks)
+    return runs(_at(on, threads_per_block=WARP_THREADS * warps).limit_warps for warps in range(1, _block_warps(on) + 1))
 
 
 @cache
@@ -144,7 +143,7 @@ def _registers(target: str) -> dict[str, Any]:
 
 def _by_registers(on: Device, registers: int, warps: int, fit: int | None) -> int | None:
     registers = min(registers, MOST_REGISTERS)
-    limit = _at(on, registers=registers, threads_per_block=WARP_THREADS * warps).limits["registers"]
+    limit = _at(on, registers=registers, threads_per_block=WARP_THREADS * warps).limit_registers
     if limit != 0 or fit is None:
         return limit
     if registers_per_warp(on, registers) * warps > on.registers_per_block:
@@ -175,7 +174,7 @@ def _carveout(on: Device) -> list[int] | None:
     """Bytes per SM that preferences of 0 to 100 percent ask for, as runs; ``None`` where there is no such choice."""
     if on.version < (7, 0):
         return None
-    return runs(preferred_shared_bytes(on, share) for share in range(101))
+    return runs(preferred_shared_bytes(on, share, "none") for share in range(101))
 
 
 def _cap_by_sm(on: Device) -> list[int]:

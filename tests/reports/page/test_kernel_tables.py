@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import random
 
+import numpy as np
 import pytest
 
-from spillscan.occupancy import Configuration, device, devices
-from spillscan.occupancy.formula import resident
+from spillscan.occupancy.devices import devices
+from spillscan.occupancy.formula import NO_LIMIT, NOT_SET
 from spillscan.occupancy.headroom import register_cap
+from spillscan.occupancy.model import LIMITERS
+from spillscan.occupancy.table import limiter_names, occupancy_table
 from spillscan.reports.page.lookup import tables
 from tests.reports.page.lookup import Tables, in_runs, look_up
 
@@ -49,7 +52,23 @@ def test_tables_reproduce_the_model_on_every_device(all_tables: Tables) -> None:
                 chance.randrange(on.barriers_per_block + 1),
             )
         )
-    for target, registers, threads, static, dynamic, attribute, carveout, barriers in rows:
+    names = (
+        "arch",
+        "registers",
+        "threads_per_block",
+        "static_shared_bytes",
+        "dynamic_shared_bytes",
+        "max_dynamic_shared_bytes",
+        "carveout_percent",
+        "barriers",
+    )
+    columns = {
+        name: list(cells) if name == "arch" else np.array([NOT_SET if cell is None else cell for cell in cells])
+        for name, cells in zip(names, zip(*rows, strict=True), strict=True)
+    }
+    found = {name: column.tolist() for name, column in occupancy_table(columns).items()}
+    masks = limiter_names()
+    for place, (target, registers, threads, static, dynamic, attribute, carveout, barriers) in enumerate(rows):
         answer = look_up(
             all_tables,
             target,
@@ -61,29 +80,17 @@ def test_tables_reproduce_the_model_on_every_device(all_tables: Tables) -> None:
             carveout=carveout,
             barriers=barriers,
         )
-        found = resident(
-            Configuration(
-                device=device(target),
-                registers=registers,
-                threads_per_block=threads,
-                static_shared_bytes=static,
-                dynamic_shared_bytes=dynamic,
-                max_dynamic_shared_bytes=attribute,
-                carveout_percent=carveout,
-                barriers=barriers,
-            )
-        )
-        row = (target, registers, threads, static, dynamic, attribute, carveout, barriers)
-        assert (answer.blocks, answer.limiters, answer.limits) == (
-            found.resident_blocks,
-            found.limiters,
-            found.limits,
-        ), row
+        limits = {name: NO_LIMIT if limit is None else limit for name, limit in answer.limits.items()}
+        assert (answer.blocks, "+".join(answer.limiters), limits) == (
+            found["resident_blocks"][place],
+            masks[found["limiters"][place]],
+            {name: found[f"limit_{name}"][place] for name in LIMITERS},
+        ), rows[place]
         assert (answer.registers, answer.shared, answer.shared_per_sm) == (
-            found.allocated_registers_per_block,
-            found.allocated_shared_bytes_per_block,
-            found.shared_bytes_per_sm,
-        ), row
+            found["allocated_registers_per_block"][place],
+            found["allocated_shared_bytes_per_block"][place],
+            found["shared_bytes_per_sm"][place],
+        ), rows[place]
 
 
 def test_tables_tell_the_cap_of_all_launch_bounds(all_tables: Tables) -> None:
