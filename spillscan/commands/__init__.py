@@ -48,7 +48,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "baseline": "record the findings that are accepted, or drop those that are gone",
     },
     "compare": {
-        "diff": "compare two builds",
+        "diff": "compare two builds, or several side by side",
         "why": "say why a kernel's registers or spills grew between two builds",
         "bisect": "the builds of a dataset in which a figure changed, or a kernel came or went",
         "sweep": "what real ptxas makes of a kernel at each register cap or launch bound",

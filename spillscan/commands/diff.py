@@ -1,4 +1,8 @@
-"""Compare two builds, each a log, a folder of logs or a snapshot: what was added, removed, and what changed."""
+"""Compare builds, each a log, a folder of logs or a snapshot: what was added, removed, and what changed.
+
+Two builds are compared kernel by kernel. More than two, or --by, make a table instead: one row a kernel, one column a
+build (--by build) or a target (--by arch), the widest spread first.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,7 @@ from msgspec.structs import replace
 from spillscan.commands import _baseline, _inputs, _issues, _options, _policy, _selection
 from spillscan.commands._selection import Selection
 from spillscan.judging.compare.code_changes import CodeChange, code_changes, proven
+from spillscan.judging.compare.matrix import By, matrix
 from spillscan.judging.compare.missing_kernels import missing_kernels, nothing_in_common
 from spillscan.judging.compare.pairing import Comparison, comparison
 from spillscan.judging.policy import Policy
@@ -19,8 +24,8 @@ from spillscan.judging.rules import distinct, judged, regressions, undecided_cha
 from spillscan.judging.rules.code import CODE, MAX_SLOWDOWN, noted
 from spillscan.judging.verdict import Verdict, holes_of, holes_of_input, verdict
 from spillscan.model import Build
+from spillscan.model.figures import METRICS
 from spillscan.output.errors import UsageError
-from spillscan.output.nouns import count
 from spillscan.reading.binary.fetch import texts_of
 from spillscan.reports import render
 from spillscan.reports.report import Report
@@ -28,7 +33,7 @@ from spillscan.reports.report import Report
 _OF_ONE_BUILD = ("no-kernel", "fewer-kernels", "not-comparable")
 """Holes that are none of a comparison."""
 _GROUPINGS = tuple(each for each in _options.GROUPINGS if each != "arch")
-"""What changed alike for several archs is one row."""
+"""Archs have columns beside each other."""
 _EQUAL = "both inputs are the same, byte by byte"
 
 EPILOG = "Example: spillscan diff main.json build.log --fail-on error"
@@ -40,7 +45,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "inputs",
         nargs="+",
         metavar="BUILD",
-        help="BASE HEAD: log, folder of logs or snapshot (scan -f json) of the older build and of the newer one",
+        help="BASE HEAD: log, folder of logs or snapshot (scan -f json) of the older build and of the newer one;"
+        " with --by, one or more builds",
     )
     fail = parser.add_mutually_exclusive_group()
     fail.add_argument(
@@ -70,8 +76,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--by",
-        choices=_GROUPINGS,
-        help="what changes are grouped by (default: by family, one template, where not all are shown)",
+        choices=("build", "arch", "config", *_GROUPINGS),
+        help="a table of builds, or of archs, side by side; config: of two builds the candidates of each tuned kernel,"
+        " and which no other beats; else what changes are grouped by (default: by family, one template, where not all"
+        " are shown)",
     )
     parser.add_argument(
         "--pair",
@@ -92,6 +100,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _options.add_sort(
         parser, "changes in the order of a figure's growth, the largest first (default: worst findings first)"
     )
+    _options.add_metric(parser, METRICS, "what a table shows (default: spill_bytes and registers)")
     _options.add_launches(parser)
     _options.add_devices(parser, "compare blocks per SM")
     _policy.add_limits(parser, "change")
@@ -107,18 +116,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """0, or 1 where something got worse by at least ``--fail-on``; 2 where the builds leave that open."""
-    render.check_forms(arguments.format, "diff")
-    if len(arguments.inputs) != 2:
-        given = count(len(arguments.inputs), "build")
-        raise UsageError(f"{given}: two are compared", "give BASE and HEAD; a dataset follows kernels over many")
+    tuned = arguments.by == "config"
+    grouped = arguments.by in _GROUPINGS
+    if grouped and len(arguments.inputs) != 2:
+        raise UsageError(f"--by {arguments.by} groups the changes of two builds", "give BASE and HEAD")
+    by: By | None = None if tuned or grouped else arguments.by or ("build" if len(arguments.inputs) > 2 else None)
+    if tuned:
+        _check_candidates(arguments)
+    else:
+        render.check_forms(arguments.format, "matrix" if by else "diff")
+    _check_call(arguments, by)
     arguments.devices = ",".join(arguments.device) or None
     policy = _policy.policy_of(arguments)
     gate = _baseline.gate(arguments, policy)
     builds = [_inputs.scan(path, unpacking=_policy.unpacking(policy)) for path in arguments.inputs]
-    builds[0] = _as_it_was(builds[0])
+    builds[:-1] = map(_as_it_was, builds[:-1])
     kept = Selection(arguments.arch, arguments.kernel, arguments.launch).of_all(builds, policy.labels)
     _selection.refuse_devices([kernel for build in kept for kernel in build.kernels], arguments.device)
-    report, found = _report(kept, builds, arguments, policy, gate)
+    if tuned:
+        from spillscan.commands import _candidates
+
+        labels = _labels(arguments.inputs)
+        _candidates.show(kept, labels, arguments, lambda: _report(kept, builds, None, arguments, policy, gate)[0])
+        _issues.report_issues([issue for build in builds for issue in build.issues])
+        return 0
+    report, found = _report(kept, builds, by, arguments, policy, gate)
     render.write(
         report, arguments.format, _options.rows_of(arguments), _policy.unpacking(policy), arguments.source_root
     )
@@ -134,9 +156,32 @@ def _as_it_was(build: Build) -> Build:
     return replace(build, issues=tuple(issue for issue in build.issues if issue.code != "stale-unit"))
 
 
+def _check_candidates(arguments: argparse.Namespace) -> None:
+    if len(arguments.inputs) != 2:
+        raise UsageError("--by config compares two builds", "give BASE and HEAD; scan --by config shows one")
+    if arguments.fail_on or arguments.fail_on_regression:
+        raise UsageError("a gate judges changes, and --by config shows candidates", "leave one of both away")
+
+
+def _check_call(arguments: argparse.Namespace, by: By | None) -> None:
+    if len(arguments.inputs) == 1 and by != "arch":
+        raise UsageError("one build has nothing to compare with", "give BASE and HEAD, or --by arch")
+    if len(arguments.inputs) == 1 and (arguments.fail_on or arguments.fail_on_regression):
+        raise UsageError("one build cannot have got worse", "give an older build before it, or use spillscan check")
+    if arguments.metric and by is None:
+        raise UsageError("--metric chooses what a table shows", "add --by build or --by arch")
+    if (arguments.by_code or arguments.code) and by is not None:
+        raise UsageError("--code says what became of the code of two builds", "leave --by away, or leave --code away")
+    if arguments.sort and by is not None:
+        raise UsageError("--sort orders the changes of two builds", "a table has its widest spread first, by --metric")
+    if arguments.device and by is not None:
+        raise UsageError("--device has no meaning in a table", "leave --by away, or leave --device away")
+
+
 def _report(
     kept: Sequence[Build],
     builds: Sequence[Build],
+    by: By | None,
     arguments: argparse.Namespace,
     policy: Policy,
     gate: _baseline.Gate,
@@ -144,13 +189,22 @@ def _report(
     """What the builds show, of those kernels that were ``kept``, and the verdict on the newest."""
     gated = bool(arguments.fail_on or arguments.fail_on_regression or arguments.code)
     base, head = kept[0], kept[-1]
+    table = None
+    if by is not None:
+        metrics = list(dict.fromkeys(arguments.metric)) or ["spill_bytes", "registers"]
+        table = matrix(kept, _labels(arguments.inputs), by, metrics, policy)
     # equal kernels may take longer, too, and their code may not be known
     every = any({MAX_SLOWDOWN.name, CODE.name} & entry.settings.keys() for entry in policy.entries)
+    compared = by is None or gated
     chosen = tuple(_sides("--pair", each, "libraries") for each in arguments.pair)
     given = tuple(_sides("--rename", each, "words") for each in arguments.rename)
-    found = comparison(base, head, policy, policy.devices, all_pairs=every, chosen=chosen, given=given)
+    found = (
+        comparison(base, head, policy, policy.devices, all_pairs=every, chosen=chosen, given=given)
+        if compared
+        else Comparison()
+    )
     code = None
-    if arguments.by_code or any(CODE.name in entry.settings for entry in policy.entries):
+    if compared and (arguments.by_code or any(CODE.name in entry.settings for entry in policy.entries)):
         code = _code_changes(found, _policy.unpacking(policy))
         found = proven(found, code)
     worse = regressions((*found.changes, *found.recoded, *found.unsettled, *found.equal), policy)
@@ -169,7 +223,7 @@ def _report(
         holes = [hole if hole.code in _OF_ONE_BUILD else replace(hole, accepted=_EQUAL) for hole in holes]
     outcome = verdict(held.open, holes, policy, expired=bool(held.expired))
     report = Report(
-        kind="diff",
+        kind="diff" if by is None else "matrix",
         read=tuple(builds),
         base=base,
         build=head,
@@ -177,12 +231,13 @@ def _report(
         unsettled=found.unsettled,
         recoded=found.recoded,
         code_changes=tuple(code) if arguments.by_code and code is not None else None,
+        matrix=table,
         holes=outcome.holes,
         accepted=outcome.accepted,
         launches=policy,
         labels=policy.labels,
         fail_on=policy.fail_on if gated else "never",
-        by=arguments.by,
+        by=arguments.by if arguments.by in _GROUPINGS else None,
         sort=arguments.sort,
     )
     return gate.report(report, held), outcome
@@ -209,3 +264,13 @@ def _same(one: Path, other: Path) -> bool:
         names = [{path.name for path in folder.iterdir()} for folder in (one, other)]
         return names[0] == names[1] and all(_same(one / name, other / name) for name in names[0])
     return one.is_file() and other.is_file() and cmp(one, other, shallow=False)
+
+
+def _labels(paths: Sequence[str]) -> list[str]:
+    """Paths as short as they still differ."""
+    parts = [path.rstrip("/").split("/") for path in paths]
+    for length in range(1, max(map(len, parts))):
+        short = ["/".join(part[-length:]) for part in parts]
+        if len(set(short)) == len(set(paths)):
+            return short
+    return list(paths)

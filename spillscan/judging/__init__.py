@@ -13,6 +13,7 @@ PUBLIC = (
     "compare.code_changes",
     "compare.effects",
     "compare.figures",
+    "compare.matrix",
     "compare.missing_kernels",
     "compare.pairing",
     "places",

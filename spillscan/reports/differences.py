@@ -94,7 +94,7 @@ def lines(report: Report, style: Style) -> Iterator[str]:
     yield from code_changes.text_lines(report, style)
     yield from growth.compile_time(report)
     if states["added"] and states["added"] == len(report.build.kernels) and states["removed"]:
-        yield "no kernel is in both builds"
+        yield "no kernel is in both builds; of different archs, --by arch puts them side by side"
     shown_above = {id(change.kernel) for change in changes}
     yield from words.verdict_lines(
         report, style, [each for each in words.counted(report) if id(each.kernel) not in shown_above]

@@ -17,7 +17,7 @@ from spillscan.occupancy.text import size
 from spillscan.output.nouns import count
 from spillscan.output.safe import printable
 
-By = Literal["kernel", "family", "file", "namespace", "arch"]
+By = Literal["kernel", "family", "file", "namespace", "arch", "config"]
 
 
 _LONGEST_LABEL = 60

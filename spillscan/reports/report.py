@@ -20,10 +20,11 @@ if TYPE_CHECKING:
     from spillscan.judging.baseline.judging import BaselineResult
     from spillscan.judging.compare.causes import Growth
     from spillscan.judging.compare.code_changes import CodeChange
+    from spillscan.judging.compare.matrix import Matrix
     from spillscan.reading.binary.pressure import Pressure
     from spillscan.reports.groups import By
 
-Kind = Literal["scan", "check", "diff"]
+Kind = Literal["scan", "check", "diff", "matrix"]
 ALL_KINDS: tuple[Kind, ...] = ("scan", "check", "diff")
 FIRST = 8
 """Families that a page says what to do about."""
@@ -47,7 +48,7 @@ class Report(Struct, frozen=True, kw_only=True, dict=True):
     """What a report is of: a build, with findings after ``check``, with changes after ``diff``."""
 
     kind: Kind
-    """Which command asks."""
+    """Which command asks; ``matrix`` is ``diff`` with several builds or archs side by side."""
     build: Build
     """The build; of a diff, the head."""
     base: Build | None = None
@@ -68,6 +69,8 @@ class Report(Struct, frozen=True, kw_only=True, dict=True):
     """Of a diff, the pairs of equal figures and other machine code."""
     code_changes: tuple[CodeChange, ...] | None = None
     """Of a diff, what became of machine code, what surely differs first; ``None``: it was not asked for."""
+    matrix: Matrix | None = None
+    """Of a matrix, the table."""
     launches: Launches = LaunchMap()
     """How kernels are launched, as far as it is known."""
     labels: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -89,9 +92,11 @@ class Report(Struct, frozen=True, kw_only=True, dict=True):
     def names(self) -> Names:
         """What kernels are called in this report: by the instances in all of its builds."""
         builds = self.read or (self.build, *([self.base] if self.base is not None else []))
+        columns = zip(*(row.cells for row in self.matrix.rows), strict=True) if self.matrix is not None else ()
+        kernels = (*(build.kernels for build in builds), *columns)
         named = (
-            [kernel.named_by if kernel.configuration else kernel.key.symbol for kernel in build.kernels]
-            for build in builds
+            [kernel.named_by if kernel.configuration else kernel.key.symbol for kernel in each if kernel is not None]
+            for each in kernels
         )
         return Names(*named, labels=labels_of(builds, self.labels))
 

@@ -55,15 +55,15 @@ class NamedCells:
         self._room = style.width
         self._shown: list[Kernel] = []
 
-    def cell(self, kernel: Kernel, *, under: bool = False) -> Cell:
-        """What the kernel is called; of an instance that stands ``under`` its family, its arguments."""
+    def cell(self, kernel: Kernel, *, under: bool = False, more: str = "") -> Cell:
+        """What the kernel is called, and ``more``; of an instance that stands ``under`` its family, its arguments."""
         self._shown.append(kernel)
 
         def fitting(room: int) -> str:
             self._room = room
             if under:
                 return f"  {self._names.arguments(kernel.named_by, room - 2)}"
-            return named(kernel, self._names, room)
+            return named(kernel, self._names, room - len(more)) + more
 
         return fitting
 

@@ -71,6 +71,7 @@ CALLS = {
     "diff-json": ["diff", "base.log", "head.log", "-f", "json"],
     "diff-csv": ["diff", "base.log", "head.log", "-f", "csv"],
     "diff-markdown": ["diff", "base.log", "head.log", "-f", "markdown"],
+    "matrix": ["diff", "base.log", "head.log", "--by", "build", "--metric", "widgets"],
     "page": ["scan", "head.log", "-f", "html"],
     "sarif": ["check", "head.log", "--max-registers", "1", "-f", "sarif", "--fail-on", "never"],
     "query": ["query", "SELECT label, widgets FROM kernels ORDER BY label", "-d", "data", "-f", "csv"],
@@ -140,6 +141,8 @@ def test_a_new_figure_is_compared(said: dict[str, str]) -> None:
     rows = _csv(said["diff-csv"])
     assert [(row["metric"], row["before"], row["after"]) for row in rows] == [("widgets", "1", "5")]
     assert "widgets" in said["diff-markdown"]
+    assert "widgets" in said["matrix"]
+    assert "1" in said["matrix"]
 
 
 @pytest.mark.parametrize("name", NUMBERS)

@@ -48,14 +48,14 @@ def long_names() -> tuple[str, ...]:
     return tuple(chance.randbytes(size // 2).hex().translate(LETTERS) for size in sizes)
 
 
-FINDS_NOTHING = ("scan",)
+FINDS_NOTHING = ("scan", "matrix")
 
 
 def huge(kind: Any) -> Report:
     """10,000 findings on kernels of such names; what finds nothing has 1,000 of them."""
     names = long_names()[:1000] if kind in FINDS_NOTHING else long_names()
     head = [kernel(name, spills=8 + index % 400, registers=255) for index, name in enumerate(names)]
-    base = [kernel(name, spills=4, registers=255) for name in names] if kind == "diff" else []
+    base = [kernel(name, spills=4, registers=255) for name in names] if kind in ("diff", "matrix") else []
     report = report_of(kind, head, base)
     assert kind in FINDS_NOTHING or len(report.findings) >= MANY
     return report
@@ -80,7 +80,7 @@ def test_valid(name: str, kind: Any, size: str) -> None:
     validate(name, rendered(name, sizes(kind)[size]))
 
 
-@pytest.mark.parametrize("kind", ["scan", "check", "diff"])
+@pytest.mark.parametrize("kind", ["scan", "check", "diff", "matrix"])
 def test_valid_and_within_limits_at_ten_thousand(kind: Any) -> None:
     """All formats of one report, which is dear to make."""
     report = huge(kind)

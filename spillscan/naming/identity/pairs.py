@@ -34,14 +34,14 @@ class Pair(NamedTuple):
     """1 where the identity is the same, less where they are alike."""
 
 
-def pair(base: Iterable[Kernel], head: Iterable[Kernel]) -> list[Pair]:
+def pair(base: Iterable[Kernel], head: Iterable[Kernel], *, families: bool = True) -> list[Pair]:
     """Each kernel of either build once: with its counterpart, or alone.
 
-    Device functions pair with device functions, and every kernel with one of the same arch; what is left,
-    with one of the same family: ``sm_90a`` with ``sm_90``. What has no arch, because its input does not show one,
-    pairs with any.
+    Device functions pair with device functions, and every kernel with one of the same arch; what is left, unless
+    ``families`` is off, with one of the same family: ``sm_90a`` with ``sm_90``. What has no arch, because its input
+    does not show one, pairs with any.
     """
-    found = paired(base, head)
+    found = paired(base, head, families=families)
     return [
         *(Pair(before, after) for before, after in found.same),
         *(Pair(match.before, match.after, match.score) for match in found.renamed),
@@ -67,6 +67,7 @@ def paired(
     base: Iterable[Kernel],
     head: Iterable[Kernel],
     *,
+    families: bool = True,
     chosen: Sequence[tuple[str, str]] = (),
     given: Sequence[tuple[str, str]] = (),
 ) -> Paired:
@@ -87,14 +88,14 @@ def paired(
             gone += ours
             new += theirs
             continue
-        unpaired, unmet, alone = _of_one_identity(ours, theirs, pairs)
+        unpaired, unmet, alone = _of_one_identity(ours, theirs, pairs, families)
         left += unpaired
         right += unmet
         gone += alone[0]
         new += alone[1]
         if len(groups) > 1:
             library |= {id(kernel): number for kernel in (*unpaired, *unmet)}
-    found = renames(left, right, pairs, library=lambda kernel: library.get(id(kernel)), given=given)
+    found = renames(left, right, pairs, families=families, library=lambda kernel: library.get(id(kernel)), given=given)
     known = {id(kernel) for match in found for kernel in (match.before, match.after)}
     return Paired(
         same=pairs,
@@ -105,11 +106,11 @@ def paired(
 
 
 def _of_one_identity(
-    left: list[Kernel], right: list[Kernel], pairs: Pairs
+    left: list[Kernel], right: list[Kernel], pairs: Pairs, families: bool
 ) -> tuple[list[Kernel], list[Kernel], tuple[list[Kernel], list[Kernel]]]:
     """Adds to ``pairs`` what any key joins; returns what is left of each side, and what has no counterpart."""
     left, right, alone = _without_candidates(left, right, pairs)
-    for key in _KEYS:
+    for key in _KEYS + (_FAMILY_KEYS if families else ()):
         if not left or not right:
             break
         left, right = _join(left, right, key, pairs)
@@ -167,7 +168,8 @@ def _named(kernel: Kernel) -> Hashable:
     return kernel.role == "function", canonical(kernel.key.symbol)
 
 
-_KEYS: tuple[Key, ...] = (_exact, _moved, _canonical_unit, _canonical_file, _canonical, _family_unit, _family)
+_KEYS: tuple[Key, ...] = (_exact, _moved, _canonical_unit, _canonical_file, _canonical)
+_FAMILY_KEYS: tuple[Key, ...] = (_family_unit, _family)
 
 
 def _without_candidates(

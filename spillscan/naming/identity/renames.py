@@ -86,11 +86,12 @@ def renames(
     right: Sequence[Kernel],
     paired: Sequence[tuple[Kernel, Kernel]],
     *,
+    families: bool = True,
     library: Callable[[Kernel], Hashable] = lambda kernel: None,
     given: Sequence[tuple[str, str]] = (),
 ) -> list[Match]:
-    """Kernels of the same role, ``library`` and arch (then of the same family of archs), each at most once. ``given``:
-    words that were replaced by others, as the user says.
+    """Kernels of the same role, ``library`` and arch (then, with ``families``, of the same family of archs), each at
+    most once. ``given``: words that were replaced by others, as the user says.
 
     ``paired`` are those of both builds that have kept their names: they show which words are common there, which are
     new or gone, and which templates live on.
@@ -98,7 +99,7 @@ def renames(
     if not left or not right:
         return []
     archs = {kernel.key.arch for kernel in (*left, *right)}
-    related = len(set(map(arch_family, archs))) < len(archs)
+    related = families and len(set(map(arch_family, archs))) < len(archs)
     targets: list[Target] = [lambda kernel: (kernel.key.arch, library(kernel))]
     if related:
         targets.append(lambda kernel: (arch_family(kernel.key.arch), library(kernel)))

@@ -1,4 +1,4 @@
-"""One self-contained page for people: overview, table, changes."""
+"""One self-contained page for people: overview, table, changes, builds side by side."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 from spillscan import __version__
 from spillscan.advice.ranking import why_here
 from spillscan.advice.remedies import facts, registers_needed, relaxation, relief, remedy
+from spillscan.judging.compare.matrix import side_by_side
 from spillscan.judging.places import place_of
 from spillscan.judging.rule_docs import explanations
 from spillscan.model import SEVERITIES, Build, Kernel, Severity
@@ -26,15 +27,17 @@ from spillscan.reports.page.overview import (
     Index,
     changes,
     findings,
+    heat,
     named,
     overview,
+    tuned,
 )
 from spillscan.reports.report import ALL_KINDS, EXPLAINED, Report
 from spillscan.reports.words import hole_lines, lines_of
 
 FORMAT = "html"
 HELP = "one self-contained page to look at"
-KINDS = ALL_KINDS
+KINDS = (*ALL_KINDS, "matrix")
 
 _BECAME = 500
 """Kernels of which a page says what became of their code."""
@@ -55,6 +58,8 @@ ASSETS = (
     "overview",
     "kernels",
     "changes",
+    "heat",
+    "candidates",
     *KERNEL_ASSETS,
 )
 """Style sheets and scripts of a report's page, in the order of loading."""
@@ -66,11 +71,12 @@ def payload(report: Report) -> dict[str, Any]:
     summaries = Summaries(report.launches)
     kernels = sorted(report.build.kernels, key=damage)
     index = {id(kernel): number for number, kernel in enumerate(kernels)}
+    rows = side_by_side([each for each in (report.base, report.build) if each is not None], report.launches)
     found: dict[str, Any] = {
         "title": title(report),
         "tool": f"spillscan {__version__}",
         "kind": report.kind,
-        "views": _views(report),
+        "views": _views(report, tuned=bool(rows)),
         "overview": overview(report.build, summaries),
         "legend": letters((key for keys in report.names.builds for key in keys), report.names),
         "asked": {"by": report.by, **({"sort": sorted_by(report.sort)} if report.sort else {})},
@@ -85,6 +91,10 @@ def payload(report: Report) -> dict[str, Any]:
         )
     if report.kind == "diff":
         found["changes"] = _changes(report, index)
+    if report.matrix is not None:
+        found["heat"] = heat(report.matrix, report.names, index)
+    if rows:
+        found["candidates"] = tuned(rows)
     found["first"] = _first(report, index)
     if report.kind != "scan":
         rules = sorted({finding.rule for finding in report.findings})
@@ -170,13 +180,18 @@ def _verdict(report: Report) -> dict[str, Any]:
     }
 
 
-def _views(report: Report) -> list[dict[str, str]]:
-    first = [("changes", "Changes")] if report.kind == "diff" else []
-    return [{"name": name, "label": label} for name, label in (*first, ("overview", "Overview"), ("table", "Kernels"))]
+def _views(report: Report, *, tuned: bool) -> list[dict[str, str]]:
+    first = {"diff": ("changes", "Changes"), "matrix": ("heat", "Side by side")}.get(report.kind)
+    views = [*([first] if first else []), ("overview", "Overview"), ("table", "Kernels")]
+    if tuned:
+        views.insert(0 if report.by == "config" else len(views), ("candidates", "Candidates"))
+    return [{"name": name, "label": label} for name, label in views]
 
 
 def title(report: Report) -> str:
     """The inputs: ``build.log``, ``base.log → head.log``, ``a.log and 3 more``."""
+    if report.matrix is not None:
+        return clip(" → ".join(report.matrix.builds), _LONGEST_TITLE)
     sides = [_inputs(build) for build in (report.base, report.build) if build is not None]
     return clip(" → ".join(side for side in sides if side), _LONGEST_TITLE)
 

@@ -9,10 +9,13 @@ import msgspec
 
 from spillscan import __version__
 from spillscan.judging.compare.code_changes import CodeChange, Hunk, Work
+from spillscan.judging.compare.figures import figures
+from spillscan.judging.compare.matrix import KernelRow, Matrix
 from spillscan.judging.places import Tree, heaviest, place_of
 from spillscan.model import (
     BaselineState,
     Change,
+    Confidence,
     Effect,
     EvidenceKind,
     Finding,
@@ -21,6 +24,7 @@ from spillscan.model import (
     Kernel,
     Metric,
     Origin,
+    Role,
     Severity,
 )
 from spillscan.model.code import PortableCode
@@ -43,7 +47,7 @@ if TYPE_CHECKING:
 
 FORMAT = "json"
 HELP = "everything, one kernel a line; itself readable as input"
-KINDS = ALL_KINDS
+KINDS = (*ALL_KINDS, "matrix")
 
 Metrics = dict[str, tuple[Count | None, Count | None]]
 
@@ -205,6 +209,41 @@ class BaselineJson(msgspec.Struct):
     """recorded, and the kernel is no longer there"""
 
 
+class ColumnJson(msgspec.Struct):
+    """Where the cells of a column were compiled."""
+
+    build: Count
+    """place in builds"""
+    arch: str | None
+    """by arch: the target"""
+
+
+class CellJson(msgspec.Struct):
+    """One kernel's record in one column."""
+
+    symbol: str
+    arch: str | None
+    confidence: Confidence
+    final: bool | None
+    metrics: dict[str, Count | None]
+    """every figure by name"""
+
+
+class RowJson(msgspec.Struct):
+    """One kernel of a matrix."""
+
+    symbol: str
+    """in the latest build that has it"""
+    name: str
+    short_name: str
+    arch: str | None
+    """null in a matrix by arch"""
+    unit: str
+    role: Role
+    cells: tuple[CellJson | None, ...]
+    """one a column; null where that build has no such kernel"""
+
+
 class ReportJson(msgspec.Struct):
     """What scan, check and diff write with -f json. A scan's is a snapshot: an input of every command."""
 
@@ -232,6 +271,14 @@ class ReportJson(msgspec.Struct):
     """of a diff: versions of the toolkits that made the code of the base and of the head, as far as it says"""
     code: tuple[CodeChangeJson, ...] = ()
     """of a diff --code: kernels of both builds with other code, what surely differs first"""
+    by: Literal["build", "arch"] = "build"
+    """of a matrix: what its columns are"""
+    builds: tuple[str, ...] = ()
+    """of a matrix: what the builds are called"""
+    columns: tuple[ColumnJson, ...] = ()
+    """of a matrix: where the cells of each row were compiled"""
+    rows: tuple[RowJson, ...] = ()
+    """of a matrix: one kernel each (by build: one kernel and arch)"""
     findings: tuple[FindingJson, ...] = ()
     """of check and diff"""
     holes: tuple[HoleJson, ...] = ()
@@ -258,6 +305,8 @@ def _pieces(report: Report) -> Iterator[str | bytes]:
         if report.code_changes is not None:
             yield from _array("code", map(_code_change, report.code_changes))
         yield f' "toolkits": {text(report.toolkits)},\n'
+    elif report.matrix is not None:
+        yield from _matrix(report.matrix)
     else:
         yield from _array("kernels", map(kernel_json, report.build.kernels))
         if report.build.portable:
@@ -312,6 +361,30 @@ def _code_change(found: CodeChange) -> CodeChangeJson:
 
 def _metrics(metrics: Iterable[Metric]) -> Metrics:
     return {name: (before, after) for name, before, after in metrics}
+
+
+def _matrix(matrix: Matrix) -> Iterator[str | bytes]:
+    yield f' "by": "{matrix.by}",\n "builds": {text(matrix.builds)},\n'
+    yield f' "columns": {text([ColumnJson(column.build, column.arch) for column in matrix.columns])},\n'
+    yield from _array("rows", (_row(matrix, row) for row in matrix.rows))
+
+
+def _row(matrix: Matrix, row: KernelRow) -> RowJson:
+    kernel = row.kernel
+    return RowJson(
+        kernel.key.symbol,
+        kernel.name,
+        kernel.short_name,
+        kernel.key.arch if matrix.by == "build" else None,
+        kernel.key.unit,
+        kernel.role,
+        tuple(None if cell is None else _cell(matrix, cell) for cell in row.cells),
+    )
+
+
+def _cell(matrix: Matrix, kernel: Kernel) -> CellJson:
+    more = {name: matrix.value(kernel, name) for name in ("constant_bytes", "resident_blocks")}
+    return CellJson(kernel.key.symbol, kernel.key.arch, kernel.confidence, kernel.final, figures(kernel) | more)
 
 
 def _hole(hole: Hole) -> HoleJson:

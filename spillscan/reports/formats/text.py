@@ -5,25 +5,30 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from heapq import nsmallest
+from itertools import groupby
 from textwrap import wrap
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from spillscan.judging.places import source_of
 from spillscan.model import Kernel
 from spillscan.model.build import damage
-from spillscan.model.figures import BY_NAME
+from spillscan.model.figures import BY_NAME, figure
+from spillscan.naming import Names
 from spillscan.occupancy.summary import Summary, summarise
 from spillscan.occupancy.text import footprint_line
 from spillscan.occupancy.whole_gpu import Footprint
 from spillscan.output.nouns import count
-from spillscan.output.terminal import RED, YELLOW, Row, Style, fold, table
+from spillscan.output.terminal import DIM, GREEN, RED, YELLOW, Row, Style, fold, paint, table
 from spillscan.reports import words
 from spillscan.reports.groups import INSTANCES, By, Group, archs_cell, grouped
 from spillscan.reports.report import ALL_KINDS, Report
 
+if TYPE_CHECKING:
+    from spillscan.judging.compare.matrix import KernelRow, Matrix
+
 FORMAT = "text"
 HELP = "tables, worst first (the default)"
-KINDS = ALL_KINDS
+KINDS = (*ALL_KINDS, "matrix")
 
 NOT_SAID, UNSURE = "-", "?"
 
@@ -242,8 +247,118 @@ def _diff(report: Report, style: Style) -> Iterator[str]:
     return lines(report, style)
 
 
+_NAME_AND_ARCH = 36
+"""Columns that a kernel's name and arch should have."""
+
+
+def _matrix(report: Report, style: Style) -> Iterator[str]:
+    """Builds or archs side by side, a table a metric, the widest spread first: the kernels in which it differs, or all
+    of them where all rows are wanted."""
+    from spillscan.judging.compare.matrix import ABSENT
+
+    matrix = report.matrix
+    assert matrix is not None
+    heads = list(matrix.builds)
+    if matrix.by == "arch":
+        heads = [arch or "arch?" for arch, _ in groupby(column.arch for column in matrix.columns)]
+        if len(matrix.builds) > 1:
+            yield from (paint(line, "", style) for line in _legend_by_arch(matrix))
+    elif sum(len(head) + 2 for head in heads) > style.width - _NAME_AND_ARCH:
+        heads = [f"[{at + 1}]" for at in range(len(matrix.builds))]
+        yield from (paint(f"{head} {build}", "", style) for head, build in zip(heads, matrix.builds, strict=True))
+        yield ""
+    for number, metric in enumerate(matrix.metrics):
+        yield from [""] if number else []
+        yield from _matrix_table(report, matrix, metric, heads, style)
+    if any(None in row.cells for row in matrix.rows):
+        yield paint(f"{ABSENT} no such kernel there", DIM, style)
+    if report.open_findings:
+        yield ""
+        yield paint(f"{matrix.builds[0]} → {matrix.builds[-1]}", "", style)
+    yield from words.verdict_lines(report, style, words.counted(report))
+
+
+def _legend_by_arch(matrix: Matrix) -> Iterator[str]:
+    """What a cell's figures are, and which archs only some of the builds have."""
+    yield (f"in each cell: {' → '.join(matrix.builds)}")
+    for arch, group in groupby(matrix.columns, key=lambda column: column.arch):
+        there = [matrix.builds[column.build] for column in group]
+        if len(there) < len(matrix.builds):
+            yield (f"{arch or 'arch?'}: {' → '.join(there)} only")
+    yield ""
+
+
+def _matrix_table(report: Report, matrix: Matrix, metric: str, heads: Sequence[str], style: Style) -> Iterator[str]:
+    ranked = matrix.ranked(metric)
+    differing = [row for row in ranked if _differs(matrix, row, metric)]
+    wanted = ranked if style.rows is None else differing
+    alike = _equal_rows(matrix, wanted, metric, report.names)
+    shown = alike[: style.rows]
+    label = figure(metric).label
+    unit = f" ({figure(metric).unit})" if figure(metric).unit else ""
+    equal = count(len(ranked) - len(differing), "kernel")
+    if not shown:
+        yield f"{label}: no difference in {equal}"
+        return
+    columns = ["kernel", *(["arch"] if matrix.by == "build" else []), *heads]
+    called = words.NamedCells(report.names, style)
+    rows: list[Row] = []
+    for row, *others in shown:
+        name = called.cell(row.kernel, more=f" (+{len(others):,})" if others else "")
+        cells = [name, *_matrix_cells(matrix, row, metric)]
+        rows.append((cells, _spread_color(matrix.values(row, metric))))
+    yield f"{label}{unit}"
+    yield from table(columns, rows, style, left=("kernel", "arch"))
+    yield from fold(len(wanted) - sum(map(len, shown)), style)
+    if len(differing) < len(ranked) and style.rows is not None:
+        yield paint(f"{equal} without a difference", DIM, style)
+
+
+def _equal_rows(matrix: Matrix, rows: Sequence[KernelRow], metric: str, names: Names) -> list[list[KernelRow]]:
+    """Instances of one family whose rows are equal, together."""
+    found: dict[object, list[KernelRow]] = {}
+    for row in rows:
+        there = [cell is not None for cell in row.cells]
+        arch = row.kernel.key.arch if matrix.by == "build" else None
+        key = (names.base(row.kernel.named_by), arch, row.kernel.role, *matrix.values(row, metric), *there)
+        found.setdefault(key, []).append(row)
+    return list(found.values())
+
+
+def _differs(matrix: Matrix, row: KernelRow, metric: str) -> bool:
+    """Whether two cells hold different figures, or one holds none where another does."""
+    values = {value for value, cell in zip(matrix.values(row, metric), row.cells, strict=True) if cell is not None}
+    return len(values) > 1
+
+
+def _matrix_cells(matrix: Matrix, row: KernelRow, metric: str) -> list[str]:
+    from spillscan.judging.compare.matrix import ABSENT
+
+    texts = [
+        ABSENT if cell is None else NOT_SAID if value is None else f"{value:,}"
+        for value, cell in zip(matrix.values(row, metric), row.cells, strict=True)
+    ]
+    if matrix.by == "build":
+        return [row.kernel.key.arch or NOT_SAID, *texts]
+    by_arch = groupby(zip(matrix.columns, texts, strict=True), key=lambda pair: pair[0].arch)
+    return [_chain([text for _, text in group]) for _, group in by_arch]
+
+
+def _chain(texts: list[str]) -> str:
+    """``24 → 32``; ``24`` where all builds agree."""
+    return texts[0] if len(set(texts)) == 1 else " → ".join(texts)
+
+
+def _spread_color(values: Sequence[int | None]) -> str:
+    known = [value for value in values if value is not None]
+    if len(known) < 2 or known[0] == known[-1]:
+        return ""
+    return RED if known[-1] > known[0] else GREEN
+
+
 _LINES: dict[str, Callable[[Report, Style], Iterator[str]]] = {
     "scan": _scan,
     "check": _check,
     "diff": _diff,
+    "matrix": _matrix,
 }

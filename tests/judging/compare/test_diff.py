@@ -42,6 +42,18 @@ CALLS = {
     "equal": ("diff", HEAD, HEAD),
     "messages": ("diff", FIXTURES / "ptxas" / "wgmma-12.4.log", FIXTURES / "ptxas" / "wgmma-13.0.log", "--top", "4"),
     "unknown": ("diff", FIXTURES / "parallel" / "13.0" / "sequential", TORN),
+    "by-build": ("diff", *SPILLS),
+    "by-arch": ("diff", *SPILLS[1:], "--by", "arch"),
+    "archs": (
+        "diff",
+        FIXTURES / "demo" / "head.log",
+        "--by",
+        "arch",
+        "--metric",
+        "resident_blocks",
+        "--launch",
+        "*=256",
+    ),
 }
 WIDTHS = ("80", "160")
 
@@ -143,6 +155,43 @@ def test_csv_has_a_row_a_figure() -> None:
     assert (row["state"], row["before"], row["after"], row["old_symbol"]) == ("changed", "32", "48", "sums")
 
 
+def test_matrix_as_json_and_csv() -> None:
+    value = document("diff", *SPILLS)
+    assert value["builds"] == [path.name for path in SPILLS]
+    assert [column["build"] for column in value["columns"]] == [0, 1, 2]
+    truth = [
+        {(k.key.symbol, k.key.arch): k.usage.registers for k in scan(path).kernels if k.role == "entry"}
+        for path in SPILLS
+    ]
+    found = {
+        (row["symbol"], row["arch"]): [cell and cell["metrics"]["registers"] for cell in row["cells"]]
+        for row in value["rows"]
+    }
+    assert found == {key: [build.get(key) for build in truth] for key in {key for build in truth for key in build}}
+    rows = list(csv.DictReader(io.StringIO(run("diff", *SPILLS, "--metric", "registers", "-f", "csv").stdout.decode())))
+    assert {(row["symbol"], row["arch"]): [row[path.name] for path in SPILLS] for row in rows} == {
+        key: ["" if figure is None else str(figure) for figure in figures] for key, figures in found.items()
+    }
+
+
+def test_matrix_by_arch_has_one_row_a_kernel() -> None:
+    value = document("diff", *SPILLS[1:], "--by", "arch")
+    arches = [column["arch"] for column in value["columns"]]
+    assert arches == sorted(arches, key=lambda arch: int("".join(filter(str.isdigit, arch))))
+    assert len({row["symbol"] for row in value["rows"]}) == len(value["rows"]) == 6
+    for row in value["rows"]:
+        for column, cell in zip(value["columns"], row["cells"], strict=True):
+            assert cell is None or (cell["arch"], cell["symbol"]) == (column["arch"], row["symbol"])
+            assert cell is not None
+
+
+def test_matrix_keeps_namesakes_of_several_units_apart() -> None:
+    value = document("diff", FIXTURES / "build" / "cmake-ninja-13.0.log", "--by", "arch")
+    kernels = document("scan", FIXTURES / "build" / "cmake-ninja-13.0.log")["kernels"]
+    cells = [(cell["symbol"], cell["arch"]) for row in value["rows"] for cell in row["cells"] if cell]
+    assert sorted(cells) == sorted((kernel["symbol"], kernel["arch"]) for kernel in kernels)
+
+
 def test_hostile_names_do_not_act(tmp_path: Path) -> None:
     log = (
         "ptxas info    : Compiling entry function 'k{}' for 'sm_80'\nptxas info    : Function properties for k{}\n"
@@ -152,7 +201,7 @@ def test_hostile_names_do_not_act(tmp_path: Path) -> None:
     for path, figures in (("a\x1b[2J.log", (0, 0, 24)), ("b.log", (8, 8, 40))):
         (tmp_path / path).write_text("".join(log.format(name, name, *figures) for name in names))
     builds = [tmp_path / "a\x1b[2J.log", tmp_path / "b.log"]
-    for arguments in ((), ("--by", "file"), ("--by", "namespace")):
+    for arguments in ((), ("--by", "build"), ("--by", "arch")):
         shown = run("diff", *builds, *arguments, "--all").stdout.decode()
         assert shown.count("\n") >= len(names)
         assert all(sign.isprintable() or sign == "\n" for sign in shown)
@@ -286,7 +335,7 @@ def test_builds_of_different_archs_are_undecided() -> None:
     result = run("diff", old, "-", "--arch", "sm_80", "--arch", "sm_120", "--fail-on", "error", stdin=head)
     assert result.returncode == 2
     assert b"no arch in common (sm_80 and sm_120)" in result.stderr
-    assert b"no kernel is in both builds" in result.stdout
+    assert b"--by arch" in result.stdout
 
 
 def test_machine_code_of_one_side_is_undecided_where_warnings_count() -> None:
@@ -302,10 +351,12 @@ def test_machine_code_of_one_side_is_undecided_where_warnings_count() -> None:
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        ((HEAD,), b"1 build: two are compared"),
-        ((BASE, HEAD, HEAD), b"3 builds: two are compared"),
+        ((HEAD,), b"nothing to compare with"),
+        ((HEAD, "--by", "arch", "--fail-on", "error"), b"cannot have got worse"),
+        ((BASE, HEAD, "--metric", "registers"), b"--by"),
         ((BASE, HEAD, "--device", "H900"), b"unknown device"),
         ((BASE, HEAD, "--device", "A100"), b"no kernel runs on A100"),
+        ((BASE, HEAD, "--by", "arch", "--device", "H100"), b"--device"),
         ((BASE, HEAD, "--kernel", "no_such"), b"no kernel matches"),
     ],
 )
@@ -314,6 +365,19 @@ def test_wrong_calls_are_one_clear_line(arguments: tuple[str | Path, ...], why: 
     assert result.returncode == 2
     assert why in result.stderr
     assert result.stderr.count(b"\n") == 1
+
+
+def test_a_matrix_compares_the_first_build_with_the_last() -> None:
+    assert status(BASE, BASE, HEAD, "--fail-on", "error") == 1
+    assert status(BASE, HEAD, BASE, "--fail-on", "error", "--kernel", "sums") == 0
+
+
+def test_a_matrix_shows_findings_as_a_diff_does() -> None:
+    for threshold in ("error", "note"):
+        pair, table = (run("diff", BASE, HEAD, *by, "--fail-on", threshold).stdout for by in ((), ("--by", "build")))
+        tail = pair[pair.index(b"1 error, ") :]
+        assert table.endswith(tail)
+        assert (b"note: " in table) == (b"note [" in pair) == (threshold == "note")
 
 
 def documented() -> str:

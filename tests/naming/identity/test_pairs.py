@@ -232,6 +232,7 @@ def test_archs_of_one_family_are_compared(old: str, new: str) -> None:
     head = [kernel(name, arch=new, role=role) for name in names for role in ROLES]
     assert archs(pair(base, head)) == {(old, new)}
     assert all(score == 1 for _, _, score in pair(base, head))
+    assert archs(pair(base, head, families=False)) == {(old, None), (None, new)}
     renamed = [kernel("_ZN2ns4moveIfEEvPf", arch=new)]
     assert archs(pair([kernel("_ZN3old4moveIfEEvPf", arch=old)], renamed)) == {(old, new)}
 

@@ -179,7 +179,7 @@ def test_a_report_of_diff_is_no_build(tmp_path: Path) -> None:
     report = tmp_path / "diff.json"
     run("diff", FIXTURES / "demo" / "base.log", head, "-f", f"json:{report}")
     assert b" in 12 kernels " in run("check", tmp_path).stdout
-    run("diff", FIXTURES / "demo" / "base.log", head, "--by", "file", "-f", f"json:{report}")
+    run("diff", FIXTURES / "demo" / "base.log", head, "--by", "arch", "-f", f"json:{report}")
     assert b" in 12 kernels " in run("check", tmp_path).stdout
     done = run("scan", report)
     assert done.returncode == 2

@@ -108,6 +108,32 @@ def test_a_change_stands_before_and_after_on_the_same_curves(site: Site, browse:
     assert same.page.locator(".before, .allows-before, .curve-key").count() == 0
 
 
+def test_archs_and_toolkits_stand_side_by_side(site: Site, browse: Open) -> None:
+    tab = browse(site["matrix"])
+    assert "6 kernels" in tab.text("h1")
+    assert tab.texts("th[scope=colgroup]")[0] == "sm_75"
+    assert tab.texts(".heat tbody tr")[0].startswith("spill_i64 2,476 2,476")
+    tab.page.get_by_role("button", name="registers").click()
+    assert tab.page.url.endswith("metric=registers&by=change")
+    tab.page.reload()
+    assert tab.page.get_by_role("button", name="registers").get_attribute("aria-pressed") == "true"
+
+
+def test_candidates_of_two_builds_stand_beside_each_other(site: Site, browse: Open) -> None:
+    tab = browse(site["tuned"])
+    assert tab.text("h1") == "3 of 4 candidates are unbeaten"
+    assert tab.texts(".heat tbody tr") == [
+        "64×64×32, 4 warps, 0 stages 128 136 → 128 0 8,192 3 → 4 19 % → 25 % yes",
+        "16×16×32, 4 warps, 3 stages · → 128 · → 64 · → 0 · → 8,192 · → 8 · → 50 % · → yes",
+        "64×64×32, 4 warps, 1 stage 128 176 → 168 0 8,192 2 → 3 12 % → 19 % no",
+        "32×32×32, 4 warps, 2 stages 128 → · 104 → · 0 → · 8,192 → · 4 → · 25 % → · yes → ·",
+    ]
+    assert tab.page.locator(".heat").count() == 1
+    tab.page.get_by_label("only what no other beats").check()
+    assert tab.page.locator(".heat tbody tr").count() == 3
+    assert tab.page.url.endswith("unbeaten=1")
+
+
 def test_a_history_compares_any_two_builds(site: Site, browse: Open, tmp_path: Path) -> None:
     tab = browse(site["history"])
     assert tab.text("h1") == "3 of 3 kernels in v4 spill"
@@ -368,8 +394,11 @@ UNNAMED = """all => all.filter(each => !each.closest("[aria-hidden=true]")
     [
         "check",
         "diff",
+        "matrix",
+        "tuned",
         "hostile",
         "hostile-diff",
+        "hostile-matrix",
         "trend",
         "history",
         "sweep",
@@ -401,7 +430,9 @@ def test_columns_stand_below_their_heads_whatever_the_names(site: Site, browse: 
 # ---- what it never does ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["hostile", "hostile-diff", "trend", "history", "sweep", "size", "times"])
+@pytest.mark.parametrize(
+    "name", ["hostile", "hostile-diff", "hostile-matrix", "trend", "history", "sweep", "size", "times"]
+)
 def test_hostile_names_are_inert(name: str, site: Site, browse: Open) -> None:
     tab = browse(site[name])
     found = routes(name, tab)
@@ -451,7 +482,10 @@ def test_the_policy_forbids_what_the_page_does_not_do(site: Site, browse: Open) 
     "name",
     [
         "diff",
-        *(pytest.param(each, marks=EVERY) for each in ("check", "worse", "flags", "trend", "history", "sweep")),
+        *(
+            pytest.param(each, marks=EVERY)
+            for each in ("check", "worse", "flags", "matrix", "trend", "history", "sweep")
+        ),
     ],
 )
 def test_axe_finds_nothing_serious(name: str, site: Site, browse: Open, axe: str) -> None:
@@ -518,7 +552,7 @@ def test_a_page_is_grouped_as_it_was_asked_for_and_says_what_letters_stand_for(s
     assert tab.text(".legend").startswith("T, F of")
 
 
-def test_pictures_lead_to_their_kernels(site: Site, browse: Open) -> None:
+def test_pictures_and_rows_of_a_heat_map_lead_to_their_kernels(site: Site, browse: Open) -> None:
     tab = browse(site["scan"])
     tab.page.get_by_role("link", name="57 to 64 registers").first.click()
     until(tab.page, "location.hash === '#/table?registers=57-64'")
@@ -528,6 +562,10 @@ def test_pictures_lead_to_their_kernels(site: Site, browse: Open) -> None:
     tab.go("#/overview")
     tab.page.get_by_role("link", name="gemm: 1,040 B, 100.0 %").click()
     assert tab.texts(NAMES) == ["gemm<8>", "gemm<8>"]
+    heat = browse(site["matrix"])
+    assert heat.text(".heat tfoot").startswith("total 8,380")
+    heat.page.get_by_role("link", name="spill_i64").click()
+    assert heat.text("h1").startswith("spill_i64")
 
 
 def test_bytes_read_as_in_text(tmp_path: Path, browse: Open) -> None:
