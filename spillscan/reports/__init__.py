@@ -10,6 +10,7 @@ harmless line, and each format adds its own escapes.
 
 PUBLIC = (
     "formats",
+    "formats.html",
     "page.details",
     "page.document",
     "page.history",
