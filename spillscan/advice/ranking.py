@@ -104,7 +104,7 @@ def spill_weight(kernel: Kernel) -> int:
 def _times(launched: Sequence[JudgedLaunch]) -> tuple[float | None, float | None]:
     """(time on spills, time on the GPU)."""
     measured = [each.measured for each in launched]
-    shares = [(each.duration_ns, each.executed.spill_instruction_share) for each in measured]
+    shares = [(each.figure("duration_ns"), each.spill_instruction_share) for each in measured]
     return (
         _sum(time * share if time is not None and share is not None else None for time, share in shares),
         _sum(time for time, _ in shares),

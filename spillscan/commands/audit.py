@@ -64,7 +64,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _options.flag(parser, "--retry-failed", "read again what could not be read before")
     where = parser.add_mutually_exclusive_group()
     _options.number(where, "--processes", "processes on this machine (default: one a processor)", least=1)
-    _options.number(where, "--workers", "use a Dask cluster of N workers on this machine", least=1)
     where.add_argument(
         "--scheduler", metavar="ADDRESS", help="use the Dask cluster of this scheduler (tcp://HOST:PORT)"
     )
@@ -86,7 +85,6 @@ def run(arguments: argparse.Namespace) -> int:
         selection=Selection(exclude=arguments.exclude, most_bytes=arguments.max_file_bytes),
         again=arguments.retry_failed,
         processes=arguments.processes,
-        workers=arguments.workers,
         scheduler=arguments.scheduler,
     )
     _check_dataset(plan, arguments.append)

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from spillscan.commands import _answers, _options
 from spillscan.occupancy import data
 from spillscan.occupancy import text as listing
-from spillscan.occupancy.devices import FIGURES, Device, device, devices, sources
+from spillscan.occupancy.devices import Device, device, devices, sources
 from spillscan.occupancy.text import DEVICE_HEADS, device_row
 from spillscan.output.terminal import PLAIN_WIDTH, Style, table
 
@@ -23,24 +23,16 @@ _SPARE = ("a block", "barriers")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.add_argument("device", nargs="?", help="target, compute capability or GPU name: sm_90, 9.0, H100")
-    _options.add_formats(parser)
+    _options.add_formats(parser, "text", "json")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the table, or one device."""
     chosen = [device(arguments.device)] if arguments.device else list(devices())
-    head = ("target", "compute_capability", "architecture", "chip", "status")
     _answers.answer(
         _answers.forms_of(arguments),
         text=lambda style: listing.device_lines(chosen[0]) if arguments.device else _table(chosen, style),
         json=lambda: {"devices": [data.device_data(one) for one in chosen], "sources": dict(sources())},
-        csv=lambda: [
-            (*head, *FIGURES),
-            *(
-                [getattr(one, name) for name in head] + [data.plain(getattr(one, name)) for name in FIGURES]
-                for one in chosen
-            ),
-        ],
     )
     return 0
 

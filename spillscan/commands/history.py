@@ -23,7 +23,7 @@ from spillscan.naming import Names
 from spillscan.output.errors import UsageError
 from spillscan.output.records import plain
 from spillscan.output.terminal import Style
-from spillscan.reports.page.history import Course, History, history_document
+from spillscan.reports.page.history import history_document
 from spillscan.reports.table import Column, Table
 
 EPILOG = "Example: spillscan history data/ --launch 'gemm*=256' -f markdown:history.md"
@@ -130,26 +130,24 @@ def _page(
         "changes": [(change.last + start, change.first + start) for change in past.changes],
     }
     yield from history_document(
-        History(
-            title=dataset.root,
-            builds=past.builds,
-            courses=[
-                Course(
-                    label=head,
-                    values=tuple(None if (known := each[total].known) is None else round(known) for each in sums),
-                    unknown=tuple(each[total].unknown for each in sums),
-                    jumps=tuple((each.last, each.first, each.threshold) for each in past.jumps if each.total == total),
-                )
-                for total, head in zip(answers.TOTALS, _HEADS, strict=True)
-            ],
-            said=said,
-            tables=tables,
-            ends=ends,
-            metrics=sorted((each.name for each in FOLLOWED), key=rank),
-            followed=found,
-            names=names,
-            since=since,
-        )
+        dataset.root,
+        past.builds,
+        courses=[
+            {
+                "label": head,
+                "values": [None if (known := each[total].known) is None else round(known) for each in sums],
+                "unknown": [each[total].unknown for each in sums],
+                "jumps": [(each.last, each.first, each.threshold) for each in past.jumps if each.total == total],
+            }
+            for total, head in zip(answers.TOTALS, _HEADS, strict=True)
+        ],
+        said=said,
+        tables=tables,
+        ends=ends,
+        metrics=sorted((each.name for each in FOLLOWED), key=rank),
+        followed=found,
+        names=names,
+        since=since,
     )
 
 

@@ -24,13 +24,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     profile.add_profile(parser)
     _options.add_selection(parser)
-    parser.add_argument(
-        "--use",
-        choices=("commonest", "lowest-occupancy"),
-        default="commonest",
-        help="which launch counts of a kernel that was launched in several ways; the others are listed as comments"
-        " (default: commonest)",
-    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -45,7 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     complaints, judged, build = profile.read(arguments)
     chosen = profile.select(judged, arguments.arch, arguments.kernel)
-    found = launch_list(chosen, arguments.use, build is not None)
+    found = launch_list(chosen, build is not None)
     if not found.entries:
         kernel, why = found.left_out[0]
         raise InputError(f"no launch is known: {kernel}: {why}", "profile with --section LaunchStats, in base units")

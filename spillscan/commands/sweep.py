@@ -67,7 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     cache = parser.add_mutually_exclusive_group()
     cache.add_argument("--cache", metavar="DIR", help="where results are kept (default: ~/.cache/spillscan/sweep)")
     _options.flag(cache, "--no-cache", "keep no results, and use none")
-    _options.add_formats(parser, "text", "json", "csv", "html")
+    _options.add_formats(parser, "text", "json", "html")
     _options.add_rows(parser, 10, "kernels of text", "kernels")
 
 
@@ -109,7 +109,6 @@ def run(arguments: argparse.Namespace) -> int:
         forms,
         text=lambda style: report.text(curves, style),
         json=lambda: report.document(curves),
-        csv=lambda: report.rows(curves),
         html=lambda: report.html(report.worst_first(curves)),
         rows=_options.rows_of(arguments),
     )

@@ -8,7 +8,7 @@ from typing import Any
 
 from spillscan.commands import _answers, _datasets, _options, _policy
 from spillscan.history.dataset.builds import KeptBuild
-from spillscan.history.dataset.history import Series, happenings, steps
+from spillscan.history.dataset.history import Series, steps
 from spillscan.model.figures import TRACED, figure
 from spillscan.model.symbols import tuned_for
 from spillscan.naming import Names
@@ -16,17 +16,13 @@ from spillscan.naming.identity import canonical
 from spillscan.output import chart, records
 from spillscan.output.safe import clip, printable
 from spillscan.output.terminal import Style
-from spillscan.reports.page import Line, Trend, Turn, trend_document
-from spillscan.reports.page.columns import letters
+from spillscan.reports.page.document import STATIC
+from spillscan.reports.page.history import ON_A_PAGE, trend_document
 
 EPILOG = "Example: spillscan trend 'gemm*' --launch 'gemm*=256'"
 
 _SHOWN = ("registers", "spill_bytes", "resident_blocks")
 _STEPS_SHOWN = 8
-_ON_A_PAGE = 2_000
-"""Kernels that a page has lines of, the liveliest first, and turns, the worst first."""
-_BRIEF = 24
-"""Characters of a name at the end of a line."""
 _WIDEST = 100
 """Columns of a chart."""
 
@@ -66,55 +62,11 @@ def run(arguments: argparse.Namespace) -> int:
         text=text,
         json=lambda: records.objects(_rows(followed.series, builds)),
         csv=lambda: _rows(followed.series, builds),
-        html=lambda: _page(arguments.pattern, ordered, builds, metrics, names_of(ordered[:_ON_A_PAGE])),
+        html=lambda: trend_document(
+            arguments.pattern, builds, ordered, metrics, names_of(ordered[:ON_A_PAGE]), text(STATIC)
+        ),
     )
     return _datasets.answered(followed.dataset)
-
-
-def _page(
-    pattern: str, ordered: Sequence[Series], builds: Sequence[KeptBuild], metrics: Sequence[str], names: Names
-) -> Iterator[str]:
-    happened = happenings(ordered[:_ON_A_PAGE], metrics)
-    turns = (
-        Turn(
-            name=names.of(each.series.kernel.named_by),
-            arch=each.series.kernel.key.arch,
-            metric=each.metric if each.event == "changed" else None,
-            what=figure(each.metric).label if each.metric and each.event == "changed" else each.what(names),
-            before=each.before,
-            after=each.after,
-            last=each.last,
-            first=each.first,
-            worse=each.worsening > 0,
-        )
-        for each in happened[:_ON_A_PAGE]
-    )
-    lines = (
-        Line(
-            name=names.of(series.kernel.named_by),
-            metric=metric,
-            values=tuple(series.values(metric)),
-            arch=series.kernel.key.arch,
-            brief=names.of(series.kernel.named_by, _BRIEF),
-        )
-        for series in ordered[:_ON_A_PAGE]
-        for metric in metrics
-    )
-    known = tuple(line for line in lines if any(value is not None for value in line.values))
-    left_out = max(0, len(ordered) - _ON_A_PAGE)
-    labels = tuple(build.label for build in builds)
-    return trend_document(
-        Trend(
-            title=pattern,
-            builds=labels,
-            series=known,
-            left_out=left_out,
-            turns=tuple(turns),
-            turns_left_out=max(0, len(happened) - _ON_A_PAGE),
-            links=tuple(build.link for build in builds),
-            legend=letters((series.kernel.named_by for series in ordered[:_ON_A_PAGE]), names, _BRIEF),
-        )
-    )
 
 
 def _liveliest(series: Series, metrics: Sequence[str]) -> tuple[Any, ...]:

@@ -109,12 +109,3 @@ def device_data(device: Device) -> dict[str, Any]:
         "register_cliffs": [{"warps": cliff.count, "registers": cliff.most} for cliff in register_cliffs(device)],
         "shared_cliffs": [{"blocks": cliff.count, "shared_bytes": cliff.most} for cliff in shared_cliffs(device)],
     }
-
-
-def plain(value: object) -> str:
-    """A figure for CSV: digits only, lists by spaces, empty where unknown."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, tuple):
-        return " ".join(str(one) for one in value)
-    return "" if value is None else str(value)

@@ -11,9 +11,8 @@ harmless line, and each format adds its own escapes.
 PUBLIC = (
     "formats",
     "formats.html",
-    "page",
-    "page.columns",
     "page.details",
+    "page.document",
     "page.history",
     "render",
     "report",

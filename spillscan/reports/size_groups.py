@@ -13,6 +13,7 @@ from spillscan.model.symbols import demangle, namespace, natural
 from spillscan.naming import Names
 from spillscan.occupancy.text import size
 from spillscan.output.terminal import Row, Style, table
+from spillscan.reports.page.document import STATIC
 from spillscan.reports.page.series import BEFORE, weight_document
 
 NO_KERNEL = "(no kernel)"
@@ -111,7 +112,7 @@ class SizeGroups(NamedTuple):
 
     def page(self, title: str) -> Iterator[str]:
         """A page with a treemap, piece by piece."""
-        return weight_document(title, self.documents(), self.measures)
+        return weight_document(title, self.documents(), self.measures, self.lines(STATIC.rows, STATIC))
 
     def lines(self, most: int | None, style: Style) -> Iterator[str]:
         """A table: of each measure its sum, and its change, else of the first the share of its root; ``most`` groups of

@@ -1,14 +1,13 @@
 """A sweep in each of its formats: for people a table a kernel, its best points marked, and the trade-off in a sentence;
-values of JSON, rows of CSV, a page. Pure.
+values of JSON, a page. Pure.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
-from msgspec.structs import asdict
+from msgspec import structs, to_builtins
 
 from spillscan.advice.sweep import timing
 from spillscan.advice.sweep.curves import damage
@@ -20,8 +19,9 @@ from spillscan.occupancy.summary import whole
 from spillscan.output.nouns import count
 from spillscan.output.safe import clip, printable
 from spillscan.output.terminal import BOLD, DIM, GREEN, RED, Row, Style, paint, table
-from spillscan.reports import page
 from spillscan.reports.page.columns import letters, shown_arch, shown_name
+from spillscan.reports.page.document import STATIC
+from spillscan.reports.page.series import sweep_document
 
 NOT_SAID = "-"
 BEST, PLAIN = "*", " "
@@ -94,7 +94,7 @@ def _alike(points: Sequence[Point]) -> list[list[Point]]:
 
 
 def _figures(point: Point) -> tuple[object, ...]:
-    plain = replace(point, setting=AS_IS, best=False)
+    plain = structs.replace(point, setting=AS_IS, best=False)
     return point.setting.kind, plain
 
 
@@ -232,21 +232,18 @@ def worst_first(curves: Sequence[Curve]) -> list[Curve]:
 
 
 VERSION = 1
-COLUMNS = (
-    *("input", "symbol", "name", "arch", "toolkit", "point", "registers_asked", "threads_asked", "blocks_asked"),
-    *("registers", "spill_store_bytes", "spill_load_bytes", "loop_spill_bytes", "spill_instructions_by_depth"),
-    *("stack_bytes", "shared_bytes", "threads_per_block", "resident_blocks", "resident_warps", "max_warps"),
-    *("limiters", "best", "overridden", "failure"),
-    *("time_median", "time_least", "time_spread", "time_unit", "time_runs", "time_failure"),
-)
 
 
 def curve_data(curve: Curve) -> dict[str, Any]:
     """One kernel."""
     launch = curve.launch
     return {
-        **curve_data_head(curve),
-        "launch": None if launch is None else asdict(launch),
+        "input": curve.input,
+        "symbol": curve.symbol,
+        "name": symbols.demangle(curve.symbol),
+        "arch": curve.arch,
+        "toolkit": curve.toolkit,
+        "launch": None if launch is None else structs.asdict(launch),
         "points": [point_data(point) for point in curve.points],
         "facts": curve.facts,
         "measured": curve.measured,
@@ -267,32 +264,11 @@ def curve_data(curve: Curve) -> dict[str, Any]:
 
 def point_data(point: Point) -> dict[str, Any]:
     """One point; ``None`` where it is not known."""
-    setting = point.setting
-    depths = point.depths
+    found = to_builtins(point)
     return {
-        "kind": setting.kind,
-        "registers_asked": setting.registers,
-        "threads_asked": setting.threads,
-        "blocks_asked": setting.blocks,
-        "failure": point.failure,
-        "registers": point.registers,
-        "spill_store_bytes": point.spill_store_bytes,
-        "spill_load_bytes": point.spill_load_bytes,
+        **found.pop("setting"),
+        **found,
         "loop_spill_bytes": point.loop_spill_bytes,
-        "spills_by_depth": None
-        if depths is None
-        else [{"depth": each.depth, "instructions": each.instructions, "bytes": each.bytes} for each in depths],
-        "stack_bytes": point.stack_bytes,
-        "shared_bytes": point.shared_bytes,
-        "threads_per_block": point.threads,
-        "resident_blocks": point.blocks,
-        "resident_warps": point.warps,
-        "max_warps": point.max_warps,
-        "limiters": list(point.limiters),
-        "final": point.final,
-        "best": point.best,
-        "overridden": point.overridden,
-        "remarks": list(point.remarks),
         "time": None if point.timing is None else timing_data(point.timing),
     }
 
@@ -310,42 +286,14 @@ def timing_data(timed: Timing) -> dict[str, Any]:
     }
 
 
-def rows(curves: Sequence[Curve]) -> Iterator[list[Any]]:
-    """A row a point, the header first."""
-    yield list(COLUMNS)
-    for curve in curves:
-        for point in curve.points:
-            data = curve_data_head(curve) | point_data(point)
-            data["point"] = point.setting.label
-            data["limiters"] = "+".join(point.limiters)
-            data["spill_instructions_by_depth"] = " ".join(
-                f"{'?' if each.depth is None else each.depth}:{each.instructions}" for each in point.depths or ()
-            )
-            time = data["time"] or {}
-            data |= {f"time_{name}": time.get(name) for name in ("median", "least", "spread", "unit", "failure")}
-            data["time_runs"] = len(time["figures"]) if time else None
-            data |= {name: str(data[name]).lower() for name in ("best", "overridden")}
-            yield [data[column] for column in COLUMNS]
-
-
-def curve_data_head(curve: Curve) -> dict[str, Any]:
-    """What all rows of a kernel share."""
-    return {
-        "input": curve.input,
-        "symbol": curve.symbol,
-        "name": symbols.demangle(curve.symbol),
-        "arch": curve.arch,
-        "toolkit": curve.toolkit,
-    }
-
-
 def html(curves: Sequence[Curve]) -> Iterator[str]:
     """The page, piece by piece, in the order of ``curves``; a kernel by several releases has a chart of each."""
     inputs = list(dict.fromkeys(curve.input for curve in curves))
     several = len({curve.toolkit for curve in curves}) > 1
     called = Names(curve.symbol for curve in curves)
     swept = [_swept(curve, several, called) for curve in curves]
-    return page.sweep_document(", ".join(inputs), swept, letters((curve.symbol for curve in curves), called))
+    legend = letters((curve.symbol for curve in curves), called)
+    return sweep_document(", ".join(inputs), swept, legend, text(curves, STATIC))
 
 
 def _swept(curve: Curve, several: bool, called: Names) -> dict[str, Any]:

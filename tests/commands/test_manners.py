@@ -112,7 +112,7 @@ def test_every_command_with_formats_has_the_same_option() -> None:
 
 
 def test_csv_has_one_line_end_and_one_guard() -> None:
-    for words in (("devices",), ("scan", HEAD), ("occupancy", "--arch", "sm_80", "--launch-bounds", "256,2")):
+    for words in (("times", HEAD), ("scan", HEAD), ("occupancy", "--arch", "sm_80", "--launch-bounds", "256,2")):
         out = run(*words, "-f", "csv").stdout
         assert out.count(b"\n") == out.count(b"\r\n") > 0
     row = records.row(["=1+1", " =1+1", "\t@x", "＝1", "a", -1, None, "-5", ["=", 1]])

@@ -276,7 +276,7 @@ def junit_holds(output: str, report: Report) -> None:
 HTML_TAGS = frozenset(
     (
         *("html", "head", "meta", "title", "style", "body", "div", "noscript", "main", "script"),
-        *("h1", "h2", "p", "section", "table", "thead", "tbody", "tr", "th", "td"),
+        *("h1", "p", "pre"),
     )
 )
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from typing import Any
 
-from spillscan.advice.profile.model import Configured, Measured, Profile, ProfiledLaunch
+from spillscan.advice.profile.model import Measured, Profile, ProfiledLaunch
 from spillscan.model import Origin
 from spillscan.output.errors import InputError
 from spillscan.reading.inputs.source import Stream
@@ -73,10 +73,10 @@ def _plain(row: Mapping[str, str], origin: Origin) -> ProfiledLaunch:
     return _launch(
         row["kernel"],
         tuple(int(each) for each in block.groups(default="1")),
-        Configured(
-            dynamic_shared_bytes=_count(dynamic) if dynamic.strip() else None,
-            cluster_blocks=_count(cluster) if cluster.strip() else None,
-        ),
+        {
+            "dynamic_shared_bytes": _count(dynamic) if dynamic.strip() else None,
+            "cluster_blocks": _count(cluster) if cluster.strip() else None,
+        },
         origin,
     )
 
@@ -91,12 +91,12 @@ def _traced(row: Mapping[str, str], origin: Origin) -> ProfiledLaunch | None:
     return _launch(
         row["Name"],
         (_count(row["BlkX"]), _count(row["BlkY"]), _count(row["BlkZ"])),
-        Configured(
-            registers=_count(row["Reg/Trd"]) if row.get("Reg/Trd") else None,
-            dynamic_shared_bytes=None if shared is None else round(shared),
-        ),
+        {
+            "registers": _count(row["Reg/Trd"]) if row.get("Reg/Trd") else None,
+            "dynamic_shared_bytes": None if shared is None else round(shared),
+        },
         origin,
-        rounded=frozenset({"dynamic_shared_bytes"} if rounded else ()),
+        frozenset({"dynamic_shared_bytes"} if rounded else ()),
     )
 
 
@@ -124,21 +124,26 @@ def _recorded(base: sqlite3.Connection, name: str) -> Iterator[ProfiledLaunch]:
     if not named:
         raise sqlite3.DatabaseError(f"there is no table {_KERNELS}")
     texts = ", ".join(f"(SELECT value FROM StringIds WHERE id = {column})" for column in named)
-    registers = "registersPerThread" if "registersPerThread" in known else "NULL"
-    question = (
-        f"SELECT coalesce({texts}, NULL), blockX, blockY, blockZ, staticSharedMemory, dynamicSharedMemory, {registers},"
-        f" end - start FROM {_KERNELS} ORDER BY start"
-    )
-    for kernel, x, y, z, static, dynamic, used, spent in base.execute(question):
+    figures = {
+        "registers": "registersPerThread" if "registersPerThread" in known else "NULL",
+        "static_shared_bytes": "staticSharedMemory",
+        "dynamic_shared_bytes": "dynamicSharedMemory",
+        "duration_ns": "end - start",
+    }
+    columns = f"blockX, blockY, blockZ, {', '.join(figures.values())}"
+    for kernel, *row in base.execute(f"SELECT coalesce({texts}, NULL), {columns} FROM {_KERNELS} ORDER BY start"):
         if isinstance(kernel, str):
-            set_up = Configured(registers=used, static_shared_bytes=static, dynamic_shared_bytes=dynamic)
-            yield _launch(kernel, (x, y, z), set_up, Origin(input=name, format="nsys"), duration_ns=spent)
+            measured = dict(zip(figures, row[3:], strict=True))
+            yield _launch(kernel, tuple(row[:3]), measured, Origin(input=name, format="nsys"))
 
 
 def _launch(
-    kernel: str, block: tuple[int, ...], configured: Configured, origin: Origin, **others: Any
+    kernel: str,
+    block: tuple[int, ...],
+    figures: Mapping[str, Any],
+    origin: Origin,
+    rounded: frozenset[str] = frozenset(),
 ) -> ProfiledLaunch:
     if any(not isinstance(each, int) or each < 1 for each in block):
         raise ValueError(f"a block of {block}")
-    measured = Measured(configured=configured, **others)
-    return ProfiledLaunch(kernel=kernel, block=block, measured=measured, origin=origin)
+    return ProfiledLaunch(kernel=kernel, block=block, measured=Measured(figures, rounded), origin=origin)

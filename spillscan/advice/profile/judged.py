@@ -87,15 +87,18 @@ class ProfileVerdict:
 def verdict(measured: Measured, limiters: Sequence[str]) -> ProfileVerdict:
     """The verdict on one launch; ``limiters``: what binds its occupancy, as far as that is known."""
     kind, text = _on_occupancy(measured, limiters)
-    share, concerns = measured.executed.spill_instruction_share, tuple(_concerns(measured))
+    share, concerns = measured.spill_instruction_share, tuple(_concerns(measured))
     if share is None or 100 * share <= LOCAL_INSTRUCTIONS.value:
         return ProfileVerdict(kind, text, concerns)
     above = f"{100 * share:.1f} % of the instructions executed are spills (above {LOCAL_INSTRUCTIONS.value:g} %)"
     return ProfileVerdict("spills", f"{above}: these come first", (text, *concerns))
 
 
+_ON_OCCUPANCY = ("compute_percent", "memory_percent", "theoretical_percent", "waves", "achieved_percent")
+
+
 def _on_occupancy(measured: Measured, limiters: Sequence[str]) -> tuple[Kind, str]:
-    compute, memory, theoretical = measured.compute_percent, measured.memory_percent, measured.theoretical_percent
+    compute, memory, theoretical, waves, achieved = map(measured.figure, _ON_OCCUPANCY)
     if compute is None or memory is None:
         return "unknown", "unknown without compute and memory throughput: profile with --section SpeedOfLight"
     if theoretical is None:
@@ -109,17 +112,16 @@ def _on_occupancy(measured: Measured, limiters: Sequence[str]) -> tuple[Kind, st
             return "leave", f"{how} ({peak}) at {theoretical:.4g} % occupancy: leave the occupancy as it is"
         return "elsewhere", f"{how} ({peak}) at {theoretical:.4g} % occupancy: more is not to be had from occupancy"
     bound = f"latency-bound ({peak})"
-    if measured.waves is None:
+    if waves is None:
         return "unknown", f"{bound}, but unknown without waves per SM: profile with --section LaunchStats"
-    if measured.waves < WAVES.value:
+    if waves < WAVES.value:
         return (
             "small-grid",
-            f"{bound}: the grid fills {measured.waves:.2g} of the GPU; more blocks come before occupancy",
+            f"{bound}: the grid fills {waves:.2g} of the GPU; more blocks come before occupancy",
         )
     if low:
         what = f"limited by {'+'.join(limiters)}" if limiters else "its limiter is not known"
         return "limiter", f"{bound} at {theoretical:.4g} % occupancy, {what}: look at the limiter"
-    achieved = measured.achieved_percent
     if achieved is None:
         return "unknown", f"{bound}, but unknown without achieved occupancy: profile with --section Occupancy"
     if theoretical - achieved > ACHIEVED_GAP.value:
@@ -133,14 +135,15 @@ def _on_occupancy(measured: Measured, limiters: Sequence[str]) -> tuple[Kind, st
 
 def _concerns(measured: Measured) -> list[str]:
     said = []
-    share = measured.executed.local_share
+    share = measured.local_share
     if share is not None and 100 * share > LOCAL_TRAFFIC.value:
         said.append(
             f"{100 * share:.1f} % of local and global traffic is local memory (above {LOCAL_TRAFFIC.value:g} %)"
         )
-    local = measured.executed.local_instructions
-    if local is not None and measured.executed.instructions:
-        percent = 100 * local / measured.executed.instructions
+    local = measured.total("local_load_instructions", "local_store_instructions")
+    every = measured.figure("instructions")
+    if local is not None and every:
+        percent = 100 * local / every
         if percent > LOCAL_INSTRUCTIONS.value:
             above = f"(above {LOCAL_INSTRUCTIONS.value:g} %)"
             said.append(f"{percent:.1f} % of the instructions executed access local memory {above}")
@@ -193,9 +196,9 @@ def worst_first(judged: Sequence[JudgedLaunch]) -> list[JudgedLaunch]:
     def damage(each: JudgedLaunch) -> tuple[float, float, float]:
         measured = each.measured
         return (
-            -(measured.executed.spill_instruction_share or 0),
-            -(measured.executed.local_share or 0),
-            -(measured.duration_ns or 0),
+            -(measured.spill_instruction_share or 0),
+            -(measured.local_share or 0),
+            -(measured.figure("duration_ns") or 0),
         )
 
     return sorted(judged, key=damage)
@@ -205,9 +208,9 @@ def usage_of(match: Match) -> Usage:
     """What the launch used: its kernel's figures where they are known and agree, the profile's otherwise."""
     measured, kernel = match.launch.measured, match.kernel
     seen = Usage(
-        registers=measured.configured.registers,
-        shared_bytes=measured.configured.static_shared_bytes,
-        barriers=measured.configured.barriers,
+        registers=measured.figure("registers"),
+        shared_bytes=measured.figure("static_shared_bytes"),
+        barriers=measured.figure("barriers"),
     )
     if kernel is None or agrees(match.launch, kernel) is False:
         return seen
@@ -223,18 +226,15 @@ def usage_of(match: Match) -> Usage:
 def launch_figures(launch: ProfiledLaunch) -> Launch | None:
     """How the kernel was launched, as a policy says it; ``None`` where the profile does not give it exactly. Dynamic
     shared memory that is rounded to nothing is left open: where the code declares none, it has none."""
-    measured, rounded = launch.measured, "dynamic_shared_bytes" in launch.measured.rounded
-    if (
-        launch.threads is None
-        or measured.configured.dynamic_shared_bytes is None
-        or (rounded and measured.configured.dynamic_shared_bytes)
-    ):
+    rounded = "dynamic_shared_bytes" in launch.measured.rounded
+    dynamic, clusters = map(launch.measured.figure, ("dynamic_shared_bytes", "cluster_blocks"))
+    if launch.threads is None or dynamic is None or (rounded and dynamic):
         return None
     figures = {"threads_per_block": launch.threads}
     if not rounded:
-        figures["dynamic_shared_bytes"] = measured.configured.dynamic_shared_bytes
-    if measured.configured.cluster_blocks:
-        figures["cluster_blocks"] = measured.configured.cluster_blocks
+        figures["dynamic_shared_bytes"] = dynamic
+    if clusters:
+        figures["cluster_blocks"] = clusters
     return launch_of(**figures)
 
 
@@ -242,7 +242,7 @@ def why_no_figures(launch: ProfiledLaunch) -> str:
     """Why :func:`launch_figures` gives none, one line."""
     if launch.threads is None:
         return "the profile does not give its block size"
-    if launch.measured.configured.dynamic_shared_bytes is None:
+    if launch.measured.figure("dynamic_shared_bytes") is None:
         return "the profile does not give its dynamic shared memory (--section LaunchStats)"
     return _ROUNDED
 
@@ -279,18 +279,16 @@ def _judged(match: Match) -> JudgedLaunch:
 
 def _barriers_bind(measured: Measured, occupancy: Occupancy) -> bool:
     """Whether the profiler's limit by barriers is below what all else allows."""
-    return measured.limits.limit_barriers is not None and measured.limits.limit_barriers < occupancy.resident_blocks
+    limit = measured.figure("limit_barriers")
+    return limit is not None and bool(limit < occupancy.resident_blocks)
+
+
+_LIMITED = ("warps", "registers", "shared_memory", "blocks", "barriers")
 
 
 def _their_limiters(measured: Measured) -> tuple[str, ...]:
     """What binds by the profiler's limits; none where it lacks some of those that it always has."""
-    limits = {
-        "warps": measured.limits.limit_warps,
-        "registers": measured.limits.limit_registers,
-        "shared_memory": measured.limits.limit_shared_memory,
-        "blocks": measured.limits.limit_blocks,
-        "barriers": measured.limits.limit_barriers,
-    }
+    limits = {name: measured.figure(f"limit_{name}") for name in _LIMITED}
     known = {name: limit for name, limit in limits.items() if limit is not None}
     if len(known) < len(limits) - 1:  # releases before 2023 have no barriers
         return ()
@@ -323,9 +321,9 @@ def _of(each: JudgedLaunch, against_build: bool) -> Iterator[tuple[str, str]]:
         yield ("profile-unmatched", f"cannot be matched: {each.match.reason}")
     if kernel is not None:
         if agrees(each.launch, kernel) is False:
-            seen = f"launched with {measured.configured.registers} registers"
+            seen = f"launched with {measured.figure('registers')} registers"
             yield "profile-contradicts", f"{seen}, compiled with {kernel.usage.registers}: another build?"
-        shared, compiled = measured.configured.static_shared_bytes, kernel.usage.shared_bytes
+        shared, compiled = measured.figure("static_shared_bytes"), kernel.usage.shared_bytes
         if (
             shared is not None
             and compiled is not None
@@ -336,7 +334,7 @@ def _of(each: JudgedLaunch, against_build: bool) -> Iterator[tuple[str, str]]:
                 "profile-contradicts",
                 f"launched with {shared:,} B static shared memory, compiled with {compiled:,} B: another build?",
             )
-    ours, theirs = each.occupancy, measured.theoretical_percent
+    ours, theirs = each.occupancy, measured.figure("theoretical_percent")
     if ours is not None and theirs is not None and abs(100 * ours.fraction - theirs) > _ROUNDING_POINTS:
         yield (
             "profile-contradicts",
@@ -367,8 +365,8 @@ def row(judged: JudgedLaunch) -> dict[str, Any]:
         "arch": launch.arch,
         "threads_per_block": launch.threads,
         **{name: measured.figure(name) for name in FIGURES if name not in _SHOWN_OTHERWISE},
-        "local_share": measured.executed.local_share,
-        "spill_instruction_share": measured.executed.spill_instruction_share,
+        "local_share": measured.local_share,
+        "spill_instruction_share": measured.spill_instruction_share,
         "occupancy": None if judged.occupancy is None else judged.occupancy.fraction,
         "resident_blocks": None if judged.occupancy is None else judged.occupancy.resident_blocks,
         "limiters": "+".join(judged.limiters),

@@ -1,8 +1,8 @@
 """How kernels were launched, as a policy file's ``kernels``: real block sizes and dynamic shared memory.
 
 A policy knows one launch of a kernel. Where a profile holds several, the commonest stands there (of equally common ones
-that with the most time, then the first), or the one with the lowest occupancy; the others stand beside it as comments,
-so that the choice is not taken for all there is.
+that with the most time, then the first); the others stand beside it as comments, so that
+the choice is not taken for all there is.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from spillscan.advice.profile.judged import JudgedLaunch, launch_figures, why_no_figures
 from spillscan.advice.profile.matching import parsed
@@ -20,7 +19,6 @@ from spillscan.model import Kernel, Launch
 from spillscan.occupancy.launches import settled
 from spillscan.output.safe import printable
 
-Choice = Literal["commonest", "lowest-occupancy"]
 _GLOB = re.compile(r"[*?\[]")
 _OF_CHECKOUT = re.compile(r"_GLOBAL__N_|__nv_static_")
 """Symbols that hold a hash of where their source lies: another checkout has others, and the name is better."""
@@ -53,7 +51,7 @@ class LaunchList:
     """(kernel as printed, why it has no entry), each once."""
 
 
-def launch_list(judged: Sequence[JudgedLaunch], choice: Choice, against_build: bool) -> LaunchList:
+def launch_list(judged: Sequence[JudgedLaunch], against_build: bool) -> LaunchList:
     """The launch of each kernel. Kernels that are matched with a build are named by their symbols."""
     groups: dict[tuple[str, str], list[JudgedLaunch]] = {}
     left_out: dict[tuple[str, str], None] = {}
@@ -66,7 +64,7 @@ def launch_list(judged: Sequence[JudgedLaunch], choice: Choice, against_build: b
             left_out[each.launch.kernel, why] = None
         else:
             groups.setdefault(named, []).append(each)
-    entries = (_entry(match, arch, group, choice) for (match, arch), group in sorted(groups.items()))
+    entries = (_entry(match, arch, group) for (match, arch), group in sorted(groups.items()))
     return LaunchList(entries=tuple(entries), left_out=tuple(left_out))
 
 
@@ -136,20 +134,16 @@ def _named(each: JudgedLaunch, against_build: bool) -> tuple[str, str] | None:
     return (name, "") if _PLAIN.fullmatch(name) else None
 
 
-def _entry(match: str, arch: str, group: Sequence[JudgedLaunch], choice: Choice) -> KernelLaunch:
+def _entry(match: str, arch: str, group: Sequence[JudgedLaunch]) -> KernelLaunch:
     times: Counter[Launch] = Counter()
     spent: Counter[Launch] = Counter()
-    lowest: dict[Launch, float] = {}
     for each in group:
         launch = launch_figures(each.launch)
         assert launch is not None
         times[launch] += 1
-        spent[launch] += round(each.measured.duration_ns or 0)
-        fraction = 1.0 if each.occupancy is None else each.occupancy.fraction
-        lowest[launch] = min(fraction, lowest.get(launch, 1.0))
-    ranked = sorted(times, key=lambda launch: (-times[launch], -spent[launch]))  # stable: the first where all is equal
-    chosen = ranked[0] if choice == "commonest" else min(ranked, key=lambda launch: lowest[launch])
-    others = tuple((launch, times[launch]) for launch in ranked if launch != chosen)
+        spent[launch] += round(each.measured.figure("duration_ns") or 0)
+    chosen, *rest = sorted(times, key=lambda launch: (-times[launch], -spent[launch]))
+    others = tuple((launch, times[launch]) for launch in rest)
     return KernelLaunch(match=match, arch=arch, launch=chosen, seen=times[chosen], others=others)
 
 

@@ -157,10 +157,10 @@ class Kernels:
 
 def agrees(launch: ProfiledLaunch, kernel: Kernel) -> bool | None:
     """Whether registers are the same, with the least that a profiler shows; ``None`` where one side does not say."""
-    seen, compiled = launch.measured.configured.registers, kernel.usage.registers
+    seen, compiled = launch.measured.figure("registers"), kernel.usage.registers
     if seen is None or compiled is None or kernel.final is False or kernel.confidence != "certain":
         return None
-    return seen == max(compiled, LEAST_REGISTERS)
+    return bool(seen == max(compiled, LEAST_REGISTERS))
 
 
 def _for_device(kernels: Sequence[Kernel], arch: str | None) -> list[Kernel]:

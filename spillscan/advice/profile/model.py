@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from itertools import product
 from math import prod
 from typing import Any, Literal, cast
@@ -17,139 +17,36 @@ from typing import Any, Literal, cast
 from spillscan.model import Issue, Origin
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Configured:
-    """How one launch was set up."""
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """Figures of one launch, in base units."""
 
-    registers: int | None = None
-    """Registers per thread that the driver set: never below 16, whatever the kernel was compiled with."""
-    static_shared_bytes: int | None = None
-    """Static shared memory, bytes per block, without the driver's."""
-    dynamic_shared_bytes: int | None = None
-    """Dynamic shared memory, bytes per block."""
-    driver_shared_bytes: int | None = None
-    """What the driver keeps of each block's shared memory, bytes."""
-    shared_config_bytes: int | None = None
-    """Shared memory per SM that the driver chose for this launch, bytes: its carve-out."""
-    barriers: int | None = None
-    """Named barriers per block."""
-    cluster_blocks: int | None = None
-    """Blocks per cluster; 0: launched without clusters."""
-    block_threads: int | None = None
-    """Threads per block."""
-    capability_major: int | None = None
-    """Major compute capability of the device."""
-    capability_minor: int | None = None
-    """Minor compute capability of the device."""
+    figures: Mapping[str, Any]
+    """By their names in :data:`FIGURES`; ``None``, or not there, where the profile does not give it."""
+    rounded: frozenset[str] = frozenset()
+    """Names of figures that were printed with a prefix (``16.38 Kbyte``) and are therefore rounded."""
 
+    def figure(self, name: str) -> Any:
+        """The figure of that name; ``None`` where the profile does not give it."""
+        return self.figures.get(name)
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """What allows how many blocks per SM, to the profiler."""
-
-    limit_warps: int | None = None
-    """Blocks per SM that the warp slots allow."""
-    limit_blocks: int | None = None
-    """Blocks per SM that the block slots allow."""
-    limit_registers: int | None = None
-    """Blocks per SM that the registers allow."""
-    limit_shared_memory: int | None = None
-    """Blocks per SM that shared memory allows *at the carve-out that the driver chose*, not at the largest."""
-    limit_barriers: int | None = None
-    """Blocks per SM that the barriers allow; without barriers, the block slots."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Executed:
-    """Instructions that one launch executed, and what they moved."""
-
-    instructions: float | None = None
-    """Instructions that warps executed."""
-    spill_instructions: float | None = None
-    """Of these, loads and stores of spilled registers."""
-    local_load_instructions: float | None = None
-    """Of these, loads from local memory, spills or not."""
-    local_store_instructions: float | None = None
-    """Of these, stores to local memory, spills or not."""
-    local_load_bytes: float | None = None
-    """Local memory that L1 was asked for by loads, bytes."""
-    local_store_bytes: float | None = None
-    """Local memory that L1 was sent by stores, bytes."""
-    global_load_bytes: float | None = None
-    """Global memory that L1 was asked for by loads, bytes."""
-    global_store_bytes: float | None = None
-    """Global memory that L1 was sent by stores, bytes."""
-
-    @property
-    def local_bytes(self) -> float | None:
-        """Local-memory traffic, loads and stores, bytes."""
-        return _sum(self.local_load_bytes, self.local_store_bytes)
-
-    @property
-    def global_bytes(self) -> float | None:
-        """Global-memory traffic, loads and stores, bytes."""
-        return _sum(self.global_load_bytes, self.global_store_bytes)
+    def total(self, *names: str) -> Any:
+        """These figures together; ``None`` where one of them is not known."""
+        found = [self.figures.get(name) for name in names]
+        return None if None in found else sum(found)
 
     @property
     def local_share(self) -> float | None:
         """Local-memory traffic of local and global traffic together, 0 to 1; ``None`` where there is none of both."""
-        local, beside = self.local_bytes, self.global_bytes
+        local = self.total("local_load_bytes", "local_store_bytes")
+        beside = self.total("global_load_bytes", "global_store_bytes")
         return None if local is None or beside is None or not local + beside else local / (local + beside)
-
-    @property
-    def local_instructions(self) -> float | None:
-        """Instructions that access local memory, spills or not."""
-        return _sum(self.local_load_instructions, self.local_store_instructions)
 
     @property
     def spill_instruction_share(self) -> float | None:
         """Spill instructions of all instructions executed, 0 to 1."""
-        if self.spill_instructions is None or not self.instructions:
-            return None
-        return self.spill_instructions / self.instructions
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
-    """Figures of one launch, in base units; each is ``None`` unless the profile gives it."""
-
-    configured: Configured = Configured()
-    """How it was set up."""
-    limits: Limits = Limits()
-    """What limits its blocks."""
-    executed: Executed = Executed()
-    """What it did."""
-    waves: float | None = None
-    """How often the grid fills the whole GPU."""
-    theoretical_percent: float | None = None
-    """Theoretical occupancy, as the profiler has it."""
-    achieved_percent: float | None = None
-    """Achieved occupancy: warps that were resident, of the warp slots."""
-    duration_ns: float | None = None
-    """Time on the GPU under the profiler, nanoseconds."""
-    compute_percent: float | None = None
-    """Compute throughput, percent of the peak."""
-    memory_percent: float | None = None
-    """Memory throughput, percent of the peak, of whichever unit of the memory system is busiest."""
-    rounded: frozenset[str] = frozenset()
-    """Names of figures that were printed with a prefix (``16.38 Kbyte``) and are therefore rounded."""
-
-    @classmethod
-    def of(cls, figures: Mapping[str, Any], rounded: frozenset[str] = frozenset()) -> Measured:
-        """A record of figures by their names, wherever these stand in it."""
-        parts: dict[str, Any] = {}
-        for part, kind in _PARTS.items():
-            mine = {each.name: figures[each.name] for each in fields(kind) if each.name in figures}
-            parts |= {part: kind(**mine)} if part else mine
-        return cls(**parts, rounded=rounded)
-
-    def figure(self, name: str) -> Any:
-        """The figure of that name, wherever it stands."""
-        part = next(part for part, kind in _PARTS.items() if name in {each.name for each in fields(kind)})
-        return getattr(getattr(self, part) if part else self, name)
-
-
-_PARTS: Mapping[str, type[Any]] = {"configured": Configured, "limits": Limits, "executed": Executed, "": Measured}
+        spills, every = self.figure("spill_instructions"), self.figure("instructions")
+        return None if spills is None or not every else spills / every
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,7 +84,7 @@ class ProfiledLaunch:
     @property
     def threads(self) -> int | None:
         """Threads per block."""
-        return self.measured.configured.block_threads if self.block is None else prod(self.block)
+        return self.measured.figure("block_threads") if self.block is None else prod(self.block)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,10 +95,6 @@ class Profile:
     """In the order of the inputs."""
     issues: tuple[Issue, ...] = field(default=())
     """What the profiler itself complained of."""
-
-
-def _sum(one: float | None, other: float | None) -> float | None:
-    return None if one is None or other is None else one + other
 
 
 # ---- numbers and units -----------------------------------------------------------------------------------------------
@@ -316,7 +209,10 @@ local_load_instructions count   smsp__sass_inst_executed_op_local_ld.sum | smsp_
 local_store_instructions count  smsp__sass_inst_executed_op_local_st.sum | smsp__inst_executed_op_local_st.sum
                                 | sass__inst_executed_local_stores
 """
-"""Of each figure what it counts, and its names, the best first."""
+"""Of each figure what it counts, and its names, the best first. Registers are those that the driver set, 16 at least;
+static shared memory is without the driver's; the limit by shared memory is at the carve-out that the driver chose, that
+by barriers without any the block slots; a cluster of 0 blocks is none; bytes of local and global memory are what L1 was
+asked for and sent; memory throughput is that of whichever unit of the memory system is busiest."""
 
 
 def _metrics() -> Iterator[tuple[str, MetricName]]:

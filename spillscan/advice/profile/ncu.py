@@ -315,7 +315,7 @@ class _Draft:
         for figure, (_, value) in self.figures.items():
             whole = METRIC_KINDS[figure] in _COUNTED and figure not in _FRACTIONAL
             known[figure] = round(value) if whole else value
-        measured = Measured.of(known, rounded=frozenset(self.rounded))
+        measured = Measured(known, frozenset(self.rounded))
         identity = self.identity
         process = identity["Process ID"]
         if identity["Process Name"]:
@@ -348,9 +348,8 @@ def _capability(text: str, measured: Measured) -> tuple[int, int] | None:
     found = _CAPABILITY.fullmatch(text)
     if found:
         return int(found[1]), int(found[2])
-    if measured.configured.capability_major is None or measured.configured.capability_minor is None:
-        return None
-    return measured.configured.capability_major, measured.configured.capability_minor
+    major, minor = measured.figure("capability_major"), measured.figure("capability_minor")
+    return None if major is None or minor is None else (major, minor)
 
 
 def called(name: str) -> str:

@@ -41,7 +41,7 @@ def alike(judged: Sequence[JudgedLaunch]) -> list[list[JudgedLaunch]]:
     groups: dict[object, list[JudgedLaunch]] = {}
     for each in judged:
         launch = each.launch
-        same = (launch.kernel, launch.arch, launch.block, launch.measured.configured.dynamic_shared_bytes, launch.grid)
+        same = (launch.kernel, launch.arch, launch.block, launch.measured.figure("dynamic_shared_bytes"), launch.grid)
         groups.setdefault(same, []).append(each)
     return list(groups.values())
 
@@ -54,7 +54,7 @@ def _said(group: Sequence[JudgedLaunch]) -> tuple[str, ...]:
 def _label(each: JudgedLaunch, with_launch: bool) -> str:
     if not with_launch:
         return each.name
-    dynamic = each.measured.configured.dynamic_shared_bytes
+    dynamic = each.measured.figure("dynamic_shared_bytes")
     return f"{each.name} ({_block(each)} threads{f', {dynamic:,} B dynamic' if dynamic else ''})"
 
 
@@ -71,17 +71,17 @@ def _row(group: Sequence[JudgedLaunch]) -> Row:
         launch.arch or "-",
         str(len(group)),
         _block(worst),
-        _rounded(measured.configured.dynamic_shared_bytes, "dynamic_shared_bytes" in measured.rounded),
-        "-" if measured.configured.registers is None else str(measured.configured.registers),
+        _rounded(measured.figure("dynamic_shared_bytes"), "dynamic_shared_bytes" in measured.rounded),
+        "-" if measured.figure("registers") is None else str(measured.figure("registers")),
         _percent(None if worst.occupancy is None else 100 * worst.occupancy.fraction),
-        _percent(measured.theoretical_percent),
-        _percent(measured.achieved_percent),
+        _percent(measured.figure("theoretical_percent")),
+        _percent(measured.figure("achieved_percent")),
         "+".join(worst.limiters) or "-",
-        _share(measured.executed.local_share),
-        _share(measured.executed.spill_instruction_share),
-        "-" if measured.duration_ns is None else time_text(measured.duration_ns),
+        _share(measured.local_share),
+        _share(measured.spill_instruction_share),
+        "-" if measured.figure("duration_ns") is None else time_text(measured.figure("duration_ns")),
     )
-    spills = bool(measured.executed.spill_instructions)
+    spills = bool(measured.figure("spill_instructions"))
     return cells, RED if spills and worst.verdict.concerns else YELLOW if worst.verdict.concerns else ""
 
 

@@ -219,7 +219,7 @@ def mark(points: Sequence[Point]) -> tuple[Point, ...]:
     for index in able:
         if not any(_beats(points, other, index) for other in able if other != index):
             best.add(index)
-    return tuple(replace(point, best=index in best) for index, point in enumerate(points))
+    return tuple(structs.replace(point, best=index in best) for index, point in enumerate(points))
 
 
 def _key(point: Point) -> tuple[int, int, int] | None:

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from msgspec import Struct
+
 from spillscan.model import Launch
 from spillscan.output.errors import UsageError
 
@@ -25,8 +27,10 @@ MOST_THREADS, MOST_BLOCKS = 1024, 32
 _BOUNDS = re.compile(r"([0-9]{1,5})(?:[xX,]([0-9]{1,3}))?")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
+_ASKED = {name: f"{name}_asked" for name in ("registers", "threads", "blocks")}
+
+
+class Setting(Struct, frozen=True, kw_only=True, rename=_ASKED):
     """One point."""
 
     kind: Kind = "as is"
@@ -105,8 +109,7 @@ def _bounds(word: str) -> Setting:
     return Setting(kind="bounds", threads=threads, blocks=blocks)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Depth:
+class Depth(Struct, frozen=True, kw_only=True):
     """Spill instructions of one loop depth, each counted once."""
 
     depth: int | None
@@ -152,8 +155,16 @@ class Timing:
         return (max(self.figures) - min(self.figures)) / middle if middle else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Point:
+_IN_JSON = {
+    "depths": "spills_by_depth",
+    "threads": "threads_per_block",
+    "blocks": "resident_blocks",
+    "warps": "resident_warps",
+    "timing": "time",
+}
+
+
+class Point(Struct, frozen=True, kw_only=True, rename=_IN_JSON):
     """One kernel at one setting, as ptxas compiled it."""
 
     setting: Setting

@@ -17,6 +17,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import IO
 
+from msgspec import structs
+
 from spillscan.advice.sweep.model import Curve, Point, Timing, Value
 from spillscan.advice.sweep.toolkits import end, held_back
 from spillscan.output.errors import UsageError
@@ -196,7 +198,9 @@ def with_times(curves: Sequence[Curve], timings: Sequence[Timing]) -> list[Curve
 
 def _timed(curve: Curve, by_cap: dict[int | str, Timing]) -> Curve:
     points = tuple(
-        replace(point, timing=by_cap.get(point.setting.registers or 0)) if point.setting.kind == "cap" else point
+        structs.replace(point, timing=by_cap.get(point.setting.registers or 0))
+        if point.setting.kind == "cap"
+        else point
         for point in curve.points
     )
     return replace(curve, points=points, measured=fastest(points))

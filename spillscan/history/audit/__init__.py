@@ -47,8 +47,6 @@ class Plan:
     """On this machine; ``None``: one a processor."""
     scheduler: str | None = None
     """Address of a Dask scheduler whose workers shall do it instead."""
-    workers: int | None = None
-    """Workers of a Dask cluster on this machine that shall do it instead."""
 
 
 class Watcher(Protocol):
@@ -113,12 +111,11 @@ def _outcomes(plan: Plan, root: str, items: Mapping[str, Sequence[Item]]) -> Gen
 
     if not any(items.values()):
         return
-    if plan.scheduler is None and plan.workers is None:
+    if plan.scheduler is None:
         count = plan.processes or workers.processors()
         yield from pool.outcomes(_batches(plan, root, items, count), count)
         return
-    place = pool.local(plan.workers or 1) if plan.scheduler is None else pool.remote(plan.scheduler)
-    with place as client:
+    with pool.remote(plan.scheduler) as client:
         yield from pool.cluster_outcomes(client, _batches(plan, root, items, pool.slots(client)))
 
 

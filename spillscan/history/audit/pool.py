@@ -214,28 +214,15 @@ _LOST = "every machine that read it was lost"
 
 
 @contextmanager
-def local(workers: int) -> Iterator[Client]:
-    """A cluster of so many workers on this machine, for as long as it is used. They are threads: what reads, and may
-    die, is a process that each of them has."""
-    with _needed():
-        from distributed import Client, LocalCluster
-    _hush()
-    with (
-        LocalCluster(
-            n_workers=workers, threads_per_worker=1, processes=False, dashboard_address="127.0.0.1:0", memory_limit=0
-        ) as cluster,
-        Client(cluster) as client,
-    ):
-        yield client
-
-
-@contextmanager
 def remote(address: str) -> Iterator[Client]:
     """The cluster of the scheduler at ``address``. Raises :class:`~spillscan.InputError` where it does not
     answer, or has no worker."""
-    with _needed():
+    try:
         from distributed import Client
-    _hush()
+    except ImportError as error:
+        raise InputError("a cluster needs the package distributed", "pip install 'spillscan[cluster]'") from error
+    for part in ("", ".client", ".core", ".nanny", ".scheduler", ".worker"):  # a worker that is lost is our concern
+        logging.getLogger(f"distributed{part}").setLevel(logging.CRITICAL)
     try:
         client = Client(address, timeout=TIMEOUT_SECONDS)
     except (OSError, ValueError) as error:
@@ -315,17 +302,3 @@ def _carry_out(batch: Batch, version: str) -> list[FileOutcome]:
     with _lock:
         _idle.append(worker)
     return found
-
-
-def _hush() -> None:
-    """A worker that is lost is our concern, not the terminal's."""
-    for part in ("", ".client", ".core", ".nanny", ".scheduler", ".worker"):
-        logging.getLogger(f"distributed{part}").setLevel(logging.CRITICAL)
-
-
-@contextmanager
-def _needed() -> Iterator[None]:
-    try:
-        yield
-    except ImportError as error:
-        raise InputError("a cluster needs the package distributed", "pip install 'spillscan[cluster]'") from error

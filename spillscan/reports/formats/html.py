@@ -17,11 +17,12 @@ from spillscan.model.build import damage
 from spillscan.output.safe import clip, printable
 from spillscan.output.terminal import Style
 from spillscan.reports.code_changes import code_lines
+from spillscan.reports.formats import text
 from spillscan.reports.page.code import code_of
 from spillscan.reports.page.columns import Summaries, columns, letters, sorted_by
 from spillscan.reports.page.details import ASSETS as KERNEL_ASSETS
 from spillscan.reports.page.details import details
-from spillscan.reports.page.document import document, static
+from spillscan.reports.page.document import STATIC, document
 from spillscan.reports.page.overview import (
     Index,
     changes,
@@ -45,7 +46,8 @@ _BECAME = 500
 def render(report: Report, style: Style) -> Iterator[str]:
     """The page; see ``docs/page.md``."""
     found = payload(report)
-    yield from document(found["title"] or "spillscan", found, ASSETS, static(found))
+    lines = (line for piece in text.render(report, STATIC) for line in piece.splitlines())
+    yield from document(found["title"] or "spillscan", found, ASSETS, lines)
 
 
 ASSETS = (

@@ -4,7 +4,3 @@
 ``series`` pages of trends and sweeps. Assets are hand-written and lie in ``assets/``; a view is a script that registers
 itself by name (``docs/page.md``).
 """
-
-from spillscan.reports.page.series import Line, Trend, Turn, sweep_document, trend_document
-
-__all__ = ["Line", "Trend", "Turn", "sweep_document", "trend_document"]

@@ -23,7 +23,7 @@ from spillscan.occupancy.text import size
 from spillscan.output.errors import UsageError
 from spillscan.output.safe import clip
 from spillscan.reading.machine import spillmap
-from spillscan.reports.page.document import document, text
+from spillscan.reports.page.document import document
 from spillscan.reports.page.lookup import MOST_REGISTERS, tables
 
 MARKS = 1000
@@ -299,11 +299,4 @@ def calculator(start: Configuration) -> Iterator[str]:
         "start": setting(start),
         "about": list(ABOUT),
     }
-    yield from document("Occupancy · spillscan", payload, CALCULATOR, _static(start))
-
-
-def _static(start: Configuration) -> Iterator[str]:
-    """The start as text, for readers without JavaScript."""
-    lines = words.report(resident(start))
-    yield "<h1>Occupancy of one SM</h1>\n<p>The sliders need JavaScript; this is the setting at the start.</p>\n"
-    yield f"<pre>{chr(10).join(text(line) for line in lines)}</pre>\n"
+    yield from document("Occupancy · spillscan", payload, CALCULATOR, words.report(resident(start)))

@@ -1,99 +1,77 @@
-"""The page that a team keeps open: what the builds of a dataset come to, where that jumped, what changed last, and any
-two of them side by side."""
+"""Pages of a dataset: the one that a team keeps open, with what its builds come to, where that jumped, what changed
+last, and any two of them side by side; and how figures of some kernels went over the builds."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from itertools import groupby
 from typing import Any
 
-from spillscan import __version__
 from spillscan.history.dataset.builds import KeptBuild
-from spillscan.history.dataset.history import Series
+from spillscan.history.dataset.history import Happening, Series, happenings
 from spillscan.model.figures import figure as declared
 from spillscan.naming import Names
 from spillscan.output.records import plain
 from spillscan.output.safe import clip
-from spillscan.reports.page.columns import LONGEST_NAME, letters, shown_arch, shown_name
-from spillscan.reports.page.document import document, table
+from spillscan.reports.page.columns import letters, shown_arch, shown_name
+from spillscan.reports.page.document import STATIC, document
+from spillscan.reports.page.series import head
 from spillscan.reports.table import Table
 
 _LONGEST_LABEL, _LONGEST_CELL = 60, 300
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Course:
-    """A total over all builds."""
+def history_document(
+    title: str,
+    builds: Sequence[KeptBuild],
+    *,
+    courses: Sequence[Mapping[str, Any]],
+    said: str,
+    tables: Mapping[str, Table[Any]],
+    ends: Mapping[str, Sequence[tuple[int, int]]],
+    metrics: Sequence[str],
+    followed: Sequence[Series],
+    names: Names,
+    since: int = 0,
+) -> Iterator[str]:
+    """The page, piece by piece.
 
-    label: str
-    """What it is."""
-    values: tuple[float | None, ...]
-    """A value a build; ``None`` where nothing is known."""
-    unknown: tuple[int, ...]
-    """Kernels of a build of which it is not known."""
-    jumps: tuple[tuple[int, int, float], ...]
-    """Indexes of the build before and of the one after, and the threshold that was passed."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class History:
-    """Builds of a dataset."""
-
-    title: str
-    """What they are of."""
-    builds: Sequence[KeptBuild]
-    """The oldest first."""
-    courses: Sequence[Course]
-    """Totals, each a chart."""
-    said: str
-    """What makes a jump."""
-    tables: Mapping[str, Table[Any]]
-    """In the order in which people ask; the first, of all builds, stands only where no script runs."""
-    ends: Mapping[str, Sequence[tuple[int, int]]]
-    """By table, if any, of each row indexes of the build before and of the one after: what its link compares."""
-    metrics: Sequence[str]
-    """Figures in which builds are compared, the gravest first."""
-    followed: Sequence[Series]
-    """Kernels in the builds that can be compared."""
-    names: Names
-    """What tables call them."""
-    since: int = 0
-    """Index of the first build whose kernels are followed."""
-
-
-def history_document(history: History) -> Iterator[str]:
-    """The page, piece by piece."""
-    tables = [
+    ``builds``: the oldest first. ``courses``: totals, each a chart: their ``label``, a value a build in ``values``
+    (``None`` where nothing is known), in ``unknown`` of how many kernels it is not known, and ``jumps``: indexes of the
+    build before and of the one after, and the threshold that was passed. ``said``: what makes a jump. ``tables``: in
+    the order in which people ask; the first, of all builds, stands only where no script runs. ``ends``: by table, if
+    any, of each row indexes of the build before and of the one after: what its link compares. ``metrics``: in which
+    builds are compared, the gravest first. ``followed``: kernels in the builds that can be compared, from index
+    ``since`` on.
+    """
+    listed = [
         {
             "title": each.title,
             "heads": each.heads,
             "words": [head in each.left for head in each.heads],
             "rows": [[clip(cell, _LONGEST_CELL) for cell in each.cells(row)] for row in each.rows],
-            "ends": history.ends.get(name, ()),
+            "ends": ends.get(name, ()),
             "empty": each.empty,
         }
-        for name, each in history.tables.items()
+        for name, each in tables.items()
     ]
     payload = {
-        "title": clip(history.title, LONGEST_NAME),
-        "tool": f"spillscan {__version__}",
-        "kind": "history",
-        "views": [{"name": "history", "label": "History"}],
-        "builds": [_build(each) for each in history.builds],
-        "courses": [asdict(each) for each in history.courses],
-        "said": history.said,
-        "tables": tables[1:],
+        **head(title, "history", "History"),
+        "builds": [_build(each) for each in builds],
+        "courses": courses,
+        "said": said,
+        "tables": listed[1:],
         "metrics": [
             {"label": shown.label, "unit": shown.unit, "sign": -1 if shown.worse == "fewer" else 1}
-            for shown in map(declared, history.metrics)
+            for shown in map(declared, metrics)
         ],
-        "since": history.since,
-        "legend": letters((each.kernel.named_by for each in history.followed), history.names),
-        "kernels": (_kernel(each, history) for each in history.followed),
+        "since": since,
+        "legend": letters((each.kernel.named_by for each in followed), names),
+        "kernels": (_kernel(each, metrics, names) for each in followed),
     }
-    yield from document(history.title, payload, ("history",), _static(payload, tables))
+    lines = (line for each in tables.values() for line in ("", *each.text(STATIC, STATIC.rows)))
+    yield from document(title, payload, ("history",), lines)
 
 
 def _build(build: KeptBuild) -> dict[str, str]:
@@ -101,11 +79,11 @@ def _build(build: KeptBuild) -> dict[str, str]:
     return {name: clip(text, _LONGEST_CELL) for name, text in said.items()}
 
 
-def _kernel(series: Series, history: History) -> str:
+def _kernel(series: Series, metrics: Sequence[str], names: Names) -> str:
     """Name, arch, where it is, and each figure; as runs of what stays the same: an index and what is from there on."""
-    columns = [_runs(None if point is None else point[name] for point in series.points) for name in history.metrics]
+    columns = [_runs(None if point is None else point[name] for point in series.points) for name in metrics]
     there = _runs(int(point is not None) for point in series.points)
-    name = shown_name(series.kernel.named_by, history.names)
+    name = shown_name(series.kernel.named_by, names)
     return json.dumps([name, shown_arch(series.kernel.key.arch), there, *columns], separators=(",", ":"))
 
 
@@ -116,6 +94,64 @@ def _runs(values: Iterable[int | None]) -> list[int | None]:
     return found
 
 
-def _static(payload: dict[str, Any], tables: Sequence[dict[str, Any]]) -> Iterator[str]:
-    for each in tables:
-        yield from table(each["title"], each["heads"], each["rows"], len(each["rows"]))
+ON_A_PAGE = 2_000
+"""Kernels that a page has lines of, the liveliest first, and turns, the worst first."""
+_BRIEF = 24
+"""Characters of a name at the end of a line."""
+
+
+def trend_document(
+    title: str,
+    builds: Sequence[KeptBuild],
+    series: Sequence[Series],
+    metrics: Sequence[str],
+    names: Names,
+    lines: Iterable[str] = (),
+    most: int = ON_A_PAGE,
+) -> Iterator[str]:
+    """The page of a trend, piece by piece: of the first ``most`` kernels lines, and what happened to them. ``lines``:
+    what a terminal shows."""
+    happened = happenings(series[:most], metrics)
+    drawn = [
+        {
+            "name": shown_name(each.kernel.named_by, names),
+            "brief": names.of(each.kernel.named_by, _BRIEF),
+            "arch": shown_arch(each.kernel.key.arch),
+            "metric": metric,
+            "values": each.values(metric),
+        }
+        for each in series[:most]
+        for metric in metrics
+        if any(value is not None for value in each.values(metric))
+    ]
+    payload = {
+        **head(title, "trend", "Trend"),
+        "legend": letters((each.kernel.named_by for each in series[:most]), names, _BRIEF),
+        "builds": [clip(build.label, _LONGEST_LABEL) for build in builds],
+        "metrics": [
+            {"name": name, "label": declared(name).label, "unit": declared(name).unit}
+            for name in dict.fromkeys(str(line["metric"]) for line in drawn)
+        ],
+        "left_out": max(0, len(series) - most),
+        "links": [build.link for build in builds],
+        "turns": [_turn(each, names) for each in happened[:most]],
+        "turns_left_out": max(0, len(happened) - most),
+        "series": drawn,
+    }
+    yield from document(title, payload, ("trend",), lines)
+
+
+def _turn(happened: Happening, names: Names) -> dict[str, Any]:
+    """Where a line changed, or what became of its kernel, which no one figure says."""
+    metric = happened.metric if happened.event == "changed" else None
+    return {
+        "name": shown_name(happened.series.kernel.named_by, names),
+        "arch": shown_arch(happened.series.kernel.key.arch),
+        "metric": metric,
+        "what": happened.what(names) if metric is None else declared(metric).label,
+        "before": happened.before,
+        "after": happened.after,
+        "last": happened.last,
+        "first": happened.first,
+        "worse": happened.worsening > 0,
+    }

@@ -107,13 +107,12 @@ def test_names_cannot_act(tmp_path: Path) -> None:
 # ---- launches -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("use", ["commonest", "lowest-occupancy"])
 @pytest.mark.parametrize(("profile", "log"), [(DEMO, DEMO_LOG), (LAUNCHES, LAUNCHES_LOG)])
 def test_the_launch_map_is_a_policy_that_gives_each_kernel_a_launch_it_had(
-    tmp_path: Path, profile: Path, log: Path, use: str
+    tmp_path: Path, profile: Path, log: Path
 ) -> None:
     path = tmp_path / "launches.yaml"
-    path.write_text("\n".join(lines("launches", profile, log, "--use", use)))
+    path.write_text("\n".join(lines("launches", profile, log)))
     policy = load(from_options({}, (), ()), config=str(path), search=False, variables={})
     build = scan(str(log))
     had: dict[str, set[object]] = {}

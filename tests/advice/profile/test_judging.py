@@ -8,7 +8,7 @@ from msgspec import structs
 from spillscan import scan
 from spillscan.advice.profile.judged import THRESHOLDS, JudgedLaunch, issues, judge, verdict, worst_first
 from spillscan.advice.profile.matching import Kernels, parsed
-from spillscan.advice.profile.model import Executed, Measured, Profile, ProfiledLaunch
+from spillscan.advice.profile.model import Measured, Profile, ProfiledLaunch
 from spillscan.advice.profile.reading import read_all
 from spillscan.model import Build, Kernel, KernelKey, Origin, Usage
 from spillscan.reading.inputs.source import expand
@@ -36,7 +36,7 @@ def launched(kernel: str = "f(int)", **figures: object) -> ProfiledLaunch:
     }
     return ProfiledLaunch(
         number="0", kernel=kernel, process="1", context="1", stream="7", device="0", grid=(1, 1, 1),
-        measured=Measured.of(figures), origin=Origin(input="p.csv", line=7), **known,  # type: ignore[arg-type]
+        measured=Measured(figures), origin=Origin(input="p.csv", line=7), **known,  # type: ignore[arg-type]
     )  # fmt: skip
 
 
@@ -59,7 +59,7 @@ def test_every_launch_is_matched_and_nothing_contradicts(file: str) -> None:
 @pytest.mark.parametrize("file", FILES)
 def test_our_occupancy_is_nsights(file: str) -> None:
     for each in judged_of(file):
-        theirs = each.measured.theoretical_percent
+        theirs = each.measured.figure("theoretical_percent")
         if each.occupancy is not None and theirs is not None:
             assert 100 * each.occupancy.fraction == pytest.approx(theirs, abs=0.01)
         elif theirs is not None:
@@ -233,16 +233,14 @@ FULL = {
     ],
 )
 def test_verdicts(changed: dict[str, float | None], kind: str, words: str) -> None:
-    found = verdict(Measured.of(FULL | changed), ("registers",))
+    found = verdict(Measured(FULL | changed), ("registers",))
     assert found.kind == kind
     assert words in found.text
     assert "faster" not in found.text
 
 
 def test_where_spills_come_first_the_rest_of_the_verdict_stands_below() -> None:
-    found = verdict(
-        Measured.of(FULL | {"instructions": 100.0, "spill_instructions": 60.0, "waves": 0.5}), ("registers",)
-    )
+    found = verdict(Measured(FULL | {"instructions": 100.0, "spill_instructions": 60.0, "waves": 0.5}), ("registers",))
     (below,) = found.concerns
     assert "more blocks come before occupancy" in below
 
@@ -250,13 +248,13 @@ def test_where_spills_come_first_the_rest_of_the_verdict_stands_below() -> None:
 def test_thresholds_are_the_published_ones_and_strict() -> None:
     assert all(each.source for each in THRESHOLDS.values())
     traffic = {"local_store_bytes": 0.0, "global_load_bytes": 900.0, "global_store_bytes": 50.0}
-    assert verdict(Measured.of(FULL | traffic | {"local_load_bytes": 50.0}), ()).concerns == ()
-    assert "5.1 %" in verdict(Measured.of(FULL | traffic | {"local_load_bytes": 51.0}), ()).concerns[0]
+    assert verdict(Measured(FULL | traffic | {"local_load_bytes": 50.0}), ()).concerns == ()
+    assert "5.1 %" in verdict(Measured(FULL | traffic | {"local_load_bytes": 51.0}), ()).concerns[0]
     counts = {"instructions": 1000.0, "local_store_instructions": 0.0}
-    assert verdict(Measured.of(FULL | counts | {"local_load_instructions": 100.0}), ()).concerns == ()
-    assert "10.1 %" in verdict(Measured.of(FULL | counts | {"local_load_instructions": 101.0}), ()).concerns[0]
+    assert verdict(Measured(FULL | counts | {"local_load_instructions": 100.0}), ()).concerns == ()
+    assert "10.1 %" in verdict(Measured(FULL | counts | {"local_load_instructions": 101.0}), ()).concerns[0]
 
 
 def test_no_traffic_has_no_share() -> None:
-    nothing = Executed(local_load_bytes=0.0, local_store_bytes=0.0, global_load_bytes=0.0, global_store_bytes=0.0)
+    nothing = Measured({f"{space}_{way}_bytes": 0.0 for space in ("local", "global") for way in ("load", "store")})
     assert nothing.local_share is None

@@ -153,14 +153,14 @@ def test_rules_may_have_several_lines(long: list[str]) -> None:
 
 def test_no_data_is_unknown() -> None:
     launches = read_all(expand([str(FIXTURES / "ncu" / "demo-sections.csv.zst")])).launches
-    assert all(launch.measured.executed.local_load_bytes is None for launch in launches)
-    assert launches[0].measured.executed.spill_instructions == 0
+    assert all(launch.measured.figure("local_load_bytes") is None for launch in launches)
+    assert launches[0].measured.figure("spill_instructions") == 0
 
 
 def test_prefixed_units_are_rounded_where_two_decimals_are_printed_and_exact_where_six() -> None:
     by_form = {
         form: [
-            (launch.measured.configured.dynamic_shared_bytes, "dynamic_shared_bytes" in launch.measured.rounded)
+            (launch.measured.figure("dynamic_shared_bytes"), "dynamic_shared_bytes" in launch.measured.rounded)
             for launch in read_all(expand([str(FIXTURES / "ncu" / f"{form}.csv.zst")])).launches[3:7]
         ]
         for form in ("report-raw-base", "report-raw", "report-details")

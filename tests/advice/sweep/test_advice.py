@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from spillscan.advice.sweep import curves
 from spillscan.advice.sweep.model import AS_IS, Curve, Point, Setting

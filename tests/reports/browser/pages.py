@@ -15,15 +15,14 @@ from spillscan import diff as diff_builds
 from spillscan import scan
 from spillscan.advice.sweep.model import AS_IS, Curve, Point, Setting
 from spillscan.history.dataset.builds import KeptBuild
-from spillscan.history.dataset.history import Series
+from spillscan.history.dataset.history import Event, Series
 from spillscan.judging import rules
 from spillscan.judging.compare.matrix import matrix
 from spillscan.judging.policy import Policy
 from spillscan.model import Build, Hole, Issue, Kernel, KernelKey, Origin, Usage
 from spillscan.naming import Names
 from spillscan.occupancy.launches import launch
-from spillscan.reports.page import Line, Trend, Turn, trend_document
-from spillscan.reports.page.history import Course, History, history_document
+from spillscan.reports.page.history import history_document, trend_document
 from spillscan.reports.page.series import weight_document
 from spillscan.reports.report import Report
 from spillscan.reports.sweep import html
@@ -184,43 +183,30 @@ def many(number: int) -> Build:
     return Build(kernels=tuple(found))
 
 
-def trend() -> Trend:
+def trend() -> str:
     """A figure that grew, one that fell, one that is not always there, and a hostile one."""
-    values = {
-        "gemm<8>": (0, 0, 16, 304),
+    values: dict[str, tuple[int | None, ...]] = {
+        "_Z4gemmILi8EEvv": (0, 0, 16, 304),
         "softmax": (64, 64, 32, 32),
         "late": (None, None, 8, 8),
         HOSTILE[1]: (4, 4, 4, 4),
     }
-    return Trend(
-        title="nightly",
-        builds=("v1", "v2", "v3", "v4"),
-        series=tuple(
-            Line(name=name, arch="sm_90", metric=metric, values=told)
-            for metric in ("spill_store_bytes", "registers")
-            for name, told in values.items()
-        ),
-        turns=(
-            Turn(
-                name="gemm<8>",
-                arch="sm_90",
-                metric="registers",
-                what="registers",
-                before=16,
-                after=304,
-                last=2,
-                first=3,
-            ),
-            Turn(name="late", arch="sm_90", metric=None, what="new: spills", before=None, after=8, last=1, first=2),
-            Turn(
-                name=HOSTILE[1], arch=None, metric=None, what="renamed from x", before=None, after=None, last=0, first=1
-            ),
-        ),
-        turns_left_out=2,
-    )
+    metrics = ("spill_bytes", "registers")
+    series = [
+        Series(
+            kernel=kernel(symbol),
+            canonical=symbol,
+            points=tuple(None if value is None else dict.fromkeys(metrics, value) for value in told),
+            copies=1,
+            events=(Event(state="new", last=1, first=2),) if symbol == "late" else (),
+        )
+        for symbol, told in values.items()
+    ]
+    builds = [_kept(f"v{at}", datetime(2026, 1, at, tzinfo=UTC), "") for at in range(1, 5)]
+    return "".join(trend_document("nightly", builds, series, metrics, Names(values), most=4))
 
 
-def history(link: str = "") -> History:
+def history(link: str = "") -> str:
     """Four builds: a kernel that got worse and was mended, one that spills from birth, one that went; hostile names."""
     labels = ("v1", "v2", "v3 <img src=x onerror=alert(1)>", "v4")
     points: dict[str, tuple[int | None, ...]] = {
@@ -230,14 +216,14 @@ def history(link: str = "") -> History:
         HOSTILE[1]: (4, 4, 4, 4),
     }
     change = ("gemm<8>", "sm_90", "spill_bytes", "0", "304", "v2", "v1")
-    return History(
-        title="nightly",
-        builds=[_kept(label, datetime(2026, 1, at, tzinfo=UTC), link) for at, label in enumerate(labels, 1)],
+    pieces = history_document(
+        "nightly",
+        [_kept(label, datetime(2026, 1, at, tzinfo=UTC), link) for at, label in enumerate(labels, 1)],
         courses=[
-            Course(label="kernels", values=(3, 3, 4, 3), unknown=(0, 0, 0, 0), jumps=()),
-            Course(label="spilling", values=(2, 3, 4, 3), unknown=(0, 0, 0, 0), jumps=()),
-            Course(label="spill bytes", values=(12, 316, 380, 84), unknown=(0, 0, 1, 0), jumps=((0, 1, 15.0),)),
-            Course(label="compile ms", values=(None,) * 4, unknown=(3, 3, 4, 3), jumps=()),
+            {"label": "kernels", "values": (3, 3, 4, 3), "unknown": (0, 0, 0, 0), "jumps": ()},
+            {"label": "spilling", "values": (2, 3, 4, 3), "unknown": (0, 0, 0, 0), "jumps": ()},
+            {"label": "spill bytes", "values": (12, 316, 380, 84), "unknown": (0, 0, 1, 0), "jumps": ((0, 1, 15.0),)},
+            {"label": "compile ms", "values": (None,) * 4, "unknown": (3, 3, 4, 3), "jumps": ()},
         ],
         said="a change of more than 5 %",
         tables={
@@ -262,6 +248,7 @@ def history(link: str = "") -> History:
         ],
         names=Names(points),
     )
+    return "".join(pieces)
 
 
 def _kept(label: str, time: datetime, link: str) -> KeptBuild:
@@ -344,8 +331,8 @@ PAGES: dict[str, Callable[[], str]] = {
     "empty": lambda: rendered("html", Report(kind="scan", build=Build())),
     "size": lambda: "".join(weight_document("Size of a.so", [WEIGHTS], SIZES)),
     "times": lambda: "".join(weight_document("Times", TIMES, (("milliseconds", "ms", 1, False),))),
-    "trend": lambda: "".join(trend_document(trend())),
-    "history": lambda: "".join(history_document(history())),
+    "trend": trend,
+    "history": history,
     "sweep": lambda: "".join(html(sweep())),
 }
 """HTML by name, made when it is asked for."""
