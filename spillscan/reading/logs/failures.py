@@ -32,8 +32,9 @@ from spillscan.model.holes import KINDS
 from spillscan.reading import grammar
 from spillscan.reading.logs.messages import Module
 from spillscan.reading.logs.parsing import ptxas_message
-from spillscan.reading.logs.steps import Words, announced, is_report, plain, same_object, stem
+from spillscan.reading.logs.steps import announced, is_report, same_object, stem, unprefixed
 from spillscan.reading.logs.surroundings import LONGEST_LINE_BYTES, Surroundings
+from spillscan.reading.logs.words import Words
 
 _REBUILDS = (b"] ", b" -c ", b" -o ")
 """One of these stands in every line that announces a step."""
@@ -195,7 +196,7 @@ class Failures:
         subject = "" if _HEADER.search(subject) else subject
         failure = Failure(number, text[:300], subject, named=bool(subject))
         family = form.partition("_")[0]
-        if form == "remark":  # in colours
+        if form == "remark":  # behind a prefix
             return
         if form == "survived":
             self._survived(failure, begin)
@@ -340,7 +341,7 @@ class Failures:
             yield self._issue("build-incomplete", f"the last step is not the last of the build: {text}", number)
             return
         line = self._around.last_line()
-        last = plain(line)
+        last = unprefixed(line)
         _, device = announced(last) if not number or "%" in text else ((), None)
         if device and (" -" not in last or compilation.asks_for_report(last)):
             yield self._issue("build-incomplete", f"the log ends where a compilation begins: {last[:300]}", lines)

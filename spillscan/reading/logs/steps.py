@@ -7,70 +7,15 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterator
 from functools import cache, lru_cache
-from heapq import merge
-from itertools import chain, pairwise
-from operator import itemgetter
+from itertools import pairwise
 
-from ahocorasick_rs import BytesAhoCorasick, MatchKind
 from msgspec import Struct
 from msgspec.structs import replace
 
 from spillscan.builds import compilation
 from spillscan.reading import grammar
-from spillscan.reading.logs.printed import decoded
-
-_LEAST_BYTES, _MOST_BYTES = 1 << 11, 1 << 20
-
-
-_MOST_AT_ONCE = 64
-"""The library compares vectors as long as it looks for no more words than some dozens."""
-
-
-class Words:
-    """Several words, and what a pattern describes. What holds none of them is passed over at the speed of memory."""
-
-    def __init__(self, *words: bytes, pattern: re.Pattern[bytes] | None = None) -> None:
-        self._pattern = pattern
-        groups = [words[first : first + _MOST_AT_ONCE] for first in range(0, len(words), _MOST_AT_ONCE)]
-        self._searches = [BytesAhoCorasick(each, matchkind=MatchKind.LeftmostFirst) for each in groups]
-        self._overlap = max(map(len, words)) - 1
-
-    def positions(self, text: bytes, start: int = 0, end: int | None = None) -> Iterator[int]:
-        """Where the words stand in ``text[start:end]``, from the first on; of words that overlap, perhaps one.
-
-        Reads on only where the next is asked for, in larger and larger steps where there is none.
-        """
-        end, size = len(text) if end is None else end, _LEAST_BYTES
-        view = memoryview(text)
-        while start < end:
-            following = min(start + size, end)
-            window = view[start : min(following + self._overlap, end)]
-            first, *others = [search.find_matches_as_indexes(window) for search in self._searches]
-            found = sorted(chain(first, *others), key=itemgetter(1)) if others else first
-            behind = following
-            for _, at, finish in found:
-                yield start + at
-                behind = max(following, start + finish)
-            start, size = behind, _LEAST_BYTES if found else min(2 * size, _MOST_BYTES)
-
-    def stand_in(self, text: bytes) -> bool:
-        """Whether ``text`` holds one of them."""
-        return next(self.positions(text), None) is not None
-
-    def lines(self, text: bytes, start: int, end: int) -> Iterator[tuple[int, int]]:
-        """(begin, end) of each line of ``text[start:end]`` that holds one of them."""
-        finish, positions = start, self.positions(text, start, end)
-        if self._pattern is not None:
-            positions = merge(positions, (match.start() for match in self._pattern.finditer(text, start, end)))
-        for position in positions:
-            if position >= finish:
-                begin = text.rfind(b"\n", start, position) + 1 or start
-                finish = text.find(b"\n", position, end)
-                finish = end if finish < 0 else finish
-                yield begin, finish
-
+from spillscan.reading.logs.words import Words
 
 WINDOW_BYTES = 1 << 17
 """How far before a compiler's output its step is looked for."""
@@ -148,7 +93,7 @@ class Steps:
         found, number, counted = False, line - text.count(b"\n"), 0
         for begin, end in _STEP_WORDS.lines(text, 0, len(text)):
             if end - begin < 1 << 16 and _MAY_ANNOUNCE.search(text, begin, end):
-                step = parse_step(plain(text[begin:end]))
+                step = parse_step(unprefixed(text[begin:end]))
                 if step is not None:
                     found, number, counted = True, number + text.count(b"\n", counted, begin), begin
                     self.device_link |= step.links
@@ -223,10 +168,9 @@ def same_object(one: str, other: str) -> bool:
     return longer == shorter or longer.endswith("/" + shorter.removeprefix("./"))
 
 
-def plain(line: bytes) -> str:
-    """What a terminal shows of ``line``, without its prefix: no colours, nothing that was written over."""
-    text = decoded(line).rstrip()
-    return split_prefix(text.rpartition("\r")[2])[1]
+def unprefixed(line: bytes) -> str:
+    """``line`` without its prefix and the blanks around it."""
+    return split_prefix(line.decode("utf-8", "replace").rstrip())[1]
 
 
 @lru_cache(maxsize=4096)
@@ -270,9 +214,8 @@ def _status() -> re.Pattern[str]:
 
 @lru_cache(maxsize=1024)
 def parse_step(line: str) -> Step | None:
-    """The step that ``line`` announces, after its prefix (timestamp, stage, node); ``None`` for any other line."""
-    text = split_prefix(line.rstrip())[1]
-    found = None if is_report(text) else grammar.read("buildstep", "line", text)
+    """The step that ``line``, :func:`unprefixed`, announces; ``None`` for any other line."""
+    found = None if is_report(line) else grammar.read("buildstep", "line", line)
     return None if found is None else _step(*found)
 
 
@@ -283,15 +226,19 @@ def is_report(text: str) -> bool:
 
 
 def split_prefix(line: str) -> tuple[str, str]:
-    """(who writes, the rest): the MSBuild node, docker stage or service, and the line without timestamps and indent."""
-    if (line.startswith("ptxas ") or is_report(line)) and "\t" not in line:  # no prefix begins so, but for a job's name
+    """(who writes, the rest): the MSBuild node, docker stage or service, and the line without that and its indent."""
+    if line.startswith("ptxas ") or is_report(line):
         return "", line
-    printed = line.encode("utf-8", "replace")
-    match = grammar.pattern("prefix", "prefix").match(printed)
+    match = _prefix().match(line)
     if match is None or match.end() == 0:
         return "", line
-    who = match["STAGE"] or match["NODE"] or match["SERVICE"] or b""
-    return who.decode().strip(" >|"), printed[match.end() :].decode("utf-8", "replace")
+    who = match["STAGE"] or match["NODE"] or match["SERVICE"] or ""
+    return who.strip(" >|"), line[match.end() :]
+
+
+@cache
+def _prefix() -> re.Pattern[str]:
+    return re.compile(grammar.expression("prefix", "writer"))
 
 
 def _step(form: str, tokens: dict[str, str]) -> Step | None:

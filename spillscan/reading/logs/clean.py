@@ -1,0 +1,141 @@
+"""A log's text without what terminals and CI services made of it: each block is made clean once, before anything reads
+it.
+
+Colours, links, titles and other sequences are taken away (ECMA-48, in seven bits and in eight), and so are times before
+lines, as ``prefix.lark`` describes them. Each carriage return ends a line: what a terminal shows of a progress bar is
+its last state, but what was written over may be a step's name. Line numbers that people are told are the file's
+nevertheless, as an editor counts them.
+
+A block without any of it, as most are, costs a few searches for literal bytes, and a look at some of its lines.
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from bisect import bisect_right
+from functools import cache
+
+from msgspec.structs import replace
+
+from spillscan.model import Origin, Reading
+from spillscan.reading import grammar
+from spillscan.reading.logs.words import Words
+
+# Bytes that are no UTF-8 are surrogates. Lines may be as long as the file: what is tried at many places of one never
+# reads on to the next such place.
+_DCS, _SOS, _CSI, _ST, _OSC, _PM, _APC = (f"{chr(byte)}{chr(0xDC00 + byte)}" for byte in b"\x90\x98\x9b\x9c\x9d\x9e\x9f")
+_STRINGS = f"{_DCS}{_SOS}{_OSC}{_PM}{_APC}"
+"""What begins text that a terminal does not show, in one byte; in two of them: ``ESC`` and one of ``]_P^X``."""
+_SEQUENCE = re.compile(
+    r"\x1b\[8mha:/{4}[\w+/=]*\x1b\[0m"
+    rf"|(?:\x1b\[|[{_CSI}])[0-?]*[ -/]*(?:[@-~]|\Z)"
+    rf"|(?:\x1b[\]_P^X]|[{_STRINGS}])[^\n\x07\x1b{_STRINGS}{_CSI}{_ST}]*(?:\x07|\x1b\\|[{_ST}]|\x1b?\Z)"
+    r"|\x1b(?:[ -/]+[0-~]|[ -/]*\Z|[78=>cM])"
+)
+"""One that the input's end cuts is one, too. The first is a note of Jenkins, which it hides in the colour of the
+ground."""
+_NO_TEXT = re.compile(f"[{_STRINGS}{_CSI}{_ST}]")
+"""A control that begins no sequence."""
+_ENCODED_CONTROL = re.compile(rb"\xc2[\x80-\x9f]")
+
+_DATED = (Words(b"\n20"), Words(b"\n[20"), Words(b"\t20"), Words(b"\xef\xbb\xbf20"))
+"""One of these stands in each block with a date and time before a line, but perhaps before its first. Searches for one
+word each are quicker than one for all."""
+_SAMPLES = 32
+_LEAST_SHARE = 4
+_LONGEST_CLOCK_BYTES = 24
+
+
+class Cleaner:
+    """Of one log, block by block."""
+
+    def __init__(self) -> None:
+        self._clocks = False
+        self._breaks = array("Q")
+        """Clean lines that go on a line of the file."""
+
+    def clean(self, block: bytes, line: int) -> bytes:
+        """The text of a block of whole lines, the first of which is clean line ``line``."""
+        text = _without_sequences(block)
+        returns = b"\r" in text
+        if returns:
+            text = text.replace(b"\r\n", b"\n")
+        text = self._without_times(text)
+        return self._broken(text, line) if returns else text
+
+    def _without_times(self, text: bytes) -> bytes:
+        """A date and time is one wherever it stands; a mere clock where many lines of a block have one, and from there
+        on."""
+        self._clocks = self._clocks or _clocks_stand_in(text)
+        if text.startswith((b"20", b"[20")) or any(word.stand_in(text) for word in _DATED):
+            text = _times("dated").sub(b"\n", b"\n" + text)[1:]
+        return _times("clock").sub(b"\n", b"\n" + text)[1:] if self._clocks else text
+
+    def _broken(self, text: bytes, line: int) -> bytes:
+        """Each carriage return that has text on both sides becomes a line's end, the others nothing."""
+        pieces, start = [], 0
+        while (found := text.find(b"\r", start)) >= 0:
+            begin = text.rfind(b"\n", start, found) + 1 or start
+            end = text.find(b"\n", found)
+            end = len(text) if end < 0 else end
+            shown = [each for each in text[begin:end].split(b"\r") if each]
+            line += text.count(b"\n", start, begin)
+            self._breaks.extend(range(line + 1, line + len(shown)))
+            line += max(0, len(shown) - 1)
+            pieces += (text[start:begin], b"\n".join(shown))
+            start = end
+        ended = b"\n" if text.endswith(b"\r") else b""
+        return b"".join((*pieces, text[start:], ended))
+
+    def line(self, line: int) -> int:
+        """The file's line that holds clean line ``line``."""
+        return line - bisect_right(self._breaks, line)
+
+    def placed(self, reading: Reading) -> Reading:
+        """``reading`` of the clean text, by the file's lines."""
+        if self._breaks:
+            reading.kernels = [
+                replace(each, origins=tuple(map(self._origin, each.origins))) for each in reading.kernels
+            ]
+            reading.links = [replace(each, origin=self._origin(each.origin)) for each in reading.links]
+            reading.issues = [
+                replace(each, origin=each.origin and self._origin(each.origin)) for each in reading.issues
+            ]
+            reading.stats = replace(reading.stats, lines=self.line(reading.stats.lines))
+        return reading
+
+    def _origin(self, origin: Origin) -> Origin:
+        return origin if origin.line is None else replace(origin, line=self.line(origin.line))
+
+
+def _without_sequences(block: bytes) -> bytes:
+    if b"\x1b" not in block and (block.isascii() or not _may_hold_controls(block)):
+        return block
+    text = _SEQUENCE.sub("", block.decode("utf-8", "surrogateescape"))
+    if not text.isascii():
+        text = _NO_TEXT.sub("\ufffd", text)
+    return text.encode("utf-8", "surrogateescape")
+
+
+def _may_hold_controls(block: bytes) -> bool:
+    """Whether there may be controls of eight bits: bytes that are no UTF-8, or characters in their place."""
+    try:
+        block.decode()
+    except UnicodeDecodeError:
+        return True
+    return b"\xc2" in block and _ENCODED_CONTROL.search(block) is not None
+
+
+@cache
+def _times(rule: str) -> re.Pattern[bytes]:
+    """Line ends with such a time behind."""
+    return re.compile(rb"\n(?:%b)" % grammar.expression("prefix", rule).encode())
+
+
+def _clocks_stand_in(text: bytes) -> bool:
+    """Whether lines of ``text`` begin with a clock: of some lines from everywhere, at least one in so many."""
+    begins = {text.rfind(b"\n", 0, len(text) * each // _SAMPLES) + 1 for each in range(_SAMPLES)}
+    heads = [text[begin : begin + _LONGEST_CLOCK_BYTES] for begin in begins]
+    clocks = [head for head in heads if head.count(b":") > 1 and _times("clock").match(b"\n" + head)]
+    return len(clocks) * _LEAST_SHARE >= len(heads)
