@@ -28,10 +28,12 @@ _DCS, _SOS, _CSI, _ST, _OSC, _PM, _APC = (f"{chr(byte)}{chr(0xDC00 + byte)}" for
 _STRINGS = f"{_DCS}{_SOS}{_OSC}{_PM}{_APC}"
 """What begins text that a terminal does not show, in one byte; in two of them: ``ESC`` and one of ``]_P^X``."""
 _SEQUENCE = re.compile(
-    r"\x1b\[8mha:/{4}[\w+/=]*\x1b\[0m"
-    rf"|(?:\x1b\[|[{_CSI}])[0-?]*[ -/]*(?:[@-~]|\Z)"
-    rf"|(?:\x1b[\]_P^X]|[{_STRINGS}])[^\n\x07\x1b{_STRINGS}{_CSI}{_ST}]*(?:\x07|\x1b\\|[{_ST}]|\x1b?\Z)"
-    r"|\x1b(?:[ -/]+[0-~]|[ -/]*\Z|[78=>cM])"
+    rf"[\x1b{_STRINGS}{_CSI}](?:"  # a search for one of several characters is quick
+    r"(?<=\x1b)\[8mha:/{4}[\w+/=]*\x1b\[0m"
+    rf"|(?:(?<=\x1b)\[|(?<=[{_CSI}]))[0-?]*[ -/]*(?:[@-~]|\Z)"
+    rf"|(?:(?<=\x1b)[\]_P^X]|(?<=[{_STRINGS}]))[^\n\x07\x1b{_STRINGS}{_CSI}{_ST}]*(?:\x07|\x1b\\|[{_ST}]|\x1b?\Z)"
+    r"|(?<=\x1b)(?:[ -/]+[0-~]|[ -/]*\Z|[78=>cM])"
+    r")"
 )
 """One that the input's end cuts is one, too. The first is a note of Jenkins, which it hides in the colour of the
 ground."""
@@ -39,7 +41,7 @@ _NO_TEXT = re.compile(f"[{_STRINGS}{_CSI}{_ST}]")
 """A control that begins no sequence."""
 _ENCODED_CONTROL = re.compile(rb"\xc2[\x80-\x9f]")
 
-_DATED = (Words(b"\n20"), Words(b"\n[20"), Words(b"\t20"), Words(b"\xef\xbb\xbf20"))
+_DATED = tuple(map(Words, (b"\n20", b"\n[20", b"\t20", b"\xef\xbb\xbf20", b"[Container] 20")))
 """One of these stands in each block with a date and time before a line, but perhaps before its first. Searches for one
 word each are quicker than one for all."""
 _SAMPLES = 32

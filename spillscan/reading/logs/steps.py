@@ -21,7 +21,7 @@ WINDOW_BYTES = 1 << 17
 """How far before a compiler's output its step is looked for."""
 
 _MAY_ANNOUNCE = re.compile(
-    rb"\[[^\]\r\n]{0,60}\d(?:/\d|%)[^\]\r\n]{0,40}\] ?|nvcc|clang|ptxas|nvlink|CUDA |INFO: From |# spillscan "
+    rb"\[[^\]\n]{0,60}\d(?:/\d|%)[^\]\n]{0,40}\] ?|nvcc|clang|ptxas|nvlink|CUDA |INFO: From |# spillscan "
 )
 _STEP_WORDS = Words(b"[", b"nvcc", b"clang", b"CUDA ", b"INFO: From ", b"ptxas ", b"nvlink ", b"# spillscan ")
 
