@@ -24,9 +24,12 @@ from spillscan.reading.logs.words import Words
 
 # Bytes that are no UTF-8 are surrogates. Lines may be as long as the file: what is tried at many places of one never
 # reads on to the next such place.
-_DCS, _SOS, _CSI, _ST, _OSC, _PM, _APC = (f"{chr(byte)}{chr(0xDC00 + byte)}" for byte in b"\x90\x98\x9b\x9c\x9d\x9e\x9f")
-_STRINGS = f"{_DCS}{_SOS}{_OSC}{_PM}{_APC}"
-"""What begins text that a terminal does not show, in one byte; in two of them: ``ESC`` and one of ``]_P^X``."""
+_ST, _CSI, _STRINGS = (
+    "".join(f"{chr(each)}{chr(0xDC00 + each)}" for each in controls)
+    for controls in (b"\x9c", b"\x9b", b"\x90\x98\x9d\x9e\x9f")
+)
+"""In one byte: what ends text that a terminal does not show, what begins figures for it, and what begins such text. In
+two: ``ESC`` and one of ``\\``, ``[`` and ``]_P^X``."""
 _SEQUENCE = re.compile(
     rf"[\x1b{_STRINGS}{_CSI}](?:"  # a search for one of several characters is quick
     r"(?<=\x1b)\[8mha:/{4}[\w+/=]*\x1b\[0m"
@@ -46,7 +49,7 @@ _DATED = tuple(map(Words, (b"\n20", b"\n[20", b"\t20", b"\xef\xbb\xbf20", b"[Con
 word each are quicker than one for all."""
 _SAMPLES = 32
 _LEAST_SHARE = 4
-_LONGEST_CLOCK_BYTES = 24
+_CLOCK_BYTES, _LONGEST_PREFIX_BYTES = 16, 256
 
 
 class Cleaner:
@@ -69,14 +72,15 @@ class Cleaner:
     def _without_times(self, text: bytes) -> bytes:
         """A date and time is one wherever it stands; a mere clock where many lines of a block have one, and from there
         on."""
-        self._clocks = self._clocks or _clocks_stand_in(text)
         if text.startswith((b"20", b"[20")) or any(word.stand_in(text) for word in _DATED):
             text = _times("dated").sub(b"\n", b"\n" + text)[1:]
+        self._clocks = self._clocks or _clocks_stand_in(text)
         return _times("clock").sub(b"\n", b"\n" + text)[1:] if self._clocks else text
 
     def _broken(self, text: bytes, line: int) -> bytes:
         """Each carriage return that has text on both sides becomes a line's end, the others nothing."""
-        pieces, start = [], 0
+        pieces: list[bytes] = []
+        start = 0
         while (found := text.find(b"\r", start)) >= 0:
             begin = text.rfind(b"\n", start, found) + 1 or start
             end = text.find(b"\n", found)
@@ -138,6 +142,10 @@ def _times(rule: str) -> re.Pattern[bytes]:
 def _clocks_stand_in(text: bytes) -> bool:
     """Whether lines of ``text`` begin with a clock: of some lines from everywhere, at least one in so many."""
     begins = {text.rfind(b"\n", 0, len(text) * each // _SAMPLES) + 1 for each in range(_SAMPLES)}
-    heads = [text[begin : begin + _LONGEST_CLOCK_BYTES] for begin in begins]
-    clocks = [head for head in heads if head.count(b":") > 1 and _times("clock").match(b"\n" + head)]
-    return len(clocks) * _LEAST_SHARE >= len(heads)
+    clocks = [
+        begin
+        for begin in begins
+        if text.count(b":", begin, begin + _CLOCK_BYTES) > 1
+        and _times("clock").match(b"\n" + text[begin : begin + _LONGEST_PREFIX_BYTES])
+    ]
+    return len(clocks) * _LEAST_SHARE >= len(begins)

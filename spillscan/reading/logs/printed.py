@@ -9,9 +9,7 @@ _REPORTED = r"\s*(?:ptxas |nvlink |info  |\d+ bytes )"
 _CARGO = re.compile(rf"cargo::?warning=(?={_REPORTED})")
 """What a build script of Cargo puts before each line that its compiler printed."""
 _ENTITY = re.compile(r"&(?:#39|#x27|apos|quot|lt|gt|amp|nbsp);")
-_AS_PRINTED = str.maketrans(
-    dict.fromkeys("\t\u00a0\u2007\u202f", " ") | dict.fromkeys("`´‘’‚‛′“”„", "'")
-)
+_AS_PRINTED = str.maketrans(dict.fromkeys("\t\u00a0\u2007\u202f", " ") | dict.fromkeys("`´‘’‚‛′“”„", "'"))
 """What editors, browsers and forums put in the place of blanks and quotes."""
 _BREAKS = ("<br>", "<br/>", "<br />")
 _MARKED = re.compile(_REPORTED)
