@@ -15,12 +15,13 @@ import re
 from array import array
 from bisect import bisect_right
 from functools import cache
+from typing import TypeVar
 
 from msgspec.structs import replace
 
 from spillscan.model import Origin, Reading
 from spillscan.reading import grammar
-from spillscan.reading.logs.words import Words
+from spillscan.reading.logs.steps import Words
 
 # Bytes that are no UTF-8 are surrogates. Lines may be as long as the file: what is tried at many places of one never
 # reads on to the next such place.
@@ -47,9 +48,10 @@ _ENCODED_CONTROL = re.compile(rb"\xc2[\x80-\x9f]")
 _DATED = tuple(map(Words, (b"\n20", b"\n[20", b"\t20", b"\xef\xbb\xbf20", b"[Container] 20")))
 """One of these stands in each block with a date and time before a line, but perhaps before its first. Searches for one
 word each are quicker than one for all."""
-_SAMPLES = 32
+_Place = TypeVar("_Place", Origin, Origin | None)
+_CLOCK = re.compile(rb"\d\d:\d\d:\d\d")
+_HEAD_BYTES = 1 << 12
 _LEAST_SHARE = 4
-_CLOCK_BYTES, _LONGEST_PREFIX_BYTES = 16, 256
 
 
 class Cleaner:
@@ -63,36 +65,32 @@ class Cleaner:
     def clean(self, block: bytes, line: int) -> bytes:
         """The text of a block of whole lines, the first of which is clean line ``line``."""
         text = _without_sequences(block)
-        returns = b"\r" in text
-        if returns:
+        if b"\r" in text:
             text = text.replace(b"\r\n", b"\n")
         text = self._without_times(text)
-        return self._broken(text, line) if returns else text
+        return self._broken(text, line) if b"\r" in text else text
 
     def _without_times(self, text: bytes) -> bytes:
-        """A date and time is one wherever it stands; a mere clock where many lines of a block have one, and from there
-        on."""
+        """A date and time is one wherever it stands; a mere clock where many lines at the beginning of a block have
+        one, and from there on."""
         if text.startswith((b"20", b"[20")) or any(word.stand_in(text) for word in _DATED):
             text = _times("dated").sub(b"\n", b"\n" + text)[1:]
-        self._clocks = self._clocks or _clocks_stand_in(text)
+        head = text[:_HEAD_BYTES]
+        if not self._clocks and _CLOCK.search(head):
+            clocks = _times("clock").findall(b"\n" + head)
+            self._clocks = len(clocks) * _LEAST_SHARE > head.count(b"\n")
         return _times("clock").sub(b"\n", b"\n" + text)[1:] if self._clocks else text
 
     def _broken(self, text: bytes, line: int) -> bytes:
-        """Each carriage return that has text on both sides becomes a line's end, the others nothing."""
-        pieces: list[bytes] = []
-        start = 0
-        while (found := text.find(b"\r", start)) >= 0:
-            begin = text.rfind(b"\n", start, found) + 1 or start
-            end = text.find(b"\n", found)
-            end = len(text) if end < 0 else end
-            shown = [each for each in text[begin:end].split(b"\r") if each]
-            line += text.count(b"\n", start, begin)
-            self._breaks.extend(range(line + 1, line + len(shown)))
-            line += max(0, len(shown) - 1)
-            pieces += (text[start:begin], b"\n".join(shown))
-            start = end
-        ended = b"\n" if text.endswith(b"\r") else b""
-        return b"".join((*pieces, text[start:], ended))
+        """Each carriage return that has text on both sides becomes a line's end, as one that ends the input does; the
+        others become nothing."""
+        lines: list[bytes] = []
+        for each in text.split(b"\n"):
+            shown = list(filter(None, each.split(b"\r"))) or [b""]
+            first = line + len(lines)
+            self._breaks.extend(range(first + 1, first + len(shown)))
+            lines += shown
+        return b"\n".join(lines) + b"\n" * text.endswith(b"\r")
 
     def line(self, line: int) -> int:
         """The file's line that holds clean line ``line``."""
@@ -101,18 +99,15 @@ class Cleaner:
     def placed(self, reading: Reading) -> Reading:
         """``reading`` of the clean text, by the file's lines."""
         if self._breaks:
-            reading.kernels = [
-                replace(each, origins=tuple(map(self._origin, each.origins))) for each in reading.kernels
-            ]
-            reading.links = [replace(each, origin=self._origin(each.origin)) for each in reading.links]
-            reading.issues = [
-                replace(each, origin=each.origin and self._origin(each.origin)) for each in reading.issues
-            ]
+            place = self._origin
+            reading.kernels = [replace(each, origins=tuple(map(place, each.origins))) for each in reading.kernels]
+            reading.links = [replace(each, origin=place(each.origin)) for each in reading.links]
+            reading.issues = [replace(each, origin=place(each.origin)) for each in reading.issues]
             reading.stats = replace(reading.stats, lines=self.line(reading.stats.lines))
         return reading
 
-    def _origin(self, origin: Origin) -> Origin:
-        return origin if origin.line is None else replace(origin, line=self.line(origin.line))
+    def _origin(self, origin: _Place) -> _Place:
+        return replace(origin, line=self.line(origin.line)) if origin and origin.line else origin
 
 
 def _without_sequences(block: bytes) -> bytes:
@@ -137,15 +132,3 @@ def _may_hold_controls(block: bytes) -> bool:
 def _times(rule: str) -> re.Pattern[bytes]:
     """Line ends with such a time behind."""
     return re.compile(rb"\n(?:%b)" % grammar.expression("prefix", rule).encode())
-
-
-def _clocks_stand_in(text: bytes) -> bool:
-    """Whether lines of ``text`` begin with a clock: of some lines from everywhere, at least one in so many."""
-    begins = {text.rfind(b"\n", 0, len(text) * each // _SAMPLES) + 1 for each in range(_SAMPLES)}
-    clocks = [
-        begin
-        for begin in begins
-        if text.count(b":", begin, begin + _CLOCK_BYTES) > 1
-        and _times("clock").match(b"\n" + text[begin : begin + _LONGEST_PREFIX_BYTES])
-    ]
-    return len(clocks) * _LEAST_SHARE >= len(begins)

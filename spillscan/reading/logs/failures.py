@@ -32,9 +32,8 @@ from spillscan.model.holes import KINDS
 from spillscan.reading import grammar
 from spillscan.reading.logs.messages import Module
 from spillscan.reading.logs.parsing import ptxas_message
-from spillscan.reading.logs.steps import announced, is_report, same_object, stem, unprefixed
+from spillscan.reading.logs.steps import Words, announced, is_report, same_object, stem, unprefixed
 from spillscan.reading.logs.surroundings import LONGEST_LINE_BYTES, Surroundings
-from spillscan.reading.logs.words import Words
 
 _REBUILDS = (b"] ", b" -c ", b" -o ")
 """One of these stands in every line that announces a step."""

@@ -39,9 +39,8 @@ from spillscan.reading.logs.messages import (
 from spillscan.reading.logs.parsing import message
 from spillscan.reading.logs.patches import Patches
 from spillscan.reading.logs.pending import first_line
-from spillscan.reading.logs.printed import plain, printed
-from spillscan.reading.logs.steps import WINDOW_BYTES, Steps, split_prefix, stem
-from spillscan.reading.logs.words import Words
+from spillscan.reading.logs.printed import printed
+from spillscan.reading.logs.steps import WINDOW_BYTES, Steps, Words, split_prefix, stem
 
 _TOOLS = Words(b"ptxas", b"info    : ")
 """Near every line of interest stands one of these."""
@@ -279,7 +278,7 @@ class _Log:
         writer, steps = self._writer(who)
         found, lines = message(line) or (message(rest) if rest != line else None), 1
         if _may_go_on(found, following) and b"ptxas" not in following:
-            rest = plain(following).lstrip()
+            rest = printed(following).lstrip()
             for joined in (f"{line} {rest}", line + rest):
                 whole = message(joined) if rest else None
                 if whole is not None and not _may_go_on(whole, b"") and not isinstance(whole, Unknown):

@@ -24,18 +24,8 @@ class Patches:
         """``text``, whole lines, each line of a hunk blank."""
         if not (self._old or self._new or _MARK in text):
             return text
-        kept, start = [], 0
-        while start < len(text):
-            if not (self._old or self._new):
-                mark = text.find(_MARK, start)
-                begin = len(text) if mark < 0 else text.rfind(b"\n", start, mark) + 1 or start
-                kept.append(text[start:begin])
-                start = begin
-            end = text.find(b"\n", start) + 1 or len(text)
-            line = text[start:end]
-            kept.append(b"\n" if self._quotes(line) and line.endswith(b"\n") else line)
-            start = end
-        return b"".join(kept)
+        lines = text.splitlines(keepends=True)
+        return b"".join(b"\n" if self._quotes(line) and line.endswith(b"\n") else line for line in lines)
 
     def _quotes(self, line: bytes) -> bool:
         """Whether a line is a hunk's; a hunk's first line is looked at, too."""
@@ -46,7 +36,7 @@ class Patches:
                 self._new = max(0, self._new - (mark in b"+ "))
                 return True
         self._old = self._new = 0
-        if (hunk := _HUNK.search(line, 0, 2 * _LONGEST_PREFIX)) and hunk.start() <= _LONGEST_PREFIX:
+        if _MARK in line and (hunk := _HUNK.search(line, 0, 2 * _LONGEST_PREFIX)) and hunk.start() <= _LONGEST_PREFIX:
             self._prefix = _DIGITS.sub(b"0", line[: hunk.start()])
             self._old, self._new = (1 if each is None else int(each) for each in hunk.groups())
         return False

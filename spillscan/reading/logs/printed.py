@@ -17,8 +17,9 @@ _MARKS = ("'", "**")
 """Code marks (backquotes are quotes by then) and bold letters."""
 
 
-def plain(raw: bytes) -> str:
-    """A line without typographic blanks and quotes, marks of Markdown and HTML, Cargo's mark, blanks at its end."""
+def printed(raw: bytes) -> str:
+    """A line without typographic blanks and quotes, marks of Markdown and HTML, Cargo's mark, blanks at its end, and
+    the project that MSBuild puts there: ``… [C:\\x.vcxproj::TargetFramework=net8.0]``."""
     line = raw.decode("utf-8", "replace")
     if "&" in line and _ENTITY.search(line):
         from html import unescape
@@ -37,13 +38,6 @@ def plain(raw: bytes) -> str:
     for mark in _MARKS:
         if line.endswith(mark) and _MARKED.match(line.lstrip(), len(mark)) and line.lstrip().startswith(mark):
             line = line.lstrip()[len(mark) : -len(mark)].rstrip()
-    return line
-
-
-def printed(raw: bytes) -> str:
-    """A line as the tool printed it: :func:`plain`, and without the project that MSBuild puts behind it:
-    ``… [C:\\x.vcxproj::TargetFramework=net8.0]``."""
-    line = plain(raw)
     head, bracket, project = line.removesuffix("]").rpartition(" [")
     if not bracket or not line.endswith("]") or "[" in project or "]" in project:
         return line
