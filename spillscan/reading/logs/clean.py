@@ -14,8 +14,6 @@ from __future__ import annotations
 import re
 from array import array
 from bisect import bisect_right
-from functools import cache
-from typing import TypeVar
 
 from msgspec.structs import replace
 
@@ -48,10 +46,9 @@ _ENCODED_CONTROL = re.compile(rb"\xc2[\x80-\x9f]")
 _DATED = tuple(map(Words, (b"\n20", b"\n[20", b"\t20", b"\xef\xbb\xbf20", b"[Container] 20")))
 """One of these stands in each block with a date and time before a line, but perhaps before its first. Searches for one
 word each are quicker than one for all."""
-_Place = TypeVar("_Place", Origin, Origin | None)
 _CLOCK = re.compile(rb"\d\d:\d\d:\d\d")
-_HEAD_BYTES = 1 << 12
-_LEAST_SHARE = 4
+_HEAD_BYTES, _LEAST_SHARE = 1 << 12, 4
+"""At least one in so many lines of a block's first bytes has a clock, where clocks are no text."""
 
 
 class Cleaner:
@@ -74,12 +71,12 @@ class Cleaner:
         """A date and time is one wherever it stands; a mere clock where many lines at the beginning of a block have
         one, and from there on."""
         if text.startswith((b"20", b"[20")) or any(word.stand_in(text) for word in _DATED):
-            text = _times("dated").sub(b"\n", b"\n" + text)[1:]
+            text = grammar.pattern("prefix", "dated").sub(b"\n", b"\n" + text)[1:]
         head = text[:_HEAD_BYTES]
         if not self._clocks and _CLOCK.search(head):
-            clocks = _times("clock").findall(b"\n" + head)
+            clocks = grammar.pattern("prefix", "clock").findall(b"\n" + head)
             self._clocks = len(clocks) * _LEAST_SHARE > head.count(b"\n")
-        return _times("clock").sub(b"\n", b"\n" + text)[1:] if self._clocks else text
+        return grammar.pattern("prefix", "clock").sub(b"\n", b"\n" + text)[1:] if self._clocks else text
 
     def _broken(self, text: bytes, line: int) -> bytes:
         """Each carriage return that has text on both sides becomes a line's end, as one that ends the input does; the
@@ -87,8 +84,7 @@ class Cleaner:
         lines: list[bytes] = []
         for each in text.split(b"\n"):
             shown = list(filter(None, each.split(b"\r"))) or [b""]
-            first = line + len(lines)
-            self._breaks.extend(range(first + 1, first + len(shown)))
+            self._breaks.extend(line + len(lines) + at for at in range(1, len(shown)))
             lines += shown
         return b"\n".join(lines) + b"\n" * text.endswith(b"\r")
 
@@ -102,12 +98,12 @@ class Cleaner:
             place = self._origin
             reading.kernels = [replace(each, origins=tuple(map(place, each.origins))) for each in reading.kernels]
             reading.links = [replace(each, origin=place(each.origin)) for each in reading.links]
-            reading.issues = [replace(each, origin=place(each.origin)) for each in reading.issues]
+            reading.issues = [replace(each, origin=each.origin and place(each.origin)) for each in reading.issues]
             reading.stats = replace(reading.stats, lines=self.line(reading.stats.lines))
         return reading
 
-    def _origin(self, origin: _Place) -> _Place:
-        return replace(origin, line=self.line(origin.line)) if origin and origin.line else origin
+    def _origin(self, origin: Origin) -> Origin:
+        return replace(origin, line=self.line(origin.line)) if origin.line else origin
 
 
 def _without_sequences(block: bytes) -> bytes:
@@ -121,14 +117,5 @@ def _without_sequences(block: bytes) -> bytes:
 
 def _may_hold_controls(block: bytes) -> bool:
     """Whether there may be controls of eight bits: bytes that are no UTF-8, or characters in their place."""
-    try:
-        block.decode()
-    except UnicodeDecodeError:
-        return True
-    return b"\xc2" in block and _ENCODED_CONTROL.search(block) is not None
-
-
-@cache
-def _times(rule: str) -> re.Pattern[bytes]:
-    """Line ends with such a time behind."""
-    return re.compile(rb"\n(?:%b)" % grammar.expression("prefix", rule).encode())
+    no_text = "\ufffd" in block.decode("utf-8", "replace")
+    return no_text or (b"\xc2" in block and _ENCODED_CONTROL.search(block) is not None)

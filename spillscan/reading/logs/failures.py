@@ -182,7 +182,7 @@ class Failures:
     # ---- one line -------------------------------------------------------------------------------------------------
 
     def _line(self, begin: int, end: int, number: int) -> None:
-        if number in self._understood or _remark().match(self._around.block, begin):
+        if number in self._understood:
             return
         text = self._around.line(begin, end)
         form, tokens = _parse(text)
@@ -195,7 +195,7 @@ class Failures:
         subject = "" if _HEADER.search(subject) else subject
         failure = Failure(number, text[:300], subject, named=bool(subject))
         family = form.partition("_")[0]
-        if form == "remark":  # behind a prefix
+        if form == "remark":
             return
         if form == "survived":
             self._survived(failure, begin)
@@ -357,12 +357,6 @@ def failure_words(*, steps: bool = False) -> Words:
     words = (word.encode() for word in grammar.scanned("buildfailure", "_message"))
     place = re.compile(grammar.terminal("PLACE", "buildfailure").encode())
     return Words(*words, *(_REBUILDS if steps else ()), pattern=place)
-
-
-@cache
-def _remark() -> re.Pattern[bytes]:
-    """The beginning of a warning or note, of which a log may hold a million."""
-    return re.compile(grammar.terminal("REMARK", "buildfailure").encode())
 
 
 def _name(path: str) -> str:

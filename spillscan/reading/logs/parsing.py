@@ -235,7 +235,7 @@ def _undescribed(tool: str, before: re.Match[str], line: str) -> Note | Torn | U
 
 def used_line(line: bytes) -> Used:
     """The figures of one whole registers line, newline included."""
-    found = ptxas_message.__wrapped__(line.decode("utf-8", "replace").rstrip("\n"))
+    found = ptxas_message.__wrapped__(line.decode("utf-8", "replace").rstrip("\r\n"))
     assert isinstance(found, Used)
     return found
 

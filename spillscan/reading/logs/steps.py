@@ -19,6 +19,7 @@ from msgspec.structs import replace
 
 from spillscan.builds import compilation
 from spillscan.reading import grammar
+from spillscan.reading.logs.parsing import text_pattern
 
 _LEAST_BYTES, _MOST_BYTES = 1 << 11, 1 << 20
 _MOST_AT_ONCE = 64
@@ -281,23 +282,16 @@ def split_prefix(line: str) -> tuple[str, str]:
     """(who writes, the rest): the MSBuild node, docker stage or service, and the line without that and its indent."""
     if line.startswith("ptxas ") or is_report(line):
         return "", line
-    match = _prefix().match(line)
+    match = text_pattern("prefix", "writer").match(line)
     if match is None or match.end() == 0:
         return "", line
     who = match["STAGE"] or match["NODE"] or match["SERVICE"] or ""
     return who.strip(" >|"), line[match.end() :]
 
 
-@cache
-def _prefix() -> re.Pattern[str]:
-    return re.compile(grammar.expression("prefix", "writer"))
-
-
 def _step(form: str, tokens: dict[str, str]) -> Step | None:
     if form == "recorded":
         return Step(tokens["PATH"].strip(), buffered=True, compiles=True)
-    if form == "described":
-        return Step(tokens["PATH"].strip(), compiles=True, device=not tokens["PATH"].strip().endswith(".ptx"))
     if form == "from_action":
         return Step(tokens["FROM_PATH"], buffered=True, compiles=True)
     if form == "msbuild":
