@@ -29,7 +29,7 @@ _ST, _CSI, _STRINGS = (
 )
 """In one byte: what ends text that a terminal does not show, what begins figures for it, and what begins such text. In
 two: ``ESC`` and one of ``\\``, ``[`` and ``]_P^X``."""
-_SEQUENCE = re.compile(
+_SEQUENCE = (
     rf"[\x1b{_STRINGS}{_CSI}](?:"  # a search for one of several characters is quick
     r"(?<=\x1b)\[8mha:/{4}[\w+/=]*\x1b\[0m"
     rf"|(?:(?<=\x1b)\[|(?<=[{_CSI}]))[0-?]*[ -/]*(?:[@-~]|\Z)"
@@ -38,8 +38,8 @@ _SEQUENCE = re.compile(
     r")"
 )
 """One that the input's end cuts is one, too. The first is a note of Jenkins, which it hides in the colour of the
-ground."""
-_NO_TEXT = re.compile(f"[{_STRINGS}{_CSI}{_ST}]")
+ground. Logs without any need no such expression."""
+_NO_TEXT = f"[{_STRINGS}{_CSI}{_ST}]"
 """A control that begins no sequence."""
 _ENCODED_CONTROL = re.compile(rb"\xc2[\x80-\x9f]")
 
@@ -109,9 +109,9 @@ class Cleaner:
 def _without_sequences(block: bytes) -> bytes:
     if b"\x1b" not in block and (block.isascii() or not _may_hold_controls(block)):
         return block
-    text = _SEQUENCE.sub("", block.decode("utf-8", "surrogateescape"))
+    text = re.sub(_SEQUENCE, "", block.decode("utf-8", "surrogateescape"))
     if not text.isascii():
-        text = _NO_TEXT.sub("\ufffd", text)
+        text = re.sub(_NO_TEXT, "\ufffd", text)
     return text.encode("utf-8", "surrogateescape")
 
 

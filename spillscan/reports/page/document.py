@@ -20,8 +20,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from spillscan.occupancy.text import size
-from spillscan.output.nouns import count
+from spillscan.output.nouns import count, size
 from spillscan.output.records import harmless
 from spillscan.output.safe import printable
 from spillscan.reports.page.columns import ASSUMED, AT_MOST, BY_BOUNDS

@@ -10,7 +10,7 @@ from typing import Any
 
 from spillscan import __version__
 from spillscan.model.figures import figure as declared
-from spillscan.occupancy.text import size
+from spillscan.output.nouns import size
 from spillscan.output.safe import clip
 from spillscan.reports.page.columns import LONGEST_ARCH, LONGEST_NAME
 from spillscan.reports.page.document import document, figure, table
