@@ -47,8 +47,7 @@ _DATED = tuple(map(Words, (b"\n20", b"\n[20", b"\t20", b"\xef\xbb\xbf20", b"[Con
 """One of these stands in each block with a date and time before a line, but perhaps before its first. Searches for one
 word each are quicker than one for all."""
 _CLOCK = re.compile(rb"\d\d:\d\d:\d\d")
-_HEAD_BYTES, _LEAST_SHARE = 1 << 12, 4
-"""At least one in so many lines of a block's first bytes has a clock, where clocks are no text."""
+_SAMPLES, _SAMPLE_BYTES = 16, 1 << 10
 
 
 class Cleaner:
@@ -68,14 +67,15 @@ class Cleaner:
         return self._broken(text, line) if b"\r" in text else text
 
     def _without_times(self, text: bytes) -> bytes:
-        """A date and time is one wherever it stands; a mere clock where many lines at the beginning of a block have
-        one, and from there on."""
+        """A date and time is one wherever it stands; a mere clock where several lines from everywhere in a
+        block have one, or the only one has, and from there on."""
         if text.startswith((b"20", b"[20")) or any(word.stand_in(text) for word in _DATED):
             text = grammar.pattern("prefix", "dated").sub(b"\n", b"\n" + text)[1:]
-        head = text[:_HEAD_BYTES]
-        if not self._clocks and _CLOCK.search(head):
-            clocks = grammar.pattern("prefix", "clock").findall(b"\n" + head)
-            self._clocks = len(clocks) * _LEAST_SHARE > head.count(b"\n")
+        steps = range(0, len(text), max(len(text) // _SAMPLES, _SAMPLE_BYTES))
+        sample = b"".join(text[at : at + _SAMPLE_BYTES] for at in steps)
+        if not self._clocks and _CLOCK.search(sample):
+            clocks = grammar.pattern("prefix", "clock").findall(b"\n" + sample)
+            self._clocks = len(clocks) > 1 or len(clocks) == 1 == sample.count(b"\n")
         return grammar.pattern("prefix", "clock").sub(b"\n", b"\n" + text)[1:] if self._clocks else text
 
     def _broken(self, text: bytes, line: int) -> bytes:

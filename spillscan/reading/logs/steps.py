@@ -290,10 +290,8 @@ def split_prefix(line: str) -> tuple[str, str]:
 
 
 def _step(form: str, tokens: dict[str, str]) -> Step | None:
-    if form == "recorded":
-        return Step(tokens["PATH"].strip(), buffered=True, compiles=True)
-    if form == "from_action":
-        return Step(tokens["FROM_PATH"], buffered=True, compiles=True)
+    if form in ("recorded", "from_action"):
+        return Step(tokens.get("FROM_PATH", tokens.get("PATH", "")).strip(), buffered=True, compiles=True)
     if form == "msbuild":
         return Step(tokens["MSBUILD_PATH"], compiles=True, device=True)
     buffered = form == "counted"

@@ -123,13 +123,22 @@ def test_environments_and_logs_are_many() -> None:
 
 
 def test_a_clock_in_one_line_is_text() -> None:
-    """Unless many lines have one; whoever has seen that knows it of the rest of the log."""
+    """Unless others have one; whoever has seen that knows it of the rest of the log."""
     for clock in (b"12:34:56  ", b"[12:34:56] ", b"May  1 12:34:56 "):
+        for before in (1, 5, 30):
+            few = b"a line\n" * before + clock + b"nvcc -c a.cu\n"
+            assert clean(few) == few
         alone = b"a line\n" * 30 + clock + b"nvcc -c a.cu\n"
-        assert clean(alone) == alone
         cleaner = Cleaner()
         assert cleaner.clean((clock + b"a line\n") * 30, 1) == b"a line\n" * 30
         assert cleaner.clean(alone, 31) == alone.replace(clock, b"")
+
+
+def test_clocks_in_a_part_of_a_log_are_none_of_its_text() -> None:
+    """A step of a job has a clock before each line, whatever comes before it."""
+    step = b"12:34:56  [1/2] Building CUDA object a.cu.o\n" * 2000
+    for before in (b"", b"a line\n" * 50_000):
+        assert clean(before + step) == before + step.replace(b"12:34:56  ", b"")
 
 
 def test_a_date_and_time_is_none_of_a_line_wherever_it_stands() -> None:
