@@ -1,7 +1,7 @@
 """Build logs: what ptxas, nvlink and the libraries that hold them print, anywhere in a compiler's or CI's output.
 
 ``clean`` takes away what terminals and CI services put into the text, once, at the entrance: no other module knows of
-colours, links, times before lines or carriage returns. Lines are clean lines until the end, when ``clean`` says where in
+colours, links, times before lines or carriage returns. Lines are clean ones until the end, when ``clean`` says where in
 the file each stands.
 
 ptxas writes ``Compiling entry function`` (names kernel and arch), ``Function properties`` with its stack line (one
