@@ -62,7 +62,7 @@ class Cleaner:
         """The text of a block of whole lines, the first of which is clean line ``line``."""
         text = _without_sequences(block)
         if b"\r" in text:
-            text = text.replace(b"\r\n", b"\n")
+            text = (text + b"\n" * text.endswith(b"\r")).replace(b"\r\n", b"\n")
         text = self._without_times(text)
         return self._broken(text, line) if b"\r" in text else text
 
@@ -79,14 +79,18 @@ class Cleaner:
         return grammar.pattern("prefix", "clock").sub(b"\n", b"\n" + text)[1:] if self._clocks else text
 
     def _broken(self, text: bytes, line: int) -> bytes:
-        """Each carriage return that has text on both sides becomes a line's end, as one that ends the input does; the
-        others become nothing."""
-        lines: list[bytes] = []
-        for each in text.split(b"\n"):
-            shown = list(filter(None, each.split(b"\r"))) or [b""]
-            self._breaks.extend(line + len(lines) + at for at in range(1, len(shown)))
-            lines += shown
-        return b"\n".join(lines) + b"\n" * text.endswith(b"\r")
+        """Each carriage return that has text on both sides becomes a line's end, the others become nothing."""
+        pieces, start = list[bytes](), 0
+        while (found := text.find(b"\r", start)) >= 0:
+            begin, end = text.rfind(b"\n", start, found) + 1 or start, text.find(b"\n", found)
+            end = len(text) if end < 0 else end
+            shown = list(filter(None, text[begin:end].split(b"\r"))) or [b""]
+            first = line + text.count(b"\n", start, begin)
+            line = first + len(shown) - 1
+            self._breaks.extend(range(first + 1, line + 1))
+            pieces += (text[start:begin], b"\n".join(shown))
+            start = end
+        return b"".join((*pieces, text[start:]))
 
     def line(self, line: int) -> int:
         """The file's line that holds clean line ``line``."""
@@ -95,14 +99,13 @@ class Cleaner:
     def placed(self, reading: Reading) -> Reading:
         """``reading`` of the clean text, by the file's lines."""
         if self._breaks:
-            place = self._origin
-            reading.kernels = [replace(each, origins=tuple(map(place, each.origins))) for each in reading.kernels]
-            reading.links = [replace(each, origin=place(each.origin)) for each in reading.links]
-            reading.issues = [replace(each, origin=each.origin and place(each.origin)) for each in reading.issues]
+            reading.kernels = [replace(each, origins=tuple(map(self._place, each.origins))) for each in reading.kernels]
+            reading.links = [replace(each, origin=self._place(each.origin)) for each in reading.links]
+            reading.issues = [replace(each, origin=each.origin and self._place(each.origin)) for each in reading.issues]
             reading.stats = replace(reading.stats, lines=self.line(reading.stats.lines))
         return reading
 
-    def _origin(self, origin: Origin) -> Origin:
+    def _place(self, origin: Origin) -> Origin:
         return replace(origin, line=self.line(origin.line)) if origin.line else origin
 
 
@@ -110,8 +113,7 @@ def _without_sequences(block: bytes) -> bytes:
     if b"\x1b" not in block and (block.isascii() or not _may_hold_controls(block)):
         return block
     text = re.sub(_SEQUENCE, "", block.decode("utf-8", "surrogateescape"))
-    if not text.isascii():
-        text = re.sub(_NO_TEXT, "\ufffd", text)
+    text = text if text.isascii() else re.sub(_NO_TEXT, "\ufffd", text)
     return text.encode("utf-8", "surrogateescape")
 
 

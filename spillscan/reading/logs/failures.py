@@ -195,9 +195,7 @@ class Failures:
         subject = "" if _HEADER.search(subject) else subject
         failure = Failure(number, text[:300], subject, named=bool(subject))
         family = form.partition("_")[0]
-        if form == "remark":
-            return
-        if form == "survived":
+        if form in ("survived", "remark"):
             self._survived(failure, begin)
         elif form == "log_cut":
             self._cuts.append(failure)
@@ -216,7 +214,8 @@ class Failures:
             self._stop(failure)
 
     def _survived(self, step: Failure, begin: int) -> None:
-        """Its own word says that the build went on; an object of device code is missing all the same."""
+        """Its own word says that the build went on, as a remark does; an object of device code is missing all the
+        same."""
         target = _SURVIVING_TARGET.match(step.text)
         if target and self._around.holds_device_code(target[1], begin):
             step.subject, step.device, step.level = target[1], True, _NO_MAKE
