@@ -147,7 +147,7 @@ def _front(real: str) -> str:
     and times are the same from run to run: caches take them for the compiler's."""
     target = _behind_scripts(os.path.realpath(real))
     top = os.path.dirname(os.path.dirname(target))
-    front = str(kept("launchers") / hashlib.sha256(f"{sys.executable}\0{real}".encode()).hexdigest()[:16])
+    front = os.path.join(kept("launchers"), hashlib.sha256(f"{sys.executable}\0{real}".encode()).hexdigest()[:16])
     tools = os.path.join(front, "bin")
     os.makedirs(tools, exist_ok=True)
     for place, files in ((front, top), (tools, os.path.join(top, "bin"))):

@@ -146,8 +146,8 @@ class _Overview(Parser):
 
 
 def build_parser(only: str | None = None) -> argparse.ArgumentParser:
-    """The argument parser of every command; with ``only``, of the others, or of all where there is no such command, it
-    knows the names alone: a compiler launcher has no time to load them."""
+    """The argument parser of every command, or of ``only`` one; where there is none of that name it knows all names
+    alone. A compiler launcher has no time for more."""
     parser = _Overview(
         prog="spillscan",
         usage="spillscan [-h] [--version] COMMAND ...",
@@ -158,7 +158,8 @@ def build_parser(only: str | None = None) -> argparse.ArgumentParser:
     subparsers = parser.add_subparsers(
         title="commands", metavar="COMMAND", required=True, parser_class=Parser, prog="spillscan"
     )
-    for name, about in _ABOUT.items():
+    known = {only: _ABOUT[only]} if only in _ABOUT else _ABOUT
+    for name, about in known.items():
         if only not in (None, name):
             subparsers.add_parser(name, help=about)
             continue

@@ -15,8 +15,7 @@ from spillscan.output.safe import printable
 from spillscan.output.terminal import complain
 
 if TYPE_CHECKING:
-    from spillscan.judging.baseline.judging import Accepted, BaselineResult
-    from spillscan.judging.baseline.model import Baseline, Suppression
+    from spillscan.judging.baseline.model import Accepted, Baseline, BaselineResult, Suppression
     from spillscan.judging.policy import Policy
     from spillscan.judging.rules import Terms, Undecided
     from spillscan.model import Build, Finding, Hidden, Hole, Issue
@@ -57,10 +56,11 @@ class Gate(NamedTuple):
         left ``undecided``. A build is held against the recorded figures, too."""
         from msgspec.structs import replace
 
-        from spillscan.judging.baseline.judging import BaselineResult, apply
+        from spillscan.judging.baseline.model import BaselineResult
 
         if self.baseline is None:
             return BaselineResult(findings=tuple(findings))
+        from spillscan.judging.baseline.judging import apply
         from spillscan.judging.baseline.recording import Since, since
 
         became = Since() if of_changes else since(build, whole, self.baseline, self.policy, findings, undecided)

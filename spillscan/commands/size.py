@@ -19,8 +19,8 @@ from spillscan.judging.verdict import holes_of_issues, verdict
 from spillscan.model import Issue
 from spillscan.naming import Names
 from spillscan.occupancy.devices import devices
-from spillscan.occupancy.text import size, sizes
 from spillscan.output.errors import InputError, UsageError
+from spillscan.output.nouns import size, sizes
 from spillscan.output.progress import Progress, Reading
 from spillscan.output.terminal import Style, complain
 from spillscan.reading.binary.records import damages

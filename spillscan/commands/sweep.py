@@ -88,7 +88,7 @@ def run(arguments: argparse.Namespace) -> int:
         advise=arguments.advise,
     )
     runs = runs_of(arguments, question.settings)
-    folder = None if arguments.no_cache else Path(arguments.cache) if arguments.cache else kept("sweep")
+    folder = None if arguments.no_cache else Path(arguments.cache or kept("sweep"))
     compilers = Compilers(
         Processes(arguments.timeout),
         Cache(folder),

@@ -18,10 +18,10 @@ from spillscan.judging.definitions import Definitions
 from spillscan.model import Finding, Kernel, Origin
 from spillscan.model.symbols import demangle
 from spillscan.output.safe import printable
-from spillscan.reading.machine.spillmap import Culprit, culprits
 
 if TYPE_CHECKING:
     from spillscan.model.code import AccessClass, LocalTraffic, SourceLine
+    from spillscan.reading.machine.spillmap import Culprit
 
 _SOURCE = re.compile(r"\.(?:cu|cuh|cpp|cc|cxx|c|h|hpp|inl|ptx)$")
 # CMake names objects after their sources: src/CMakeFiles/gemm.dir/kernels/a.cu.o; `__` stands for `..`.
@@ -214,6 +214,8 @@ def heaviest(finding: Finding, tree: Tree) -> Sequence[Place]:
 
 def weighed(local: LocalTraffic, kind: AccessClass, tree: Tree) -> list[Place]:
     """The source lines of accesses of one class: see :func:`heaviest`."""
+    from spillscan.reading.machine.spillmap import culprits  # what only reads logs does not load it
+
     found = culprits(local, kind, lambda line: _in_repository(line, tree))
     return [_placed(each.place, each.inner, tree, each) for each in found]
 

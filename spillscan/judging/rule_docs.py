@@ -5,6 +5,7 @@ The documents are the one place of these texts: ``explain``, SARIF, the policy's
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from functools import cache
@@ -42,7 +43,8 @@ def address(document: str, name: str) -> str:
 @cache
 def explanations(document: str) -> Mapping[str, Explanation]:
     """The sections of ``docs/{document}.md`` by name."""
-    text = (shipped("docs") / f"{document}.md").read_text(encoding="utf-8")
+    with open(os.path.join(shipped("docs"), f"{document}.md"), encoding="utf-8") as file:
+        text = file.read()
     return {match["name"]: _explanation(match) for match in _SECTION.finditer(text)}
 
 

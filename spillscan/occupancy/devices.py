@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from functools import cache, cached_property
 from itertools import chain
-from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 from zlib import crc32
 
@@ -15,7 +15,7 @@ from msgspec import Meta, Struct, ValidationError, convert
 from spillscan.output.errors import InputError, UsageError
 from spillscan.output.folders import remember, remembered
 
-FOLDER = Path(__file__).parent / "device_tables"
+FOLDER = os.path.join(os.path.dirname(__file__), "device_tables")
 WARP_THREADS = 32
 _Type = TypeVar("_Type")
 
@@ -179,13 +179,13 @@ class Device(Multiprocessor, frozen=True, kw_only=True, dict=True, forbid_unknow
 @cache
 def sources() -> Mapping[str, str]:
     """Key of a source -> what it is."""
-    return {str(key): str(text) for key, text in _load(FOLDER / "sources.yaml").items()}
+    return {str(key): str(text) for key, text in _load("sources.yaml").items()}
 
 
 @cache
 def devices() -> tuple[Device, ...]:
     """Every device of the table, by compute capability."""
-    found = [_read(path) for path in FOLDER.glob("sm_*.yaml")]
+    found = [_read(name) for name in os.listdir(FOLDER) if name.startswith("sm_")]
     return tuple(sorted(found, key=lambda device: device.version))
 
 
@@ -222,8 +222,8 @@ def _resolve(name: str) -> tuple[Device, Gpu | None]:
 
 
 def _by_version(name: str, major: int, minor: int, suffix: str) -> Device:
-    path = FOLDER / f"sm_{major}{minor}.yaml"
-    if not path.exists():
+    file = f"sm_{major}{minor}.yaml"
+    if not os.path.exists(os.path.join(FOLDER, file)):
         here = 10 * major + minor
         near = min(devices(), key=lambda known: abs(10 * known.version[0] + known.version[1] - here))
         raise UsageError(
@@ -233,7 +233,7 @@ def _by_version(name: str, major: int, minor: int, suffix: str) -> Device:
     if (suffix == "a" and major < 9) or (suffix == "f" and major < 10):
         since = "sm_90" if suffix == "a" else "sm_100"
         raise UsageError(f"unknown target {name!r}", f"targets with -{suffix} begin at {since}; try sm_{major}{minor}")
-    return _read(path)
+    return _read(file)
 
 
 def _plain(name: str) -> str:
@@ -241,25 +241,26 @@ def _plain(name: str) -> str:
     return "".join(word for word in words if word not in _BRANDS and not _BOARDS.fullmatch(word))
 
 
-def _load(path: Path) -> dict[str, Any]:
+def _load(name: str) -> dict[str, Any]:
     """One file of the table. To import YAML takes longer than most logs, so what it says is kept for the next run."""
-    text = path.read_bytes()
-    file = f"{path.stem}-{len(text)}-{crc32(text):08x}.json"
+    with open(os.path.join(FOLDER, name), "rb") as table:
+        text = table.read()
+    file = f"{name.removesuffix('.yaml')}-{len(text)}-{crc32(text):08x}.json"
     data = remembered("devices", file)
     if data is None:
         import yaml
 
         data = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
         if not isinstance(data, dict):
-            raise InputError(f"{path.name}: not a mapping")
+            raise InputError(f"{name}: not a mapping")
         remember("devices", file, data)
     found: dict[str, Any] = data
     return found
 
 
 @cache
-def _read(path: Path) -> Device:
-    return parse(_load(path), path.name)
+def _read(name: str) -> Device:
+    return parse(_load(name), name)
 
 
 class _Sourced(Struct, forbid_unknown_fields=True):

@@ -21,7 +21,7 @@ from spillscan.occupancy.headroom import (
 from spillscan.occupancy.model import Configuration, Occupancy
 from spillscan.occupancy.summary import percent
 from spillscan.occupancy.whole_gpu import Clusters, Footprint
-from spillscan.output.nouns import count
+from spillscan.output.nouns import count, size
 
 UNITS: dict[Varied, str] = {
     "threads": "threads per block",
@@ -29,21 +29,6 @@ UNITS: dict[Varied, str] = {
     "shared": "shared memory per block, B (static + dynamic)",
     "barriers": "named barriers per block",
 }
-
-
-def size(count: int, sign: str = "") -> str:
-    """Bytes for people: exact below 1 MiB, else three digits (``bytes`` in ``page/assets/core.js`` says the same)."""
-    for unit, name in ((1 << 30, "GiB"), (1 << 20, "MiB")):
-        if abs(count) >= unit:
-            amount = count / unit
-            return f"{amount:{sign}.3g} {name}" if abs(amount) < 999.5 else f"{amount:{sign},.0f} {name}"
-    return f"{count:{sign},} B"
-
-
-def sizes(*counts: int) -> Sequence[str]:
-    """:func:`size` of bytes that are held against each other: exact where different ones would look equal."""
-    shown = [size(count) for count in counts]
-    return shown if len(set(shown)) == len(set(counts)) else [f"{count:,} B" for count in counts]
 
 
 def title(device: Device) -> str:

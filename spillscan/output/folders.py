@@ -8,14 +8,10 @@ import os
 import time
 from collections.abc import Callable, Iterable
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from zlib import crc32
 
 from spillscan.output.errors import SpillscanError
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 DRAFT = ".spillscan-"
 """How names of files begin that are not whole yet: records of compilers that still run, or were killed, and reports."""
@@ -29,23 +25,25 @@ def modules(package: Iterable[str]) -> list[str]:
 
 
 @cache
-def shipped(name: str) -> Path:
+def shipped(name: str) -> str:
     """A folder inside the installed package, or beside it in a checkout."""
-    from pathlib import Path
-
-    package = Path(__file__).parent.parent
-    for candidate in (package / name, package.parent / name):
-        if candidate.is_dir():
+    package = os.path.dirname(os.path.dirname(__file__))
+    for candidate in (os.path.join(package, name), os.path.join(os.path.dirname(package), name)):
+        if os.path.isdir(candidate):
             return candidate
     raise SpillscanError(f"the folder {name} is missing from this installation", "install spillscan again")
 
 
-def kept(name: str) -> Path:
-    """By the XDG base directory specification: ``$XDG_CACHE_HOME/spillscan/NAME``, else below ``~/.cache``."""
-    from pathlib import Path
+def kept(name: str) -> str:
+    """By the XDG base directory specification: ``$XDG_CACHE_HOME/spillscan/NAME``, else below ``~/.cache``.
 
+    Raises :class:`RuntimeError` where nobody knows a home.
+    """
     home = os.environ.get("XDG_CACHE_HOME", "")
-    return (Path(home) if os.path.isabs(home) else Path.home() / ".cache") / "spillscan" / name
+    home = home if os.path.isabs(home) else os.path.expanduser("~/.cache")
+    if home.startswith("~"):
+        raise RuntimeError("no home folder")
+    return os.path.join(home, "spillscan", name)
 
 
 def remember(name: str, file: str, value: object) -> None:
@@ -54,10 +52,11 @@ def remember(name: str, file: str, value: object) -> None:
 
     with contextlib.suppress(OSError, RuntimeError):  # a home that is read-only, or none
         folder = kept(name)
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        draft = folder / f"{file}.{os.getpid()}"
-        draft.write_bytes(b"%08x%b" % (crc32(data := json.dumps(value).encode()), data))
-        draft.replace(folder / file)
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        draft = os.path.join(folder, f"{file}.{os.getpid()}")
+        with open(draft, "wb") as written:
+            written.write(b"%08x%b" % (crc32(data := json.dumps(value).encode()), data))
+        os.replace(draft, os.path.join(folder, file))
 
 
 def remembered(name: str, file: str) -> Any:
@@ -65,7 +64,8 @@ def remembered(name: str, file: str) -> Any:
     import json
 
     with contextlib.suppress(OSError, RuntimeError, ValueError):
-        data = (kept(name) / file).read_bytes()
+        with open(os.path.join(kept(name), file), "rb") as written:
+            data = written.read()
         if int(data[:8], 16) == crc32(data[8:]):
             return json.loads(data[8:])
     return None

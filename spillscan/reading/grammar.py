@@ -33,7 +33,12 @@ _ENDS_WHERE_THE_REST_FITS = re.compile(r"^([A-Z_]+): /(.*\+\?)/$", re.M)
 
 def text(name: str) -> str:
     """The source of grammar ``name``."""
-    return (shipped("grammars") / f"{name}.lark").read_text(encoding="utf-8")
+    with open(_path(name), encoding="utf-8") as file:
+        return file.read()
+
+
+def _path(name: str) -> str:
+    return os.path.join(shipped("grammars"), f"{name}.lark")
 
 
 def _with_ends(name: str) -> str:
@@ -67,7 +72,7 @@ def load(name: str) -> Lark:
         parser="lalr",
         start=_starts(name),
         cache=_compiled(name),
-        source_path=str(shipped("grammars") / f"{name}.lark"),
+        source_path=_path(name),
         maybe_placeholders=False,
     )
 
@@ -76,10 +81,10 @@ def _compiled(name: str) -> str | bool:
     """The file that keeps a compiled grammar; ``False`` where none can be kept."""
     try:
         folder = kept("grammars")
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        os.makedirs(folder, mode=0o700, exist_ok=True)
     except (OSError, RuntimeError):  # a home that is read-only, or none
         return False
-    return str(folder / f"{name}.lark")
+    return os.path.join(folder, f"{name}.lark")
 
 
 def local_name(qualified: str) -> str:
@@ -408,7 +413,7 @@ def _lexer(name: str, source: str) -> Lark:
         parser=None,
         lexer="basic",
         start=_starts(name),
-        source_path=str(shipped("grammars") / f"{name}.lark"),
+        source_path=_path(name),
         maybe_placeholders=False,
     )
 

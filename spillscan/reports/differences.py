@@ -14,9 +14,8 @@ from spillscan.judging.compare.figures import Total, moved_to_shared, totals
 from spillscan.model import SEVERITIES, Build, Change, Effect, Finding, Kernel, Metric
 from spillscan.model.figures import FIGURES, figure
 from spillscan.naming import Names
-from spillscan.occupancy.text import size
 from spillscan.occupancy.whole_gpu import WORTH_SHOWING_BYTES
-from spillscan.output.nouns import count
+from spillscan.output.nouns import count, size
 from spillscan.output.safe import printable
 from spillscan.output.terminal import BOLD, DIM, GREEN, RED, YELLOW, Cell, Row, Style, fold, hung, table
 from spillscan.reports import code_changes, growth, pairings, words

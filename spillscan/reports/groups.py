@@ -13,8 +13,7 @@ from spillscan.model import Kernel
 from spillscan.model.build import damage
 from spillscan.model.symbols import Tuned, namespace, natural
 from spillscan.naming import Family, Names
-from spillscan.occupancy.text import size
-from spillscan.output.nouns import count
+from spillscan.output.nouns import count, size
 from spillscan.output.safe import printable
 
 By = Literal["kernel", "family", "file", "namespace", "arch", "config"]

@@ -8,7 +8,7 @@ from operator import attrgetter
 
 from spillscan.model import Build, Kernel
 from spillscan.model.figures import BY_NAME
-from spillscan.occupancy.text import size
+from spillscan.output.nouns import size
 from spillscan.reports.report import Report
 
 _FAMILIES = 5

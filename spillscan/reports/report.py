@@ -17,7 +17,7 @@ from spillscan.occupancy.launches import Launches, LaunchMap
 
 if TYPE_CHECKING:
     from spillscan.advice.ranking import Ranked
-    from spillscan.judging.baseline.judging import BaselineResult
+    from spillscan.judging.baseline.model import BaselineResult
     from spillscan.judging.compare.causes import Growth
     from spillscan.judging.compare.code_changes import CodeChange
     from spillscan.judging.compare.matrix import Matrix

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from spillscan.model.symbols import demangle, namespace, natural
 from spillscan.naming import Names
-from spillscan.occupancy.text import size
+from spillscan.output.nouns import size
 from spillscan.output.terminal import Row, Style, table
 from spillscan.reports.page.document import STATIC
 from spillscan.reports.page.series import BEFORE, weight_document

@@ -13,11 +13,9 @@ from spillscan.model.build import damage
 from spillscan.model.symbols import natural
 from spillscan.naming import WIDTH, Names
 from spillscan.naming.identity.libraries import library_of
-from spillscan.occupancy.text import size
-from spillscan.output.nouns import count
+from spillscan.output.nouns import count, size
 from spillscan.output.safe import clip, printable
 from spillscan.output.terminal import BOLD, DIM, RED, YELLOW, Cell, Style, fold, paint
-from spillscan.reading.machine.spillmap import TOP, share_text
 from spillscan.reports.groups import none_spills, shared_label
 from spillscan.reports.report import Report
 
@@ -129,6 +127,8 @@ def _by_name(place: Place | None) -> str:
 def lines_of(finding: Finding, report: Report) -> str:
     """``by weight 62 % at src/gemm.cu:50 (inlined: math.cuh:9), 20 % at src/gemm.cu:58``; empty where nothing names
     lines."""
+    from spillscan.reading.machine.spillmap import TOP, share_text
+
     found = heaviest(finding, report.tree)[:TOP]
     shares = (f"{share_text(place.share or 0)} at {place.text}" for place in found)
     return printable(f"by weight {', '.join(shares)}", LONGEST_MESSAGE) if found else ""

@@ -11,7 +11,7 @@ import pytest
 from spillscan.cli import main
 from spillscan.occupancy.devices import devices
 from spillscan.occupancy.summary import percent, whole
-from spillscan.occupancy.text import size, sizes
+from spillscan.output.nouns import size, sizes
 
 BASE = ["occupancy", "--arch", "sm_80", "--threads", "128", "--registers", "40", "--shared", "8192"]
 MIB = 1 << 20

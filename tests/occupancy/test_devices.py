@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import sys
+from pathlib import Path
 
 import pytest
 import yaml
@@ -14,7 +15,7 @@ from spillscan.output.errors import InputError, UsageError
 
 def test_each_file_is_a_device_and_each_figure_has_a_source():
     assert [f"{one.target}.yaml" for one in devices()] == sorted(
-        (path.name for path in FOLDER.glob("sm_*.yaml")), key=lambda name: int(name[3:-5])
+        (path.name for path in Path(FOLDER).glob("sm_*.yaml")), key=lambda name: int(name[3:-5])
     )
     for one in devices():
         assert tuple(one.sources) == FIGURES
@@ -78,24 +79,24 @@ def test_multiprocessors():
 
 def test_what_is_kept_of_a_file_is_what_it_says(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    files = sorted(FOLDER.glob("*.yaml"))
+    files = sorted(Path(FOLDER).glob("*.yaml"))
     said = [yaml.safe_load(path.read_bytes()) for path in files]
-    assert [_load(path) for path in files] == said
+    assert [_load(path.name) for path in files] == said
     kept = list((tmp_path / "spillscan" / "devices").iterdir())
     assert len(kept) == len(files)
     with monkeypatch.context() as alone:
         alone.setitem(sys.modules, "yaml", None)
-        again = [_load(path) for path in files]
+        again = [_load(path.name) for path in files]
         assert again == said
         assert list(map(repr, again)) == list(map(repr, said)), "keys in their order, numbers and truths as such"
         kept[0].write_bytes(kept[0].read_bytes().replace(b"sm_", b"sm-").replace(b"G", b"H"))
         with pytest.raises(ImportError):
-            [_load(path) for path in files]
-    assert [_load(path) for path in files] == said, "what was damaged is read anew"
+            [_load(path.name) for path in files]
+    assert [_load(path.name) for path in files] == said, "what was damaged is read anew"
 
 
 def change(**changes):
-    data = yaml.safe_load((FOLDER / "sm_90.yaml").read_bytes())
+    data = yaml.safe_load(Path(FOLDER, "sm_90.yaml").read_bytes())
     data = copy.deepcopy(data)
     for key, value in changes.items():
         if key in data["figures"]:

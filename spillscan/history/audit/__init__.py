@@ -18,9 +18,8 @@ from uuid import uuid4
 from spillscan.history.audit.find import Selection, find
 from spillscan.history.audit.messages import Batch, FileOutcome, Item, State, dealt
 from spillscan.model import Issue, Origin
-from spillscan.occupancy.text import size
 from spillscan.output.errors import UndecidedError
-from spillscan.output.nouns import count
+from spillscan.output.nouns import count, size
 from spillscan.output.safe import printable
 from spillscan.reading import workers
 

@@ -6,11 +6,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import date
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from spillscan.judging.baseline.model import (
+    Accepted,
     Baseline,
+    BaselineResult,
     Copies,
     Figures,
     Groups,
@@ -23,62 +24,10 @@ from spillscan.judging.baseline.model import (
     measured,
 )
 from spillscan.judging.policy import Policy
-from spillscan.judging.rules import Undecided, all_rules, measure, recorded_as
+from spillscan.judging.rules import all_rules, measure, recorded_as
 from spillscan.model import Build, Finding, Kernel, Level
 from spillscan.model.patterns import matches
 from spillscan.naming.identity import canonical
-
-
-class Accepted(Struct, frozen=True, kw_only=True):
-    """A finding that the baseline records and the build does not have."""
-
-    identity: Identity
-    """What the baseline calls the kernel."""
-    name: str
-    """Its short name, as recorded."""
-    rule: str
-    """The rule; empty for a kernel of which nothing else is recorded."""
-    severity: Level = "error"
-    """How severe a finding of it would be."""
-
-
-class BaselineResult(Struct, frozen=True, kw_only=True):
-    """What a build's findings are to a baseline."""
-
-    findings: tuple[Finding, ...]
-    """All of them, each with its state, those that fail a gate first."""
-    fixed: tuple[Accepted, ...] = ()
-    """Recorded, and the kernel no longer has the finding."""
-    unreported: tuple[Accepted, ...] = ()
-    """Recorded, and the input does not say what the rule must know: neither fixed nor there."""
-    stale: tuple[Accepted, ...] = ()
-    """Entries whose kernel the build does not have."""
-    fewer: tuple[Accepted, ...] = ()
-    """Known kernels that the build does not have, of archs with fewer kernels than the baseline knows."""
-    removed: tuple[Accepted, ...] = ()
-    """Those of them whose unit was compiled, and reported whole: they are gone."""
-    expired: tuple[Suppression, ...] = ()
-    """Suppressions that no longer hold."""
-    idle: tuple[Suppression, ...] = ()
-    """Suppressions that excuse nothing."""
-    undecided: tuple[Undecided, ...] = ()
-    """Recorded figures that the input does not report, so that they may be worse."""
-    unrecorded: int = 0
-    """Kernels of which an older release recorded no figures."""
-    unheld: int = 0
-    """Kernels whose growth of registers the user limits, and of which no registers are recorded."""
-
-    @property
-    def open(self) -> tuple[Finding, ...]:
-        """The findings that nothing excuses."""
-        return tuple(finding for finding in self.findings if not finding.excused)
-
-    def counts(self) -> dict[str, int]:
-        """How many there are of each state."""
-        states = Counter(finding.baseline_state for finding in self.findings)
-        named = {state: states[state] for state in ("new", "worse", "outstanding", "better")}
-        rest = {"fixed": len(self.fixed), "stale": len(self.stale), "suppressed": states["suppressed"]}
-        return named | rest
 
 
 def apply(

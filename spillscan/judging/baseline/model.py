@@ -6,7 +6,7 @@ A baseline calls one what may be several: a kernel may have copies in several tr
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from datetime import date
 from typing import NamedTuple
@@ -14,8 +14,8 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from spillscan.judging.policy import Policy
-from spillscan.judging.rules import measure
-from spillscan.model import Finding, Kernel
+from spillscan.judging.rules import Undecided, measure
+from spillscan.model import Finding, Kernel, Level
 from spillscan.naming.identity import canonical, digest
 
 Figures = tuple[tuple[str, int], ...]
@@ -110,6 +110,58 @@ NO_ARCH = "unknown"
 """Stands for an arch that the log does not name."""
 
 _TAIL = re.compile(r"([a-z]\w*)(/function)?", re.ASCII)
+
+
+class Accepted(Struct, frozen=True, kw_only=True):
+    """A finding that the baseline records and the build does not have."""
+
+    identity: Identity
+    """What the baseline calls the kernel."""
+    name: str
+    """Its short name, as recorded."""
+    rule: str
+    """The rule; empty for a kernel of which nothing else is recorded."""
+    severity: Level = "error"
+    """How severe a finding of it would be."""
+
+
+class BaselineResult(Struct, frozen=True, kw_only=True):
+    """What a build's findings are to a baseline."""
+
+    findings: tuple[Finding, ...]
+    """All of them, each with its state, those that fail a gate first."""
+    fixed: tuple[Accepted, ...] = ()
+    """Recorded, and the kernel no longer has the finding."""
+    unreported: tuple[Accepted, ...] = ()
+    """Recorded, and the input does not say what the rule must know: neither fixed nor there."""
+    stale: tuple[Accepted, ...] = ()
+    """Entries whose kernel the build does not have."""
+    fewer: tuple[Accepted, ...] = ()
+    """Known kernels that the build does not have, of archs with fewer kernels than the baseline knows."""
+    removed: tuple[Accepted, ...] = ()
+    """Those of them whose unit was compiled, and reported whole: they are gone."""
+    expired: tuple[Suppression, ...] = ()
+    """Suppressions that no longer hold."""
+    idle: tuple[Suppression, ...] = ()
+    """Suppressions that excuse nothing."""
+    undecided: tuple[Undecided, ...] = ()
+    """Recorded figures that the input does not report, so that they may be worse."""
+    unrecorded: int = 0
+    """Kernels of which an older release recorded no figures."""
+    unheld: int = 0
+    """Kernels whose growth of registers the user limits, and of which no registers are recorded."""
+
+    @property
+    def open(self) -> tuple[Finding, ...]:
+        """The findings that nothing excuses."""
+        return tuple(finding for finding in self.findings if not finding.excused)
+
+    def counts(self) -> dict[str, int]:
+        """How many there are of each state."""
+        states = Counter(finding.baseline_state for finding in self.findings)
+        named = {state: states[state] for state in ("new", "worse", "outstanding", "better")}
+        rest = {"fixed": len(self.fixed), "stale": len(self.stale), "suppressed": states["suppressed"]}
+        return named | rest
 
 
 def identity_of(kernel: Kernel) -> Identity:

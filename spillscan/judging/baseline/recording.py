@@ -15,11 +15,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from spillscan.judging.baseline.file import PREAMBLE, RECORDS
-from spillscan.judging.baseline.judging import BaselineResult, apply, as_copies, compare
+from spillscan.judging.baseline.judging import apply, as_copies, compare
 from spillscan.judging.baseline.model import (
     KEPT_FIGURES,
     KEPT_OF_LAUNCH,
     Baseline,
+    BaselineResult,
     Copies,
     Figures,
     Groups,

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Mapping, Sequence
-from pathlib import Path
 from typing import Any, cast
 
 from spillscan.builds.coverage import REQUIREMENT
@@ -70,17 +69,18 @@ def find(folder: str | os.PathLike[str] = ".") -> str | None:
 
     Outside of a repository only ``folder`` itself is looked at: what lies above it is not the project's.
     """
-    here = Path(folder).resolve()
-    roots = [above for above in (here, *here.parents) if (above / ".git").exists()]
-    folders = [above for above in (here, *here.parents) if above == here or (roots and above.is_relative_to(roots[0]))]
-    for each in folders:
-        found = [name for name in NAMES if (each / name).is_file()]
-        if _has_table(each / "pyproject.toml"):
+    folders = [os.path.realpath(folder)]
+    while (above := os.path.dirname(folders[-1])) != folders[-1]:
+        folders.append(above)
+    root = next((each for each in folders if os.path.exists(os.path.join(each, ".git"))), folders[0])
+    for each in folders[: folders.index(root) + 1]:
+        found = [name for name in NAMES if os.path.isfile(os.path.join(each, name))]
+        if _has_table(os.path.join(each, "pyproject.toml")):
             found.append("pyproject.toml")
         if len(found) > 1:
             raise UsageError(f"two policies in {_shown(each) or '.'}: {' and '.join(found)}", "keep one of them")
         if found:
-            return _shown(each / found[0])
+            return _shown(os.path.join(each, found[0]))
     return None
 
 
@@ -96,10 +96,11 @@ def read(path: str) -> Layer:
     return layer(root, os.path.dirname(path))
 
 
-def _has_table(path: Path) -> bool:
+def _has_table(path: str) -> bool:
     """Whether a ``pyproject.toml`` has our table; a broken one is not ours unless it names spillscan."""
     try:
-        text = path.read_text(encoding="utf-8")
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
     except (OSError, UnicodeDecodeError):
         return False
     return "spillscan" in text and parse_toml(text, _shown(path)) is not None
@@ -120,7 +121,7 @@ def _text(path: str) -> str:
         raise UsageError(f"{path}:{line}: not UTF-8") from None
 
 
-def _shown(path: Path) -> str:
+def _shown(path: str) -> str:
     """``path`` as a person in the current folder would write it."""
     shown = os.path.relpath(path)
     return "" if shown == "." else shown

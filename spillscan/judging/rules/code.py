@@ -14,7 +14,7 @@ from spillscan.judging.rules._findings import finding
 from spillscan.model import Change, Finding, Limit, Rule
 from spillscan.model.figures import value_of
 from spillscan.naming.identity.likeness import digest
-from spillscan.occupancy.text import sizes
+from spillscan.output.nouns import sizes
 
 if TYPE_CHECKING:
     from spillscan.judging.compare.code_changes import CodeChange

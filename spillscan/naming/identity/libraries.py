@@ -9,12 +9,12 @@ added or removed as a whole. Objects and cubins are no libraries here: their nam
 from __future__ import annotations
 
 import os.path
+import posixpath
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from fnmatch import fnmatchcase
 from functools import cache
-from pathlib import PurePosixPath
 
 from spillscan.model import Kernel
 from spillscan.output.errors import UsageError, nearest
@@ -116,7 +116,7 @@ def _path(name: str, kernels: list[Kernel]) -> Hashable:
 
 
 def _file(name: str, kernels: list[Kernel]) -> Hashable:
-    return PurePosixPath(name).name
+    return posixpath.basename(name.rstrip("/"))
 
 
 def _made(name: str, kernels: list[Kernel]) -> Hashable:
@@ -125,4 +125,4 @@ def _made(name: str, kernels: list[Kernel]) -> Hashable:
 
 
 def _unversioned(name: str, kernels: list[Kernel]) -> Hashable:
-    return _VERSION.sub("", PurePosixPath(name).name)
+    return _VERSION.sub("", posixpath.basename(name.rstrip("/")))

@@ -1,5 +1,9 @@
 """Build logs: what ptxas, nvlink and the libraries that hold them print, anywhere in a compiler's or CI's output.
 
+``clean`` takes away what terminals and CI services put into the text, once, at the entrance: no other module knows of
+colours, links, times before lines or carriage returns. Lines are clean ones until the end, when ``clean`` says where in
+the file each stands.
+
 ptxas writes ``Compiling entry function`` (names kernel and arch), ``Function properties`` with its stack line (one
 write, names the function), then ``Used N registers`` and ``Compile time``, which name nothing. ``attribution`` follows
 one writer; beside it stand ``pending`` kernels, ``suspicions``, the sums of ``callees``, ``notes``, ``link_lines``, and

@@ -20,7 +20,7 @@ _MEMO_ENTRIES = 1 << 16
 _STACK_FIELDS = ("STACK_BYTES", "SPILL_STORE_BYTES", "SPILL_LOAD_BYTES")
 _FUNCTION_FIELDS = ("PROPERTIES_SYMBOL", *_STACK_FIELDS, "MILLISECONDS")
 _KERNEL_FIELDS = ("ENTRY_SYMBOL", "ARCH", "resource_lines", "MILLISECONDS")
-_NAMES_KERNEL = re.compile(rb"(ptxas (?:info|warning)[^'\r\n]*?(?:'| entry ))(\w++)((?:'| is )[^\r\n]*+\n)")
+_NAMES_KERNEL = re.compile(rb"(ptxas (?:info|warning)[^'\n]*?(?:'| entry ))(\w++)((?:'| is )[^\n]*+\n)")
 """A line with one word where a kernel's name may stand: before it, the name, behind it."""
 _RESOURCE_LINES = (("resource_lines", 2),)
 _ONE_NAME = (("PROPERTIES_SYMBOL", "ENTRY_SYMBOL"),)

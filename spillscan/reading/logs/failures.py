@@ -32,7 +32,7 @@ from spillscan.model.holes import KINDS
 from spillscan.reading import grammar
 from spillscan.reading.logs.messages import Module
 from spillscan.reading.logs.parsing import ptxas_message
-from spillscan.reading.logs.steps import Words, announced, is_report, plain, same_object, stem
+from spillscan.reading.logs.steps import Words, announced, is_report, same_object, stem, unprefixed
 from spillscan.reading.logs.surroundings import LONGEST_LINE_BYTES, Surroundings
 
 _REBUILDS = (b"] ", b" -c ", b" -o ")
@@ -182,7 +182,7 @@ class Failures:
     # ---- one line -------------------------------------------------------------------------------------------------
 
     def _line(self, begin: int, end: int, number: int) -> None:
-        if number in self._understood or _remark().match(self._around.block, begin):
+        if number in self._understood:
             return
         text = self._around.line(begin, end)
         form, tokens = _parse(text)
@@ -195,9 +195,7 @@ class Failures:
         subject = "" if _HEADER.search(subject) else subject
         failure = Failure(number, text[:300], subject, named=bool(subject))
         family = form.partition("_")[0]
-        if form == "remark":  # in colours
-            return
-        if form == "survived":
+        if form in ("survived", "remark"):
             self._survived(failure, begin)
         elif form == "log_cut":
             self._cuts.append(failure)
@@ -216,7 +214,8 @@ class Failures:
             self._stop(failure)
 
     def _survived(self, step: Failure, begin: int) -> None:
-        """Its own word says that the build went on; an object of device code is missing all the same."""
+        """Its own word says that the build went on, as a remark does; an object of device code is missing all the
+        same."""
         target = _SURVIVING_TARGET.match(step.text)
         if target and self._around.holds_device_code(target[1], begin):
             step.subject, step.device, step.level = target[1], True, _NO_MAKE
@@ -340,7 +339,7 @@ class Failures:
             yield self._issue("build-incomplete", f"the last step is not the last of the build: {text}", number)
             return
         line = self._around.last_line()
-        last = plain(line)
+        last = unprefixed(line)
         _, device = announced(last) if not number or "%" in text else ((), None)
         if device and (" -" not in last or compilation.asks_for_report(last)):
             yield self._issue("build-incomplete", f"the log ends where a compilation begins: {last[:300]}", lines)
@@ -357,12 +356,6 @@ def failure_words(*, steps: bool = False) -> Words:
     words = (word.encode() for word in grammar.scanned("buildfailure", "_message"))
     place = re.compile(grammar.terminal("PLACE", "buildfailure").encode())
     return Words(*words, *(_REBUILDS if steps else ()), pattern=place)
-
-
-@cache
-def _remark() -> re.Pattern[bytes]:
-    """The beginning of a warning or note, of which a log may hold a million."""
-    return re.compile(grammar.terminal("REMARK", "buildfailure").encode())
 
 
 def _name(path: str) -> str:

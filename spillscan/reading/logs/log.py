@@ -19,6 +19,7 @@ from spillscan.reading.inputs.lines import TOO_LONG
 from spillscan.reading.inputs.source import Stream
 from spillscan.reading.logs.attribution import PARALLEL_HINT, Writer
 from spillscan.reading.logs.blocks import Blocks, Functions, Kernels, Notes
+from spillscan.reading.logs.clean import Cleaner
 from spillscan.reading.logs.failures import Failures
 from spillscan.reading.logs.fragments import half_quoted, lacks_beginning, may_remain
 from spillscan.reading.logs.messages import (
@@ -38,7 +39,7 @@ from spillscan.reading.logs.messages import (
 from spillscan.reading.logs.parsing import message
 from spillscan.reading.logs.patches import Patches
 from spillscan.reading.logs.pending import first_line
-from spillscan.reading.logs.printed import plain, printed
+from spillscan.reading.logs.printed import printed
 from spillscan.reading.logs.steps import WINDOW_BYTES, Steps, Words, split_prefix, stem
 
 _TOOLS = Words(b"ptxas", b"info    : ")
@@ -79,10 +80,12 @@ class _Log:
         self._latest = self._default[1]
         """The steps of who reported last."""
         self._line = 1
+        """The next clean line, as all lines here are; the file's are :meth:`Cleaner.placed` at the end."""
         self._bytes = 0
         self._recognised = 0
         self._unknown = 0
         self._gap = _Gap()
+        self._cleaner = Cleaner()
         self._failures = Failures(name)
         self._patches = Patches()
         self._blocks = Blocks()
@@ -99,7 +102,7 @@ class _Log:
     def take(self, text: bytes) -> None:
         """The next text, of whole lines."""
         self._bytes += len(text)
-        text = self._patches.without(text)
+        text = self._patches.without(self._cleaner.clean(text, self._line))
         position, size = 0, len(text)
         self._head = self._head or text[:WINDOW_BYTES]
         self._failures.begin(text)
@@ -177,7 +180,7 @@ class _Log:
             unknown_lines=self._unknown,
             unknown_clauses=clauses,
         )
-        return reading
+        return self._cleaner.placed(reading)
 
     def _unreported(self) -> Iterator[Issue]:
         """Steps that compile device code, and of which no report stands in the log."""
@@ -275,7 +278,7 @@ class _Log:
         writer, steps = self._writer(who)
         found, lines = message(line) or (message(rest) if rest != line else None), 1
         if _may_go_on(found, following) and b"ptxas" not in following:
-            rest = plain(following).lstrip()
+            rest = printed(following).lstrip()
             for joined in (f"{line} {rest}", line + rest):
                 whole = message(joined) if rest else None
                 if whole is not None and not _may_go_on(whole, b"") and not isinstance(whole, Unknown):
@@ -322,7 +325,7 @@ class _Log:
     def _skip(self, text: bytes, start: int, end: int) -> None:
         writer, steps = self._default
         if end - start < (_SHORT_GAP_BYTES if writer.idle else WINDOW_BYTES):
-            for number, line in enumerate(text[start:end].decode("utf-8", "replace").splitlines(), self._line):
+            for number, line in enumerate(text[start:end].decode("utf-8", "replace").split("\n"), self._line):
                 if may_remain(line):
                     writer.feed(Torn(line), number, steps.current, line)
         self._line += text.count(b"\n", start, end)
@@ -358,7 +361,7 @@ class _Gap:
 
     def printed(self, who: str) -> bool:
         """Whether ``who`` wrote any text since then."""
-        lines = (plain(line) for piece in self._pieces for line in piece.splitlines())
+        lines = (line.decode("utf-8", "replace") for piece in self._pieces for line in piece.split(b"\n"))
         return any(rest.strip() for writer, rest in map(split_prefix, lines) if writer == who)
 
     def close(self, steps: Steps, line: int) -> None:

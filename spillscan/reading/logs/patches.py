@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import re
 
-from spillscan.reading.logs.printed import decoded
-
 _MARK = b"@@ -"
-_HUNK = re.compile(r"@@ -\d{1,9}(?:,(\d{1,9}))? \+\d{1,9}(?:,(\d{1,9}))? @@")
-_DIGITS = re.compile(r"\d")
+_HUNK = re.compile(rb"@@ -\d{1,9}(?:,(\d{1,9}))? \+\d{1,9}(?:,(\d{1,9}))? @@")
+_DIGITS = re.compile(rb"\d")
 _LONGEST_PREFIX = 100
-"""Characters before a hunk's lines, such as a CI service's time."""
+"""Bytes before a hunk's lines, such as a stage's name and time."""
 
 
 class Patches:
@@ -18,7 +16,7 @@ class Patches:
     does not ends it, so that nothing that a tool printed is hidden."""
 
     def __init__(self) -> None:
-        self._prefix = ""
+        self._prefix = b""
         self._old = self._new = 0
         """Lines of both files that are still to come."""
 
@@ -26,30 +24,19 @@ class Patches:
         """``text``, whole lines, each line of a hunk blank."""
         if not (self._old or self._new or _MARK in text):
             return text
-        kept, start = [], 0
-        while start < len(text):
-            if not (self._old or self._new):
-                mark = text.find(_MARK, start)
-                begin = len(text) if mark < 0 else text.rfind(b"\n", start, mark) + 1 or start
-                kept.append(text[start:begin])
-                start = begin
-            end = text.find(b"\n", start) + 1 or len(text)
-            line = text[start:end]
-            kept.append(b"\n" if self._quotes(line) and line.endswith(b"\n") else line)
-            start = end
-        return b"".join(kept)
+        lines = text.splitlines(keepends=True)
+        return b"".join(b"\n" if self._quotes(line) and line.endswith(b"\n") else line for line in lines)
 
-    def _quotes(self, raw: bytes) -> bool:
+    def _quotes(self, line: bytes) -> bool:
         """Whether a line is a hunk's; a hunk's first line is looked at, too."""
-        line = decoded(raw).rstrip("\r\n")
         if self._old or self._new:
-            before, mark = line[: len(self._prefix)], line[len(self._prefix) :][:1] or " "
-            if _DIGITS.sub("0", before) == self._prefix and mark in "+- \\":
-                self._old = max(0, self._old - (mark in "- "))
-                self._new = max(0, self._new - (mark in "+ "))
+            before, mark = line[: len(self._prefix)], line[len(self._prefix) :].rstrip(b"\n")[:1] or b" "
+            if _DIGITS.sub(b"0", before) == self._prefix and mark in b"+- \\":
+                self._old = max(0, self._old - (mark in b"- "))
+                self._new = max(0, self._new - (mark in b"+ "))
                 return True
         self._old = self._new = 0
-        if (hunk := _HUNK.search(line, 0, 2 * _LONGEST_PREFIX)) and hunk.start() <= _LONGEST_PREFIX:
-            self._prefix = _DIGITS.sub("0", line[: hunk.start()])
+        if _MARK in line and (hunk := _HUNK.search(line, 0, 2 * _LONGEST_PREFIX)) and hunk.start() <= _LONGEST_PREFIX:
+            self._prefix = _DIGITS.sub(b"0", line[: hunk.start()])
             self._old, self._new = (1 if each is None else int(each) for each in hunk.groups())
         return False

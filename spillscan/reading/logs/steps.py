@@ -19,11 +19,9 @@ from msgspec.structs import replace
 
 from spillscan.builds import compilation
 from spillscan.reading import grammar
-from spillscan.reading.logs.printed import decoded
+from spillscan.reading.logs.parsing import text_pattern
 
 _LEAST_BYTES, _MOST_BYTES = 1 << 11, 1 << 20
-
-
 _MOST_AT_ONCE = 64
 """The library compares vectors as long as it looks for no more words than some dozens."""
 
@@ -76,7 +74,7 @@ WINDOW_BYTES = 1 << 17
 """How far before a compiler's output its step is looked for."""
 
 _MAY_ANNOUNCE = re.compile(
-    rb"\[[^\]\r\n]{0,60}\d(?:/\d|%)[^\]\r\n]{0,40}\] ?|nvcc|clang|ptxas|nvlink|CUDA |INFO: From |# spillscan "
+    rb"\[[^\]\n]{0,60}\d(?:/\d|%)[^\]\n]{0,40}\] ?|nvcc|clang|ptxas|nvlink|CUDA |INFO: From |# spillscan "
 )
 _STEP_WORDS = Words(b"[", b"nvcc", b"clang", b"CUDA ", b"INFO: From ", b"ptxas ", b"nvlink ", b"# spillscan ")
 
@@ -148,7 +146,7 @@ class Steps:
         found, number, counted = False, line - text.count(b"\n"), 0
         for begin, end in _STEP_WORDS.lines(text, 0, len(text)):
             if end - begin < 1 << 16 and _MAY_ANNOUNCE.search(text, begin, end):
-                step = parse_step(plain(text[begin:end]))
+                step = parse_step(unprefixed(text[begin:end]))
                 if step is not None:
                     found, number, counted = True, number + text.count(b"\n", counted, begin), begin
                     self.device_link |= step.links
@@ -223,10 +221,9 @@ def same_object(one: str, other: str) -> bool:
     return longer == shorter or longer.endswith("/" + shorter.removeprefix("./"))
 
 
-def plain(line: bytes) -> str:
-    """What a terminal shows of ``line``, without its prefix: no colours, nothing that was written over."""
-    text = decoded(line).rstrip()
-    return split_prefix(text.rpartition("\r")[2])[1]
+def unprefixed(line: bytes) -> str:
+    """``line`` without its prefix and the blanks around it."""
+    return split_prefix(line.decode("utf-8", "replace").rstrip())[1]
 
 
 @lru_cache(maxsize=4096)
@@ -270,9 +267,8 @@ def _status() -> re.Pattern[str]:
 
 @lru_cache(maxsize=1024)
 def parse_step(line: str) -> Step | None:
-    """The step that ``line`` announces, after its prefix (timestamp, stage, node); ``None`` for any other line."""
-    text = split_prefix(line.rstrip())[1]
-    found = None if is_report(text) else grammar.read("buildstep", "line", text)
+    """The step that ``line``, :func:`unprefixed`, announces; ``None`` for any other line."""
+    found = None if is_report(line) else grammar.read("buildstep", "line", line)
     return None if found is None else _step(*found)
 
 
@@ -283,24 +279,19 @@ def is_report(text: str) -> bool:
 
 
 def split_prefix(line: str) -> tuple[str, str]:
-    """(who writes, the rest): the MSBuild node, docker stage or service, and the line without timestamps and indent."""
-    if (line.startswith("ptxas ") or is_report(line)) and "\t" not in line:  # no prefix begins so, but for a job's name
+    """(who writes, the rest): the MSBuild node, docker stage or service, and the line without that and its indent."""
+    if line.startswith("ptxas ") or is_report(line):
         return "", line
-    printed = line.encode("utf-8", "replace")
-    match = grammar.pattern("prefix", "prefix").match(printed)
+    match = text_pattern("prefix", "writer").match(line)
     if match is None or match.end() == 0:
         return "", line
-    who = match["STAGE"] or match["NODE"] or match["SERVICE"] or b""
-    return who.decode().strip(" >|"), printed[match.end() :].decode("utf-8", "replace")
+    who = match["STAGE"] or match["NODE"] or match["SERVICE"] or ""
+    return who.strip(" >|"), line[match.end() :]
 
 
 def _step(form: str, tokens: dict[str, str]) -> Step | None:
-    if form == "recorded":
-        return Step(tokens["PATH"].strip(), buffered=True, compiles=True)
-    if form == "described":
-        return Step(tokens["PATH"].strip(), compiles=True, device=not tokens["PATH"].strip().endswith(".ptx"))
-    if form == "from_action":
-        return Step(tokens["FROM_PATH"], buffered=True, compiles=True)
+    if form in ("recorded", "from_action"):
+        return Step(tokens.get("FROM_PATH", tokens.get("PATH", "")).strip(), buffered=True, compiles=True)
     if form == "msbuild":
         return Step(tokens["MSBUILD_PATH"], compiles=True, device=True)
     buffered = form == "counted"

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
-from spillscan.reading.logs.steps import announced, plain, progress, same_object
+from spillscan.reading.logs.steps import announced, progress, same_object, unprefixed
 
 _TAIL_BYTES = 1 << 13
 """How much of a log's end may hold its last line."""
@@ -24,7 +24,7 @@ _COUNTED = re.compile(rb"\d{1,9}(?:%|/\d{1,9}| of \d{1,9})")
 _COUNT_SIGNS = (b"%", b"/", b" of ")
 """One of these stands in whatever ``_COUNTED`` finds."""
 _ALL = re.compile(rb"\b100%")
-_NUMBERED = re.compile(rb"\[ *\d{1,9}(?:/\d{1,9}|%)[^\]\r\n]{0,40}\] ?\S")
+_NUMBERED = re.compile(rb"\[ *\d{1,9}(?:/\d{1,9}|%)[^\]\n]{0,40}\] ?\S")
 _CONTAINER_STEP = re.compile(r"\] (?:[A-Z]{3,} |exporting|resolve|internal )")
 _MAKES = re.compile(r"(?i)building|built target|linking|compil|generating|creating|\bnvcc\b| -[co] ")
 
@@ -41,8 +41,8 @@ class Surroundings:
         self._before, self.block = self.block, block
 
     def line(self, begin: int, end: int) -> str:
-        """What a terminal shows of the line at these positions."""
-        return plain(self.block[begin : min(end, begin + LONGEST_LINE_BYTES)])
+        """The line at these positions, without its prefix."""
+        return unprefixed(self.block[begin : min(end, begin + LONGEST_LINE_BYTES)])
 
     def last_line(self) -> bytes:
         """The log's last line that is not blank: as it is."""
@@ -59,7 +59,7 @@ class Surroundings:
             first, last = max(0, end - _CONTEXT_BYTES), end
             while (position := text.rfind(word, first, last)) >= 0:
                 last = text.rfind(b"\n", 0, position) + 1
-                yield plain(text[last:end].partition(b"\n")[0][:LONGEST_LINE_BYTES])
+                yield unprefixed(text[last:end].partition(b"\n")[0][:LONGEST_LINE_BYTES])
 
     def holds_device_code(self, subject: str, begin: int) -> bool | None:
         """By its name, or else by the lines that announce it."""
@@ -87,7 +87,7 @@ class Surroundings:
         for begin, end in _lines_with(_COUNT_SIGNS, log):
             if _COUNTED.search(log, begin, end) is None:
                 continue
-            text = plain(log[begin : min(end, begin + LONGEST_LINE_BYTES)])
+            text = unprefixed(log[begin : min(end, begin + LONGEST_LINE_BYTES)])
             step = progress(text)
             if step is None or _CONTAINER_STEP.search(text):
                 continue

@@ -43,7 +43,7 @@ from spillscan.reading.machine.spillmap import TOP
 from spillscan.reports.report import ALL_KINDS, Report
 
 if TYPE_CHECKING:
-    from spillscan.judging.baseline.judging import Accepted, BaselineResult
+    from spillscan.judging.baseline.model import Accepted, BaselineResult
 
 FORMAT = "json"
 HELP = "everything, one kernel a line; itself readable as input"

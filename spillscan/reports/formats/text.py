@@ -15,7 +15,6 @@ from spillscan.model.build import damage
 from spillscan.model.figures import BY_NAME, figure
 from spillscan.naming import Names
 from spillscan.occupancy.summary import Summary, summarise
-from spillscan.occupancy.text import footprint_line
 from spillscan.occupancy.whole_gpu import Footprint
 from spillscan.output.nouns import count
 from spillscan.output.terminal import DIM, GREEN, RED, YELLOW, Row, Style, fold, paint, table
@@ -109,6 +108,8 @@ def _below(report: Report, shown: Sequence[Kernel], summaries: Sequence[Summary]
         yield "~ at the block size of its launch bounds"
     heaviest = max((found.local_memory for found in summaries if found.local_memory), key=_reserved, default=None)
     if heaviest is not None and heaviest.matters:
+        from spillscan.occupancy.text import footprint_line
+
         yield footprint_line(heaviest)
 
 

@@ -19,8 +19,8 @@ from spillscan.occupancy.devices import devices
 from spillscan.occupancy.formula import resident
 from spillscan.occupancy.model import Configuration
 from spillscan.occupancy.summary import Summary
-from spillscan.occupancy.text import size
 from spillscan.output.errors import UsageError
+from spillscan.output.nouns import size
 from spillscan.output.safe import clip
 from spillscan.reading.machine import spillmap
 from spillscan.reports.page.document import document

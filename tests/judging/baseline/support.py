@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import date
 
-from spillscan.judging.baseline.judging import BaselineResult, apply
-from spillscan.judging.baseline.model import Baseline
+from spillscan.judging.baseline.judging import apply
+from spillscan.judging.baseline.model import Baseline, BaselineResult
 from spillscan.judging.baseline.recording import EMPTY, Recording, prune, record
 from spillscan.judging.policy import Policy
 from spillscan.judging.policy.reading import from_options

@@ -12,8 +12,9 @@ from lark import Token
 from spillscan.model import Issue
 from spillscan.model.holes import KINDS
 from spillscan.reading import grammar
+from spillscan.reading.logs.clean import Cleaner
 from spillscan.reading.logs.failures import failure_words
-from spillscan.reading.logs.steps import plain
+from spillscan.reading.logs.steps import unprefixed
 from tests.conftest import FIXTURES, manifest, read_any, read_log, run
 
 HARMLESS = ("step-retried", "host-step-failed")
@@ -100,8 +101,9 @@ _HALF = KERNEL.format("k").encode() * 1500
 
 
 def _dressed(prefix: str, line: str) -> bytes:
-    """C1 controls are single bytes, other text is UTF-8."""
-    return prefix.encode("latin-1") + line.encode() + b"\n"
+    """As it is read, made clean. C1 controls are single bytes, other text is UTF-8; of lines in one, the last."""
+    shown = Cleaner().clean(prefix.encode("latin-1") + line.encode() + b"\n", 1)
+    return shown[shown.rfind(b"\n", 0, -1) + 1 :]
 
 
 def test_the_prefixes_are_many() -> None:
@@ -125,7 +127,7 @@ def test_a_message_is_found_wherever_it_stands(place: str) -> None:
     text = b"".join((before, *shuffled, behind))
     found = [text[begin : end + 1] for begin, end in failure_words().lines(text, 0, len(text))]
     assert not remarks & {*found}
-    rules = {line: read[0] for line in found if (read := grammar.read("buildfailure", "line", plain(line)))}
+    rules = {line: read[0] for line in found if (read := grammar.read("buildfailure", "line", unprefixed(line)))}
     assert [line for line in lines if rules.get(line) != lines[line]] == []
     assert rules == lines
 

@@ -133,6 +133,15 @@ LOGS: dict[str, Callable[[int], str]] = {
         "ptxas info    : 0 bytes gmem\n" + "".join(f"[{i}/9] Building CUDA object a{i}.cu.o\n" for i in range(n))
     ),
     "words of other programs": lambda n: "sed 1 registers, error FAILED info    : \n" * n,
+    "sequences without an end": lambda n: "\x1b]8;;a\x1b[3\x9d1\x1b[8mha:////4" * n * 20,
+    "a sequence that goes on": lambda n: "\x1b]" + "a\x9b" * n * 20 + "\x1b[" + "1;" * n * 20,
+    "a sequence of blanks": lambda n: "\x1b" + " " * n * 20 + "\n\x1b[" + " " * n * 20,
+    "carriage returns": lambda n: "\r" * n * 20 + "x",
+    "what is written over": lambda n: "[1/9] a\r" * n + "\n" + "a\r\n\ra\r\r\n" * n,
+    "kernels between what is written over": lambda n: "".join(f"50%\r60%\r\n{BLOCK.format(i)}" for i in range(n)),
+    "times": lambda n: "2026-05-01T12:34:56Z stderr F 12:34:56  x\n" * n + "2026-05-01T12:34:56Z " * n * 20,
+    "fields before times": lambda n: "a\t" * n * 20 + "\ta\ta\t2026-05-01\n" + "x\ty\t\n" * n,
+    "clocks": lambda n: "[12:34:56]W:\t [x\n" * n + "[12:34:56]W:\t" * n * 20 + "12:34:56 " * n,
 }
 
 

@@ -23,7 +23,7 @@ resource.setrlimit(resource.RLIMIT_CPU, ({LONGEST_CPU_SECONDS}, {LONGEST_CPU_SEC
 WAITS = "ptxas info    : Function properties for f\\n    1 bytes stack frame, "
 PIECES = (
     "a_b1", "1: error: ", "ptxas ", "ptxas x, line 1", "nvlink a, line 1", " [proj::", "\\x1b]", " ", WAITS + " ",
-    "sed 1 registers,",
+    "sed 1 registers,", "\\x1b[8mha:////", "\\x9d", "50%\\r", "2026-05-01T12:34:56Z ", "[12:34:56]W:\\t [", "x\\t",
 )
 for piece in PIECES:
     for end in ("\\n", "; ptxas info    : \\n"):

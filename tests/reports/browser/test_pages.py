@@ -15,7 +15,7 @@ from spillscan import scan
 from spillscan.cli import main
 from spillscan.model.build import damage
 from spillscan.naming import Names
-from spillscan.occupancy.text import size
+from spillscan.output.nouns import size
 from spillscan.reports.page.series import weight_document
 from tests.conftest import FIXTURES
 from tests.reporting import rendered

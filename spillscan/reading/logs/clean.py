@@ -1,0 +1,123 @@
+"""A log's text without what terminals and CI services made of it: each block is made clean once, before anything reads
+it.
+
+Colours, links, titles and other sequences are taken away (ECMA-48, in seven bits and in eight), and so are times before
+lines, as ``prefix.lark`` describes them. Each carriage return ends a line: what a terminal shows of a progress bar is
+its last state, but what was written over may be a step's name. Line numbers that people are told are the file's
+nevertheless, as an editor counts them.
+
+A block without any of it, as most are, costs a few searches for literal bytes, and a look at some of its lines.
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from bisect import bisect_right
+
+from msgspec.structs import replace
+
+from spillscan.model import Origin, Reading
+from spillscan.reading import grammar
+from spillscan.reading.logs.steps import Words
+
+# Bytes that are no UTF-8 are surrogates. Lines may be as long as the file: what is tried at many places of one never
+# reads on to the next such place.
+_ST, _CSI, _STRINGS = (
+    "".join(f"{chr(each)}{chr(0xDC00 + each)}" for each in controls)
+    for controls in (b"\x9c", b"\x9b", b"\x90\x98\x9d\x9e\x9f")
+)
+"""In one byte: what ends text that a terminal does not show, what begins figures for it, and what begins such text. In
+two: ``ESC`` and one of ``\\``, ``[`` and ``]_P^X``."""
+_SEQUENCE = (
+    rf"[\x1b{_STRINGS}{_CSI}](?:"  # a search for one of several characters is quick
+    r"(?<=\x1b)\[8mha:/{4}[\w+/=]*\x1b\[0m"
+    rf"|(?:(?<=\x1b)\[|(?<=[{_CSI}]))[0-?]*[ -/]*(?:[@-~]|\Z)"
+    rf"|(?:(?<=\x1b)[\]_P^X]|(?<=[{_STRINGS}]))[^\n\x07\x1b{_STRINGS}{_CSI}{_ST}]*(?:\x07|\x1b\\|[{_ST}]|\x1b?\Z)"
+    r"|(?<=\x1b)(?:[ -/]+[0-~]|[ -/]*\Z|[78=>cM])"
+    r")"
+)
+"""One that the input's end cuts is one, too. The first is a note of Jenkins, which it hides in the colour of the
+ground. Logs without any need no such expression."""
+_NO_TEXT = f"[{_STRINGS}{_CSI}{_ST}]"
+"""A control that begins no sequence."""
+_ENCODED_CONTROL = re.compile(rb"\xc2[\x80-\x9f]")
+
+_DATED = tuple(map(Words, (b"\n20", b"\n[20", b"\t20", b"\xef\xbb\xbf20", b"[Container] 20")))
+"""One of these stands in each block with a date and time before a line, but perhaps before its first. Searches for one
+word each are quicker than one for all."""
+_CLOCK = re.compile(rb"\d\d:\d\d:\d\d")
+_SAMPLES, _SAMPLE_BYTES = 16, 1 << 10
+
+
+class Cleaner:
+    """Of one log, block by block."""
+
+    def __init__(self) -> None:
+        self._clocks = False
+        self._breaks = array("Q")
+        """Clean lines that go on a line of the file."""
+
+    def clean(self, block: bytes, line: int) -> bytes:
+        """The text of a block of whole lines, the first of which is clean line ``line``."""
+        text = _without_sequences(block)
+        if b"\r" in text:
+            text = (text + b"\n" * text.endswith(b"\r")).replace(b"\r\n", b"\n")
+        text = self._without_times(text)
+        return self._broken(text, line) if b"\r" in text else text
+
+    def _without_times(self, text: bytes) -> bytes:
+        """A date and time is one wherever it stands; a mere clock where several lines from everywhere in a
+        block have one, or the only one has, and from there on."""
+        if text.startswith((b"20", b"[20")) or any(word.stand_in(text) for word in _DATED):
+            text = grammar.pattern("prefix", "dated").sub(b"\n", b"\n" + text)[1:]
+        steps = range(0, len(text), max(len(text) // _SAMPLES, _SAMPLE_BYTES))
+        sample = b"".join(text[at : at + _SAMPLE_BYTES] for at in steps)
+        if not self._clocks and _CLOCK.search(sample):
+            clocks = grammar.pattern("prefix", "clock").findall(b"\n" + sample)
+            self._clocks = len(clocks) > 1 or len(clocks) == 1 == sample.count(b"\n")
+        return grammar.pattern("prefix", "clock").sub(b"\n", b"\n" + text)[1:] if self._clocks else text
+
+    def _broken(self, text: bytes, line: int) -> bytes:
+        """Each carriage return that has text on both sides becomes a line's end, the others become nothing."""
+        pieces, start = list[bytes](), 0
+        while (found := text.find(b"\r", start)) >= 0:
+            begin, end = text.rfind(b"\n", start, found) + 1 or start, text.find(b"\n", found)
+            end = len(text) if end < 0 else end
+            shown = list(filter(None, text[begin:end].split(b"\r"))) or [b""]
+            first = line + text.count(b"\n", start, begin)
+            line = first + len(shown) - 1
+            self._breaks.extend(range(first + 1, line + 1))
+            pieces += (text[start:begin], b"\n".join(shown))
+            start = end
+        return b"".join((*pieces, text[start:]))
+
+    def line(self, line: int) -> int:
+        """The file's line that holds clean line ``line``."""
+        return line - bisect_right(self._breaks, line)
+
+    def placed(self, reading: Reading) -> Reading:
+        """``reading`` of the clean text, by the file's lines."""
+        if self._breaks:
+            reading.kernels = [replace(each, origins=tuple(map(self._place, each.origins))) for each in reading.kernels]
+            reading.links = [replace(each, origin=self._place(each.origin)) for each in reading.links]
+            reading.issues = [replace(each, origin=each.origin and self._place(each.origin)) for each in reading.issues]
+            reading.stats = replace(reading.stats, lines=self.line(reading.stats.lines))
+        return reading
+
+    def _place(self, origin: Origin) -> Origin:
+        return replace(origin, line=self.line(origin.line)) if origin.line else origin
+
+
+def _without_sequences(block: bytes) -> bytes:
+    if b"\x1b" not in block and (block.isascii() or not _may_hold_controls(block)):
+        return block
+    text = re.sub(_SEQUENCE, "", block.decode("utf-8", "surrogateescape"))
+    text = text if text.isascii() else re.sub(_NO_TEXT, "\ufffd", text)
+    return text.encode("utf-8", "surrogateescape")
+
+
+def _may_hold_controls(block: bytes) -> bool:
+    """Whether there may be controls of eight bits: bytes that are no UTF-8, or characters in their place."""
+    no_text = "\ufffd" in block.decode("utf-8", "replace")
+    return no_text or (b"\xc2" in block and _ENCODED_CONTROL.search(block) is not None)
