@@ -18,8 +18,7 @@ from spillscan.model.symbols import is_helper
 from spillscan.output.errors import InputError
 from spillscan.reading import grammar
 from spillscan.reading.dumps.common import DumpAccount, Readable, decode, known, lines
-from spillscan.reading.dumps.listing import ANNOTATION, LOCAL, MARKED, Listing, Member
-from spillscan.reading.machine.flow import offset
+from spillscan.reading.dumps.listing import ANNOTATION, LOCAL, Listing, Member
 from spillscan.reading.machine.function import WORD, role_by
 from spillscan.reading.machine.operands import Wanted
 
@@ -92,8 +91,8 @@ class Disassembly:
         if code is None:
             code = self._code = self._begin("", number)
             self._damaged("instructions stand outside of any section", number)
-        code.count((address,), {opcode: 1})
-        place = code.last_address
+        place = int(address, 16)
+        code.count(place, place, [(opcode.decode(), 1)])
         if code.operands:
             code.operands.instruction(place, guard, opcode, modifiers, operands)
         if self._waiting:
@@ -107,10 +106,7 @@ class Disassembly:
             code.shared_spills += opcode in _SHARED
         if opcode in LOCAL and ANNOTATION not in note and (b"(*" in text or b"*)" in text):
             self._damaged("the annotation of an access to local memory is not whole", number, code.symbol)
-        if opcode in MARKED:
-            code.marked.append((offset(address), fields[1:6], number, self._source))  # type: ignore[arg-type]
-        if b"R1" in operands and opcode not in LOCAL:
-            code.stack.append((place, operands))
+        code.instruction(place, fields[1:6], number, self._source)  # type: ignore[arg-type]
         if live is not None and (code.live_peak is None or live > code.live_peak.registers):
             code.live_peak = LivePeak(registers=live, address=place, line=number, source=self._source)
 
@@ -312,25 +308,17 @@ class JsonDisassembly:
                 continue
             address = code.last_address = start + index * step
             code.opcodes[opcode] += 1
-            name, operands = (
-                opcode.encode(),
-                (" " + str(item.get("operands", "")).replace(",", ", ")).encode(),
-            )
-            guard = str(item.get("predicate", ""))
+            name, operands = opcode.encode(), (" " + str(item.get("operands", "")).replace(",", ", ")).encode()
+            guard = f"{item.get('predicate', '')} ".encode()
+            dotted = b"." + modifiers.encode() if modifiers else b""
             if code.operands:
-                dots = b"." + modifiers.encode() if modifiers else b""
-                code.operands.instruction(address, guard.encode(), name, dots, operands)
+                code.operands.instruction(address, guard, name, dotted, operands)
             note = b""
             if any(ANNOTATION.decode() in str(note.get("info")) for note in item.get("annotations", ())):
                 note = ANNOTATION
                 code.annotations = True
-                code.shared_spills += opcode in ("STS", "LDS")
-            if name in MARKED:
-                text = f"{guard} ".encode() if guard.startswith("@") else b""
-                dotted = f".{modifiers}".encode() if modifiers else b""
-                code.marked.append((address, (text, name, dotted, operands, note), None, None))
-            if b"R1" in operands and name not in LOCAL:
-                code.stack.append((address, operands))
+                code.shared_spills += name in _SHARED
+            code.instruction(address, (guard.lstrip(), name, dotted, operands, note), None, None)
         return code
 
     def _done(self, code: Listing) -> Iterator[SassFunction | Issue]:

@@ -60,7 +60,7 @@ KINDS = {
 _FAR_MODIFIER = b"ABS"
 _ALWAYS = b"@PT "
 _NOWHERE = -1
-_FARTHEST = 1 << 48
+FARTHEST = 1 << 48
 """Bytes; no code is so long."""
 
 
@@ -188,7 +188,7 @@ def form(guard: bytes, opcode: bytes, modifiers: bytes, operands: bytes) -> Form
 
 def offset(digits: bytes) -> int:
     """An address as printed, in hexadecimal."""
-    return min(int(digits, 16), _FARTHEST)
+    return min(int(digits, 16), FARTHEST)
 
 
 def read(
