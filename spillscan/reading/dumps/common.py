@@ -23,7 +23,7 @@ FIRST_ARCH = 35
 
 _CHARACTERS = 120
 """Of a line that a message shows."""
-READ_BYTES = 1 << 18
+READ_BYTES = 1 << 19
 """Read at once."""
 
 

@@ -13,8 +13,8 @@ from spillscan.model import Issue
 from spillscan.model.code import SassFunction
 from spillscan.reading import grammar
 from spillscan.reading.dumps.common import READ_BYTES, DumpAccount, Readable, decode, known, pieces
-from spillscan.reading.dumps.listing import BEFORE_ALL, Listing, opcode_of, operation
-from spillscan.reading.dumps.table import table
+from spillscan.reading.dumps.listing import BEFORE_ALL, Listing
+from spillscan.reading.dumps.table import opcode_of, operation, table
 
 if TYPE_CHECKING:
     from spillscan.reading.machine.operands import Wanted
@@ -104,11 +104,8 @@ class Dump:
 
     def _body(self, code: Listing, text: bytes, at: int, stop: int) -> int:
         """Read lines of a function; return where those begin that are still to be read."""
-        end, found = stop, table(text, at, stop, self._line)
-        if found is None:
-            end = _longer(text, at, stop)
-            found = table(text, at, end, self._line)
-        if found:
+        end, number = stop, self._line
+        if found := table(text, at, end, number) or table(text, at, end := _longer(text, at, stop), number):
             if code.operands:
                 code.operands.text(text[at:end])
             code.keep(found, end - at)

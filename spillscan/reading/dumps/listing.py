@@ -26,8 +26,8 @@ from spillscan.model.code import (
     SourceLine,
     WarpRole,
 )
-from spillscan.reading import grammar
 from spillscan.reading.dumps.common import DumpAccount, decode
+from spillscan.reading.dumps.table import LOCAL, MARKED, Instruction, Operation, Table
 from spillscan.reading.machine import accesses, flow
 from spillscan.reading.machine.accesses import Access
 from spillscan.reading.machine.flow import FARTHEST, KINDS, Moves
@@ -43,39 +43,13 @@ from spillscan.reading.machine.function import (
 from spillscan.reading.machine.local import StackUse
 
 if TYPE_CHECKING:
-    from spillscan.reading.dumps.table import Table
     from spillscan.reading.machine.operands import OperandReader, Wanted
 
-LOCAL = frozenset({b"STL", b"LDL"})
-MARKED = LOCAL | KINDS.keys()
-"""Opcodes of the lines that matter for local memory."""
 ANNOTATION = b"SpillRefill"
 STORE = b"STL"
 
-Operation = tuple[bytes, bytes, bytes, bytes, bytes]
-"""What an instruction does: predicate, opcode, modifiers, operands and remark as printed."""
-
-Instruction = tuple[int, Operation, int | None, SourceLine | None]
-"""One that matters for local memory: address, operation, the line of the dump, the source line."""
-
 KEPT_BYTES = 8 << 20
 """Of one function's text."""
-
-
-@lru_cache(maxsize=1 << 14)
-def opcode_of(word: bytes) -> str:
-    """The opcode without predicate and modifiers; empty where there is none."""
-    match = grammar.line("word").fullmatch(word)
-    return match["opcode"].decode() if match else ""
-
-
-@lru_cache(maxsize=1 << 14)
-def operation(text: bytes) -> Operation:
-    """Of a statement whose opcode is known; what stands before its predicate are the end of its address and blanks."""
-    begin = len(text) - len(text.lstrip(b"*/ "))
-    match = grammar.line("operation").match(text, begin, text.find(b";") + 1 or len(text))
-    assert match, text
-    return match.groups(b"")  # type: ignore[return-value]
 
 
 class Member(NamedTuple):
@@ -174,7 +148,7 @@ class Listing:
 
     def keep(self, table: Table, size: int) -> None:
         """Count a table; what else it says is read when the function ends, if it matters then, or is very long."""
-        self.count(int(table.addresses[0]), int(table.addresses[-1]), table.counts)
+        self.count(int(table.addresses.item(0), 16), int(table.addresses.item(-1), 16), table.counts)
         self._tables.append(table)
         self._kept_bytes += size
         if self._kept_bytes > KEPT_BYTES:

@@ -18,7 +18,8 @@ from spillscan.model.symbols import is_helper
 from spillscan.output.errors import InputError
 from spillscan.reading import grammar
 from spillscan.reading.dumps.common import DumpAccount, Readable, decode, known, lines
-from spillscan.reading.dumps.listing import ANNOTATION, LOCAL, Listing, Member
+from spillscan.reading.dumps.listing import ANNOTATION, Listing, Member
+from spillscan.reading.dumps.table import LOCAL
 from spillscan.reading.machine.function import WORD, role_by
 from spillscan.reading.machine.operands import Wanted
 
@@ -220,18 +221,20 @@ class JsonDisassembly:
         self._stream = stream
         self._operands = operands
         self._text = ""
+        self._at = 0
+        """What of the text stands before this was read."""
         self._wide = True
         self._member = Member()
 
     def _more(self) -> bool:
         """Read as much again: what breaks off is decoded anew, so that the work stays in proportion to the text."""
-        text, wanted = [self._text], max(_SIZE, len(self._text))
+        text, wanted = [self._text[self._at :]], max(_SIZE, len(self._text) - self._at)
         while wanted > 0 and (data := self._stream.read(wanted)):
             wanted -= len(data)
             self.account.bytes_read += len(data)
             self.account.lines += data.count(b"\n")
             text.append(data.decode("utf-8", "backslashreplace"))
-        self._text = "".join(text)
+        self._text, self._at = "".join(text), 0
         return len(text) > 1
 
     def __iter__(self) -> Iterator[SassFunction | Issue]:
@@ -242,11 +245,11 @@ class JsonDisassembly:
         behind = self._header(self._text[: begin if begin >= 0 else None])
         if begin >= 0 and not _FIRST.fullmatch(behind):
             yield self.account.issue("damaged-listing", "the document is damaged before its functions", None, "error")
-        self._text = self._text[max(begin, 0) :]
+        self._at = max(begin, 0)
         code: Listing | None = None
-        while self._text.startswith(_FUNCTION):
+        while self._text.startswith(_FUNCTION, self._at):
             try:
-                function, end = decoder.raw_decode(self._text)
+                function, end = decoder.raw_decode(self._text, self._at)
                 if code is not None and function.get("start", 0) == 0:
                     yield from self._done(code)
                     code = None
@@ -256,20 +259,20 @@ class JsonDisassembly:
                     continue
                 yield self.account.truncated("the document breaks off inside a function, which is left out")
                 break
-            self._text = self._text[end:]
-            while (begin := self._text.find(_FUNCTION)) < 0 and self._more():
+            self._at = end
+            while (begin := self._text.find(_FUNCTION, self._at)) < 0 and self._more():
                 pass
             if begin >= 0:
-                if not _BETWEEN.fullmatch(self._text[:begin]):
+                if not _BETWEEN.fullmatch(self._text, self._at, begin):
                     yield self.account.issue(
                         "damaged-listing", "the document is damaged between functions", None, "error"
                     )
-                self._text = self._text[begin:]
+                self._at = begin
         if code is not None:
             yield from self._done(code)
         elif begin < 0:
             yield self.account.issue("no-kernel", "no function in this document")
-        if not _END.fullmatch(self._text):
+        if not _END.fullmatch(self._text, self._at):
             yield self.account.truncated("the document breaks off")
         yield from self.account.summary()
 

@@ -16,19 +16,31 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from spillscan.model.code import SourceLine
 from spillscan.reading import grammar
-from spillscan.reading.dumps.listing import LOCAL, MARKED, Instruction, opcode_of, operation
+from spillscan.reading.machine.flow import KINDS, offset
 
+LOCAL = frozenset({b"STL", b"LDL"})
+MARKED = LOCAL | KINDS.keys()
+"""Opcodes of the lines that matter for local memory."""
+
+Operation = tuple[bytes, bytes, bytes, bytes, bytes]
+"""What an instruction does: predicate, opcode, modifiers, operands and remark as printed."""
+
+Instruction = tuple[int, Operation, int | None, SourceLine | None]
+"""One that matters for local memory: address, operation, the line of the dump, the source line."""
+
+_ANY_ADDRESS = b"        /*0000"
 _GAP = len("*/                   ")
 """Between an address and its opcode. A predicate stands in it, but a uniform one stands behind it (``@UP0 ``)."""
 _LONGEST_GUARD = len("@!UP0 A")
 _LONGEST_WORD = 36
 """Opcode and modifiers; lines with longer ones are read line by line."""
-_BEGINNINGS = np.tri(_LONGEST_WORD, k=-1, dtype=np.uint8)
+_ONES = np.tri(_LONGEST_WORD, k=-1, dtype=np.uint8)
 """Row n holds n ones, and zeros behind them."""
-_MOST_DIGITS = 8
-_DIGITS: NDArray[np.uint8] = np.full(256, 16, np.uint8)
-_DIGITS[list(b"0123456789abcdef")] = range(16)
+bytes(1 << 24)
+"""glibc keeps what is freed of blocks up to the largest that was freed (mallopt(3), M_MMAP_THRESHOLD): else the columns
+of each table are fresh pages."""
 _STACK_POINTER = re.compile(rb"R1(?<!\wR1)(?!\w)")
 
 
@@ -39,12 +51,12 @@ class Table(NamedTuple):
     """How many there are, those of encodings too."""
     numbers: NDArray[np.int64]
     """Lines of the dump, 1-based."""
-    addresses: NDArray[np.int64]
-    """Ascending."""
+    addresses: NDArray[Any]
+    """As printed; ascending."""
     counts: list[tuple[str, int]]
     """Opcodes, and how many there are; one may stand there more than once."""
     heads: list[bytes]
-    """Each line's beginning, up to the end of its opcode's modifiers; the address is all zeros."""
+    """Of each, what stands between its address and the end of its opcode's modifiers."""
     statements: NDArray[Any]
     """What stands between address and encoding."""
 
@@ -53,7 +65,8 @@ class Table(NamedTuple):
         marked = {head for head in {*self.heads} if opcode_at(head).encode() in MARKED}
         rows = [*compress(range(len(self.heads)), map(marked.__contains__, self.heads))]
         operations = map(operation, self.statements[rows].tolist())
-        return zip(self.addresses[rows].tolist(), operations, self.numbers[rows].tolist(), repeat(None), strict=False)
+        addresses = map(offset, self.addresses[rows].tolist())
+        return zip(addresses, operations, self.numbers[rows].tolist(), repeat(None), strict=False)
 
     def stack_uses(self) -> Iterator[tuple[int, bytes]]:
         """(address, operands) of those that name the stack pointer, STL and LDL apart."""
@@ -61,13 +74,29 @@ class Table(NamedTuple):
         for row in dict.fromkeys(match.start() // self.statements.itemsize for match in found):
             _, opcode, _, operands, _ = operation(bytes(self.statements[row]))
             if opcode not in LOCAL:
-                yield int(self.addresses[row]), operands
+                yield int(self.addresses.item(row), 16), operands
+
+
+@lru_cache(maxsize=1 << 14)
+def opcode_of(word: bytes) -> str:
+    """The opcode without predicate and modifiers; empty where there is none."""
+    match = grammar.line("word").fullmatch(word)
+    return match["opcode"].decode() if match else ""
+
+
+@lru_cache(maxsize=1 << 14)
+def operation(text: bytes) -> Operation:
+    """Of a statement whose opcode is known; what stands before its predicate are the end of its address and blanks."""
+    begin = len(text) - len(text.lstrip(b"*/ "))
+    match = grammar.line("operation").match(text, begin, text.find(b";") + 1 or len(text))
+    assert match, text
+    return match.groups(b"")  # type: ignore[return-value]
 
 
 @lru_cache(maxsize=1 << 14)
 def opcode_at(head: bytes) -> str:
-    """The opcode of a line that begins like this; empty where none stands there."""
-    match = grammar.line("head").match(head)
+    """The opcode of a line, of which this stands behind the address; empty where none stands there."""
+    match = grammar.line("head").match(_ANY_ADDRESS + head)
     return opcode_of(match["word"]) if match else ""
 
 
@@ -85,43 +114,38 @@ def table(text: bytes, at: int, stop: int, number: int) -> Table | None:
     lines = np.frombuffer(text, np.uint8, stop - at, at).reshape(-1, width)
     shown = lines[:, begin - 1] == ord("*")
     rows, encodings = np.compress(shown, lines, axis=0), np.compress(~shown, lines, axis=0)
-    digits, statements = _DIGITS[rows[:, begin:end]], np.ascontiguousarray(rows[:, end:tail])
-    addresses = digits @ 16 ** np.arange(end - begin)[::-1]
+    addresses, statements = _texts(rows[:, begin:end]), np.ascontiguousarray(rows[:, end:tail])
     encoding = grammar.line("encoding").match(encodings[:1].tobytes())
     opening = encodings[:, : encoding.end() if encoding else 0].tobytes()
-    ends = np.count_nonzero(lines[:, -1] == ord("\n"))
-    if not (
-        ends == len(lines)
-        and np.count_nonzero(lines < ord(" ")) == ends + np.count_nonzero(lines[:, -2] == ord("\r"))
-        and end - begin <= _MOST_DIGITS
-        and digits.max() < 16
-        and (statements[:, 0] == ord("*")).all()
-        and (addresses[1:] > addresses[:-1]).all()
-        and (statements == ord(";")).argmax(axis=1).all()
-        and (opening == encoding[0] * len(encodings) if encoding else not len(encodings))
-    ):
-        return None
-    heads = _heads(rows, begin, end)
+    ends = 2 if text[at + width - 2] == ord("\r") else 1
+    heads = _texts(_beginnings(rows[:, end:])).tolist()
     counted = Counter(heads)
     opcodes = [*map(opcode_at, counted)]
-    if not all(opcodes):
+    if not (
+        (lines[:, -ends:] == lines[0, -ends:]).all()
+        and lines[:, :-ends].min() >= ord(" ")
+        and rows[:, :begin].tobytes() == text[line : line + begin] * len(rows)
+        and not addresses.tobytes().translate(None, b"0123456789abcdef")
+        and (addresses[1:] > addresses[:-1]).all()
+        and (statements[:, 0] == ord("*")).all()
+        and (statements == ord(";")).argmax(axis=1).all()
+        and (opening == encoding[0] * len(encodings) if encoding else not len(encodings))
+        and all(opcodes)
+    ):
         return None
     counts = [*zip(opcodes, counted.values(), strict=True)]
     return Table(len(lines), number + np.flatnonzero(shown), addresses, counts, heads, _texts(statements))
 
 
-def _heads(rows: NDArray[np.uint8], begin: int, end: int) -> list[bytes]:
-    """Of lines whose addresses stand from ``begin`` to ``end``: see :attr:`Table.heads`."""
-    word = end + _GAP
-    heads = rows[:, : word + _LONGEST_WORD].copy()
-    heads[:, begin:end] = ord("0")
-    blank = heads[:, word:] == ord(" ")
-    blank[heads[:, word] == ord("@"), :_LONGEST_GUARD] = False
-    heads[:, word:] *= _BEGINNINGS[blank.argmax(axis=1), : blank.shape[1]]
-    found: list[bytes] = _texts(heads).tolist()  # without the zeros at their ends
-    return found
+def _beginnings(rows: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Of each row what stands before the first blank behind its opcode; zeros in place of the rest."""
+    heads = rows[:, : _GAP + _LONGEST_WORD].copy()
+    blank = heads[:, _GAP:] == ord(" ")
+    blank[heads[:, _GAP] == ord("@"), :_LONGEST_GUARD] = False
+    heads[:, _GAP:] *= np.take(_ONES[:, : blank.shape[1]], blank.argmax(axis=1), axis=0)
+    return heads
 
 
 def _texts(columns: NDArray[np.uint8]) -> NDArray[Any]:
-    """Each row as a text."""
-    return columns.view(f"S{columns.shape[1]}")[:, 0]
+    """Each row as a text, without zeros at its end."""
+    return np.ascontiguousarray(columns).view(f"S{columns.shape[1]}")[:, 0]
