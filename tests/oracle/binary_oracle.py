@@ -130,7 +130,7 @@ def dumped(path: Path, given: Path, tools: Path, arch: str, members: set[int], t
     assert process.stdout
     text = io.BufferedReader(process.stdout)  # type: ignore[arg-type]
     if text.peek(1):
-        yield from sass.items(text, path.name)
+        yield from sass.reader(iter(lambda: text.read1(1 << 20), b""), path.name)
         if not process.wait():
             return
         told.failures.append(f"cuobjdump {tools.parent.name} -sass -arch {arch} {path.name} ends with an error")
@@ -145,7 +145,7 @@ def dumped_alone(path: Path, tools: Path, members: set[int], told: Differences) 
         for cubin in cubins(path, members, Path(folder)):
             single = run(tools, "-sass", cubin)
             assert single.stdout
-            yield from sass.items(single.stdout, path.name)
+            yield from sass.reader(single.stdout, path.name)
             if single.wait():
                 told.failures.append(f"cuobjdump {tools.parent.name} -sass of member {cubin.stem} of {path.name}")
 

@@ -27,7 +27,7 @@ from spillscan.model.code import SassFunction
 from spillscan.reading import binary
 from spillscan.reading import dumps as sass
 from spillscan.reading import logs as buildlog
-from spillscan.reading.inputs.source import Stream
+from spillscan.reading.inputs.source import Source, Stream
 from tests.oracle.binary_sources import ROOT, wheel
 
 WHEELS = (
@@ -115,8 +115,8 @@ class Oracle:
         codes = {each.symbol: each for each in binary.items(cubin.read_bytes(), name) if _is_whole(each)}
         texts = {}
         if b"Function :" in dump.read_bytes():
-            with dump.open("rb", buffering=0) as stream:
-                texts = {each.symbol: each for each in sass.items(stream, name) if _is_whole(each)}
+            with Source(str(dump)).open() as stream:
+                texts = {each.symbol: each for each in sass.reader(stream.chunks(), name) if _is_whole(each)}
         self.counts["compilations"] += 1
         for kernel in buildlog.read(Stream(io.BytesIO(log.read_bytes()), name), name).kernels:
             if kernel.role == "entry":

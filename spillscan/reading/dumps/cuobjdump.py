@@ -6,13 +6,13 @@ that do not make one, one by one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from spillscan.model import Issue
 from spillscan.model.code import SassFunction
 from spillscan.reading import grammar
-from spillscan.reading.dumps.common import READ_BYTES, DumpAccount, Readable, decode, known, pieces
+from spillscan.reading.dumps.common import DumpAccount, decode, known, pieces
 from spillscan.reading.dumps.listing import BEFORE_ALL, Listing
 from spillscan.reading.dumps.table import opcode_of, operation, table
 
@@ -50,12 +50,12 @@ def _longer(text: bytes, at: int, stop: int) -> int:
 class Dump:
     """One dump: an iterator of functions and issues. ``account`` says how much was read, and is final at the end.
 
-    ``operands``: of which functions the operands are read as well. ``size``: bytes that are read at once.
+    ``operands``: of which functions the operands are read as well.
     """
 
-    def __init__(self, stream: Readable, origin: str, operands: Wanted | None = None, size: int = READ_BYTES) -> None:
+    def __init__(self, chunks: Iterable[bytes], origin: str, operands: Wanted | None = None) -> None:
         self.account = DumpAccount(origin, FORMAT)
-        self._pieces = pieces(stream, self.account, self._too_long, size)
+        self._pieces = pieces(chunks, self.account, self._too_long)
         self._operands = operands
         self._head, self._statement = grammar.line("head"), grammar.line("statement")
         self._encoding = grammar.line("encoding")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from spillscan.model import Issue
@@ -17,7 +17,7 @@ from spillscan.model.code import LivePeak, SassFunction, SourceLine
 from spillscan.model.symbols import is_helper
 from spillscan.output.errors import InputError
 from spillscan.reading import grammar
-from spillscan.reading.dumps.common import DumpAccount, Readable, decode, known, lines
+from spillscan.reading.dumps.common import DumpAccount, decode, known, lines
 from spillscan.reading.dumps.listing import ANNOTATION, Listing, Member
 from spillscan.reading.dumps.table import LOCAL
 from spillscan.reading.machine.function import WORD, role_by
@@ -44,9 +44,9 @@ _RULES = (
 class Disassembly:
     """One text: an iterator of functions and issues; ``account`` says how much was read."""
 
-    def __init__(self, stream: Readable, origin: str, operands: Wanted | None = None) -> None:
+    def __init__(self, chunks: Iterable[bytes], origin: str, operands: Wanted | None = None) -> None:
         self.account = DumpAccount(origin, FORMAT)
-        self._stream = stream
+        self._chunks = chunks
         self._operands = operands
         self._member = Member()
         self._ready: list[SassFunction | Issue] = []
@@ -68,7 +68,7 @@ class Disassembly:
         def too_long() -> None:
             self._ready.append(self.account.too_long(number + 1))
 
-        for number, text in enumerate(lines(self._stream, self.account, too_long), 1):
+        for number, text in enumerate(lines(self._chunks, self.account, too_long), 1):
             live, line = _cut(text) if b"// " in text else (None, text)
             if match := instruction.match(line):
                 self._instruction(match.groups(b""), line, number, live)
@@ -216,9 +216,9 @@ _FIRST_WIDE = 7
 class JsonDisassembly:
     """One document: an iterator of functions and issues; ``account`` says how much was read."""
 
-    def __init__(self, stream: Readable, origin: str, operands: Wanted | None = None) -> None:
+    def __init__(self, chunks: Iterable[bytes], origin: str, operands: Wanted | None = None) -> None:
         self.account = DumpAccount(origin, JSON_FORMAT)
-        self._stream = stream
+        self._chunks = iter(chunks)
         self._operands = operands
         self._text = ""
         self._at = 0
@@ -229,7 +229,7 @@ class JsonDisassembly:
     def _more(self) -> bool:
         """Read as much again: what breaks off is decoded anew, so that the work stays in proportion to the text."""
         text, wanted = [self._text[self._at :]], max(_SIZE, len(self._text) - self._at)
-        while wanted > 0 and (data := self._stream.read(wanted)):
+        while wanted > 0 and (data := next(self._chunks, b"")):
             wanted -= len(data)
             self.account.bytes_read += len(data)
             self.account.lines += data.count(b"\n")

@@ -50,7 +50,7 @@ def with_callees(name: str) -> list[SassFunction]:
 def dumped(path: Path) -> list[SassFunction]:
     """The functions of a dump."""
     with Source(str(path)).open() as stream:
-        return [item for item in sass.items(stream.file(), path.name) if isinstance(item, SassFunction)]
+        return [item for item in sass.reader(stream.chunks(), path.name) if isinstance(item, SassFunction)]
 
 
 def without_place(function: SassFunction) -> tuple[object, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import random
 import re
 from collections.abc import Callable
@@ -13,7 +12,7 @@ from spillscan.model import Issue
 from spillscan.model.code import SassFunction
 from spillscan.reading.dumps import cuobjdump
 from spillscan.reading.dumps.common import DumpAccount
-from tests.reading.dumps.support import content, dumps
+from tests.reading.dumps.support import content, cut, dumps
 
 _FUNCTION = re.compile(rb"\t\tFunction : [^\n]*\n\t\.headerflags[^\n]*\n(?: [^\n]*\n)+\t\t\.+\n")
 DUMPS = [content(path) for path in dumps()]
@@ -64,7 +63,7 @@ ROUNDS = 20
 
 
 def _read(data: bytes, size: int, *, asked: bool) -> tuple[list[SassFunction | Issue], DumpAccount]:
-    dump = cuobjdump.Dump(io.BytesIO(data), "dump", (lambda symbol: True) if asked else None, size)
+    dump = cuobjdump.Dump(cut(data, size), "dump", (lambda symbol: True) if asked else None)
     return list(dump), dump.account
 
 
@@ -93,7 +92,7 @@ def test_real_dumps_are_tables(monkeypatch: pytest.MonkeyPatch, end: bytes) -> N
     alone: list[bytes] = []
     monkeypatch.setattr(cuobjdump.Dump, "_single", lambda self, text: alone.append(text))
     for text in DUMPS:
-        found = cuobjdump.Dump(io.BytesIO(text.replace(b"\n", end)), "dump")
+        found = cuobjdump.Dump([text.replace(b"\n", end)], "dump")
         monkeypatch.setattr(found, "_code", cuobjdump.Listing("k", cuobjdump.BEFORE_ALL, found.account.origin()))
         list(found)
     assert alone
@@ -107,7 +106,7 @@ def test_moved_opcodes_make_tables(monkeypatch: pytest.MonkeyPatch, row: str) ->
     monkeypatch.setattr(cuobjdump.Dump, "_single", lambda self, text: alone.append(text))
     rows = [f"        /*{16 * at:04x}*/                   {row} ;" for at in range(4090, 4100)]
     text = "".join(f"{row:88}/* 0x{0:016x} */\n{'':88}/* 0x{0:016x} */\n" for row in rows).encode()
-    dump = cuobjdump.Dump(io.BytesIO(text), "dump")
+    dump = cuobjdump.Dump([text], "dump")
     code = cuobjdump.Listing("k", cuobjdump.BEFORE_ALL, dump.account.origin())
     monkeypatch.setattr(dump, "_code", code)
     list(dump)
