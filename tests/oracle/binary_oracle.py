@@ -37,8 +37,8 @@ from pathlib import Path
 
 from spillscan.model import Issue
 from spillscan.model.code import LocalAccess, SassFunction
-from spillscan.reading import binary
 from spillscan.reading import dumps as sass
+from spillscan.reading.binary import records
 from spillscan.reading.dumps.res_usage import FunctionUsage, ResourceUsage
 from tests.oracle.binary_sources import ROOT, cubins, holding, libraries, public, readable, wheels
 from tests.oracle.ledger import Differences, Ledger
@@ -70,7 +70,7 @@ def ours(path: Path) -> dict[Key, list[SassFunction]]:
     """The functions of a library, in its order."""
     found: dict[Key, list[SassFunction]] = defaultdict(list)
     with path.open("rb") as file:
-        for item in binary.items(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), path.name):
+        for item in records.items(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), path.name):
             if isinstance(item, Issue):
                 print(f"  {item.severity}: {item.message}")
             elif (

@@ -24,9 +24,9 @@ from random import Random
 
 from spillscan.model import Kernel
 from spillscan.model.code import SassFunction
-from spillscan.reading import binary
 from spillscan.reading import dumps as sass
 from spillscan.reading import logs as buildlog
+from spillscan.reading.binary import records
 from spillscan.reading.inputs.source import Source, Stream
 from tests.oracle.binary_sources import ROOT, wheel
 
@@ -62,7 +62,7 @@ def modules(path: Path) -> Iterator[bytes]:
         yield path.read_bytes()
         return
     seen = set()
-    for _, text in binary.ptx_of(path.read_bytes(), path.name):
+    for _, text in records.ptx_of(path.read_bytes(), path.name):
         digest = hashlib.sha256(text).digest()
         if digest not in seen and len(text) <= _MOST_BYTES and b".entry" in text:
             seen.add(digest)
@@ -112,7 +112,7 @@ class Oracle:
             tool = "sass-13.5" if arch >= _FIRST_OF_NEW else "sass-12.8" if release >= "12.5" else "sass-12.3"
             command = [self._tools.root(tool) / "bin" / "cuobjdump", "-sass", cubin]
             dump.write_bytes(subprocess.run([*map(str, command)], capture_output=True, check=False).stdout)
-        codes = {each.symbol: each for each in binary.items(cubin.read_bytes(), name) if _is_whole(each)}
+        codes = {each.symbol: each for each in records.items(cubin.read_bytes(), name) if _is_whole(each)}
         texts = {}
         if b"Function :" in dump.read_bytes():
             with Source(str(dump)).open() as stream:
