@@ -37,11 +37,12 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from spillscan.model.code import SassFunction
-from spillscan.reading import binary, workers
-from spillscan.reading.binary import containers
+from spillscan.reading import workers
+from spillscan.reading.binary import containers, records
 from spillscan.reading.binary.window import DEFAULT, Budget, Window
 from tests.oracle.binary_oracle import number, tool_folder
 from tests.oracle.binary_sources import ROOT, libraries, wheel
+from tests.reading.binary.support import extract as cubin_of
 
 WHEELS = {
     "bitsandbytes==0.48.1": "*libbitsandbytes_cuda130.so",
@@ -168,7 +169,7 @@ def contents(path: Path) -> Library:
                 item.member,
                 item.stats.instructions,
             )
-            for item in binary.items(buffer, path.name)
+            for item in records.items(buffer, path.name)
             if isinstance(item, SassFunction) and item.usage
         ]
     return Library(path, kernels, largest)
@@ -177,7 +178,7 @@ def contents(path: Path) -> Library:
 def extract(path: Path, member: int, target: Path) -> None:
     """Write one cubin of a library to a file."""
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as buffer:
-        target.write_bytes(binary.extract(buffer, member))
+        target.write_bytes(cubin_of(buffer, member))
 
 
 def apart(function: Callable[..., T], *arguments: object) -> T:

@@ -105,8 +105,8 @@ def process(work: Callable[[], None], processors: int | None = None) -> Cost:
 
 def from_file(path: Path) -> None:
     """The reader, into full records."""
-    with path.open("rb", buffering=0) as stream:
-        for _ in Dump(stream, str(path)):
+    with Source(str(path)).open() as stream:
+        for _ in Dump(stream.chunks(), str(path)):
             pass
 
 
@@ -118,7 +118,7 @@ def from_pipe(path: Path) -> None:
         cat.stdout.close()
         sys.stdin = io.TextIOWrapper(io.BufferedReader(io.FileIO(0)))
         with Source("-").open() as stream:
-            for _ in sass.reader(stream.file(), "standard input"):
+            for _ in sass.reader(stream.chunks(), "standard input"):
                 pass
 
 

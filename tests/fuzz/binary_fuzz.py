@@ -15,7 +15,7 @@ from pathlib import Path
 import atheris
 
 with atheris.instrument_imports(include=["spillscan.reading.binary", "spillscan.reading.dumps"]):
-    from spillscan.reading import binary
+    from spillscan.reading.binary import records
 
 from spillscan.model import Issue
 from spillscan.model.code import PortableCode, SassFunction
@@ -26,7 +26,7 @@ CORPUS = Path(__file__).parent / "corpus" / "binary"
 
 def one(data: bytes) -> None:
     """One execution."""
-    for item in binary.items(data, "fuzz"):
+    for item in records.items(data, "fuzz"):
         if isinstance(item, Issue):
             assert item.message.isprintable()
         elif isinstance(item, PortableCode):

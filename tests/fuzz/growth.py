@@ -16,7 +16,7 @@ from pathlib import Path
 
 from spillscan.model.code import SassFunction
 from spillscan.model.serialize import sass_json, text
-from spillscan.reading import binary
+from spillscan.reading.binary import records
 
 CORPUS = Path(__file__).parent / "corpus" / "binary"
 
@@ -43,7 +43,7 @@ def main() -> None:
     dice = random.Random(1)
     tracemalloc.start()
     for number in range(1, executions + 1):
-        for item in binary.items(mutated(dice.choice(seeds), dice), "fuzz"):
+        for item in records.items(mutated(dice.choice(seeds), dice), "fuzz"):
             if isinstance(item, SassFunction):
                 text(sass_json(item.stats))
         if number % max(1, executions // 10) == 0:

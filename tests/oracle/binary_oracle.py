@@ -37,8 +37,8 @@ from pathlib import Path
 
 from spillscan.model import Issue
 from spillscan.model.code import LocalAccess, SassFunction
-from spillscan.reading import binary
 from spillscan.reading import dumps as sass
+from spillscan.reading.binary import records
 from spillscan.reading.dumps.res_usage import FunctionUsage, ResourceUsage
 from tests.oracle.binary_sources import ROOT, cubins, holding, libraries, public, readable, wheels
 from tests.oracle.ledger import Differences, Ledger
@@ -70,7 +70,7 @@ def ours(path: Path) -> dict[Key, list[SassFunction]]:
     """The functions of a library, in its order."""
     found: dict[Key, list[SassFunction]] = defaultdict(list)
     with path.open("rb") as file:
-        for item in binary.items(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), path.name):
+        for item in records.items(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), path.name):
             if isinstance(item, Issue):
                 print(f"  {item.severity}: {item.message}")
             elif (
@@ -130,7 +130,7 @@ def dumped(path: Path, given: Path, tools: Path, arch: str, members: set[int], t
     assert process.stdout
     text = io.BufferedReader(process.stdout)  # type: ignore[arg-type]
     if text.peek(1):
-        yield from sass.items(text, path.name)
+        yield from sass.reader(iter(lambda: text.read1(1 << 20), b""), path.name)
         if not process.wait():
             return
         told.failures.append(f"cuobjdump {tools.parent.name} -sass -arch {arch} {path.name} ends with an error")
@@ -145,7 +145,7 @@ def dumped_alone(path: Path, tools: Path, members: set[int], told: Differences) 
         for cubin in cubins(path, members, Path(folder)):
             single = run(tools, "-sass", cubin)
             assert single.stdout
-            yield from sass.items(single.stdout, path.name)
+            yield from sass.reader(single.stdout, path.name)
             if single.wait():
                 told.failures.append(f"cuobjdump {tools.parent.name} -sass of member {cubin.stem} of {path.name}")
 

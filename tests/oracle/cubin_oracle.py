@@ -22,8 +22,8 @@ from pathlib import Path
 
 from spillscan.model import Kernel
 from spillscan.model.code import SassFunction
-from spillscan.reading import binary
 from spillscan.reading import logs as buildlog
+from spillscan.reading.binary import records
 from spillscan.reading.inputs.source import Stream
 from tests.oracle.spill_sources import source
 
@@ -84,7 +84,7 @@ def main() -> int:
 
 def compare(said: bytes, cubin: bytes, where: str, counts: Counter[str]) -> None:
     """One log and its cubin."""
-    items = (item for item in binary.items(cubin, where) if isinstance(item, SassFunction))
+    items = (item for item in records.items(cubin, where) if isinstance(item, SassFunction))
     found = {(item.caller, item.symbol): item for item in items}
     caller = ""
     for kernel in buildlog.read(Stream(io.BytesIO(said), where), where).kernels:

@@ -11,7 +11,6 @@ written to ``slow-SEED-N.log`` in the working folder. Exit status 1 where anythi
 from __future__ import annotations
 
 import gc
-import io
 import random
 import sys
 import time
@@ -67,7 +66,7 @@ def families() -> Iterator[tuple[str, Callable[[int], object], Callable[[int], i
         for begin, end in ((listings.SASS, listings.SASS_END), (listings.TEXT, b"\n")):
             piece = len(text(1))
             dump = lambda size, of=text, begin=begin, end=end, piece=piece: begin + of(size // piece) + end  # noqa: E731
-            work = lambda size, dump=dump: [*dumps.items(io.BytesIO(dump(size)), "dump")]  # noqa: E731
+            work = lambda size, dump=dump: [*dumps.reader([dump(size)], "dump")]  # noqa: E731
             yield f"dump: {family}", work, lambda size, dump=dump: len(dump(size))
     for family, name in names.FAMILIES.items():
         for reader, read in names.READERS.items():

@@ -24,10 +24,10 @@ from random import Random
 
 from spillscan.model import Kernel
 from spillscan.model.code import SassFunction
-from spillscan.reading import binary
 from spillscan.reading import dumps as sass
 from spillscan.reading import logs as buildlog
-from spillscan.reading.inputs.source import Stream
+from spillscan.reading.binary import records
+from spillscan.reading.inputs.source import Source, Stream
 from tests.oracle.binary_sources import ROOT, wheel
 
 WHEELS = (
@@ -62,7 +62,7 @@ def modules(path: Path) -> Iterator[bytes]:
         yield path.read_bytes()
         return
     seen = set()
-    for _, text in binary.ptx_of(path.read_bytes(), path.name):
+    for _, text in records.ptx_of(path.read_bytes(), path.name):
         digest = hashlib.sha256(text).digest()
         if digest not in seen and len(text) <= _MOST_BYTES and b".entry" in text:
             seen.add(digest)
@@ -112,11 +112,11 @@ class Oracle:
             tool = "sass-13.5" if arch >= _FIRST_OF_NEW else "sass-12.8" if release >= "12.5" else "sass-12.3"
             command = [self._tools.root(tool) / "bin" / "cuobjdump", "-sass", cubin]
             dump.write_bytes(subprocess.run([*map(str, command)], capture_output=True, check=False).stdout)
-        codes = {each.symbol: each for each in binary.items(cubin.read_bytes(), name) if _is_whole(each)}
+        codes = {each.symbol: each for each in records.items(cubin.read_bytes(), name) if _is_whole(each)}
         texts = {}
         if b"Function :" in dump.read_bytes():
-            with dump.open("rb", buffering=0) as stream:
-                texts = {each.symbol: each for each in sass.items(stream, name) if _is_whole(each)}
+            with Source(str(dump)).open() as stream:
+                texts = {each.symbol: each for each in sass.reader(stream.chunks(), name) if _is_whole(each)}
         self.counts["compilations"] += 1
         for kernel in buildlog.read(Stream(io.BytesIO(log.read_bytes()), name), name).kernels:
             if kernel.role == "entry":

@@ -18,6 +18,7 @@ from pathlib import Path
 from spillscan.model.code import SassFunction
 from spillscan.reading import dumps as sass
 from spillscan.reading.dumps.cuobjdump import Dump
+from spillscan.reading.inputs.source import Source
 
 _INSTRUCTION = re.compile(rb"\s+/\*[0-9a-f]+\*/\s+(?:\{\s*)?(?:@!?\S+\s+)?([A-Z][A-Z0-9_]*)([.\w]*)")
 _BYTES = {b"U8": 1, b"S8": 1, b"U16": 2, b"S16": 2, b"64": 8, b"128": 16}
@@ -43,8 +44,8 @@ def reference(path: Path) -> list[tuple[str, Counter[str], list[int]]]:
 
 def functions(path: Path) -> list[SassFunction]:
     """What the reader makes of a dump."""
-    with path.open("rb", buffering=0) as stream:
-        return [item for item in sass.items(stream, str(path)) if isinstance(item, SassFunction)]
+    with Source(str(path)).open() as stream:
+        return [item for item in sass.reader(stream.chunks(), str(path)) if isinstance(item, SassFunction)]
 
 
 def counts(paths: list[str]) -> int:
@@ -53,8 +54,8 @@ def counts(paths: list[str]) -> int:
     for name in paths:
         path = Path(name)
         wanted = reference(path)
-        with path.open("rb", buffering=0) as stream:
-            found = [item for item in Dump(stream, name) if isinstance(item, SassFunction)]
+        with Source(str(path)).open() as stream:
+            found = [item for item in Dump(stream.chunks(), name) if isinstance(item, SassFunction)]
         size += path.stat().st_size
         wrong += abs(len(wanted) - len(found))
         for (symbol, opcodes, numbers), function in zip(wanted, found, strict=False):

@@ -115,7 +115,7 @@ def run(*command: object, streams: str = "stdout") -> str:
 def functions(path: Path) -> list[SassFunction]:
     """What the reader makes of a dump."""
     with path.open("rb", buffering=0) as stream:
-        found = sass.items(stream, str(path), operands=lambda symbol: True)
+        found = sass.reader(iter(lambda: stream.read(1 << 20), b""), str(path), operands=lambda symbol: True)
         return [item for item in found if isinstance(item, SassFunction)]
 
 

@@ -17,8 +17,8 @@ from typing import NamedTuple
 from spillscan import scan
 from spillscan.judging.compare.causes import Kind, causes
 from spillscan.model import Kernel
-from spillscan.reading.binary import cubins
 from spillscan.reading.binary.pressure import Pressure, pressures
+from spillscan.reading.binary.records import cubins
 from tests.conftest import FIXTURES, ROOT
 
 sys.path.insert(0, str(ROOT / "fixtures"))

@@ -16,6 +16,7 @@ from spillscan.advice.sweep.toolkits import Processes, Toolkit
 from spillscan.model import Build, Issue, Origin, Reading
 from spillscan.output.errors import InputError, UsageError
 from spillscan.reading import binary, workers
+from spillscan.reading.binary import records
 from spillscan.reading.binary.window import Limits
 from spillscan.reading.inputs import ptx
 from spillscan.reading.inputs.source import Source, Stream, expand, kind_of_binary
@@ -93,7 +94,7 @@ def _of(source: Source, limits: Limits) -> Iterator[tuple[str, str, bytes]]:
             if ptx.sniff(head):
                 yield source.uri, "", stream.read(ptx.LARGEST_BYTES)
             elif kind_of_binary(head) is not None and binary.sniff(head):
-                for unit, text in binary.ptx_of(stream.buffer(), source.uri, limits):
+                for unit, text in records.ptx_of(stream.buffer(), source.uri, limits):
                     yield source.uri, unit, text
     except (InputError, OSError):
         if source.explicit:

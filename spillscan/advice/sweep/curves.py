@@ -32,8 +32,8 @@ from spillscan.occupancy.model import Configuration
 from spillscan.occupancy.summary import Summary, summarise
 from spillscan.output.errors import UsageError
 from spillscan.output.nouns import count
-from spillscan.reading import binary
 from spillscan.reading import logs as buildlog
+from spillscan.reading.binary import records
 from spillscan.reading.inputs.source import Stream
 from spillscan.reading.join import attach_code
 
@@ -48,7 +48,7 @@ _REMARKS = (
 def kernels_of(outcome: Compiled) -> dict[str, Kernel]:
     """Every entry that was compiled, by symbol."""
     logged = buildlog.read(Stream(io.BytesIO(outcome.log), _NAME), _NAME).kernels
-    functions = [item for item in binary.items(outcome.cubin, _NAME) if isinstance(item, SassFunction)]
+    functions = [item for item in records.items(outcome.cubin, _NAME) if isinstance(item, SassFunction)]
     joined, _ = attach_code(logged, functions)
     unlinked = {item.symbol for item in functions if item.final is False}
     entries = (kernel for kernel in joined if kernel.role == "entry")

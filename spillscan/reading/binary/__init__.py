@@ -11,18 +11,14 @@ of local memory, spills) has one home, ``reading/machine``, for dumps and binari
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
-from itertools import islice
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from spillscan.model import Issue, Reading, Stats
 from spillscan.reading.inputs.options import DEFAULT, Options
 
 if TYPE_CHECKING:
-    from spillscan.model.code import PortableCode, SassFunction
-    from spillscan.reading.binary.cubin import Cubin, Function
-    from spillscan.reading.binary.window import Limits, Window
-    from spillscan.reading.inputs.memory import Buffer
+    from spillscan.reading.binary.window import Window
     from spillscan.reading.inputs.source import Stream
 
 FORMAT = "binary"
@@ -74,53 +70,3 @@ def read(
             reading.portable.append(item)
     reading.add(said)
     return reading
-
-
-def items(
-    buffer: Buffer, name: str, limits: Limits | None = None, *, live: bool = False
-) -> Iterator[SassFunction | PortableCode | Issue]:
-    """Every function and every module of one file, and an issue for what could not be read. ``name`` is what the user
-    calls it; ``live``: with the most registers that are live at once."""
-    from spillscan.reading.binary import records
-
-    return records.items(buffer, name, limits, live=live)
-
-
-def ptx_of(buffer: Buffer, name: str, limits: Limits | None = None) -> Iterator[tuple[str, bytes]]:
-    """(unit, text) of each PTX module of a file that can be decompressed."""
-    from spillscan.reading.binary import containers
-    from spillscan.reading.binary.window import Budget, DamageError, Limits, Window
-
-    for found in containers.images(Window(buffer), Budget(limits or Limits(), len(buffer))):
-        if isinstance(found, containers.Intermediate) and found.form == "PTX":
-            try:
-                window = found.plain()
-            except DamageError:  # an issue of the scan
-                continue
-            yield found.place.unit(name, ""), window.copy(0, window.size, "PTX")
-
-
-def cubins(buffer: Buffer, symbols: Collection[str], limits: Limits | None = None) -> Iterator[tuple[Cubin, Function]]:
-    """The functions of some names, each with its cubin; what cannot be read is an issue of the scan."""
-    from spillscan.reading.binary import containers
-    from spillscan.reading.binary.cubin import Cubin
-    from spillscan.reading.binary.window import Budget, DamageError, Limits, Window
-
-    for found in containers.images(Window(buffer), Budget(limits or Limits(), len(buffer))):
-        if isinstance(found, containers.Image):
-            try:
-                cubin = Cubin(found.plain())
-                yield from ((cubin, function) for function in cubin.functions() if function.symbol in symbols)
-            except DamageError:
-                continue
-
-
-def extract(buffer: Buffer, member: int, limits: Limits | None = None) -> bytes:
-    """The bytes of one cubin, by its number in the file (``SassFunction.member``)."""
-    from spillscan.reading.binary import containers
-    from spillscan.reading.binary.window import Budget, Limits, Window
-
-    found = containers.images(Window(buffer), Budget(limits or Limits(), len(buffer)))
-    images = (image for image in found if isinstance(image, containers.Image))
-    window = next(islice(images, member, None)).plain()
-    return window.copy(0, window.size, "cubin")

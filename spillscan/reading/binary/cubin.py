@@ -187,7 +187,7 @@ class Cubin:
             None if self.relocatable else self._declares_dynamic(shared_bytes, alignment),
             self._sections.local.get(section, 0),
             tuple(sorted(self._sections.banks.get(section, ()))),
-            None if self.new_layout else self._flags[section] >> 20 & 0x7F,
+            None if self.new_layout else self.elf.traits[section] >> 20 & 0x7F,
         )
 
     def check(self) -> None:
@@ -297,11 +297,6 @@ class Cubin:
     @cached_property
     def _digests(self) -> Digests:
         return Digests(self.elf, self._symbols)
-
-    @cached_property
-    def _flags(self) -> list[int]:
-        flags: list[int] = self.elf.sections["flags"].tolist()
-        return flags
 
     @cached_property
     def _module(self) -> int | None:

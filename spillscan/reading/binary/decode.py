@@ -24,7 +24,7 @@ from spillscan.reading.binary.opcode_tables import Table
 from spillscan.reading.binary.window import DamageError, Window
 from spillscan.reading.binary.words import ALWAYS, STACK_POINTER, Code, Flags, Kepler, Narrow, Wide, Words
 from spillscan.reading.machine import accesses
-from spillscan.reading.machine.flow import Controls, Flow, KeptMoves, Kind, Moves
+from spillscan.reading.machine.flow import Controls, Flow, Kind, Moves
 from spillscan.reading.machine.function import Analysis, Marked, role_by
 from spillscan.reading.machine.liveness import INSTRUCTION, Graph
 from spillscan.reading.machine.local import Plain, StackUse
@@ -227,9 +227,9 @@ class Branches:
         """Those of some numbers."""
         return Branches(self._code, self._rows[which], self.kinds[which])
 
-    def keep(self) -> KeptMoves:
+    def keep(self) -> Moves:
         """What they are, without the code."""
-        return Moves(self.addresses, self.targets, self.kinds, self.conditional).keep()
+        return Moves(self.addresses, self.targets, self.kinds, self.conditional)
 
 
 _FRAMES = frozenset({"IADD3", "VIADD", "IADD", "IADD32I", "UIADD3"})

@@ -90,25 +90,30 @@ class Elf:
     @cached_property
     def kinds(self) -> list[int]:
         """The type of each section."""
-        found: list[int] = self.sections["type"].tolist()
-        return found
+        return self._column("type")
 
     @cached_property
     def offsets(self) -> list[int]:
         """Where each section begins in the file."""
-        found: list[int] = self.sections["offset"].tolist()
-        return found
+        return self._column("offset")
 
     @cached_property
     def sizes(self) -> list[int]:
         """Bytes of each section."""
-        found: list[int] = self.sections["size"].tolist()
-        return found
+        return self._column("size")
 
     @cached_property
     def owners(self) -> list[int]:
         """What each section says of the one that it is about."""
-        found: list[int] = self.sections["info"].tolist()
+        return self._column("info")
+
+    @cached_property
+    def traits(self) -> list[int]:
+        """The flags of each section."""
+        return self._column("flags")
+
+    def _column(self, name: str) -> list[int]:
+        found: list[int] = self.sections[name].tolist()
         return found
 
     @property
@@ -141,8 +146,7 @@ class Elf:
     @cached_property
     def _places(self) -> list[int]:
         """Where the name of each section begins in the pool, and may be beyond its end."""
-        places: list[int] = self.sections["name"].tolist()
-        return places
+        return self._column("name")
 
     @cached_property
     def names(self) -> list[bytes]:

@@ -142,9 +142,9 @@ def _entries(body: Window, container: int) -> Iterator[Entry | DamageError]:
         except DamageError as damage:
             yield damage
             return
-        whole = Stored(Window(data.buffer, data.start, packed), flags, plain)
+        whole, head = Stored(Window(data.buffer, data.start, packed), flags, plain), body.part(at, header, "header")
         if kind == _JOINED:
-            yield from _joined(body.part(at, header, "fat binary entry"), whole, container)
+            yield from _joined(head, whole, container)
         elif kind not in (PTX, CUBIN, LTO_IR):
             yield DamageError(f"fat binary entry of unknown kind {kind:#x}", body.start + at)
         else:
@@ -152,9 +152,9 @@ def _entries(body: Window, container: int) -> Iterator[Entry | DamageError]:
                 kind=kind,
                 arch=arch,
                 flags=flags,
-                identifier=_identifier(body.part(at, header, "fat binary entry"), name, length),
+                identifier=_identifier(head, name, length),
                 container=container,
-                header=body.part(at, header, "fat binary entry"),
+                header=head,
                 packed=whole,
                 plain_bytes=plain,
             )

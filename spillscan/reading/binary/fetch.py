@@ -45,7 +45,7 @@ def _functions(
 ) -> Iterator[tuple[list[Kernel], Cubin, Function]]:
     """The kernels that were read from a binary, those of one function together, while its input is open. What cannot be
     read again is left out: standard input, and of a snapshot a binary that is gone or was built anew."""
-    from spillscan.reading import binary
+    from spillscan.reading.binary import records
     from spillscan.reading.binary.window import DamageError, Limits
     from spillscan.reading.inputs.source import Source
 
@@ -60,7 +60,7 @@ def _functions(
         if not os.path.isfile(name):
             continue
         with suppress(InputError), Source(name).open() as stream:
-            for cubin, function in binary.cubins(stream.buffer(), symbols, Limits(**unpacking)):
+            for cubin, function in records.cubins(stream.buffer(), symbols, Limits(**unpacking)):
                 with suppress(DamageError):
                     if same := wanted.get((function.symbol, cubin.digest_of(function)), ()):
                         yield list(same), cubin, function

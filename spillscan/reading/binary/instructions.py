@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spillscan.model.code import CodeText, SourceLine
-from spillscan.reading.binary.decode import Decoded, code_of
+from spillscan.reading.binary.decode import Decoded
 from spillscan.reading.binary.opcode_tables import table
 from spillscan.reading.binary.pressure import Registers, elsewhere, registers
 from spillscan.reading.binary.window import Window
@@ -60,8 +60,8 @@ class Code:
         except zlib.error as error:
             raise ValueError(f"code that cannot be unpacked: {error}") from None
         window = Window(words)
-        self._code = code_of(Window(window.buffer, 0, window.size // INSTRUCTION * INSTRUCTION), opcodes, text.number)
-        assert isinstance(self._code, Wide)
+        whole = Window(window.buffer, 0, window.size // INSTRUCTION * INSTRUCTION)
+        self._code = Wide(whole, text.number, opcodes.selectors)
         self._decoded = Decoded(Window(window.buffer), self._code, opcodes)
         self.names: list[str] = [*opcodes.names, ""]
         self._ranks = opcodes.ranks.take(self._code.codes)
@@ -79,7 +79,6 @@ class Code:
     def instructions(self) -> list[Instruction]:
         """What each does."""
         code = self._code
-        assert isinstance(code, Wide)
         lows, highs = code.words()
         every = np.arange(self.rows)
         targets, meetings = code.targets(every).tolist(), code.meetings(every).tolist()
@@ -152,7 +151,6 @@ class Code:
     @cached_property
     def live(self) -> NDArray[np.int64]:
         """Live general registers at each instruction."""
-        assert isinstance(self._code, Wide)
         if self._graph is None:
             return np.zeros(self.rows, np.int64)
         (found,) = live([(self._files[0][1].effects(*self._code.words()), self._graph)])
@@ -170,7 +168,6 @@ class Code:
 
     def widths(self) -> Words:
         """The field of each instruction that says how many bytes an access moves."""
-        assert isinstance(self._code, Wide)
         found: Words = self._code.words()[1] >> 9 & 7
         return found
 

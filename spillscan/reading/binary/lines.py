@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from spillscan.model.code import LocalTraffic, SourceLine
 from spillscan.reading.binary.elf import Elf
-from spillscan.reading.binary.window import DamageError
+from spillscan.reading.binary.window import DamageError, leb
 from spillscan.reading.machine.accesses import Accesses
 
 SET_ADDRESS = b"\0\x09\x02"
@@ -28,8 +28,6 @@ SET_ADDRESS = b"\0\x09\x02"
 _VERSIONS = range(2, 5)
 _END, _ADDRESS, _INLINED = 0x01, 0x02, 0x90
 _COPY, _ADVANCE_PC, _ADVANCE_LINE, _SET_FILE, _CONST_ADD_PC, _FIXED_ADVANCE_PC = 1, 2, 3, 4, 8, 9
-_LONGEST_NUMBER = 10
-"""Bytes of a LEB128 number of 64 bits."""
 
 
 class Row(NamedTuple):
@@ -101,25 +99,25 @@ class LineTable:
                     line += unit.line_base + opcode % unit.line_range
                     rows.append(Row(address, file, line, called))
                 elif opcode == 0:
-                    size, at = self._unsigned(at)
+                    size, at = leb(self.data, at)
                     extended, following = data[at], at + size
                     if extended == _END:
                         break
                     if extended == _ADDRESS:
                         address = base + int.from_bytes(data[at + 1 : following], "little")
                     elif extended == _INLINED:
-                        called, _ = self._unsigned(at + 1)
+                        called, _ = leb(self.data, at + 1)
                     at = following
                 elif opcode == _COPY:
                     rows.append(Row(address, file, line, called))
                 elif opcode == _ADVANCE_PC:
-                    amount, at = self._unsigned(at)
+                    amount, at = leb(self.data, at)
                     address += amount * unit.step
                 elif opcode == _ADVANCE_LINE:
                     amount, at = self._signed(at)
                     line += amount
                 elif opcode == _SET_FILE:
-                    file, at = self._unsigned(at)
+                    file, at = leb(self.data, at)
                 elif opcode == _CONST_ADD_PC:
                     address += (255 - opcode_base) // unit.line_range * unit.step
                 elif opcode == _FIXED_ADVANCE_PC:
@@ -127,7 +125,7 @@ class LineTable:
                     at += 2
                 else:
                     for _ in range(unit.arguments[opcode - 1]):
-                        _, at = self._unsigned(at)
+                        _, at = leb(self.data, at)
         except IndexError as error:
             raise self._damage("a line table that breaks off", offset) from error
         self._left -= at - offset
@@ -168,23 +166,13 @@ class LineTable:
         while (stop := self.data.find(b"\0", at, end)) > at:
             name, values, at = self.data[at:stop].decode("utf-8", "backslashreplace"), [], stop + 1
             for _ in range(numbers):
-                value, at = self._unsigned(at)
+                value, at = leb(self.data, at)
                 values.append(value)
             found.append((name, values))
         return found, at + 1
 
-    def _unsigned(self, at: int) -> tuple[int, int]:
-        """A LEB128 number and the offset behind it."""
-        value = 0
-        for index in range(_LONGEST_NUMBER):
-            byte = self.data[at + index]
-            value |= (byte & 127) << 7 * index
-            if byte < 128:
-                return value, at + index + 1
-        raise self._damage("a number of too many bytes in the line table", at)
-
     def _signed(self, at: int) -> tuple[int, int]:
-        value, behind = self._unsigned(at)
+        value, behind = leb(self.data, at)
         bits = 7 * (behind - at)
         return value - (value >> (bits - 1) << bits), behind
 

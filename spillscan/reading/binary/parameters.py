@@ -17,7 +17,7 @@ import numpy as np
 from spillscan.model.build import merged_parameters
 from spillscan.reading.binary.elf import MAGIC, Elf
 from spillscan.reading.binary.host import RELA
-from spillscan.reading.binary.window import DamageError, Window
+from spillscan.reading.binary.window import DamageError, Window, leb
 
 MOST_BYTES: Final = 1 << 26
 """Of one section of debug information; what is beyond is not read."""
@@ -118,7 +118,7 @@ class _Entries:
         info = self._info
         while at < end and self.left > 0:
             self.left -= 1
-            code, at = _leb(info, at)
+            code, at = leb(info, at)
             if not code:
                 if not open_:
                     return
@@ -161,13 +161,13 @@ class _Entries:
     def _length(self, form: int, at: int) -> int:
         """Bytes of a value; below 0 where its form is not known."""
         if form in _NUMBERS:
-            return _leb(self._info, at)[1] - at
+            return leb(self._info, at)[1] - at
         if form == _STRING:
             return self._info.find(b"\0", at) + 1 - at
         if form in _BLOCKS:
             return _BLOCKS[form] + self._number(at, _BLOCKS[form])
         if form in _LONG_BLOCKS:
-            size, begin = _leb(self._info, at)
+            size, begin = leb(self._info, at)
             return begin + size - at
         return -1
 
@@ -180,17 +180,17 @@ class _Entries:
         data, at = self._abbreviations, begin
         found = self._shapes[begin] = {}
         while True:
-            code, at = _leb(data, at)
+            code, at = leb(data, at)
             if not code:
                 return found
-            tag, at = _leb(data, at)
+            tag, at = leb(data, at)
             children, at = bool(data[at]), at + 1
             fields = []
             while True:
-                attribute, at = _leb(data, at)
-                form, at = _leb(data, at)
+                attribute, at = leb(data, at)
+                form, at = leb(data, at)
                 if form == _IMPLICIT:
-                    _, at = _leb(data, at)
+                    _, at = leb(data, at)
                 if not attribute and not form:
                     break
                 fields.append((attribute, form, 8 if form == _ADDRESS else _FIXED.get(form, -1)))
@@ -235,17 +235,3 @@ def _arguments(name: str) -> int:
         elif sign == "," and not depth:
             count += 1
     return count if depth == -1 else 0
-
-
-def _leb(data: bytes, at: int) -> tuple[int, int]:
-    """An unsigned LEB128 number, and where it ends."""
-    value = shift = 0
-    while True:
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, at
-        shift += 7
-        if shift > 63:
-            raise IndexError

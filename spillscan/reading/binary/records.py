@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 
 from spillscan.model import Issue, Origin
 from spillscan.reading import workers
 from spillscan.reading.binary import containers
 from spillscan.reading.binary.containers import Damage, Found, Image, Intermediate, Member, Text
+from spillscan.reading.binary.cubin import Cubin, Function
 from spillscan.reading.binary.members import FORMAT, Contents, MemberReader, Record, damage, issue_of
-from spillscan.reading.binary.window import DEFAULT, Budget, Limits, Window
+from spillscan.reading.binary.window import DEFAULT, Budget, DamageError, Limits, Window
 from spillscan.reading.inputs.memory import Buffer
 
 FIRST_IN_DUMPS = 50
@@ -81,7 +83,7 @@ def damages(found: Iterable[Damage], name: str) -> list[Issue]:
 def items(
     buffer: Buffer,
     name: str,
-    limits: Limits | None = None,
+    limits: Limits = DEFAULT,
     *,
     live: bool = False,
     hosts: Callable[[Window], None] | None = None,
@@ -90,10 +92,10 @@ def items(
     """Every function and every module of one file, and an issue for what could not be read. ``name`` is what the user
     calls it; ``live``: with the most registers that are live at once; ``hosts`` gets each file that holds some,
     ``texts`` each member that is text, with its name."""
-    reader = MemberReader(name, limits or DEFAULT, len(buffer), live=live)
+    reader = MemberReader(name, limits, len(buffer), live=live)
     summary = Summary(reader.origin)
     last: Window | None = None
-    for each, contents in _read(reader, buffer, limits or DEFAULT):
+    for each, contents in _read(reader, buffer, limits):
         if hosts is not None and isinstance(each, Member) and each.file is not last:
             last = each.file
             hosts(last)
@@ -103,6 +105,24 @@ def items(
         summary.counts += accepted.counts
         yield from summary.shown(accepted.records)
     yield from summary.rest()
+
+
+def ptx_of(buffer: Buffer, name: str, limits: Limits = DEFAULT) -> Iterator[tuple[str, bytes]]:
+    """(unit, text) of each PTX module of a file that can be decompressed."""
+    for found in containers.images(Window(buffer), Budget(limits, len(buffer))):
+        if isinstance(found, Intermediate) and found.form == "PTX":
+            with suppress(DamageError):  # an issue of the scan
+                window = found.plain()
+                yield found.place.unit(name, ""), window.copy(0, window.size, "PTX")
+
+
+def cubins(buffer: Buffer, symbols: Collection[str], limits: Limits = DEFAULT) -> Iterator[tuple[Cubin, Function]]:
+    """The functions of some names, each with its cubin; what cannot be read is an issue of the scan."""
+    for found in containers.images(Window(buffer), Budget(limits, len(buffer))):
+        if isinstance(found, Image):
+            with suppress(DamageError):
+                cubin = Cubin(found.plain())
+                yield from ((cubin, function) for function in cubin.functions() if function.symbol in symbols)
 
 
 def _read(reader: MemberReader, buffer: Buffer, limits: Limits) -> Iterator[tuple[Found, Contents]]:

@@ -210,3 +210,17 @@ class Budget:
     def _room(self, stored: int) -> int:
         limits = self.limits
         return min(limits.member_bytes, self._left, limits.free_bytes + limits.ratio * stored)
+
+
+def leb(data: bytes, at: int) -> tuple[int, int]:
+    """An unsigned LEB128 number of 64 bits, and where it ends. Raises :class:`IndexError` where none does."""
+    value = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at
+        shift += 7
+        if shift > 63:
+            raise IndexError

@@ -19,7 +19,7 @@ Each statement was held against the text of cuobjdump, instruction by instructio
 from __future__ import annotations
 
 from copy import copy
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,59 +36,13 @@ ALWAYS = 7
 FIRST_WITH_LOW_BYTE = 90
 
 
-class Code(Protocol):
-    """The instructions of one function, or of several that stand one behind the other; a row each."""
-
-    bytes_per_instruction: int
-    stored: str
-    """The field of the register that STL stores."""
-    group_bytes: int
-    """After so many the encoding begins again: where a function may begin."""
-    start: int
-    """Of the first, in the buffer that holds it."""
-    codes: Words
-    """Opcode of each, and above it what :class:`Selectors` choose where it is shared."""
-
-    def part(self, offset: int, size: int) -> Code:
-        """The same of ``size`` bytes from ``offset`` on, where a function begins; nothing is looked up again."""
-
-    def rows_before(self, offset: int) -> int:
-        """Instructions in the first ``offset`` bytes."""
-
-    def bytes_to(self, rows: int) -> int:
-        """Bytes from the first instruction of a function (control words included) to the end of its last."""
-
-    def addresses(self, rows: Words) -> Words:
-        """Byte offsets in the function."""
-
-    def guards(self, rows: Words) -> Words:
-        """Predicate, plus 8 where it is negated; 7: none."""
-
-    def targets(self, rows: Words) -> Words:
-        """Where branches go, as byte offsets in the function."""
-
-    def conditions(self, rows: Words) -> Flags:
-        """Whether a branch has a condition beside its guard."""
-
-    def local(self, rows: Words) -> Words:
-        """Of STL and LDL: their fields as one number, as ``machine/local.py`` has it; whether it is a store,
-        predicated and annotated is not among them."""
-
-    def registers(self, letter: str, rows: Words) -> Words:
-        """One register field: d (target), a, b, c."""
-
-    def naming(self, register: int) -> Words:
-        """Rows where any of a, b and c is that register, should these be register fields."""
-
-    def immediates(self, rows: Words) -> Words:
-        """The 32-bit constant in the place of the second source."""
-
-
 class Wide:
-    """128-bit instructions."""
+    """128-bit instructions of one function, or of several that stand one behind the other; a row each."""
 
     bytes_per_instruction = group_bytes = 16
+    """The second: after so many the encoding begins again, where a function may begin."""
     stored = "b"
+    """The field of the register that STL stores."""
 
     def __init__(self, code: Window, number: int, selectors: Selectors) -> None:
         self.start = code.start
@@ -100,7 +54,7 @@ class Wide:
             selectors.choose(self.codes, (self._lows, self._highs))
 
     def part(self, offset: int, size: int) -> Wide:
-        """See :class:`Code`."""
+        """The same of ``size`` bytes from ``offset`` on, where a function begins; nothing is looked up again."""
         part, rows = copy(self), slice(offset // 16, (offset + size) // 16)
         part.start = self.start + offset
         part._pairs = self._pairs[2 * rows.start : 2 * rows.stop]
@@ -112,66 +66,57 @@ class Wide:
         return self._lows, self._highs
 
     def rows_before(self, offset: int) -> int:
-        """See :class:`Code`."""
+        """Instructions in the first ``offset`` bytes."""
         return offset // 16
 
     def bytes_to(self, rows: int) -> int:
-        """See :class:`Code`."""
+        """Bytes from the first instruction of a function (control words included) to the end of its last."""
         return rows * 16
 
-    def _low(self, rows: Words) -> Words:
-        return self._lows[rows]
-
-    def _high(self, rows: Words) -> Words:
-        return self._highs[rows]
-
     def addresses(self, rows: Words) -> Words:
-        """See :class:`Code`."""
+        """Byte offsets in the function."""
         return rows * 16
 
     def guards(self, rows: Words) -> Words:
-        """See :class:`Code`."""
-        return self._low(rows) >> 12 & 15
+        """Predicate, plus 8 where it is negated; 7: none."""
+        return self._lows[rows] >> 12 & 15
 
     def targets(self, rows: Words) -> Words:
-        """See :class:`Code`."""
-        steps = self._steps(rows)
+        """Where branches go, as byte offsets in the function."""
+        steps = self._lows[rows] >> 34 & 0x3FFFFFFF | self._highs[rows] << 46 >> 16
         if self._low_byte:
-            steps = steps << 8 | self._low(rows) >> 16 & 0xFF
+            steps = steps << 8 | self._lows[rows] >> 16 & 0xFF
         found: Words = rows * 16 + 16 + steps * 4
         return found
 
     def meetings(self, rows: Words) -> Words:
         """Of BSSY: where warps meet, as byte offsets in the function. The low byte holds its barrier, and what stands
         above its low word is no part of it (``.RECONVERGENT``, sm_100 and later)."""
-        found: Words = rows * 16 + 16 + (self._low(rows) >> 34) * 4
-        return found
-
-    def _steps(self, rows: Words) -> Words:
-        found: Words = self._low(rows) >> 34 & 0x3FFFFFFF | self._high(rows) << 46 >> 16
+        found: Words = rows * 16 + 16 + (self._lows[rows] >> 34) * 4
         return found
 
     def conditions(self, rows: Words) -> Flags:
-        """See :class:`Code`."""
-        high = self._high(rows)
+        """Whether a branch has a condition beside its guard."""
+        high = self._highs[rows]
         found: Flags = (high >> 23 & 15 != ALWAYS) | (high >> 27 & 1 == 1)
         return found
 
     def local(self, rows: Words) -> Words:
-        """See :class:`Code`."""
-        low, high = self._low(rows), self._high(rows)
+        """Of STL and LDL: their fields as one number, as ``machine/local.py`` has it; whether it is a store,
+        predicated and annotated is not among them."""
+        low, high = self._lows[rows], self._highs[rows]
         found: Words = low >> 40 << 24 | (high >> 20 & 7 == 3) << 20 | high << 8 & 7 << 17
         found |= high >> 11 & 1 << 16 | low >> 24 & 0xFF
         return found
 
     def registers(self, letter: str, rows: Words) -> Words:
-        """See :class:`Code`."""
+        """One register field: d (target), a, b, c."""
         if letter == "c":
-            return self._high(rows) & 0xFF
-        return self._low(rows) >> {"d": 16, "a": 24, "b": 32}[letter] & 0xFF
+            return self._highs[rows] & 0xFF
+        return self._lows[rows] >> {"d": 16, "a": 24, "b": 32}[letter] & 0xFF
 
     def naming(self, register: int) -> Words:
-        """See :class:`Code`."""
+        """Rows where any of a, b and c is that register, should these be register fields."""
         octets = self._pairs.view(np.uint8).reshape(-1, 16)
         named = octets[:, 3] == register
         for place in (4, 8):
@@ -180,8 +125,8 @@ class Wide:
         return found
 
     def immediates(self, rows: Words) -> Words:
-        """See :class:`Code`."""
-        return self._low(rows) >> 32
+        """The 32-bit constant in the place of the second source."""
+        return self._lows[rows] >> 32
 
 
 class Narrow:
@@ -213,7 +158,7 @@ class Narrow:
         np.right_shift(words, np.uint64(51), out=out)
 
     def part(self, offset: int, size: int) -> Narrow:
-        """See :class:`Code`."""
+        """See :meth:`Wide.part`."""
         part = copy(self)
         part.start = self.start + offset
         part._all = self._all[offset // 8 : (offset + size) // 8]
@@ -221,12 +166,12 @@ class Narrow:
         return part
 
     def rows_before(self, offset: int) -> int:
-        """See :class:`Code`."""
+        """See :meth:`Wide.rows_before`."""
         words = offset // 8
         return words - -(-words // self._group)
 
     def bytes_to(self, rows: int) -> int:
-        """See :class:`Code`."""
+        """See :meth:`Wide.bytes_to`."""
         return (rows + -(-rows // (self._group - 1))) * 8
 
     def _words(self, rows: Words) -> Words:
@@ -234,37 +179,37 @@ class Narrow:
         return found
 
     def addresses(self, rows: Words) -> Words:
-        """See :class:`Code`."""
+        """See :meth:`Wide.addresses`."""
         return (rows + rows // (self._group - 1) + 1) * 8
 
     def guards(self, rows: Words) -> Words:
-        """See :class:`Code`."""
+        """See :meth:`Wide.guards`."""
         return self._words(rows) >> self._guard & 15
 
     def targets(self, rows: Words) -> Words:
-        """See :class:`Code`."""
+        """See :meth:`Wide.targets`."""
         steps = (self._words(rows) >> self._offset & 0xFFFFFF) << 40 >> 40
         found: Words = self.addresses(rows) + 8 + steps
         return found
 
     def conditions(self, rows: Words) -> Flags:
-        """See :class:`Code`."""
+        """See :meth:`Wide.conditions`."""
         found: Flags = self._words(rows) >> self._condition & 31 != 15
         return found
 
     def local(self, rows: Words) -> Words:
-        """See :class:`Code`."""
+        """See :meth:`Wide.local`."""
         words = self._words(rows)
         found: Words = words >> self._offset << 40 >> 16 | (words >> self._width & 7) << 17
         found |= (words >> self._cache & 3 == self._last_use) << 20 | words >> self._registers["a"] & 0xFF
         return found
 
     def registers(self, letter: str, rows: Words) -> Words:
-        """See :class:`Code`."""
+        """See :meth:`Wide.registers`."""
         return self._words(rows) >> self._registers[letter] & 0xFF
 
     def naming(self, register: int) -> Words:
-        """See :class:`Code`."""
+        """See :meth:`Wide.naming`."""
         named = np.zeros(len(self._all), bool)
         for letter in "abc":
             named |= self._all >> self._registers[letter] & 0xFF == register
@@ -274,7 +219,7 @@ class Narrow:
         return found
 
     def immediates(self, rows: Words) -> Words:
-        """See :class:`Code`."""
+        """See :meth:`Wide.immediates`."""
         found: Words = (self._words(rows) >> self._offset & 0xFFFFFFFF) << 32 >> 32
         return found
 
@@ -290,3 +235,7 @@ class Kepler(Narrow):
 
     def _opcodes(self, words: NDArray[np.uint64], out: NDArray[np.uint64]) -> None:
         out[:] = words >> np.uint64(54) | (words & np.uint64(3)) << np.uint64(10)
+
+
+Code = Wide | Narrow
+"""Instructions of any architecture."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from spillscan.model import Issue, Reading, Stats
@@ -12,7 +13,7 @@ from spillscan.reading.inputs.options import DEFAULT, Options
 
 if TYPE_CHECKING:
     from spillscan.model.code import FunctionUsage, SassFunction
-    from spillscan.reading.dumps.common import DumpAccount, Readable
+    from spillscan.reading.dumps.common import DumpAccount
     from spillscan.reading.inputs.source import Stream
     from spillscan.reading.machine.operands import Wanted
 
@@ -47,7 +48,7 @@ def read(stream: Stream, name: str, options: Options = DEFAULT) -> Reading:
 
     reading = Reading()
     refused: dict[str | None, Issue] = {}
-    dump = reader(stream.file(), name, operands=(lambda symbol: True) if options.operands else None)
+    dump = reader(stream.chunks(), name, operands=(lambda symbol: True) if options.operands else None)
     for item in dump:
         if isinstance(item, Issue):
             reading.issues.append(item)
@@ -87,18 +88,13 @@ def form_of(head: bytes) -> DumpFormat | None:
     return None
 
 
-def reader(
-    stream: Readable,
-    origin_name: str,
-    head: bytes = b"",
-    operands: Wanted | None = None,
-) -> DumpReader:
-    """The reader of a stream. ``head`` has been read from it already; ``operands``: of which functions the operands are
-    read as well.
-    """
-    whole = _Rewound(stream, head)
-    whole.fill(HEAD)
-    form = form_of(whole.head)
+def reader(chunks: Iterable[bytes], origin_name: str, operands: Wanted | None = None) -> DumpReader:
+    """The reader of a dump, which comes in chunks of any sizes; ``operands``: of which functions the operands are read
+    as well. Memory is bounded whatever its size."""
+    chunks, head = iter(chunks), b""
+    while len(head) < HEAD and (chunk := next(chunks, b"")):
+        head += chunk
+    whole, form = chain((head,), chunks), form_of(head[:HEAD])
     if form == "sass":
         from spillscan.reading.dumps.cuobjdump import Dump
 
@@ -116,30 +112,3 @@ def reader(
 
         return ResourceUsage(whole, origin_name)
     raise InputError(f"{origin_name}: not a SASS dump", "make one with `cuobjdump -sass`, `nvdisasm -c` or -res-usage")
-
-
-def items(
-    stream: Readable, origin_name: str, head: bytes = b"", operands: Wanted | None = None
-) -> Iterator[SassFunction | FunctionUsage | Issue]:
-    """Functions and issues of one dump, as it is read: memory is bounded whatever its size."""
-    return iter(reader(stream, origin_name, head, operands=operands))
-
-
-class _Rewound:
-    """A stream whose first bytes have been looked at."""
-
-    def __init__(self, stream: Readable, head: bytes) -> None:
-        self._stream = stream
-        self.head = head
-
-    def fill(self, size: int) -> None:
-        """Look at ``size`` bytes, if there are so many."""
-        while len(self.head) < size and (data := self._stream.read(size - len(self.head))):
-            self.head += data
-
-    def read(self, size: int, /) -> bytes | None:
-        """As a file's."""
-        if self.head:
-            data, self.head = self.head[:size], self.head[size:]
-            return data
-        return self._stream.read(size)

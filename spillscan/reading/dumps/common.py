@@ -4,9 +4,8 @@ and not understood."""
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
-from typing import Protocol
 
 from msgspec import Struct
 
@@ -23,35 +22,24 @@ FIRST_ARCH = 35
 
 _CHARACTERS = 120
 """Of a line that a message shows."""
-READ_BYTES = 1 << 18
-"""Read at once."""
 
 
-class Readable(Protocol):
-    """What is read from: a binary file, pipe or decompressor."""
-
-    def read(self, size: int, /) -> bytes | None:
-        """At most ``size`` bytes; empty at the end."""
-
-
-def pieces(
-    stream: Readable, account: DumpAccount, too_long: Callable[[], None], size: int = READ_BYTES
-) -> Iterator[bytes]:
+def pieces(chunks: Iterable[bytes], account: DumpAccount, too_long: Callable[[], None]) -> Iterator[bytes]:
     """Some whole lines at a time, behind a line end, in bounded memory; the last may have no end. One longer than any
-    is empty, and said by ``too_long`` before the piece that begins with it."""
+    is empty, and said by ``too_long`` before the piece that begins with it. ``chunks``: the dump, of any sizes."""
 
-    def read() -> Iterator[bytes]:
-        while data := stream.read(size):
+    def counted() -> Iterator[bytes]:
+        for data in chunks:
             account.bytes_read += len(data)
             account.unwritten |= b"\0" in data
             yield data
 
-    return whole_lines(read(), too_long, b"\n")
+    return whole_lines(counted(), too_long, b"\n")
 
 
-def lines(stream: Readable, account: DumpAccount, too_long: Callable[[], None]) -> Iterator[bytes]:
+def lines(chunks: Iterable[bytes], account: DumpAccount, too_long: Callable[[], None]) -> Iterator[bytes]:
     """Each line with its end; the last may have none. A lone carriage return ends none."""
-    for piece in pieces(stream, account, too_long):
+    for piece in pieces(chunks, account, too_long):
         _, *whole, rest = piece.split(b"\n")
         yield from (line + b"\n" for line in whole)
         if rest:

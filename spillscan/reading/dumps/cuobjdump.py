@@ -1,23 +1,20 @@
 """Reads `cuobjdump -sass`.
 
-One regular expression, put together from the grammar's terminals, goes through the lines of a function and takes
-address and opcode of each instruction, and what stands between instructions. What else they say is read at the
-function's end, if it matters then: see :class:`~spillscan.reading.dumps.listing.Text`.
+The lines of a function are read as a table (:mod:`spillscan.reading.dumps.table`); those between functions, and those
+that do not make one, one by one.
 """
 
 from __future__ import annotations
 
-import re
-from collections import Counter
-from collections.abc import Iterator
-from functools import cache
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from spillscan.model import Issue
 from spillscan.model.code import SassFunction
 from spillscan.reading import grammar
-from spillscan.reading.dumps.common import READ_BYTES, DumpAccount, Readable, decode, known, pieces
-from spillscan.reading.dumps.listing import BEFORE_ALL, Listing, Text, line_ends, opcode_of
+from spillscan.reading.dumps.common import DumpAccount, decode, known, pieces
+from spillscan.reading.dumps.listing import BEFORE_ALL, Listing
+from spillscan.reading.dumps.table import opcode_of, operation, table
 
 if TYPE_CHECKING:
     from spillscan.reading.machine.operands import Wanted
@@ -43,28 +40,22 @@ _BLANKS = b" \n\r"
 """What lines inside of functions begin with, as a rule."""
 
 
-@cache
-def _rows() -> re.Pattern[bytes]:
-    """A statement's line, and that of an encoding behind it; groups are those of the statement."""
-    statement, encoding = (grammar.line_expression(rule) for rule in ("statement", "encoding"))
-    return re.compile(rf"\n{statement}[^\n]*+(?:\n{encoding}[^\n]*+)?".encode())
-
-
-@cache
-def _foreign() -> re.Pattern[bytes]:
-    """A line that is neither an encoding nor blank."""
-    return re.compile(rf"\n(?!{grammar.line_expression('encoding')}|\r?(?:\n|\Z))[^\n]".encode())
+def _longer(text: bytes, at: int, stop: int) -> int:
+    """Where the first address begins that has a digit more than the first one: what stands behind it is moved."""
+    first = grammar.line_starts("statement").search(text, at, stop)
+    longer = text.find(b"/*1%b*/" % (b"0" * len(first["address"])), at, stop) if first else -1
+    return text.rfind(b"\n", at, longer) + 1 if longer > 0 else at
 
 
 class Dump:
     """One dump: an iterator of functions and issues. ``account`` says how much was read, and is final at the end.
 
-    ``operands``: of which functions the operands are read as well. ``size``: bytes that are read at once.
+    ``operands``: of which functions the operands are read as well.
     """
 
-    def __init__(self, stream: Readable, origin: str, operands: Wanted | None = None, size: int = READ_BYTES) -> None:
+    def __init__(self, chunks: Iterable[bytes], origin: str, operands: Wanted | None = None) -> None:
         self.account = DumpAccount(origin, FORMAT)
-        self._pieces = pieces(stream, self.account, self._too_long, size)
+        self._pieces = pieces(chunks, self.account, self._too_long)
         self._operands = operands
         self._head, self._statement = grammar.line("head"), grammar.line("statement")
         self._encoding = grammar.line("encoding")
@@ -105,33 +96,34 @@ class Dump:
                 tab = text.find(b"\t", at)
                 stop = end if tab < 0 else text.rfind(b"\n", 0, tab) + 1
                 if stop > at:
-                    self._body(self._code, text, at, stop)
-                    at = stop
+                    at = self._body(self._code, text, at, stop)
                     continue
             stop = text.find(b"\n", at) + 1
             self._single(text[at:stop])
             at = stop
 
-    def _body(self, code: Listing, text: bytes, at: int, stop: int) -> None:
-        """Read lines of a function."""
-        parts = _rows().split(memoryview(text)[at - 1 : stop - 1])
-        rows = Text(text, at, self._line, *(parts[group::4] for group in (1, 2, 3)))
-        words = Counter(rows.words)
-        if not all(map(opcode_of, words)) or _foreign().search(b"".join(parts[::4])):
-            for line in text[at : stop - 1].split(b"\n"):
-                self._single(line + b"\n")
-            return
-        if words:
-            code.count(rows.addresses, words)
-            code.keep(rows, stop - at)
-        self._line += line_ends(text, at, stop)
+    def _body(self, code: Listing, text: bytes, at: int, stop: int) -> int:
+        """Read lines of a function; return where those begin that are still to be read."""
+        end, number = stop, self._line
+        if found := table(text, at, end, number) or table(text, at, end := _longer(text, at, stop), number):
+            if code.operands:
+                code.operands.text(text[at:end])
+            code.keep(found, end - at)
+            self._line += found.lines
+            return end
+        for line in text[at : stop - 1].split(b"\n"):
+            self._single(line + b"\n")
+        return stop
 
     def _single(self, text: bytes) -> None:
         """Read one line, whatever it is."""
         code = self._code
-        if code is not None and (head := self._head.match(text)) and opcode_of(head["word"]):
-            code.count([head["address"]], {head["word"]: 1})
-            code.keep(Text(text, 0, self._line, [head["address"]], [head["word"]], [text[head.end() :]]), len(text))
+        if code is not None and (head := self._head.match(text)) and (opcode := opcode_of(head["word"])):
+            address = int(head["address"], 16)
+            code.count(address, address, [(opcode, 1)])
+            if code.operands:
+                code.operands.text(text)
+            code.instruction(address, operation(text[head.start("word") :]), self._line, None)
             if not self._statement.match(text):  # what is missing may be more than its end
                 self._unknown_line(text)
         elif code is None or not self._encoding.match(text):

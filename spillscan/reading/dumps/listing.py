@@ -6,12 +6,11 @@ use local memory; that is known at its end.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import chain, compress
-from operator import itemgetter, lt
+from itertools import chain
+from operator import itemgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -27,11 +26,11 @@ from spillscan.model.code import (
     SourceLine,
     WarpRole,
 )
-from spillscan.reading import grammar
 from spillscan.reading.dumps.common import DumpAccount, decode
+from spillscan.reading.dumps.table import LOCAL, MARKED, Instruction, Operation, Table
 from spillscan.reading.machine import accesses, flow
 from spillscan.reading.machine.accesses import Access
-from spillscan.reading.machine.flow import KINDS, Moves, offset
+from spillscan.reading.machine.flow import FARTHEST, KINDS, Moves
 from spillscan.reading.machine.function import (
     WORD,
     Analysis,
@@ -46,76 +45,11 @@ from spillscan.reading.machine.local import StackUse
 if TYPE_CHECKING:
     from spillscan.reading.machine.operands import OperandReader, Wanted
 
-LOCAL = frozenset({b"STL", b"LDL"})
-MARKED = LOCAL | KINDS.keys()
-"""Opcodes of the lines that matter for local memory."""
 ANNOTATION = b"SpillRefill"
 STORE = b"STL"
 
-Operation = tuple[bytes, bytes, bytes, bytes, bytes]
-"""What an instruction does: predicate, opcode, modifiers, operands and remark as printed."""
-
-Instruction = tuple[int, Operation, int | None, SourceLine | None]
-"""One that matters for local memory: address, operation, the line of the dump, the source line."""
-
 KEPT_BYTES = 8 << 20
 """Of one function's text."""
-
-
-class Text(NamedTuple):
-    """Some lines of a function, kept until it is known whether it matters what they say."""
-
-    text: bytes
-    begin: int
-    """Where they begin in the text."""
-    number: int
-    """Of the first line in the dump, 1-based."""
-    addresses: Sequence[bytes]
-    words: Sequence[bytes]
-    """Predicate and opcode with modifiers of each instruction."""
-    rests: Sequence[bytes]
-    """Operands, and what stands behind them."""
-
-    def marked(self) -> Iterator[Instruction]:
-        """Those that matter for local memory."""
-        number, at = self.number, self.begin
-        marked = {word for word in {*self.words} if opcode_of(word).encode() in MARKED}
-        rows = zip(self.addresses, self.words, self.rests, strict=True)
-        for address, word, rest in compress(rows, map(marked.__contains__, self.words)):
-            where = self.text.find(b"/*%b*/" % address, at)
-            number += self.text.count(b"\n", at, where)
-            at = where
-            yield offset(address), _operation(word + rest), number, None
-
-    def stack_uses(self) -> Iterator[tuple[int, bytes]]:
-        """(address, operands) of those that name the stack pointer, STL and LDL apart."""
-        if not _STACK_POINTER.search(b" ".join(self.rests)):
-            return  # as in most of a long function
-        for address, word, rest in zip(self.addresses, self.words, self.rests, strict=True):
-            if b"R1" in rest and _STACK_POINTER.search(rest) and opcode_of(word) not in ("STL", "LDL"):
-                yield int(address, 16), _operation(word + rest)[3]
-
-
-_STACK_POINTER = re.compile(rb"R1(?<!\wR1)(?!\w)")
-
-
-@lru_cache(maxsize=1 << 14)
-def opcode_of(word: bytes) -> str:
-    """The opcode without predicate and modifiers; empty where there is none."""
-    match = grammar.line("word").fullmatch(word)
-    return match["opcode"].decode() if match else ""
-
-
-@lru_cache(maxsize=1 << 14)
-def _operation(text: bytes) -> Operation:
-    match = grammar.line("operation").match(text)
-    assert match, text  # its opcode was read
-    return match.groups(b"")  # type: ignore[return-value]
-
-
-def line_ends(text: bytes, begin: int, end: int) -> int:
-    """How many there are between two places: NumPy counts them in a third of the time that `bytes` takes."""
-    return int(np.count_nonzero(np.frombuffer(text, np.uint8, end - begin, begin) == ord("\n")))
 
 
 class Member(NamedTuple):
@@ -183,7 +117,7 @@ class Listing:
         """What accesses local memory and what moves control, as far as it was read."""
         self.stack: list[tuple[int, bytes]] = []
         """(address, operands) of the instructions other than STL and LDL that name R1, as far as they were read."""
-        self._texts: list[Text] = []
+        self._tables: list[Table] = []
         self._kept_bytes = 0
         if asked and asked(symbol):
             from spillscan.reading.machine.operands import OperandReader
@@ -195,42 +129,49 @@ class Listing:
         """Accesses to local memory."""
         return self.opcodes["STL"] + self.opcodes["LDL"]
 
-    def count(self, addresses: Sequence[bytes], words: Mapping[bytes, int]) -> None:
-        """Instructions that stand at these addresses, as printed, behind those before; how many there are of each, by
-        predicate and opcode with modifiers."""
-        self.disordered |= bool(self.opcodes) and int(addresses[0], 16) <= self.last_address
-        self.disordered |= not _ascending(addresses)
-        self.last_address = int(addresses[-1], 16)
-        for word, count in words.items():
-            self.opcodes[opcode_of(word)] += count
+    def count(self, first: int, last: int, counts: Iterable[tuple[str, int]]) -> None:
+        """Instructions behind those before: the addresses of the first and the last, and how many there are of each."""
+        self.disordered |= bool(self.opcodes) and first <= self.last_address
+        self.last_address = last
+        for opcode, count in counts:
+            self.opcodes[opcode] += count
 
-    def keep(self, text: Text, size: int) -> None:
-        """Text that is read when the function ends, if it matters then; of a very long function it is read now."""
-        if self.operands:
-            self.operands.text(text.text[text.begin : text.begin + size])
-        self._texts.append(text)
+    def instruction(self, address: int, operation: Operation, line: int | None, source: SourceLine | None) -> None:
+        """Keep one that was counted, if it matters for local memory."""
+        _, opcode, _, operands, _ = operation
+        if self._tables:
+            self._read_kept()
+        if opcode in MARKED:
+            self.marked.append((min(address, FARTHEST), operation, line, source))
+        if b"R1" in operands and opcode not in LOCAL:
+            self.stack.append((address, operands))
+
+    def keep(self, table: Table, size: int) -> None:
+        """Count a table; what else it says is read when the function ends, if it matters then, or is very long."""
+        self.count(int(table.addresses.item(0), 16), int(table.addresses.item(-1), 16), table.counts)
+        self._tables.append(table)
         self._kept_bytes += size
         if self._kept_bytes > KEPT_BYTES:
             self._read_kept()
 
     def _read_kept(self) -> None:
-        for text in self._texts:
-            self.marked += text.marked()
-            self.stack += text.stack_uses()
-        self._texts.clear()
+        for table in self._tables:
+            self.marked += table.marked()
+            self.stack += table.stack_uses()
+        self._tables.clear()
         self._kept_bytes = 0
 
     def _stack_uses(self) -> Iterator[tuple[int, StackUse]]:
         yield from self.stack
-        for text in self._texts:
-            yield from text.stack_uses()
+        for table in self._tables:
+            yield from table.stack_uses()
 
     def record(self) -> SassFunction:
         """What the function is, at its end."""
         role, traffic, operands, arch = self._role(), NO_TRAFFIC, None, self.member.arch
         roles: tuple[WarpRole, ...] = ()
         if self.local_count or self.operands or SETS_REGISTERS in self.opcodes:
-            marked = _marked([*self.marked, *chain.from_iterable(map(Text.marked, self._texts))], self.labels)
+            marked = _marked([*self.marked, *chain.from_iterable(each.marked() for each in self._tables)], self.labels)
             code = Analysis(
                 marked=marked,
                 role=role,
@@ -290,14 +231,6 @@ class Listing:
 
     def _role(self) -> Role:
         return role_by(self.opcodes) if self.role == "unknown" else self.role
-
-
-def _ascending(addresses: Sequence[bytes]) -> bool:
-    """Of one width, their texts have the order of their numbers."""
-    if len(b"".join(addresses)) == len(addresses) * len(addresses[0]):
-        return all(map(lt, addresses, addresses[1:]))
-    numbers = [int(address, 16) for address in addresses]
-    return all(map(lt, numbers, numbers[1:]))
 
 
 def _marked(lines: Sequence[Instruction], labels: Mapping[bytes, int]) -> Marked:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from spillscan.model import Issue
@@ -17,9 +17,9 @@ from spillscan.model.code import LivePeak, SassFunction, SourceLine
 from spillscan.model.symbols import is_helper
 from spillscan.output.errors import InputError
 from spillscan.reading import grammar
-from spillscan.reading.dumps.common import DumpAccount, Readable, decode, known, lines
-from spillscan.reading.dumps.listing import ANNOTATION, LOCAL, MARKED, Listing, Member
-from spillscan.reading.machine.flow import offset
+from spillscan.reading.dumps.common import DumpAccount, decode, known, lines
+from spillscan.reading.dumps.listing import ANNOTATION, Listing, Member
+from spillscan.reading.dumps.table import LOCAL
 from spillscan.reading.machine.function import WORD, role_by
 from spillscan.reading.machine.operands import Wanted
 
@@ -44,9 +44,9 @@ _RULES = (
 class Disassembly:
     """One text: an iterator of functions and issues; ``account`` says how much was read."""
 
-    def __init__(self, stream: Readable, origin: str, operands: Wanted | None = None) -> None:
+    def __init__(self, chunks: Iterable[bytes], origin: str, operands: Wanted | None = None) -> None:
         self.account = DumpAccount(origin, FORMAT)
-        self._stream = stream
+        self._chunks = chunks
         self._operands = operands
         self._member = Member()
         self._ready: list[SassFunction | Issue] = []
@@ -68,7 +68,7 @@ class Disassembly:
         def too_long() -> None:
             self._ready.append(self.account.too_long(number + 1))
 
-        for number, text in enumerate(lines(self._stream, self.account, too_long), 1):
+        for number, text in enumerate(lines(self._chunks, self.account, too_long), 1):
             live, line = _cut(text) if b"// " in text else (None, text)
             if match := instruction.match(line):
                 self._instruction(match.groups(b""), line, number, live)
@@ -92,8 +92,8 @@ class Disassembly:
         if code is None:
             code = self._code = self._begin("", number)
             self._damaged("instructions stand outside of any section", number)
-        code.count((address,), {opcode: 1})
-        place = code.last_address
+        place = int(address, 16)
+        code.count(place, place, [(opcode.decode(), 1)])
         if code.operands:
             code.operands.instruction(place, guard, opcode, modifiers, operands)
         if self._waiting:
@@ -107,10 +107,7 @@ class Disassembly:
             code.shared_spills += opcode in _SHARED
         if opcode in LOCAL and ANNOTATION not in note and (b"(*" in text or b"*)" in text):
             self._damaged("the annotation of an access to local memory is not whole", number, code.symbol)
-        if opcode in MARKED:
-            code.marked.append((offset(address), fields[1:6], number, self._source))  # type: ignore[arg-type]
-        if b"R1" in operands and opcode not in LOCAL:
-            code.stack.append((place, operands))
+        code.instruction(place, fields[1:6], number, self._source)  # type: ignore[arg-type]
         if live is not None and (code.live_peak is None or live > code.live_peak.registers):
             code.live_peak = LivePeak(registers=live, address=place, line=number, source=self._source)
 
@@ -219,23 +216,25 @@ _FIRST_WIDE = 7
 class JsonDisassembly:
     """One document: an iterator of functions and issues; ``account`` says how much was read."""
 
-    def __init__(self, stream: Readable, origin: str, operands: Wanted | None = None) -> None:
+    def __init__(self, chunks: Iterable[bytes], origin: str, operands: Wanted | None = None) -> None:
         self.account = DumpAccount(origin, JSON_FORMAT)
-        self._stream = stream
+        self._chunks = iter(chunks)
         self._operands = operands
         self._text = ""
+        self._at = 0
+        """What of the text stands before this was read."""
         self._wide = True
         self._member = Member()
 
     def _more(self) -> bool:
         """Read as much again: what breaks off is decoded anew, so that the work stays in proportion to the text."""
-        text, wanted = [self._text], max(_SIZE, len(self._text))
-        while wanted > 0 and (data := self._stream.read(wanted)):
+        text, wanted = [self._text[self._at :]], max(_SIZE, len(self._text) - self._at)
+        while wanted > 0 and (data := next(self._chunks, b"")):
             wanted -= len(data)
             self.account.bytes_read += len(data)
             self.account.lines += data.count(b"\n")
             text.append(data.decode("utf-8", "backslashreplace"))
-        self._text = "".join(text)
+        self._text, self._at = "".join(text), 0
         return len(text) > 1
 
     def __iter__(self) -> Iterator[SassFunction | Issue]:
@@ -246,11 +245,11 @@ class JsonDisassembly:
         behind = self._header(self._text[: begin if begin >= 0 else None])
         if begin >= 0 and not _FIRST.fullmatch(behind):
             yield self.account.issue("damaged-listing", "the document is damaged before its functions", None, "error")
-        self._text = self._text[max(begin, 0) :]
+        self._at = max(begin, 0)
         code: Listing | None = None
-        while self._text.startswith(_FUNCTION):
+        while self._text.startswith(_FUNCTION, self._at):
             try:
-                function, end = decoder.raw_decode(self._text)
+                function, end = decoder.raw_decode(self._text, self._at)
                 if code is not None and function.get("start", 0) == 0:
                     yield from self._done(code)
                     code = None
@@ -260,20 +259,20 @@ class JsonDisassembly:
                     continue
                 yield self.account.truncated("the document breaks off inside a function, which is left out")
                 break
-            self._text = self._text[end:]
-            while (begin := self._text.find(_FUNCTION)) < 0 and self._more():
+            self._at = end
+            while (begin := self._text.find(_FUNCTION, self._at)) < 0 and self._more():
                 pass
             if begin >= 0:
-                if not _BETWEEN.fullmatch(self._text[:begin]):
+                if not _BETWEEN.fullmatch(self._text, self._at, begin):
                     yield self.account.issue(
                         "damaged-listing", "the document is damaged between functions", None, "error"
                     )
-                self._text = self._text[begin:]
+                self._at = begin
         if code is not None:
             yield from self._done(code)
         elif begin < 0:
             yield self.account.issue("no-kernel", "no function in this document")
-        if not _END.fullmatch(self._text):
+        if not _END.fullmatch(self._text, self._at):
             yield self.account.truncated("the document breaks off")
         yield from self.account.summary()
 
@@ -312,25 +311,17 @@ class JsonDisassembly:
                 continue
             address = code.last_address = start + index * step
             code.opcodes[opcode] += 1
-            name, operands = (
-                opcode.encode(),
-                (" " + str(item.get("operands", "")).replace(",", ", ")).encode(),
-            )
-            guard = str(item.get("predicate", ""))
+            name, operands = opcode.encode(), (" " + str(item.get("operands", "")).replace(",", ", ")).encode()
+            guard = f"{item.get('predicate', '')} ".encode()
+            dotted = b"." + modifiers.encode() if modifiers else b""
             if code.operands:
-                dots = b"." + modifiers.encode() if modifiers else b""
-                code.operands.instruction(address, guard.encode(), name, dots, operands)
+                code.operands.instruction(address, guard, name, dotted, operands)
             note = b""
             if any(ANNOTATION.decode() in str(note.get("info")) for note in item.get("annotations", ())):
                 note = ANNOTATION
                 code.annotations = True
-                code.shared_spills += opcode in ("STS", "LDS")
-            if name in MARKED:
-                text = f"{guard} ".encode() if guard.startswith("@") else b""
-                dotted = f".{modifiers}".encode() if modifiers else b""
-                code.marked.append((address, (text, name, dotted, operands, note), None, None))
-            if b"R1" in operands and name not in LOCAL:
-                code.stack.append((address, operands))
+                code.shared_spills += name in _SHARED
+            code.instruction(address, (guard.lstrip(), name, dotted, operands, note), None, None)
         return code
 
     def _done(self, code: Listing) -> Iterator[SassFunction | Issue]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from spillscan.model import Issue, Usage
 from spillscan.model.code import FunctionUsage
 from spillscan.model.holes import EVERYTHING
 from spillscan.reading import grammar
-from spillscan.reading.dumps.common import DumpAccount, Readable, decode, known, lines
+from spillscan.reading.dumps.common import DumpAccount, decode, known, lines
 from spillscan.reading.dumps.listing import BEFORE_ALL, Member
 
 FORMAT = "res_usage"
@@ -29,9 +29,9 @@ _NAMES = (*_ALWAYS, _BANKED)
 class ResourceUsage:
     """One listing: an iterator of functions and issues; ``account`` says how much was read."""
 
-    def __init__(self, stream: Readable, origin: str) -> None:
+    def __init__(self, chunks: Iterable[bytes], origin: str) -> None:
         self.account = DumpAccount(origin, FORMAT)
-        self._stream = stream
+        self._chunks = chunks
 
     def __iter__(self) -> Iterator[FunctionUsage | Issue]:
         account, member = self.account, BEFORE_ALL
@@ -39,7 +39,7 @@ class ResourceUsage:
         seen: set[str] = set()
         """Functions of the cubin."""
         long: list[Issue] = []
-        read = lines(self._stream, self.account, lambda: long.append(account.too_long(number + 1)))
+        read = lines(self._chunks, self.account, lambda: long.append(account.too_long(number + 1)))
         for number, text in enumerate(read, 1):
             line = text.rstrip(b"\r\n")
             rule, values = known(line, FORMAT, _RULES)

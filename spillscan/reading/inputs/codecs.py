@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator
+from importlib import import_module
 from typing import NamedTuple, Protocol
 
 PIECE_BYTES = 1 << 20
@@ -120,29 +121,13 @@ class _Zstd:
         return b"".join(found)
 
 
-def _bzip2() -> Engine:
-    import bz2
-
-    return bz2.BZ2Decompressor()
-
-
-def _xz() -> Engine:
-    import lzma
-
-    return lzma.LZMADecompressor(lzma.FORMAT_XZ)
+def _engine(module: str, name: str, *arguments: int) -> Callable[[], Engine]:
+    """Of a library that is loaded when it is needed."""
+    return lambda: getattr(import_module(module), name)(*arguments)
 
 
-def _lzma() -> Engine:
-    import lzma
-
-    return lzma.LZMADecompressor(lzma.FORMAT_ALONE)
-
-
-def _lz4() -> Engine:
-    import lz4.frame  # type: ignore[import-untyped]
-
-    made: Engine = lz4.frame.LZ4FrameDecompressor()
-    return made
+_XZ, _ALONE = 1, 2
+"""Formats of :mod:`lzma`."""
 
 
 def deflate() -> Engine:
@@ -153,13 +138,19 @@ def deflate() -> Engine:
 _SKIPPABLE = rb"[\x50-\x5f]\x2a\x4d\x18"
 """A frame that holds no data: LZ4 and zstd have the same."""
 
+_LZMA = re.compile(rb"\x5d\0\0..(?:\xff{8}|.{5}\0\0\0)\0", re.DOTALL)
 CODECS = (
     Codec("gzip", re.compile(rb"\x1f\x8b\x08[\0-\x1f]"), lambda: _Inflate(zlib.MAX_WBITS | 16)),
-    Codec("xz", re.compile(rb"\xfd7zXZ\0"), _xz),
-    Codec("bzip2", re.compile(rb"BZh[1-9](?:1AY&SY|\x17rE8P\x90)"), _bzip2),
+    Codec("xz", re.compile(rb"\xfd7zXZ\0"), _engine("lzma", "LZMADecompressor", _XZ)),
+    Codec("bzip2", re.compile(rb"BZh[1-9](?:1AY&SY|\x17rE8P\x90)"), _engine("bz2", "BZ2Decompressor")),
     Codec("zstd", re.compile(rb"\x28\xb5\x2f\xfd|" + _SKIPPABLE), _Zstd),
-    Codec("lz4", re.compile(rb"\x04\x22\x4d\x18"), _lz4),
-    Codec("lzma", re.compile(rb"\x5d\0\0..(?:\xff{8}|.{5}\0\0\0)\0", re.DOTALL), _lzma, strong=False),
+    Codec("lz4", re.compile(rb"\x04\x22\x4d\x18"), _engine("lz4.frame", "LZ4FrameDecompressor")),
+    Codec(
+        "lzma",
+        re.compile(rb"\x5d\0\0..(?:\xff{8}|.{5}\0\0\0)\0", re.DOTALL),
+        _engine("lzma", "LZMADecompressor", _ALONE),
+        strong=False,
+    ),
     Codec("zlib", re.compile(rb"\x78[\x01\x5e\x9c\xda]"), lambda: _Inflate(zlib.MAX_WBITS), strong=False),
 )
 """All of them."""

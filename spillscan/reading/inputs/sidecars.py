@@ -18,6 +18,7 @@ import json
 import re
 from collections.abc import Iterator
 from contextlib import suppress
+from math import prod
 from os.path import basename, dirname, join
 from typing import Any
 
@@ -118,18 +119,11 @@ def _tiles(text: str, place: str, origin: Origin) -> Iterator[Sidecar]:
         return
     products = [(int(a), int(d), int(b)) for a, b, _, d in _PRODUCT.findall(text)]
     stored = [tuple(map(int, shape[:-1].split("x"))) for shape in _STORE.findall(text)]
-    tile = max(products or stored, key=_volume, default=())
+    tile = max(products or stored, key=prod, default=())
     if tile:
         symbol = functions[0][1] or functions[0][2]
         shape = (("tile", "×".join(map(str, tile))),)
         yield Sidecar(place=place, symbol=symbol, configuration=shape, origin=origin)
-
-
-def _volume(shape: tuple[int, ...]) -> int:
-    product = 1
-    for each in shape:
-        product *= each
-    return product
 
 
 def _warp(table: dict[str, Any], place: str, origin: Origin) -> Iterator[Sidecar]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import glob
-import io
 import mmap
 import os
 import stat
@@ -104,8 +103,6 @@ class Stream:
         self._raw = raw
         self._label = label
         self._watch = watch
-        self._plain = False
-        """The input's bytes are the text: neither compressed nor encoded, as far as has been read."""
         self._chunks = self._decoded()
         self._ahead: list[bytes] = []
         self._whole: bytes | None = None
@@ -168,13 +165,6 @@ class Stream:
         self._raw.seek(0)
         return Stream(self._raw, self._label)
 
-    def file(self) -> io.RawIOBase:
-        """Everything, as a file to read from."""
-        self.head()
-        if self._plain and self._watch is None:
-            return _Rejoined(b"".join(self._ahead), self._raw, self._label)
-        return _Chunked(self.chunks())
-
     def state(self) -> tuple[int, int] | None:
         """Size and time of the last change of a regular file; ``None`` of anything else."""
         try:
@@ -199,7 +189,6 @@ class Stream:
         first = next(chunks, b"")
         binary = first.startswith(tuple(_BINARY_KINDS)) or archives.kind(first) is not None
         encoded = None if binary else is_encoded(first)
-        self._plain = self._plain and not encoded
         if encoded is not None:
             yield from decoded(first, chunks)
         elif first:
@@ -215,7 +204,6 @@ class Stream:
             if codec := codecs.codec_of(start):
                 yield from self._unpacked(codec, start)
             elif start:
-                self._plain = True
                 yield start + self._raw.read(BLOCK_BYTES - len(start))
                 yield from _blocks(self._raw)
         except EOFError as error:
@@ -243,51 +231,6 @@ class Stream:
                 yield b"".join(block)
                 block.clear()
         yield b"".join(block)
-
-
-class _Rejoined(io.RawIOBase):
-    """A stream whose first bytes were already taken."""
-
-    def __init__(self, start: bytes, rest: BinaryIO, label: str) -> None:
-        self._start = memoryview(start)
-        self._rest = rest
-        self._label = label
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        if self._start:
-            count = min(len(buffer), len(self._start))
-            buffer[:count] = self._start[:count]
-            self._start = self._start[count:]
-            return count
-        try:
-            return self._rest.readinto(buffer)  # type: ignore[attr-defined, no-any-return]
-        except OSError as error:
-            raise InputError(f"cannot read {self._label}: {error.strerror or error}") from error
-
-
-class _Chunked(io.RawIOBase):
-    """An iterator of bytes as a file."""
-
-    def __init__(self, chunks: Iterator[bytes]) -> None:
-        self._chunks = chunks
-        self._rest = memoryview(b"")
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        while not self._rest:
-            chunk = next(self._chunks, None)
-            if chunk is None:
-                return 0
-            self._rest = memoryview(chunk)
-        count = min(len(buffer), len(self._rest))
-        buffer[:count] = self._rest[:count]
-        self._rest = self._rest[count:]
-        return count
 
 
 def widen(stream: BinaryIO) -> None:

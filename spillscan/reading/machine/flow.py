@@ -60,15 +60,8 @@ KINDS = {
 _FAR_MODIFIER = b"ABS"
 _ALWAYS = b"@PT "
 _NOWHERE = -1
-_FARTHEST = 1 << 48
+FARTHEST = 1 << 48
 """Bytes; no code is so long."""
-
-
-class KeptMoves(Protocol):
-    """Instructions that move control, until they are looked at. Hashable: equal ones do the same."""
-
-    def moves(self) -> Moves:
-        """What they are."""
 
 
 class AnyMoves(Protocol):
@@ -93,8 +86,8 @@ class AnyMoves(Protocol):
     def at(self, which: NDArray[np.int64]) -> AnyMoves:
         """Those of some numbers."""
 
-    def keep(self) -> KeptMoves:
-        """All, to be looked at later."""
+    def keep(self) -> Moves:
+        """All, without what they were read from."""
 
 
 class Moves(NamedTuple):
@@ -119,9 +112,9 @@ class Moves(NamedTuple):
         """Those of some numbers."""
         return Moves(self.addresses[which], self.targets[which], self.kinds[which], self.conditional[which])
 
-    def keep(self) -> Columns:
-        """All, to be looked at later."""
-        return Columns(*(column.astype(of).tobytes() for column, of in zip(self, _TYPES, strict=True)))
+    def keep(self) -> Moves:
+        """All, as they are."""
+        return self
 
     def part(self, begin: int, end: int) -> Moves:
         """Some of them."""
@@ -135,26 +128,6 @@ class Moves(NamedTuple):
         columns = [np.concatenate(column) for column in zip(*rows, strict=True)]
         order = np.lexsort(columns[::-1])
         return cls(*(column[order] for column in columns))
-
-
-_TYPES = (np.int64, np.int64, np.uint8, np.bool_)
-"""Of the columns."""
-
-
-class Columns(NamedTuple):
-    """Those of :class:`Moves`, as bytes."""
-
-    addresses: bytes
-    targets: bytes
-    kinds: bytes
-    conditional: bytes
-
-    def moves(self) -> Moves:
-        """What they hold."""
-        return Moves(*map(np.frombuffer, self, _TYPES))
-
-
-NO_MOVES = Moves.of(())
 
 
 class Form(NamedTuple):
@@ -188,7 +161,7 @@ def form(guard: bytes, opcode: bytes, modifiers: bytes, operands: bytes) -> Form
 
 def offset(digits: bytes) -> int:
     """An address as printed, in hexadecimal."""
-    return min(int(digits, 16), _FARTHEST)
+    return min(int(digits, 16), FARTHEST)
 
 
 def read(
@@ -236,19 +209,6 @@ class Controls(NamedTuple):
     """Control may also go on behind it."""
     indirect: NDArray[np.bool_]
     """It goes to addresses that the text does not give."""
-
-
-class Paths(NamedTuple):
-    """A function whose control is to be followed when its loops are looked at."""
-
-    kept: KeptMoves
-    last: int
-    parts: tuple[int, ...]
-    kernel: bool
-
-    def flow(self) -> Flow:
-        """What to follow."""
-        return Flow(self.kept.moves(), last=self.last, parts=self.parts, kernel=self.kernel)
 
 
 class Flow:
@@ -366,9 +326,9 @@ class Flow:
         """Branches and ways out."""
         return controls(self._moves, self._last, self.entries)
 
-    def paths(self) -> Paths:
-        """What is needed to look for loops later."""
-        return Paths(self._moves.keep(), self._last, tuple(self._parts), self._kernel)
+    def kept(self) -> Flow:
+        """The same, to be looked at when what it was read from is gone."""
+        return Flow(self._moves.keep(), last=self._last, parts=self._parts, kernel=self._kernel)
 
 
 def controls(moves: AnyMoves, last: int, entries: Sequence[int]) -> Controls:

@@ -279,7 +279,7 @@ class Analysis(Struct, kw_only=True, dict=True):
             addresses=marked.addresses,
             lines=marked.lines,
             accesses=marked.accesses,
-            depths=loops.Depths(self._flow.paths(), marked.addresses)
+            depths=loops.Depths(self._flow.kept(), marked.addresses)
             if self.followed
             else [None] * len(marked.addresses),
             parts=parts,

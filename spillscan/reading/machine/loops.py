@@ -17,7 +17,7 @@ from typing import NamedTuple, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from spillscan.reading.machine.flow import WORD, Controls, Paths, distinct
+from spillscan.reading.machine.flow import WORD, Controls, Flow, distinct
 
 MOST_BRANCHES = 25_000
 """Of one function, those that only skip something apart: of more no loop is looked for, which would take seconds. 5,142
@@ -50,14 +50,14 @@ class Depths(Sequence[int | None]):
 
     __slots__ = ("_asked", "_known")
 
-    def __init__(self, paths: Paths, points: _Numbers) -> None:
-        self._asked: tuple[Paths, _Numbers] | None = paths, points
+    def __init__(self, flow: Flow, points: _Numbers) -> None:
+        self._asked: tuple[Flow, _Numbers] | None = flow, points
         self._known: Sequence[int | None] = ()
 
     def _all(self) -> Sequence[int | None]:
         if self._asked is not None:
-            paths, points = self._asked
-            self._known, self._asked = _depths(paths, points.tobytes()), None
+            flow, points = self._asked
+            self._known, self._asked = depths(flow.controls(), flow.entries, points), None
         return self._known
 
     def __len__(self) -> int:
@@ -74,13 +74,6 @@ class Depths(Sequence[int | None]):
 
     def __iter__(self) -> Iterator[int | None]:
         return iter(self._all())
-
-
-@lru_cache(maxsize=1024)
-def _depths(paths: Paths, points: bytes) -> Sequence[int | None]:
-    """A library holds a kernel once for each source that uses it; what another process read of it comes as often."""
-    flow = paths.flow()
-    return depths(flow.controls(), flow.entries, np.frombuffer(points, np.int64))
 
 
 def _covered(controls: Controls, points: _Numbers) -> bool:

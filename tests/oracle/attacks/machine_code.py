@@ -21,7 +21,8 @@ import zstandard
 from spillscan.model import Issue
 from spillscan.model.code import FunctionUsage, SassFunction
 from spillscan.output.errors import InputError
-from spillscan.reading import binary, dumps
+from spillscan.reading import dumps
+from spillscan.reading.binary import records
 from spillscan.reading.inputs.source import Stream
 from tests.oracle.attacks import Attack
 
@@ -47,7 +48,7 @@ def read(form: str, data: bytes) -> tuple[list[SassFunction | FunctionUsage], li
     items: list[SassFunction | FunctionUsage | Issue]
     try:
         if form == "binary":
-            items = list(binary.items(data, "attacked.o"))
+            items = list(records.items(data, "attacked.o"))
         else:
             reading = dumps.read(Stream(io.BytesIO(data), "attacked.sass"), "attacked.sass")
             items = [*reading.functions, *reading.issues]

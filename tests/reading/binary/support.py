@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import mmap
+from itertools import islice
 from pathlib import Path
 
 import zstandard
 
 from spillscan.model import Issue
 from spillscan.model.code import SassFunction
-from spillscan.reading import binary
 from spillscan.reading import dumps as sass
-from spillscan.reading.binary import decode
+from spillscan.reading.binary import containers, decode, records
 from spillscan.reading.binary.decode import Counts
 from spillscan.reading.binary.opcode_tables import Table
-from spillscan.reading.binary.window import Window
+from spillscan.reading.binary.window import Budget, Limits, Window
 from spillscan.reading.inputs.source import Source
 from tests.conftest import FIXTURES
 
@@ -27,7 +28,7 @@ def stored(name: str) -> bytes:
 
 def scanned(data: bytes, name: str = "file") -> tuple[list[SassFunction], list[Issue]]:
     """Functions and issues of a binary."""
-    items = list(binary.items(data, name))
+    items = list(records.items(data, name))
     return (
         [item for item in items if isinstance(item, SassFunction)],
         [item for item in items if isinstance(item, Issue)],
@@ -50,7 +51,7 @@ def with_callees(name: str) -> list[SassFunction]:
 def dumped(path: Path) -> list[SassFunction]:
     """The functions of a dump."""
     with Source(str(path)).open() as stream:
-        return [item for item in sass.items(stream.file(), path.name) if isinstance(item, SassFunction)]
+        return [item for item in sass.reader(stream.chunks(), path.name) if isinstance(item, SassFunction)]
 
 
 def without_place(function: SassFunction) -> tuple[object, ...]:
@@ -72,3 +73,11 @@ def without_place(function: SassFunction) -> tuple[object, ...]:
 def counted(windows: list[Window], held: Table, number: int) -> list[Counts]:
     """The counts of functions that stand one behind the other."""
     return list(decode.of_stretch(windows, decode.code_of_stretch(windows, held, number), held))
+
+
+def extract(data: bytes | mmap.mmap, member: int) -> bytes:
+    """The bytes of one cubin, by its number in the file (``SassFunction.member``)."""
+    found = containers.images(Window(data), Budget(Limits(), len(data)))
+    images = (image for image in found if isinstance(image, containers.Image))
+    window = next(islice(images, member, None)).plain()
+    return window.copy(0, window.size, "cubin")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from spillscan.model import Issue
-from spillscan.reading import binary
+from spillscan.reading.binary import records
 from spillscan.reading.binary.window import Limits
 from tests.conftest import run
 from tests.reading.binary.support import FOLDER, scanned, stored
@@ -52,7 +52,7 @@ def test_nesting_is_raised_by_its_option_variable_and_key(tmp_path: Path, monkey
     ],
 )
 def test_each_limit_names_its_option(limits: Limits, data: bytes, option: str) -> None:
-    issues = [item for item in binary.items(data, "file", limits) if isinstance(item, Issue)]
+    issues = [item for item in records.items(data, "file", limits) if isinstance(item, Issue)]
     assert len(issues) == 1
     assert option in issues[0].message
 

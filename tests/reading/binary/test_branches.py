@@ -40,7 +40,7 @@ def test_later_as_at_once(number: int, words: int, seed: int) -> None:
     kinds = kinds_of(opcodes(number)).take(found.codes)
     rows = (kinds < LOAD).nonzero()[0]
     branches = Branches(found, rows, kinds[rows])
-    later = pickle.loads(pickle.dumps(branches.keep())).moves()
+    later = pickle.loads(pickle.dumps(branches.keep()))
     for name in ("addresses", "targets", "kinds", "conditional"):
         np.testing.assert_array_equal(getattr(later, name), getattr(branches, name), name)
 

@@ -69,7 +69,7 @@ def listed(path: Path) -> list[FunctionUsage]:
     from spillscan.reading import dumps as sass
 
     with Source(str(path)).open() as stream:
-        return [item for item in sass.items(stream.file(), path.name) if isinstance(item, FunctionUsage)]
+        return [item for item in sass.reader(stream.chunks(), path.name) if isinstance(item, FunctionUsage)]
 
 
 @pytest.mark.parametrize(("name", "listing"), of_kind("res-usage-{}.txt"))

@@ -17,11 +17,12 @@ from spillscan.commands import _issues
 from spillscan.model.code import PortableCode, SassFunction
 from spillscan.output.errors import InputError
 from spillscan.reading import binary
+from spillscan.reading.binary import records
 from spillscan.reading.binary.elf import Elf
 from spillscan.reading.binary.window import Window
 from spillscan.reading.inputs.source import kind_of_binary
 from tests.conftest import FIXTURES
-from tests.reading.binary.support import FOLDER, scanned, stored, without_place
+from tests.reading.binary.support import FOLDER, extract, scanned, stored, without_place
 from tests.reading.binary.test_containers import EXPECTED, fat_section, zipped
 
 TINY = (FOLDER / "tiny-sm_80-13.5.cubin").read_bytes()
@@ -86,7 +87,7 @@ def test_found_wherever_it_stands(name: str) -> None:
     assert not issues
     assert [without_place(function) for function in found] == BARE
     assert all(function.identifier.startswith(place) for function in found)
-    assert binary.extract(data, 0) == TINY
+    assert extract(data, 0) == TINY
 
 
 def test_a_section_of_fat_binaries_and_data_beside_it() -> None:
@@ -126,7 +127,7 @@ def test_a_folder_with_a_cache_is_seen(tmp_path: Path) -> None:
 
 def test_what_was_not_linked_counts_beside_what_was() -> None:
     """cuBLAS's assembler kernels are relocatable, and stand among linked ones."""
-    relocatable = binary.extract(stored("relocatable-13.5.a"), 0)
+    relocatable = extract(stored("relocatable-13.5.a"), 0)
     unlinked, issues = scanned(relocatable)
     assert not issues
     assert {function.final for function in unlinked} == {False}
@@ -173,7 +174,7 @@ def test_entries_that_are_compressed_together() -> None:
     found, issues = scanned(data)
     assert not issues
     assert {function.arch for function in found} == {"sm_80", "sm_52"}
-    assert binary.extract(data, 1) == OLD
+    assert extract(data, 1) == OLD
 
 
 DAMAGED = {
@@ -221,7 +222,7 @@ def test_a_member_that_the_directory_does_not_name() -> None:
 
 
 def modules(data: bytes) -> list[PortableCode]:
-    return [item for item in binary.items(data, "file") if isinstance(item, PortableCode)]
+    return [item for item in records.items(data, "file") if isinstance(item, PortableCode)]
 
 
 def test_ptx_alone_is_listed_and_no_gate_passes(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from spillscan.model import Issue
 from spillscan.model.code import SassFunction
-from spillscan.reading import binary
+from spillscan.reading.binary import records
 from spillscan.reading.binary.elf import Elf
 from spillscan.reading.binary.window import Limits, Window
 from tests.reading.binary.support import scanned, stored
@@ -272,7 +272,7 @@ def test_the_limit_is_named(name: str) -> None:
 
 def test_limits_can_be_set() -> None:
     small = Limits(free_bytes=1 << 10, ratio=1)
-    issues = [item for item in binary.items(OBJECT, "file", small) if isinstance(item, Issue)]
+    issues = [item for item in records.items(OBJECT, "file", small) if isinstance(item, Issue)]
     assert any("more than" in issue.message for issue in issues)
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from spillscan.model import Issue
 from spillscan.model.code import SassFunction, SourceLine
-from spillscan.reading import binary
+from spillscan.reading.binary import records
 from spillscan.reading.binary.cubin import Cubin
 from spillscan.reading.binary.lines import DEEPEST, LineTable, Row
 from spillscan.reading.binary.window import DamageError, Window
@@ -131,7 +131,7 @@ BEGIN, SIZE = table_of(SEED)
 
 
 def told(data: bytes) -> tuple[list[SassFunction], list[Issue]]:
-    items = list(binary.items(data, "file"))
+    items = list(records.items(data, "file"))
     return [i for i in items if isinstance(i, SassFunction)], [i for i in items if isinstance(i, Issue)]
 
 

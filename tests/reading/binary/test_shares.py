@@ -15,8 +15,8 @@ from spillscan.model import Reading
 from spillscan.model.code import SassFunction
 from spillscan.output.errors import SpillscanError
 from spillscan.output.terminal import style_of
-from spillscan.reading import binary, pipeline, workers
-from spillscan.reading.binary import containers, fatbin
+from spillscan.reading import pipeline, workers
+from spillscan.reading.binary import containers, fatbin, records
 from spillscan.reading.binary.size_accounting import weigh
 from spillscan.reading.binary.window import DEFAULT
 from spillscan.reading.inputs.memory import Scratch
@@ -46,13 +46,13 @@ def mapped(tmp_path: Path) -> Iterator[mmap.mmap]:
 
 
 def test_as_one_process_reads_it(mapped: mmap.mmap, monkeypatch: pytest.MonkeyPatch) -> None:
-    alone = list(binary.items(mapped, "all.fatbin"))
+    alone = list(records.items(mapped, "all.fatbin"))
     assert len(alone) > 10
-    assert list(binary.items(bytes(mapped), "all.fatbin")) == alone
+    assert list(records.items(bytes(mapped), "all.fatbin")) == alone
     monkeypatch.setattr(workers, "LEAST_BYTES", 1)
     for count in (2, 3):
         monkeypatch.setattr(workers, "processors", lambda count=count: count)
-        assert list(binary.items(mapped, "all.fatbin")) == alone
+        assert list(records.items(mapped, "all.fatbin")) == alone
 
 
 def _shown(functions: Iterable[object]) -> bytes:
@@ -63,7 +63,7 @@ def _shown(functions: Iterable[object]) -> bytes:
 
 def test_nothing_is_read_of_an_image_after_the_next(mapped: mmap.mmap, monkeypatch: pytest.MonkeyPatch) -> None:
     """All images are decompressed into the same memory."""
-    alone = _shown(binary.items(mapped, "all.fatbin", live=True))
+    alone = _shown(records.items(mapped, "all.fatbin", live=True))
     given: list[bytearray] = []
 
     def memory(scratch: Scratch, size: int) -> bytearray:
@@ -73,7 +73,7 @@ def test_nothing_is_read_of_an_image_after_the_next(mapped: mmap.mmap, monkeypat
         return given[-1]
 
     monkeypatch.setattr(Scratch, "memory", memory)
-    assert _shown(binary.items(mapped, "all.fatbin", live=True)) == alone
+    assert _shown(records.items(mapped, "all.fatbin", live=True)) == alone
     assert len(given) > 5
 
 
@@ -106,14 +106,14 @@ def test_a_process_that_dies(mapped: mmap.mmap, monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(containers.Image, "plain", deadly)
     with pytest.raises(SpillscanError, match=r"all\.fatbin was not read: .* killed by signal 9"):
-        list(binary.items(mapped, "all.fatbin"))
+        list(records.items(mapped, "all.fatbin"))
 
 
 @pytest.mark.parametrize("possible", [0, 1])
 def test_where_the_system_gives_fewer_processes(
     possible: int, mapped: mmap.mmap, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    alone = list(binary.items(mapped, "all.fatbin"))
+    alone = list(records.items(mapped, "all.fatbin"))
     made, fork, open_files = [], os.fork, len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
 
     def scarce() -> int:
@@ -125,7 +125,7 @@ def test_where_the_system_gives_fewer_processes(
     monkeypatch.setattr(os, "fork", scarce)
     monkeypatch.setattr(workers, "LEAST_BYTES", 1)
     monkeypatch.setattr(workers, "processors", lambda: 3)
-    assert list(binary.items(mapped, "all.fatbin")) == alone
+    assert list(records.items(mapped, "all.fatbin")) == alone
     assert len(made) == possible
     assert not open_files or len(os.listdir("/proc/self/fd")) == open_files
 

@@ -53,11 +53,11 @@ class Case(NamedTuple):
 def resources(case: Case) -> Resources:
     cubin = Cubin.__new__(Cubin)
     cubin.number, cubin.relocatable, cubin.new_layout = case.arch, case.relocatable, case.new_layout
-    cubin.elf = cast(Any, SimpleNamespace(owners=[0, case.info]))
+    cubin.elf = cast(Any, SimpleNamespace(owners=[0, case.info], traits=[0, case.flags]))
     held = {"shared": case.shared, "local": case.local, "banks": [*case.banks] or None}
     each = {kind: {} if found is None else {HOME: found} for kind, found in held.items()}
     sections = Sections([HOME], {}, each["shared"], each["local"], each["banks"], {})  # type: ignore[arg-type]
-    cubin.__dict__.update(_sections=sections, _flags=[0, case.flags], _of_tiles=case.of_tiles)
+    cubin.__dict__.update(_sections=sections, _of_tiles=case.of_tiles)
     told = {REGCOUNT: case.registers, FRAME_SIZE: case.frame, MIN_STACK_SIZE: case.stack}
     figures = {attribute: {} if value is None else {SYMBOL: value} for attribute, value in told.items()}
     return cubin._resources(HOME, figures, case.symbol)

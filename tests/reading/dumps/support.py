@@ -1,4 +1,4 @@
-"""Fixtures as bytes, and streams that behave badly."""
+"""Fixtures as bytes, and in chunks."""
 
 from __future__ import annotations
 
@@ -23,11 +23,6 @@ def dumps() -> list[Path]:
     return sorted(FIXTURES.glob("cuobjdump-*.sass*")) + sorted(FIXTURES.glob("fatbin-*.sass"))
 
 
-class Pipe:
-    """Gives a few bytes at a time, and cannot read into a buffer."""
-
-    def __init__(self, data: bytes, step: int) -> None:
-        self._data, self._step = io.BytesIO(data), step
-
-    def read(self, size: int) -> bytes:
-        return self._data.read(min(size, self._step))
+def cut(data: bytes, size: int) -> list[bytes]:
+    """In chunks of so many bytes."""
+    return [data[at : at + size] for at in range(0, len(data), size)]

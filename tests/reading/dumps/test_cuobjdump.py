@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import tracemalloc
 from collections.abc import Iterator
 
@@ -59,7 +58,7 @@ def test_messages_of_the_tool(read: Read) -> None:
 
 
 def test_unknown_lines_are_counted(read: Read) -> None:
-    dump = Dump(io.BytesIO(HEAD + row(0, "NOP") + b"garbage\n" * 50 + row(16, "EXIT") + END), "dump")
+    dump = Dump([HEAD + row(0, "NOP") + b"garbage\n" * 50 + row(16, "EXIT") + END], "dump")
     items = list(dump)
     assert dump.account.unknown_lines == 50
     issues = [item for item in items if isinstance(item, Issue)]
@@ -75,7 +74,7 @@ def test_unknown_opcodes_are_counted(read: Read) -> None:
 
 
 def test_undecodable_bytes(read: Read) -> None:
-    dump = Dump(io.BytesIO(DUMP.replace(b"FFMA", b"FF\xff\xfe", 2)), "dump")
+    dump = Dump([DUMP.replace(b"FFMA", b"FF\xff\xfe", 2)], "dump")
     dump_items = list(dump)
     functions = [item for item in dump_items if isinstance(item, SassFunction)]
     assert dump.account.undecodable_bytes == 4
@@ -102,36 +101,23 @@ def test_members_and_archs(read: Read) -> None:
     assert len({(f.member, f.arch) for f in functions}) == len({f.member for f in functions}) > 1
 
 
-class Endless:
+def endless(size: int) -> Iterator[bytes]:
     """One function of ``size`` bytes, made while it is read."""
-
-    def __init__(self, size: int) -> None:
-        self._left = size
-        self._lines = self._make()
-        self._rest = b""
-
-    def _make(self) -> Iterator[bytes]:
-        yield HEAD
-        address = 0
-        while self._left > 0:
-            piece = b"".join(row(address + 16 * i, "STL [R1+0x8], R2" if i == 9 else "NOP", 61) for i in range(256))
-            address += 16 * 256
-            self._left -= len(piece)
-            yield piece
-        yield END
-
-    def read(self, size: int) -> bytes:
-        while len(self._rest) < size and (piece := next(self._lines, b"")):
-            self._rest += piece
-        data, self._rest = self._rest[:size], self._rest[size:]
-        return data
+    yield HEAD
+    address = 0
+    while size > 0:
+        piece = b"".join(row(address + 16 * i, "STL [R1+0x8], R2" if i == 9 else "NOP", 61) for i in range(256))
+        address += 16 * 256
+        size -= len(piece)
+        yield piece
+    yield END
 
 
 @pytest.mark.parametrize("size", [40 << 20])
 def test_memory_is_bounded(size: int) -> None:
-    list(Dump(io.BytesIO(DUMP), "dump"))
+    list(Dump([DUMP], "dump"))
     tracemalloc.start()
-    items = list(Dump(Endless(size), "dump"))
+    items = list(Dump(endless(size), "dump"))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert isinstance(items[0], SassFunction)

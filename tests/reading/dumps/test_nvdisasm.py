@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,7 @@ LISTINGS = sorted(FIXTURES.glob("res-usage-*"))
 
 
 def functions(path: Path) -> list[SassFunction]:
-    items = list(sass.items(io.BytesIO(content(path)), path.name))
+    items = list(sass.reader([content(path)], path.name))
     assert not [item for item in items if isinstance(item, Issue)]
     return [item for item in items if isinstance(item, SassFunction)]
 
@@ -76,6 +75,6 @@ def test_live_registers() -> None:
 
 @pytest.mark.parametrize("path", LISTINGS, ids=lambda path: path.name)
 def test_resource_listings(path: Path) -> None:
-    items = list(sass.items(io.BytesIO(content(path)), path.name))
+    items = list(sass.reader([content(path)], path.name))
     assert items
     assert all(isinstance(item, FunctionUsage) and item.usage.registers is not None for item in items)

@@ -22,8 +22,7 @@ def test_instructions_that_name_the_stack_pointer(arch: str, monkeypatch: pytest
     monkeypatch.setattr(Listing, "record", kept)
     for name in (f"nvdisasm-c-{arch}-13.5.sass", f"nvdisasm-annotate-{arch}-13.5.json"):
         of_file = found[name] = {}
-        with (FIXTURES / "sass" / name).open("rb") as stream:
-            assert list(sass.items(stream, name))
+        assert list(sass.reader([(FIXTURES / "sass" / name).read_bytes()], name))
     text, document = found.values()
     assert text == document
     assert sum(map(len, text.values())) > 3

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 
 import pytest
@@ -45,7 +44,7 @@ CODE: dict[str, list[Row]] = {
 def of_text(rows: list[Row]) -> list[SassFunction]:
     text = [f"{guard} {opcode} {operands}".strip() for guard, opcode, operands in rows]
     body = b"".join(row(16 * at, each) for at, each in enumerate(text))
-    return [each for each in Dump(io.BytesIO(HEAD + body + END), "dump") if isinstance(each, SassFunction)]
+    return [each for each in Dump([HEAD + body + END], "dump") if isinstance(each, SassFunction)]
 
 
 def of_document(symbol: str, rows: list[Row]) -> list[SassFunction]:
@@ -58,7 +57,7 @@ def of_document(symbol: str, rows: list[Row]) -> list[SassFunction]:
     function = {"function-name": symbol, "start": 0, "length": 16 * len(rows), "sass-instructions": instructions}
     head = {"SM": {"version": {"major": 8, "minor": 0}}}
     text = json.dumps([head, [function]], separators=(",", ":")).encode()
-    return [each for each in JsonDisassembly(io.BytesIO(text), "dump") if isinstance(each, SassFunction)]
+    return [each for each in JsonDisassembly([text], "dump") if isinstance(each, SassFunction)]
 
 
 @pytest.mark.parametrize("why", CODE)

@@ -55,7 +55,7 @@ def test_a_log_with_a_long_line_has_a_hole_there_and_is_read_on() -> None:
 @pytest.mark.parametrize("begin", [SASS, TEXT, LISTING])
 @pytest.mark.parametrize("end", [b"", b"\n", b"\n\n"])
 def test_so_has_a_dump(begin: bytes, end: bytes) -> None:
-    found = dumps.items(io.BytesIO(begin + LONG + end), "dump")
+    found = dumps.reader([begin + LONG + end], "dump")
     assert [each.origin.line for each in found if getattr(each, "code", "") == "line-too-long"] == [
         4 if begin != TEXT else 3
     ]

@@ -27,8 +27,7 @@ def _piped(data: bytes, monkeypatch: pytest.MonkeyPatch) -> tuple[bytes, int]:
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(stdin))
         with Source("-").open() as stream:
             capacity = fcntl.fcntl(readable, getattr(fcntl, "F_GETPIPE_SZ", 0)) if sys.platform == "linux" else 0
-            text = stream.file()
-            read = b"".join(iter(lambda: text.read(70_001), b""))
+            read = b"".join(stream.chunks())
     writer.join()
     return read, capacity
 
@@ -47,4 +46,4 @@ def test_a_pipe_is_widened(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_is_no_pipe_is_read_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"some text\n")))
     with Source("-").open() as stream:
-        assert stream.file().readall() == b"some text\n"
+        assert b"".join(stream.chunks()) == b"some text\n"

@@ -10,9 +10,9 @@ import pytest
 
 from spillscan import scan
 from spillscan.cli import main
-from spillscan.reading.binary import cubins
 from spillscan.reading.binary.pressure import pressures, registers
-from spillscan.reading.machine.flow import NO_MOVES, Controls, Flow, Kind, Moves
+from spillscan.reading.binary.records import cubins
+from spillscan.reading.machine.flow import Controls, Flow, Kind, Moves
 from spillscan.reading.machine.liveness import WORDS, Effects, Graph, live
 from tests.conftest import FIXTURES, ROOT, read_any
 from tests.reading.binary.support import stored
@@ -55,7 +55,7 @@ def test_dataflow(seed: int) -> None:
             continue
         moves.append((row * 16, target * 16, int(Kind.JUMP), conditional))
         ways[row] = [target, *(ways[row] if conditional else [])]
-    flow = Flow(Moves.of(moves) if moves else NO_MOVES, last=16 * (size - 1), kernel=True)
+    flow = Flow(Moves.of(moves) if moves else Moves.of(()), last=16 * (size - 1), kernel=True)
     effects = Effects(sets(read), sets(written), np.array(guarded), np.zeros(size, bool))
     (found,) = live([(effects, Graph(flow, NOTHING, size, function=False))])
     expected = naive(read, written, guarded, ways)
@@ -101,7 +101,7 @@ def test_what_no_table_knows_is_at_least() -> None:
     words = np.frombuffer(nop + bytes.fromhex("ee0f0000000000000000000000000000") + nop, "<i8")
     effects = table.effects(words[0::2].copy(), words[1::2].copy())
     assert effects.unknown.tolist() == [False, True, False]
-    (found,) = live([(effects, Graph(Flow(NO_MOVES, last=32, kernel=True), NOTHING, 3, function=False))])
+    (found,) = live([(effects, Graph(Flow(Moves.of(()), last=32, kernel=True), NOTHING, 3, function=False))])
     assert found.at_least
 
 

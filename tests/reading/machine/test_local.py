@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -46,5 +44,5 @@ def test_an_offset_that_no_instruction_holds_is_not_understood(offset: int) -> N
 def test_addresses_that_no_code_has() -> None:
     far = "f" * 40
     text = HEAD + f"        /*{far}*/  STL [R1+0x8], R2 ;\n        /*{far}*/  BRA 0x{far} ;\n".encode() + END
-    (function,) = (item for item in Dump(io.BytesIO(text), "dump") if isinstance(item, SassFunction))
+    (function,) = (item for item in Dump([text], "dump") if isinstance(item, SassFunction))
     assert [(access.slot, access.kind) for access in function.stats.local.accesses] == [(8, "array")]

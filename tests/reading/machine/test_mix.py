@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 
 import pytest
@@ -46,7 +45,7 @@ def test_an_opcode_has_one_class() -> None:
 
 @pytest.mark.parametrize("path", INPUTS, ids=lambda path: path.name)
 def test_opcodes_of_real_dumps_are_known(path: Path) -> None:
-    found = [item for item in sass.items(io.BytesIO(content(path)), path.name) if isinstance(item, SassFunction)]
+    found = [item for item in sass.reader([content(path)], path.name) if isinstance(item, SassFunction)]
     assert found
     for function in found:
         assert function.stats.unknown_opcodes == ()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 
 import pytest
@@ -12,12 +11,12 @@ from spillscan.reading import dumps as sass
 from spillscan.reading.dumps.cuobjdump import Dump
 from spillscan.reading.machine import operands as banks
 from spillscan.reading.machine import operands as work
-from tests.reading.dumps.support import FIXTURES, content, dumps
+from tests.reading.dumps.support import FIXTURES, content, cut, dumps
 from tests.reading.dumps.test_cuobjdump import END, HEAD, row
 
 
 def functions(data: bytes, size: int = 4096) -> list[SassFunction]:
-    dump = Dump(io.BytesIO(data), "dump", lambda symbol: True, size)
+    dump = Dump(cut(data, size), "dump", lambda symbol: True)
     return [item for item in dump if isinstance(item, SassFunction)]
 
 
@@ -60,8 +59,7 @@ def test_pieces_of_any_size_say_the_same(path: Path) -> None:
 @pytest.mark.parametrize("arch", ["sm_90a", "sm_120"])
 def test_text_and_json_say_the_same(arch: str) -> None:
     def of(name: str) -> dict[str, Operands | None]:
-        with (FIXTURES / name).open("rb") as stream:
-            items = list(sass.items(stream, name, operands=lambda symbol: True))
+        items = list(sass.reader([content(FIXTURES / name)], name, operands=lambda symbol: True))
         return {item.symbol: item.stats.operands for item in items if isinstance(item, SassFunction)}
 
     text, document = of(f"nvdisasm-c-{arch}-13.5.sass"), of(f"nvdisasm-annotate-{arch}-13.5.json")
@@ -70,7 +68,7 @@ def test_text_and_json_say_the_same(arch: str) -> None:
 
 
 def test_they_are_read_only_where_wanted() -> None:
-    dump = Dump(io.BytesIO(content(dumps()[0])), "dump", operands=lambda symbol: symbol == "plain")
+    dump = Dump([content(dumps()[0])], "dump", operands=lambda symbol: symbol == "plain")
     found = {item.symbol: item.stats.operands for item in dump if isinstance(item, SassFunction)}
     assert found["plain"] is not None
     assert [symbol for symbol, operands in found.items() if operands] == ["plain"]

@@ -10,7 +10,7 @@ from random import Random
 import pytest
 
 from spillscan.model.code import CodeText
-from spillscan.reading import binary
+from spillscan.reading.binary import records
 from spillscan.reading.binary.instructions import Code
 from spillscan.reading.binary.pressure import registers
 from spillscan.reading.inputs.source import Source
@@ -42,7 +42,7 @@ def functions() -> dict[tuple[str, str, str], CodeText]:
     found: dict[bytes, tuple[tuple[str, str, str], CodeText]] = {}
     for path in BINARIES:
         with Source(str(path)).open() as stream:
-            for cubin, function in binary.cubins(stream.buffer(), _Every()):
+            for cubin, function in records.cubins(stream.buffer(), _Every()):
                 text = cubin.text_of(function)
                 if cubin.number >= 75 and len(text.words) < 20_000:
                     found.setdefault(text.words, ((path.name, function.symbol, cubin.arch), text))

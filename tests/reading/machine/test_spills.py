@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-
 import pytest
 
 from spillscan.model.code import LocalTraffic, SassFunction
@@ -13,7 +11,7 @@ from tests.reading.dumps.test_cuobjdump import END, HEAD, row
 
 def traffic(*texts: str) -> LocalTraffic:
     data = HEAD + b"".join(row(16 * index, text) for index, text in enumerate(texts)) + END
-    (function,) = (item for item in Dump(io.BytesIO(data), "dump") if isinstance(item, SassFunction))
+    (function,) = (item for item in Dump([data], "dump") if isinstance(item, SassFunction))
     return function.stats.local
 
 

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import io
-
 import pytest
 
 from spillscan.model.code import SassFunction
@@ -58,7 +56,7 @@ TRUTH: list[tuple[str, list[str], list[tuple[int, str, int | None, int, int | No
 @pytest.mark.parametrize(("why", "texts", "wanted"), TRUTH, ids=[why for why, _, _ in TRUTH])
 def test_truth(why: str, texts: list[str], wanted: list[tuple[int, str, int | None, int, int | None]]) -> None:
     data = HEAD + b"".join(row(16 * index, text) for index, text in enumerate(texts)) + END
-    (function,) = (item for item in Dump(io.BytesIO(data), "dump") if isinstance(item, SassFunction))
+    (function,) = (item for item in Dump([data], "dump") if isinstance(item, SassFunction))
     accesses = function.stats.local.accesses
     assert [(each.address, each.kind, each.depth, each.part, each.slot) for each in accesses] == wanted, why
     assert [each.line for each in accesses] == [4 + each.address // 8 for each in accesses]

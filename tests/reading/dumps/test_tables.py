@@ -1,0 +1,115 @@
+"""Lines of a function read as a table say what they say when they are read one by one."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable
+
+import pytest
+
+from spillscan.model import Issue
+from spillscan.model.code import SassFunction
+from spillscan.reading.dumps import cuobjdump
+from spillscan.reading.dumps.common import DumpAccount
+from tests.reading.dumps.support import content, cut, dumps
+
+_FUNCTION = re.compile(rb"\t\tFunction : [^\n]*\n\t\.headerflags[^\n]*\n(?: [^\n]*\n)+\t\t\.+\n")
+DUMPS = [content(path) for path in dumps()]
+FUNCTIONS = sorted({function for text in DUMPS for function in _FUNCTION.findall(text)}, key=len)
+
+
+def _longer(line: bytes, behind: bytes) -> bytes:
+    """An address with a digit more, and one of the blanks before ``behind`` less."""
+    return re.sub(rb"^( {8}/\*)(.*?) (?=%b)" % behind, rb"\g<1>1\2", line)
+
+
+def _with(at: int, text: bytes) -> Callable[[bytes, int], bytes]:
+    return lambda line, _: line[:at] + text + line[at + len(text) :]
+
+
+JOINED = b"\1"
+"""In place of a line's end."""
+DAMAGE: dict[str, Callable[[bytes, int], bytes]] = {
+    "wider": lambda line, size: line.ljust(len(line) + size),
+    "torn": lambda line, size: line[: -size or None],
+    "without its comment": lambda line, _: line.partition(b"/* 0x")[0].ljust(len(line)),
+    "carriage return": lambda line, _: line + b"\r",
+    "carriage return inside": _with(50, b"\r"),
+    "NUL": _with(38, b"\0"),
+    "predicate": _with(30, b"@!P3 "),
+    "uniform predicate": lambda line, _: line[:35] + b"@!UP1 " + line[35:].replace(b"      /* 0x", b"/* 0x", 1),
+    "another opcode": _with(35, b"FOO.B R1 ;"),
+    "no opcode": _with(35, b"r1"),
+    "a long opcode": lambda line, size: line[:35] + b"LDL" + b".U" * size + line[35:],
+    "long operands": lambda line, size: line.replace(b" ;", b", R1" * size + b" ;", 1),
+    "shorter operands": lambda line, _: line.replace(b", ", b"  ", 1),
+    "an operand in braces": lambda line, _: line.replace(b" ;      ", b" {;} ; ", 1),
+    "brace": lambda line, _: line.replace(b" ;", b" }", 1),
+    "no end": lambda line, _: line.replace(b";", b" ", 1),
+    "the stack pointer": lambda line, _: line.replace(b" ;    ", b", R1 ;", 1),
+    "a digit more": lambda line, _: _longer(line, rb"/\* 0x"),
+    "a digit more, and a blank less": lambda line, _: _longer(line, b"[@A-Z]"),
+    "no margin": _with(7, b"x"),
+    "without its end": lambda line, _: line + JOINED,
+    "no digit": _with(11, b"g"),
+    "a small address": _with(10, b"0000"),
+    "not ASCII": _with(39, b"\xff"),
+    "empty": lambda line, _: b"",
+    "twice": lambda line, _: line + b"\n" + line,
+    "a message": lambda line, _: b"nvdisasm warning : this was standard error\n" + line,
+}
+ROUNDS = 20
+
+
+def _read(data: bytes, size: int, *, asked: bool) -> tuple[list[SassFunction | Issue], DumpAccount]:
+    dump = cuobjdump.Dump(cut(data, size), "dump", (lambda symbol: True) if asked else None)
+    return list(dump), dump.account
+
+
+@pytest.mark.parametrize("what", sorted(DAMAGE))
+@pytest.mark.parametrize("end", [b"\n", b"\r\n"], ids=["unix", "windows"])
+def test_tables(what: str, end: bytes) -> None:
+    chance = random.Random(what)
+    for _ in range(ROUNDS):
+        lines = chance.choice(FUNCTIONS).split(b"\n")
+        first = chance.randrange(len(lines))
+        for at in range(first, min(first + chance.choice([1, 1, 2, 200]), len(lines))):
+            if lines[at].startswith(b" "):
+                lines[at] = DAMAGE[what](lines[at], chance.randint(1, 40))
+        data = end.join((b"\tcode for " + chance.choice([b"sm_52", b"sm_80", b"sm_120"]), *lines))
+        data = data.replace(JOINED + end, b" " * len(end))
+        size, asked = chance.choice([3001, 20_000, 1 << 20]), chance.random() < 0.2
+        found = _read(data, size, asked=asked)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(cuobjdump, "table", lambda *_: None)
+            assert found == _read(data, size, asked=asked)
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r\n"])
+def test_real_dumps_are_tables(monkeypatch: pytest.MonkeyPatch, end: bytes) -> None:
+    """What is read line by line, in vain, is as slow as it is right."""
+    alone: list[bytes] = []
+    monkeypatch.setattr(cuobjdump.Dump, "_single", lambda self, text: alone.append(text))
+    for text in DUMPS:
+        found = cuobjdump.Dump([text.replace(b"\n", end)], "dump")
+        monkeypatch.setattr(found, "_code", cuobjdump.Listing("k", cuobjdump.BEFORE_ALL, found.account.origin()))
+        list(found)
+    assert alone
+    assert not [text for text in alone if text.startswith(b"        /*")]
+
+
+@pytest.mark.parametrize("row", ["NOP", "@UP0 NOP", "@!UP6 NOP"])
+def test_moved_opcodes_make_tables(monkeypatch: pytest.MonkeyPatch, row: str) -> None:
+    """An address with a digit more moves what stands behind it, as a uniform predicate does; the line is as wide."""
+    alone: list[bytes] = []
+    monkeypatch.setattr(cuobjdump.Dump, "_single", lambda self, text: alone.append(text))
+    rows = [f"        /*{16 * at:04x}*/                   {row} ;" for at in range(4090, 4100)]
+    text = "".join(f"{row:88}/* 0x{0:016x} */\n{'':88}/* 0x{0:016x} */\n" for row in rows).encode()
+    dump = cuobjdump.Dump([text], "dump")
+    code = cuobjdump.Listing("k", cuobjdump.BEFORE_ALL, dump.account.origin())
+    monkeypatch.setattr(dump, "_code", code)
+    list(dump)
+    assert not alone
+    assert dict(code.opcodes) == {"NOP": 10}
+    assert code.last_address == 0x10030
