@@ -110,7 +110,6 @@ class Usage(Struct, frozen=True, kw_only=True, gc=False):
             about="stack frame, bytes per thread; a stack frame alone is not a spill",
             rank=50,
             clause="stack",
-            listed=True,
         ),
     ] = None
     cumulative_stack_bytes: Annotated[
@@ -122,6 +121,7 @@ class Usage(Struct, frozen=True, kw_only=True, gc=False):
             rank=51,
             clause="cumulative_stack",
             linker="stack_bytes",
+            listed=True,
         ),
     ] = None
     spill_store_bytes: Annotated[

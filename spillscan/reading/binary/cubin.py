@@ -179,10 +179,11 @@ class Cubin:
         shared_bytes, alignment = self._sections.shared.get(section, (0, 0))
         if self.number >= FIRST_ARCH_WITH_RESERVE and not self.relocatable and shared_bytes >= DRIVER_SHARED_BYTES:
             shared_bytes -= DRIVER_SHARED_BYTES  # of what is not linked yet the linker adds it
+        frame_bytes = figures[FRAME_SIZE].get(symbol)
         return Resources(
             registers,
-            figures[FRAME_SIZE].get(symbol),
-            None if stack_bytes == DYNAMIC_STACK else stack_bytes,
+            frame_bytes,
+            frame_bytes if stack_bytes == DYNAMIC_STACK else stack_bytes,  # of recursion, as logs say: without it
             shared_bytes,
             None if self.relocatable else self._declares_dynamic(shared_bytes, alignment),
             self._sections.local.get(section, 0),

@@ -99,7 +99,8 @@ class ResourceUsage:
             identifier=member.identifier or member.unit,
             usage=Usage(
                 registers=found.get("REG"),
-                stack_bytes=found.get("STACK"),
+                stack_bytes=0 if found.get("STACK") == 0 else None,  # it is that of the whole call tree
+                cumulative_stack_bytes=found.get("STACK"),
                 shared_bytes=shared,
                 local_bytes=found.get("LOCAL"),
                 constant_bytes=tuple(sorted(banks)),

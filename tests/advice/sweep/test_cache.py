@@ -49,6 +49,6 @@ def test_no_folder_keeps_nothing_and_a_full_one_does_no_harm(tmp_path: Path) -> 
 
 def test_it_lies_where_xdg_says(monkeypatch: object, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))  # type: ignore[attr-defined]
-    assert kept("sweep") == tmp_path / "spillscan" / "sweep"
+    assert kept("sweep") == str(tmp_path / "spillscan" / "sweep")
     monkeypatch.setenv("XDG_CACHE_HOME", "relative")  # type: ignore[attr-defined]
-    assert kept("sweep") == Path.home() / ".cache" / "spillscan" / "sweep"
+    assert kept("sweep") == str(Path.home() / ".cache" / "spillscan" / "sweep")

@@ -62,6 +62,8 @@ def test_a_binary_says_what_the_log_says(release: str) -> None:
         assert function.arch == record.key.arch
         own_frame = function.symbol == "_Z9recursivePKfi"  # ptxas counts more than the code takes: not known
         assert usage.stack_bytes == (None if own_frame else record.usage.stack_bytes)
+        if record.usage.cumulative_stack_bytes is not None:  # a log says it where it is not 0
+            assert usage.cumulative_stack_bytes == record.usage.cumulative_stack_bytes
         assert function.stats.instructions == sum(count for _, count in function.stats.opcodes) > 0
         judged = function.stats.spills(function.role)
         assert judged in (record.usage.spills, None)

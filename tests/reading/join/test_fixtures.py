@@ -112,11 +112,11 @@ def test_a_listing_fills_in() -> None:
         symbol="k",
         arch="sm_90",
         identifier="",
-        usage=Usage(registers=33, stack_bytes=8),
+        usage=Usage(registers=33, cumulative_stack_bytes=8),
         dynamic_stack=False,
         origin=replace(DUMP, format="res_usage"),
     )
     (joined,), issues = attach_code([kernel(0, 0)], [listing])
-    assert joined.usage.stack_bytes == 8
+    assert (joined.usage.stack_bytes, joined.usage.cumulative_stack_bytes) == (None, 8)
     assert joined.usage.registers == 32
     assert [issue.code for issue in issues] == ["registers-mismatch"]
