@@ -25,6 +25,7 @@ from spillscan import __version__
 from spillscan.history.dataset import Unit
 from spillscan.model import Kernel
 from spillscan.reading import workers
+from spillscan.reading.logs.constant_banks import prints_constant_banks
 from tests.benchmarks import dataset_bench, logs, sass_bench
 from tests.benchmarks.binary_bench import Run, apart, contents, extract, timed
 from tests.oracle.binary_oracle import tool_folder
@@ -305,12 +306,13 @@ def page(bench: Bench) -> Iterator[Figure]:
 
 def _printed(kernel: Kernel) -> str:
     usage, symbol = kernel.usage, kernel.key.symbol
+    banks = ", 376 bytes cmem[0]" if prints_constant_banks(kernel.key.arch) else ""
     return (
         f"ptxas info    : Compiling entry function '{symbol}' for '{kernel.key.arch}'\n"
         f"ptxas info    : Function properties for {symbol}\n"
         f"    {usage.stack_bytes} bytes stack frame, {usage.spill_store_bytes} bytes spill stores, "
         f"{usage.spill_load_bytes} bytes spill loads\n"
-        f"ptxas info    : Used {usage.registers} registers, 376 bytes cmem[0]\n"
+        f"ptxas info    : Used {usage.registers} registers{banks}\n"
     )
 
 

@@ -17,6 +17,7 @@ from spillscan.model.symbols import demangle
 _ARCH = re.compile(r"sm_(\d+)[af]?")
 
 
+@lru_cache(maxsize=1 << 10)
 def prints_constant_banks(arch: str | None) -> bool | None:
     """Whether ptxas prints ``cmem`` for ``arch``: up to sm_89 always, from sm_90 on never (measured, 11.7 to 13.5)."""
     match = _ARCH.fullmatch(arch or "")
