@@ -7,8 +7,8 @@ here is said to be found by name, and where several definitions fit a kernel non
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache, cached_property
 from typing import NamedTuple
 
 from spillscan.model.demangled import Function
@@ -36,28 +36,31 @@ class Definition(NamedTuple):
     """How many it takes."""
 
 
-class Definitions:
-    """The definitions in some source files: (path, text). They are read when the first is asked for."""
+_Named = tuple[str, Definition]
 
-    def __init__(self, files: Iterable[tuple[str, str]]) -> None:
-        self._files = files
+
+class Definitions:
+    """The definitions in the source files of a repository: ``paths`` of those that may hold some, and how one is
+    ``read``. No file is read before a kernel is looked for, and others than its own only where that does not help."""
+
+    def __init__(self, paths: Callable[[], Iterable[str]] = tuple, read: Callable[[str], str] = str) -> None:
+        self._paths = paths
+        self._read = cache(lambda path: [*definitions(path, read(path))])
 
     def of(self, name: str, source: str = "") -> Definition | None:
         """The one that defines the kernel of a demangled ``name``; ``None`` where there is none, or several fit.
         ``source``: the file that it was compiled from, whose definitions come first."""
         function = Function(name)
-        found = [*self._named.get(function.base, ())]
-        found += (each for pattern, each in self._pasted if pattern.fullmatch(function.base))
-        for fitting in ([each for each in found if each.path == source], found):
-            known = function.end is not None  # C names no parameters
-            alike = [each for each in fitting if known and each.parameters == len(function.parameters)] or fitting
-            if alike:
-                return alike[0] if len(alike) == 1 else None
-        return None
+        found = _fitting(self._read(source), function.base) if source else []
+        if not found:
+            found = [*self._named.get(function.base, ()), *_fitting(self._pasted, function.base)]
+        known = function.end is not None  # C names no parameters
+        alike = [each for each in found if known and each.parameters == len(function.parameters)] or found
+        return alike[0] if len(alike) == 1 else None
 
     @cached_property
-    def _all(self) -> list[tuple[str, Definition]]:
-        return [each for path, text in self._files for each in definitions(path, text)]
+    def _all(self) -> list[_Named]:
+        return [each for path in self._paths() for each in self._read(path)]
 
     @cached_property
     def _named(self) -> Mapping[str, Sequence[Definition]]:
@@ -67,9 +70,13 @@ class Definitions:
         return found
 
     @cached_property
-    def _pasted(self) -> list[tuple[re.Pattern[str], Definition]]:
+    def _pasted(self) -> list[_Named]:
         """Those whose names a macro puts together of parts: ``gemm_##TYPE``."""
-        return [(_made_of(name), each) for name, each in self._all if "##" in name]
+        return [(name, each) for name, each in self._all if "##" in name]
+
+
+def _fitting(found: Iterable[_Named], base: str) -> list[Definition]:
+    return [each for name, each in found if name == base or ("##" in name and _made_of(name).fullmatch(base))]
 
 
 def definitions(path: str, text: str) -> Iterable[tuple[str, Definition]]:
@@ -128,6 +135,7 @@ def _count(parameters: str) -> int:
     return 1 + commas
 
 
+@cache
 def _made_of(name: str) -> re.Pattern[str]:
     """The names that a macro makes of ``gemm_##TYPE``: which of the parts are its parameters is not known, but that one
     of them is; the longest is taken for text."""

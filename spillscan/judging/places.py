@@ -51,7 +51,7 @@ class Tree(Struct, frozen=True, kw_only=True):
     """The current folder, relative to the root; empty at the top."""
     holds: Callable[[str], bool] = _nothing
     """Whether a path relative to the root is a file."""
-    definitions: Definitions = Definitions(())
+    definitions: Definitions = Definitions()
     """Where its sources define kernels."""
 
     def relative(self, path: str) -> str:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from spillscan.judging.definitions import Definitions
+from spillscan.judging.definitions import MARK, Definitions
 from spillscan.judging.places import Tree
 from spillscan.model import Kernel
 from spillscan.model.build import damage
@@ -132,7 +131,7 @@ def tree_here() -> Tree:
         root=root.replace(os.sep, "/"),
         folder="" if folder == os.curdir else folder.replace(os.sep, "/"),
         holds=_is_file_below(root),
-        definitions=Definitions(_sources_below(root)),
+        definitions=Definitions(partial(_sources_below, root), partial(_source, root)) if roots else Definitions(),
     )
 
 
@@ -141,8 +140,8 @@ _MOST_FILES, _MOST_ENTRIES = 4_000, 100_000
 """Source files in which definitions are looked for, and files among which those are looked for."""
 
 
-def _sources_below(root: str) -> Iterator[tuple[str, str]]:
-    """(path, text) of the source files below ``root`` that may define kernels; hidden folders are left out."""
+def _sources_below(root: str) -> Iterator[str]:
+    """The source files below ``root`` that may define kernels; hidden folders are left out."""
     left, files = _MOST_ENTRIES, 0
     for place, folders, names in os.walk(root):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
@@ -153,9 +152,17 @@ def _sources_below(root: str) -> Iterator[tuple[str, str]]:
             files += 1
             if left < 0 or files > _MOST_FILES:
                 return
-            path = os.path.join(place, name)
-            with suppress(OSError), open(path, encoding="utf-8", errors="replace") as file:
-                yield os.path.relpath(path, root).replace(os.sep, "/"), file.read(_LARGEST_SOURCE)
+            yield os.path.relpath(os.path.join(place, name), root).replace(os.sep, "/")
+
+
+def _source(root: str, path: str) -> str:
+    """The text of a source file; empty where it defines no kernel, or cannot be read."""
+    try:
+        with open(os.path.join(root, path), "rb") as file:
+            data = file.read(_LARGEST_SOURCE)
+    except (OSError, ValueError):
+        return ""
+    return data.decode("utf-8", "replace") if MARK.encode() in data else ""
 
 
 def _is_file_below(root: str) -> Callable[[str], bool]:

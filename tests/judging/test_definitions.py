@@ -57,6 +57,8 @@ FILES = [
     ),
 ]
 
+TEXTS = dict(FILES)
+
 
 @pytest.mark.parametrize(
     ("name", "source", "place", "why"),
@@ -77,7 +79,7 @@ FILES = [
     ],
 )
 def test_which_of_several(name: str, source: str, place: str, why: str) -> None:
-    found = Definitions(FILES).of(name, source)
+    found = Definitions(lambda: TEXTS, TEXTS.__getitem__).of(name, source)
     assert (f"{found.path}:{found.line}" if found else "") == place, why
 
 
