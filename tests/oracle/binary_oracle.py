@@ -113,7 +113,7 @@ def resources(path: Path, tools: Path, found: dict[Key, list[SassFunction]], tol
         told.equal("registers" if kernel else f"registers {UNTOLD}", where, usage.registers, function.registers)
         if not item.dynamic_stack:
             stack = usage.cumulative_stack_bytes if kernel else usage.stack_bytes
-            told.equal("stack" if kernel else f"stack {UNTOLD}", where, stack, function.stack_bytes)
+            told.equal("stack" if kernel else f"stack {UNTOLD}", where, stack, function.cumulative_stack_bytes)
         told.equal("shared", where, usage.shared_bytes, function.shared_bytes)
         told.equal("local", where, usage.local_bytes, function.local_bytes)
         told.equal("constants", where, usage.constant_bytes, function.constant_bytes)
