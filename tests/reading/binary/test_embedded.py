@@ -20,7 +20,7 @@ from spillscan.reading import binary
 from spillscan.reading.binary import records
 from spillscan.reading.binary.elf import Elf
 from spillscan.reading.binary.window import Window
-from spillscan.reading.inputs.source import kind_of_binary
+from spillscan.reading.inputs.source import _GPU_CODE, kind_of_binary
 from tests.conftest import FIXTURES
 from tests.reading.binary.support import FOLDER, extract, scanned, stored, without_place
 from tests.reading.binary.test_containers import EXPECTED, fat_section, zipped
@@ -302,3 +302,16 @@ def test_cuda_8_has_no_attributes_of_a_kernel_without_parameters() -> None:
     assert not issues
     struct.pack_into("<I", of_cuda_8, 20, 123)
     assert [issue.code for issue in scanned(bytes(of_cuda_8))[1]] == ["damaged"]
+
+
+@pytest.mark.parametrize("beginning", _GPU_CODE)
+def test_each_beginning_of_gpu_code_makes_a_text_binary(beginning: bytes) -> None:
+    text = b"static const char code[] = {};\n" * 9
+    assert kind_of_binary(text) is None
+    assert kind_of_binary(text + beginning + text) == "binary data"
+
+
+def test_a_binary_is_one_input_of_all_its_bytes() -> None:
+    path = FOLDER / "tiny-sm_80-13.5.cubin"
+    stats = scan([str(path)]).stats
+    assert (stats.inputs, stats.bytes) == (1, path.stat().st_size)

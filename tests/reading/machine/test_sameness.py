@@ -14,7 +14,7 @@ from spillscan.reading.binary import records
 from spillscan.reading.binary.instructions import Code
 from spillscan.reading.binary.pressure import registers
 from spillscan.reading.inputs.source import Source
-from spillscan.reading.machine.sameness import PURE, NotProvenError, prove
+from spillscan.reading.machine.sameness import PURE, Instruction, NotProvenError, _Blocks, prove
 from tests.conftest import FIXTURES
 from tests.reading.machine.rewriting import Words, mutants
 
@@ -125,3 +125,19 @@ def test_constants_and_what_is_linked_in_count() -> None:
     words = next(iter(understood().values()))
     moved = replace(words.text, relocations=((0, "2 0 somewhere"),))
     assert verdict(words.text, moved) != "same"
+
+
+@pytest.mark.parametrize(
+    ("target", "within"), [(0, True), (16, True), (24, False), (40, False), (32, False), (48, False), (-16, False)]
+)
+def test_a_branch_goes_to_an_instruction_of_the_function(target: int, within: bool) -> None:
+    """Of two: to the beginning of one of them, not into one, nor behind the last."""
+    rows = [
+        Instruction("BRA", (1, ""), (), (), guarded=True, known=True, target=target, waits=(7, 7, 0)),
+        Instruction("EXIT", (2, ""), (), (), guarded=False, known=True, target=None, waits=(7, 7, 0)),
+    ]
+    if within:
+        assert _Blocks(rows).begins == [0, 1]
+    else:
+        with pytest.raises(NotProvenError, match="a BRA goes to what is not in the function"):
+            _Blocks(rows)
