@@ -3,6 +3,7 @@ machine code."""
 
 from __future__ import annotations
 
+import base64
 import pickle
 import random
 import struct
@@ -315,3 +316,27 @@ def test_a_binary_is_one_input_of_all_its_bytes() -> None:
     path = FOLDER / "tiny-sm_80-13.5.cubin"
     stats = scan([str(path)]).stats
     assert (stats.inputs, stats.bytes) == (1, path.stat().st_size)
+
+
+def in_text(form: str, code: bytes) -> bytes:
+    """Machine code as texts carry it."""
+    prose = b"-- a line of a build\n" * 9
+    match form:
+        case "array of C":
+            return b"char code[] = {" + b",\n".join(b"0x%02x" % each for each in code) + b"};\n"
+        case "base64":
+            return b"payload:\n" + base64.encodebytes(code)
+        case "base64 in JSON":
+            return b'{"code": "' + base64.b64encode(code) + b'"}\n'
+        case "behind text":
+            return prose + code
+        case _:
+            return prose + zipped(zipfile.ZIP_DEFLATED, code)
+
+
+@pytest.mark.parametrize("form", ["array of C", "base64", "base64 in JSON", "behind text", "in a zip behind text"])
+def test_code_in_a_text_is_found(form: str, tmp_path: Path) -> None:
+    path = tmp_path / "build.log"
+    path.write_bytes(in_text(form, (FOLDER / "tiny-sm_80-13.5.cubin").read_bytes()))
+    build = scan([str(path)])
+    assert [(each.key.symbol, each.key.arch) for each in build.kernels] == [("tiny", "sm_80")]
