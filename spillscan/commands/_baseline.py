@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from spillscan.commands import _options
 from spillscan.judging.policy.keys import SETTINGS
 from spillscan.output.errors import UsageError
+from spillscan.output.nouns import count
 from spillscan.output.safe import printable
 from spillscan.output.terminal import complain
 
@@ -277,7 +278,7 @@ def _named(kernels: Sequence[Accepted]) -> str:
     """``3 kernels (gemm<8> (sm_80), …)``."""
     names = list(dict.fromkeys(f"{each.name} ({each.identity.arch or 'arch unknown'})" for each in kernels))
     listed = ", ".join(names[:MOST_NAMED]) + (", …" if len(names) > MOST_NAMED else "")
-    return printable(f"{len(kernels):,} kernel{'s' if len(kernels) > 1 else ''} ({listed})")
+    return printable(f"{count(len(kernels), 'kernel')} ({listed})")
 
 
 def _day(text: str) -> date:

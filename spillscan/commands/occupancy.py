@@ -21,7 +21,7 @@ from spillscan.commands import _answers, _options
 from spillscan.occupancy import data, table, text
 from spillscan.occupancy.devices import Gpu, device, resolve
 from spillscan.occupancy.formula import NO_LIMIT, check, resident
-from spillscan.occupancy.headroom import Varied, current, curve, register_cap
+from spillscan.occupancy.headroom import VARIED, Varied, current, curve, register_cap
 from spillscan.occupancy.model import LIMITERS, Configuration
 from spillscan.occupancy.whole_gpu import clusters, footprint
 from spillscan.output import records
@@ -71,9 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="partitioned global caching of 5.2, 5.3, 6.1 and 6.2 (default: off)",
     )
     many = parser.add_argument_group("instead of the report")
-    many.add_argument(
-        "--vary", choices=("threads", "registers", "shared", "barriers"), help="every step of occupancy over one figure"
-    )
+    many.add_argument("--vary", choices=VARIED, help="every step of occupancy over one figure")
     many.add_argument(
         "--launch-bounds",
         metavar="T[,B]",

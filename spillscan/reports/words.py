@@ -116,8 +116,7 @@ def detail_of(finding: Finding, report: Report) -> str:
     """:func:`message_of`, and where several source lines share in it, which (see :func:`lines_of`), or that its place
     was found by name."""
     lines = lines_of(finding, report)
-    place = source_place(finding, report.tree)
-    return message_of(finding) + (f"; {lines}" if lines else _by_name(place))
+    return message_of(finding) + (f"; {lines}" if lines else _by_name(source_place(finding, report.tree)))
 
 
 def _by_name(place: Place | None) -> str:

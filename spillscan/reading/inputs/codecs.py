@@ -145,12 +145,7 @@ CODECS = (
     Codec("bzip2", re.compile(rb"BZh[1-9](?:1AY&SY|\x17rE8P\x90)"), _engine("bz2", "BZ2Decompressor")),
     Codec("zstd", re.compile(rb"\x28\xb5\x2f\xfd|" + _SKIPPABLE), _Zstd),
     Codec("lz4", re.compile(rb"\x04\x22\x4d\x18"), _engine("lz4.frame", "LZ4FrameDecompressor")),
-    Codec(
-        "lzma",
-        re.compile(rb"\x5d\0\0..(?:\xff{8}|.{5}\0\0\0)\0", re.DOTALL),
-        _engine("lzma", "LZMADecompressor", _ALONE),
-        strong=False,
-    ),
+    Codec("lzma", _LZMA, _engine("lzma", "LZMADecompressor", _ALONE), strong=False),
     Codec("zlib", re.compile(rb"\x78[\x01\x5e\x9c\xda]"), lambda: _Inflate(zlib.MAX_WBITS), strong=False),
 )
 """All of them."""
