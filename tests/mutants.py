@@ -23,6 +23,8 @@ import tempfile
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from queue import SimpleQueue
 from random import Random
@@ -189,32 +191,17 @@ def chosen(seed: int, count: int, rooms: Sequence[str]) -> list[Mutant]:
 # ---- which tests reach which line -----------------------------------------------------------------------------------
 
 
-def reached(rooms: Sequence[str], keep: Path | None) -> dict[str, dict[int, list[str]]]:
+def reached(rooms: Sequence[str], keep: Path | None, workers: int) -> dict[str, dict[int, list[str]]]:
     """The tests that reach each line of each module, the most particular first; from ``keep``, if it is there."""
     if keep is not None and keep.exists():
         known = json.loads(keep.read_text())
         return {path: {int(line): tests for line, tests in lines.items()} for path, lines in known.items()}
-    with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
-        data = Path(folder) / "coverage"
-        places = [str(ROOT / "tests" / room) for room in rooms]
-        options = ["--data-file", str(data), "--include", f"{ROOT}/spillscan/*", "--rcfile", os.devnull]
-        config = Path(folder) / "rc"
-        config.write_text("[run]\ndynamic_context = test_function\n")
-        options[-1] = str(config)
-        words = [sys.executable, "-m", "coverage", "run", *options, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
-        subprocess.run([*words, *places], cwd=ROOT, check=False, stdout=subprocess.DEVNULL)
-        from coverage import CoverageData
-
-        gathered = CoverageData(str(data))
-        gathered.read()
-        found: dict[str, dict[int, list[str]]] = {}
-        weight: dict[str, int] = defaultdict(int)
-        for file in gathered.measured_files():
-            lines = gathered.contexts_by_lineno(file)
-            found[Path(file).relative_to(ROOT).as_posix()] = {
-                line: [test for test in tests if test] for line, tests in lines.items()
-            }
-            for tests in lines.values():
+    found: dict[str, dict[int, list[str]]] = defaultdict(lambda: defaultdict(list))
+    weight: dict[str, int] = defaultdict(int)
+    with tempfile.TemporaryDirectory(prefix="mutants-") as folder, ThreadPoolExecutor(workers) as pool:
+        for file, lines in chain.from_iterable(pool.map(partial(_covered, Path(folder)), rooms)):
+            for line, tests in lines.items():
+                found[file][line] += [test for test in tests if test]
                 for test in tests:
                     weight[test] += 1
     for lines_of in found.values():
@@ -223,6 +210,26 @@ def reached(rooms: Sequence[str], keep: Path | None) -> dict[str, dict[int, list
     if keep is not None:
         keep.write_text(json.dumps(found))
     return found
+
+
+def _covered(folder: Path, room: str) -> list[tuple[str, dict[int, list[str]]]]:
+    """(module, tests of each line) of all that the tests of a room reach."""
+    from coverage import CoverageData
+
+    data, config = folder / room, folder / f"{room}.rc"
+    config.write_text("[run]\ndynamic_context = test_function\n")
+    options = ["--data-file", str(data), "--include", f"{ROOT}/spillscan/*", "--rcfile", str(config)]
+    words = [sys.executable, "-m", "coverage", "run", *options, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": ""}
+    subprocess.run(
+        [*words, str(ROOT / "tests" / room)], cwd=ROOT, check=False, stdout=subprocess.DEVNULL, env=environment
+    )
+    gathered = CoverageData(str(data))
+    gathered.read()
+    return [
+        (Path(file).relative_to(ROOT).as_posix(), gathered.contexts_by_lineno(file))
+        for file in gathered.measured_files()
+    ]
 
 
 def _as_argument(test: str) -> str:
@@ -244,7 +251,7 @@ class Copies:
         self._free: SimpleQueue[Path] = SimpleQueue()
         for number in range(workers):
             place = folder / str(number)
-            ignored = shutil.ignore_patterns(".git", ".venv", "__pycache__", ".hypothesis", ".mypy_cache", "site")
+            ignored = shutil.ignore_patterns(".git", ".venv", ".hypothesis", ".mypy_cache", "site")
             shutil.copytree(ROOT, place, ignore=ignored, copy_function=os.link)
             self._free.put(place)
 
@@ -264,6 +271,7 @@ class Copies:
 
 def _pass(place: Path, tests: Sequence[str], seconds: float) -> bool:
     words = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-p", "no:randomly", *tests]
+    # Byte code comes with the copy; a mutant's would be as old as the next one's of its module, and as long.
     environment = {**os.environ, "PYTHONPATH": str(place), "PYTHONDONTWRITEBYTECODE": "1"}
     try:
         done = subprocess.run(words, cwd=place, env=environment, capture_output=True, check=False, timeout=seconds)
@@ -312,7 +320,7 @@ def main() -> int:
     arguments = parser.parse_args()
     rooms = arguments.room or ROOMS
     mutants = chosen(arguments.seed, arguments.count, rooms)
-    tests = reached(rooms, arguments.map)
+    tests = reached(rooms, arguments.map, arguments.workers)
     listed = yaml.safe_load(EQUIVALENT.read_text(encoding="utf-8")) or []
     survivors: list[Mutant] = []
     with tempfile.TemporaryDirectory(prefix="mutants-", dir=ROOT.parent) as folder:

@@ -218,8 +218,8 @@ def curve_lines(points: Sequence[tuple[int, Occupancy]], varied: Varied, now: in
                 ", ".join(LABELS[name] for name in occupancy.limiters) if occupancy.can_launch else "cannot launch",
             )
         )
-    wide = [max(len(row[column]) for row in rows) for column in range(4)]
-    return [f"{a:<{wide[0]}}  {b:>{wide[1]}}  {c:>{wide[2]}}  {d:>{wide[3]}}  {e}".rstrip() for a, b, c, d, e in rows]
+    first, *wide = (max(map(len, column)) for column in zip(*rows, strict=True))
+    return [f"{a:<{first}}  {b:>{wide[0]}}  {c:>{wide[1]}}  {d:>{wide[2]}}  {e}" for a, b, c, d, e in rows]
 
 
 # ---- the device table ------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ import pytest
 
 from spillscan.naming import Names, columns
 from spillscan.naming.columns import CUT, DIFFERING
+from spillscan.naming.families import Spelling, _listed
 from spillscan.naming.tree import NameParser
 
 
@@ -91,3 +92,27 @@ def test_cut_names_fit_and_stay_apart() -> None:
 def test_constants_are_what_they_hold(written: str, head: str) -> None:
     (found,) = NameParser().parsed(f"f<{written}>").node.args
     assert (found.head, found.args) == (head, ())
+
+
+@pytest.mark.parametrize(("long", "usual"), [(19, 1), (20, 9), (21, 9)])
+def test_a_few_long_arguments_do_not_decide_how_a_family_is_spelled(long: int, usual: int) -> None:
+    parser = NameParser()
+    arguments = {parser.parsed(f"f<{n}>").node: ("long" if n < long else "", n) for n in range(100)}
+    parts = {node: ((word * 2 + "x", ()),) for node, (word, _) in arguments.items()}
+    found = Spelling(parts, DIFFERING)
+    assert (found.longest, found.usual) == (9, usual)
+    assert not found.distinct
+
+
+@pytest.mark.parametrize(
+    ("numbers", "words"),
+    [
+        ([2], "2"),
+        ([2, 3], "2, 3"),
+        ([2, 3, 4], "2 to 4"),
+        ([1, 3, 4, 5, 7, 8], "1, 3 to 5, 7, 8"),
+        ([4, 6, 8], "4, 6, 8"),
+    ],
+)
+def test_numbers_of_arguments_in_words(numbers: list[int], words: str) -> None:
+    assert _listed(numbers) == words

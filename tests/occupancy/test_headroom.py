@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spillscan.occupancy import Configuration, device, devices, occupancy
-from spillscan.occupancy.formula import resident
+from spillscan.occupancy import Configuration, Launch, device, devices, occupancy
+from spillscan.occupancy.devices import Gpu, runs_on
+from spillscan.occupancy.formula import launched, resident
 from spillscan.occupancy.headroom import (
     available_dynamic_shared_bytes,
     best_block_sizes,
@@ -16,6 +17,7 @@ from spillscan.occupancy.headroom import (
     changed,
     curve,
     headroom,
+    largest_block,
     register_cap,
     register_cliffs,
     shared_cliffs,
@@ -228,6 +230,9 @@ def test_footprint():
     assert round(local.total_bytes / 2**30, 1) == 1.1
     assert local.matters
     assert not footprint(device("sm_90"), 1024).matters  # every context reserves so much
+    assert footprint(device("sm_90"), 1025).matters
+    just = Gpu(name="just", multiprocessors=1, source=())
+    assert [footprint(device("sm_90"), stack, just).matters for stack in ((32 << 10) - 1, 32 << 10)] == [False, True]
     assert not footprint(device("sm_53"), 4312).matters  # one SM
     unknown = footprint(device("sm_100"), 4312)
     assert unknown.total_bytes is None
@@ -283,3 +288,52 @@ def test_a_byte_more_than_a_cliff_of_shared_memory_costs_a_block(one):
         all(size > step or cliff.most == cliffs[0].most for size, cliff in zip(larger, cliffs[1:], strict=True))
         for step in fits
     )
+
+
+@pytest.mark.parametrize(
+    ("registers", "threads"),
+    [(0, 1024), (64, 1024), (65, 896), (72, 896), (128, 512), (168, 384), (255, 256), (256, 0)],
+)
+def test_the_largest_block_of_so_many_registers(registers: int, threads: int) -> None:
+    assert largest_block(device("sm_90"), registers) == threads
+    assert all(
+        not resident(Configuration(device=device("sm_90"), registers=registers, threads_per_block=more)).resident_blocks
+        for more in range(threads + 1, 1025, 32)
+        if registers <= 255
+    )
+
+
+def test_a_kernel_as_it_is_launched() -> None:
+    launch = Launch(threads_per_block=96, dynamic_shared_bytes=500, max_dynamic_shared_bytes=1000, carveout_percent=50)
+    found = launched(device("sm_90"), launch, registers=40, static_shared_bytes=24, barriers=2)
+    assert found == Configuration(
+        device=device("sm_90"),
+        registers=40,
+        threads_per_block=96,
+        static_shared_bytes=24,
+        dynamic_shared_bytes=500,
+        max_dynamic_shared_bytes=1000,
+        carveout_percent=50,
+        barriers=2,
+    )
+    unknown = launched(device("sm_90"), Launch(threads_per_block=96), registers=40, static_shared_bytes=24)
+    assert (unknown.dynamic_shared_bytes, unknown.barriers) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("arch", "where", "does"),
+    [
+        ("sm_80", "sm_80", True),
+        ("sm_80", "sm_86", True),
+        ("sm_86", "sm_80", False),
+        ("sm_80", "sm_90", False),
+        ("sm_90a", "H100", True),
+        ("sm_100a", "sm_103", False),
+        ("sm_100f", "sm_103", True),
+        ("sm_103f", "sm_100", False),
+        ("sm_120f", "sm_121", True),
+        ("sm_7", "sm_70", False),
+    ],
+)
+def test_where_code_runs(arch: str, where: str, does: bool) -> None:
+    assert runs_on(arch, where) is does

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from spillscan.history.audit.find import Selection, find
-from spillscan.history.audit.messages import MOST_BYTES, Item, dealt
+from spillscan.history.audit.messages import MOST_BYTES, MOST_FILES, Item, dealt
 from spillscan.history.audit.stores import shown
 from spillscan.output.errors import InputError, UsageError
 
@@ -138,7 +138,6 @@ def test_batches_hold_each_file_once_large_ones_first() -> None:
     assert sorted(item.uri for part in parts for item in part) == sorted(item.uri for item in items)
     assert [len(part) for part in parts[:90]] == [1] * 90
     assert len(parts) < 110
-    assert list(dealt([], 3)) == []
 
 
 @pytest.mark.parametrize("inside", [True, False])
@@ -167,3 +166,23 @@ def test_compile_commands_name_objects(inside: bool, tmp_path: Path, monkeypatch
         Path("build/compile_commands.json").write_text(text)
         with pytest.raises(InputError, match=message):
             find(["build/compile_commands.json"], "v1", Selection(), "data")
+
+
+@pytest.mark.parametrize(
+    ("sizes", "workers", "parts"),
+    [
+        ([5] * 4, 1, [1] * 4),
+        ([5] * 4, 2, [1] * 4),
+        ([5] * 8, 1, [2] * 4),
+        ([4] * 33, 1, [8, 8, 8, 8, 1]),
+        ([0] * 33, 1, [9, 9, 9, 6]),
+        ([0] * 33, 2, [5] * 6 + [3]),
+        ([20, 4, 4, 4, 4, 4], 1, [1, 2, 2, 1]),
+        ([MOST_BYTES // 2] * 16, 1, [2] * 8),
+        ([0] * 4 * (MOST_FILES + 1), 1, [MOST_FILES] * 4 + [4]),
+        ([], 3, []),
+    ],
+)
+def test_how_many_files_a_batch_holds(sizes: list[int], workers: int, parts: list[int]) -> None:
+    items = [Item(uri=f"{n:03}", path=f"/{n}", size_bytes=size) for n, size in enumerate(sizes)]
+    assert [len(part) for part in dealt(items, workers)] == parts

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -245,9 +246,10 @@ def test_what_is_left_over_is_swept_when_it_is_old(tmp_path: Path) -> None:
     assert plain(load_build(str(tmp_path), "v2")) == plain(scan(HEAD))
     for record in (tmp_path / "commits" / "label=v2").iterdir():
         record.unlink()
-    for orphan in orphans:
-        os.utime(orphan, (1, 1))
-    assert compaction.compact(open_dataset(str(tmp_path))).swept == len(orphans)
+    for hours, swept in ((23, 0), (25, len(orphans))):
+        for orphan in orphans:
+            os.utime(orphan, (time.time() - hours * 3600,) * 2)
+        assert compaction.compact(open_dataset(str(tmp_path))).swept == swept
     assert not any(orphan.exists() for orphan in orphans)
     assert plain(load_build(str(tmp_path), "v1")) == plain(scan(BASE))
 

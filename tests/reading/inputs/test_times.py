@@ -88,6 +88,60 @@ def test_a_trace_adds_up_to_its_tools(release: str) -> None:
             assert 0.9 * table[tool] <= spent <= 1.01 * table[tool]
 
 
+def span(name: str, begin: float, lasts: float, **more: Any) -> dict[str, Any]:
+    return {"ph": "X", "name": name, "ts": begin, "dur": lasts, **more}
+
+
+@pytest.mark.parametrize(
+    ("events", "expected", "why"),
+    [
+        ([span("a", 0, 9000)], {"a": 9}, "alone"),
+        ([span("a", 0, 9000), span("b", 1000, 2000)], {"a": 7, "b": 2}, "one inside"),
+        ([span("b", 1000, 2000), span("a", 0, 9000)], {"a": 7, "b": 2}, "in the order of their times"),
+        ([span("a", 0, 9000), span("b", 0, 9000)], {"a": 0, "b": 9}, "one as long inside"),
+        ([span("b", 0, 2000), span("a", 0, 9000)], {"a": 7, "b": 2}, "the longer of two that begin together holds it"),
+        ([span("a", 0, 3000), span("b", 3000, 2000)], {"a": 3, "b": 2}, "one behind"),
+        ([span("a", 0, 3000), span("b", 2000, 2000)], {"a": 2, "b": 2}, "one that begins inside and ends behind"),
+        ([span("a", 0, 9000), span("b", 0, 5000), span("c", 1000, 1000)], {"a": 4, "b": 4, "c": 1}, "two levels"),
+        ([span("a", 0, 9000, tid=0), span("b", 1000, 2000)], {"a": 7, "b": 2}, "no thread is the first"),
+        ([span("a", 0, 9000, tid=1), span("b", 1000, 2000)], {"a": 9, "b": 2}, "threads do not hold each other's"),
+        ([span("a", 0, 9000, pid=1), span("b", 1000, 2000)], {"a": 9, "b": 2}, "nor do processes"),
+        ([span("a", 0, 9000, pid=0), span("b", 1000, 2000)], {"a": 7, "b": 2}, "no process is the first"),
+        ([{"ph": "X", "name": "a", "dur": 9000}, span("b", 0, 1000)], {"a": 8, "b": 1}, "no time is the first"),
+        ([{"ph": "X", "name": "a", "ts": 5}], {"a": 0}, "what has no length takes nothing"),
+        ([{"ph": "B", "name": "a", "ts": 0, "dur": 9}], {}, "only complete events count"),
+        ([span("a", 0, 1), span("a", 5, 2)], {"a": 0.003}, "equal parts are added up"),
+    ],
+)
+def test_what_each_event_of_a_trace_takes_itself(
+    events: list[dict[str, Any]], expected: dict[str, float], why: str
+) -> None:
+    found = reading(json.dumps({"otherData": {"targetArchs": []}, "traceEvents": events}))
+    assert not found.issues
+    assert {each.step: each.milliseconds for each in found.timings} == pytest.approx(expected), why
+
+
+def test_what_an_event_of_a_trace_is_about() -> None:
+    called = [
+        {"ph": "M", "name": "process_name", "pid": 3, "args": {"name": "ptxas"}},
+        {"ph": "M", "name": "thread_name", "pid": 3, "args": {"name": "x/a.cu [sm_90a]"}},
+    ]
+    spans = [
+        span("Optimizing compilation unit", 0, 9000, pid=3, args={"detail": "_Z1kv"}),
+        span("Schedule", 1000, 1000, pid=3, args={"name": "loop"}),
+        span("Read", 9000, 1000, pid=3, args={"detail": "/tmp/tmpxft_000_a.ptx"}),
+        span("Schedule", 20000, 1000, pid=3, args={"detail": "Schedule"}),
+    ]
+    found = reading(json.dumps({"otherData": {"targetArchs": []}, "traceEvents": called + spans}))
+    assert [(each.file, each.arch, each.tool) for each in found.timings] == [("x/a.cu", "sm_90a", "ptxas")] * 4
+    assert [(each.step, each.symbol, each.about, each.kernel, each.milliseconds) for each in found.timings] == [
+        ("Schedule", "_Z1kv", "loop", False, 1.0),
+        ("Optimizing compilation unit", "_Z1kv", "", True, 8.0),
+        ("Read", "", "", False, 1.0),
+        ("Schedule", "", "", False, 1.0),
+    ]
+
+
 def test_names_with_commas_and_spaces() -> None:
     head = "source file name , phase name , phase input files , phase output file , arch , tool, metric , unit\n"
     rows = "a,b.cu , ptxas , /tmp/a,b.ptx  , /tmp/a,b.cubin , sm_90a , nvcc , 1.5000 , ms\n" + head

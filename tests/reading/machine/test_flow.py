@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spillscan.reading.machine.flow import Flow, Kind, Moves
+from spillscan.reading.machine.flow import Flow, Kind, Moves, controls
 
 PLACES = 40
 MOVES = st.lists(
@@ -46,3 +47,42 @@ def test_a_callee_begins_where_a_call_goes_that_comes_back() -> None:
     assert flow.entries == [4 * 16]
     assert [column.tolist() for column in flow.inner_calls()] == [[16], [4 * 16], [False]]
     assert flow.calls().tolist() == []
+
+
+@pytest.mark.parametrize(
+    ("call", "target", "conditional", "jumps", "callee", "why"),
+    [
+        (1, 20, False, [], True, "a call"),
+        (1, 0, False, [], False, "of the function itself"),
+        (16, 20, True, [], True, "under a predicate, over more than a branch"),
+        (18, 20, True, [], False, "under a predicate, over a branch back"),
+        (18, 20, False, [], True, "as near, but always"),
+        (1, 20, False, [(0, 20)], False, "to where a jump from before leads, too"),
+        (1, 20, False, [(20, 20)], True, "to where a loop begins"),
+        (1, 20, False, [(25, 20)], True, "to where a jump from behind leads, too"),
+    ],
+)
+def test_which_calls_begin_callees(
+    call: int, target: int, conditional: bool, jumps: list[tuple[int, int]], callee: bool, why: str
+) -> None:
+    rows = [(call, target, Kind.CALL, conditional), (19, -1, Kind.EXIT, False), (30, -1, Kind.RETURN, False)]
+    rows += [(at, goes, Kind.JUMP, True) for at, goes in jumps]
+    assert (16 * target in Flow(moves(rows), last=16 * PLACES, kernel=False).entries) is callee, why
+
+
+@pytest.mark.parametrize(
+    ("target", "entries", "expected"),
+    [
+        (0, [], []),
+        (1, [], [(32, 16, True)]),
+        (1, [16], []),
+        (PLACES, [], [(32, 16 * PLACES, True)]),
+        (PLACES + 1, [], []),
+    ],
+)
+def test_a_call_that_is_no_callees_is_a_jump_to_where_warps_meet(
+    target: int, entries: list[int], expected: list[tuple[int, int, bool]]
+) -> None:
+    found = controls(moves([(2, target, Kind.CALL, False)]), 16 * PLACES, entries)
+    columns = (found.addresses, found.targets, found.conditional)
+    assert list(zip(*(column.tolist() for column in columns), strict=True)) == expected
