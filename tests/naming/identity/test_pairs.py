@@ -14,7 +14,7 @@ from spillscan.judging.compare.pairing import diff
 from spillscan.model import Build, Kernel, KernelKey, LaunchBounds, Role, Usage
 from spillscan.model.code import Group, LocalTraffic, SassStats
 from spillscan.naming.identity.likeness import _longest_common, name_parts
-from spillscan.naming.identity.pairs import Pair, pair
+from spillscan.naming.identity.pairs import Pair, pair, paired
 from spillscan.naming.identity.renames import candidates, strong, weak
 from tests.naming.identity import generator
 
@@ -333,3 +333,19 @@ def test_the_longest_common_part_of_the_first_64_words() -> None:
                     table[at - 1, place - 1] + 1 if mine == other else max(table[at - 1, place], table[at, place - 1])
                 )
         assert _longest_common(one, two) == table[min(sizes[0], 64), min(sizes[1], 64)]
+
+
+@pytest.mark.parametrize(("digests", "least", "most"), [(("a", "b"), 0.96, 0.98), (("a", "a"), 0.98, 1)])
+def test_of_several_with_equal_code_the_most_alike_are_one(digests: tuple[str, str], least: float, most: float) -> None:
+    def side(names: tuple[str, str], code: str) -> list[Kernel]:
+        items = [coded(kernel(name), 5) for name in names]
+        return [replace(each, sass=replace(each.sass, digest=code)) for each in items]  # type: ignore[type-var]
+
+    base = side(("_ZN2ns5alphaEPf", "_ZN2ns4zetaEPf"), digests[0])
+    head = side(("_ZN2ns7zetaRayEPf", "_ZN2ns8alphabetEPf"), digests[1])
+    found = paired(base, head).renamed
+    assert {(each.before.key.symbol, each.after.key.symbol) for each in found} == {
+        ("_ZN2ns5alphaEPf", "_ZN2ns8alphabetEPf"),
+        ("_ZN2ns4zetaEPf", "_ZN2ns7zetaRayEPf"),
+    }
+    assert all(least <= each.score < most and each.evidence.kind == "code" for each in found)
