@@ -11,6 +11,7 @@ import tarfile
 import zipfile
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -132,6 +133,20 @@ def test_archives(pack: Callable[..., bytes]) -> None:
         assert kinds(weight)[kind] == alone[kind], kind
     members = {key.member for key in weight.sums if key.kind == "code"}
     assert members == {"lib/a.so", "b.o"}
+
+
+@pytest.mark.parametrize("pack", [partial(zipped, compression=zipfile.ZIP_STORED), tarred])
+def test_what_is_stored_as_it_is_weighs_in_an_archive_what_it_weighs_alone(pack: Callable[..., bytes]) -> None:
+    def by_section(weight: Weight, member: str) -> Counter[tuple[str, ...]]:
+        found: Counter[tuple[str, ...]] = Counter()
+        for key, measure in weight.sums.items():
+            if key.member == member:
+                found[key.form, key.arch, key.symbol, key.section] += measure.stored
+        return found
+
+    weight = weighed(pack(*MEMBERS))
+    for name, data in (MEMBERS[0], MEMBERS[2]):
+        assert by_section(weight, name) == by_section(weighed(data), "")
 
 
 @pytest.mark.parametrize("pack", [gzip.compress, zstandard.ZstdCompressor().compress])

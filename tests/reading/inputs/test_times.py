@@ -142,6 +142,14 @@ def test_what_an_event_of_a_trace_is_about() -> None:
     ]
 
 
+def test_the_first_row_that_is_not_understood_is_named() -> None:
+    head = "source file name , phase name , phase input files , phase output file , arch , tool, metric , unit\n"
+    row = "a.cu , ptxas , x , y , sm_90 , nvcc , 1 , ms\n"
+    for wrong in ("nothing\n", "x" * (2 << 20) + "\n"):
+        (issue,) = reading(head + row + wrong + row + wrong).issues
+        assert (issue.message, issue.origin and issue.origin.line) == ("2 rows are not understood", 3)
+
+
 def test_names_with_commas_and_spaces() -> None:
     head = "source file name , phase name , phase input files , phase output file , arch , tool, metric , unit\n"
     rows = "a,b.cu , ptxas , /tmp/a,b.ptx  , /tmp/a,b.cubin , sm_90a , nvcc , 1.5000 , ms\n" + head

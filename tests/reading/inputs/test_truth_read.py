@@ -43,3 +43,11 @@ def test_an_input_that_could_not_be_read_speaks_for_no_unit(
     build = scan(tmp_path)
     assert seen == [read]
     assert {Path(str(issue.origin)).name for issue in build.issues if issue.code == "unreadable"} == {*files} - read
+
+
+def test_what_takes_longer_is_read_where_it_is_asked_for() -> None:
+    dump = FIXTURES / "sass" / "cuobjdump-sm_100a-12.8.sass.zst"
+    for asked in ({}, {"operands": True}):
+        found = [each.sass.operands for each in scan(dump, **asked).kernels if each.sass]
+        assert found
+        assert all((each is not None) is bool(asked) for each in found)
