@@ -1,0 +1,105 @@
+"""All that is read of each fixture, as it was read before: ``python -m tests.reading.test_stored`` writes it anew. What
+is right is tested elsewhere; this says what else a change moved."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spillscan import Build, scan
+from spillscan.model import Kernel
+from spillscan.model.serialize import issue_json, kernel_json, text
+from spillscan.reading.binary import fetch
+from spillscan.reading.binary.instructions import Code
+from spillscan.reading.binary.size_accounting import weigh
+from spillscan.reading.binary.window import DEFAULT
+from tests.conftest import FIXTURES
+from tests.reading.binary.support import stored as decompressed
+
+STORED = FIXTURES / "EXPECTED-all.json"
+FILES = sorted(
+    path.relative_to(FIXTURES).as_posix()
+    for folder in ("binary", "sass", "library", "ptx", "ptxas", "nvlink", "build", "failures", "identity", "times")
+    for path in (FIXTURES / folder).rglob("*")
+    if path.is_file() and not path.name.startswith(("elf-", "README"))
+)
+
+
+def digest(value: object) -> str:
+    """So much of a SHA-256 that no two of some thousand are alike."""
+    return hashlib.sha256((value if isinstance(value, str) else json.dumps(value)).encode()).hexdigest()[:10]
+
+
+def summary(file: str) -> dict[str, Any]:
+    """Of each kernel its figures and a digest of its whole record; issues; of a binary what its bytes are, and which
+    registers are live where. Called in the folder of the fixtures: places in records begin there."""
+    build = scan(file, operands=True, live=True)
+    found: dict[str, Any] = {
+        "kernels": [_kernel(kernel) for kernel in build.kernels],
+        "issues": [[issue.code, issue.severity, digest(text(issue_json(issue)))] for issue in build.issues],
+        "other": digest(
+            repr([getattr(build, name) for name in build.__struct_fields__ if name not in ("kernels", "issues")])
+        ),
+    }
+    if file.startswith("binary/"):
+        found |= _of_binary(file, build)
+    return found
+
+
+def _kernel(kernel: Kernel) -> list[Any]:
+    usage, sass = kernel.usage, kernel.sass
+    figures = [usage.registers, usage.stack_bytes, usage.spill_store_bytes, usage.spill_load_bytes]
+    return [
+        kernel.key.symbol,
+        kernel.key.arch,
+        kernel.role,
+        *figures,
+        sass and sass.instructions,
+        digest(text(kernel_json(kernel))),
+    ]
+
+
+def _of_binary(file: str, build: Build) -> dict[str, Any]:
+    pressures = fetch.pressures_of(build.kernels, {})
+    lives = [
+        [(str(each), each.begin, each.end) for each in found.ranges]
+        + [found.lines, kernel.sass and found.demand(kernel.sass.local)]
+        for kernel in build.kernels
+        if (found := pressures.get(id(kernel)))
+    ]
+    codes = []
+    for text_of in fetch.texts_of(build.kernels, {}).values():
+        with suppress(ValueError):  # no table for its architecture
+            code = Code(text_of)
+            codes.append([code.instructions, code.depths, code.live.tolist(), code.sources, code.widths().tolist()])
+    data = decompressed(Path(file).stem) if file.endswith(".zst") else Path(file).read_bytes()
+    weight = weigh(data, len(data), DEFAULT, copies=True)
+    sizes = sorted((*key, measure.stored, measure.plain) for key, measure in weight.sums.items())
+    return {
+        "live": digest(repr(lives)),
+        "code": digest(repr(codes)),
+        "sizes": digest(repr((sizes, weight.gaps, len(weight.copies)))),
+    }
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_as_it_was_read_before(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(FIXTURES)
+    assert summary(file) == json.loads(STORED.read_text())[file]
+
+
+def write() -> None:
+    """Write the file anew; read its diff."""
+    os.chdir(FIXTURES)
+    lines = [f" {json.dumps(file)}: {json.dumps(summary(file))}" for file in FILES]
+    STORED.write_text("{\n" + ",\n".join(lines) + "\n}\n")
+
+
+if __name__ == "__main__":
+    write()
