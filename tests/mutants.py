@@ -281,13 +281,17 @@ def _pass(place: Path, tests: Sequence[str], seconds: float) -> bool:
 
 
 def nearest(path: str) -> Iterator[str]:
-    """What of the tests mirrors a module: the file ``test_x.py`` of ``x.py`` in the folder of the same name, where
-    there is one, then that folder."""
-    place = Path("tests", *Path(path).parts[1:]).with_suffix("")
+    """What of the tests mirrors a module, the nearest last: the files of the folders above its own, then the file
+    ``test_x.py`` of ``x.py``, where there is one, then the folder of the same name."""
+    place, mirrored = Path("tests", *Path(path).parts[1:]).with_suffix(""), None
     while not (ROOT / place).is_dir():
-        if (ROOT / place.parent / f"test_{place.name}.py").exists():
-            yield (place.parent / f"test_{place.name}.py").as_posix()
+        if (file := place.parent / f"test_{place.name}.py") and (ROOT / file).exists():
+            mirrored = file
         place = place.parent
+    above = [each for each in place.parents if len(each.parts) > 1]
+    yield from (file.relative_to(ROOT).as_posix() for each in above for file in sorted((ROOT / each).glob("test_*.py")))
+    if mirrored is not None:
+        yield mirrored.as_posix()
     yield place.as_posix()
 
 

@@ -19,15 +19,29 @@ from spillscan.reading.binary import fetch
 from spillscan.reading.binary.instructions import Code
 from spillscan.reading.binary.size_accounting import weigh
 from spillscan.reading.binary.window import DEFAULT
-from tests.conftest import FIXTURES
+from tests import reference
+from tests.conftest import FIXTURES, record
 from tests.reading.binary.support import stored as decompressed
 
-STORED = FIXTURES / "EXPECTED-all.json"
+STORED = FIXTURES / "EXPECTED.json"
 FILES = sorted(
     path.relative_to(FIXTURES).as_posix()
-    for folder in ("binary", "sass", "library", "ptx", "ptxas", "nvlink", "build", "failures", "identity", "times")
+    for folder in (
+        "binary",
+        "sass",
+        "library",
+        "ptx",
+        "ptxas",
+        "nvlink",
+        "build",
+        "failures",
+        "identity",
+        "times",
+        "demo",
+        "effects",
+    )
     for path in (FIXTURES / folder).rglob("*")
-    if path.is_file() and not path.name.startswith(("elf-", "README"))
+    if path.is_file() and not path.name.startswith(("elf-", "run.sh"))
 )
 
 
@@ -37,8 +51,9 @@ def digest(value: object) -> str:
 
 
 def summary(file: str) -> dict[str, Any]:
-    """Of each kernel its figures and a digest of its whole record; issues; of a binary what its bytes are, and which
-    registers are live where. Called in the folder of the fixtures: places in records begin there."""
+    """Of each kernel its figures, in the order of the naive reading, and a digest of its whole record; issues; of a
+    binary what its bytes are, and which registers are live where. Called in the folder of the fixtures: places in
+    records begin there."""
     build = scan(file, operands=True, live=True)
     found: dict[str, Any] = {
         "kernels": [_kernel(kernel) for kernel in build.kernels],
@@ -53,14 +68,12 @@ def summary(file: str) -> dict[str, Any]:
 
 
 def _kernel(kernel: Kernel) -> list[Any]:
-    usage, sass = kernel.usage, kernel.sass
-    figures = [usage.registers, usage.stack_bytes, usage.spill_store_bytes, usage.spill_load_bytes]
+    key, sass = kernel.key, kernel.sass
     return [
-        kernel.key.symbol,
-        kernel.key.arch,
-        kernel.role,
-        *figures,
-        sass and sass.instructions,
+        *(key.symbol, key.arch, key.unit, kernel.role, kernel.confidence, kernel.final),
+        *(record(kernel)[name] for name in reference.FIGURES),
+        [advisory.kind for advisory in kernel.advisories],
+        None if sass is None else sass.instructions,
         digest(text(kernel_json(kernel))),
     ]
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 
 import pytest
 
 from tests import reference
 from tests.conftest import FIXTURES, manifest, read_any, read_log, read_text, record
-
-EXPECTED = FIXTURES / "EXPECTED.json"
 
 LOG_FORMATS = ("ptxas", "mixed", "nvlink", "library", "build")
 
@@ -34,28 +31,6 @@ def test_equals_the_naive_reading(file: str) -> None:
     assert ours == expected_from_reference(file)
 
 
-@pytest.mark.parametrize("file", [file for file in SEQUENTIAL if not file.startswith(("large/", "parallel/"))])
-def test_equals_the_stored_records(file: str) -> None:
-    stored = json.loads(EXPECTED.read_text())[file]
-    reading = read_any(FIXTURES / file)
-    assert summary(reading) == stored
-
-
-def summary(reading: object) -> dict[str, object]:
-    """A reading as ``EXPECTED.json`` keeps it: figures in the reference's order, advisories, link records, issues."""
-    kernels, links, issues = reading.kernels, reading.links, reading.issues  # type: ignore[attr-defined]
-    return {
-        "kernels": [
-            [k.key.symbol, k.key.arch, k.key.unit, k.role, k.confidence, k.final]
-            + [record(k)[name] for name in reference.FIGURES]
-            + [[advisory.kind for advisory in k.advisories]]
-            for k in kernels
-        ],
-        "links": [[link.symbol, link.arch, link.usage.registers, link.usage.stack_bytes] for link in links],
-        "issues": [[issue.code, issue.severity, issue.origin.line if issue.origin else None] for issue in issues],
-    }
-
-
 @pytest.mark.parametrize("file", [file for file in SEQUENTIAL if file.startswith("large/")])
 def test_large_logs_hold_thousands_of_kernels(file: str) -> None:
     kernels = [kernel for kernel in read_any(FIXTURES / file).kernels if kernel.role == "entry"]
@@ -73,14 +48,3 @@ def test_both_ways_of_reading_agree(file: str) -> None:
     assert fast.kernels == slow.kernels
     assert fast.issues == slow.issues
     assert fast.stats.recognised_lines == slow.stats.recognised_lines
-
-
-def write_expected() -> None:
-    """Write ``EXPECTED.json`` anew: ``python -m tests.reading.logs.test_records``; read its diff."""
-    files = [file for file in SEQUENTIAL if not file.startswith(("large/", "parallel/"))]
-    lines = [f" {json.dumps(file)}: {json.dumps(summary(read_any(FIXTURES / file)))}" for file in files]
-    EXPECTED.write_text("{\n" + ",\n".join(lines) + "\n}\n")
-
-
-if __name__ == "__main__":
-    write_expected()

@@ -1,0 +1,115 @@
+"""What commands that judge say of fixtures, as they said it before: ``python -m tests.judging.test_stored`` writes it
+anew. What is right is tested elsewhere; this says what else a change moved."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spillscan import cli
+from tests.conftest import FIXTURES
+from tests.reading.test_stored import digest
+
+STORED = FIXTURES / "EXPECTED-judged.json"
+_KINDS = ("archs", "here", "here-rdc", "lambda", "refactored", "renamed", "spilled", "there")
+PAIRS = [
+    ("demo/base.log", "demo/head.log"),
+    *((f"identity/{kind}-13.0.log", f"identity/{kind}-13.5.log") for kind in _KINDS),
+    ("identity/here-13.0.log", "identity/there-13.0.log"),
+    ("identity/spilled-13.0.log", "identity/renamed-13.5.log"),
+    ("ptxas/spill-12.9.log", "ptxas/spill-13.5.log"),
+    ("binary/sass-sm_80-12.3.cubin.zst", "binary/sass-sm_80-13.5.cubin.zst"),
+    ("binary/sass-sm_90a-12.3.cubin.zst", "binary/sass-sm_90a-13.5.cubin.zst"),
+    ("binary/callees-12.4.cubin.zst", "binary/callees-13.5.cubin.zst"),
+    ("binary/roles-kept-sm_90a-13.5.cubin.zst", "binary/roles-other-sm_90a-13.5.cubin.zst"),
+    ("sass/cuobjdump-sm_120-12.8.sass.zst", "sass/cuobjdump-sm_120-13.5.sass.zst"),
+]
+LIMITS = (
+    "--max-spill-bytes 64 --max-registers 64 --max-stack-bytes 100 --max-shared-bytes 2000 --max-code-bytes 4000"
+    " --min-blocks-per-sm 4 --launch *=256,0"
+)
+GROWTH = "--max-spill-growth-bytes 4 --max-register-growth 2 --max-code-growth-percent 5 --max-compile-growth-percent 5"
+_BUILDS = sorted({build for pair in PAIRS for build in pair})
+_CALLS = [
+    *(
+        f"diff {more} {base} {head}"
+        for base, head in PAIRS
+        for more in ("", "--code", f"--strict {GROWTH} --launch *=128")
+    ),
+    *(f"diff --by arch {build}" for build in ("demo/head.log", "identity/archs-13.0.log")),
+    "diff --by build demo/base.log demo/head.log demo/base.log",
+    *(f"check {more} {build}" for build in _BUILDS for more in ("", LIMITS)),
+    *(f"check --baseline baseline.json {more} {head}" for base, head in PAIRS for more in ("", GROWTH)),
+    "check effects/head.log effects/head.sass.zst",
+    f"check {LIMITS} --strict effects/head.log effects/head.sass.zst",
+    *(f"check failures/{path.name}" for path in sorted((FIXTURES / "failures").iterdir())),
+]
+CALLS = [" ".join(call.split()) for call in _CALLS]
+"""Arguments; a baseline is of the pair's older build."""
+_HEADS = {head: base for base, head in PAIRS}
+
+
+def summary(call: str) -> dict[str, Any]:
+    """Exit status, how many findings of each rule and holes of each kind, and a digest of the document. Called in a
+    folder with the fixtures in it."""
+    command, *words = call.split()
+    if "baseline.json" in call:
+        Path("baseline.json").unlink(missing_ok=True)
+        _run("baseline", "write", "--no-config", _HEADS[words[-1]], "-o", "baseline.json")
+    status, out = _run(command, "--no-config", *words, "-f", "json")
+    document = json.loads(out)
+    document.pop("tool_version")
+    rules = Counter(f"{each['severity']} {each['rule']}" for each in document.get("findings", ()))
+    holes = Counter(each["code"] for each in document.get("issues", ()))
+    return {
+        "status": status,
+        "findings": dict(sorted(rules.items())),
+        "issues": dict(sorted(holes.items())),
+        "document": digest(document),
+    }
+
+
+def _run(*words: str) -> tuple[int, str]:
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        status = cli.main([*words])
+    return status, out.getvalue()
+
+
+@contextlib.contextmanager
+def _among_fixtures() -> Iterator[None]:
+    before = Path.cwd()
+    with tempfile.TemporaryDirectory() as folder:
+        for path in FIXTURES.iterdir():
+            (Path(folder) / path.name).symlink_to(path)
+        os.chdir(folder)
+        try:
+            yield
+        finally:
+            os.chdir(before)
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_as_it_was_judged_before(call: str) -> None:
+    with _among_fixtures():
+        assert summary(call) == json.loads(STORED.read_text())[call]
+
+
+def write() -> None:
+    """Write the file anew; read its diff."""
+    with _among_fixtures():
+        lines = [f" {json.dumps(call)}: {json.dumps(summary(call))}" for call in CALLS]
+    STORED.write_text("{\n" + ",\n".join(lines) + "\n}\n")
+
+
+if __name__ == "__main__":
+    write()
