@@ -18,23 +18,10 @@ from typing import Any
 
 import yaml
 
+from spillscan.advice.trying import BASH, Done, Runner, stand_in, write_program
 from tests import forked
 from tests.conftest import ROOT
 
-PYTHON = """#!/bin/bash
-if [ "$1 $2" = "-m venv" ]; then
-  mkdir -p "$3/bin"
-  cp {bin}/python-of-venv "$3/bin/python"
-elif [ "$1 $2" = "-m pip" ]; then
-  echo "error: externally-managed-environment" >&2; exit 1
-else
-  exec {python} "$@"
-fi
-"""
-OF_VENV = """#!/bin/bash
-if [ "$1 $2 $3" = "-m pip install" ]; then cp {bin}/spillscan-of-venv "$(dirname "$0")/spillscan"
-else exec {python} "$@"; fi
-"""
 MAKE = """#!/bin/bash
 cat kernels.cu
 exit ${BUILD_STATUS:-0}
@@ -74,15 +61,6 @@ else:
 
 
 @dataclass
-class Step:
-    """One step that ran."""
-
-    name: str
-    status: int
-    said: str
-
-
-@dataclass
 class Machine:
     """A runner with a checkout; what it keeps outlives a job."""
 
@@ -90,7 +68,7 @@ class Machine:
     checkout: Path
     context: dict[str, Any] = field(default_factory=dict)
     build_status: int = 0
-    steps: list[Step] = field(default_factory=list)
+    steps: list[Done] = field(default_factory=list)
     summary: str = ""
     ours: int = field(init=False)
     """The descriptor that the command needs: see :func:`tests.forked.program`."""
@@ -98,17 +76,12 @@ class Machine:
     def __post_init__(self) -> None:
         for name in ("bin", "home", "artifacts", "caches"):
             (self.folder / name).mkdir(exist_ok=True)
-        own = {"python-of-venv": OF_VENV, "python3": PYTHON, "gh": GH}
-        for name, text in {**own, "make": MAKE, "cmake": CMAKE, "apt-get": "#!/bin/sh\n"}.items():
-            program = self.folder / "bin" / name
-            program.write_text(text.format(python=sys.executable, bin=program.parent) if name in own else text)
-            program.chmod(0o755)
-        self.ours = forked.program(self.folder / "bin" / "spillscan-of-venv")
-
-    def _done(self, words: list[str], environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
-        """A shell that has ended."""
-        own = {"env": environment, "cwd": self.checkout, "pass_fds": [self.ours]}
-        return subprocess.run(words, capture_output=True, text=True, check=False, **own)  # type: ignore[call-overload]
+        tools, noted = self.folder / "bin", self.folder / "noted"
+        stand_in(tools, "", noted=noted, wheels=self.folder / "wheels", python=sys.executable)
+        gh = GH.format(python=sys.executable)
+        for name, text in {"gh": gh, "make": MAKE, "cmake": CMAKE, "apt-get": "#!/bin/sh\n"}.items():
+            write_program(tools / name, text)
+        self.ours = forked.program(tools / "spillscan-of-venv")
 
     @property
     def comments(self) -> dict[str, str]:
@@ -131,6 +104,10 @@ class Machine:
             **more,
         }
 
+    def runner(self, environment: dict[str, str], temp: Path | None = None) -> Runner:
+        """What runs its steps."""
+        return Runner(temp or self.folder, self.checkout, environment, [self.ours])
+
     def run(self, text: str, event: str = "pull_request", **context: Any) -> int:
         """All jobs of a workflow, in order; 0, or what the first step that failed said."""
         self.context = {"github": {"event_name": event, "token": "t", "sha": "s", "repository": "o/r"}, **context}
@@ -142,15 +119,16 @@ class Machine:
             if status == 0 and self._holds(job.get("if", "")):
                 temp = self.folder / f"temp-{len(list(self.folder.iterdir()))}"
                 temp.mkdir()
-                self.summary, paths = "", []
                 given = {key: self._said(value) for key, value in (workflow.get("env") or {}).items()}
                 environment = self.environment(RUNNER_TEMP=str(temp), **given)
                 shell = job.get("defaults", {}).get("run", {}).get("shell", "")
                 self.context["steps"] = {}
-                status = self._steps(job["steps"], environment, shell, paths)
+                runner = self.runner(environment, temp)
+                status = self._steps(job["steps"], runner, shell)
+                self.summary = runner.summary
         return status
 
-    def _steps(self, steps: list[dict[str, Any]], environment: dict[str, str], shell: str, paths: list[str]) -> int:
+    def _steps(self, steps: list[dict[str, Any]], runner: Runner, shell: str) -> int:
         failed = 0
         for step in steps:
             condition = str(step.get("if", ""))
@@ -159,41 +137,24 @@ class Machine:
             given = {key: self._said(value) for key, value in (step.get("env") or {}).items()}
             if "uses" in step:
                 asked = {key: self._said(value) for key, value in (step.get("with") or {}).items()}
-                status, outputs = self._uses(step["uses"], asked, environment | given, paths)
+                status, outputs = self._uses(step["uses"], asked, runner)
             else:
                 assert "${{" not in step["run"], "nothing of the users' is put into a shell's text"
-                status, outputs = self._script(step, environment | given, shell, paths)
+                bash = step.get("shell", shell) == "bash"
+                name = step.get("name", step["run"][:40])
+                done = runner.step(name, step["run"], BASH if bash else ("sh", "-e"), given)
+                self.steps.append(done)
+                status, outputs = done.status, done.outputs
             if "id" in step:
                 self.context["steps"][step["id"]] = {"outputs": outputs}
             failed = failed or status
         return failed
 
-    def _script(
-        self, step: dict[str, Any], environment: dict[str, str], shell: str, paths: list[str]
-    ) -> tuple[int, dict[str, str]]:
-        names = ("GITHUB_OUTPUT", "GITHUB_PATH", "GITHUB_STEP_SUMMARY")
-        files = {name: Path(environment["RUNNER_TEMP"]) / name for name in names}
-        for file in files.values():
-            file.write_text("")
-        bash = (
-            ["bash", "--noprofile", "--norc", "-eo", "pipefail"] if step.get("shell", shell) == "bash" else ["sh", "-e"]
-        )
-        own = environment | {name: str(file) for name, file in files.items()}
-        own["PATH"] = ":".join([*reversed(paths), own["PATH"]])
-        done = self._done([*bash, "-c", step["run"]], own)
-        self.steps.append(Step(step.get("name", step["run"][:40]), done.returncode, done.stdout + done.stderr))
-        paths += files["GITHUB_PATH"].read_text().split()
-        self.summary += files["GITHUB_STEP_SUMMARY"].read_text()
-        pairs = (line.split("=", 1) for line in files["GITHUB_OUTPUT"].read_text().splitlines())
-        return done.returncode, dict(pairs)
-
-    def _uses(
-        self, action: str, asked: dict[str, str], environment: dict[str, str], paths: list[str]
-    ) -> tuple[int, dict[str, str]]:
+    def _uses(self, action: str, asked: dict[str, str], runner: Runner) -> tuple[int, dict[str, str]]:
         name, _, version = action.partition("@")
         assert version, action
         if name == "OWNER/spillscan/.github/actions/spillscan":
-            return self.action(asked, environment, paths)
+            return self.action(asked, runner)
         store = self.folder / "artifacts" / asked.get("name", "")
         if name == "actions/upload-artifact":
             main = self.context["github"]["event_name"] == "push"
@@ -217,10 +178,9 @@ class Machine:
             assert name == "actions/checkout", action
         return 0, {}
 
-    def action(
-        self, asked: dict[str, str], environment: dict[str, str], paths: list[str]
-    ) -> tuple[int, dict[str, str]]:
-        """The steps of our own action."""
+    def action(self, asked: dict[str, str], runner: Runner | None = None) -> tuple[int, dict[str, str]]:
+        """The steps of our own action, in a job's ``runner`` or one of their own."""
+        runner = runner or self.runner(self.environment(RUNNER_TEMP=str(self.folder)))
         folder = ROOT / ".github" / "actions" / "spillscan"
         document = yaml.safe_load((folder / "action.yml").read_text())
         assert set(asked) <= set(document["inputs"])
@@ -233,9 +193,9 @@ class Machine:
             "steps": {},
             "github": {**outer["github"], "action_path": str(folder)},
         }
-        status = self._steps(document["runs"]["steps"], environment, "", paths)
+        status = self._steps(document["runs"]["steps"], runner, "")
         outputs = {key: self._said(spec["value"]) for key, spec in document["outputs"].items()}
-        self.context = outer
+        self.context, self.summary = outer, runner.summary
         return status, outputs
 
     def _said(self, text: object) -> str:
@@ -260,10 +220,10 @@ class Machine:
         """A job of GitLab: its script in one shell, as its runner has it where the image has bash."""
         variables = {key: str(value) for key, value in (job.get("variables") or {}).items()}
         environment = self.environment(CI_PROJECT_DIR=str(self.checkout), **variables)
-        text = "set -eo pipefail\n" + "\n".join(job["script"])
-        done = self._done(["bash", "-c", text], environment)
-        self.steps = [Step("script", done.returncode, done.stdout + done.stderr)]
-        return done.returncode
+        text = "\n".join(job["script"])
+        done = self.runner(environment).step("script", text)
+        self.steps = [done]
+        return done.status
 
 
 PERSON = {f"GIT_{who}_{what}": "n@e.invalid" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}

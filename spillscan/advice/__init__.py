@@ -7,6 +7,7 @@ jobs.
 
 PUBLIC = (
     "adoption",
+    "jobs",
     "profile.exports",
     "profile.judged",
     "profile.launchmap",
@@ -14,6 +15,7 @@ PUBLIC = (
     "profile.text",
     "ranking",
     "remedies",
+    "shown",
     "sweep.assembly",
     "sweep.compilers",
     "sweep.curves",
@@ -21,5 +23,6 @@ PUBLIC = (
     "sweep.plan",
     "sweep.timing",
     "sweep.toolkits",
+    "trying",
 )
 """What other rooms may import from: these modules, and this one."""

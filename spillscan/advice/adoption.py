@@ -1,11 +1,10 @@
-"""What a repository needs to be gated: a policy, a job, a hook. Texts only; ``commands/init.py`` writes them."""
+"""The policy that makes a repository gated. Text only; ``commands/init.py`` writes it."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import structs
 
@@ -18,95 +17,8 @@ from spillscan.output.nouns import count
 from spillscan.output.safe import printable
 
 POLICY, BASELINE = "spillscan.yaml", "spillscan-baseline.yaml"
-WORKFLOW, PIPELINE, HOOKS = ".github/workflows/spillscan.yml", ".gitlab-ci.yml", ".pre-commit-config.yaml"
-IMAGE = "nvidia/cuda:12.9.1-devel-ubuntu24.04"
 LONGEST_SKELETON = 40
 """Families that a launch map lists with nothing known of them; of more, the largest."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BuildSystem:
-    """How a build lets the compiler report what kernels use."""
-
-    name: str
-    """What people call it."""
-    markers: tuple[str, ...]
-    """Files at the top of a repository that it builds, each with what it must hold: ``pyproject.toml:scikit``."""
-    commands: tuple[str, ...]
-    """What builds the repository so that kernels are seen."""
-    inputs: str
-    """What the gate then reads."""
-    packages: str
-    """What the image lacks for it."""
-
-
-BUILD_SYSTEMS = (
-    BuildSystem(
-        name="scikit-build",
-        markers=("pyproject.toml:scikit",),
-        commands=(
-            'CMAKE_ARGS="-DCMAKE_CUDA_COMPILER_LAUNCHER=spillscan;wrap;-v;--" pip install -v . -C build-dir=build',
-        ),
-        inputs="build/",
-        packages="git python3-dev python3-venv",
-    ),
-    BuildSystem(
-        name="CMake",
-        markers=("CMakeLists.txt",),
-        commands=('cmake -B build -DCMAKE_CUDA_COMPILER_LAUNCHER="spillscan;wrap;-v;--"', "cmake --build build -j"),
-        inputs="build/",
-        packages="cmake git python3-venv",
-    ),
-    BuildSystem(
-        name="setuptools",
-        markers=("setup.py", "pyproject.toml:setuptools"),
-        commands=(
-            "pip install --quiet setuptools ninja torch  # what setup.py imports",
-            'PYTORCH_NVCC="spillscan wrap -v -- nvcc" python3 setup.py build_ext',
-        ),
-        inputs="build/",
-        packages="git python3-dev python3-venv",
-    ),
-    BuildSystem(
-        name="Bazel",
-        markers=("MODULE.bazel", "WORKSPACE", "WORKSPACE.bazel"),
-        commands=(
-            "bazel build --@rules_cuda//cuda:copts=-Xptxas=-v --experimental_ui_max_stdouterr_bytes=-1 //... 2>&1"
-            " | tee build.log",
-        ),
-        inputs="build.log",
-        packages="git python3-venv",
-    ),
-    BuildSystem(
-        name="Meson",
-        markers=("meson.build",),
-        commands=("meson setup build -Dcuda_args=-Xptxas=-v", "meson compile -C build 2>&1 | tee build.log"),
-        inputs="build.log",
-        packages="git meson python3-venv",
-    ),
-    BuildSystem(
-        name="make",
-        markers=("Makefile", "GNUmakefile", "makefile"),
-        commands=('make -j --output-sync=target NVCC="nvcc -Xptxas -v" 2>&1 | tee build.log',),
-        inputs="build.log",
-        packages="git make python3-venv",
-    ),
-)
-"""Those that name the others first: a CMake project may have a Makefile, and a package may be built by CMake."""
-
-
-def build_system(read: Callable[[str], str | None]) -> BuildSystem | None:
-    """The one that builds the repository of which ``read`` gives a file's text, ``None`` where there is none."""
-    for each in BUILD_SYSTEMS:
-        for marker in each.markers:
-            name, _, needle = marker.partition(":")
-            text = read(name)
-            if text is not None and needle in text:
-                return each
-    return None
-
-
-# ---- the policy ----------------------------------------------------------------------------------------------------
 
 
 def policy(kernels: Sequence[Kernel], with_baseline: bool, said: Sequence[tuple[str, Launch]] = ()) -> str:
@@ -179,97 +91,3 @@ def _pattern(base: str, members: Sequence[Kernel]) -> str:
         if all(matches(kernel, pattern) for kernel in members):
             return printable(pattern)
     return printable(members[0].key.symbol)
-
-
-# ---- jobs ----------------------------------------------------------------------------------------------------------
-
-
-def workflow(system: BuildSystem) -> str:
-    """The job of GitHub Actions: it builds in a container with nvcc, and judges; it needs no permission but to read."""
-    return f"""\
-name: spillscan
-on:
-  push: {{branches: [main]}}
-  pull_request:
-permissions: {{contents: read}}
-jobs:
-  kernels:
-    runs-on: ubuntu-latest
-    container: {IMAGE}  # any image with nvcc; no GPU is needed
-    defaults: {{run: {{shell: bash}}}}  # which has pipefail: a build that fails is a job that fails
-    steps:
-      - name: Tools
-        run: apt-get update -qq && apt-get install -yqq --no-install-recommends {system.packages}
-      - uses: actions/checkout@v4
-        with: {{fetch-depth: 0}}  # --baseline-from looks at the branch point
-      - name: spillscan
-        run: |
-          git config --global --add safe.directory "$GITHUB_WORKSPACE"
-          python3 -m venv "$RUNNER_TEMP/spillscan"
-          "$RUNNER_TEMP/spillscan/bin/python" -m pip install --quiet spillscan
-          echo "$RUNNER_TEMP/spillscan/bin" >> "$GITHUB_PATH"
-      - name: Build
-        run: |
-          {_indented(system.commands, 10)}
-      - name: Gate
-        # Once the baseline is on main, `--baseline-from origin/main` lets no change excuse itself.
-        run: >-
-          spillscan check {system.inputs}
-          -f github -f markdown:+"$GITHUB_STEP_SUMMARY" -f markdown:comment.md -f json:spillscan.json
-      - uses: actions/upload-artifact@v4
-        if: always()
-        with: {{name: spillscan, path: "comment.md\\nspillscan.json"}}
-"""
-
-
-def pipeline_job(system: BuildSystem) -> str:
-    """The job of GitLab."""
-    return f"""\
-spillscan:
-  image: {IMAGE}  # any image with nvcc; no GPU is needed
-  variables: {{GIT_DEPTH: 0}}  # --baseline-from looks at the branch point
-  script:
-    - set -eo pipefail
-    - apt-get update -qq && apt-get install -yqq --no-install-recommends {system.packages}
-    - python3 -m venv ~/spillscan && ~/spillscan/bin/python -m pip install --quiet spillscan
-    - export PATH="$HOME/spillscan/bin:$PATH"
-    - |
-      {_indented(system.commands, 6)}
-    - >-
-      spillscan check {system.inputs}
-      -f text -f gitlab:gl-code-quality-report.json -f junit:spillscan-junit.xml -f json:spillscan.json
-  artifacts:
-    when: always
-    paths: [spillscan.json]
-    reports: {{codequality: gl-code-quality-report.json, junit: spillscan-junit.xml}}
-"""
-
-
-def hook(system: BuildSystem) -> str:
-    """The hook of pre-commit: before a push that touches CUDA code the build folder is judged."""
-    return f"""\
-- repo: local
-  hooks:
-    - id: spillscan
-      name: spillscan
-      entry: spillscan check
-      args: [{system.inputs}]
-      language: python
-      additional_dependencies: [spillscan]
-      files: \\.(cu|cuh)$
-      pass_filenames: false
-      stages: [pre-push]
-"""
-
-
-def with_hook(text: str, system: BuildSystem) -> str:
-    """A configuration of pre-commit with the hook; as it is where its list of repositories is not its last part."""
-    keys = re.findall(r"^([A-Za-z_]\w*):", text, re.M)
-    indents = re.findall(r"^( *)- repo:", text, re.M)
-    if not keys or keys[-1] != "repos" or len(set(indents)) != 1:
-        return text
-    return text.rstrip("\n") + "\n" + "".join(f"{indents[0]}{line}\n" for line in hook(system).splitlines())
-
-
-def _indented(commands: Sequence[str], by: int) -> str:
-    return f"\n{' ' * by}".join(commands)

@@ -8,6 +8,7 @@ PUBLIC = (
     "account",
     "buildfile",
     "compilation",
+    "configured",
     "coverage",
     "databases",
     "expected",

@@ -66,6 +66,18 @@ class Compilation(NamedTuple):
         return "" if self.sources > 1 else default_object(self.source)
 
 
+_CHECK = re.compile(
+    r"CMakeFiles/(?:[\d.]+/CompilerId|CMakeScratch|CMakeTmp|CMake(?:Error|Output)\.log$|CMakeConfigureLog\.yaml$)"
+    r"|(?:^|/)(?:meson-private/|meson-logs/|conftest\.(?:cu|o|obj)$|config\.log$)"
+)
+
+
+def is_check(path: str) -> bool:
+    """Whether ``path`` is of what CMake, Meson or a configure script compiles to look at its compiler, or what they
+    write of that; some of it is to fail."""
+    return _CHECK.search(path.replace("\\", "/")) is not None
+
+
 def default_object(source: str) -> str:
     """The object that a tool writes of ``source`` where nobody names it."""
     return posixpath.splitext(posixpath.basename(source))[0] + ".o"

@@ -18,9 +18,6 @@ _TARGET = re.compile(r"(?:.*/)?CMakeFiles/[^/]+\.dir(?=/)")
 _RULE = re.compile(r"^([^\s:#]+):[ \t]+(\S+)[ \t]*$", re.MULTILINE)
 _DEEPEST = 4
 _LEFT_OUT = frozenset({".git", "CMakeFiles", "_deps", "node_modules"})
-_CHECK = re.compile(
-    r"CMakeFiles/(?:[\d.]+/CompilerId|CMakeScratch|CMakeTmp)|(?:^|/)(?:meson-private/|conftest\.(?:cu|o|obj)$)"
-)
 
 
 def expected(folder: str) -> list[Unit]:
@@ -34,12 +31,6 @@ def expected(folder: str) -> list[Unit]:
             if made.startswith(here):
                 found.setdefault(made, unit)
     return list(found.values())
-
-
-def is_check(path: str) -> bool:
-    """Whether ``path`` is of what CMake, Meson or a configure script compiles to look at its compiler; some of it is
-    to fail."""
-    return _CHECK.search(path.replace("\\", "/")) is not None
 
 
 def _build_folders(folder: str) -> Iterator[str]:

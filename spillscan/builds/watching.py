@@ -28,7 +28,7 @@ from msgspec.structs import replace
 from spillscan.builds import compilation, databases
 from spillscan.builds.account import RUN as BY_RUN
 from spillscan.builds.buildfile import BuildFile, Kept
-from spillscan.builds.expected import is_check
+from spillscan.builds.compilation import is_check
 from spillscan.builds.records import RUN, calls, digest_of
 from spillscan.model.units import State, Unit
 from spillscan.output.errors import UsageError

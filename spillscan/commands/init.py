@@ -1,4 +1,5 @@
-"""Make a repository gated: a policy with the launches that are known, a baseline of a build, a job for its CI service.
+"""Make a repository gated: a policy with the launches that are known, a baseline of a build, a job for its CI service
+that builds as that was built: with its options, variables and toolkit.
 
 What would be written is shown as a diff; it is written with --yes, or where you say so. What is there already stays.
 """
@@ -9,55 +10,110 @@ import argparse
 import difflib
 import os
 import sys
-from collections.abc import Iterator
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 
-from spillscan.advice import adoption
-from spillscan.advice.adoption import BUILD_SYSTEMS, POLICY, BuildSystem, build_system
+from spillscan.advice import adoption, jobs
+from spillscan.advice.adoption import POLICY
+from spillscan.advice.jobs import BUILD_SYSTEMS, BuildSystem, build_system
+from spillscan.advice.shown import lacks, repeated
 from spillscan.commands import _inputs, _options
 from spillscan.commands._policy import policy_of
+from spillscan.commands._shown import shown, text_of
 from spillscan.commands.baseline import accepted
-from spillscan.judging.baseline.file import text_of
+from spillscan.judging.baseline.file import text_of as baseline_text
 from spillscan.judging.policy import Policy
 from spillscan.judging.policy.reading import layer
 from spillscan.model import Build
 from spillscan.model.nodes import parse_yaml
 from spillscan.occupancy.launches import parse_launch
 from spillscan.output.files import Target
+from spillscan.output.safe import printable
 from spillscan.output.terminal import complain, say
 
-EPILOG = "Example: make 2>&1 | tee build.log; spillscan init build.log"
+EPILOG = "Example: spillscan run -- make; spillscan init spillscan-build.json --try"
 _LONGEST_DIFF = 60
 """Lines of a new file that are shown; a baseline has one a kernel."""
+_LONGEST_FAILURE = 20
+"""Lines of a step that failed, the last ones."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     _options.add_inputs(parser)
     _options.flag(parser, "--yes", "write without asking")
+    parser.add_argument(
+        "--try",
+        dest="attempt",
+        action="store_true",
+        help="run the job, step by step, in a clean clone with an empty home; what it installs is taken from here",
+    )
     _options.add_launches(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """0, also where nothing was to be done or wanted; 2 where the build cannot be read or is not all there."""
+    """0, also where nothing was to be done or wanted; 1 where the job was tried and fails; 2 where the build cannot be
+    read or is not all there."""
     build = _inputs.scan(arguments.inputs) if arguments.inputs else None
-    found = build_system(_text)
-    system = found or BUILD_SYSTEMS[-1]
+    found = build_system(text_of)
+    system, missing = found or BUILD_SYSTEMS[-1], []
+    if build is not None:
+        made = shown(arguments.inputs, build, found)
+        system, missing = repeated(made, found), lacks(made)
     proposed = [*_proposals(build, arguments, system)]
     kept = [path for path, old, new in proposed if old == new]
     changed = [(path, old, new) for path, old, new in proposed if old != new]
     say(line for path, old, new in changed for line in _diff(path, old, new))
     say(f"{path} is there, and stays as it is" for path in kept)
-    say(_next(found, build))
-    if not changed:
-        return 0
-    if not (arguments.yes or _agreed(len(changed))):
+    say(_next(system, build, known=found is not None or system.name != BUILD_SYSTEMS[-1].name))
+    say(f"a runner will lack: {printable(each)}" for each in missing)
+    if changed and not (arguments.yes or _agreed(len(changed))):
         complain("nothing is written; --yes writes it")
+    elif changed:
+        for path, _, new in changed:
+            os.makedirs(os.path.dirname(path) or os.curdir, exist_ok=True)
+            Target(path).write(new)
+        say([f"written: {', '.join(path for path, _, _ in changed)}"])
+    if not arguments.attempt:
         return 0
-    for path, _, new in changed:
-        os.makedirs(os.path.dirname(path) or os.curdir, exist_ok=True)
-        Target(path).write(new)
-    say([f"written: {', '.join(path for path, _, _ in changed)}"])
+    return _tried({path: new or text_of(path) or "" for path, _, new in proposed}, system)
+
+
+def _tried(texts: Mapping[str, str], system: BuildSystem) -> int:
+    """Run the job that stands in ``texts``, as a runner would; 1 where a step fails."""
+    from spillscan.advice import trying
+
+    path = next((each for each in (jobs.WORKFLOW, jobs.PIPELINE) if each in texts), jobs.WORKFLOW)
+    text = texts.get(path) or jobs.workflow(system)
+    scripts = trying.steps(text, path)
+    with tempfile.TemporaryDirectory(prefix="spillscan-try-") as folder:
+        place = Path(folder)
+        checkout = place / "checkout"
+        trying.clone(
+            os.curdir, checkout, {**texts, path: text}, submodules="submodules:" in text or "SUBMODULE" in text
+        )
+        say([f"{path}, in a clean clone of the last commit and with an empty home:"])
+        begun = time.monotonic()
+        for done in trying.attempt(scripts, place, checkout):
+            now = time.monotonic()
+            came = "passes" if not done.status else f"ends with {done.status}"
+            say([f"  {printable(done.name)}: {came}, {now - begun:.0f} s"])
+            say(f"    not installed, what is here is taken: {printable(each)}" for each in done.installs)
+            begun = now
+            if done.status:
+                say(f"    {printable(line)}" for line in done.said.splitlines()[-_LONGEST_FAILURE:])
+                say(_not_there(done.said, checkout))
+                return 1
     return 0
+
+
+def _not_there(said: str, checkout: Path) -> Iterator[str]:
+    """Files that a failure names, that are here, and that a clone does not have."""
+    for word in dict.fromkeys(said.replace(f"{checkout}/", "").replace("'", " ").replace(":", " ").split()):
+        if not os.path.isabs(word) and os.path.isfile(word) and not (checkout / word).exists():
+            yield f"a runner will lack: {printable(word)} is here, and is not committed"
 
 
 def _proposals(
@@ -66,11 +122,11 @@ def _proposals(
     """(path, text that is there, text that should be) of each file; equal where what is there stays."""
     launches = [parse_launch(text) for text in arguments.launch]
     policy = next(filter(os.path.exists, (adoption.POLICY, "spillscan.yml")), "")
-    if not policy and "[tool.spillscan" in (_text("pyproject.toml") or ""):
+    if not policy and "[tool.spillscan" in (text_of("pyproject.toml") or ""):
         policy = "pyproject.toml"
     written = adoption.policy(build.kernels if build else (), build is not None, launches)
     if policy:
-        held = _text(policy) or ""
+        held = text_of(policy) or ""
         yield policy, held, held if build is None else adoption.with_baseline(held)
     else:
         yield adoption.POLICY, "", written
@@ -78,23 +134,23 @@ def _proposals(
         yield adoption.BASELINE, "", ""
     elif build is not None:
         yield adoption.BASELINE, "", _baseline(build, arguments, "" if policy else written)
-    if os.path.isdir(".github") or "github.com" in (_text(".git/config") or ""):
-        there = os.path.exists(adoption.WORKFLOW)
-        yield adoption.WORKFLOW, "", "" if there else adoption.workflow(system)
-    pipeline = _text(adoption.PIPELINE)
+    if os.path.isdir(".github") or "github.com" in (text_of(".git/config") or ""):
+        there = os.path.exists(jobs.WORKFLOW)
+        yield jobs.WORKFLOW, "", "" if there else jobs.workflow(system)
+    pipeline = text_of(jobs.PIPELINE)
     if pipeline is not None:
-        job = "" if "spillscan" in pipeline else f"\n{adoption.pipeline_job(system)}"
-        yield adoption.PIPELINE, pipeline, pipeline + job
-    hooks = _text(adoption.HOOKS)
+        job = "" if "spillscan" in pipeline else f"\n{jobs.pipeline_job(system)}"
+        yield jobs.PIPELINE, pipeline, pipeline + job
+    hooks = text_of(jobs.HOOKS)
     if hooks is not None:
-        yield adoption.HOOKS, hooks, hooks if "spillscan" in hooks else adoption.with_hook(hooks, system)
+        yield jobs.HOOKS, hooks, hooks if "spillscan" in hooks else jobs.with_hook(hooks, system)
 
 
 def _baseline(build: Build, arguments: argparse.Namespace, written: str) -> str:
     """The baseline of ``build``, under the policy that is ``written``, else the one that is there."""
     arguments.config, arguments.no_config, arguments.arch, arguments.today = None, False, [], None
     policy = Policy((layer(parse_yaml(written, POLICY)),)) if written else policy_of(arguments)
-    return text_of(accepted(build, arguments, policy).baseline)
+    return baseline_text(accepted(build, arguments, policy).baseline)
 
 
 def _diff(path: str, old: str, new: str) -> Iterator[str]:
@@ -106,13 +162,13 @@ def _diff(path: str, old: str, new: str) -> Iterator[str]:
     yield ""
 
 
-def _next(system: BuildSystem | None, build: Build | None) -> Iterator[str]:
-    if system is None:
-        yield "no build system was recognised: the job runs make; put your own commands there"
-    else:
+def _next(system: BuildSystem, build: Build | None, *, known: bool) -> Iterator[str]:
+    if known:
         yield f"{system.name}: kernels are seen where it builds with"
         yield from (f"  {command}" for command in system.commands)
-    if build is None and system is not None:
+    else:
+        yield "no build system was recognised: the job runs make; put your own commands there"
+    if build is None and known:
         yield f"then `spillscan init {system.inputs}` records the baseline"
 
 
@@ -121,12 +177,3 @@ def _agreed(files: int) -> bool:
         return False
     answer = input(f"write {'this file' if files == 1 else f'these {files} files'}? [y/N] ")
     return answer.strip().lower() in ("y", "yes")
-
-
-def _text(path: str) -> str | None:
-    """The text of a file; ``None`` where there is none."""
-    try:
-        with open(path, encoding="utf-8", errors="surrogateescape") as file:
-            return file.read()
-    except OSError:
-        return None

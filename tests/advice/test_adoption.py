@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from spillscan import scan
-from spillscan.advice import adoption
+from spillscan.advice import adoption, jobs
 from spillscan.judging.policy.reading import layer
 from spillscan.model.nodes import parse_yaml
 from spillscan.model.patterns import matches
@@ -57,16 +57,16 @@ def repository(tmp_path: Path) -> Path:
     ],
 )
 def test_the_build_system(files: dict[str, str], name: str | None) -> None:
-    found = adoption.build_system(files.get)
+    found = jobs.build_system(files.get)
     assert (found.name if found else None) == name
 
 
-@pytest.mark.parametrize("system", adoption.BUILD_SYSTEMS, ids=lambda system: system.name)
-def test_jobs_of_every_build_system_stop_where_the_build_fails(system: adoption.BuildSystem) -> None:
-    (job,) = yaml.safe_load(adoption.workflow(system))["jobs"].values()
+@pytest.mark.parametrize("system", jobs.BUILD_SYSTEMS, ids=lambda system: system.name)
+def test_jobs_of_every_build_system_stop_where_the_build_fails(system: jobs.BuildSystem) -> None:
+    (job,) = yaml.safe_load(jobs.workflow(system))["jobs"].values()
     assert job["defaults"]["run"]["shell"] == "bash", "which has pipefail"
     scripts = [step["run"] for step in job["steps"] if "run" in step]
-    (pipeline,) = yaml.safe_load(adoption.pipeline_job(system)).values()
+    (pipeline,) = yaml.safe_load(jobs.pipeline_job(system)).values()
     assert pipeline["script"][0] == "set -eo pipefail"
     for text in (*scripts, *pipeline["script"]):
         subprocess.run(["bash", "-n", "-c", text], check=True)
@@ -75,7 +75,8 @@ def test_jobs_of_every_build_system_stop_where_the_build_fails(system: adoption.
     assert any(built in text for text in pipeline["script"])
     assert system.inputs in scripts[-1]
     assert system.inputs in pipeline["script"][-1]
-    assert yaml.safe_load(adoption.hook(system))[0]["hooks"][0]["args"] == [system.inputs]
+    (hooked,) = yaml.safe_load(jobs.hook(system))[0]["hooks"][0]["args"]
+    assert hooked == f"{built}\nspillscan check {system.inputs}\n", "nothing that was built before is judged"
 
 
 def test_nothing_is_written_unless_somebody_agrees(repository: Path) -> None:
@@ -231,7 +232,7 @@ def test_doctor_reads_the_jobs(tmp_path: Path) -> None:
     _, said = spillscan(tmp_path, "doctor", HEAD)
     assert "ci.yml: a build that fails behind a pipe passes" in said
     assert "ci.yml: --baseline-from needs the history" in said
-    job.write_text(adoption.workflow(adoption.BUILD_SYSTEMS[-1]))
+    job.write_text(jobs.workflow(jobs.BUILD_SYSTEMS[-1]))
     _, said = spillscan(tmp_path, "doctor", HEAD)
     assert ".github" not in said
 

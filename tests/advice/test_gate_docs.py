@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
-from spillscan.advice import adoption
+from spillscan.advice import jobs
 from spillscan.judging.baseline import file as baseline
 from spillscan.judging.policy.reading import read
 from tests.conftest import FIXTURES, ROOT, run
@@ -24,7 +25,7 @@ DEMO = FIXTURES / "effects"
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"```yaml\n(# (?P<file>[\w./-]+)\n)?(?P<text>.*?)```", re.S)
 POLICY = "launch: {threads_per_block: 256, dynamic_shared_bytes: 0}"
-CMAKE = next(each for each in adoption.BUILD_SYSTEMS if each.name == "CMake")
+CMAKE = next(each for each in jobs.BUILD_SYSTEMS if each.name == "CMake")
 
 
 def blocks() -> Iterator[tuple[str, str, str]]:
@@ -46,7 +47,7 @@ GATES = of(".github/workflows/spillscan.yml")
 
 def test_every_piece_of_yaml_is_run_or_read(tmp_path: Path) -> None:
     """A policy says so in its first line, or is read as one; nothing else may stand there."""
-    known = {adoption.WORKFLOW, ".github/workflows/spillscan-comment.yml", adoption.PIPELINE, adoption.HOOKS}
+    known = {jobs.WORKFLOW, ".github/workflows/spillscan-comment.yml", jobs.PIPELINE, jobs.HOOKS}
     for where, file, text in BLOCKS:
         if file in known:
             continue
@@ -60,9 +61,9 @@ def test_every_piece_of_yaml_is_run_or_read(tmp_path: Path) -> None:
 
 def test_what_the_document_shows_is_what_init_writes() -> None:
     shown = [text for _, _, text in BLOCKS]
-    assert adoption.workflow(CMAKE) in shown
-    assert adoption.pipeline_job(CMAKE) in shown
-    assert f"repos:\n{adoption.hook(CMAKE)}" in shown
+    assert jobs.workflow(CMAKE) in shown
+    assert jobs.pipeline_job(CMAKE) in shown
+    assert f"repos:\n{jobs.hook(CMAKE)}" in shown
 
 
 def change(text: str) -> str:
@@ -140,9 +141,7 @@ def test_a_build_that_fails_is_a_job_that_fails(machine: Machine, workflow: str)
 @pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="only root can give files away")
 def test_a_checkout_of_another_user(machine: Machine) -> None:
     """As in a container: without safe.directory git answers nothing."""
-    text = adoption.workflow(CMAKE).replace(
-        "spillscan check build/", "spillscan check build/ --baseline-from origin/main"
-    )
+    text = jobs.workflow(CMAKE).replace("spillscan check build/", "spillscan check build/ --baseline-from origin/main")
     pull_request(machine, change)
     subprocess.run(["chown", "-R", "12345", str(machine.checkout)], check=True)
     assert machine.run(text) == 1, machine.steps[-1].said
@@ -150,9 +149,7 @@ def test_a_checkout_of_another_user(machine: Machine) -> None:
     (machine.folder / "home" / ".gitconfig").unlink()
     assert machine.run(text.replace("git config --global", "true")) == 2, machine.steps[-1].said
     arguments = {"inputs": "build", "arguments": "--baseline-from origin/main"}
-    environment = machine.environment(RUNNER_TEMP=str(machine.folder))
-    machine.summary = ""
-    assert machine.action(arguments, environment, [])[0] == 1, machine.steps[-1].said
+    assert machine.action(arguments)[0] == 1, machine.steps[-1].said
 
 
 def test_the_comment_is_written_once_and_then_updated_in_its_place(machine: Machine) -> None:
@@ -161,7 +158,7 @@ def test_the_comment_is_written_once_and_then_updated_in_its_place(machine: Mach
     github = {"event_name": "workflow_run", "token": "t", "repository": "o/r", **asked}
     for edit, said in ((both, "blocks-lost"), (str, "no findings")):
         pull_request(machine, edit)
-        machine.run(adoption.workflow(CMAKE))
+        machine.run(jobs.workflow(CMAKE))
         assert machine.run(comment, github=github) == 0, machine.steps[-1].said
         assert [*machine.comments] == ["1"]
         assert said.lower() in machine.comments["1"].lower()
@@ -170,7 +167,7 @@ def test_the_comment_is_written_once_and_then_updated_in_its_place(machine: Mach
     assert machine.steps == [], "a push has no pull request"
 
 
-@pytest.mark.parametrize("text", of(adoption.PIPELINE))
+@pytest.mark.parametrize("text", of(jobs.PIPELINE))
 def test_pipelines_of_gitlab(machine: Machine, text: str) -> None:
     pipeline = yaml.safe_load(text)
     template = yaml.safe_load((ROOT / ".gitlab" / "spillscan.yml").read_text())[".spillscan"]
@@ -186,7 +183,7 @@ def test_pipelines_of_gitlab(machine: Machine, text: str) -> None:
     assert machine.script(whole[0]) == 3
 
 
-@pytest.mark.parametrize("text", of(adoption.HOOKS))
+@pytest.mark.parametrize("text", of(jobs.HOOKS))
 def test_hooks_of_pre_commit(machine: Machine, text: str) -> None:
     hooks = {hook["id"]: hook for hook in yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())}
     (used,) = (hook for repo in yaml.safe_load(text)["repos"] for hook in repo["hooks"])
@@ -197,7 +194,7 @@ def test_hooks_of_pre_commit(machine: Machine, text: str) -> None:
         pull_request(machine, edit)
         (machine.checkout / "build").mkdir()
         shutil.copy(machine.checkout / "kernels.cu", machine.checkout / "build" / "kernels.log")
-        words = [sys.executable, "-m", *hook["entry"].split(), *hook["args"]]
-        own = os.environ | {"PYTHONPATH": str(ROOT)}
-        done = subprocess.run(words, cwd=machine.checkout, env=own, capture_output=True, check=False)
-        assert done.returncode == status, done.stdout
+        shutil.copy(machine.folder / "bin" / "spillscan-of-venv", machine.folder / "bin" / "spillscan")
+        words = [*hook["entry"].split(), *hook["args"]]
+        done = machine.runner(machine.environment()).step("hook", shlex.join(words))
+        assert done.status == status, done.said

@@ -35,7 +35,7 @@ def machine(tmp_path: Path) -> Machine:
 
 def judge(machine: Machine, **inputs: str) -> tuple[int, dict[str, str], str]:
     """The action's steps with GitHub's environment: (exit status, outputs, what the last step said)."""
-    status, outputs = machine.action(inputs, machine.environment(RUNNER_TEMP=str(machine.folder)), [])
+    status, outputs = machine.action(inputs)
     return status, outputs, machine.steps[-1].said
 
 

@@ -18,6 +18,7 @@ from typing import BinaryIO, NamedTuple
 
 from msgspec import Struct
 
+from spillscan.builds.compilation import is_check
 from spillscan.builds.records import draft_of
 from spillscan.output.errors import InputError
 from spillscan.reading.inputs import archives, codecs
@@ -314,8 +315,8 @@ _TOOLS_FOLDERS = frozenset(
 def _files_below(folder: str) -> Iterator[str]:
     """Every file below ``folder``, sorted, those of linked folders last; each folder once, whatever links lead to it.
     A link that leads nowhere is one, which cannot be read. Hidden files are left out (what ninja keeps, drafts of
-    reports), but for records that are not finished, and hidden folders of tools; a dataset holds other builds than
-    this one."""
+    reports), but for records that are not finished, hidden folders of tools, and what CMake and others compile to
+    look at their compilers; a dataset holds other builds than this one."""
 
     def unreadable(error: OSError) -> None:
         raise InputError(f"cannot read {error.filename}: {error.strerror}") from error
@@ -333,7 +334,7 @@ def _files_below(folder: str) -> Iterator[str]:
             tops += [path for name in folders if os.path.islink(path := os.path.join(parent, name))]
             for name in sorted(names):
                 path = os.path.join(parent, name)
-                if name.startswith(".") and not draft_of(path):
+                if (name.startswith(".") and not draft_of(path)) or is_check(path):
                     continue
                 if os.path.isfile(path) or (os.path.islink(path) and not os.path.exists(path)):
                     yield path

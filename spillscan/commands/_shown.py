@@ -1,0 +1,121 @@
+"""The build that inputs come from, looked at where it was made: folders, scripts, variables, packages."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+
+from spillscan.advice.jobs import BuildSystem
+from spillscan.advice.shown import Shown, asked_for, required
+from spillscan.advice.trying import surroundings
+from spillscan.builds import buildfile, configured
+from spillscan.builds.buildfile import BuildFile
+from spillscan.builds.configured import Configured
+from spillscan.model import Build
+from spillscan.model.symbols import natural
+from spillscan.output.errors import InputError
+
+_SCRIPTS = ("setup.py", "CMakeLists.txt", "Makefile", "GNUmakefile", "makefile", "meson.build")
+
+
+def shown(inputs: Sequence[str], build: Build, found: BuildSystem | None) -> Shown:
+    """The build that ``inputs`` come from, of a repository whose top is the current folder; ``found``: what that looks
+    like. CMake configures it once more, to see what was given."""
+    root = os.path.realpath(os.curdir)
+    file, path = _watched(inputs)
+    folder = _configured(inputs, file, found, root)
+    environment = asked_for([text_of(name) or "" for name in _SCRIPTS], os.environ)
+    around = surroundings(os.environ) | environment
+    options, sure = configured.given(folder, around) if folder is not None else ({}, True)
+    return Shown(
+        root=root,
+        inputs=tuple(os.path.relpath(each) + "/" * os.path.isdir(each) for each in inputs),
+        configured=folder,
+        options=options,
+        sure=sure,
+        watched=file.command if file is not None else (),
+        place=os.path.dirname(os.path.relpath(path)) if os.path.basename(path) == buildfile.NAME else "",
+        release=release_of(build, folder),
+        archs=tuple(sorted({each.key.arch for each in build.kernels if each.key.arch}, key=natural)),
+        environment=environment,
+        requires=required(text_of("setup.py") or "", _project()),
+        packages=_packages(folder.paths) if folder is not None else (),
+        submodules=os.path.exists(".gitmodules"),
+    )
+
+
+def _watched(inputs: Iterable[str]) -> tuple[BuildFile | None, str]:
+    """What ``spillscan run`` kept, and where; (``None``, nothing) where none of the inputs is that."""
+    for path in inputs:
+        with suppress(InputError, OSError):
+            if os.path.isfile(path):
+                with open(path, "rb") as file:
+                    if buildfile.sniff(file.read(64)):
+                        return buildfile.read(path), path
+    return None, ""
+
+
+def _configured(
+    inputs: Sequence[str], file: BuildFile | None, found: BuildSystem | None, root: str
+) -> Configured | None:
+    """The build folder; of the repository alone, not of what lies beside it."""
+    places = [*inputs, *({kept.unit.folder for kept in file.units} if file is not None else ())]
+    looks = [configured.above(place) for place in places]
+    looks += [configured.below(place) for place in inputs if os.path.isdir(place)]
+    if found is not None and found.name in ("CMake", "scikit-build", "Meson") and not any(looks):
+        looks.append(configured.below(os.curdir))
+    inside = (each for each in looks if each is not None and f"{each.source}/".startswith(f"{root}/"))
+    return next(inside, None)
+
+
+def release_of(build: Build, folder: Configured | None) -> str:
+    """The release of the compiler that made ``build``; empty where nothing says."""
+    said = [folder.release] if folder is not None else []
+    said += [unit.version for unit in build.units]
+    makers = (kernel.sass.maker for kernel in build.kernels if kernel.sass is not None)
+    said += [maker.version for maker in makers if maker is not None and maker.tool != "nvlink"]
+    return max(filter(None, said), key=natural, default="")
+
+
+def _project() -> Mapping[str, object]:
+    try:
+        return tomllib.loads(text_of("pyproject.toml") or "")
+    except tomllib.TOMLDecodeError:
+        return {}
+
+
+_TOO_COMMON = 2
+"""Packages that own a folder; of more, none is meant."""
+_NOT_NEEDED = ("COMMAND",)
+"""Ends of the names by which CMake's ``CTest`` keeps what it finds."""
+_COMPILERS = ("CMAKE_C_COMPILER", "CMAKE_CXX_COMPILER", "CMAKE_Fortran_COMPILER", "CMAKE_CUDA_HOST_COMPILER")
+
+
+def _packages(paths: Mapping[str, str]) -> tuple[str, ...]:
+    """The packages of this machine that have what CMake found, where dpkg knows."""
+    wanted = [
+        path
+        for name, path in paths.items()
+        if (not name.startswith("CMAKE_") or name in _COMPILERS) and not name.endswith(_NOT_NEEDED)
+    ]
+    if not wanted or shutil.which("dpkg") is None:
+        return ()
+    done = subprocess.run(["dpkg", "-S", *wanted], capture_output=True, text=True, check=False)
+    owners = [
+        line.rpartition(": ")[0].split(", ") for line in done.stdout.splitlines() if not line.startswith("diversion")
+    ]
+    found = {name.partition(":")[0] for names in owners if len(names) <= _TOO_COMMON for name in names}
+    return tuple(sorted(found))
+
+
+def text_of(path: str) -> str | None:
+    """The text of a file; ``None`` where there is none."""
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            return file.read()
+    except OSError:
+        return None
