@@ -11,8 +11,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from spillscan.advice.jobs import BUILD_SYSTEMS, BuildSystem
-from spillscan.builds.configured import Configured
+from spillscan.builds.buildfile import NAME
+from spillscan.builds.configured import COMPILER, Configured
 from spillscan.builds.releases import IMAGE_OF_RELEASE
+
+TOOLKIT = "/usr/local/cuda"
+"""Where images have theirs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,10 +49,28 @@ class Shown:
     """The machine's packages of which it found something."""
     submodules: bool = False
     """Whether it has submodules."""
+    toolkit: str = TOOLKIT
+    """Where its CUDA toolkit lies."""
+
+    def word(self, value: str) -> str:
+        """``value`` as a word of a shell's command, in any checkout, on any machine with a toolkit."""
+        text = re.sub(rf"(?:{re.escape(self.toolkit)}|{TOOLKIT}-\d+(?:\.\d+)?)(?=/|$)", TOOLKIT, value)
+        if f"{self.root}/" not in f"{text}/":
+            return shlex.quote(text)
+        text = re.sub(r'([\\"$`])', r"\\\1", text)
+        return f'"{text.replace(self.root, "$PWD")}"'
+
+
+_BUILDS_ALONE = frozenset({"cmake", "meson", "ninja", "make", "gmake"})
+"""What builds in a folder that was configured before."""
+
+
+def configures(watched: Sequence[str]) -> bool:
+    """Whether a command that was ``watched`` configures what it builds, too."""
+    return bool(watched) and watched[0].rpartition("/")[2] not in _BUILDS_ALONE
 
 
 _WRAP = "spillscan;wrap;-v;--"
-_TOOLKIT = re.compile(r"/usr/local/cuda-\d+(?:\.\d+)?(?=/|$)")
 _OF_IMAGE = re.compile(
     r"(?:binutils|gcc|g\+\+|cpp|libgcc|libstdc\+\+|libc|make|cmake|ninja-build|git|python3|cuda|lib\w*-\d+-\d+$)"
 )
@@ -58,18 +80,18 @@ _OF_IMAGE = re.compile(
 def repeated(shown: Shown, found: BuildSystem | None) -> BuildSystem:
     """The build that was ``shown``, on a machine of its own; ``found``: what the repository looks like."""
     system = found or BUILD_SYSTEMS[-1]
-    if shown.configured is not None and shown.configured.system != "Meson":
-        system = _by_cmake(shown, shown.configured)
-    elif shown.configured is not None:
-        system = _by_meson(shown, shown.configured)
-    elif shown.watched:
-        system = replace(system, name=shown.watched[0], commands=(_run(shown, shown.watched),))
-    if system.tools and not (shown.configured and shown.configured.system == "CMake"):
+    if re.match(r"(?:.*/)?(?:python|pip)[\d.]*$", (*shown.watched, "")[0]):
+        system = next(each for each in BUILD_SYSTEMS if each.name == "setuptools")
+    if system.tools:
         system = replace(system, tools=shown.requires or system.tools)
+    if shown.configured is not None and not configures(shown.watched):
+        system = (_by_meson if shown.configured.system == "Meson" else _by_cmake)(shown, shown.configured)
+    elif shown.watched:  # it configures, too
+        system = replace(system, name=shown.watched[0], commands=(_run(shown, shown.watched),))
     environment = {**shown.environment}
     if "torch" in system.tools and shown.archs:  # no runner has a GPU of which torch could ask
         environment.setdefault("TORCH_CUDA_ARCH_LIST", ";".join(map(_with_point, shown.archs)))
-    exports = [f"export {name}={quoted(value, shown.root)}" for name, value in environment.items()]
+    exports = [f"export {name}={shown.word(value)}" for name, value in environment.items()]
     more = [name for name in shown.packages if not _OF_IMAGE.match(name)]
     return replace(
         system,
@@ -103,7 +125,8 @@ def _by_cmake(shown: Shown, build: Configured) -> BuildSystem:
     options = {**shown.options, **({"CMAKE_CUDA_COMPILER_LAUNCHER": launcher} if launcher else {})}
     if options.get("CMAKE_CUDA_ARCHITECTURES") == "native" and shown.archs:  # a runner has no GPU
         options["CMAKE_CUDA_ARCHITECTURES"] = ";".join(arch.removeprefix("sm_") for arch in shown.archs)
-    given = [f"-D{name}={quoted(value, shown.root)}" for name, value in options.items()]
+    given = [f"-D{name}={shown.word(value)}" for name, value in options.items() if name != COMPILER]
+    given += [f'-D{COMPILER}="$(command -v nvcc)"'] * (COMPILER in options)
     folder, source = (relative(path, shown.root) for path in (build.folder, build.source))
     if build.system == "scikit-build":
         base = BUILD_SYSTEMS[0]
@@ -129,7 +152,7 @@ def _by_cmake(shown: Shown, build: Configured) -> BuildSystem:
 
 def _by_meson(shown: Shown, build: Configured) -> BuildSystem:
     folder = shlex.quote(relative(build.folder, shown.root))
-    given = [f"-D{name}={quoted(value, shown.root)}" for name, value in shown.options.items()]
+    given = [f"-D{name}={shown.word(value)}" for name, value in shown.options.items()]
     by_run = "spillscan run -- " if shown.watched else ""
     commands = (
         f"{by_run}meson setup {folder} {' '.join(given)}".rstrip(),
@@ -141,13 +164,13 @@ def _by_meson(shown: Shown, build: Configured) -> BuildSystem:
 
 
 def _run(shown: Shown, command: Sequence[str]) -> str:
-    words = [relative(word, shown.root) if word.startswith(shown.root) else word for word in command]
-    words[0] = words[0].rpartition("/")[2] if words[0].startswith("/") else words[0]
-    output = (
-        "" if shown.inputs[0].rpartition("/")[2] == "spillscan-build.json" else f"-o {shlex.quote(shown.inputs[0])} "
+    program, *words = command
+    line = " ".join(
+        (shlex.quote(program.rpartition("/")[2] if program.startswith("/") else program), *map(shown.word, words))
     )
-    line = f"spillscan run {output}-- {shlex.join(words)}"
-    return f"(cd {shlex.quote(shown.place)} && {line})" if shown.place else line
+    named = "" if shown.inputs[0].rpartition("/")[2] == NAME else f"-o {shlex.quote(shown.inputs[0])} "
+    line = f"spillscan run {named}-- {line}"
+    return f"(cd {shlex.quote(shown.place)} && {line.replace('$PWD', '$OLDPWD')})" if shown.place else line
 
 
 def _log_of(shown: Shown) -> str:
@@ -156,41 +179,37 @@ def _log_of(shown: Shown) -> str:
     return f" 2>&1 | tee {shlex.quote(log)}" if log else ""
 
 
-def quoted(value: str, root: str) -> str:
-    """``value`` as a word of a shell's command, in any checkout."""
-    text = _TOOLKIT.sub("/usr/local/cuda", value)
-    if f"{root}/" in f"{text}/":
-        text = re.sub(r'([\\"$`])', r"\\\1", text).replace(root, "$PWD")
-        return f'"{text}"'
-    return shlex.quote(text)
-
-
 def relative(path: str, root: str) -> str:
     """``path`` as seen from ``root``; as it is where it lies elsewhere."""
     inside = f"{path.rstrip('/')}/".startswith(f"{root}/")
     return (path.rstrip("/")[len(root) + 1 :] or ".") if inside else path
 
 
+_ABSOLUTE = re.compile(r"(?:^|[;: ='\"]|-[ILB]|-isystem)(/[^;: '\"]+)")
+
+
 def lacks(shown: Shown) -> list[str]:
     """What a machine with no more than the job says will not have, or what is not sure, in words."""
     found = []
-    for name, value in (*shown.options.items(), *shown.environment.items()):
-        outside = [
-            path for path in re.split("[;: ]", value) if path.startswith("/") and relative(path, shown.root) == path
-        ]
-        outside = [path for path in outside if not _TOOLKIT.match(path) and not path.startswith(("/usr/", "/bin/"))]
-        found += [f"{path} ({name}) is not in the repository" for path in outside]
+    for value in (*shown.options.values(), *shown.environment.values(), *shown.watched[1:]):
+        paths = (path for path in _ABSOLUTE.findall(shown.word(value)) if not path.startswith(("/usr/", "/bin/")))
+        found += [f"{path}, which is not in the repository" for path in paths]
     if not shown.sure:
         found.append("CMake does not come to the same folder with these options alone: they are a guess, see --try")
     series = ".".join(shown.release.split(".")[:2])
     if shown.release and series not in IMAGE_OF_RELEASE:
         found.append(f"{image_of(shown.release)} is the tag to be expected of CUDA {series}; nobody looked it up")
-    return found
+    return list(dict.fromkeys(found))
 
 
 # ---- what scripts ask for ------------------------------------------------------------------------------------------
 
 _ASKS = re.compile(r"(?:environ(?:\.get)?|getenv)\W{1,3}[\"'](\w+)|\$ENV\{(\w+)\}|\$[({](\w+)[)}]")
+_OF_COMPILERS = (
+    *("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH", "NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"),
+    *("TORCH_CUDA_ARCH_LIST", "MAX_JOBS"),
+)
+"""Variables that compilers read, and PyTorch's extensions."""
 _EVERYWHERE = frozenset(
     {"PATH", "HOME", "USER", "SHELL", "PWD", "LANG", "TERM", "TMPDIR", "SHLVL", "LOGNAME", "HOSTNAME"}
 )
@@ -198,8 +217,8 @@ _SECRET = re.compile(r"TOKEN|SECRET|PASS|CREDENTIAL|KEY|AUTH", re.IGNORECASE)
 
 
 def asked_for(scripts: Sequence[str], environment: Mapping[str, str]) -> dict[str, str]:
-    """The variables of ``environment`` that build scripts read; nothing that may be a secret."""
-    names = {name for text in scripts for match in _ASKS.findall(text) for name in match if name}
+    """The variables of ``environment`` that build scripts or compilers read; nothing that may be a secret."""
+    names = {name for text in scripts for match in _ASKS.findall(text) for name in match if name} | {*_OF_COMPILERS}
     kept = sorted(name for name in names - _EVERYWHERE if name in environment and not _SECRET.search(name))
     return {name: environment[name] for name in kept}
 

@@ -17,6 +17,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from spillscan.advice.shown import TOOLKIT
+from spillscan.builds.watching import toolkit
 from spillscan.model.nodes import parse_yaml
 from spillscan.output.errors import UsageError
 
@@ -169,8 +171,9 @@ def attempt(scripts: Sequence[tuple[str, str]], folder: Path, checkout: Path) ->
         "CI_PROJECT_DIR": str(checkout),
     }
     runner = Runner(folder, checkout, environment)
+    here = toolkit()
     for name, script in scripts:
-        done = runner.step(name, script)
+        done = runner.step(name, script.replace(TOOLKIT, here or TOOLKIT))
         yield done
         if done.status:
             return

@@ -20,12 +20,13 @@ from msgspec import Struct
 _ENTRY = re.compile(r"((?:^//.*\n)*)^([^\s#/=:][^=:\n]*):([A-Z]+)=(.*)$", re.MULTILINE)
 _GIVEN = "No help, variable specified on the command line."
 _NOT_OPTIONS = frozenset({"INTERNAL", "STATIC"})
+COMPILER = "CMAKE_CUDA_COMPILER"
 _OWN = frozenset({
-    "CMAKE_CUDA_COMPILER_LAUNCHER", "CMAKE_CUDA_COMPILER", "CMAKE_EXPORT_COMPILE_COMMANDS", "CUDAToolkit_ROOT",
+    "CMAKE_CUDA_COMPILER_LAUNCHER", COMPILER, "CMAKE_EXPORT_COMPILE_COMMANDS", "CUDAToolkit_ROOT",
     "CUDA_TOOLKIT_ROOT_DIR", "CUDA_NVCC_EXECUTABLE",
 })  # fmt: skip
 """What a job says in its own way, or what comes with its toolkit."""
-_ROUNDS = 4
+_ROUNDS = 6
 _SECONDS = 600
 _DEEPEST = 4
 _LARGEST = 64 << 20
@@ -180,16 +181,17 @@ def given(build: Configured, environment: Mapping[str, str]) -> tuple[dict[str, 
             for name, entry in wanted.items()
             if name not in found and name in fresh and fresh[name].value != entry.value
         }
-        if not differing:
-            if whole:
-                return found, True
+        if not differing and whole:
+            return found, True
+        if not differing and (COMPILER in found or COMPILER not in build.entries):
             break
-        found |= differing
-    return {
+        found |= differing or {COMPILER: build.entries[COMPILER].value}  # some projects want to be told
+    declared = {
         name: entry.value
         for name, entry in wanted.items()
-        if name in found or (entry.kind in ("BOOL", "STRING") and not name.startswith(("CMAKE_", "CUDA_")))
-    }, False
+        if entry.kind in ("BOOL", "STRING") and not name.startswith(("CMAKE_", "CUDA_", "FETCHCONTENT_"))
+    }
+    return declared | found, False
 
 
 def _is_set(entry: Entry) -> bool:
@@ -209,7 +211,7 @@ def _fresh(
         first = os.path.join(build.folder, "CMakeInit.txt")  # of scikit-build: what it tells CMake itself
         command += ["-C", first] if os.path.exists(first) else []
         command += [f"-D{name}={value}" for name, value in options.items()]
-        compiler = build.entries.get("CMAKE_CUDA_COMPILER", build.entries.get("CUDA_NVCC_EXECUTABLE"))
+        compiler = build.entries.get(COMPILER, build.entries.get("CUDA_NVCC_EXECUTABLE"))
         own = {"HOME": home, **({"CUDACXX": compiler.value} if compiler else {})}
         try:
             done = subprocess.run(

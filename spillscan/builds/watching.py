@@ -142,6 +142,12 @@ def _variables(environment: Mapping[str, str], folder: str) -> dict[str, str]:
     return found
 
 
+def toolkit(path: str | None = None) -> str:
+    """Where the toolkit of the nvcc on the ``path`` lies; empty where none is."""
+    real = shutil.which("nvcc", path=path)
+    return "" if real is None else os.path.dirname(os.path.dirname(_behind_scripts(os.path.realpath(real))))
+
+
 def _front(real: str) -> str:
     """A folder that looks like the toolkit of the compiler ``real``, with the launcher in its place. Its path, content
     and times are the same from run to run: caches take them for the compiler's."""

@@ -10,11 +10,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 
 from spillscan.advice.jobs import BuildSystem
-from spillscan.advice.shown import Shown, asked_for, required
+from spillscan.advice.shown import TOOLKIT, Shown, asked_for, configures, required
 from spillscan.advice.trying import surroundings
 from spillscan.builds import buildfile, configured
 from spillscan.builds.buildfile import BuildFile
 from spillscan.builds.configured import Configured
+from spillscan.builds.watching import toolkit
 from spillscan.model import Build
 from spillscan.model.symbols import natural
 from spillscan.output.errors import InputError
@@ -30,14 +31,18 @@ def shown(inputs: Sequence[str], build: Build, found: BuildSystem | None) -> Sho
     folder = _configured(inputs, file, found, root)
     environment = asked_for([text_of(name) or "" for name in _SCRIPTS], os.environ)
     around = surroundings(os.environ) | environment
-    options, sure = configured.given(folder, around) if folder is not None else ({}, True)
+    command = file.command if file is not None else ()
+    options: Mapping[str, str] = {}
+    sure = True
+    if folder is not None and not configures(command):
+        options, sure = configured.given(folder, around)
     return Shown(
         root=root,
         inputs=tuple(os.path.relpath(each) + "/" * os.path.isdir(each) for each in inputs),
         configured=folder,
         options=options,
         sure=sure,
-        watched=file.command if file is not None else (),
+        watched=command,
         place=os.path.dirname(os.path.relpath(path)) if os.path.basename(path) == buildfile.NAME else "",
         release=release_of(build, folder),
         archs=tuple(sorted({each.key.arch for each in build.kernels if each.key.arch}, key=natural)),
@@ -45,6 +50,7 @@ def shown(inputs: Sequence[str], build: Build, found: BuildSystem | None) -> Sho
         requires=required(text_of("setup.py") or "", _project()),
         packages=_packages(folder.paths) if folder is not None else (),
         submodules=os.path.exists(".gitmodules"),
+        toolkit=toolkit() or TOOLKIT,
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import difflib
 import os
+import re
 import sys
 import tempfile
 import time
@@ -36,6 +37,7 @@ from spillscan.output.terminal import complain, say
 EPILOG = "Example: spillscan run -- make; spillscan init spillscan-build.json --try"
 _LONGEST_DIFF = 60
 """Lines of a new file that are shown; a baseline has one a kernel."""
+_MISSING = re.compile("No such file|not found|[Cc]annot (?:find|open)|does not exist|No rule to make")
 _LONGEST_FAILURE = 20
 """Lines of a step that failed, the last ones."""
 
@@ -100,7 +102,8 @@ def _tried(texts: Mapping[str, str], system: BuildSystem) -> int:
             now = time.monotonic()
             came = "passes" if not done.status else f"ends with {done.status}"
             say([f"  {printable(done.name)}: {came}, {now - begun:.0f} s"])
-            say(f"    not installed, what is here is taken: {printable(each)}" for each in done.installs)
+            if done.installs:
+                say([f"    not run, what is here is taken: {printable('; '.join(done.installs))}"])
             begun = now
             if done.status:
                 say(f"    {printable(line)}" for line in done.said.splitlines()[-_LONGEST_FAILURE:])
@@ -111,7 +114,8 @@ def _tried(texts: Mapping[str, str], system: BuildSystem) -> int:
 
 def _not_there(said: str, checkout: Path) -> Iterator[str]:
     """Files that a failure names, that are here, and that a clone does not have."""
-    for word in dict.fromkeys(said.replace(f"{checkout}/", "").replace("'", " ").replace(":", " ").split()):
+    lines = [line for line in said.replace(f"{checkout}/", "").splitlines() if _MISSING.search(line)]
+    for word in dict.fromkeys(re.sub("[':`\"]", " ", " ".join(lines)).split()):
         if not os.path.isabs(word) and os.path.isfile(word) and not (checkout / word).exists():
             yield f"a runner will lack: {printable(word)} is here, and is not committed"
 
