@@ -1,13 +1,17 @@
-"""cpio in its three formats, and RPM, written here by cpio(5) and by rpm's manual: every size and name comes back."""
+"""cpio in its three formats and RPM, written here by cpio(5) and by rpm's manual, and SQLite: every size and name comes
+back."""
 
 from __future__ import annotations
 
+import sqlite3
 import struct
 from collections.abc import Callable, Sequence
+from contextlib import closing
+from pathlib import Path
 
 import pytest
 
-from spillscan.reading.binary.packages import of_cpio, of_rpm
+from spillscan.reading.binary.packages import of_cpio, of_rpm, of_sqlite
 from spillscan.reading.binary.packed import Packed, Rest
 from spillscan.reading.binary.window import Budget, DamageError, Limits, Window
 from tests.reading.binary.support import stored
@@ -132,3 +136,46 @@ def test_the_payload_of_an_rpm_stands_behind_two_headers(signature: tuple[int, i
     assert bytes(payload.stored.whole) == CUBIN
     with pytest.raises(DamageError, match="without a header"):
         list(of_rpm(Window(bytes(1) + begin + CUBIN)))
+
+
+def database(tmp_path: Path) -> bytes:
+    path = tmp_path / "cache.db"
+    with closing(sqlite3.connect(path)) as base:
+        base.execute('CREATE TABLE "odd ""name" (key TEXT, "a b" BLOB, other BLOB)')
+        rows = [("text is none" * 9, CUBIN + b"\1", CUBIN), ("b", b"s" * 63, "no blob" * 20), ("c", b"s" * 64, None)]
+        base.executemany('INSERT INTO "odd ""name" VALUES (?, ?, ?)', rows)
+        base.execute("CREATE TABLE empty (x BLOB)")
+        base.execute("CREATE TABLE large (x BLOB)")
+        base.execute("INSERT INTO large VALUES (?)", (b"l" * 100_000,))
+        base.execute("CREATE VIEW seen AS SELECT x FROM large")
+        base.commit()
+    return path.read_bytes()
+
+
+def test_blobs_of_a_database_are_members(tmp_path: Path) -> None:
+    data = database(tmp_path)
+    found = list(of_sqlite(Window(data), budget(len(data))))
+    packed = [each for each in found if isinstance(each, Packed)]
+    assert [(each.name, each.plain_bytes, each.plain and bytes(each.plain.whole)) for each in packed] == [
+        ('odd "name.a b[0]', len(CUBIN) + 1, CUBIN + b"\1"),
+        ('odd "name.a b[1]', 64, None),
+        ('odd "name.other[0]', len(CUBIN), CUBIN),
+        ("large.x[0]", 100_000, None),
+    ]
+    assert {each.stored.size for each in packed} == {0}, "they stand in pages, in pieces"
+
+
+@pytest.mark.parametrize(("members", "enough"), [(4, True), (3, False)])
+def test_a_database_has_at_most_so_many_members(members: int, enough: bool, tmp_path: Path) -> None:
+    data = database(tmp_path)
+    if enough:
+        assert len(list(of_sqlite(Window(data), budget(len(data), members)))) == 4
+    else:
+        with pytest.raises(DamageError):
+            list(of_sqlite(Window(data), budget(len(data), members)))
+
+
+def test_a_damaged_database(tmp_path: Path) -> None:
+    data = database(tmp_path)
+    with pytest.raises(DamageError, match="not a sound database"):
+        list(of_sqlite(Window(data[:5000]), budget(5000)))
