@@ -127,7 +127,7 @@ def culprits(
 
 def share_text(share: float) -> str:
     """``62 %``; what is little is not nothing, and what is not all is not 100."""
-    if 0 < share < 0.005:
+    if 0 < share <= 0.005:
         return "<1 %"
     return f"{min(round(share * 100), 100 if share > 0.9999 else 99)} %"
 
