@@ -48,3 +48,9 @@ def test_both_ways_of_reading_agree(file: str) -> None:
     assert fast.kernels == slow.kernels
     assert fast.issues == slow.issues
     assert fast.stats.recognised_lines == slow.stats.recognised_lines
+
+
+@pytest.mark.parametrize("tail", ["", "\n", "a", "a\n", "a\nb", "\n\n", "a\n" * 4000, "a\n" * 4000 + "b"])
+@pytest.mark.parametrize("head", ["", "ptxas info    : 0 bytes gmem\n", "x\n" * 3])
+def test_lines_are_counted_to_the_end(head: str, tail: str) -> None:
+    assert read_log(head + tail).stats.lines == len((head + tail).splitlines())
