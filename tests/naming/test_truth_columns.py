@@ -116,3 +116,16 @@ def test_a_few_long_arguments_do_not_decide_how_a_family_is_spelled(long: int, u
 )
 def test_numbers_of_arguments_in_words(numbers: list[int], words: str) -> None:
     assert _listed(numbers) == words
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "rank", "expected"),
+    [
+        ([0, 1, 2], [0, 1, 2], 0, [False, False, False]),
+        ([0, 0] + [1] * 7, [0, 1] + [2] * 7, 0, [True, True] + [False] * 7),
+        ([0, 0] + [1] * 6, [0, 1] + [2] * 6, 0, None),
+        ([0, 0, 0], [0, 0, 1], 2, [True, True, True]),
+    ],
+)
+def test_who_needs_a_word(before: list[int], after: list[int], rank: int, expected: list[bool] | None) -> None:
+    assert columns._split(before, after, rank) == expected
