@@ -116,7 +116,6 @@ def table(text: bytes, at: int, stop: int, number: int) -> Table | None:
     rows, encodings = np.compress(shown, lines, axis=0), np.compress(~shown, lines, axis=0)
     addresses, statements = _texts(rows[:, begin:end]), np.ascontiguousarray(rows[:, end:tail])
     encoding = grammar.line("encoding").match(encodings[:1].tobytes())
-    opening = encodings[:, : encoding.end() if encoding else 0].tobytes()
     ends = 2 if text[at + width - 2] == ord("\r") else 1
     heads = _texts(_beginnings(rows[:, end:])).tolist()
     counted = Counter(heads)
@@ -129,7 +128,8 @@ def table(text: bytes, at: int, stop: int, number: int) -> Table | None:
         and (addresses[1:] > addresses[:-1]).all()
         and (statements[:, 0] == ord("*")).all()
         and (statements == ord(";")).argmax(axis=1).all()
-        and (opening == encoding[0] * len(encodings) if encoding else not len(encodings))
+        and not (len(encodings) and encoding is None)
+        and (encoding is None or encodings[:, : encoding.end()].tobytes() == encoding[0] * len(encodings))
         and all(opcodes)
     ):
         return None
