@@ -62,13 +62,13 @@ class Pressure(NamedTuple):
     """Where each instruction comes from."""
     accesses: Counter[tuple[str, int]]
     """Loads and stores of memory by mnemonic and bytes per thread."""
-    graph: Graph | None = None
+    graph: Graph | None
     """What may follow what."""
-    calls: int = 0
+    calls: int
     """Of functions; ptxas uses calls as jumps, too, which are none."""
-    register_cap: int | None = None
+    register_cap: int | None
     """Most registers per thread that ptxas was allowed; ``None``: as many as an instruction can name."""
-    opcodes: tuple[Sequence[str], NDArray[np.int64]] = ((), np.zeros(0, np.int64))
+    opcodes: tuple[Sequence[str], NDArray[np.int64]]
     """Mnemonics, and of each instruction the number of its own; one that is unknown has the number behind the last."""
 
     @property

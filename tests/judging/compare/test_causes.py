@@ -41,7 +41,15 @@ def code(rows: list[tuple[SourceLine, int]], accesses: dict[tuple[str, int], int
     """Instructions with their lines, and how many registers are live at each: those from R2 on."""
     data = b"".join(((1 << live) - 1 << 2).to_bytes(8 * WORDS, "little") for _, live in rows)
     sets = np.frombuffer(data, np.uint64).reshape(-1, WORDS)
-    return Pressure(Live(sets, False), [source for source, _ in rows], Counter(accesses or {}))
+    return Pressure(
+        Live(sets, False),
+        [source for source, _ in rows],
+        Counter(accesses or {}),
+        None,
+        0,
+        None,
+        ((), np.zeros(0, np.int64)),
+    )
 
 
 PLAIN = code([(line(5), 4)] * 8)

@@ -15,6 +15,7 @@ from spillscan.model import Issue, Kernel, KernelKey, Origin, Usage
 from spillscan.model.code import FunctionUsage, SassFunction, SassStats
 from spillscan.model.local import LocalAccess, LocalTraffic
 from spillscan.reading.join import attach_code
+from spillscan.reading.join.code import _are_copies
 
 LOG = Origin(input="build.log", line=1, format="ptxas")
 PLACES = re.compile(r" \(log .*\)| …")
@@ -294,3 +295,20 @@ def test_units_that_no_log_reports_are_named() -> None:
     others = [built(symbol=f"f{number}", place=place) for number, place in enumerate(places)]
     _, (issue,) = attach_code([logged()], [built(), *others])
     assert issue.message == "6 functions of a.o, b.o, c.o and 2 more are in no build log: f0 …"
+
+
+@pytest.mark.parametrize(
+    ("role", "arch", "candidates", "copies", "why"),
+    [
+        ("entry", None, [dumped(arch="sm_80"), dumped(arch="sm_90")], False, "a kernel has one code an arch"),
+        ("function", None, [dumped(arch="sm_80"), dumped(arch="sm_90")], True, "compiled for several archs"),
+        ("function", "sm_80", [dumped(arch="sm_80"), dumped(arch="sm_90")], False, "the log names the arch"),
+        ("function", None, [dumped(arch="sm_80"), dumped(arch="sm_80")], False, "two of one arch are namesakes"),
+        ("function", "sm_80", [dumped(caller="k"), dumped(caller="l")], True, "copied into each kernel"),
+        ("function", "sm_80", [dumped(caller="k"), dumped()], False, "one stands alone"),
+    ],
+)
+def test_what_is_code_of_one_function(
+    role: Any, arch: str | None, candidates: list[SassFunction], copies: bool, why: str
+) -> None:
+    assert _are_copies(logged(role=role, arch=arch), candidates) is copies, why
