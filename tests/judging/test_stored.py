@@ -11,6 +11,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -39,6 +40,31 @@ LIMITS = (
 )
 GROWTH = "--max-spill-growth-bytes 4 --max-register-growth 2 --max-code-growth-percent 5 --max-compile-growth-percent 5"
 _BUILDS = sorted({build for pair in PAIRS for build in pair})
+_LIMITED = [
+    "spill-bytes",
+    "registers",
+    "stack-bytes",
+    "code-bytes",
+    "compile-ms",
+    "shared-bytes",
+    "unknown-spill-bytes",
+]
+_GROWN = ["spill-growth-bytes", "register-growth", "code-growth-percent", "compile-growth-percent"]
+
+
+def _drawn(number: int, limits: list[str]) -> str:
+    """Limits, severities and launches drawn at random."""
+    chance = Random(number)
+    words = [
+        f"--max-{name} {chance.choice((0, 1, 8, 40, 100, 1000, 'none'))}" for name in limits if chance.random() < 0.5
+    ]
+    words += [f"--launch {chance.choice('*sgc')}*={32 * chance.randint(1, 32)},{chance.choice((0, 0, 999, 40000))}"]
+    words += [f"--fail-on {chance.choice(('error', 'warning', 'note', 'never'))}"]
+    words += ["--strict"] * (chance.random() < 0.3) + ["--arch sm_80"] * (chance.random() < 0.2)
+    words += [f"--min-blocks-per-sm {chance.randint(1, 12)}"] * (limits is _LIMITED and chance.random() < 0.5)
+    return " ".join(words)
+
+
 _CALLS = [
     *(
         f"diff {more} {base} {head}"
@@ -49,6 +75,8 @@ _CALLS = [
     "diff --by build demo/base.log demo/head.log demo/base.log",
     *(f"check {more} {build}" for build in _BUILDS for more in ("", LIMITS)),
     *(f"check --baseline baseline.json {more} {head}" for base, head in PAIRS for more in ("", GROWTH)),
+    *(f"diff {_drawn(number, _GROWN)} {' '.join(pair)}" for number, pair in enumerate(PAIRS * 3)),
+    *(f"check {_drawn(number, _LIMITED)} {build}" for number, build in enumerate(_BUILDS * 3)),
     "check effects/head.log effects/head.sass.zst",
     f"check {LIMITS} --strict effects/head.log effects/head.sass.zst",
     *(f"check failures/{path.name}" for path in sorted((FIXTURES / "failures").iterdir())),
@@ -66,8 +94,8 @@ def summary(call: str) -> dict[str, Any]:
         Path("baseline.json").unlink(missing_ok=True)
         _run("baseline", "write", "--no-config", _HEADS[words[-1]], "-o", "baseline.json")
     status, out = _run(command, "--no-config", *words, "-f", "json")
-    document = json.loads(out)
-    document.pop("tool_version")
+    document = json.loads(out or "{}")
+    document.pop("tool_version", None)
     rules = Counter(f"{each['severity']} {each['rule']}" for each in document.get("findings", ()))
     holes = Counter(each["code"] for each in document.get("issues", ()))
     return {
