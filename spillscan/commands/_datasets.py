@@ -15,7 +15,7 @@ from spillscan.history.dataset.builds import KeptBuild, ordered
 from spillscan.history.dataset.history import Series, histories, names_in
 from spillscan.history.dataset.reading import ADVICE, Dataset
 from spillscan.naming import Names
-from spillscan.output.errors import UndecidedError
+from spillscan.output.errors import UndecidedError, UsageError
 
 
 def dataset_of(arguments: argparse.Namespace) -> Dataset:
@@ -29,7 +29,10 @@ def dataset_of(arguments: argparse.Namespace) -> Dataset:
 
 def place_of(arguments: argparse.Namespace) -> str:
     """Where the dataset lies that was asked for."""
-    place: str = arguments.dataset or os.environ.get(DATASET_VARIABLE) or DATASET
+    named = getattr(arguments, "place", None)
+    if named and arguments.dataset:
+        raise UsageError("two datasets", "name one")
+    place: str = named or arguments.dataset or os.environ.get(DATASET_VARIABLE) or DATASET
     return place
 
 

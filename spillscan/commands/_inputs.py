@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import stat
 import sys
@@ -12,6 +13,7 @@ from spillscan.builds import buildfile
 from spillscan.commands import _library
 from spillscan.model import Build
 from spillscan.output.errors import InputError, UsageError
+from spillscan.output.nouns import count
 from spillscan.output.progress import Progress, Reading
 from spillscan.reading.inputs.source import expand
 
@@ -37,13 +39,20 @@ def _is_piped() -> bool:
         return True
 
 
-def refuse_swapped(kernel: str, inputs: Sequence[str], call: str) -> None:
-    """Refuse a ``call`` with an input where the kernel belongs and a kernel where an input does."""
+def kernel_of(arguments: argparse.Namespace, call: str, number: int | None = None) -> tuple[str, list[str]]:
+    """The kernel and the inputs of a ``call`` that has the kernel first, or names it by --kernel. Refused is one with
+    another ``number`` of inputs, or an input where the kernel belongs and a kernel where an input does."""
+    kernel, inputs = arguments.words[0], arguments.words[1:]
+    if arguments.kernel is not None:
+        kernel, inputs = arguments.kernel, arguments.words
+    if len(inputs) != (number or max(len(inputs), 1)):
+        raise UsageError(f"{count(len(inputs), 'input')} beside the kernel", f"write {call}")
     if os.path.exists(kernel) and not os.path.exists(inputs[-1]):
         try:
             expand(inputs)
         except InputError as error:
             raise UsageError(f"{error.what}, and {kernel} is a file", f"the kernel comes first: {call}") from None
+    return kernel, inputs
 
 
 def scan(

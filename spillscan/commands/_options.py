@@ -77,9 +77,12 @@ def add_inputs(parser: Parser) -> None:
     parser.add_argument("inputs", nargs="*", metavar="INPUT", help=about)
 
 
-def add_dataset(parser: Parser, *, order: bool = True) -> None:
-    """-d and, where builds are ordered, --order."""
+def add_dataset(parser: Parser, *, order: bool = True, place: bool = False) -> None:
+    """-d and, where builds are ordered, --order; ``place``: it may stand without -d, too."""
     about = f"folder or URL (s3://bucket/path) of the dataset (default: ${DATASET_VARIABLE}, else {DATASET})"
+    if place:
+        parser.add_argument("place", nargs="?", metavar="DATASET", help=about)
+        about = "the same"
     parser.add_argument("-d", "--dataset", metavar="PLACE", help=about)
     if order:
         about = "order builds by this word of their meta (default: by its time, else by when they were appended)"
@@ -105,6 +108,13 @@ def add_selection(parser: Parser) -> None:
     add_arch(parser)
     about = "only kernels of which a name matches: symbol, full, short, or as tables show it"
     words(parser, "--kernel", "GLOB", about)
+
+
+def add_called(parser: Parser, inputs: str, about: str) -> None:
+    """KERNEL and ``inputs``, ``about`` which is said; the kernel by --kernel, too, as where many are chosen."""
+    first = "a name as tables show it, a glob such as '*gemm*', or part of the symbol; not where --kernel names it"
+    parser.add_argument("words", metavar=f"KERNEL {inputs}", nargs="+", help=f"KERNEL: {first}. {inputs}: {about}")
+    parser.add_argument("--kernel", metavar="GLOB", help="the kernel, in the place of KERNEL")
 
 
 def add_one_arch(parser: Parser) -> None:

@@ -13,6 +13,7 @@ from spillscan.output.errors import UsageError
 if TYPE_CHECKING:
     from spillscan.judging.policy import Policy
     from spillscan.model import Build, Issue
+    from spillscan.model.usage import Severity
 
 
 class HelpAll(argparse.Action):
@@ -119,22 +120,38 @@ def unpacking(policy: Policy) -> dict[str, int]:
 
 
 def with_rot(build: Build, policy: Policy) -> Build:
-    """``build`` with a note for each pattern of the policy file that names none of its kernels.
+    """``build`` with a note for each pattern of the policy file that names none of its kernels, and a warning for each
+    launch that is not what their code says.
 
-    Lists of exceptions rot: what they name is renamed, and it goes unseen that they protect nothing any more.
+    Lists of exceptions rot: what they name is renamed or changed, and it goes unseen that they are true no longer.
     """
     from msgspec.structs import replace
 
     from spillscan.model import Issue, Origin
+    from spillscan.occupancy.launches import overruling
+    from spillscan.output.nouns import count
 
     notes: list[Issue] = []
+
+    def placed(origin: str, code: str, severity: Severity, message: str) -> Issue:
+        place, _, line = origin.rpartition(":")
+        where = Origin(input=place, line=int(line), format="policy") if place else None
+        return Issue(code=code, message=message + ("" if place else f" ({origin})"), severity=severity, origin=where)
+
     for entry, pattern in policy.unused(build.kernels):
-        place, _, line = entry.origin.rpartition(":")
-        origin = Origin(input=place, line=int(line), format="policy") if place else None
         where = f" of {' or '.join(entry.arch)}" if entry.arch else ""
         where += f" in {' or '.join(entry.unit)}" if entry.unit else ""
-        message = f"{pattern!r}{where} names no kernel of this build" + ("" if place else f" ({entry.origin})")
-        notes.append(Issue(code="policy-names-nothing", message=message, severity="note", origin=origin))
+        message = f"{pattern!r}{where} names no kernel of this build"
+        notes.append(placed(entry.origin, "policy-names-nothing", "note", message))
+    for entry, kernels in policy.overruled(build.kernels):
+        launch = entry.launch
+        assert launch is not None
+        sizes = {code.threads_per_block for each in kernels if (code := overruling(each, launch.value))}
+        message = (
+            f"{launch.value.threads_per_block} threads per block are said of {' or '.join(map(repr, entry.match))}; the"
+            f" code of {count(len(kernels), 'kernel')} says {', '.join(map(str, sorted(sizes)))}, which counts"
+        )
+        notes.append(placed(launch.origin, "launch-overruled", "warning", message))
     return replace(build, issues=(*build.issues, *notes)) if notes else build
 
 

@@ -19,7 +19,7 @@ from spillscan.output.errors import InputError, UndecidedError
 from spillscan.output.files import Form
 from spillscan.reports.table import Column, Table, of_rows
 
-EPILOG = "Example: spillscan dataset compact -d s3://bucket/kernels"
+EPILOG = "Example: spillscan dataset compact s3://bucket/kernels"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="HOURS",
         default=24,
     )
-    _options.add_dataset(parser)
+    _options.add_dataset(parser, place=True)
     _options.add_formats(parser)
 
 

@@ -20,7 +20,6 @@ from spillscan.judging.policy import Policy
 from spillscan.model import Kernel
 from spillscan.model.figures import FOLLOWED, rank
 from spillscan.naming import Names
-from spillscan.output.errors import UsageError
 from spillscan.output.records import plain
 from spillscan.output.terminal import Style
 from spillscan.reports.page.history import history_document
@@ -34,14 +33,13 @@ _HEADS = ("kernels", "spilling", "spill bytes", "low occupancy", "code bytes", "
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("data", nargs="?", metavar="DATASET", help="folder or URL of the dataset")
     _options.number(parser, "--last", "builds whose changes are listed (10)", least=1, default=10)
     _options.number(parser, "--threshold", "a smaller change is no jump (5)", metavar="PERCENT", default=5)
     _options.number(
         parser, "--below", "low occupancy: fewer of the SM's warps than this (50)", metavar="PERCENT", default=50
     )
     _options.add_rows(parser, 20, "builds, changes and families to print", "rows")
-    _options.add_dataset(parser)
+    _options.add_dataset(parser, place=True)
     _options.add_launches(parser)
     _policy.add_file(parser)
     _options.add_formats(parser, "text", "json", "markdown", "html")
@@ -62,10 +60,6 @@ class _Past(NamedTuple):
 
 def run(arguments: argparse.Namespace) -> int:
     """0; 2 where there is no dataset."""
-    if arguments.data is not None:
-        if arguments.dataset is not None:
-            raise UsageError("two datasets", "name one")
-        arguments.dataset = arguments.data
     forms = _answers.forms_of(arguments)
     dataset = _datasets.dataset_of(arguments)
     builds = _datasets.builds_of(dataset, arguments)

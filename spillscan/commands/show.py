@@ -41,14 +41,10 @@ _SHOWN = 4
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    parser.add_argument(
-        "kernel", metavar="KERNEL", help="a name as tables show it, a glob such as '*gemm*', or part of the symbol"
-    )
-    parser.add_argument(
-        "inputs",
-        metavar="INPUT",
-        nargs="+",
-        help="dump (cuobjdump, nvdisasm), library, object, cubin, wheel, snapshot, a folder of them; - for stdin",
+    _options.add_called(
+        parser,
+        "INPUT",
+        "dump (cuobjdump, nvdisasm), library, object, cubin, wheel, snapshot, a folder of them; - for stdin",
     )
     _options.add_one_arch(parser)
     parser.add_argument(
@@ -60,20 +56,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Do the work; return the exit status."""
-    _inputs.refuse_swapped(arguments.kernel, arguments.inputs, "spillscan show KERNEL INPUT")
+    called, inputs = _inputs.kernel_of(arguments, "spillscan show KERNEL INPUT")
     policy = _policy.policy_of(arguments)
     unpacking = _policy.unpacking(policy)
-    build = _inputs.scan(arguments.inputs, operands=True, unpacking=unpacking)
-    given = ", ".join(arguments.inputs)
+    build = _inputs.scan(inputs, operands=True, unpacking=unpacking)
+    given = ", ".join(inputs)
     if not any(kernel.sass for kernel in build.kernels):
         raise InputError(
             f"{given} is not a SASS dump or binary, nor holds one", "dump the machine code: cuobjdump -sass"
         )
     names = Names([kernel.named_by for kernel in build.kernels], labels=labels_of([build], policy.labels))
-    found = [kernel for kernel in _selection.wanted(build.kernels, arguments.kernel, names) if kernel.sass]
+    found = [kernel for kernel in _selection.wanted(build.kernels, called, names) if kernel.sass]
     found = [kernel for kernel in found if arguments.arch in (None, kernel.key.arch)]
     if not found:
-        raise InputError(f"{given}: no kernel matches {arguments.kernel!r}", "part of a symbol, a glob, or its name")
+        raise InputError(f"{given}: no kernel matches {called!r}", "part of a symbol, a glob, or its name")
     if arguments.sass:
         if all(kernel.sass.origin is None or kernel.sass.origin.format != "binary" for kernel in found if kernel.sass):
             raise UsageError("--sass is for binaries", f"{given} is none")
@@ -84,16 +80,16 @@ def run(arguments: argparse.Namespace) -> int:
     style = style_of()
     for number, kernel in enumerate(found):
         assert kernel.sass is not None
-        called = printable(names.of(kernel.named_by))
+        name = printable(names.of(kernel.named_by))
         if kernel not in full:
-            say([f"{_head(called, kernel)}  {kernel.sass.instructions:,} instructions, no local memory"])
+            say([f"{_head(name, kernel)}  {kernel.sass.instructions:,} instructions, no local memory"])
             continue
         pressure = code[id(kernel)].pressure if id(kernel) in code else None
-        shown = lines(called, kernel, kernel.sass, pressure, arguments.slots)
+        shown = lines(name, kernel, kernel.sass, pressure, arguments.slots)
         say([*[""] * bool(number), *hung(shown, style)])
         if arguments.sass:
             if id(kernel) not in code:
-                raise InputError(f"the machine code of {called} cannot be read again", "give the binary itself")
+                raise InputError(f"the machine code of {name} cannot be read again", "give the binary itself")
             say(text_of(kernel, code[id(kernel)]).expandtabs().splitlines())
     _issues.report_issues(build.issues)
     return 0

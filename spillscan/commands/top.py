@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a row each kernel (default), or each family, which is one template: how many instances, and the worst",
     )
     parser.add_argument("--label", metavar="LABEL", help="the build (default: the newest)")
-    _options.add_dataset(parser)
+    _options.add_dataset(parser, place=True)
     _options.add_launches(parser)
     _policy.add_file(parser)
     _options.add_formats(parser)

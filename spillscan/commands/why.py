@@ -29,9 +29,7 @@ _FIGURES = ("registers", "spill_store_bytes", "spill_load_bytes", "stack_bytes",
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("kernel", metavar="KERNEL", help="a name as tables show it, a glob, or part of the symbol")
-    parser.add_argument("old", metavar="OLD", help="the older build: library, object, cubin, dump, log, snapshot")
-    parser.add_argument("new", metavar="NEW", help="the newer build")
+    _options.add_called(parser, "OLD NEW", "the older and the newer build: library, object, cubin, dump, log, snapshot")
     _options.add_one_arch(parser)
     _policy.add_file(parser)
     _options.add_formats(parser, "text", "json")
@@ -39,12 +37,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """0; 2 where neither build has such a kernel in both."""
-    _inputs.refuse_swapped(arguments.kernel, [arguments.old, arguments.new], "spillscan why KERNEL OLD NEW")
+    called, (old, new) = _inputs.kernel_of(arguments, "spillscan why KERNEL OLD NEW", 2)
     forms = _answers.forms_of(arguments)
     unpacking = _policy.unpacking(_policy.policy_of(arguments))
-    builds = [_inputs.scan(path, unpacking=unpacking) for path in (arguments.old, arguments.new)]
+    builds = [_inputs.scan(path, unpacking=unpacking) for path in (old, new)]
     names = Names(*([kernel.named_by for kernel in build.kernels] for build in builds))
-    chosen = {id(kernel) for build in builds for kernel in wanted(build.kernels, arguments.kernel, names)}
+    chosen = {id(kernel) for build in builds for kernel in wanted(build.kernels, called, names)}
     pairs = [
         (each.before, each.after)
         for each in pair(builds[0].kernels, builds[1].kernels)
@@ -54,7 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
         and arguments.arch in (None, each.after.key.arch)
     ]
     if not pairs:
-        raise InputError(f"no kernel of both builds matches {arguments.kernel!r}", "part of a symbol, a glob, its name")
+        raise InputError(f"no kernel of both builds matches {called!r}", "part of a symbol, a glob, its name")
     code = fetch.pressures_of([kernel for pair in pairs for kernel in pair], unpacking)
     found = [Growth(before, after, code.get(id(before)), code.get(id(after))) for before, after in pairs]
     reports = [_Report(names.of(each.after.named_by), each) for each in found]

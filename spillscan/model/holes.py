@@ -76,6 +76,7 @@ KINDS: Mapping[str, tuple[Hidden, ...]] = {
     "not-in-dump": ("code",),
     "not-in-log": (),
     "policy-names-nothing": (),
+    "launch-overruled": (),
     "expired-suppression": (),
     "idle-suppression": (),
     "unrecorded-figures": (),

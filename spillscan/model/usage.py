@@ -286,7 +286,7 @@ class LaunchBounds(Struct, frozen=True, kw_only=True):
         return self.required_threads or self.max_threads
 
 
-LaunchSource = Literal["given", "policy", "profile", "sidecar", "required", "bounds", "baseline", "assumed"]
+LaunchSource = Literal["given", "policy", "override", "profile", "sidecar", "required", "bounds", "baseline", "assumed"]
 
 
 class Launch(Struct, frozen=True, kw_only=True):
@@ -303,7 +303,8 @@ class Launch(Struct, frozen=True, kw_only=True):
     cluster_blocks: int = 1
     """Blocks per cluster; 1: no cluster."""
     source: LaunchSource = "given"
-    """Where these figures come from: ``given`` by a caller, the ``policy`` or its options, a ``profile``, the
+    """Where these figures come from: ``given`` by a caller, the ``policy`` or its options, its ``override`` of what
+    the code says, a ``profile``, the
     ``sidecar`` that the compiler wrote beside the code, the code where it has a ``required`` block size, its launch
     ``bounds`` (which promise no more than a largest one), a ``baseline`` that recorded it; ``assumed``: none says."""
 

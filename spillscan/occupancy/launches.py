@@ -35,16 +35,28 @@ class LaunchMap(Struct, frozen=True):
 
 def settled(kernel: Kernel, said: Launch | None) -> Launch | None:
     """How ``kernel`` is launched: as the user has ``said``, else as its compiler wrote beside its code, else as its
-    launch bounds promise. Dynamic shared memory that the user left open is what the compiler says; none where its code
-    declares none, and where no code was read.
+    launch bounds promise. A block size of the policy that is not its code's counts only where it says ``override``:
+    what was written down once is not what the source says today. Dynamic shared memory that the user left open is what
+    the compiler says; none where its code declares none, and where no code was read.
     """
     if said is None:
         return kernel.launch or of_bounds(kernel)
+    if (code := overruling(kernel, said)) is not None:
+        said = replace(said, threads_per_block=code.threads_per_block, source=code.source)
     if said.dynamic_shared_bytes is not None:
         return said
     if kernel.launch is not None:
         return replace(said, **_dynamic(kernel.launch.dynamic_shared_bytes))
     return said if kernel.dynamic_shared else replace(said, dynamic_shared_bytes=0)
+
+
+def overruling(kernel: Kernel, said: Launch) -> Launch | None:
+    """What the code of ``kernel`` says of its block size against what a policy has ``said``; ``None`` where both say
+    the same, where the code says nothing, and where the policy is to win."""
+    code = kernel.launch or of_bounds(kernel)
+    if code is None or said.source != "policy" or code.threads_per_block == said.threads_per_block:
+        return None
+    return code
 
 
 def of_bounds(kernel: Kernel) -> Launch | None:
@@ -61,15 +73,17 @@ def of_bounds(kernel: Kernel) -> Launch | None:
 
 
 def parse_launch(text: str) -> tuple[str, Launch]:
-    """``GLOB=THREADS[,DYNAMIC_SHARED_BYTES]`` as an entry of a :class:`LaunchMap`."""
+    """``GLOB=THREADS[,DYNAMIC_SHARED_BYTES][,override]`` as an entry of a :class:`LaunchMap`."""
     pattern, _, figures = text.rpartition("=")
-    threads, _, dynamic = figures.partition(",")
+    stated = figures.removesuffix(",override")
+    source: LaunchSource = "policy" if stated == figures else "override"
+    threads, _, dynamic = stated.partition(",")
     if not pattern or not _NUMBER.fullmatch(threads) or (dynamic and not _NUMBER.fullmatch(dynamic)):
         raise UsageError(f"{text!r} is no launch", "write GLOB=THREADS or GLOB=THREADS,DYNAMIC_SHARED_BYTES")
     if not 1 <= int(threads) <= 1024:
         raise UsageError(f"{text!r} asks for {threads} threads per block", "a block has 1 to 1,024 threads")
-    stated = {"dynamic_shared_bytes": int(dynamic)} if dynamic else {}
-    return pattern, launch(threads_per_block=int(threads), **stated)
+    shared = {"dynamic_shared_bytes": int(dynamic)} if dynamic else {}
+    return pattern, launch(source, threads_per_block=int(threads), **shared)
 
 
 def launch(source: LaunchSource = "policy", /, **figures: int) -> Launch:

@@ -83,7 +83,10 @@ def test_a_kernel_behind_its_input(command: str) -> None:
     result = run(command, dump, *others, "array_*")
     assert_one_clear_line(result)
     assert b"is a file; the kernel comes first: spillscan " + command.encode() + b" KERNEL " in result.stderr
-    assert run(command, "array_and_spills", dump, *others).returncode == 0
+    for words in (("array_and_spills", dump, *others), (dump, *others, "--kernel", "array_and_spills")):
+        assert run(command, *words).returncode == 0
+    assert_one_clear_line(result := run(command, dump, *others))
+    assert f"beside the kernel; write spillscan {command} KERNEL".encode() in result.stderr
 
 
 def test_folder_without_logs(tmp_path: Path) -> None:

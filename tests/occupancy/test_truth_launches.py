@@ -12,8 +12,9 @@ from spillscan.output.errors import UsageError
 KERNEL = Kernel(key=KernelKey(symbol="k", arch="sm_90", unit=""), role="entry", usage=Usage(registers=32))
 BESIDE = Launch(threads_per_block=128, dynamic_shared_bytes=1000, max_dynamic_shared_bytes=1000, source="sidecar")
 BOUNDS = LaunchBounds(max_threads=256)
-SAID = Launch(threads_per_block=64, dynamic_shared_bytes=None)
-SAID_ALL = Launch(threads_per_block=64, dynamic_shared_bytes=7)
+SAID = Launch(threads_per_block=64, dynamic_shared_bytes=None, source="policy")
+SAID_ALL = replace(SAID, dynamic_shared_bytes=7)
+OVERRIDE = replace(SAID, source="override")
 
 
 @pytest.mark.parametrize(
@@ -24,18 +25,22 @@ SAID_ALL = Launch(threads_per_block=64, dynamic_shared_bytes=7)
         (replace(KERNEL, launch_bounds=BOUNDS, dynamic_shared=True), None, 256, None, "bounds"),
         (replace(KERNEL, launch_bounds=BOUNDS, dynamic_shared=False), None, 256, 0, "bounds"),
         (replace(KERNEL, launch=BESIDE, launch_bounds=BOUNDS), None, 128, 1000, "sidecar"),
-        (replace(KERNEL, launch=BESIDE), SAID, 64, 1000, "policy"),
-        (replace(KERNEL, launch=BESIDE), SAID_ALL, 64, 7, "policy"),
+        (replace(KERNEL, launch=BESIDE), SAID, 128, 1000, "sidecar"),
+        (replace(KERNEL, launch=BESIDE), SAID_ALL, 128, 7, "sidecar"),
+        (replace(KERNEL, launch=BESIDE), OVERRIDE, 64, 1000, "override"),
+        (replace(KERNEL, launch_bounds=BOUNDS), OVERRIDE, 64, 0, "override"),
+        (replace(KERNEL, launch_bounds=BOUNDS), replace(SAID, threads_per_block=256), 256, 0, "policy"),
+        (replace(KERNEL, launch_bounds=LaunchBounds(cluster_blocks=2)), SAID, 64, 0, "policy"),
         (KERNEL, SAID, 64, 0, "policy"),
         (replace(KERNEL, dynamic_shared=True), SAID, 64, None, "policy"),
         (replace(KERNEL, dynamic_shared=False), SAID, 64, 0, "policy"),
-        (replace(KERNEL, launch_bounds=BOUNDS), SAID_ALL, 64, 7, "policy"),
+        (replace(KERNEL, launch_bounds=BOUNDS), SAID_ALL, 256, 7, "bounds"),
     ],
 )
 def test_who_says_it(
     kernel: Kernel, said: Launch | None, threads: int | None, dynamic: int | None, source: str | None
 ) -> None:
-    found = settled(kernel, None if said is None else replace(said, source="policy"))
+    found = settled(kernel, said)
     if threads is None:
         assert found is None
     else:
@@ -60,18 +65,22 @@ def test_bounds_promise(bounds: LaunchBounds, threads: int | None, cluster: int 
 
 
 @pytest.mark.parametrize(
-    ("text", "pattern", "threads", "dynamic"),
+    ("text", "pattern", "threads", "dynamic", "source"),
     [
-        ("k=1", "k", 1, None),
-        ("k=1024", "k", 1024, None),
-        ("k=256,0", "k", 256, 0),
-        ("k=256,49152", "k", 256, 49152),
-        ("a=b*=32", "a=b*", 32, None),
+        ("k=1", "k", 1, None, "policy"),
+        ("k=1024", "k", 1024, None, "policy"),
+        ("k=256,0", "k", 256, 0, "policy"),
+        ("k=256,49152", "k", 256, 49152, "policy"),
+        ("k=256,override", "k", 256, None, "override"),
+        ("k=256,49152,override", "k", 256, 49152, "override"),
+        ("a=b*=32", "a=b*", 32, None, "policy"),
     ],
 )
-def test_said_on_the_command_line(text: str, pattern: str, threads: int, dynamic: int | None) -> None:
+def test_said_on_the_command_line(text: str, pattern: str, threads: int, dynamic: int | None, source: str) -> None:
     called, found = parse_launch(text)
-    assert (called, found.threads_per_block, found.dynamic_shared_bytes) == (pattern, threads, dynamic)
+    assert (called, found.threads_per_block, found.dynamic_shared_bytes, found.source) == (
+        pattern, threads, dynamic, source,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("text", ["", "k", "256", "=256", "k=", "k=x", "k=256,x", "k=0", "k=1025", "k=-1"])

@@ -18,7 +18,7 @@ from spillscan.judging.rules import Terms
 from spillscan.model import Hole, Kernel, Launch, Level
 from spillscan.model.patterns import compiled, names_of, text_of
 from spillscan.model.symbols import Tuned
-from spillscan.occupancy.launches import settled
+from spillscan.occupancy.launches import overruling, settled
 
 DEFAULT = "default"
 """Origin of what the policy does not say."""
@@ -301,6 +301,21 @@ class Policy(Struct, frozen=True, eq=False, dict=True):
         idle = [line for bit, line in enumerate(self._matcher.lines) if not seen >> bit & 1]
         found = [(self.entries[index], pattern) for index, pattern in idle]
         return [(entry, pattern) for entry, pattern in found if entry.match or entry.arch or entry.unit]
+
+    def overruled(self, kernels: Iterable[Kernel]) -> list[tuple[Override, list[Kernel]]]:
+        """(entry, kernels) whose code says another block size than the entry that names them, which then
+        does not count. What an entry says of all kernels is meant for those that say nothing."""
+        found: dict[int, list[Kernel]] = {}
+        entries = self.entries
+        for kernel in kernels:
+            if kernel.launch is None and kernel.launch_bounds is None:
+                continue
+            naming = self._matcher.entries(self._matcher.mask(kernel))
+            for index in [each for each in naming if entries[each].launch][-1:]:
+                launch = entries[index].launch
+                if launch and entries[index].match != ("*",) and overruling(kernel, launch.value):
+                    found.setdefault(index, []).append(kernel)
+        return [(entries[index], named) for index, named in found.items()]
 
     @cached_property
     def _matcher(self) -> Matcher:

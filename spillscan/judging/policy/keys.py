@@ -171,6 +171,9 @@ LAUNCH_KEYS: Mapping[str, tuple[int, int]] = {
 }
 """Keys of a launch with their (least, largest) value: fields of :class:`~spillscan.occupancy.model.Launch`."""
 
+OVERRIDE = "override"
+"""The key of a launch by which it counts, whatever the code says."""
+
 LABEL = "[A-Za-z_][A-Za-z0-9_]*"
 """What templates and their parameters may be called in ``labels``."""
 

@@ -93,7 +93,9 @@ def _entry(entry: Override) -> Iterator[_Line]:
 def _launch(launch: Launch) -> str:
     figures = {name: getattr(launch, name) for name in launch.__struct_fields__ if name in LAUNCH_KEYS}
     unsaid = {"cluster_blocks": 1}
-    return "{" + ", ".join(f"{name}: {figure}" for name, figure in figures.items() if figure != unsaid.get(name)) + "}"
+    said = [f"{name}: {figure}" for name, figure in figures.items() if figure != unsaid.get(name)]
+    said += ["override: true"] * (launch.source == "override")
+    return "{" + ", ".join(said) + "}"
 
 
 def _value(value: Value) -> str:

@@ -19,6 +19,7 @@ from spillscan.judging.policy.keys import (
     LARGEST,
     LAUNCH_KEYS,
     LEVELS,
+    OVERRIDE,
     PREFIX,
     SELECTORS,
     VERSION,
@@ -248,14 +249,18 @@ def _value(key: Key, node: Node, folder: str) -> Value:
     if key.kind == "count":
         return _whole(node, 0, LARGEST)
     if key.kind == "flag":
-        if not isinstance(node.value, bool):
-            raise node.error(f"{key.name} must be true or false, not {described(node.value)}")
-        return node.value
+        return _truth(node, key.name)
     if key.kind == "names":
         return tuple(_words(node))
     if key.kind == "path":
         return os.path.normpath(os.path.join(folder, _word(node)))
     return _choice(node, key.choices)
+
+
+def _truth(node: Node, name: str) -> bool:
+    if not isinstance(node.value, bool):
+        raise node.error(f"{name} must be true or false, not {described(node.value)}")
+    return node.value
 
 
 def _levels(node: Node) -> dict[str, Setting[Level]]:
@@ -264,10 +269,12 @@ def _levels(node: Node) -> dict[str, Setting[Level]]:
 
 
 def _launch(node: Node) -> Launch:
-    table = _mapping(node, tuple(LAUNCH_KEYS))
+    table = _mapping(node, (*LAUNCH_KEYS, OVERRIDE))
     if "threads_per_block" not in table:
         raise node.error("a launch must say threads_per_block")
-    return launch(**{name: _whole(value, *LAUNCH_KEYS[name]) for name, value in table.items()})
+    wins = OVERRIDE in table and _truth(table[OVERRIDE], OVERRIDE)
+    figures = {name: _whole(value, *LAUNCH_KEYS[name]) for name, value in table.items() if name != OVERRIDE}
+    return launch("override" if wins else "policy", **figures)
 
 
 def _patterns(node: Node) -> tuple[str, ...]:

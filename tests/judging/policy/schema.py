@@ -10,6 +10,7 @@ from spillscan.judging.policy.keys import (
     LABEL,
     LAUNCH_KEYS,
     LEVELS,
+    OVERRIDE,
     SELECTORS,
     SETTINGS,
     VERSION,
@@ -121,9 +122,10 @@ def _acceptance() -> dict[str, Any]:
 
 
 def _launch() -> dict[str, Any]:
-    figures = {
+    figures: dict[str, Any] = {
         name: {"type": "integer", "minimum": least, "maximum": most} for name, (least, most) in LAUNCH_KEYS.items()
     }
+    figures[OVERRIDE] = {"type": "boolean", "description": "whether this counts where the code says another block size"}
     return {**_mapping(figures, "how these kernels are launched"), "required": ["threads_per_block"]}
 
 

@@ -273,6 +273,31 @@ def test_patterns_that_name_nothing_are_issues_of_the_report() -> None:
     assert here("check", HEAD, "--strict", "--fail-on", "never").returncode == 0, "a note is not fatal"
 
 
+@pytest.mark.parametrize(
+    ("entry", "threads", "said"),
+    [
+        ("", 256, False),
+        ("  - {match: '*', launch: {threads_per_block: 64}}\n", 256, False),
+        ("  - {match: bounds_256_8, launch: {threads_per_block: 64}}\n", 256, True),
+        ("  - {match: bounds_256_8, launch: {threads_per_block: 256}}\n", 256, False),
+        ("  - {match: bounds_256_8, launch: {threads_per_block: 64, override: true}}\n", 64, False),
+    ],
+)
+def test_a_launch_that_the_code_contradicts(entry: str, threads: int, said: bool, tmp_path: Path) -> None:
+    (tmp_path / "spillscan.yaml").write_text(f"kernels:\n{entry}" if entry else "")
+    binary = FIXTURES / "binary" / "bounds-13.5.cubin.zst"
+    done = run("check", binary, "-f", "json", cwd=tmp_path)
+    overruled = [each for each in json.loads(done.stdout)["issues"] if each["code"] == "launch-overruled"]
+    assert len(overruled) == said
+    if said:
+        assert overruled[0]["origin"] == {"input": "spillscan.yaml", "line": 2, "format": "policy"}
+        assert (
+            "64 threads per block are said of 'bounds_256_8'; the code of 1 kernel says 256" in overruled[0]["message"]
+        )
+    done = run("limiters", binary, "--kernel", "bounds_256_8", "-f", "json", cwd=tmp_path)
+    assert json.loads(done.stdout)[0]["threads_per_block"] == threads
+
+
 @pytest.mark.usefixtures("project")
 def test_scan_and_limiters_take_launches_and_devices_from_the_policy() -> None:
     table = here("scan", HEAD, COLUMNS="160").stdout.decode().splitlines()

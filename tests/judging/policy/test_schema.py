@@ -9,7 +9,7 @@ import jsonschema_rs
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spillscan.judging.policy.keys import FILES, LAUNCH_KEYS, LEVELS, keys
+from spillscan.judging.policy.keys import FILES, LAUNCH_KEYS, LEVELS, OVERRIDE, keys
 from spillscan.judging.policy.reading import layer
 from spillscan.judging.rules import all_rules
 from spillscan.model.nodes import Node, parse_yaml
@@ -69,7 +69,8 @@ GOOD: dict[str, st.SearchStrategy[Any]] = {
     if key.kind != "files"
 }
 GOOD["severity"] = table(list(RULES), {rule: st.sampled_from(LEVELS) for rule in RULES})
-GOOD["launch"] = table(list(LAUNCH_KEYS), {name: st.integers(*span) for name, span in LAUNCH_KEYS.items()})
+FIGURES = {name: st.integers(*span) for name, span in LAUNCH_KEYS.items()}
+GOOD["launch"] = table([*LAUNCH_KEYS, OVERRIDE], {**FIGURES, OVERRIDE: st.booleans()})
 for selector in ("match", "arch", "unit"):
     GOOD[selector] = st.one_of(st.just("gemm*"), st.just(["a", "b"]))
 GOOD["reason"] = st.just("because")
@@ -135,7 +136,7 @@ def test_every_key_is_accepted_by_both() -> None:
                 "unit": "*.o",
                 "reason": "why",
                 "severity": {"spill": "note"},
-                "launch": {name: span[0] for name, span in LAUNCH_KEYS.items()},
+                "launch": {OVERRIDE: True, **{name: span[0] for name, span in LAUNCH_KEYS.items()}},
                 **{
                     name: [*key.choices, "none"][-1 - bool(key.choices)] for name, key in KEYS.items() if key.per_kernel
                 },
