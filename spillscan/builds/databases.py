@@ -11,7 +11,7 @@ import os
 import shlex
 from typing import Any, NamedTuple
 
-from spillscan.builds import compilation, records
+from spillscan.builds import buildfile, compilation, records
 from spillscan.output.errors import InputError
 
 _MOST_BYTES = 1 << 30
@@ -37,9 +37,10 @@ class Command(NamedTuple):
 
 
 def is_database(path: str) -> bool:
-    """Whether a file is called as such a list is."""
+    """Whether a file is called as such a list is, or is what ``spillscan run`` kept."""
     name = os.path.basename(path)
-    return name.startswith("compile_commands") and name.endswith(".json") and os.path.isfile(path)
+    listed = name.startswith("compile_commands") or name == buildfile.NAME
+    return listed and name.endswith(".json") and os.path.isfile(path)
 
 
 def commands(path: str) -> list[Command]:
@@ -47,6 +48,9 @@ def commands(path: str) -> list[Command]:
 
     Raises :class:`~spillscan.InputError` where the file is no such list, or lists none of them.
     """
+    if os.path.basename(path) == buildfile.NAME and (build := buildfile.read(path)) is not None:
+        units = [kept.unit for kept in build.units if kept.unit.command]
+        return [Command(each.command, each.folder, each.source, each.object) for each in units]
     try:
         if os.path.getsize(path) > _MOST_BYTES:
             raise InputError(f"{path} is larger than {_MOST_BYTES:,} bytes")

@@ -11,17 +11,20 @@ import argparse
 import os
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from spillscan.advice.profile.judged import JudgedLaunch, judge, launch_figures
 from spillscan.advice.profile.reading import read_all
 from spillscan.advice.ranking import ranked, spill_weight, why_here
 from spillscan.advice.remedies import Remedy, facts, relief_data, remedy
+from spillscan.builds import buildfile
+from spillscan.builds.compilation import parse, split
 from spillscan.builds.databases import commands, recorded
 from spillscan.commands import _answers, _inputs, _issues, _options, _policy
 from spillscan.commands._selection import Selection
-from spillscan.model import Build, Kernel, Launch
+from spillscan.model import Build, Kernel, Launch, Origin
 from spillscan.model.build import labels_of
 from spillscan.naming import Names
 from spillscan.occupancy.launches import Launches, settled
@@ -145,8 +148,9 @@ def _databases(inputs: Sequence[str]) -> dict[str, set[str]]:
             folder = os.path.dirname(folder)
     found: dict[str, set[str]] = {}
     for folder in folders:
-        path = os.path.normpath(os.path.join(folder, _DATABASE))
-        if os.path.isfile(path) and path not in found:
+        for path in (os.path.normpath(os.path.join(folder, name)) for name in (_DATABASE, buildfile.NAME)):
+            if not os.path.isfile(path) or path in found:
+                continue
             try:
                 listed = commands(path)
             except InputError:
@@ -186,8 +190,8 @@ def _called(kernel: Kernel, names: Names) -> str:
 
 
 def _source(kernel: Kernel, databases: Mapping[str, set[str]]) -> str:
-    """The list of compilations that holds the kernel's source or object, else the record of its compilation, else its
-    source where that can be read and needs no options."""
+    """The list of compilations that holds the kernel's source or object, else the record of its compilation, else the
+    command that its log has, else its source where that can be read and needs no options."""
     lines = kernel.sass.local.lines if kernel.sass else ()
     files = [kernel.source, kernel.key.unit, *(origin.input for origin in kernel.origins)]
     for line in lines:
@@ -202,9 +206,29 @@ def _source(kernel: Kernel, databases: Mapping[str, set[str]]) -> str:
     for origin in kernel.origins:
         if (made := recorded(origin.input)) is not None and made.by_nvcc and os.path.isfile(made.source):
             return origin.input
+        if command := _logged(origin, own):
+            return command
     return next((file for file in files if file.endswith((".cu", ".ptx")) and _stands_alone(file)), "")
 
 
+def _logged(origin: Origin, own: Collection[str]) -> str:
+    """The last command of a log, before a kernel's ``origin``, that compiles one of its ``own`` files; empty: none."""
+    found = ""
+    if origin.line is not None and os.path.isfile(origin.input):
+        with open(origin.input, encoding="utf-8", errors="replace") as file:
+            for line in islice(file, origin.line):
+                at = line.find("nvcc ")
+                words = split(line[line.rfind(" ", 0, at) + 1 :].strip()) if at >= 0 and len(line) < _LONGEST else []
+                words = words[: words.index("&&")] if "&&" in words else words
+                made = parse(words)
+                if made is None or made.sources != 1 or not os.path.isfile(made.source):
+                    continue
+                if os.path.realpath(made.source) in own:
+                    found = shlex.join(words)
+    return found
+
+
+_LONGEST = 1 << 16
 _INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"(?P<own>[^"]+)"|<(?P<other>[^>]+)>)', re.M)
 _OF_TOOLKITS = ("cuda", "cub/", "thrust/", "cooperative_groups", "nv/", "mma", "curand", "math_constants")
 _LARGEST_SOURCE = 4 << 20

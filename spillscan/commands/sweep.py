@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         metavar="INPUT",
         help="PTX file, CUDA source (.cu), a whole nvcc command line, quoted, a record of wrap (OBJECT.spillscan.log),"
-        " or compile_commands.json with --kernel",
+        " or, with --kernel, compile_commands.json or spillscan-build.json",
     )
     points = parser.add_argument_group("points (default: --caps 32,40,48,56,64,72,80,96,128,168,255)")
     points.add_argument("--caps", action="append", metavar="N,…", help="-maxrregcount at each N; none: no caps")

@@ -14,11 +14,15 @@ from spillscan.advice.profile.judged import judge
 from spillscan.advice.profile.reading import read_all
 from spillscan.advice.ranking import ranked
 from spillscan.advice.remedies import Need, causes, registers_needed, relaxation, relief, remedy
+from spillscan.builds import buildfile
+from spillscan.builds.buildfile import BuildFile, Kept, encoded
+from spillscan.builds.databases import commands
 from spillscan.builds.records import Record
 from spillscan.cli import main
 from spillscan.judging.places import Tree
 from spillscan.model import Launch, LaunchBounds
 from spillscan.model.code import Group, LocalTraffic, Maker, SassStats, SourceLine, Traffic, WarpRole, WeighedLine
+from spillscan.model.units import Unit
 from spillscan.naming import Names
 from spillscan.occupancy.launches import LaunchMap, parse_launch
 from spillscan.reading.binary.fetch import code_of
@@ -274,10 +278,46 @@ def test_a_source_is_swept_alone_where_it_needs_no_options(
     (tmp_path / "beside.cuh").write_text('#include "beside.cuh"\n')
     (tmp_path / "needs.cuh").write_text('#include "elsewhere.cuh"\n')
     (tmp_path / "k.cu").write_text(text)
-    log = f"[1/1] nvcc -c {tmp_path}/k.cu -o {tmp_path}/k.o\n" + (FIXTURES / "demo" / "head.log").read_text()
+    log = f"[1/1] clang++ -x cuda -c {tmp_path}/k.cu -o {tmp_path}/k.o\n" + (FIXTURES / "demo" / "head.log").read_text()
     (tmp_path / "build.log").write_text(log)
     assert main(["advise", str(tmp_path / "build.log"), "--top", "1"]) == 0
     assert (f"spillscan sweep {tmp_path}/k.cu --kernel" in capsys.readouterr().out) is swept
+
+
+@pytest.mark.parametrize(
+    ("line", "command"),
+    [
+        ("[1/1] nvcc -DTILE='8 16' -c {k} -o k.o", "nvcc -DTILE='8 16' -c {k} -o k.o"),
+        ("cd x && ccache /opt/bin/nvcc -O3 -c {k} -o k.o && :", "/opt/bin/nvcc -O3 -c {k} -o k.o"),
+        ("nvcc -c other.cu -o k.o && nvcc -c {k}", ""),
+    ],
+)
+def test_the_command_of_the_log_is_swept(
+    line: str, command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whatever options its source needs."""
+    source = tmp_path / "k.cu"
+    source.write_text("#include <project/own.h>\n")
+    log = line.format(k=source) + "\n" + (FIXTURES / "demo" / "head.log").read_text()
+    (tmp_path / "build.log").write_text(log)
+    assert main(["advise", str(tmp_path / "build.log"), "--top", "1"]) == 0
+    wanted = f"spillscan sweep {shlex.quote(command.format(k=source))} --kernel" if command else "spillscan sweep"
+    assert (wanted in " ".join(capsys.readouterr().out.split())) is bool(command)
+
+
+def test_what_run_kept_is_swept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = tmp_path / "k.cu"
+    source.write_text("")
+    unit = Unit(
+        source="k.cu", object="k.o", folder=".", command=("nvcc", "-DX", "-c", "k.cu", "-o", "k.o"), state="done"
+    )
+    report = (FIXTURES / "demo" / "head.log").read_text()
+    path = tmp_path / buildfile.NAME
+    path.write_text(encoded(BuildFile(command=("make",), status=0, units=(Kept(unit=unit, report=report),))))
+    assert main(["advise", str(path), "--top", "1"]) == 0
+    assert f"spillscan sweep {path} --kernel" in " ".join(capsys.readouterr().out.split())
+    (kept,) = commands(str(path))
+    assert (kept.words, kept.source, kept.folder) == (unit.command, str(source), str(tmp_path))
 
 
 def test_a_sweep_is_better_than_an_estimate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
