@@ -301,16 +301,16 @@ def test_the_command_of_the_log_is_swept(
     log = line.format(k=source) + "\n" + (FIXTURES / "demo" / "head.log").read_text()
     (tmp_path / "build.log").write_text(log)
     assert main(["advise", str(tmp_path / "build.log"), "--top", "1"]) == 0
-    wanted = f"spillscan sweep {shlex.quote(command.format(k=source))} --kernel" if command else "spillscan sweep"
+    said = shlex.quote(shlex.join(shlex.split(command.format(k=source))))
+    wanted = f"spillscan sweep {said} --kernel" if command else "spillscan sweep"
     assert (wanted in " ".join(capsys.readouterr().out.split())) is bool(command)
 
 
 def test_what_run_kept_is_swept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source = tmp_path / "k.cu"
     source.write_text("")
-    unit = Unit(
-        source="k.cu", object="k.o", folder=".", command=("nvcc", "-DX", "-c", "k.cu", "-o", "k.o"), state="done"
-    )
+    command = ("nvcc", "-DX", "-c", "k.cu", "-o", "k.o")
+    unit = Unit(source="k.cu", object="k.o", folder=".", command=command, state="done")
     report = (FIXTURES / "demo" / "head.log").read_text()
     path = tmp_path / buildfile.NAME
     path.write_text(encoded(BuildFile(command=("make",), status=0, units=(Kept(unit=unit, report=report),))))
