@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import configparser
+import glob
 import os
 import re
 import subprocess
@@ -164,6 +165,20 @@ def _plain(value: str) -> str:
         literal = ast.literal_eval(value)
         return ",".join(literal) if isinstance(literal, list) else literal if isinstance(literal, str) else value
     return value
+
+
+_RULES = ("CMakeFiles/rules.ninja", "build.ninja")
+_COMPILES = re.compile(r"^(?:  command = |\t)(.*\bnvcc\b.*)$", re.MULTILINE)
+
+
+def compilers(folder: str) -> list[str]:
+    """How a build folder calls nvcc, launchers first, as ninja's rules or CMake's makefiles have it."""
+    texts = [_text(os.path.join(folder, name)) for name in _RULES]
+    if not any(texts):
+        texts = [
+            _text(path) for path in glob.glob(os.path.join(glob.escape(folder), "**", "build.make"), recursive=True)
+        ]
+    return [line for text in texts for line in _COMPILES.findall(text)]
 
 
 def given(build: Configured, environment: Mapping[str, str]) -> tuple[dict[str, str], bool]:

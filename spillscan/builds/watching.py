@@ -142,6 +142,12 @@ def _variables(environment: Mapping[str, str], folder: str) -> dict[str, str]:
     return found
 
 
+def release(path: str | None = None) -> str:
+    """The release of the nvcc on the ``path``: ``13.0.88``; empty where none is."""
+    found = shutil.which("nvcc", path=path)
+    return "" if found is None else _release(found)
+
+
 def toolkit(path: str | None = None) -> str:
     """Where the toolkit of the nvcc on the ``path`` lies; empty where none is."""
     real = shutil.which("nvcc", path=path)

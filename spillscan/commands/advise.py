@@ -167,7 +167,9 @@ def _commands(
     called, arch = _called(kernel, names), kernel.key.arch
     chosen = [*(["--arch", arch] if arch else [])]
     launch = launches.launch_of(kernel)
-    threads = [] if launch is None or launch.source != "policy" else ["--launch", f"{kernel.key.symbol}={_of(launch)}"]
+    threads = []
+    if launch is not None and launch.source in ("policy", "override"):
+        threads = ["--launch", f"{kernel.key.symbol}={_of(launch)}"]
     if source := _source(kernel, databases):
         yield shlex.join(["spillscan", "sweep", source, "--kernel", kernel.key.symbol, *chosen, *threads, "--advise"])
     if "-" in inputs:
@@ -180,7 +182,9 @@ def _commands(
 
 def _of(launch: Launch) -> str:
     dynamic = launch.dynamic_shared_bytes
-    return f"{launch.threads_per_block}" + (f",{dynamic}" if dynamic else "")
+    return (
+        f"{launch.threads_per_block}" + (f",{dynamic}" if dynamic else "") + ",override" * (launch.source == "override")
+    )
 
 
 def _called(kernel: Kernel, names: Names) -> str:

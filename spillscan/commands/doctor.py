@@ -1,5 +1,6 @@
 """Say what a gate of this repository lacks: figures that the build does not report, launches that nothing says, a
-baseline that is missing or old, jobs that pass where a build fails; and what each costs.
+baseline that is missing or old, jobs that pass where a build fails or that build otherwise, hooks that judge old
+objects, caches that cannot work; and what each costs.
 """
 
 from __future__ import annotations
@@ -10,12 +11,19 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 
+from spillscan.advice import jobs
+from spillscan.advice.shown import image_of, repeated
+from spillscan.builds import configured
+from spillscan.builds.compilation import split
+from spillscan.builds.watching import release
 from spillscan.commands import _baseline, _inputs, _options, _policy
+from spillscan.commands._shown import shown, text_of
 from spillscan.judging.baseline.model import identity_of
 from spillscan.judging.places import source_of
 from spillscan.judging.policy import Policy
 from spillscan.judging.rule_docs import explanations
 from spillscan.model import Build, Kernel
+from spillscan.model.nodes import parse_yaml
 from spillscan.naming import Names
 from spillscan.output.errors import InputError
 from spillscan.output.nouns import count
@@ -59,6 +67,9 @@ def run(arguments: argparse.Namespace) -> int:
         lacks += _of_kernels(build.kernels, policy)
     lacks += _of_baseline(policy, build)
     lacks += _of_jobs()
+    lacks += _of_hooks()
+    if build is not None:
+        lacks += _of_build(arguments.inputs, build)
     for what, remedy in lacks:
         say([f"- {what}", *([f"    {remedy}"] if remedy else [])])
     if build is not None and not build.units:
@@ -131,10 +142,16 @@ _PIPED = re.compile(r"\|\s*(?:tee|spillscan)\b")
 _STOPS = re.compile(r"shell: *bash|pipefail")
 
 
+def _jobs() -> dict[str, str]:
+    """What CI services run here: texts by path."""
+    paths = [path for end in ("yml", "yaml") for path in glob.glob(f".github/workflows/*.{end}")]
+    texts = ((path, text_of(path)) for path in sorted((*paths, jobs.PIPELINE)))
+    return {path: text for path, text in texts if text is not None}
+
+
 def _of_jobs() -> Iterator[Lack]:
     """Workflows that run spillscan, and pass where the build before it failed."""
-    paths = [path for end in ("yml", "yaml") for path in glob.glob(f".github/workflows/*.{end}")]
-    texts = {path: _read(path) for path in sorted((*paths, *filter(os.path.exists, (".gitlab-ci.yml",))))}
+    texts = _jobs()
     ours = {path: text for path, text in texts.items() if "spillscan" in text}
     if texts and not ours:
         yield f"no job of {', '.join(texts)} runs spillscan", "`spillscan init` writes one"
@@ -151,6 +168,57 @@ def _of_jobs() -> Iterator[Lack]:
             )
 
 
-def _read(path: str) -> str:
-    with open(path, encoding="utf-8", errors="replace") as file:
-        return file.read()
+def _of_hooks() -> Iterator[Lack]:
+    """Hooks that judge what was built last, and not what is pushed."""
+    text = text_of(jobs.HOOKS)
+    repositories = [] if text is None else parse_yaml(text, jobs.HOOKS).plain
+    listed = repositories.get("repos") if isinstance(repositories, dict) else None
+    hooks = [hook for each in listed or () if isinstance(each, dict) for hook in each.get("hooks") or ()]
+    for hook in (each for each in hooks if isinstance(each, dict) and each.get("id") == "spillscan"):
+        if str(hook.get("entry", _JUDGES)).startswith(_JUDGES):
+            yield (
+                f"{jobs.HOOKS}: the hook judges the objects that are there, whatever was changed since",
+                "let it build first; `spillscan init` writes such a hook where none is",
+            )
+
+
+_JUDGES = "spillscan check"
+_IMAGE = re.compile(r"nvidia/cuda:(\d+\.\d+)")
+_CACHES = re.compile(r"\bs?ccache\b")
+
+
+def _of_build(inputs: Sequence[str], build: Build) -> Iterator[Lack]:
+    """Where the jobs are not what this build was: toolkits, options, commands; and what its launchers do."""
+    found = jobs.build_system(text_of)
+    made = shown(inputs, build, found)
+    calls = configured.compilers(made.configured.folder) if made.configured is not None else []
+    for call in calls:
+        before, ours, _ = call.partition("spillscan")
+        if len(_CACHES.findall(call.partition("nvcc")[0])) > 1 or (ours and _CACHES.search(before)):
+            yield (
+                f"a cache stands before or twice around the compiler, and then caches nothing: {call[:_LONGEST]}",
+                "one launcher, spillscan first (`spillscan;wrap;-v;--;ccache`), the project's own cache off; or none, and"
+                " `spillscan run --` before the build",
+            )
+            break
+    here, was = (".".join(each.split(".")[:2]) for each in (release(), made.release))
+    if here and was and here != was:
+        yield f"CUDA {was} compiled this build, and the PATH's nvcc is of {here}", "build again, or mend the PATH"
+    words = [word for command in repeated(made, found).commands for word in split(command)]
+    if made.configured is not None and not made.watched:
+        words = [word for word in words if word.startswith("-D") and "LAUNCHER" not in word and made.sure]
+    elif not made.watched:
+        words = []
+    for path, text in _jobs().items():
+        if "spillscan" not in text:
+            continue
+        images = sorted(set(_IMAGE.findall(text)))
+        if was and images and was not in images:
+            yield f"{path} compiles with CUDA {', '.join(images)}, this build is of {was}", image_of(made.release)
+        given = {word for line in text.splitlines() for word in split(line)}
+        if missing := [word for word in words if word not in given and not word.startswith("-j")]:
+            yield f"{path} builds without {' '.join(missing)}, with which this build was made", "give it there, too"
+
+
+_LONGEST = 200
+"""Characters of a command that are shown."""

@@ -141,7 +141,7 @@ def summarise(usage: Usage, arch: str | None, launch: Launch | None = None) -> S
             launched(device, known, registers=usage.registers, static_shared_bytes=static, barriers=barriers)
         )
     grouped = None
-    if known.cluster_blocks != 1 and (device.clusters or known.source in ("given", "policy")):
+    if known.cluster_blocks != 1 and (device.clusters or known.source in ("given", "policy", "override")):
         grouped = clusters(occupancy, known.cluster_blocks, gpu.multiprocessors if gpu else None)
     return Summary(
         occupancy=occupancy,

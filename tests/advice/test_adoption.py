@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +18,7 @@ from spillscan.judging.policy.reading import layer
 from spillscan.model.nodes import parse_yaml
 from spillscan.model.patterns import matches
 from spillscan.occupancy.launches import parse_launch, settled
+from tests.builds.test_configured import PROJECT, needs_cmake
 from tests.conftest import FIXTURES, ROOT, run
 from tests.judging.baseline.support import kernel
 
@@ -242,3 +244,55 @@ def test_doctor_knows_a_baseline_of_an_older_release(tmp_path: Path) -> None:
     path = tmp_path / "spillscan-baseline.yaml"
     subprocess.run(["sed", "-i", "s/, figures: {[^}]*}//", str(path)], check=True)
     assert "has no figures of 12 kernels" in spillscan(tmp_path, "doctor", HEAD)[1]
+
+
+@needs_cmake
+def test_doctor_compares_the_job_with_the_build(repository: Path) -> None:
+    (repository / ".git").mkdir()
+    (repository / "CMakeLists.txt").write_text(PROJECT)
+    command = ["cmake", "-B", "build", "-DBACKEND=ON", "-DCAPABILITY=80;90"]
+    subprocess.run(command, cwd=repository, check=True, capture_output=True)
+    shutil.copy(BOUNDED, repository / "build")
+    assert spillscan(repository, "init", "build", "--yes")[0] == 0
+    assert ".github" not in spillscan(repository, "doctor", "build")[1]
+    path = repository / jobs.WORKFLOW
+    text = path.read_text()
+    assert "container: nvidia/cuda:13.5.0-devel" in text
+    path.write_text(text.replace("-DBACKEND=ON ", "").replace("13.5.0", "12.9.1"))
+    _, said = spillscan(repository, "doctor", "build")
+    assert f"{jobs.WORKFLOW} builds without -DBACKEND=ON, with which this build was made" in said
+    assert f"{jobs.WORKFLOW} compiles with CUDA 12.9, this build is of 13.5" in said
+
+
+@pytest.mark.parametrize(
+    ("launchers", "lack"),
+    [
+        ("ccache spillscan wrap -v -- ccache", True),
+        ("ccache spillscan wrap -v --", True),
+        ("sccache ccache", True),
+        ("spillscan wrap -v -- ccache", False),
+        ("/usr/bin/ccache", False),
+        ("", False),
+    ],
+)
+def test_doctor_reads_the_launchers(launchers: str, lack: bool, tmp_path: Path) -> None:
+    (tmp_path / "CMakeFiles").mkdir()
+    (tmp_path / "CMakeCache.txt").write_text("CMAKE_HOME_DIRECTORY:INTERNAL=.\nA:BOOL=ON\n")
+    rule = f"rule CUDA\n  command = {launchers} /opt/cuda/bin/nvcc $FLAGS -c $in\n"
+    (tmp_path / "CMakeFiles" / "rules.ninja").write_text(rule)
+    shutil.copy(HEAD, tmp_path)
+    assert ("and then caches nothing" in spillscan(tmp_path, "doctor", ".")[1]) is lack
+
+
+@pytest.mark.parametrize(
+    ("hook", "lack"),
+    [
+        ("{id: spillscan, args: [build/]}", True),
+        ("{id: spillscan, entry: spillscan check, args: [build/]}", True),
+        ("{id: spillscan, entry: bash -c, args: [make && spillscan check build/]}", False),
+        ("{id: other}", False),
+    ],
+)
+def test_doctor_reads_the_hooks(hook: str, lack: bool, tmp_path: Path) -> None:
+    (tmp_path / jobs.HOOKS).write_text(f"repos:\n- repo: local\n  hooks: [{hook}]\n")
+    assert ("the hook judges the objects that are there" in spillscan(tmp_path, "doctor", HEAD)[1]) is lack
