@@ -197,7 +197,7 @@ def _of_build(inputs: Sequence[str], build: Build) -> Iterator[Lack]:
         if len(_CACHES.findall(call.partition("nvcc")[0])) > 1 or (ours and _CACHES.search(before)):
             yield (
                 f"a cache stands before or twice around the compiler, and then caches nothing: {call[:_LONGEST]}",
-                "one launcher, spillscan first (`spillscan;wrap;-v;--;ccache`), the project's own cache off; or none, and"
+                "one launcher, spillscan first (`spillscan;wrap;-v;--;ccache`), the project's own off; or none, and"
                 " `spillscan run --` before the build",
             )
             break
