@@ -17,7 +17,7 @@ from spillscan.output.nouns import count
 from spillscan.output.safe import printable
 
 POLICY, BASELINE = "spillscan.yaml", "spillscan-baseline.yaml"
-LONGEST_SKELETON = 40
+LONGEST_SKELETON = 14
 """Families that a launch map lists with nothing known of them; of more, the largest."""
 
 

@@ -49,10 +49,8 @@ BUILD_SYSTEMS = (
     BuildSystem(
         name="scikit-build",
         markers=("pyproject.toml:scikit",),
-        commands=(
-            'CMAKE_ARGS="-DCMAKE_CUDA_COMPILER_LAUNCHER=spillscan;wrap;-v;--" pip install -v . -C build-dir=build',
-        ),
-        inputs="build/",
+        commands=("spillscan run -- pip install -v . -C build-dir=build",),  # pip hides what a launcher would import
+        inputs="spillscan-build.json",
         packages="git python3-dev python3-venv",
     ),
     BuildSystem(

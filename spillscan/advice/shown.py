@@ -116,7 +116,7 @@ def image_of(release: str) -> str:
 
 def _by_cmake(shown: Shown, build: Configured) -> BuildSystem:
     launcher = ";".join(word for word in build.launcher.split(";") if word)
-    if shown.watched or "--watched" in launcher:
+    if shown.watched or build.system == "scikit-build" or "--watched" in launcher:
         launcher = "" if "spillscan" in launcher else launcher
     elif "spillscan" in launcher:  # by its path, mostly
         launcher = re.sub(r"[^;]*(?:python[\d.]*;-m;)?\bspillscan(?=;)", "spillscan", launcher, count=1)
@@ -129,9 +129,9 @@ def _by_cmake(shown: Shown, build: Configured) -> BuildSystem:
     given += [f'-D{COMPILER}="$(command -v nvcc)"'] * (COMPILER in options)
     folder, source = (relative(path, shown.root) for path in (build.folder, build.source))
     if build.system == "scikit-build":
-        base = BUILD_SYSTEMS[0]
-        words = " ".join(given).replace("'", "").replace('"', '\\"')
-        return replace(base, commands=(f'CMAKE_ARGS="{words}" pip install -v . -C build-dir={shlex.quote(folder)}',))
+        arguments = f"CMAKE_ARGS={shlex.quote(' '.join(given))} " if given else ""
+        line = f"{arguments}spillscan run -- pip install -v . -C build-dir={shlex.quote(folder)}"
+        return replace(BUILD_SYSTEMS[0], commands=(line,))
     ninja = "Ninja" in build.generator
     generator = [] if build.generator == "Unix Makefiles" else ["-G", shlex.quote(build.generator)]
     place = [*([] if source == "." else ["-S", shlex.quote(source)]), "-B", shlex.quote(folder)]

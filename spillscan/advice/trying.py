@@ -24,7 +24,7 @@ from spillscan.output.errors import UsageError
 
 BASH = ("bash", "--noprofile", "--norc", "-eo", "pipefail")
 """How GitHub's runner calls a shell that a job names."""
-_NETWORK = re.compile(r"(?i)(?:https?|ftp|no|all)_proxy|pip_index_url|ssl_cert_file|requests_ca_bundle")
+_NETWORK = re.compile(r"(?i)(?:https?|ftp|no|all)_proxy|pip_\w+|ssl_cert_file|requests_ca_bundle")
 _FILES = ("GITHUB_OUTPUT", "GITHUB_PATH", "GITHUB_STEP_SUMMARY")
 
 _NOTED = '#!/bin/sh\necho "${{0##*/}} $*" >> {noted}\n'

@@ -50,7 +50,7 @@ def commands(found: str | None = None, **facts: Any) -> list[str]:
         ({"launcher": "/usr/bin/python3;-m;spillscan;wrap;-v;--;ccache"},
          [f"cmake -B build {WRAP[:-1]};ccache'", f"cmake --build build{ALL}"]),
         ({"system": "scikit-build", "folder": "/repo/build"},
-         ['CMAKE_ARGS="-DCMAKE_CUDA_COMPILER_LAUNCHER=spillscan;wrap;-v;--" pip install -v . -C build-dir=build']),
+         ["spillscan run -- pip install -v . -C build-dir=build"]),
         ({"system": "Meson"}, ["meson setup build", "meson compile -C build"]),
     ],
 )  # fmt: skip

@@ -39,7 +39,7 @@ def build(tmp_path: Path, text: str, *options: str, **variables: str) -> configu
     ("options", "given"),
     [
         ([], {}),
-        (["-DFAST=OFF"], {"FAST": "OFF"}),
+        (["-DFAST=OFF", "-DCMAKE_INSTALL_PREFIX=/x"], {"FAST": "OFF"}),
         (["-DBACKEND=OFF", "-DCMAKE_BUILD_TYPE=Release"], {}),
         (["-DBACKEND=ON"], {"BACKEND": "ON"}),
         (["-DBACKEND=ON", "-DCAPABILITY=80;90"], {"BACKEND": "ON", "CAPABILITY": "80;90"}),
