@@ -15,7 +15,7 @@ from spillscan.model import Issue, Kernel, KernelKey, Origin, Usage
 from spillscan.model.code import FunctionUsage, SassFunction, SassStats
 from spillscan.model.local import LocalAccess, LocalTraffic
 from spillscan.reading.join import attach_code
-from spillscan.reading.join.code import _are_copies
+from spillscan.reading.join.code import _are_copies, _contradiction
 
 LOG = Origin(input="build.log", line=1, format="ptxas")
 PLACES = re.compile(r" \(log .*\)| …")
@@ -312,3 +312,13 @@ def test_what_is_code_of_one_function(
     role: Any, arch: str | None, candidates: list[SassFunction], copies: bool, why: str
 ) -> None:
     assert _are_copies(logged(role=role, arch=arch), candidates) is copies, why
+
+
+def test_a_contradiction_stands_in_the_log_where_there_is_one() -> None:
+    dump = Origin(input="dump.sass", line=7)
+    found = [_contradiction("code", logged(origins=origins), "text", dump) for origins in ((LOG,), ())]
+    assert [(each.origin, each.message) for each in found] == [
+        (LOG, f"k: text (log {LOG}, dump {dump})"),
+        (dump, "k: text"),
+    ]
+    assert _contradiction("code", logged(), "text", None).origin is LOG
