@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -14,7 +15,7 @@ from spillscan.judging import rules
 from spillscan.judging.policy import Policy
 from spillscan.judging.policy.reading import from_options, read
 from spillscan.judging.verdict import holes_of, verdict
-from spillscan.model import Build, Hidden, Hole, Issue, Origin, Severity, Usage
+from spillscan.model import Build, Hidden, Hole, Issue, Launch, LaunchBounds, Origin, Severity, Usage
 from spillscan.model.holes import KINDS
 from spillscan.output.errors import UsageError
 from tests.conftest import FIXTURES, run
@@ -181,3 +182,23 @@ def test_the_gate_by_itself(
     (hole,) = json.loads(capsys.readouterr().out)["holes"]
     assert (hole["symbol"], hole["accepted"]) == ("linked", "--accept unknown-spills=linked")
     assert main(["check", "build.log", "--max-spill-bytes", "none"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("own", "terms"),
+    [
+        ({}, 1),
+        ({"launch": Launch(threads_per_block=64)}, 2),
+        ({"launch_bounds": LaunchBounds(max_threads=64)}, 2),
+        ({"dynamic_shared": True}, 1),
+        ({"launch_bounds": LaunchBounds(max_threads=64), "dynamic_shared": False}, 2),
+    ],
+)
+def test_what_holds_for_any_kernel_is_found_where_all_have_one_policy(own: dict[str, Any], terms: int) -> None:
+    """All but those that say something of their launch are one."""
+    every = [*(kernel(name) for name in "abc"), *(replace(kernel(name), **own) for name in "de")]
+    every.append(replace(every[-1], launch=Launch(threads_per_block=32)))
+    held = policy()
+    found = held.terms_of_all(every)
+    assert {*map(id, map(held.terms_of, every))} == {*map(id, found)}
+    assert len(found) == terms + 1

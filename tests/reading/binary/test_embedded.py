@@ -145,37 +145,34 @@ def test_which_architecture_an_old_cubin_is_for() -> None:
     assert {function.arch for function in scanned(bytes(data))[0]} == {"sm_52"}
 
 
-def test_entries_that_are_compressed_together() -> None:
-    """``fatbinary -concat``: one entry that holds several."""
-    plain = TINY + OLD
-    parts = [(0, len(TINY), 80), (len(TINY), len(OLD), 52)]
+def joined(parts: list[tuple[int, int, int]], plain: bytes, version: int = 0x101, kind: int = 2) -> bytes:
+    """``fatbinary -concat``: one entry that holds several, each (offset, size, architecture)."""
     packed = zstandard.compress(plain)
     inner = b"".join(
-        struct.pack("<HHIIIIIHHIIIQQQ", 2, 0x101, offset, size, 0, 0, 0, 8, 1, arch, 0, 0, 0x11, 0, 0)
+        struct.pack("<HHIIIIIHHIIIQQQ", kind, version, offset, size, 0, 0, 0, 8, 1, arch, 0, 0, 0x11, 0, 0)
         for offset, size, arch in parts
     )
-    head = struct.pack(
-        "<HHIQIIHHIIIQQQ",
-        0x100,
-        0x101,
-        64 + 8 + 128,
-        len(packed),
-        len(packed),
-        64,
-        1,
-        0,
-        0,
-        0,
-        0,
-        0x8011,
-        0,
-        len(plain),
-    )
-    data = fat(head + struct.pack("<II", 2, 8 + 128) + inner + packed)
+    sizes = 64 + 8 + len(inner), len(packed), len(packed), 64
+    head = struct.pack("<HHIQIIHHIIIQQQ", 0x100, 0x101, *sizes, 1, 0, 0, 0, 0, 0x8011, 0, len(plain))
+    return fat(head + struct.pack("<II", len(parts), 8 + len(inner)) + inner + packed)
+
+
+def test_entries_that_are_compressed_together() -> None:
+    data = joined([(0, len(TINY), 80), (len(TINY), len(OLD), 52)], TINY + OLD)
     found, issues = scanned(data)
     assert not issues
     assert {function.arch for function in found} == {"sm_80", "sm_52"}
     assert extract(data, 1) == OLD
+
+
+@pytest.mark.parametrize(
+    ("more", "size", "sound"),
+    [({}, 0, True), ({}, 1, False), ({"version": 0x102}, 0, False), ({"kind": 3}, 0, False)],
+)
+def test_what_no_entry_among_several_is(more: dict[str, int], size: int, sound: bool) -> None:
+    found, issues = scanned(joined([(len(OLD), len(TINY) + size, 80)], OLD + TINY, **more))
+    assert bool(found) is sound
+    assert [issue.code for issue in issues] == ([] if sound else ["damaged"])
 
 
 DAMAGED = {

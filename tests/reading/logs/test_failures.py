@@ -13,7 +13,7 @@ from spillscan.model import Issue
 from spillscan.model.holes import KINDS
 from spillscan.reading import grammar
 from spillscan.reading.logs.clean import Cleaner
-from spillscan.reading.logs.failures import failure_words
+from spillscan.reading.logs.failures import Failure, _named, failure_words
 from spillscan.reading.logs.steps import unprefixed
 from tests.conftest import FIXTURES, manifest, read_any, read_log, run
 
@@ -503,3 +503,16 @@ def test_more_steps_than_reports() -> None:
     (issue,) = seen(f"{steps}{KERNEL.format('a')}{SECOND}[100%] Linking CUDA executable engine\n")
     assert (issue.code, issue.message[:20]) == ("unreported-unit", "3 steps compile devi")
     assert codes(f"{steps}{KERNEL.format('a')}{SECOND}{KERNEL.format('c')}[100%] Linking\n") == []
+
+
+@pytest.mark.parametrize(
+    ("subjects", "text"),
+    [
+        (["a.o"], "a.o"),
+        ([""], "a step"),
+        (["a.o", "b.o"], "a.o (1 more like it)"),
+        (["", "b.o", "c.o"], "a step (2 more like it)"),
+    ],
+)
+def test_several_failures_in_words(subjects: list[str], text: str) -> None:
+    assert _named([Failure(line=1, text="Error 1", subject=subject) for subject in subjects]) == text
