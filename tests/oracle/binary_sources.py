@@ -25,11 +25,11 @@ PE_SECTION = ".nv_fatb"
 """Of a Windows file: what its loader hands to the driver."""
 
 
-def wheel(requirement: str, cache: Path | None, platform: str = "linux") -> Path:
-    """A wheel, downloaded once."""
+def wheel(requirement: str, cache: Path | None, platform: str = "linux", python: str = "3.11") -> Path:
+    """A wheel, downloaded once; ``python``: whose."""
     from maker import toolchains
 
-    return toolchains.download(requirement, (cache or toolchains.default_cache()) / "wheels", platform)
+    return toolchains.download(requirement, (cache or toolchains.default_cache()) / "wheels", platform, python)
 
 
 def wheels(cache: Path | None, *, windows: bool) -> Iterator[tuple[Path, str]]:
@@ -40,10 +40,8 @@ def wheels(cache: Path | None, *, windows: bool) -> Iterator[tuple[Path, str]]:
 
 def public(cache: Path | None) -> Iterator[tuple[Path, str]]:
     """The wheels of every age and system."""
-    from maker import toolchains
-
     for requirement, python, platform in PUBLIC:
-        yield toolchains.download(requirement, (cache or toolchains.default_cache()) / "wheels", platform, python), "*"
+        yield wheel(requirement, cache, platform, python), "*"
 
 
 def libraries(file: Path, pattern: str, folder: Path) -> Iterator[Path]:
