@@ -66,12 +66,18 @@ def test_a_launch_is_what_is_said_then_what_its_compiler_wrote_then_its_bounds()
     assert of_bounds == Launch(threads_per_block=256, dynamic_shared_bytes=None, source="bounds")
     written = replace(bounded, launch=Launch(threads_per_block=128, dynamic_shared_bytes=65536, source="sidecar"))
     assert settled(written, None) is written.launch
-    said = launch(threads_per_block=64)
-    assert settled(written, said) == replace(said, dynamic_shared_bytes=65536, max_dynamic_shared_bytes=65536)
-    assert settled(bounded, said) == replace(said, dynamic_shared_bytes=None)
-    assert settled(replace(bounded, dynamic_shared=None), said) == replace(said, dynamic_shared_bytes=0)
+    shared = {"dynamic_shared_bytes": 65536, "max_dynamic_shared_bytes": 65536}
+    same, other = launch(threads_per_block=128), launch(threads_per_block=64)
+    assert settled(written, same) == replace(same, **shared)
+    assert settled(written, other) == replace(same, source="sidecar", **shared), "the code says another block size"
+    assert settled(bounded, other) == replace(other, threads_per_block=256, source="bounds")
+    unbounded = replace(bounded, launch_bounds=None)
+    assert settled(unbounded, other) == replace(other, dynamic_shared_bytes=None)
+    assert settled(replace(unbounded, dynamic_shared=None), other) == replace(other, dynamic_shared_bytes=0)
     exact = launch(threads_per_block=64, dynamic_shared_bytes=0)
-    assert settled(written, exact) == exact
+    assert settled(unbounded, exact) == exact
+    given = replace(other, source="override")
+    assert settled(written, given) == replace(given, **shared), "the user says that it counts all the same"
 
 
 def test_unknown_dynamic_shared_memory_is_a_bound() -> None:

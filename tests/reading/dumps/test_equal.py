@@ -67,7 +67,7 @@ class TestFixtures:
 
 def _kinds_of_lark(data: bytes) -> list[int]:
     """Instructions of all functions, by Lark and the grammar's own statement of a line."""
-    bodies = re.findall(rb"(?ms)^\t\tFunction : [^\n]+\n(.*?)(?=^\t\t[.]{4,}\r?$|^\t\tFunction : |\Z)", data)
+    bodies = re.findall(rb"(?ms)^\t\tFunction : [^\n]+(?:\n|\Z)(.*?)(?=^\t\t[.]{4,}\r?$|^\t\tFunction : |\Z)", data)
     found = []
     for body in bodies:
         lines = body if body.endswith(b"\n") or not body else body + b"\n"

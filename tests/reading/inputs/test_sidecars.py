@@ -262,20 +262,20 @@ def test_a_candidate_is_beaten_by_one_of_its_tile_that_is_better_in_all(caches: 
     assert {(each.kernel is more, each.unbeaten) for each in found} == {(True, False), (False, True)}
 
 
-def test_the_policy_wins(caches: dict[str, Path]) -> None:
-    said = run("limiters", caches[TRITON[0]], "-f", "json", "--all", "--launch", "mm=32,1024").stdout
+def test_the_policy_wins_where_it_says_so(caches: dict[str, Path]) -> None:
+    said = run("limiters", caches[TRITON[0]], "-f", "json", "--all", "--launch", "mm=32,1024,override").stdout
     found = {(each["symbol"], each["threads_per_block"], each["launch_source"]) for each in json.loads(said)}
-    assert found == {("mm", 32, "policy"), ("softmax", 256, "sidecar"), ("add", 128, "sidecar")}
+    assert found == {("mm", 32, "override"), ("softmax", 256, "sidecar"), ("add", 128, "sidecar")}
 
 
 def test_the_policy_may_speak_of_one_candidate(caches: dict[str, Path]) -> None:
     call = ("limiters", caches[TRITON[0]], "-f", "json", "--all", "--launch")
     found = {
         (dict(each)["threads_per_block"], dict(each)["launch_source"])
-        for each in json.loads(run(*call, "mm[[]64×64×32,*=32,1024").stdout)
+        for each in json.loads(run(*call, "mm[[]64×64×32,*=32,1024,override").stdout)
         if each["symbol"] == "mm"
     }
-    assert found == {(32, "policy"), (128, "sidecar"), (64, "sidecar")}
+    assert found == {(32, "override"), (128, "sidecar"), (64, "sidecar")}
     assert run(*call, "mm[[]16×*=32,1024").returncode == 2
 
 
