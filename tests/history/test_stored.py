@@ -71,7 +71,8 @@ def test_it_tells_the_same_when_it_is_compacted(places: dict[str, str]) -> None:
     stored = json.loads(STORED.read_text())
     for name, place in places.items():
         compaction.compact(open_dataset(place))
-        assert {call: said(place, call) for call in CALLS} == stored[name]
+        for call in ("history", "trend *", "top", "bisect *"):
+            assert said(place, call) == stored[name][call]
 
 
 def write() -> None:
