@@ -6,11 +6,13 @@ What is printed is itself a policy file. With --kernel, only what holds for one 
 from __future__ import annotations
 
 import argparse
+import os
 
 from spillscan.commands import _options, _policy
 from spillscan.judging.policy.listing import listed, listed_for
 from spillscan.judging.rules import all_rules
 from spillscan.model import Kernel, KernelKey, Usage
+from spillscan.output.folders import shipped
 from spillscan.output.terminal import say
 
 EPILOG = "Example: spillscan config --show-origin"
@@ -26,6 +28,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--kernel", metavar="SYMBOL", help="only what holds for this kernel")
     parser.add_argument("--arch", metavar="ARCH", help="of that kernel: its arch (sm_90a)")
     parser.add_argument("--unit", metavar="UNIT", help="of that kernel: its translation unit")
+    about = "print the folder of the CMake package instead, for -Dspillscan_DIR="
+    _options.flag(parser, "--cmake-dir", about)
     _policy.add_limits(parser, "build", "change")
     _policy.add_fail_on(parser)
     _options.add_launches(parser)
@@ -35,6 +39,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """0; an error in the policy is exit 2."""
+    if arguments.cmake_dir:
+        say([shipped(os.path.join("builds", "cmake"))])
+        return 0
     policy = _policy.policy_of(arguments)
     rules, origins = list(all_rules().values()), arguments.show_origin
     if arguments.kernel:

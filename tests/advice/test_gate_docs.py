@@ -169,8 +169,12 @@ def test_the_comment_is_written_once_and_then_updated_in_its_place(machine: Mach
 @pytest.mark.parametrize("text", of(jobs.PIPELINE))
 def test_pipelines_of_gitlab(machine: Machine, text: str) -> None:
     pipeline = yaml.safe_load(text)
-    template = yaml.safe_load((ROOT / ".gitlab" / "spillscan.yml").read_text())[".spillscan"]
+    include = pipeline.pop("include", {})
     jobs = [job for job in pipeline.values() if {"script", "extends"} & {*job}]
+    given = include[0]["inputs"] if isinstance(include, list) else {}
+    included = component(**given)
+    template = included.get(".spillscan")
+    jobs += [] if template else included.values()
     whole = [{**template, **job, "variables": {**template["variables"], **job["variables"]}}
              if "extends" in job else job for job in jobs]  # fmt: skip
     for edit, status in ((str, 0), (both, 1)):
@@ -180,6 +184,18 @@ def test_pipelines_of_gitlab(machine: Machine, text: str) -> None:
         assert (machine.checkout / whole[-1]["artifacts"]["reports"]["junit"]).read_bytes().startswith(b"<?xml")
     machine.build_status = 3
     assert machine.script(whole[0]) == 3
+
+
+def component(**given: str) -> dict[str, Any]:
+    """Our template, as GitLab includes it with these inputs."""
+    header, body = (ROOT / ".gitlab" / "spillscan.yml").read_text().split("\n---\n")
+    inputs = yaml.safe_load(header)["spec"]["inputs"]
+    assert {*given} <= {*inputs}
+    values = {name: spec["default"] for name, spec in inputs.items()} | given
+    included: dict[str, Any] = yaml.safe_load(
+        re.sub(r"\$\[\[ inputs\.(\w+) \]\]", lambda match: values[match[1]], body)
+    )
+    return included
 
 
 @pytest.mark.parametrize("text", of(jobs.HOOKS))

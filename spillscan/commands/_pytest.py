@@ -1,0 +1,27 @@
+"""pytest's plugin: the fixture ``spillscan_build``, which is what ``--spillscan-build`` or pytest's settings name."""
+
+from __future__ import annotations
+
+import pytest
+
+import spillscan
+
+_HELP = "what the fixture spillscan_build reads: logs, libraries, folders"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The option, and the setting, whose paths are relative to its file."""
+    parser.getgroup("spillscan").addoption("--spillscan-build", action="append", metavar="INPUT", help=_HELP)
+    parser.addini("spillscan_build", _HELP, type="paths")
+
+
+@pytest.fixture(scope="session")
+def spillscan_build(pytestconfig: pytest.Config) -> spillscan.Build:
+    """The build, read once; a test that asks for it fails where there is none."""
+    paths = pytestconfig.getoption("spillscan_build") or pytestconfig.getini("spillscan_build")
+    if not paths:
+        pytest.fail("no build: give --spillscan-build INPUT, or set spillscan_build", pytrace=False)
+    try:
+        return spillscan.scan(paths)
+    except spillscan.SpillscanError as error:
+        pytest.fail(f"spillscan: {error}", pytrace=False)
