@@ -92,7 +92,9 @@ def test_one_line_gives_cmake_the_launcher_and_a_target(project: Path, generator
     assert records == ["CMakeFiles", "sub"], "all, and nothing else"
     (project / "spillscan.yaml").write_text("version: 1\nmax_spill_bytes: 100000\n")
     done = cmake(project, "--build", "build", "--target", "spillscan-check")
-    assert "48 kernels where 1,000 are expected" in done.stdout + done.stderr, "its arguments, the policy of the sources"
+    assert "48 kernels where 1,000 are expected" in done.stdout + done.stderr, (
+        "its arguments, the policy of the sources"
+    )
 
 
 @pytest.mark.skipif(not (shutil.which("cmake") and shutil.which("ninja")), reason="no cmake, or no ninja")
