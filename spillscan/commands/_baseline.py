@@ -74,6 +74,7 @@ class Gate(NamedTuple):
             whole=whole,
             own=self.own,
             of_changes=of_changes,
+            renamed=became.renamed,
         )
         return replace(result, undecided=became.undecided, unrecorded=became.unrecorded, unheld=became.unheld)
 
@@ -145,7 +146,33 @@ class Gate(NamedTuple):
                 origin=Origin(input=self.path or "", format="baseline"),
             )
         ]
-        return expired + idle + unrecorded + removed * bool(result.removed)
+        return expired + idle + unrecorded + removed * bool(result.removed) + self._stale(result)
+
+    def _stale(self, result: BaselineResult) -> list[Issue]:
+        """Entries whose kernels are not there, as far as no hole and no other issue says so."""
+        from spillscan.judging.baseline.model import identity_of
+        from spillscan.model import Issue, Origin
+        from spillscan.naming import Names
+        from spillscan.reports.pairings import renaming
+
+        origin = Origin(input=self.path or "", format="baseline")
+        pairs = [(each.before, each) for each in result.renamed if each.before is not None]
+        names = Names(kernel.named_by for before, each in pairs for kernel in (before, each.kernel))
+        renamings = list(dict.fromkeys(renaming(each, names) for _, each in pairs))
+        told = {
+            *(each.identity for each in (*result.fewer, *result.removed)),
+            *(identity_of(each) for each, _ in pairs),
+        }
+        gone = list({each.identity: each for each in result.stale if each.identity not in told}.values())
+        renamed = (
+            f"renamed since {self.path} was written: {_few(renamings)}; "
+            "`spillscan baseline write` on the accepted build records them, `spillscan baseline prune` drops the old"
+        )
+        stale = (
+            f"replaced by other kernels: {_named(gone)} of {self.path}; `spillscan baseline prune` drops what is gone"
+        )
+        said = {"renamed-kernels": renamed if pairs else "", "stale-kernels": stale if gone else ""}
+        return [Issue(code=code, message=text, severity="note", origin=origin) for code, text in said.items() if text]
 
     def _version(self) -> str:
         """What the baseline says that it records."""
@@ -277,8 +304,11 @@ def only(baseline: Baseline, archs: Sequence[str]) -> Baseline:
 def _named(kernels: Sequence[Accepted]) -> str:
     """``3 kernels (gemm<8> (sm_80), …)``."""
     names = list(dict.fromkeys(f"{each.name} ({each.identity.arch or 'arch unknown'})" for each in kernels))
-    listed = ", ".join(names[:MOST_NAMED]) + (", …" if len(names) > MOST_NAMED else "")
-    return printable(f"{count(len(kernels), 'kernel')} ({listed})")
+    return printable(f"{count(len(kernels), 'kernel')} ({_few(names)})")
+
+
+def _few(names: Sequence[str]) -> str:
+    return ", ".join(names[:MOST_NAMED]) + (", …" if len(names) > MOST_NAMED else "")
 
 
 def _day(text: str) -> date:

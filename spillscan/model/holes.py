@@ -81,6 +81,8 @@ KINDS: Mapping[str, tuple[Hidden, ...]] = {
     "idle-suppression": (),
     "unrecorded-figures": (),
     "removed-kernels": (),
+    "renamed-kernels": (),
+    "stale-kernels": (),
     "unknown-spills": ("spills",),
     "unknown-registers": ("registers",),
     "unknown-stack": ("stack",),

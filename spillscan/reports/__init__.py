@@ -14,6 +14,7 @@ PUBLIC = (
     "page.details",
     "page.document",
     "page.history",
+    "pairings",
     "render",
     "report",
     "size_groups",

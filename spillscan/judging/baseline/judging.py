@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
 
 from msgspec.structs import replace
@@ -20,12 +20,13 @@ from spillscan.judging.baseline.model import (
     Suppression,
     by_identity,
     by_rule,
+    identity_of,
     key_of,
     measured,
 )
 from spillscan.judging.policy import Policy
 from spillscan.judging.rules import all_rules, measure, recorded_as
-from spillscan.model import Build, Finding, Kernel, Level
+from spillscan.model import Build, Change, Finding, Kernel, Level
 from spillscan.model.patterns import matches
 from spillscan.naming.identity import canonical
 
@@ -40,13 +41,15 @@ def apply(
     whole: Build | None = None,
     own: Baseline | None = None,
     of_changes: bool = False,
+    renamed: Sequence[Change] = (),
 ) -> BaselineResult:
     """The result on the ``findings`` that ``policy`` makes of ``build``.
 
     ``whole`` is the build before kernels were selected from it: that a kernel was not asked for does not make it
     missing. ``own`` is the change's own baseline where ``baseline`` is an older one: kernels that it no longer knows
     are gone on purpose, and of suppressions it must mend the expired ones. ``of_changes`` says that ``findings`` are
-    only what changed: a recorded finding that is not among them is not fixed by that.
+    only what changed: a recorded finding that is not among them is not fixed by that. ``renamed`` says which recorded
+    kernels go on under another name.
     """
     groups = by_identity(build.kernels)
     selected = whole is not None and len(whole.kernels) > len(build.kernels)
@@ -54,11 +57,12 @@ def apply(
     judged = [_excused(finding, baseline, today) for finding in findings]
     open_findings = [finding for finding in judged if finding.baseline_state is None]
     states: dict[int, Finding] = {}
+    former = {id(change.after): change for change in renamed}
     for (identity, rule), ours in by_rule(open_findings).items():
         entry = baseline.entries.get(identity)
         recorded = entry.recorded.get(recorded_as(rule)) if entry else None
         states |= _states(ours, groups.get(identity, []), recorded, policy)
-    judged = [states.get(id(finding), finding) for finding in judged]
+    judged = [_with_former(states.get(id(finding), finding), former, baseline) for finding in judged]
     fixed, unreported = ([], []) if of_changes else _absent(by_rule(judged).keys(), groups, baseline, policy)
     mine = own or baseline
     fewer, removed = _without_removed(_fewer(present, baseline, mine), baseline, whole or build)
@@ -67,6 +71,7 @@ def apply(
         fixed=tuple(fixed),
         unreported=tuple(unreported),
         stale=tuple(_stale(present, baseline)),
+        renamed=tuple(renamed),
         fewer=tuple(fewer),
         removed=tuple(removed),
         expired=tuple(each for each in mine.suppressions if each.until < today),
@@ -129,6 +134,18 @@ def _states(
         else:
             marked[id(finding)] = replace(finding, baseline_state="outstanding" if present == limit else "better")
     return marked
+
+
+def _with_former(finding: Finding, former: Mapping[int, Change], baseline: Baseline) -> Finding:
+    """``finding``, if it is new, with what was recorded under the kernel's former name."""
+    change = former.get(id(finding.kernel)) if finding.baseline_state == "new" else None
+    entry = baseline.entries.get(identity_of(change.before)) if change is not None and change.before else None
+    if change is None or entry is None:
+        return finding
+    recorded = entry.recorded.get(recorded_as(finding.rule))
+    guess = "perhaps " if change.evidence.one_of is not None else ""
+    said = f"{finding.message}; {guess}renamed from {entry.name}, recorded: {_said(recorded) if recorded else 'none'}"
+    return replace(finding, message=said)
 
 
 def _absent(

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from spillscan.judging.policy import Policy
 from spillscan.judging.rules import Undecided, measure
-from spillscan.model import Finding, Kernel, Level
+from spillscan.model import Change, Finding, Kernel, Level
 from spillscan.naming.identity import canonical, digest
 
 Figures = tuple[tuple[str, int], ...]
@@ -140,6 +140,8 @@ class BaselineResult(Struct, frozen=True, kw_only=True):
     """Known kernels that the build does not have, of archs with fewer kernels than the baseline knows."""
     removed: tuple[Accepted, ...] = ()
     """Those of them whose unit was compiled, and reported whole: they are gone."""
+    renamed: tuple[Change, ...] = ()
+    """Recorded kernels that go on under another name: their entries are stale."""
     expired: tuple[Suppression, ...] = ()
     """Suppressions that no longer hold."""
     idle: tuple[Suppression, ...] = ()

@@ -170,6 +170,8 @@ class Since(Struct, frozen=True, kw_only=True):
     """What got worse, as ``diff`` finds it."""
     undecided: tuple[Undecided, ...] = ()
     """Figures that are recorded, and which the input does not report."""
+    renamed: tuple[Change, ...] = ()
+    """Recorded kernels that go on under another name."""
     unrecorded: int = 0
     """Known kernels of the build of which no figures are recorded: an older release wrote the baseline."""
     unheld: int = 0
@@ -223,6 +225,7 @@ def since(
         [each for each in pairs if each.before is not None and id(each.after) in chosen]
         for pairs in (compared.changes, compared.unsettled)
     )
+    renamed = tuple(each for each in changes if each.state == "renamed")
     said = {(id(each.kernel), recorded_as(each.rule)) for each in found}
     said |= {(id(each.kernel), recorded_as(each.rule.id)) for each in open_end}
     least_severe = "note" if policy.fail_on == "note" else "warning"
@@ -244,7 +247,7 @@ def since(
         not _registers_recorded(entry) and any(_limited(kernel, policy) for kernel in groups.get(identity, ()))
         for identity, entry in baseline.entries.items()
     )
-    return Since(worse=tuple(worse), undecided=tuple(undecided), unrecorded=unrecorded, unheld=unheld)
+    return Since(worse=tuple(worse), undecided=tuple(undecided), renamed=renamed, unrecorded=unrecorded, unheld=unheld)
 
 
 def _registers_recorded(entry: KnownKernel) -> bool:

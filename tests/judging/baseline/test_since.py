@@ -194,6 +194,21 @@ def test_a_renamed_kernel_carries_its_figures() -> None:
     assert rules(became(called("relax_columns_v2", 128), baseline)) == ["registers"]
 
 
+def test_a_rename_is_named_with_its_evidence_and_what_is_stale_is_listed(tmp_path: Path) -> None:
+    text = BASE.read_text().replace("'relax'", "'relax_v2'").replace("for relax", "for relax_v2")
+    head = re.sub(
+        r"(.*'sums'.*\n(?:.*\n){4})", lambda match: match[1].replace("sums", "y").replace("Used ", "Used 1"), text
+    )
+    (tmp_path / "new.log").write_text(head)
+    assert run("baseline", "write", BASE, "-o", tmp_path / "b.yaml").returncode == 0
+    result = run("check", "new.log", "--baseline", "b.yaml", cwd=tmp_path)
+    said = (result.stdout + result.stderr).decode()
+    assert result.returncode == 1
+    assert "per thread; perhaps renamed from relax, recorded: loads 4,988, stores 4,204 [spill, new]" in said, said
+    assert "renamed since b.yaml was written: relax → relax_v2 (perhaps, " in said
+    assert "replaced by other kernels: 1 kernel (sums (sm_90)) of b.yaml;" in said
+
+
 def test_a_selection_holds_only_what_was_asked_for(tmp_path: Path) -> None:
     path = tmp_path / "b.yaml"
     run("baseline", "write", BASE, "-o", path, "--launch", "*=256")
