@@ -6,9 +6,9 @@ evidence at hand.
    what it only stores or only loads, it hands to a callee or was given.
 2. The last-use rule. ptxas puts ``.LU`` on refills only, its own or those of a callee that it has allocated registers
    together with. Without any a function spills nothing, as far as is known. With one, its slots on the stack are
-   spills; where the function also uses local memory by other addresses, takes the address of its frame, or calls
-   something that may look for arguments on the stack, only those not below the lowest slot that a refill reads: arrays
-   and arguments lie below the spill area.
+   spills; where the function also uses local memory by other addresses, takes the address of its frame, loads lower
+   slots in other pieces than it stores them, or calls something that may look for arguments on the stack, only those
+   not below the lowest slot that a refill reads: arrays and arguments lie below the spill area.
 3. What is reloaded in a loop only, or in narrower pieces than it was stored in, has no last use. Slots whose bytes are
    both stored and loaded, right below the slots that a refill proves (or the frame's upper end), belong to them where
    there is no array; where there may be one, the class is unknown.
@@ -99,10 +99,12 @@ def classify(accesses: Sequence[Access], code: Surroundings, *, annotations: boo
         return _without_refill(accesses, code)
     stored = {access.target.slot for access in accesses if access.store}
     refills += [slot for slot in code.refilled() if slot in stored]
+    surely = min(refills)
     arrays = any(access.target.slot is None for access in accesses) or code.taken()
     if not (arrays or code.calls()):
-        return ["spill"] * len(accesses)
-    surely = min(refills)
+        if not _unlike(accesses, surely):
+            return ["spill"] * len(accesses)
+        arrays = True
     maybe = _grown(surely, accesses)
     lowest = surely if arrays else maybe
     spilled = [_reaches(access, lowest) for access in accesses]
@@ -111,6 +113,16 @@ def classify(accesses: Sequence[Access], code: Surroundings, *, annotations: boo
         "spill" if is_spill else "unknown" if _reaches(access, maybe) else other
         for access, is_spill, other in zip(accesses, spilled, rest, strict=True)
     ]
+
+
+def _unlike(accesses: Sequence[Access], lowest: int) -> bool:
+    """Whether slots below ``lowest`` are loaded in other pieces than they are stored, or are only one of both: so are
+    arrays that ptxas keeps in memory though all their indices are constants (spconv's PTX, ptxas 11.8 to 13.5)."""
+    stored, loaded = (
+        {each.target[:3] for each in accesses if each.store == way and (each.target.slot or 0) < lowest}
+        for way in (True, False)
+    )
+    return stored != loaded
 
 
 def _without_refill(accesses: Sequence[Access], code: Surroundings) -> list[AccessClass]:

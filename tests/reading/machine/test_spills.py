@@ -27,11 +27,17 @@ STORE, REFILL, ARRAY = "STL [R1+0x8], R2", "LDL.LU R2, [R1+0x8]", "LDL R4, [R3+0
     ("texts", "wanted"),
     [
         ([STORE, REFILL, "EXIT"], ["spill", "spill"]),
-        (["STL [R1], R2", STORE, REFILL, "EXIT"], ["spill", "spill", "spill"]),
+        (["STL [R1], R2", STORE, REFILL, "EXIT"], ["array", "spill", "spill"]),
+        (["STL [R1], R2", "LDL R2, [R1]", STORE, REFILL, "EXIT"], ["spill"] * 4),
+        # an array whose indices are all constant: stored in one width, loaded in another
+        (
+            ["STL.64 [R1], R2", "LDL R2, [R1]", "LDL R3, [R1+0x4]", STORE, REFILL, "EXIT"],
+            [*["unknown"] * 3, *["spill"] * 2],
+        ),
         ([STORE, "LDL R2, [R1+0x8]", "EXIT"], ["array", "array"]),
         (["STL [R1], R2", STORE, REFILL, ARRAY, "EXIT"], ["array", "spill", "spill", "array"]),
         (["MOV R5, R1", "STL [R1], R2", STORE, REFILL, "EXIT"], ["array", "spill", "spill"]),
-        (["IADD3 R1, R1, -0x8, RZ", "STL [R1], R2", STORE, REFILL, "EXIT"], ["spill", "spill", "spill"]),
+        (["IADD3 R1, R1, -0x8, RZ", "STL [R1], R2", STORE, REFILL, "EXIT"], ["array", "spill", "spill"]),
         (["STL [R1], R2", "CALL.ABS.NOINC 0x0", "EXIT"], ["frame"]),
         (["STL [R1], R2", "CALL.ABS.NOINC 0x0", ARRAY, "EXIT"], ["unknown", "array"]),
         (["STL [R1], R2", STORE, REFILL, "CALL.ABS.NOINC 0x0", "EXIT"], ["frame", "spill", "spill"]),
