@@ -22,14 +22,29 @@ from spillscan.reading.binary.opcode_tables import table
 from spillscan.reading.binary.pressure import Registers, elsewhere, registers
 from spillscan.reading.binary.window import Window
 from spillscan.reading.binary.words import ALWAYS, FIRST_WITH_LOW_BYTE, Wide, Words
+from spillscan.reading.machine.accesses import WIDTHS
+from spillscan.reading.machine.instruction import FILES, LOADS, STORES, Instruction, Place
 from spillscan.reading.machine.liveness import INSTRUCTION, Graph, live
-from spillscan.reading.machine.sameness import FILES, Instruction
 
 _CONTROL = (1 << 126) - (1 << 105)
 """Stall count, yield, barriers that are set and waited for, operands that are kept for reuse: when, not what."""
 MOST_BYTES = 64 << 20
 """Of one function's code; what a snapshot packs beyond that is left out."""
 _BRANCH, _UNIFORM_BRANCH, _CALL, _MEET = 0x947, 0x547, 0x944, 0x945
+_GUARD = 12
+_MODIFIERS, _SIGNS, _IN_REGISTERS = 72, 62, 1
+"""Lowest bit of most modifiers; of the signs of a second source; the form of instructions without constants."""
+_SWAPPED = {
+    "IADD3": (24, 32, 64),
+    "LOP3": (24, 32, 64),
+    **dict.fromkeys(("IMAD", "FADD", "FMUL", "FFMA", "IMNMX", "VIMNMX"), (24, 32)),
+}
+"""By mnemonic: lowest bits of sources that may change places. Not of DADD: which of two NaNs stays is not known."""
+_ADDRESSING, _ORDERING = 1 | 0x1F << 4 | 3 << 18, 0xF << 5
+"""Modifiers of an access that say how its address is made; those that mean its order in accesses to global memory."""
+_OF_PREDICATES = {0x803: "r", 0x804: "w"}
+"""P2R and R2P: a set of predicates stands in a constant."""
+_SET_OF_PREDICATES, _MASK_OF_PREDICATES = 32, 0x7F
 _TARGET = (1 << 30) - 1 << 34 | (1 << 18) - 1 << 64
 _UNIFORM = 91
 """The bit of a word that has a uniform register among its operands."""
@@ -120,6 +135,12 @@ class Code:
                     if number == none
                     else [first + number + step for step in field.shape if number + step < none]
                 )
+            deciding = [each for each in fields if each.at == _GUARD and not each.writes]
+            guards = [256 * each.file + (word >> _GUARD & 7) for each in deciding]
+            if opcode in _OF_PREDICATES:
+                some = word >> _SET_OF_PREDICATES & _MASK_OF_PREDICATES
+                named = [256 * FILES.index("P") + number for number in range(7) if some >> number & 1]
+                (read if _OF_PREDICATES[opcode] == "r" else written).extend(named)
             found.append(
                 Instruction(
                     self.names[self._ranks[row]],
@@ -132,9 +153,13 @@ class Code:
                     and all(word >> at & 7 == ALWAYS for at in others)
                     and not (word >> _UNIFORM & 1 and unmet[2].get(opcode))
                     and (self._one_module or not _of_module(low))
-                    and not (target is not None and row in moved),
+                    and not (target is not None and row in moved)
+                    and (opcode in _OF_PREDICATES or self.names[self._ranks[row]] not in ("P2R", "R2P")),
                     target,
                     (word >> 110 & 7, word >> 113 & 7, word >> 116 & 63),
+                    next(iter(guards), None) if word >> _GUARD & 7 != ALWAYS else None,
+                    _swaps(self.names[self._ranks[row]], word, fields),
+                    _place(self.names[self._ranks[row]], word, fields),
                 )
             )
         return found
@@ -175,6 +200,47 @@ class Code:
 def _of_module(low: int) -> bool:
     """Whether it may read a bank of constants that is the whole module's: what stands where is not known."""
     return low >> 9 & 7 in _CONSTANT_FORMS and low >> 54 & 31 not in _OWN_BANKS
+
+
+def _swaps(name: str, word: int, fields: Sequence[_Field]) -> tuple[int, ...]:
+    """Which of the registers that an instruction reads may change places: operands of 32 bits, in registers and without
+    a sign of their own, of what does the same with each."""
+    if name not in _SWAPPED or word >> 9 & 7 != _IN_REGISTERS:
+        return ()
+    operands = _SWAPPED[name]
+    if name == "LOP3":
+        table = word >> _MODIFIERS & 0xFF
+        operands = next((each for each in ((24, 32, 64), (24, 32), (32, 64), (24, 64)) if _alike(table, each)), ())
+    elif word >> _SIGNS & 3 or word >> _MODIFIERS & (1 if name == "IMAD" else 11):
+        return ()
+    at, places = 0, {}
+    for field in (each for each in fields if not each.writes):
+        if field.file == 0 and len(field.shape) == 1:
+            places[field.at] = at
+        at += len(field.shape)
+    return tuple(places[each] for each in operands) if {*operands} <= {*places} else ()
+
+
+def _alike(table: int, operands: tuple[int, ...]) -> bool:
+    """Whether a table of truth of three operands does the same with each of some."""
+    bits = [{24: 4, 32: 2, 64: 1}[each] for each in operands]
+    rows = [(sum(bool(row & bit) for bit in bits), row & ~sum(bits), table >> row & 1) for row in range(8)]
+    return len({row[:2] for row in rows}) == len({*rows})
+
+
+def _place(name: str, word: int, fields: Sequence[_Field]) -> Place | None:
+    """Where an access goes: its first source and its uniform registers hold the address, a constant is added."""
+    if name not in LOADS and name not in STORES:
+        return None
+    address = [each for each in fields if not each.writes and (each.file == 2 or (each.file == 0 and each.at == 24))]
+    numbers = [(each, word >> each.at & (1 << each.width) - 1) for each in address]
+    base = [
+        -1 - each.file if number == (1 << each.width) - 1 else 256 * each.file + number + step
+        for each, number in numbers
+        for step in each.shape
+    ]
+    how = _ADDRESSING & ~(_ORDERING if name in ("LDG", "STG") else 0) & word >> _MODIFIERS
+    return Place((*base, how), (word >> 40 ^ 1 << 23) % (1 << 24) - (1 << 23), WIDTHS[word >> 73 & 7])
 
 
 class _Field(NamedTuple):

@@ -18,21 +18,20 @@ instructions wait for others are checked.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from itertools import count
-from typing import NamedTuple
 
 from spillscan.model.code import OPCODE_CLASSES
+from spillscan.reading.machine.instruction import FILES, LOADS, STORES, Instruction, Place
+from spillscan.reading.machine.waits import unwaited
 
-FILES = "RPUQ"
-"""General registers, predicates, uniform registers, uniform predicates."""
 _BYTES = 16
 """Of an instruction."""
 _STACK_POINTER, _NOBODY_S = 1, -1
 """A register that has a value where a kernel begins; the class of all others there, which nobody wrote yet: what they
 hold decides nothing in code that a compiler wrote."""
-_BARRIERS = 6
-"""By which instructions wait for others; a higher number names none."""
+_WARP_BARRIER = 16
+"""Lowest bit of the barrier at which warps meet."""
 
 
 def _set(opcodes: str) -> frozenset[str]:
@@ -41,8 +40,6 @@ def _set(opcodes: str) -> frozenset[str]:
 
 ACROSS = _set("SHFL VOTE VOTEU MATCH REDUX CREDUX R2UR MOVM FSWZ FSWZADD HMMA IMMA DMMA BMMA")
 """They read what other threads of the warp hold: those that are there stay the same until warps part or meet."""
-LOADS = {"LDG": "global", "LDS": "shared", "LDSM": "shared", "LDL": "local"}
-STORES = {"STG": "global", "STS": "shared", "STSM": "shared", "STL": "local"}
 _SPACES = ("global", "shared", "local")
 SPECIAL = _set("S2R S2UR CS2R CS2UR")
 PURE = (
@@ -53,10 +50,10 @@ PURE = (
     )
     - ACROSS
     - SPECIAL
-    - _set("LEPC ULEPC CCTLC P2R R2P UP2UR UR2UP")
+    - _set("LEPC ULEPC CCTLC UP2UR UR2UP")
 )
-"""What they write follows from what they read, and they do nothing else. Not those that read or write all predicates at
-once, which no field of their words names."""
+"""What they write follows from what they read, and they do nothing else. Not those that read or write all uniform
+predicates at once."""
 _CONSTANT = frozenset((0x00, 0x21, 0x22, 0x23, 0x25, 0x26, 0x27, 0xFF))
 """Numbers of special registers that never change: lane, thread, block, zero."""
 ORDERED = _set(
@@ -64,35 +61,18 @@ ORDERED = _set(
     " FENCE"
 )
 """They do more than write registers: none of them passes another, nor an access to memory."""
-_GLOBAL, _STRONG = _set("LDG STG"), 80
-"""Accesses that other threads may see in their order (volatile, relaxed, acquire, release) have this bit (measured:
-CUDA 13.0, sm_75 to sm_120)."""
+_GLOBAL, _ORDER, _READ_ONLY, _STRONG = _set("LDG STG"), 77, 4, 8
+"""The field of four bits that says how an access is ordered: plain ones may stand in any order, those of memory that
+nobody writes (``.CONSTANT``) do not mind stores, others may see each other in theirs (volatile, relaxed, acquire,
+release; measured: CUDA 13.0, sm_75 to sm_120)."""
+_TOGETHER = 256
+"""Stores whose order does not matter, at most: so many are looked at for each."""
+_NEGATED_GUARD = 15
 _UNIFORM_BRANCH, _NEGATED = 0x547, 90
 """A BRA by a uniform predicate; the bit that turns the condition of a branch."""
 _ENDS = _set("BRA EXIT BSYNC CALL RET")
 """Control may go on elsewhere behind them."""
 _WITH_TARGET = _set("BRA BSSY CALL")
-
-
-class Instruction(NamedTuple):
-    """One instruction."""
-
-    name: str
-    """The mnemonic; empty: unknown."""
-    key: tuple[int, str]
-    """What is left of its word without registers, target and schedule; what is put into it at the link."""
-    read: tuple[int, ...]
-    """Registers, 256 times the index of the file and the number; below 0: the register that is always the same."""
-    written: tuple[int, ...]
-    """The same."""
-    guarded: bool
-    """A predicate decides whether it is executed."""
-    known: bool
-    """Tables say all of it."""
-    target: int | None
-    """Byte offset of where it goes, or where warps meet."""
-    waits: tuple[int, int, int]
-    """The barrier that is set until it has written; the one until it has read; the set of those that it waits for."""
 
 
 class NotProvenError(Exception):
@@ -156,6 +136,8 @@ class _Proof:
         self._sides = old, new
         self._function = function
         self._ways: dict[_Pair, list[_Pair]] = {}
+        self._meets: dict[_Pair, list[tuple[int, _Pair]]] = {}
+        """Barriers of warps that a block sets, and where they meet."""
         self._used = [
             sorted({register for each in side.rows for register in (*each.read, *each.written) if register >= 0})
             for side in self._sides
@@ -165,11 +147,14 @@ class _Proof:
         """Raise :class:`NotProvenError` where anything differs."""
         self._pair()
         old, new = (
-            _unwaited(side, {pair[at]: {way[at] for way in several} for pair, several in self._ways.items()})
+            unwaited(
+                {begin: side.rows[begin:end] for begin, end in side.ends.items()},
+                {pair[at]: {way[at] for way in several} for pair, several in self._ways.items()},
+            )
             for at, side in enumerate(self._sides)
         )
-        if new != old:
-            name = next(iter((new - old) + (old - new)))
+        if new - old:  # of what both do not wait for, nothing is known
+            name = next(iter(new - old))
             raise NotProvenError(f"a {name} may not wait for what it reads")
         entering = self._settled()
         for pair, classes in entering.items():
@@ -178,8 +163,6 @@ class _Proof:
     def _pair(self) -> None:
         """Which block of one function is which of the other, from the entry on."""
         partner: list[dict[int, int]] = [{}, {}]
-        meets: list[_Pair] = []
-        waiting: list[_Pair] = []
         work = [(0, 0)]
         fixed = False
         while work:
@@ -200,16 +183,15 @@ class _Proof:
             for one, other in zip(*([e for e in block if e.name == "BSSY"] for block in blocks), strict=True):
                 assert one.target is not None
                 assert other.target is not None
-                meets.append((one.target // _BYTES, other.target // _BYTES))
-                work.append(meets[-1])
+                meeting = one.target // _BYTES, other.target // _BYTES
+                self._meets.setdefault(pair, []).append((_barrier(one), meeting))
+                work.append(meeting)
             ways, goes_on, last = list[_Pair](), True, lasts[0]
             if last is not None:
                 assert lasts[1] is not None
                 goes_on = last.guarded or last.name in ("BSYNC", "CALL") or _decides(last)
                 if last.target is not None and lasts[1].target is not None:
                     ways.append((last.target // _BYTES, lasts[1].target // _BYTES))
-                if last.name == "BSYNC":
-                    waiting.append(pair)
                 fixed |= last.name in ("CALL", "RET")
             if goes_on:
                 ends = tuple(side.ends[begin] for side, begin in zip(self._sides, pair, strict=True))
@@ -218,10 +200,37 @@ class _Proof:
                 ways.append((ends[0], ends[1]))
             self._ways[pair] = ways
             work += ways
-        for pair in waiting:  # where warps meet that a BSSY of any barrier names
-            self._ways[pair] += meets
         if fixed:
             self._calls()
+        self._meet()
+
+    def _meet(self) -> None:
+        """Warps go on behind a BSYNC where a BSSY of its barrier said that reaches it; if none does, where any says."""
+        waiting = [pair for pair in self._ways if (last := self._sides[0].last(pair[0])) and last.name == "BSYNC"]
+        every = {meeting for several in self._meets.values() for _, meeting in several}
+        met: set[_Pair] = set()
+        held: dict[_Pair, set[tuple[int, _Pair]]] = {(0, 0): set()}
+        work = [(0, 0)]
+        while work:
+            pair = work.pop()
+            last = self._sides[0].last(pair[0])
+            known = set(held[pair])
+            for barrier, meeting in self._meets.get(pair, ()):
+                known = {each for each in known if each[0] != barrier} | {(barrier, meeting)}
+            if last is not None and pair in waiting:
+                reaching = [meeting for barrier, meeting in known if barrier == _barrier(last)]
+                self._ways[pair] += {*reaching} - {*self._ways[pair]}
+                met |= {pair} if reaching else set()
+            for way in self._ways[pair]:
+                if way not in held or not known <= held[way]:
+                    held[way] = held.get(way, set()) | known
+                    work.append(way)
+            if not work:
+                lost = {each for each in waiting if each in held} - met
+                for each in lost:
+                    self._ways[each] += every
+                met |= lost
+                work += lost
 
     def _calls(self) -> None:
         """A return goes behind any call. It goes by an address that is a value as others are, so that all blocks must
@@ -267,7 +276,7 @@ class _Proof:
         behind: _Classes = {}
         states = []
         for side in (0, 1):
-            held: dict[int, Hashable] = {register: ("in", entering[side, register]) for register in self._used[side]}
+            held = {register: numbers["in", entering[side, register]] for register in self._used[side]}
             states.append(_executed(self._sides[side].block(pair[side]), held, numbers))
             behind |= {(side, register): numbers[held[register]] for register in self._used[side]}
         return behind, states
@@ -291,87 +300,107 @@ def _decides(each: Instruction) -> bool:
     return predicates or word & 0xFFF == _UNIFORM_BRANCH or bool(word >> _NEGATED & 1)
 
 
+def _barrier(each: Instruction) -> int:
+    """Of warps, that a BSSY or BSYNC names."""
+    return each.key[0] >> _WARP_BARRIER & 15
+
+
 def _joined(one: _Classes, other: _Classes) -> _Classes:
     """What both know to be equal."""
     numbers: dict[Hashable, int] = defaultdict(count().__next__)
     return {place: numbers[one[place], other[place]] for place in one}
 
 
-def _executed(
-    block: Sequence[Instruction], held: dict[int, Hashable], numbers: dict[Hashable, int]
-) -> dict[str, Hashable]:
+class _Memory:
+    """The state of one memory: stores to places of one base that do not overlap may stand in any order, and a load does
+    not see those that it does not overlap."""
+
+    def __init__(self, numbers: dict[Hashable, int]) -> None:
+        self._numbers = numbers
+        self._before = 0
+        self._base: Hashable = None
+        self._stores: dict[int, tuple[int, int]] = {}
+        """By its number: first byte, and the one behind the last."""
+
+    @property
+    def state(self) -> int:
+        """After all stores so far."""
+        return self._numbers["stores", self._before, frozenset(self._stores)] if self._stores else self._before
+
+    @state.setter
+    def state(self, now: int) -> None:
+        self._before, self._base, self._stores = now, None, {}
+
+    def seen(self, base: Hashable, place: Place) -> int:
+        """The state that an access finds."""
+        return self._before if self._apart(base, place) else self.state
+
+    def _apart(self, base: Hashable, place: Place) -> bool:
+        begin, end = place.offset, place.offset + place.size
+        return base == self._base and all(end <= first or last <= begin for first, last in self._stores.values())
+
+    def store(self, base: Hashable, place: Place, number: int) -> None:
+        """Take in a store."""
+        if not self._apart(base, place) or len(self._stores) >= _TOGETHER:
+            self.state = self.state
+            self._base = base
+        self._stores[number] = place.offset, place.offset + place.size
+
+
+def _executed(block: Sequence[Instruction], held: dict[int, int], numbers: dict[Hashable, int]) -> dict[str, Hashable]:
     """Run a block on the numbers of values; what registers hold is put into ``held``. Returns the states of memories,
     of all else, and of control."""
-    state: dict[str, Hashable] = dict.fromkeys((*_SPACES, "warp", "order", "control"), 0)
+    memories = {space: _Memory(numbers) for space in _SPACES}
+    state: dict[str, Hashable] = dict.fromkeys(("warp", "order", "control"), 0)
+    under: dict[int, tuple[tuple[int, int], int]] = {}
+    """Of registers last written under a guard: that guard, and what they hold where it is true."""
     for each in block:
         name = each.name
-        values: list[Hashable] = [held[register] if register >= 0 else register for register in each.read]
-        if each.guarded:
-            values += [held[register] for register in each.written if register >= 0]
+        guard = None if each.guard is None else (held[each.guard], each.key[0] >> _NEGATED_GUARD & 1)
+        found = {
+            register: under[register][1] if register in under and under[register][0] == guard else held[register]
+            for register in (*each.read, *(each.place.base[:-1] if each.place else ()))
+            if register >= 0
+        }
+        values: list[Hashable] = [found.get(register, register) for register in each.read]
+        for at, value in zip(each.swaps, sorted(values[at] for at in each.swaps), strict=True):  # type: ignore[type-var]
+            values[at] = value
         special = name in SPECIAL and each.key[0] >> 72 & 0xFF not in _CONSTANT
-        ordered = name in ORDERED or (name in _GLOBAL and each.key[0] >> _STRONG & 1)
-        if ordered:
-            values += state.values()
-        elif name in LOADS:
-            values += [state[LOADS[name]], state["warp"]]
+        order = each.key[0] >> _ORDER & 15 if name in _GLOBAL else 0
+        ordered = name in ORDERED or order >= _STRONG
+        space = LOADS.get(name) or STORES.get(name)
+        if ordered or name in _ENDS or special:
+            values += [*state.values(), *(memory.state for memory in memories.values())]
         elif name in ACROSS:
             values.append(state["warp"])
-        elif name in STORES:
-            values += [state[STORES[name]], state["warp"]]
-        elif name in _ENDS or special:
-            values += state.values()
+        elif space is not None:
+            values.append(state["warp"])
+            base, place = None, each.place
+            if place is not None:
+                base = tuple(found.get(register, register) for register in place.base[:-1]), place.base[-1]
+            if name in LOADS and order != _READ_ONLY:
+                values.append(memories[space].state if place is None else memories[space].seen(base, place))
+            elif name in STORES and place is None:
+                values.append(memories[space].state)
         number = numbers[name, each.key, len(each.written), tuple(values)]
         if ordered:
-            state.update(dict.fromkeys((*_SPACES, "warp", "order"), number))
-        elif name in STORES:
-            state[STORES[name]] = number
+            state.update(warp=number, order=number)
+            for memory in memories.values():
+                memory.state = number
+        elif name in STORES and space is not None:
+            if place is None:
+                memories[space].state = number
+            else:
+                memories[space].store(base, place, number)
         elif special:
             state["order"] = number
         elif name in _ENDS:
             state["control"] = number
-        for place, register in enumerate(each.written):
+        for at, register in enumerate(each.written):
             if register >= 0:
-                held[register] = numbers[number, place]
-    return state
-
-
-_Waits = frozenset[tuple[int, int, bool]]
-"""(register, barrier, whether it is to be written): what is under way."""
-
-
-def _unwaited(blocks: _Blocks, ways: Mapping[int, Collection[int]]) -> Counter[str]:
-    """Instructions that use a register which another has not read or written yet, as far as barriers say, by mnemonic.
-    Some are none: accesses to memory read their registers one behind the other. ``ways``: what may follow each block.
-    """
-    entering: dict[int, _Waits] = {0: frozenset()}
-    work = [0]
-    while work:
-        begin = work.pop()
-        under_way, _ = _waited(blocks.rows[begin : blocks.ends[begin]], entering[begin])
-        for way in ways[begin]:
-            known = entering.get(way)
-            joined = under_way if known is None else known | under_way
-            if joined != known:
-                entering[way] = joined
-                work.append(way)
-    found: Counter[str] = Counter()
-    for begin, under_way in entering.items():
-        found += _waited(blocks.rows[begin : blocks.ends[begin]], under_way)[1]
-    return found
-
-
-def _waited(block: Sequence[Instruction], under_way: _Waits) -> tuple[_Waits, Counter[str]]:
-    """What is under way behind a block, and the instructions that do not wait for what they use."""
-    now = set(under_way)
-    found: Counter[str] = Counter()
-    for each in block:
-        written, read, waited = each.waits
-        if waited:
-            now = {item for item in now if not waited >> item[1] & 1}
-        uses = {*each.read, *each.written}
-        found[each.name] += any(register in (uses if writing else each.written) for register, _, writing in now)
-        if written < _BARRIERS:
-            now |= {(register, written, True) for register in each.written if register >= 0}
-        if read < _BARRIERS:
-            now |= {(register, read, False) for register in each.read if register >= 0}
-    return frozenset(now), found
+                value = numbers[number, at]
+                under.pop(register, None)
+                if guard is not None:
+                    under[register] = guard, value
+                held[register] = numbers["kept", value, held[register]] if each.guarded else value
+    return state | {space: memory.state for space, memory in memories.items()}

@@ -214,7 +214,8 @@ def mutants(held: Words, random: Random) -> Iterator[tuple[str, CodeText]]:
             yield f"operands of {held.names[row]}", with_word(row, swapped)
         both = held.names[row : row + 2]
         alias = {*both} & STORES and {*both} <= STORES | LOADS and len({name[2] for name in both}) == 1 < len(both)
-        if alias and words[row] != words[row + 1] and (row + 1) * 16 not in held.targets:
+        apart = words[row] >> 24 & 0xFF == words[row + 1] >> 24 & 0xFF  # may be apart
+        if alias and not apart and words[row] != words[row + 1] and (row + 1) * 16 not in held.targets:
             turned = [*words[:row], words[row + 1], words[row], *words[row + 2 :]]
             yield f"order of {' and '.join(both)}", held.made(turned)
     used = {number for row in rows for each in held.touched(row) for file, number in each if file == "R"}

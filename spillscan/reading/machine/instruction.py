@@ -1,0 +1,46 @@
+"""One machine instruction, as far as it is known what it does: what proofs of what functions do read."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+FILES = "RPUQ"
+"""General registers, predicates, uniform registers, uniform predicates."""
+LOADS = {"LDG": "global", "LDS": "shared", "LDSM": "shared", "LDL": "local"}
+STORES = {"STG": "global", "STS": "shared", "STSM": "shared", "STL": "local"}
+
+
+class Place(NamedTuple):
+    """Where an access goes: so many bytes from an offset to what registers hold."""
+
+    base: tuple[int, ...]
+    """Those registers, and behind them what else of the word says how the address is made."""
+    offset: int
+    size: int
+
+
+class Instruction(NamedTuple):
+    """One instruction."""
+
+    name: str
+    """The mnemonic; empty: unknown."""
+    key: tuple[int, str]
+    """What is left of its word without registers, target and schedule; what is put into it at the link."""
+    read: tuple[int, ...]
+    """Registers, 256 times the index of the file and the number; below 0: the register that is always the same."""
+    written: tuple[int, ...]
+    """The same."""
+    guarded: bool
+    """A predicate decides whether it is executed."""
+    known: bool
+    """Tables say all of it."""
+    target: int | None
+    """Byte offset of where it goes, or where warps meet."""
+    waits: tuple[int, int, int]
+    """The barrier that is set until it has written; the one until it has read; the set of those that it waits for."""
+    guard: int | None = None
+    """That predicate, where it is known."""
+    swaps: tuple[int, ...] = ()
+    """Places among what it reads whose values may be exchanged: sums, products."""
+    place: Place | None = None
+    """Of an access, where it goes as far as its word says."""
