@@ -67,6 +67,7 @@ oracle: $(TESTS)
 	$(BIN)/python -m tests.oracle.roles_oracle
 	$(BIN)/python -m tests.oracle.registers_oracle --public
 	$(BIN)/python -m tests.oracle.why_oracle
+	$(BIN)/python -m tests.oracle.code_oracle
 	$(BIN)/python -m tests.oracle.advice_oracle
 	$(BIN)/python -m tests.oracle.cache_oracle
 	$(BIN)/python -m tests.oracle.containers_oracle
