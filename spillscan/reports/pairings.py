@@ -91,7 +91,7 @@ def renaming(change: Change, names: Names) -> str:
     both = (
         f"{old} → {new}"
         if alone(change.before.named_by) != alone(change.kernel.named_by)
-        else f"was {full if len(full) <= _WIDEST else full[:_WIDEST] + '…'}"
+        else f"{new}, was {full if len(full) <= _WIDEST else full[:_WIDEST] + '…'}"
     )
     return f"{both} ({_because(change)})"
 
