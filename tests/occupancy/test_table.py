@@ -103,12 +103,16 @@ def test_a_missing_column_is_named():
         occupancy_table({"arch": ["sm_80"], "threads_per_block": [128]})
 
 
-def test_a_million_in_under_two_seconds():
-    """The bar is 2 s on one core; it takes well under one. The limit leaves room for a busy machine."""
+def test_a_row_of_a_million_takes_a_small_part_of_one_alone():
+    """Against the same machine in the same minute: a limit in seconds is one of the machine."""
     columns = header.columns(header.configurations(1_000_000, seed=3))
     start = time.process_time()
     occupancy_table(columns)
-    assert time.process_time() - start < 2
+    together_s = (time.process_time() - start) / 1_000_000
+    start = time.process_time()
+    for registers in range(3000):
+        occupancy("sm_90", registers=registers % 128, threads_per_block=256)
+    assert together_s < (time.process_time() - start) / 3000 / 4
 
 
 def test_the_function_refuses_what_no_launch_can_have():
