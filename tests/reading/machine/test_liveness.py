@@ -129,3 +129,9 @@ def test_scan_has_a_column_for_them(capsys: pytest.CaptureFixture[str]) -> None:
     shown = {row[0]: row[head.index("live") - len(head)] for row in rows if row and row[0] in peaks}
     assert shown == {symbol: f"{'≥' * peak.at_least}{peak.registers}" for symbol, peak in peaks.items() if peak}
     assert len(shown) == 4
+
+
+@pytest.mark.parametrize("number", [86, 87, 88, 89, 121])
+def test_kin_of_an_architecture_have_its_tables_of_predicates(number: int) -> None:
+    assert registers(number) is not None
+    assert all(registers(number, file) is not None for file in "PUQ")
