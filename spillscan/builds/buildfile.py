@@ -49,6 +49,15 @@ def sniff(head: bytes) -> bool:
     return head.startswith(b'{"format":"spillscan build ')
 
 
+def is_one(path: str) -> bool:
+    """Whether ``path`` is such a file, as far as its beginning says."""
+    try:
+        with open(path, "rb") as file:
+            return sniff(file.read(64))
+    except OSError:
+        return False
+
+
 def encoded(build: BuildFile) -> str:
     """The file's text."""
     return msgspec.json.encode(build).decode() + "\n"
@@ -111,12 +120,11 @@ def moved(build: BuildFile, folder: str) -> BuildFile:
 def objects_of(path: str) -> list[str]:
     """The objects of a file that are there, as seen from here, and are still what that build made: their machine code
     says more, and what no report does; none where ``path`` is no such file."""
+    if not is_one(path):
+        return []
     try:
-        with open(path, "rb") as file:
-            if not sniff(file.read(64)):
-                return []
         build = read(path)
-    except (OSError, InputError):  # who reads it says so
+    except InputError:  # who reads it says so
         return []
     assert build is not None
     named = [

@@ -57,11 +57,9 @@ def shown(inputs: Sequence[str], build: Build, found: BuildSystem | None) -> Sho
 def _watched(inputs: Iterable[str]) -> tuple[BuildFile | None, str]:
     """What ``spillscan run`` kept, and where; (``None``, nothing) where none of the inputs is that."""
     for path in inputs:
-        with suppress(InputError, OSError):
-            if os.path.isfile(path):
-                with open(path, "rb") as file:
-                    if buildfile.sniff(file.read(64)):
-                        return buildfile.read(path), path
+        with suppress(InputError):
+            if os.path.isfile(path) and buildfile.is_one(path):
+                return buildfile.read(path), path
     return None, ""
 
 
