@@ -21,6 +21,7 @@ from spillscan.advice.shown import TOOLKIT
 from spillscan.builds.watching import toolkit
 from spillscan.model.nodes import parse_yaml
 from spillscan.output.errors import UsageError
+from spillscan.output.git import git
 
 BASH = ("bash", "--noprofile", "--norc", "-eo", "pipefail")
 """How GitHub's runner calls a shell that a job names."""
@@ -130,23 +131,18 @@ def clone(top: str, to: Path, written: Mapping[str, str], *, submodules: bool) -
 
     Raises :class:`~spillscan.UsageError` where there is no commit.
     """
-    try:
-        _git("clone", "--quiet", "--no-hardlinks", top, str(to))
-        if submodules:
-            unpack = 'mkdir -p "$TO/$displaypath"; git archive HEAD | tar -x -C "$TO/$displaypath"'
-            _git("-C", top, "submodule", "--quiet", "foreach", "--recursive", unpack, TO=str(to))
-    except (OSError, subprocess.CalledProcessError) as error:
-        said = (getattr(error, "stderr", None) or b"").decode("utf-8", "replace").strip().rpartition("\n")[2]
-        raise UsageError(f"no clean clone of {top}: {said or error}", "--try takes what is committed") from None
+    unpack = 'mkdir -p "$TO/$displaypath"; git archive HEAD | tar -x -C "$TO/$displaypath"'
+    commands = [("clone", "--quiet", "--no-hardlinks", ".", str(to))]
+    commands += [("submodule", "--quiet", "foreach", "--recursive", unpack)] * submodules
+    for words in commands:
+        done = git(top, *words, option="--try", environment={"TO": str(to)})
+        if done.returncode:
+            said = done.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2]
+            raise UsageError(f"no clean clone of {top}: {said}", "--try takes what is committed")
     for path, text in written.items():
         place = to / path
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_text(text, encoding="utf-8", errors="surrogateescape")
-
-
-def _git(*words: str, **more: str) -> None:
-    own = {**os.environ, **more}
-    subprocess.run(["git", *words], env=own, check=True, stdin=subprocess.DEVNULL, capture_output=True)
 
 
 def attempt(scripts: Sequence[tuple[str, str]], folder: Path, checkout: Path) -> Iterator[Done]:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 DEFAULT_FILE = "spillscan-baseline.yaml"
 LONGEST_BYTES = 256 << 20
 MOST_NAMED = 3
+_WRITE = "`spillscan baseline write` on the accepted build"
+_PRUNE = "`spillscan baseline prune` drops what is gone"
 
 
 class Gate(NamedTuple):
@@ -76,7 +78,14 @@ class Gate(NamedTuple):
             of_changes=of_changes,
             renamed=became.renamed,
         )
-        return replace(result, undecided=became.undecided, unrecorded=became.unrecorded, unheld=became.unheld)
+        mine = self.own.entries if self.own is not None else {}
+        return replace(
+            result,
+            undecided=became.undecided,
+            unknown=tuple(each for each in became.unknown if each.identity not in mine),
+            unrecorded=became.unrecorded,
+            unheld=became.unheld,
+        )
 
     def needs(self, terms: Sequence[Terms]) -> frozenset[Hidden]:
         """What the gate must know of kernels under these terms: what rules of builds need, and those by which the
@@ -94,13 +103,13 @@ class Gate(NamedTuple):
         """``report`` with the findings and what the baseline makes of them."""
         from msgspec import structs
 
-        build = structs.replace(report.build, issues=(*report.build.issues, *self.issues(result)))
+        build = structs.replace(report.build, issues=(*report.build.issues, *self.issues(result, report.build)))
         return structs.replace(
             report, build=build, findings=result.findings, baseline=None if self.baseline is None else result
         )
 
-    def issues(self, result: BaselineResult) -> list[Issue]:
-        """What there is to say of suppressions, with their lines."""
+    def issues(self, result: BaselineResult, build: Build) -> list[Issue]:
+        """What there is to say of suppressions, with their lines, and of the file."""
         from spillscan.model import Issue, Origin
 
         def place(each: Suppression) -> Origin:
@@ -125,37 +134,33 @@ class Gate(NamedTuple):
             )
             for each in result.idle
         ]
-        unrecorded = [
-            Issue(
-                code="unrecorded-figures",
-                message=f"an older release recorded no figures of {count:,} kernels ({self._version()}): "
-                "lost blocks and more registers are not seen; "
-                "`spillscan baseline write` on the accepted build brings it up",
-                severity="note",
-                origin=Origin(input=self.path or "", format="baseline"),
-            )
-            for count in (result.unrecorded,)
-            if count
-        ]
-        removed = [
-            Issue(
-                code="removed-kernels",
-                message=f"gone from units that were compiled again: {_named(result.removed)} of {self.path}; "
-                "`spillscan baseline prune` drops what is gone",
-                severity="note",
-                origin=Origin(input=self.path or "", format="baseline"),
-            )
-        ]
-        return expired + idle + unrecorded + removed * bool(result.removed) + self._stale(result)
+        origin = Origin(input=self.path or "", format="baseline")
+        said = {**self._of_records(result, build), **self._of_kernels(result)}
+        notes = [Issue(code=code, message=text, severity="note", origin=origin) for code, text in said.items()]
+        return expired + idle + notes
 
-    def _stale(self, result: BaselineResult) -> list[Issue]:
-        """Entries whose kernels are not there, as far as no hole and no other issue says so."""
+    def _of_records(self, result: BaselineResult, build: Build) -> dict[str, str]:
+        """What there is to say of the whole file, by kind of issue."""
+        said = {}
+        if result.unrecorded:
+            said["unrecorded-figures"] = (
+                f"an older release recorded no figures of {result.unrecorded:,} kernels ({self._version()}): "
+                f"lost blocks and more registers are not seen; {_WRITE} brings it up"
+            )
+        if self.baseline is not None and (others := others_than(self.baseline.toolkits, build.toolkits)):
+            recorded = ", ".join(self.baseline.toolkits)
+            said["other-toolkit"] = (
+                f"CUDA {', '.join(others)} compiled this build, and {recorded} what {self.path} records: "
+                f"figures may differ for that alone; {_WRITE} records it"
+            )
+        return said
+
+    def _of_kernels(self, result: BaselineResult) -> dict[str, str]:
+        """Recorded kernels that are not there, and others that are, as far as no hole says so, by kind of issue."""
         from spillscan.judging.baseline.model import identity_of
-        from spillscan.model import Issue, Origin
         from spillscan.naming import Names
         from spillscan.reports.pairings import renaming
 
-        origin = Origin(input=self.path or "", format="baseline")
         pairs = [(each.before, each) for each in result.renamed if each.before is not None]
         names = Names(kernel.named_by for before, each in pairs for kernel in (before, each.kernel))
         renamings = list(dict.fromkeys(renaming(each, names) for _, each in pairs))
@@ -164,15 +169,22 @@ class Gate(NamedTuple):
             *(identity_of(each) for each, _ in pairs),
         }
         gone = list({each.identity: each for each in result.stale if each.identity not in told}.values())
-        renamed = (
-            f"renamed since {self.path} was written: {_few(renamings)}; "
-            "`spillscan baseline write` on the accepted build records them, `spillscan baseline prune` drops the old"
-        )
-        stale = (
-            f"replaced by other kernels: {_named(gone)} of {self.path}; `spillscan baseline prune` drops what is gone"
-        )
-        said = {"renamed-kernels": renamed if pairs else "", "stale-kernels": stale if gone else ""}
-        return [Issue(code=code, message=text, severity="note", origin=origin) for code, text in said.items() if text]
+        said = {}
+        if result.removed:
+            named = _named(result.removed)
+            said["removed-kernels"] = f"gone from units that were compiled again: {named} of {self.path}; {_PRUNE}"
+        if pairs:
+            said["renamed-kernels"] = (
+                f"renamed since {self.path} was written: {_few(renamings)}; {_WRITE} records them, "
+                "`spillscan baseline prune` drops the old"
+            )
+        if gone:
+            said["stale-kernels"] = f"replaced by other kernels: {_named(gone)} of {self.path}; {_PRUNE}"
+        if result.unknown:
+            said["unrecorded-kernels"] = (
+                f"not recorded: {_named(result.unknown)}; what gets worse of them is not seen; {_WRITE} records them"
+            )
+        return said
 
     def _version(self) -> str:
         """What the baseline says that it records."""
@@ -307,6 +319,14 @@ def _named(kernels: Sequence[Accepted]) -> str:
     return printable(f"{count(len(kernels), 'kernel')} ({_few(names)})")
 
 
+def others_than(recorded: Sequence[str], releases: Sequence[str]) -> list[str]:
+    """Those of these ``releases`` that are none of the ``recorded`` ones, where any are. One may be told by its
+    beginning: ``12.6`` of ``12.6.85``."""
+    known = [f"{each}." for each in recorded]
+    found = {each: f"{each}." for each in releases if known}
+    return [each for each, it in found.items() if not any(it.startswith(old) or old.startswith(it) for old in known)]
+
+
 def _few(names: Sequence[str]) -> str:
     return ", ".join(names[:MOST_NAMED]) + (", …" if len(names) > MOST_NAMED else "")
 
@@ -320,25 +340,33 @@ def _day(text: str) -> date:
 
 def at_merge_base(path: str, ref: str) -> tuple[str, str]:
     """(commit, text) of the file ``path`` at the merge base of HEAD and ``ref``."""
+    from spillscan.output.git import git
+
     folder, name = os.path.split(os.path.realpath(path))
     if not os.path.isdir(folder):
         raise UsageError(f"cannot read {path}: its folder does not exist")
     if ref.startswith("-") or not ref:
         raise UsageError(f"{ref!r} is no git ref", "give a branch, tag or commit: origin/main")
-    if _git(folder, "rev-parse", "--git-dir") is None:
+
+    def asked(*words: str) -> bytes | None:
+        """What git printed; ``None`` where it says no."""
+        done = git(folder, *words, option="--baseline-from")
+        return None if done.returncode else done.stdout
+
+    if asked("rev-parse", "--git-dir") is None:
         raise UsageError(f"--baseline-from: {folder} is in no git repository")
-    if _git(folder, "rev-parse", "--verify", "--quiet", "HEAD^{commit}") is None:
+    if asked("rev-parse", "--verify", "--quiet", "HEAD^{commit}") is None:
         raise UsageError("--baseline-from: HEAD has no commit yet")
     deeper = "fetch more of the history first (actions/checkout: fetch-depth: 0)"
-    if _git(folder, "rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}") is None:
+    if asked("rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}") is None:
         raise UsageError(f"--baseline-from: git knows no {ref!r} here", f"git fetch it, or {deeper}")
-    base = _git(folder, "merge-base", "HEAD", ref)
+    base = asked("merge-base", "HEAD", ref)
     if base is None:
-        shallow = _git(folder, "rev-parse", "--is-shallow-repository") == b"true\n"
+        shallow = asked("rev-parse", "--is-shallow-repository") == b"true\n"
         hint = f"this clone is shallow: {deeper}" if shallow else "they have no common history"
         raise UsageError(f"--baseline-from: HEAD and {ref!r} have no merge base", hint)
     commit = base.decode().split()[0]
-    content = _git(folder, "show", f"{commit}:./{name}")
+    content = asked("show", f"{commit}:./{name}")
     if content is None:
         raise UsageError(
             f"--baseline-from: the merge base with {ref!r} ({commit[:12]}) has no {path}",
@@ -354,14 +382,3 @@ def decoded(content: bytes, label: str) -> str:
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise UsageError(f"{label}:{line}: not UTF-8") from error
-
-
-def _git(folder: str, *arguments: str) -> bytes | None:
-    """What git printed; ``None`` where it says no."""
-    import subprocess
-
-    try:
-        result = subprocess.run(["git", "-C", folder, *arguments], capture_output=True, check=False)
-    except OSError as error:
-        raise UsageError(f"--baseline-from: cannot run git: {error.strerror}") from error
-    return result.stdout if result.returncode == 0 else None

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
-import spillscan
+if TYPE_CHECKING:
+    import spillscan
 
 _HELP = "what the fixture spillscan_build reads: logs, libraries, folders"
 
@@ -21,6 +24,8 @@ def spillscan_build(pytestconfig: pytest.Config) -> spillscan.Build:
     paths = pytestconfig.getoption("spillscan_build") or pytestconfig.getini("spillscan_build")
     if not paths:
         pytest.fail("no build: give --spillscan-build INPUT, or set spillscan_build", pytrace=False)
+    import spillscan  # not in every run of pytest
+
     try:
         return spillscan.scan(paths)
     except spillscan.SpillscanError as error:

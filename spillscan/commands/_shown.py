@@ -79,10 +79,7 @@ def _configured(
 def release_of(build: Build, folder: Configured | None) -> str:
     """The release of the compiler that made ``build``; empty where nothing says."""
     said = [folder.release] if folder is not None else []
-    said += [unit.version for unit in build.units]
-    makers = (kernel.sass.maker for kernel in build.kernels if kernel.sass is not None)
-    said += [maker.version for maker in makers if maker is not None and maker.tool != "nvlink"]
-    return max(filter(None, said), key=natural, default="")
+    return max((*said, *build.toolkits), key=natural, default="")
 
 
 def _project() -> Mapping[str, object]:

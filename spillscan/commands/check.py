@@ -70,4 +70,4 @@ def run(arguments: argparse.Namespace) -> int:
     )
     if policy.strict and not everything.units:
         complain(UNCOUNTED)
-    return _issues.conclude(found, (*gate.issues(held), *everything.issues))
+    return _issues.conclude(found, (*gate.issues(held, everything), *everything.issues))

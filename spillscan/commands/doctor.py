@@ -18,7 +18,8 @@ from spillscan.builds.compilation import split
 from spillscan.builds.watching import release
 from spillscan.commands import _baseline, _inputs, _options, _policy
 from spillscan.commands._shown import shown, text_of
-from spillscan.judging.baseline.model import identity_of
+from spillscan.judging.baseline.file import RECORDS
+from spillscan.judging.baseline.model import Baseline, identity_of
 from spillscan.judging.places import source_of
 from spillscan.judging.policy import Policy
 from spillscan.judging.rule_docs import explanations
@@ -136,6 +137,24 @@ def _of_baseline(policy: Policy, build: Build | None) -> Iterator[Lack]:
             if unknown:
                 remedy = "`spillscan baseline write` once they are accepted"
                 yield f"{path} does not know {len(unknown):,} kernels of this build", remedy
+        yield from _of_toolkits(path, baseline, build)
+
+
+def _of_toolkits(path: str, baseline: Baseline, build: Build | None) -> Iterator[Lack]:
+    """Whether what compiles here, or in a job, is what compiled the recorded kernels."""
+    recorded = baseline.toolkits
+    if not recorded and baseline.records < RECORDS and baseline.records:
+        remedy = "`spillscan baseline write` on an accepted build that says it: objects, or what `spillscan run` left"
+        yield f"{path} is of an older release, which did not record the toolkit", remedy
+    here = [release()] if build is None and release() else []
+    compiles = {"this build": build.toolkits if build is not None else (), "the PATH's nvcc": here}
+    compiles |= {job: sorted(set(_IMAGE.findall(text))) for job, text in _jobs().items() if "spillscan" in text}
+    for what, releases in compiles.items():
+        if others := _baseline.others_than(recorded, releases):
+            yield (
+                f"{what} is of CUDA {', '.join(others)}, {path} records what {', '.join(recorded)} compiled",
+                "figures may differ for that alone: take one for both, or `spillscan baseline write` with the new one",
+            )
 
 
 _PIPED = re.compile(r"\|\s*(?:tee|spillscan)\b")

@@ -201,6 +201,14 @@ class Build(Struct, frozen=True, kw_only=True):
     def __hash__(self) -> int:
         return hash((self.kernels, self.issues, self.stats))
 
+    @property
+    def toolkits(self) -> tuple[str, ...]:
+        """Releases of the compilers that made it, oldest first, as far as commands or code say: ``13.0.88``."""
+        found = {unit.version for unit in self.units}
+        found |= {kernel.sass.maker.version for kernel in self.kernels if kernel.sass and kernel.sass.maker}
+        whole = (each for each in found if each and not any(other.startswith(f"{each}.") for other in found))
+        return tuple(sorted(whole, key=symbols.natural))
+
     def compiled(self) -> Callable[[str, str | None], bool]:
         """What says of (name of a unit, arch) that the unit was compiled for it and its report is whole, so that a
         kernel that it does not show is gone. A unit without kernels was compiled for every arch."""

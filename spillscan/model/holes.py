@@ -83,6 +83,8 @@ KINDS: Mapping[str, tuple[Hidden, ...]] = {
     "removed-kernels": (),
     "renamed-kernels": (),
     "stale-kernels": (),
+    "unrecorded-kernels": (),
+    "other-toolkit": (),
     "unknown-spills": ("spills",),
     "unknown-registers": ("registers",),
     "unknown-stack": ("stack",),

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Literal
 from msgspec import Struct, field
 
 from spillscan.judging.places import Tree
-from spillscan.model import Build, Change, Finding, Hole
+from spillscan.model import Build, Change, Finding, Hole, Issue
 from spillscan.model.build import labels_of
-from spillscan.model.symbols import natural
 from spillscan.naming import Names
 from spillscan.occupancy.launches import Launches, LaunchMap
 
@@ -101,14 +100,14 @@ class Report(Struct, frozen=True, kw_only=True, dict=True):
         return Names(*named, labels=labels_of(builds, self.labels))
 
     @property
+    def of_baseline(self) -> list[Issue]:
+        """What there is to say of the baseline itself: kernels that it does not know, suppressions that are idle."""
+        return [each for each in self.build.issues if each.origin is not None and each.origin.format == "baseline"]
+
+    @property
     def toolkits(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Of a diff, versions of the toolkits that made the code of the base and of the head, as far as it says."""
-        base = self.base.kernels if self.base is not None else ()
-        old, new = (
-            {each.sass.maker.version for each in side if each.sass and each.sass.maker}
-            for side in (base, self.build.kernels)
-        )
-        return tuple(sorted(old, key=natural)), tuple(sorted(new, key=natural))
+        return self.base.toolkits if self.base is not None else (), self.build.toolkits
 
     @cached_property
     def grown(self) -> list[Change]:

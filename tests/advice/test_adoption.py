@@ -244,6 +244,12 @@ def test_doctor_knows_a_baseline_of_an_older_release(tmp_path: Path) -> None:
     path = tmp_path / "spillscan-baseline.yaml"
     subprocess.run(["sed", "-i", "s/, figures: {[^}]*}//", str(path)], check=True)
     assert "has no figures of 12 kernels" in spillscan(tmp_path, "doctor", HEAD)[1]
+    path.write_text(path.read_text().replace("records: 2", "records: 1"))
+    older = "spillscan-baseline.yaml is of an older release, which did not record the toolkit"
+    assert older in spillscan(tmp_path, "doctor", HEAD)[1]
+    path.write_text(path.read_text().replace("records: 1", 'toolkits: ["12.4.131"]\nrecords: 2'))
+    assert older not in (said := spillscan(tmp_path, "doctor", BOUNDED)[1])
+    assert "this build is of CUDA 13.5.37, spillscan-baseline.yaml records what 12.4.131 compiled" in said
 
 
 @needs_cmake
@@ -260,6 +266,8 @@ def test_doctor_compares_the_job_with_the_build(repository: Path) -> None:
     assert "container: nvidia/cuda:13.5.0-devel" in text
     path.write_text(text.replace("-DBACKEND=ON ", "").replace("13.5.0", "12.9.1"))
     _, said = spillscan(repository, "doctor", "build")
+    assert f"{jobs.WORKFLOW} is of CUDA 12.9, spillscan-baseline.yaml records what 13.5.37 compiled" in said
+    assert "this build is of CUDA" not in said
     assert f"{jobs.WORKFLOW} builds without -DBACKEND=ON, with which this build was made" in said
     assert f"{jobs.WORKFLOW} compiles with CUDA 12.9, this build is of 13.5" in said
 

@@ -10,7 +10,6 @@ import io
 import os
 import re
 import stat
-import subprocess
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -23,6 +22,7 @@ from spillscan.history.audit import stores
 from spillscan.history.audit.messages import FileOutcome, Item
 from spillscan.output.errors import InputError, UsageError
 from spillscan.output.folders import DRAFT
+from spillscan.output.git import git
 from spillscan.output.safe import clip, printable
 
 
@@ -281,10 +281,7 @@ def commits(repository: str, revisions: Mapping[str, str]) -> Meta:
 
 
 def _git(repository: str, *arguments: str, wrong: str = "--git: git cannot be asked") -> str:
-    try:
-        done = subprocess.run(["git", "-C", repository, *arguments], capture_output=True, check=False)
-    except (OSError, ValueError) as error:  # a null character is a ValueError
-        raise UsageError(f"--git: cannot run git: {getattr(error, 'strerror', None) or error}") from None
+    done = git(repository, *arguments, option="--git")
     if done.returncode:
         hint = "the label must be a revision, or the table have a column `commit`" if "no commit" in wrong else ""
         raise UsageError(wrong, hint)

@@ -34,9 +34,9 @@ from spillscan.output.errors import UsageError, nearest
 VERSION = 1
 """Of the file's format, and of what :func:`spillscan.naming.identity.canonical` makes of symbols."""
 
-RECORDS = 1
-"""Of what is recorded of every kernel: 1 its figures, and its launch and unit where they are known. A file without a
-version may lack them."""
+RECORDS = 2
+"""Of what is recorded: 1 of every kernel its figures, and its launch and unit where they are known; 2 the toolkits of
+the build, likewise. A file without a version may lack them all."""
 
 FIGURES, LAUNCH, UNIT = "figures", "launch", "unit"
 """What an entry holds besides its name and its rules."""
@@ -64,7 +64,8 @@ def text_of(baseline: Baseline) -> str:
     """The whole file. The same baseline is the same text, in whatever order its entries came."""
     lines = sorted((key_of(identity), entry) for identity, entry in baseline.entries.items())
     body = "".join(f"  {_key(key)}: {_line(entry)}\n" for key, entry in lines)
-    records = f"records: {baseline.records}\n" if baseline.records else ""
+    records = f"toolkits: [{', '.join(map(_quoted, baseline.toolkits))}]\n" if baseline.toolkits else ""
+    records += f"records: {baseline.records}\n" if baseline.records else ""
     return f"{baseline.preamble}{records}kernels:{f'{chr(10)}{body}' if body else f' {{}}{chr(10)}'}"
 
 
@@ -103,7 +104,10 @@ def _escape(match: re.Match[str]) -> str:
 # ---- reading ------------------------------------------------------------------------------------------------------
 
 _KERNELS = re.compile(r"^kernels:", re.MULTILINE)
-_RECORDS = re.compile(r"^records: (0|[1-9][0-9]{0,8})\n\Z", re.MULTILINE)
+_RELEASE = r'"[0-9.]+"'
+_RECORDS = re.compile(
+    rf"^(?:toolkits: \[({_RELEASE}(?:, {_RELEASE})*)\]\n)?records: (0|[1-9][0-9]{{0,8}})\n\Z", re.MULTILINE
+)
 _CONFLICT = re.compile(r"^(?:<{7}|\|{7}|={7}|>{7})(?: .*)?$", re.MULTILINE)
 
 _STRING = r'"([ !#-\[\]-~\xa1-\u1fff\u2010-\u2027\u2030-\ud7ff]*)"'
@@ -136,7 +140,8 @@ def parse(text: str, label: str) -> Baseline:
     preamble, body = text[: start.start()], text[start.start() :]
     above = preamble.count("\n")
     written = _RECORDS.search(preamble)
-    records = int(written[1]) if written else 0
+    records = int(written[2]) if written else 0
+    toolkits = tuple(re.findall(r"[0-9.]+", written[1] or "")) if written else ()
     if records > RECORDS:
         raise UsageError(
             f"{label}:{above}: it records what version {records} does; this spillscan knows version {RECORDS}",
@@ -148,7 +153,7 @@ def parse(text: str, label: str) -> Baseline:
     entries = entries_by_line(body)
     if entries is None:
         entries = entries_by_yaml(body, label, above + 1)
-    return Baseline(entries=entries, suppressions=suppressions, preamble=preamble, records=records)
+    return Baseline(entries=entries, suppressions=suppressions, preamble=preamble, records=records, toolkits=toolkits)
 
 
 def entries_by_line(body: str) -> dict[Identity, KnownKernel] | None:
@@ -261,7 +266,7 @@ _FIELDS = ("kernel", "rule", "arch", "reason", "until")
 
 def _suppressions(root: Node) -> tuple[Suppression, ...]:
     """The suppressions of what stands above ``kernels:``, which must name a version that is known."""
-    table = _known(root, "the baseline", ("version", "suppressions", "records"))
+    table = _known(root, "the baseline", ("version", "suppressions", "toolkits", "records"))
     if "version" not in table:
         raise root.error("no `version`", f"write `version: {VERSION}`")
     version = _whole_number(table["version"], "`version`")

@@ -97,6 +97,8 @@ class Baseline(Struct, frozen=True, kw_only=True):
     records: int = 0
     """Version of what is recorded of every kernel; 0: an older release wrote it, which kept findings alone or did not
     say."""
+    toolkits: tuple[str, ...] = ()
+    """Releases of the compilers that made what was recorded last: ``13.0.88``; empty where nothing said."""
 
 
 # ---- identity -------------------------------------------------------------------------------------------------------
@@ -142,6 +144,8 @@ class BaselineResult(Struct, frozen=True, kw_only=True):
     """Those of them whose unit was compiled, and reported whole: they are gone."""
     renamed: tuple[Change, ...] = ()
     """Recorded kernels that go on under another name: their entries are stale."""
+    unknown: tuple[Accepted, ...] = ()
+    """Kernels of the build that are recorded under no name."""
     expired: tuple[Suppression, ...] = ()
     """Suppressions that no longer hold."""
     idle: tuple[Suppression, ...] = ()

@@ -19,6 +19,7 @@ from spillscan.judging.baseline.judging import apply, as_copies, compare
 from spillscan.judging.baseline.model import (
     KEPT_FIGURES,
     KEPT_OF_LAUNCH,
+    Accepted,
     Baseline,
     BaselineResult,
     Copies,
@@ -103,7 +104,7 @@ def record(
         elif identity in old.entries and not identity.function:
             entries[identity] = old.entries[identity]
     return Recording(
-        baseline=replace(old, entries=entries, records=RECORDS),
+        baseline=replace(old, entries=entries, records=RECORDS, toolkits=build.toolkits),
         before=before,
         undecided=tuple(kernel for identity, kernel in unsure.items() if identity not in rules),
         unmeasured=tuple(unmeasured),
@@ -172,6 +173,8 @@ class Since(Struct, frozen=True, kw_only=True):
     """Figures that are recorded, and which the input does not report."""
     renamed: tuple[Change, ...] = ()
     """Recorded kernels that go on under another name."""
+    unknown: tuple[Accepted, ...] = ()
+    """Kernels that are recorded under no name, as far as rules could judge them: only then are they recorded."""
     unrecorded: int = 0
     """Known kernels of the build of which no figures are recorded: an older release wrote the baseline."""
     unheld: int = 0
@@ -242,12 +245,26 @@ def since(
         for each in undecided_changes([change], policy)
         if _judges(each.rule.id) and _is_recorded(each, change, policy) and (id(each.kernel), each.rule.id) not in said
     ]
+    unsure = {identity_of(each.kernel) for each in open_end}
+    known = {*baseline.entries, *unsure, *(identity_of(each.kernel) for each in renamed)}
+    unknown = tuple(
+        Accepted(identity=identity, name=_name(identity, kernels), rule="")
+        for identity, kernels in by_identity(build.kernels).items()
+        if not identity.function and identity not in known
+    )
     unrecorded = sum(identity in groups and not entry.figures for identity, entry in baseline.entries.items())
     unheld = sum(
         not _registers_recorded(entry) and any(_limited(kernel, policy) for kernel in groups.get(identity, ()))
         for identity, entry in baseline.entries.items()
     )
-    return Since(worse=tuple(worse), undecided=tuple(undecided), renamed=renamed, unrecorded=unrecorded, unheld=unheld)
+    return Since(
+        worse=tuple(worse),
+        undecided=tuple(undecided),
+        renamed=renamed,
+        unknown=unknown,
+        unrecorded=unrecorded,
+        unheld=unheld,
+    )
 
 
 def _registers_recorded(entry: KnownKernel) -> bool:

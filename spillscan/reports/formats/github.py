@@ -27,8 +27,8 @@ _COMMANDS: dict[Severity, str] = {"error": "error", "warning": "warning", "note"
 
 
 def render(report: Report, style: Style) -> Iterator[str]:
-    """Workflow commands, a line each: what keeps the gate from deciding, then findings; where there are more than the
-    runner shows, the last notice says so."""
+    """Workflow commands, a line each: what keeps the gate from deciding, what there is to say of the baseline, then
+    findings; where there are more than the runner shows, the last notice says so."""
     findings = report.open_findings
     counts = Counter(finding.severity for finding in findings)
     unknown = "\n".join(hole_lines(report.holes, report.names))
@@ -39,6 +39,9 @@ def render(report: Report, style: Style) -> Iterator[str]:
         yield f"::notice title=spillscan%3A not known, accepted::{_data(accepted)}\n"
     room: dict[Severity, int] = {"error": SHOWN - bool(unknown), "warning": SHOWN, "note": SHOWN}
     room["note"] -= bool(report.accepted)
+    for issue in report.of_baseline[: SHOWN // 2]:
+        yield f"::{_COMMANDS[issue.severity]} title=spillscan%3A {issue.code}::{_data(printable(issue.message))}\n"
+        room[issue.severity] -= 1
     room["note"] -= any(counts[severity] > room[severity] for severity in counts)
     shown: Counter[Severity] = Counter()
     for finding in findings:

@@ -122,6 +122,8 @@ def _check(report: Report) -> Iterator[str]:
     yield f"**spillscan** {found} in {_sentence(report)}{uncounted}"
     yield from _unknown(report)
     yield from _findings(report, severe, mild)
+    notes = [f"- {words(printable(each.message))}" for each in report.of_baseline[:SHOWN]]
+    yield from ("", *notes) if notes else ()
 
 
 # ---- diff ---------------------------------------------------------------------------------------------------------

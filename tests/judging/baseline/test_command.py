@@ -319,6 +319,8 @@ def test_suppressions_excuse_until_they_expire(tmp_path: Path) -> None:
     assert over.stderr.decode() == (
         f"spillscan: {path}:5: error: the suppression of spill for *gemm* held until 2026-06-30 "
         "(waits for the next compiler): mend the kernel or renew it [expired-suppression]\n"
+        f"spillscan: {path}: note: not recorded: 2 kernels (gather (sm_80), gather (sm_90a)); what gets worse of them "
+        "is not seen; `spillscan baseline write` on the accepted build records them [unrecorded-kernels]\n"
     )
     dead = run("check", BASE, "--baseline", path, "--today", "2026-07-01")
     assert dead.returncode == 1, "it has expired, whatever it excused"

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from spillscan.commands._baseline import Gate, others_than
 from spillscan.judging.baseline.file import parse, text_of
 from spillscan.judging.baseline.model import Baseline
 from spillscan.judging.baseline.recording import Since, since
@@ -19,8 +20,10 @@ from spillscan.judging.policy import Policy
 from spillscan.judging.policy.reading import from_options
 from spillscan.judging.rules import check, recorded_as, regressions
 from spillscan.model import Build, Kernel, LaunchBounds, Usage
+from spillscan.model.units import Unit
+from spillscan.reports.report import Report
 from tests.conftest import FIXTURES, run
-from tests.judging.baseline.support import build, kernel, pruned, written
+from tests.judging.baseline.support import TODAY, build, kernel, pruned, written
 
 BASE, HEAD = FIXTURES / "effects" / "base.log", FIXTURES / "effects" / "head.log"
 LAUNCHED = Policy((from_options({}, (), ("*=256",)),))
@@ -209,6 +212,66 @@ def test_a_rename_is_named_with_its_evidence_and_what_is_stale_is_listed(tmp_pat
     assert "replaced by other kernels: 1 kernel (sums (sm_90)) of b.yaml;" in said
 
 
+NOTED = "not recorded: {}; what gets worse of them is not seen"
+SIZED = "_Z6kernelILi{}EEvPfii"
+
+
+@pytest.mark.parametrize(
+    ("why", "now", "said"),
+    [
+        ("as recorded", [kernel(SIZED.format(8))], ""),
+        ("another instance", [kernel(SIZED.format(each)) for each in (8, 16)], "1 kernel (kernel<16> (sm_90a))"),
+        ("another arch", [kernel(SIZED.format(8)), kernel(SIZED.format(8), arch="sm_120")],
+         "1 kernel (kernel<8> (sm_120))"),
+        ("renamed", [kernel(SIZED.format(8).replace("6kernel", "9kernel_v2"))], ""),
+        ("what cannot be judged is not recorded, and is a hole", [
+            kernel(SIZED.format(8)), kernel("_Z4gemmPf", None)], ""),
+        ("device functions are known by their findings", [
+            kernel(SIZED.format(8)), kernel("_Z4helpPf", role="function")], ""),
+    ],
+)  # fmt: skip
+def test_kernels_that_are_not_recorded_are_named(why: str, now: list[Kernel], said: str) -> None:
+    gate = Gate("b.yaml", written(build(kernel(SIZED.format(8)))), Policy(), TODAY, False)
+    judgement = check(build(*now), Policy())
+    held = gate.judge(judgement.findings, build(*now), build(*now), undecided=judgement.undecided)
+    notes = {each.code: each.message for each in gate.issues(held, build(*now))}
+    assert notes.get("unrecorded-kernels", "").startswith(NOTED.format(said) if said else ""), why
+    assert ("unrecorded-kernels" in notes) is bool(said), why
+    assert gate.report(Report(kind="check", build=build(*now)), held).of_baseline == gate.issues(held, build(*now))
+    own = gate._replace(own=written(build(*now)))
+    assert not own.judge([], build(*now), build(*now), undecided=judgement.undecided).unknown, "the change records it"
+
+
+@pytest.mark.parametrize(
+    ("recorded", "now", "others"),
+    [
+        ((), ("13.0.88",), []),
+        (("13.0.88",), ("13.0.88",), []),
+        (("12.6",), ("12.6.85",), []),
+        (("12.6.85",), ("12.6", "12.60.1"), ["12.60.1"]),
+        (("12.9.86", "13.0.88"), ("13.0.88", "13.1.80"), ["13.1.80"]),
+        (("13.0.88",), (), []),
+    ],
+)
+def test_another_toolkit_than_the_recorded_one(
+    recorded: tuple[str, ...], now: tuple[str, ...], others: list[str]
+) -> None:
+    assert others_than(recorded, now) == others
+    of = Build(kernels=(kernel(),), units=tuple(Unit(version=each) for each in recorded))
+    text = text_of(written(of))
+    assert parse(text, "b.yaml").toolkits == recorded
+    assert text_of(parse(text, "b.yaml")) == text
+    gate = Gate("b.yaml", parse(text, "b.yaml"), Policy(), TODAY, False)
+    after = Build(kernels=(kernel(),), units=tuple(Unit(version=each) for each in now))
+    notes = [each.message for each in gate.issues(gate.judge([], after, after), after) if each.code == "other-toolkit"]
+    assert [note.partition(" compiled this build")[0] for note in notes] == [f"CUDA {each}" for each in others]
+
+
+def test_releases_are_told_once() -> None:
+    units = tuple(Unit(version=each) for each in ("12.6", "", "12.6.85", "9.0", "12.6.85"))
+    assert Build(units=units).toolkits == ("9.0", "12.6.85")
+
+
 def test_a_selection_holds_only_what_was_asked_for(tmp_path: Path) -> None:
     path = tmp_path / "b.yaml"
     run("baseline", "write", BASE, "-o", path, "--launch", "*=256")
@@ -224,10 +287,10 @@ def test_a_baseline_that_records_more_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "b.yaml"
     run("baseline", "write", BASE, "-o", path)
     text = path.read_text()
-    path.write_text(text.replace("records: 1\n", "records: 2\n"))
+    path.write_text(text.replace("records: 2\n", "records: 3\n"))
     result = run("check", BASE, "--baseline", path)
     assert result.returncode == 2
-    assert f"b.yaml:{text[: text.index('records')].count(chr(10)) + 1}: it records what version 2 does".encode() in (
+    assert f"b.yaml:{text[: text.index('records')].count(chr(10)) + 1}: it records what version 3 does".encode() in (
         result.stderr
     )
 
@@ -235,12 +298,12 @@ def test_a_baseline_that_records_more_is_refused(tmp_path: Path) -> None:
 def test_a_baseline_without_figures_is_read_and_says_so(tmp_path: Path) -> None:
     path = tmp_path / "b.yaml"
     run("baseline", "write", BASE, "-o", path)
-    assert "\nrecords: 1\nkernels:\n" in path.read_text()
-    path.write_text(re.sub(r", figures: \{[^}]*\}|records: 1\n", "", path.read_text()))
+    assert "\nrecords: 2\nkernels:\n" in path.read_text()
+    path.write_text(re.sub(r", figures: \{[^}]*\}|records: 2\n", "", path.read_text()))
     result = run("check", HEAD, "--baseline", path, "--max-spill-bytes", "none")
     assert result.returncode == 0
     assert (
-        b"an older release recorded no figures of 6 kernels (its records: no version, now version 1)" in result.stderr
+        b"an older release recorded no figures of 6 kernels (its records: no version, now version 2)" in result.stderr
     )
     assert b"brings it up" in result.stderr
 
