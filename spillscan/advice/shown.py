@@ -47,6 +47,8 @@ class Shown:
     """What its ``setup.py`` imports, or its ``pyproject.toml`` says that it takes."""
     packages: tuple[str, ...] = ()
     """The machine's packages of which it found something."""
+    programs: tuple[str, ...] = ()
+    """What its scripts and options call, of :data:`PACKAGE_OF_PROGRAM`."""
     submodules: bool = False
     """Whether it has submodules."""
     toolkit: str = TOOLKIT
@@ -77,6 +79,23 @@ _OF_IMAGE = re.compile(
 """Packages that the image has, or that the job brings in another way."""
 
 
+PACKAGE_OF_PROGRAM = {
+    "autoconf": "autoconf",
+    "bison": "bison",
+    "ccache": "ccache",
+    "cmake": "cmake",
+    "curl": "curl",
+    "flex": "flex",
+    "gfortran": "gfortran",
+    "ninja": "ninja-build",
+    "pkg-config": "pkg-config",
+    "unzip": "unzip",
+    "wget": "wget",
+    "xxd": "xxd",
+}
+"""Programs of builds that the image lacks, as apt calls them."""
+
+
 def repeated(shown: Shown, found: BuildSystem | None) -> BuildSystem:
     """The build that was ``shown``, on a machine of its own; ``found``: what the repository looks like."""
     system = found or BUILD_SYSTEMS[-1]
@@ -92,7 +111,9 @@ def repeated(shown: Shown, found: BuildSystem | None) -> BuildSystem:
     if "torch" in system.tools and shown.archs:  # no runner has a GPU of which torch could ask
         environment.setdefault("TORCH_CUDA_ARCH_LIST", ";".join(map(_with_point, shown.archs)))
     exports = [f"export {name}={shown.word(value)}" for name, value in environment.items()]
-    more = [name for name in shown.packages if not _OF_IMAGE.match(name)]
+    by_pip = {re.split(r"[^\w.-]", tool)[0] for tool in system.tools}
+    more = [PACKAGE_OF_PROGRAM[name] for name in shown.programs if name not in by_pip]
+    more += [name for name in shown.packages if not _OF_IMAGE.match(name)]
     return replace(
         system,
         commands=(*exports, *system.commands),

@@ -126,6 +126,11 @@ def steps(text: str, name: str) -> list[tuple[str, str]]:
     raise UsageError(f"{name} has no job that runs spillscan")
 
 
+def has_commit(top: str) -> bool:
+    """Whether there is anything to clone."""
+    return not git(top, "rev-parse", "--verify", "--quiet", "HEAD^{commit}", option="--try").returncode
+
+
 def clone(top: str, to: Path, written: Mapping[str, str], *, submodules: bool) -> None:
     """What a checkout of the last commit in ``top`` is, with files that are to be ``written`` in it.
 

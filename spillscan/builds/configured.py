@@ -167,6 +167,12 @@ def _plain(value: str) -> str:
     return value
 
 
+def seconds(folder: str) -> float | None:
+    """What the longest run of ninja took in a build folder, as far as its log says; ``None`` where it has none."""
+    ends = re.findall(r"^\d+\t(\d+)\t", _text(os.path.join(folder, ".ninja_log")), re.MULTILINE)
+    return max(map(int, ends)) / 1000 if ends else None
+
+
 _RULES = ("CMakeFiles/rules.ninja", "build.ninja")
 _COMPILES = re.compile(r"^(?:  command = |\t)(.*\bnvcc\b.*)$", re.MULTILINE)
 

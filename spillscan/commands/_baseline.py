@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 DEFAULT_FILE = "spillscan-baseline.yaml"
 LONGEST_BYTES = 256 << 20
 MOST_NAMED = 3
-_WRITE = "`spillscan baseline write` on the accepted build"
-_PRUNE = "`spillscan baseline prune` drops what is gone"
 
 
 class Gate(NamedTuple):
@@ -45,6 +43,12 @@ class Gate(NamedTuple):
     """Whether fewer kernels than known are all right."""
     own: Baseline | None = None
     """With ``--baseline-from``: the baseline of the change itself."""
+    arguments: str = ""
+    """What ``baseline`` is to be given for the same build and file, as words of a shell."""
+
+    def _offer(self, action: str) -> str:
+        """The command that brings the file up to this build."""
+        return f"`{' '.join(filter(None, ('spillscan baseline', action, self.arguments)))}`"
 
     def judge(
         self,
@@ -145,13 +149,13 @@ class Gate(NamedTuple):
         if result.unrecorded:
             said["unrecorded-figures"] = (
                 f"an older release recorded no figures of {result.unrecorded:,} kernels ({self._version()}): "
-                f"lost blocks and more registers are not seen; {_WRITE} brings it up"
+                f"lost blocks and more registers are not seen; {self._offer('write')} brings it up, once accepted"
             )
         if self.baseline is not None and (others := others_than(self.baseline.toolkits, build.toolkits)):
             recorded = ", ".join(self.baseline.toolkits)
             said["other-toolkit"] = (
                 f"CUDA {', '.join(others)} compiled this build, and {recorded} what {self.path} records: "
-                f"figures may differ for that alone; {_WRITE} records it"
+                f"figures may differ for that alone; {self._offer('write')} records it, once accepted"
             )
         return said
 
@@ -169,20 +173,22 @@ class Gate(NamedTuple):
             *(identity_of(each) for each, _ in pairs),
         }
         gone = list({each.identity: each for each in result.stale if each.identity not in told}.values())
+        write = f"{self._offer('write')} records them, once accepted"
+        prune = f"{self._offer('prune')} drops what is gone"
         said = {}
         if result.removed:
             named = _named(result.removed)
-            said["removed-kernels"] = f"gone from units that were compiled again: {named} of {self.path}; {_PRUNE}"
+            said["removed-kernels"] = f"gone from units that were compiled again: {named} of {self.path}; {prune}"
         if pairs:
             said["renamed-kernels"] = (
-                f"renamed since {self.path} was written: {_few(renamings)}; {_WRITE} records them, "
-                "`spillscan baseline prune` drops the old"
+                f"renamed since {self.path} was written: {_few(renamings)}; {write}, "
+                f"{self._offer('prune')} drops the old"
             )
         if gone:
-            said["stale-kernels"] = f"replaced by other kernels: {_named(gone)} of {self.path}; {_PRUNE}"
+            said["stale-kernels"] = f"replaced by other kernels: {_named(gone)} of {self.path}; {prune}"
         if result.unknown:
             said["unrecorded-kernels"] = (
-                f"not recorded: {_named(result.unknown)}; what gets worse of them is not seen; {_WRITE} records them"
+                f"not recorded: {_named(result.unknown)}; what gets worse of them is not seen; {write}"
             )
         return said
 
@@ -203,7 +209,7 @@ class Gate(NamedTuple):
         if result.unheld:
             message = (
                 f"{self.path} records no registers of {result.unheld:,} kernels by whose growth the gate is to judge; "
-                "`spillscan baseline write` on the build that is accepted brings it up"
+                f"{self._offer('write')} on the accepted build brings it up"
             )
             found.append(Hole(code="not-comparable", message=message, hides=("registers",)))
         if self.allow_fewer:
@@ -241,20 +247,22 @@ def add_today(parser: argparse._ActionsContainer) -> None:
     parser.add_argument("--today", type=_day, metavar="DATE", help=argparse.SUPPRESS)
 
 
-def gate(arguments: argparse.Namespace, policy: Policy) -> Gate:
-    """What the arguments and the policy ask for; the baseline is read, and refused where it is broken."""
+def gate(arguments: argparse.Namespace, policy: Policy, inputs: Sequence[str]) -> Gate:
+    """What the arguments and the policy ask for, of the build of these ``inputs``; the baseline is read, and refused
+    where it is broken."""
     path = policy.baseline
     if arguments.baseline_from is not None and path is None:
         raise UsageError("--baseline-from without --baseline", f"say which file: --baseline {DEFAULT_FILE}")
     baseline = own = None
     if path is None and os.path.exists(DEFAULT_FILE):
         complain(f"{DEFAULT_FILE} is not read: give --baseline {DEFAULT_FILE}, or name it in the policy (`baseline:`)")
+    again = _again(arguments, inputs) if path is not None else ""
     if path is not None:
         if arguments.baseline_from is not None:
             own = read(path) if os.path.exists(path) else None
             baseline = read_merge_base(path, arguments.baseline_from)
         else:
-            baseline = read(path)
+            baseline = read(path, again)
         baseline = only(baseline, arguments.arch)
     return Gate(
         path=path,
@@ -263,7 +271,19 @@ def gate(arguments: argparse.Namespace, policy: Policy) -> Gate:
         policy=policy,
         today=today(arguments),
         allow_fewer=arguments.allow_fewer,
+        arguments=again,
     )
+
+
+def _again(arguments: argparse.Namespace, inputs: Sequence[str]) -> str:
+    """What names the same build, file and policy to ``baseline``; a build from standard input has no name."""
+    import shlex
+
+    words = [each for each in inputs if each != "-"]
+    words += [word for arch in arguments.arch for word in ("--arch", arch)]
+    for option, value in (("-o", arguments.baseline), ("--config", arguments.config)):
+        words += [option, value] if value is not None else []
+    return shlex.join(words)
 
 
 def today(arguments: argparse.Namespace) -> date:
@@ -279,8 +299,8 @@ def today(arguments: argparse.Namespace) -> date:
         raise UsageError(f"SOURCE_DATE_EPOCH is {epoch!r}", "it must be seconds since 1970") from error
 
 
-def read(path: str) -> Baseline:
-    """The baseline in the file ``path``."""
+def read(path: str, arguments: str = "BUILD") -> Baseline:
+    """The baseline in the file ``path``; ``arguments``: those of the command that makes it."""
     from spillscan.commands._baseline import decoded
     from spillscan.judging.baseline.file import parse
 
@@ -288,7 +308,11 @@ def read(path: str) -> Baseline:
         with open(path, "rb") as file:
             content = file.read(LONGEST_BYTES + 1)
     except OSError as error:
-        hint = "`spillscan baseline write` makes one" if isinstance(error, FileNotFoundError) else ""
+        hint = (
+            f"`{f'spillscan baseline write {arguments}'.rstrip()}` makes one"
+            if isinstance(error, FileNotFoundError)
+            else ""
+        )
         raise UsageError(f"cannot read {path}: {error.strerror}", hint) from error
     if len(content) > LONGEST_BYTES:
         raise UsageError(f"{path} is no baseline: it is larger than {LONGEST_BYTES >> 20} MiB")

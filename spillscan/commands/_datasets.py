@@ -13,7 +13,7 @@ from spillscan.commands._selection import Selection
 from spillscan.history.dataset import open_dataset
 from spillscan.history.dataset.builds import KeptBuild, ordered
 from spillscan.history.dataset.history import Series, histories, names_in
-from spillscan.history.dataset.reading import ADVICE, Dataset
+from spillscan.history.dataset.reading import Dataset, advice
 from spillscan.naming import Names
 from spillscan.output.errors import UndecidedError, UsageError
 
@@ -42,7 +42,7 @@ def answered(dataset: Dataset) -> int:
         return 0
     more = len(dataset.damage) - 1
     said = f"left out: {dataset.damage[0].text(dataset.root)}{f', and {more:,} more files' if more else ''}"
-    raise UndecidedError(said, ADVICE)
+    raise UndecidedError(said, advice(dataset.root))
 
 
 def builds_of(dataset: Dataset, arguments: argparse.Namespace) -> tuple[KeptBuild, ...]:

@@ -50,7 +50,8 @@ class Selection(NamedTuple):
         """Each part must name one of the ``kernels``, where there are any."""
         if not kernels or not any(self):
             return
-        from difflib import get_close_matches  # takes its time, and few calls name anything
+        import shlex  # takes its time, as the next does, and few calls name anything
+        from difflib import get_close_matches
 
         for arch in self.archs:
             if not any(kernel.key.arch == arch for kernel in kernels):
@@ -64,9 +65,10 @@ class Selection(NamedTuple):
                 near = get_close_matches(pattern, known, n=1) or get_close_matches(
                     pattern.partition("<")[0], known, n=1
                 )
-                raise InputError(
-                    f"no kernel matches {option} {pattern!r}", f"{_meant(near)}`spillscan scan --all` lists the kernels"
-                )
+                inputs = {origin.input for kernel in kernels for origin in kernel.origins[:1]}
+                of = shlex.quote(inputs.pop()) if len(inputs) == 1 else "BUILD"
+                listing = f"`spillscan scan --all {of}` lists the kernels"
+                raise InputError(f"no kernel matches {option} {pattern!r}", f"{_meant(near)}{listing}")
 
     def _by_shown_names(self, builds: Sequence[Build], labels: Labels) -> Selection:
         """With the symbols of kernels that a table called so in the place of patterns that name none otherwise."""

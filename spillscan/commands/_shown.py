@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import tomllib
@@ -10,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 
 from spillscan.advice.jobs import BuildSystem
-from spillscan.advice.shown import TOOLKIT, Shown, asked_for, configures, required
+from spillscan.advice.shown import PACKAGE_OF_PROGRAM, TOOLKIT, Shown, asked_for, configures, required
 from spillscan.advice.trying import surroundings
 from spillscan.builds import buildfile, configured
 from spillscan.builds.buildfile import BuildFile
@@ -29,7 +30,8 @@ def shown(inputs: Sequence[str], build: Build, found: BuildSystem | None) -> Sho
     root = os.path.realpath(os.curdir)
     file, path = _watched(inputs)
     folder = _configured(inputs, file, found, root)
-    environment = asked_for([text_of(name) or "" for name in _SCRIPTS], os.environ)
+    texts = [text_of(name) or "" for name in _SCRIPTS]
+    environment = asked_for(texts, os.environ)
     around = surroundings(os.environ) | environment
     command = file.command if file is not None else ()
     options: Mapping[str, str] = {}
@@ -49,6 +51,7 @@ def shown(inputs: Sequence[str], build: Build, found: BuildSystem | None) -> Sho
         environment=environment,
         requires=required(text_of("setup.py") or "", _project()),
         packages=_packages(folder.paths) if folder is not None else (),
+        programs=programs([*texts, *options.values(), *(text_of(word) or word for word in command)]),
         submodules=os.path.exists(".gitmodules"),
         toolkit=toolkit() or TOOLKIT,
     )
@@ -87,6 +90,12 @@ def _project() -> Mapping[str, object]:
         return tomllib.loads(text_of("pyproject.toml") or "")
     except tomllib.TOMLDecodeError:
         return {}
+
+
+def programs(texts: Iterable[str]) -> tuple[str, ...]:
+    """The programs that these scripts and values name, and that are here."""
+    words = {word for text in texts for word in re.findall(r"(?<![\w.-])[a-z]+(?:-[a-z]+)?(?![\w.-])", text)}
+    return tuple(name for name in PACKAGE_OF_PROGRAM if name in words and shutil.which(name))
 
 
 _TOO_COMMON = 2

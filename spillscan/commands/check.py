@@ -41,7 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
     """0 clean, 1 findings; :class:`UndecidedError` where the input leaves open what the check must know."""
     render.check_forms(arguments.format, "check")
     policy = _policy.policy_of(arguments)
-    gate = _baseline.gate(arguments, policy)
+    gate = _baseline.gate(arguments, policy, arguments.inputs)
     read = _inputs.scan(_inputs.inputs_or_stdin(arguments.inputs), unpacking=_policy.unpacking(policy))
     everything = _policy.with_rot(read, policy)
     build = Selection(arguments.arch, arguments.kernel, arguments.launch).of(everything, policy.labels)

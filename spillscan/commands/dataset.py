@@ -8,6 +8,7 @@ and deletes what killed appends left behind. Neither repair nor compact while on
 from __future__ import annotations
 
 import argparse
+import shlex
 from collections.abc import Sequence
 from operator import attrgetter
 
@@ -58,7 +59,11 @@ def _check(arguments: argparse.Namespace, forms: Sequence[Form]) -> int:
     rows = [[", ".join(each.labels), each.path, each.why, *([] if verifying else [done])] for each, done in found]
     _answers.show(forms, of_rows(heads, rows, heads, empty="all is sound"))
     if found:
-        advice = "`spillscan dataset repair` restores the rest" if verifying else "audit its inputs again"
+        advice = (
+            f"`spillscan dataset repair {shlex.quote(root)}` restores the rest"
+            if verifying
+            else "audit its inputs again"
+        )
         raise UndecidedError(f"{len(found):,} files of {root} {'are' if verifying else 'were'} lost or damaged", advice)
     return 0
 

@@ -128,7 +128,7 @@ def run(arguments: argparse.Namespace) -> int:
     _check_call(arguments, by)
     arguments.devices = ",".join(arguments.device) or None
     policy = _policy.policy_of(arguments)
-    gate = _baseline.gate(arguments, policy)
+    gate = _baseline.gate(arguments, policy, arguments.inputs[-1:])
     builds = [_inputs.scan(path, unpacking=_policy.unpacking(policy)) for path in arguments.inputs]
     builds[:-1] = map(_as_it_was, builds[:-1])
     kept = Selection(arguments.arch, arguments.kernel, arguments.launch).of_all(builds, policy.labels)

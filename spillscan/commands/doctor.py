@@ -9,6 +9,7 @@ import argparse
 import glob
 import os
 import re
+import shlex
 from collections.abc import Iterator, Sequence
 
 from spillscan.advice import jobs
@@ -66,8 +67,9 @@ def run(arguments: argparse.Namespace) -> int:
             more = f" ({alike:,} of them)" if alike > 1 else ""
             lacks.append((f"{issue.message}{more} [{code}]", known[code].remedy if code in known else ""))
         lacks += _of_kernels(build.kernels, policy)
-    lacks += _of_baseline(policy, build)
-    lacks += _of_jobs()
+    given = shlex.join(arguments.inputs) or "BUILD"
+    lacks += _of_baseline(policy, build, f"`spillscan baseline write {given}`")
+    lacks += _of_jobs(f"`spillscan init {given}`")
     lacks += _of_hooks()
     if build is not None:
         lacks += _of_build(arguments.inputs, build)
@@ -118,33 +120,33 @@ def _of_kernels(kernels: Sequence[Kernel], policy: Policy) -> Iterator[Lack]:
         yield f"nothing says how {those(unlaunched)} are launched: {cost}", remedy
 
 
-def _of_baseline(policy: Policy, build: Build | None) -> Iterator[Lack]:
-    """Whether there is something that a build is held against."""
+def _of_baseline(policy: Policy, build: Build | None, write: str) -> Iterator[Lack]:
+    """Whether there is something that a build is held against; ``write``: the command that records it."""
     path = policy.baseline
     if path is None:
-        remedy = "`spillscan baseline write`, and `baseline: spillscan-baseline.yaml` in the policy"
+        remedy = f"{write}, and `baseline: spillscan-baseline.yaml` in the policy"
         yield "no baseline: what got worse is seen by `diff` alone, and all that spills today fails", remedy
     elif not os.path.exists(path):
-        yield f"{path} is not there", "`spillscan baseline write` makes it"
+        yield f"{path} is not there", f"{write} makes it"
     else:
         baseline = _baseline.read(path)
         bare = sum(not entry.figures for entry in baseline.entries.values())
         if bare:
-            remedy = "`spillscan baseline write` on an accepted build"
+            remedy = f"{write}, on an accepted build"
             yield f"{path} has no figures of {bare:,} kernels: lost blocks are not seen", remedy
         if build is not None:
             unknown = {each for each in map(identity_of, build.kernels) if not each.function} - baseline.entries.keys()
             if unknown:
-                remedy = "`spillscan baseline write` once they are accepted"
+                remedy = f"{write}, once they are accepted"
                 yield f"{path} does not know {len(unknown):,} kernels of this build", remedy
-        yield from _of_toolkits(path, baseline, build)
+        yield from _of_toolkits(path, baseline, build, write)
 
 
-def _of_toolkits(path: str, baseline: Baseline, build: Build | None) -> Iterator[Lack]:
+def _of_toolkits(path: str, baseline: Baseline, build: Build | None, write: str) -> Iterator[Lack]:
     """Whether what compiles here, or in a job, is what compiled the recorded kernels."""
     recorded = baseline.toolkits
     if not recorded and baseline.records < RECORDS and baseline.records:
-        remedy = "`spillscan baseline write` on an accepted build that says it: objects, or what `spillscan run` left"
+        remedy = f"{write}, on an accepted build that says it: objects, or what `spillscan run` left"
         yield f"{path} is of an older release, which did not record the toolkit", remedy
     here = [release()] if build is None and release() else []
     compiles = {"this build": build.toolkits if build is not None else (), "the PATH's nvcc": here}
@@ -153,7 +155,7 @@ def _of_toolkits(path: str, baseline: Baseline, build: Build | None) -> Iterator
         if others := _baseline.others_than(recorded, releases):
             yield (
                 f"{what} is of CUDA {', '.join(others)}, {path} records what {', '.join(recorded)} compiled",
-                "figures may differ for that alone: take one for both, or `spillscan baseline write` with the new one",
+                f"figures may differ for that alone: take one for both, or {write} with the new one",
             )
 
 
@@ -168,12 +170,12 @@ def _jobs() -> dict[str, str]:
     return {path: text for path, text in texts if text is not None}
 
 
-def _of_jobs() -> Iterator[Lack]:
-    """Workflows that run spillscan, and pass where the build before it failed."""
+def _of_jobs(init: str) -> Iterator[Lack]:
+    """Workflows that run spillscan, and pass where the build before it failed; ``init`` writes one."""
     texts = _jobs()
     ours = {path: text for path, text in texts.items() if "spillscan" in text}
     if texts and not ours:
-        yield f"no job of {', '.join(texts)} runs spillscan", "`spillscan init` writes one"
+        yield f"no job of {', '.join(texts)} runs spillscan", f"{init} writes one"
     for path, text in ours.items():
         if _PIPED.search(text) and not _STOPS.search(text):
             yield (

@@ -10,16 +10,18 @@ import argparse
 import difflib
 import os
 import re
+import shlex
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from spillscan.advice import adoption, jobs
+from spillscan.advice import adoption, jobs, trying
 from spillscan.advice.adoption import POLICY
 from spillscan.advice.jobs import BUILD_SYSTEMS, BuildSystem, build_system
 from spillscan.advice.shown import lacks, repeated
+from spillscan.builds import configured
 from spillscan.commands import _inputs, _options
 from spillscan.commands._policy import policy_of
 from spillscan.commands._shown import shown, text_of
@@ -38,6 +40,9 @@ EPILOG = "Example: spillscan run -- make; spillscan init spillscan-build.json --
 _LONGEST_DIFF = 60
 """Lines of a new file that are shown; a baseline has one a kernel."""
 _MISSING = re.compile("No such file|not found|[Cc]annot (?:find|open)|does not exist|No rule to make")
+_UNASKED_SECONDS = 120
+"""A trial is a whole build once more: it is made unasked where that is short, and where the job's commands are ours and
+write into their folder alone. What was watched may do anything."""
 _LONGEST_FAILURE = 20
 """Lines of a step that failed, the last ones."""
 
@@ -49,8 +54,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--try",
         dest="attempt",
-        action="store_true",
-        help="run the job, step by step, in a clean clone with an empty home; what it installs is taken from here",
+        action=argparse.BooleanOptionalAction,
+        help="run the job, step by step, in a clean clone with an empty home; what it installs is taken from here"
+        f" (default: where CMake and ninja built in no more than {_UNASKED_SECONDS} s, and files are written)",
     )
     _options.add_launches(parser)
 
@@ -60,10 +66,11 @@ def run(arguments: argparse.Namespace) -> int:
     read or is not all there."""
     build = _inputs.scan(arguments.inputs) if arguments.inputs else None
     found = build_system(text_of)
-    system, missing = found or BUILD_SYSTEMS[-1], []
+    system, missing, took = found or BUILD_SYSTEMS[-1], [], None
     if build is not None:
         made = shown(arguments.inputs, build, found)
-        system, missing = repeated(made, found), lacks(made)
+        system, missing = repeated(made, found), [*lacks(made)]
+        took = configured.seconds(made.configured.folder) if made.configured and not made.watched else None
     proposed = [*_proposals(build, arguments, system)]
     kept = [path for path, old, new in proposed if old == new]
     changed = [(path, old, new) for path, old, new in proposed if old != new]
@@ -78,6 +85,12 @@ def run(arguments: argparse.Namespace) -> int:
             os.makedirs(os.path.dirname(path) or os.curdir, exist_ok=True)
             Target(path).write(new)
         say([f"written: {', '.join(path for path, _, _ in changed)}"])
+        if arguments.attempt is None and build is not None:
+            arguments.attempt = took is not None and took <= _UNASKED_SECONDS and trying.has_commit(os.curdir)
+            if arguments.attempt:
+                say([f"the job is tried, for the build took {took:.0f} s (--no-try leaves it out)"])
+            else:
+                say([f"`spillscan init {shlex.join(arguments.inputs)} --try` runs the job in a clean clone"])
     if not arguments.attempt:
         return 0
     return _tried({path: new or text_of(path) or "" for path, _, new in proposed}, system)
@@ -85,8 +98,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _tried(texts: Mapping[str, str], system: BuildSystem) -> int:
     """Run the job that stands in ``texts``, as a runner would; 1 where a step fails."""
-    from spillscan.advice import trying
-
     path = next((each for each in (jobs.WORKFLOW, jobs.PIPELINE) if each in texts), jobs.WORKFLOW)
     text = texts.get(path) or jobs.workflow(system)
     scripts = trying.steps(text, path)
@@ -170,6 +181,8 @@ def _next(system: BuildSystem, build: Build | None, *, known: bool) -> Iterator[
     if known:
         yield f"{system.name}: kernels are seen where it builds with"
         yield from (f"  {command}" for command in system.commands)
+        tools = " ".join(("spillscan", *system.tools))
+        yield printable(f"{system.image} lacks {system.installs} and {tools}: the job installs them, by apt and by pip")
     else:
         yield "no build system was recognised: the job runs make; put your own commands there"
     if build is None and known:

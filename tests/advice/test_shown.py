@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,10 @@ from spillscan.advice import jobs
 from spillscan.advice.shown import Shown, asked_for, lacks, repeated, required
 from spillscan.advice.trying import steps
 from spillscan.builds.configured import Configured, Entry
+from spillscan.commands._shown import programs
 from spillscan.output.errors import UsageError
 from tests.advice.test_adoption import spillscan
+from tests.builds.test_configured import needs_cmake
 from tests.conftest import FIXTURES
 from tests.services import git
 
@@ -103,6 +106,8 @@ def test_the_job_brings_what_the_build_had() -> None:
     assert "python3.11 -m venv" in text, "that of Ubuntu 22.04 is too old"
     assert "submodules: recursive" in text
     assert "GIT_SUBMODULE_STRATEGY: recursive" in jobs.pipeline_job(system)
+    called = repeated(shown(configured=cmake(), programs=("ccache", "cmake", "curl")), None)
+    assert called.packages == "git python3-venv ccache curl", "pip brings cmake"
     torch = repeated(shown(requires=("setuptools", "torch"), archs=("sm_80", "sm_120a")), jobs.BUILD_SYSTEMS[2])
     assert torch.commands[0] == "export TORCH_CUDA_ARCH_LIST='8.0;12.0a'"
 
@@ -127,6 +132,20 @@ def test_variables_that_scripts_read() -> None:
     scripts = ['os.environ["A"]; os.getenv("B")', "$ENV{C}", "$(D) ${E} $F", "$(API_TOKEN) $(PATH)"]
     names = [*"ABCDEFG", "API_TOKEN", "PATH", "LIBRARY_PATH"]
     assert [*asked_for(scripts, dict.fromkeys(names, "1"))] == ["A", "B", "C", "D", "E", "LIBRARY_PATH"]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("COMMAND curl -O", ("curl",)),
+        ("spillscan;wrap;-v;--;ccache", ("ccache",)),
+        ("my-curl curl.h curl_easy CURL unzipped", ()),
+        ("$(shell pkg-config --libs x) `xxd -i`", ("pkg-config", "xxd")),
+    ],
+)
+def test_programs_that_scripts_call(text: str, found: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "which", lambda name: None if name == "bison" else name)
+    assert programs([text, "bison"]) == found
 
 
 @pytest.mark.parametrize(
@@ -155,6 +174,35 @@ def repository(tmp_path: Path) -> Path:
     git(tmp_path, "add", "Makefile", ".gitignore", "kernels.cu")
     git(tmp_path, "commit", "-qm", "all")
     return tmp_path
+
+
+@pytest.mark.skipif(shutil.which("ninja") is None, reason="no ninja")
+@needs_cmake
+@pytest.mark.parametrize(
+    ("words", "seconds", "tried"),
+    [((), 1, True), ((), 121, False), (("--no-try",), 1, False), (("--try",), 121, True)],
+)
+def test_a_short_build_is_tried_unasked(words: tuple[str, ...], seconds: int, tried: bool, tmp_path: Path) -> None:
+    text = 'add_custom_target(k ALL COMMAND ${CMAKE_COMMAND} -E copy "${CMAKE_SOURCE_DIR}/k.log" k.log)\n'
+    (tmp_path / "CMakeLists.txt").write_text(f"cmake_minimum_required(VERSION 3.16)\nproject(x NONE)\n{text}")
+    (tmp_path / ".gitignore").write_text("build\n")
+    (tmp_path / ".github").mkdir()
+    shutil.copy(HEAD, tmp_path / "k.log")
+    for command in (["-G", "Ninja", "-B", "build"], ["--build", "build"]):
+        subprocess.run(["cmake", *command], cwd=tmp_path, check=True, capture_output=True)
+    (tmp_path / "build" / ".ninja_log").write_text(f"# ninja log v5\n0\t900\t1\ta\tx\n5\t{seconds * 1000}\t1\tb\ty\n")
+    arguments = ("init", "build", "--yes", *words)
+    _, said = spillscan(tmp_path, *arguments)
+    assert "in a clean clone of the last commit" not in said or "--try" in words, "there is none"
+    for name in ("spillscan.yaml", "spillscan-baseline.yaml"):
+        (tmp_path / name).unlink(missing_ok=True)
+    git(tmp_path, "init", "-q")
+    git(tmp_path, "add", "-A")
+    git(tmp_path, "commit", "-qm", "all")
+    status, said = spillscan(tmp_path, *arguments)
+    assert status == 0, said
+    assert ("Gate: passes" in said) is tried, said
+    assert said.endswith("`spillscan init build --try` runs the job in a clean clone\n") is (not tried and not words)
 
 
 @pytest.mark.parametrize("service", [".github", ".gitlab-ci.yml"])

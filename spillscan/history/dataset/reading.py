@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -113,7 +114,7 @@ class Dataset:
         asked = commits if label is None else [each for each in commits if each.label == label]
         found = cls(place, commits, [*damage, *records.check(place, asked)])
         if not found.commits:
-            raise InputError(found.damage[0].text(root), ADVICE)
+            raise InputError(found.damage[0].text(root), advice(root))
         return found
 
     @property
@@ -278,7 +279,7 @@ class Dataset:
         """The build called ``label``."""
         if label not in self.labels:
             if damaged := [each for each in self.damage if label in each.labels]:
-                raise InputError(damaged[0].text(self.root), ADVICE)
+                raise InputError(damaged[0].text(self.root), advice(self.root))
             known = ", ".join(clip(printable(each), 40) for each in self.labels[-5:])
             raise InputError(f"{self.root} has no build {clip(printable(label), 60)}", f"the last ones are {known}")
         units = sorted(self.rows("units", (label,)), key=itemgetter("uri"))
@@ -320,7 +321,9 @@ class Dataset:
         return [dict(zip(lists, values, strict=True)) for values in zip(*lists.values(), strict=True)]
 
 
-ADVICE = "`spillscan dataset verify` says what is lost, `repair` restores the rest"
+def advice(root: str) -> str:
+    """What to do about a damaged dataset."""
+    return f"`spillscan dataset verify {shlex.quote(root)}` says what is lost, `repair` restores the rest"
 
 
 def seen(root: str, label: str) -> list[Claim]:

@@ -42,8 +42,8 @@ FIGURES, LAUNCH, UNIT = "figures", "launch", "unit"
 """What an entry holds besides its name and its rules."""
 
 PREAMBLE = """\
-# Kernels as they are accepted; `spillscan check --baseline` fails on what is new or worse.
-# Yours, and kept as it stands: everything above "kernels:". Below it `spillscan baseline write` and `prune` write,
+# Kernels as they are accepted; `check --baseline` fails on what is new or worse.
+# Yours, and kept as it stands: everything above "kernels:". Below it `baseline write` and `baseline prune` write,
 # one line a kernel and arch: its figures, its launch where it is known, and the findings that are excused.
 version: 1
 
@@ -136,7 +136,7 @@ def parse(text: str, label: str) -> Baseline:
         )
     start = _KERNELS.search(text)
     if not start:
-        raise UsageError(f"{label} is no baseline: it has no `kernels:`", "`spillscan baseline write` makes one")
+        raise UsageError(f"{label} is no baseline: it has no `kernels:`", "`spillscan baseline write BUILD` makes one")
     preamble, body = text[: start.start()], text[start.start() :]
     above = preamble.count("\n")
     written = _RECORDS.search(preamble)

@@ -1,0 +1,98 @@
+"""A command that an output offers works word by word, in the folder in which it was printed."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import FIXTURES, ROOT, run
+from tests.services import git
+
+HEAD = FIXTURES / "demo" / "head.log"
+EFFECTS = FIXTURES / "effects" / "base.log"
+OFFERED = re.compile(r"`(spillscan [^`]+)`")
+CHOSEN = {"RULE": "spill", "HOLE": "torn-line", "COMMAND": "check", "BUILD": "'build log.txt'"}
+"""What the reader puts in the place of a word."""
+NAMES = ("spillscan wrap", "spillscan run", "spillscan launches")
+"""Commands that are only named: they begin what is the user's own, or read a profile."""
+
+
+def spillscan(folder: Path, line: str) -> tuple[int, str]:
+    done = run(*shlex.split(line)[1:], cwd=folder, env=os.environ | {"PYTHONPATH": str(ROOT)})
+    return done.returncode, (done.stdout + done.stderr).decode()
+
+
+def nothing(folder: Path) -> None:
+    """A folder with a log, whose name a shell splits."""
+
+
+def recorded(edit: Callable[[str], str], policy: str = "") -> Callable[[Path], None]:
+    """A baseline, and a log since."""
+
+    def prepare(folder: Path) -> None:
+        shutil.copy(EFFECTS, folder / "build log.txt")
+        assert spillscan(folder, "spillscan baseline write 'build log.txt'")[0] == 0
+        (folder / "build log.txt").write_text(edit(EFFECTS.read_text()))
+        (folder / "spillscan.yaml").write_text(policy or "version: 1\nbaseline: spillscan-baseline.yaml\n")
+
+    return prepare
+
+
+def repository(folder: Path) -> None:
+    (folder / "Makefile").write_text("all:\n\tcat 'build log.txt'\n")
+    shutil.copy(HEAD, folder / "build.log")  # which its build writes
+    (folder / ".github" / "workflows").mkdir(parents=True)
+    (folder / ".github" / "workflows" / "ci.yml").write_text("jobs: {a: {steps: [{run: make}]}}\n")
+    git(folder, "init", "-q")
+    git(folder, "add", "-A")
+    git(folder, "commit", "-qm", "all")
+
+
+def dataset(folder: Path) -> None:
+    assert spillscan(folder, f"spillscan audit {shlex.quote(str(HEAD))} --into data --label a")[0] == 0
+    part = next((folder / "data").rglob("*.parquet"))
+    part.write_bytes(part.read_bytes()[:-100])
+
+
+CHECK = "spillscan check 'build log.txt'"
+
+
+@pytest.mark.parametrize(
+    ("prepare", "printed", "offers"),
+    [
+        (recorded(lambda text: text.replace("'sums'", "'sums2'").replace("for sums", "for sums2")), CHECK,
+         ["spillscan baseline write 'build log.txt'", "spillscan baseline prune 'build log.txt'"]),
+        (recorded(lambda text: text.replace("Used 32", "Used 31"), "version: 1\n"),
+         f"{CHECK} --baseline spillscan-baseline.yaml --arch sm_90", []),
+        (recorded(lambda text: text + text.replace("sm_90", "sm_120"), "version: 1\n"),
+         f"{CHECK} --baseline spillscan-baseline.yaml --config spillscan.yaml",
+         ["spillscan baseline write 'build log.txt' -o spillscan-baseline.yaml --config spillscan.yaml"]),
+        (recorded(str), f"{CHECK} --kernel gemmm", ["spillscan scan --all 'build log.txt'"]),
+        (repository, "spillscan init 'build log.txt' --yes", ["spillscan init 'build log.txt' --try"]),
+        (repository, "spillscan init", ["spillscan init build.log"]),
+        (repository, "spillscan doctor 'build log.txt'",
+         ["spillscan baseline write 'build log.txt'", "spillscan init 'build log.txt'"]),
+        (nothing, "spillscan limiters 'build log.txt' --device H10", ["spillscan devices"]),
+        (nothing, "spillscan check 'build log.txt' --baseline none.yaml",
+         ["spillscan baseline write 'build log.txt' -o none.yaml"]),
+        (dataset, "spillscan dataset verify data", ["spillscan dataset repair data"]),
+    ],
+)  # fmt: skip
+def test_what_is_offered_works(
+    prepare: Callable[[Path], None], printed: str, offers: list[str], tmp_path: Path
+) -> None:
+    shutil.copy(HEAD, tmp_path / "build log.txt")
+    prepare(tmp_path)
+    _, said = spillscan(tmp_path, printed)
+    found = [each for each in dict.fromkeys(OFFERED.findall(said)) if not each.startswith(NAMES)]
+    assert set(offers) <= set(found), said
+    for each in found:
+        status, answer = spillscan(tmp_path, re.sub(r"\b[A-Z]{4,}\b", lambda word: CHOSEN[word[0]], each))
+        assert "usage:" not in answer, answer
+        assert status in (0, 1) or "moved away" in answer, (each, answer)
