@@ -173,9 +173,11 @@ def test_a_broken_file_is_left_alone(baseline: Path) -> None:
 
 
 def test_no_file(tmp_path: Path) -> None:
-    result = run("check", HEAD, "--baseline", tmp_path / "none.yaml")
+    path = tmp_path / "none.yaml"
+    result = run("check", HEAD, "--baseline", path)
     assert result.returncode == 2
-    assert b"No such file or directory; `spillscan baseline write` makes one" in result.stderr
+    hint = f"No such file or directory; `spillscan baseline write {HEAD} -o {path}` makes one"
+    assert hint in result.stderr.decode()
 
 
 # ---- states --------------------------------------------------------------------------------------------------------
@@ -320,7 +322,7 @@ def test_suppressions_excuse_until_they_expire(tmp_path: Path) -> None:
         f"spillscan: {path}:5: error: the suppression of spill for *gemm* held until 2026-06-30 "
         "(waits for the next compiler): mend the kernel or renew it [expired-suppression]\n"
         f"spillscan: {path}: note: not recorded: 2 kernels (gather (sm_80), gather (sm_90a)); what gets worse of them "
-        "is not seen; `spillscan baseline write` on the accepted build records them [unrecorded-kernels]\n"
+        f"is not seen; `spillscan baseline write {HEAD} -o {path}` records them, once accepted [unrecorded-kernels]\n"
     )
     dead = run("check", BASE, "--baseline", path, "--today", "2026-07-01")
     assert dead.returncode == 1, "it has expired, whatever it excused"

@@ -118,7 +118,7 @@ def test_windows_line_ends() -> None:
 SUPPRESSION = 'suppressions:\n- kernel: "k*"\n  rule: spill\n  reason: because\n  until: 2030-01-31\n'
 
 MISTAKES = {
-    "empty": ("", r"b\.yaml is no baseline: it has no `kernels:`; `spillscan baseline write` makes one"),
+    "empty": ("", r"b\.yaml is no baseline: it has no `kernels:`; `spillscan baseline write BUILD` makes one"),
     "no baseline": ("fail_on: error\n", r"b\.yaml is no baseline"),
     "no version": (f"kernels:\n{LINE}", r"b\.yaml:1: no `version`; write `version: 1`"),
     "no version, but more": (f"suppressions: []\nkernels:\n{LINE}", r"b\.yaml:1: no `version`"),
