@@ -18,7 +18,7 @@ it gives up a library because of one member, it gets each cubin of the architect
 only the largest cubins, until they hold N instructions; `--code HEX` only cubins that hold an instruction of such an
 opcode (the low 12 bits from Volta on, the high 13 before). Each step that is finished is written to the ledger; a run
 with the same ledger begins behind them, and its sums hold them. Differences are counted by kind, the first of each is
-shown; exit status 1 where there is one that is not explained in docs/binaries.md.
+shown; exit status 1 where there is one that is not explained in docs/binaries.md, or where a tool fails.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ from tests.oracle.ledger import Differences, Ledger
 OLD, NEW = "sass-12.8", "sass-13.5"
 """Toolchains of fixtures/cases.yaml: the first reads Maxwell to Volta, the second what is newer."""
 FIRST_OF_NEW = 75
+FIRST_OF_MAXWELL = 50
 FIRST_OF_KEPLER, LAST_OF_KEPLER = 35, 49
 """What `--tools` of CUDA 11.8 print, such as those of Debian's package nvidia-cuda-toolkit (non-free)."""
 RENAMED = 101
@@ -92,23 +93,47 @@ def number(arch: str) -> int:
     return int(re.sub(r"\D", "", arch))
 
 
-def resources(path: Path, tools: Path, found: dict[Key, list[SassFunction]], told: Differences) -> None:
-    """Against -res-usage, which is one for all architectures."""
-    left = {key: list(functions) for key, functions in found.items()}
+def usages(
+    path: Path, given: Path, tools: Path, found: dict[Key, list[SassFunction]], told: Differences
+) -> Iterator[tuple[str, FunctionUsage]]:
+    """What cuobjdump -res-usage prints, with the arch; of each cubin alone where it gives up the whole library."""
+    listed, failed = _listed(tools, given)
+    if not failed:
+        yield from ((item.arch or "", item) for item in listed)
+        return
+    archs = {f.member: arch for (arch, _), group in found.items() for f in group if number(arch) >= FIRST_OF_MAXWELL}
+    told.compared["MiB cubin by cubin"] += path.stat().st_size >> 20
+    for key in [key for key in found if number(key[0]) < FIRST_OF_MAXWELL]:
+        told.compared["functions that no tool here lists"] += len(found.pop(key))
+    with tempfile.TemporaryDirectory(prefix="oracle-") as folder:
+        for cubin in cubins(path, set(archs), Path(folder)):
+            listed, failed = _listed(tools, cubin)
+            if failed:
+                told.failures.append(f"cuobjdump {tools.parent.name} -res-usage of member {cubin.stem} of {path.name}")
+            yield from ((archs[int(cubin.stem)], item) for item in listed)
+
+
+def _listed(tools: Path, path: Path) -> tuple[list[FunctionUsage], int]:
+    """What cuobjdump -res-usage prints, and its exit status."""
     process = run(tools, "-res-usage", path)
     assert process.stdout
-    for item in ResourceUsage(process.stdout, path.name):
-        if not isinstance(item, FunctionUsage):
-            continue
-        arch = item.arch or ""  # sm_100f of nvcc 12.9 is sm_100 to it; the cubin's own note has ptxas's command line
+    items = [item for item in ResourceUsage(process.stdout, path.name) if isinstance(item, FunctionUsage)]
+    return items, process.wait()
+
+
+def resources(path: Path, given: Path, tools: Path, found: dict[Key, list[SassFunction]], told: Differences) -> None:
+    """Against -res-usage, which is one for all architectures."""
+    left = {key: list(functions) for key, functions in found.items()}
+    for arch, item in usages(path, given, tools, left, told):
+        # sm_100f of nvcc 12.9 is sm_100 to it; the cubin's own note has ptxas's command line
         mine = left.get((arch, item.symbol)) or left.get((f"{arch}f", item.symbol))
-        told.equal("function", (path.name, item.arch, item.symbol), bool(mine), True)
+        where = (path.name, arch, item.symbol)
+        told.equal("function", where, bool(mine), True)
         if not mine:
             continue
         found_here = mine.pop(0)
         usage, role, function = found_here.usage, found_here.role, item.usage
         assert usage is not None
-        where = (path.name, item.arch, item.symbol)
         kernel = role == "entry"
         told.equal("registers" if kernel else f"registers {UNTOLD}", where, usage.registers, function.registers)
         if not item.dynamic_stack:
@@ -117,9 +142,6 @@ def resources(path: Path, tools: Path, found: dict[Key, list[SassFunction]], tol
         told.equal("shared", where, usage.shared_bytes, function.shared_bytes)
         told.equal("local", where, usage.local_bytes, function.local_bytes)
         told.equal("constants", where, usage.constant_bytes, function.constant_bytes)
-    if process.wait():
-        told.failures.append(f"cuobjdump {tools.parent.name} -res-usage {path.name}")
-        return
     for key, functions in left.items():  # callees inside of a kernel's code are no functions to cuobjdump
         told.equal("function", key, sum(function.role != "function" for function in functions), 0)
 
@@ -246,7 +268,7 @@ def attributes(path: Path, tools: Path, found: dict[Key, list[SassFunction]], to
         elif attribute == "EIATTR_ANNOTATIONS" and "SpillRefill" in line:
             spills += 1
     if process.wait():
-        told.failures.append(f"cuobjdump {tools.parent.name} -elf {path.name}")
+        told.compared["libraries that -elf gives up"] += 1  # -res-usage and -sass take their cubins one by one
         return
     named = {(symbol, name) for symbol, name, _ in theirs}
     functions = [function for group in found.values() for function in group]
@@ -286,7 +308,7 @@ def library(path: Path, label: str, arguments: argparse.Namespace, ledger: Ledge
             if not ledger.has(label, "resources"):
                 told = Differences()
                 tools = old if number(archs[0]) < FIRST_OF_NEW else new
-                resources(given, tools, found, told)
+                resources(path, given, tools, found, told)
                 attributes(given, tools, found, told)
                 told.compared["MiB"] = path.stat().st_size >> 20
                 ledger.finish(told, label, "resources")
@@ -304,7 +326,7 @@ def library(path: Path, label: str, arguments: argparse.Namespace, ledger: Ledge
 
 
 def main() -> int:
-    """Compare; 1 where anything differs."""
+    """Compare; 1 where anything differs or a tool fails."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("files", nargs="*", type=Path)
     parser.add_argument("--cache", type=Path)
@@ -333,7 +355,7 @@ def main() -> int:
     print("compared: " + ", ".join(f"{count:,} {kind}" for kind, count in total.compared.items()))
     print("\n".join(f"failed: {failure}" for failure in total.failures))
     print("differences: " + (", ".join(f"{count} {kind}" for kind, count in total.counts.items()) or "none"))
-    return 1 if any(not kind.endswith(UNTOLD) for kind in total.counts) else 0
+    return 1 if total.failures or any(not kind.endswith(UNTOLD) for kind in total.counts) else 0
 
 
 if __name__ == "__main__":
