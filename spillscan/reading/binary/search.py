@@ -70,7 +70,7 @@ class Search:
             return found.size > 30 and head[26:28] != b"\0\0" and self._zip_ends()
         if form == "library":
             return head[66:68] == b"`\n"
-        return form == "cpio" or (form == "tar" and archives.is_tar(head[: archives.HEAD_BYTES]))
+        return form == "cpio" or (form == "tar" and archives.has_tar_checksum(head[: archives.HEAD_BYTES]))
 
     def _zip_ends(self) -> bool:
         if self._has_directory is None:

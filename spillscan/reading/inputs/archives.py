@@ -76,10 +76,11 @@ def kind(head: bytes) -> str | None:
 def is_tar(head: bytes) -> bool:
     """Whether the first 512 bytes are the header of a member: its checksum is right, or it has the mark that POSIX and
     GNU give it."""
-    if len(head) < HEAD_BYTES:
-        return False
-    if head[257:262] == b"ustar":
-        return True
+    return len(head) >= HEAD_BYTES and (head[257:263] in (b"ustar\0", b"ustar ") or has_tar_checksum(head))
+
+
+def has_tar_checksum(head: bytes) -> bool:
+    """Whether the first 512 bytes are the sound header of a member of a tar archive: text may hold the mark alone."""
     stated = head[_TAR_CHECKSUM_AT : _TAR_CHECKSUM_AT + 8]
     if not _TAR_CHECKSUM.fullmatch(stated):
         return False

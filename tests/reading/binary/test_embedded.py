@@ -4,6 +4,7 @@ machine code."""
 from __future__ import annotations
 
 import base64
+import gzip
 import pickle
 import random
 import struct
@@ -110,6 +111,8 @@ def test_what_only_looks_like_a_beginning() -> None:
     less = noise[: 1 << 14]
     assert scanned(less + host + less) == ([], [])  # of another machine
     assert scanned(elf_file(data=b"\x7fELF\2\1\1" + bytes(200))) == ([], [])
+    words = gzip.compress(b"".join(b"%d mustard ustar  ustar\0\n" % number for number in range(5000)))
+    assert scanned(zipped(zipfile.ZIP_STORED, words, "words.gz")) == ([], [])  # the mark of a tar archive alone
 
 
 def test_a_cubin_that_is_cut_off_among_data() -> None:
