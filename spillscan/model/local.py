@@ -141,6 +141,9 @@ class Traffic(Struct, frozen=True, kw_only=True):
         )
 
 
+_NOTHING = Traffic()
+
+
 class Group(NamedTuple):
     """Accesses that no figure distinguishes."""
 
@@ -213,17 +216,17 @@ class LocalTraffic(Struct, frozen=True, kw_only=True, dict=True):
             return self.accesses.groups()
         return Counter(Group(a.kind, a.store, a.bytes, a.depth, a.part > 0) for a in self.accesses)
 
-    @cached_property
+    @property
     def total(self) -> Traffic:
         """All accesses."""
         return self._traffic()
 
-    @cached_property
+    @property
     def spill(self) -> Traffic:
         """The spill class, callees in the same listing included."""
         return self.of("spill")
 
-    @cached_property
+    @property
     def own_spill(self) -> Traffic:
         """The spill class of the function itself: what ptxas prints on the function's own line."""
         return self._traffic("spill", own=True)
@@ -265,15 +268,21 @@ class LocalTraffic(Struct, frozen=True, kw_only=True, dict=True):
 
     def of(self, kind: AccessClass) -> Traffic:
         """One class."""
-        if kind not in self._classes:
-            self._classes[kind] = self._traffic(kind)
-        return self._classes[kind]
+        return self._traffic(kind)
 
     @cached_property
-    def _classes(self) -> dict[AccessClass, Traffic]:
+    def _known(self) -> dict[tuple[AccessClass | None, bool], Traffic]:
         return {}
 
     def _traffic(self, kind: AccessClass | None = None, *, own: bool = False) -> Traffic:
+        if not self.kept and not len(self.accesses):
+            return _NOTHING
+        key = kind, own
+        if key not in self._known:
+            self._known[key] = self._summed(kind, own=own)
+        return self._known[key]
+
+    def _summed(self, kind: AccessClass | None, *, own: bool) -> Traffic:
         if self.kept is None and isinstance(self.accesses, Grouped):
             return self.accesses.traffic(kind, own=own)
         wanted = ((group, count) for group, count in self.groups.items() if kind in (None, group.kind))

@@ -273,7 +273,7 @@ def attributes(path: Path, tools: Path, found: dict[Key, list[SassFunction]], to
     named = {(symbol, name) for symbol, name, _ in theirs}
     functions = [function for group in found.values() for function in group]
     annotated = [f for f in functions if f.stats.local.evidence == "annotation"]
-    ours_spills = sum(f.stats.local.spill.accesses for f in annotated)
+    ours_spills = sum(f.stats.local.of(kind).accesses for f in annotated for kind in ("spill", "helper"))
     ours_spills += sum(f.stats.shared_spills or 0 for f in functions)
     told.equal("spill annotations", path.name, ours_spills, spills)
     limited = sum(f.launch_bounds is not None and f.launch_bounds.max_threads is not None for f in functions)

@@ -23,8 +23,9 @@ from spillscan.reading.inputs.memory import Pages, Scratch
 FORMAT = "binary"
 _OBJECTS = (".o", ".obj")
 """Files that are the output of one compilation, which is what a log's unit names, too."""
-_MOST_KNOWN = 1 << 16
-"""Functions that are remembered."""
+_MOST_KNOWN_BYTES = 64 << 20
+"""Of what is remembered of functions, by this measure:"""
+_FUNCTION_BYTES, _ACCESS_BYTES = 1500, 40
 
 Record = SassFunction | PortableCode | Issue
 
@@ -66,6 +67,7 @@ class MemberReader:
         self._left = limits.free_functions + input_bytes // limits.bytes_per_function
         self._scratch, self._pages = Scratch(), Pages()
         self._known: dict[Facts, Seen] = {}
+        self._known_bytes = 0
 
     def work_of(self, each: Found) -> int:
         """Bytes that are to be read of it."""
@@ -174,9 +176,7 @@ class MemberReader:
                 fresh.setdefault(facts, function)
         found = look([(function.code, facts) for facts, function in fresh.items()], cubin.number, self.origin)
         seen.update(zip(fresh, found, strict=True))
-        if len(self._known) + len(fresh) > _MOST_KNOWN:
-            self._known.clear()
-        self._known.update((facts, seen[facts]) for facts in fresh)
+        self._remember({facts: seen[facts] for facts in fresh})
         peaks = _peaks(cubin) if self._live else {}
         own = bool(peaks or cubin.lines)
         for function, facts in functions:
@@ -184,6 +184,14 @@ class MemberReader:
                 yield function, facts
             else:
                 yield function, _placed(seen[facts], cubin, function.section, peaks) if own else seen[facts]
+
+    def _remember(self, seen: Mapping[Facts, Seen]) -> None:
+        held = sum(_FUNCTION_BYTES + _ACCESS_BYTES * len(each.own.stats.local.accesses) for each in seen.values())
+        if self._known_bytes + held > _MOST_KNOWN_BYTES:
+            self._known.clear()
+            self._known_bytes = 0
+        self._known.update(seen)
+        self._known_bytes += held
 
     def _named(self, seen: Seen, symbol: str, home: _Home) -> Iterator[Record]:
         """The records of one function, and of the callees in its code."""

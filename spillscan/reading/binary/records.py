@@ -13,7 +13,7 @@ from spillscan.reading.binary.containers import Damage, Found, Image, Intermedia
 from spillscan.reading.binary.cubin import Cubin, Function
 from spillscan.reading.binary.members import FORMAT, Contents, MemberReader, Record, damage, issue_of
 from spillscan.reading.binary.window import DEFAULT, Budget, DamageError, Limits, Window
-from spillscan.reading.inputs.memory import Buffer
+from spillscan.reading.inputs.memory import Buffer, Pages
 
 FIRST_IN_DUMPS = 50
 """Architecture: no tool at hand prints the code of older ones that is not read here."""
@@ -137,6 +137,7 @@ def _read(reader: MemberReader, buffer: Buffer, limits: Limits) -> Iterator[tupl
         yield from _several(reader, held, linked)
         held.clear()
         yield each[1], reader.read(each)
+    Pages().leave(buffer, len(buffer))  # the search went through all of them
     yield from _several(reader, held, linked)
 
 

@@ -8,9 +8,10 @@ are columns of such numbers; their records are made when they are looked at.
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple, overload
@@ -125,28 +126,36 @@ def target(modifiers: bytes, operands: bytes) -> Target:
 
 
 class Part(NamedTuple):
-    """The accesses of the function itself, or of one callee in its listing. Few are distinct."""
+    """The accesses of the function itself, or of one callee in its listing. Few are distinct: a row each, in three
+    columns, since large kernels have thousands."""
 
     number: int
     """0: the function itself."""
     begin: int
     """Its first access."""
-    counts: Mapping[int, int]
-    """How many there are of each, as :func:`spillscan.reading.machine.accesses.number` has them."""
-    kinds: Mapping[int, AccessClass]
-    """What each is, in the same order."""
+    numbers: array[int]
+    """What each says, as :func:`spillscan.reading.machine.accesses.number` has it."""
+    counts: tuple[int, ...]
+    """How many there are of each."""
+    kinds: tuple[AccessClass, ...]
+    """What each is."""
 
     def traffic(self, kind: AccessClass | None = None) -> Traffic:
         """Its accesses of one class (``None``: all)."""
-        both = zip(self.counts.items(), self.kinds.values(), strict=True)
-        return _traffic(each for each, which in both if kind in (None, which))
+        rows = zip(self.numbers, self.counts, self.kinds, strict=True)
+        return _traffic((number, count) for number, count, which in rows if kind in (None, which))
 
     def slots(self, below: int | None = None) -> Traffic:
         """Its accesses to slots on the stack, ``below`` an offset only."""
-        own = ((access(number).target.slot, number, count) for number, count in self.counts.items())
+        rows = zip(self.numbers, self.counts, strict=True)
+        own = ((access(number).target.slot, number, count) for number, count in rows)
         return _traffic(
             (number, count) for slot, number, count in own if slot is not None and (below is None or slot < below)
         )
+
+    def kind_of(self) -> dict[int, AccessClass]:
+        """What each is, by what it says."""
+        return dict(zip(self.numbers, self.kinds, strict=True))
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -189,7 +198,7 @@ class Accesses(Grouped):
         yield from zip(self.parts, (*(part.begin for part in self.parts[1:]), len(self)), strict=True)
 
     def _records(self, part: Part, begin: int, end: int) -> Iterator[LocalAccess]:
-        rows = slice(begin, end)
+        rows, kinds = slice(begin, end), part.kind_of()
         unknown = [None] * (end - begin)
         for address, line, number, depth, source in zip(
             self.addresses[rows].tolist(),
@@ -209,7 +218,7 @@ class Accesses(Grouped):
                 slot=target.slot,
                 last_use=target.last_use,
                 predicated=predicated,
-                kind=part.kinds[number],
+                kind=kinds[number],
                 depth=depth,
                 part=part.number,
                 source=source,
@@ -232,7 +241,7 @@ class Accesses(Grouped):
         for part, end in self._extents():
             rows = slice(part.begin, end)
             alike = {}
-            for number, kind in part.kinds.items():
+            for number, kind in zip(part.numbers, part.kinds, strict=True):
                 each = access(number)
                 alike[number] = kind, each.store, each.target.bytes
             columns = zip(map(alike.__getitem__, self.accesses[rows].tolist()), self.depths[rows], strict=True)
@@ -248,9 +257,9 @@ class Accesses(Grouped):
         """Of some accesses those of one class (``None``: all). No loop is looked for."""
         found: list[tuple[int, int]] = []
         for part, end in self._extents() if self.parts else ():
-            rows = slice(part.begin, end)
+            rows, kinds = slice(part.begin, end), part.kind_of()
             counts = Counter(self.accesses[rows][chosen[rows]].tolist())
-            found += [(number, count) for number, count in counts.items() if kind in (None, part.kinds[number])]
+            found += [(number, count) for number, count in counts.items() if kind in (None, kinds[number])]
         return _traffic(found)
 
 

@@ -10,6 +10,7 @@ launched with, and of all on their way to their roles.
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -237,7 +238,7 @@ class Analysis(Struct, kw_only=True, dict=True):
             flow=self._followed,
         )
         own = [part for part in parts if not part.number]
-        told = [part for part in parts if "helper" not in part.kinds.values()]
+        told = [part for part in parts if "helper" not in part.kinds]
         if self.role == "function":
             return replace(traffic, frame=self._counted(own[0]) if own else Traffic())
         known = [] if own == told else [counted for part in told if (counted := self._counted(part)) is not None]
@@ -327,7 +328,13 @@ class Analysis(Struct, kw_only=True, dict=True):
         )
         of = dict(zip(last, reversed(kinds), strict=True))
         return [
-            Part(number, begin, own, {each: self._as_counted(number, of[each]) for each in own})
+            Part(
+                number,
+                begin,
+                array("q", own),
+                tuple(own.values()),
+                tuple(self._as_counted(number, of[each]) for each in own),
+            )
             for (number, begin, _), own in zip(extents, counts, strict=True)
         ]
 
@@ -346,14 +353,14 @@ class Analysis(Struct, kw_only=True, dict=True):
             return None
         device = self.role == "function" and not part.number
         size = self._frame(part.number) if part.number or device else None
-        unknown = "unknown" in part.kinds.values()
+        unknown = "unknown" in part.kinds
         if size is None:
             if device and not self.annotations:  # without a frame, it loads arguments
                 return None if part.slots().stores else Traffic()
             return None if unknown else part.traffic("spill")
-        numbers = [accesses.access(number) for number in part.counts]
+        numbers = [accesses.access(number) for number in part.numbers]
         if self.annotations:
-            rows = slice(part.begin, part.begin + sum(part.counts.values()))
+            rows = slice(part.begin, part.begin + sum(part.counts))
             marked = map(accesses.access, self.marked.accesses[rows].tolist())
             saved = local.saves([*marked], self.marked.registers()[rows].tolist(), size)
             return None if saved is None else part.traffic("spill") + accesses.traffic(saved)

@@ -94,7 +94,7 @@ def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in CUBINS[:20]:
         reader.read((0, _image(name)))
     assert len(reader._known) > 20
-    monkeypatch.setattr(members, "_MOST_KNOWN", 5)
+    monkeypatch.setattr(members, "_MOST_KNOWN_BYTES", 5 * 1500)
     for name in CUBINS[20:40]:
         reader.read((0, _image(name)))
     assert len(reader._known) <= max(len(list(Cubin(Window(stored(name))).functions())) for name in CUBINS)
