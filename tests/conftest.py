@@ -33,7 +33,8 @@ settings.register_profile("oracle", settings.get_profile("suite"), max_examples=
 settings.load_profile("suite")
 
 # Workers of a parallel run have a width, one process has none: what is printed must not depend on that.
-os.environ.pop("COLUMNS", None)
+for name in ("COLUMNS", "GITHUB_REPOSITORY", "GITHUB_BASE_REF", "CI_PROJECT_URL", "CI_MERGE_REQUEST_DIFF_BASE_SHA"):
+    os.environ.pop(name, None)
 
 # A shell lets what it starts in the background ignore Ctrl-C, and programs that the tests start would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

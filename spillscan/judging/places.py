@@ -53,6 +53,12 @@ class Tree(Struct, frozen=True, kw_only=True):
     """Whether a path relative to the root is a file."""
     definitions: Definitions = Definitions()
     """Where its sources define kernels."""
+    web: str = ""
+    """What stands before the path of a file where a CI service shows it; empty where none does."""
+    run: str = ""
+    """The page of the CI service's run, likewise."""
+    changed: Callable[[str, int], bool] | None = None
+    """Whether the diff of the request that is looked at shows a line of a file; ``None`` where there is no request."""
 
     def relative(self, path: str) -> str:
         """``path`` relative to the root, with forward slashes: a path of another machine by the longest tail that is a
@@ -73,6 +79,11 @@ class Tree(Struct, frozen=True, kw_only=True):
             path = posixpath.normpath(posixpath.join(self.folder, path))
             return None if path.startswith("../") or path in ("..", ".") else path
         return path[len(root) + 1 :] if self.root and path.startswith(root + "/") else None
+
+    def link(self, place: Place) -> str:
+        """Where a CI service shows ``place``; empty where it does not."""
+        line = "" if place.line is None else f"#L{place.line}"
+        return f"{self.web}{place.uri}{line}" if self.web and self.holds(place.path) else ""
 
 
 class Place(Struct, frozen=True, kw_only=True, eq=False):

@@ -21,6 +21,11 @@ def code(text: str, most: int = 120) -> str:
     return f"`{shown}`" if shown else "-"
 
 
+def linked(text: str, address: str) -> str:
+    """``text``, which is Markdown already, as a link to an address of ours; as it is where there is none."""
+    return f"[{text}]({address})" if address else text
+
+
 def words(text: str) -> str:
     """``text`` as it is where it is plain words and figures, else as a code span."""
     return text if text and _WORDS.fullmatch(text) and not _REFERENCE.search(text) else code(text, 600)

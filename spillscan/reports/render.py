@@ -16,7 +16,7 @@ from spillscan.model.build import damage
 from spillscan.output.errors import UsageError
 from spillscan.output.files import Form, parse_forms, put
 from spillscan.output.terminal import style_of
-from spillscan.reports import formats
+from spillscan.reports import formats, services
 from spillscan.reports.report import EXPLAINED, Details, Kind, Report
 
 if TYPE_CHECKING:
@@ -127,11 +127,16 @@ def tree_here() -> Tree:
         above = os.path.dirname(above)
     root = next((root for root in roots if os.path.commonpath([root, here]) == root), here)
     folder = os.path.relpath(here, root)
+    web, run = services.addresses(os.environ)
+    base = services.base_of(os.environ)
     return Tree(
         root=root.replace(os.sep, "/"),
         folder="" if folder == os.curdir else folder.replace(os.sep, "/"),
         holds=_is_file_below(root),
         definitions=Definitions(partial(_sources_below, root), partial(_source, root)) if roots else Definitions(),
+        web=web,
+        run=run,
+        changed=services.changed(root, base) if base else None,
     )
 
 

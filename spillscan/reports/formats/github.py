@@ -29,7 +29,7 @@ _COMMANDS: dict[Severity, str] = {"error": "error", "warning": "warning", "note"
 def render(report: Report, style: Style) -> Iterator[str]:
     """Workflow commands, a line each: what keeps the gate from deciding, what there is to say of the baseline, then
     findings; where there are more than the runner shows, the last notice says so."""
-    findings = report.open_findings
+    findings = report.annotated
     counts = Counter(finding.severity for finding in findings)
     unknown = "\n".join(hole_lines(report.holes, report.names))
     if unknown:

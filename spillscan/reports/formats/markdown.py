@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from spillscan.judging.places import BY_NAME, heaviest, place_of
+from spillscan.judging.rule_docs import address
 from spillscan.model import Finding, Kernel, at_least
 from spillscan.model.build import damage
 from spillscan.model.figures import figure
 from spillscan.naming import WIDTH
 from spillscan.occupancy.summary import summarise
-from spillscan.output.markdown import Row, code, fold, table, within, words
+from spillscan.output.markdown import Row, code, fold, linked, table, within, words
 from spillscan.output.nouns import count
 from spillscan.output.safe import printable
 from spillscan.output.terminal import Style
@@ -255,7 +256,7 @@ def _finding_row(report: Report, group: Sequence[Finding]) -> Row:
         f"**{finding.severity}**" if finding.severity == "error" else finding.severity,
         *_names(report, finding.kernel),
         words(finding.message) + more,
-        code(finding.rule),
+        linked(code(finding.rule), address("rules", finding.rule) if report.tree.web else ""),
         _where(report, finding),
     )
 
@@ -266,7 +267,11 @@ def _where(report: Report, finding: Finding) -> str:
     cells = []
     for place in lines:
         inlined = f" (inlined: {code(place.inner)})" if place.inner else BY_NAME if place.by_name else ""
-        cells.append(code(str(place)) + inlined + ("" if place.share is None else f" {share_text(place.share)}"))
+        cells.append(
+            linked(code(str(place)), report.tree.link(place))
+            + inlined
+            + ("" if place.share is None else f" {share_text(place.share)}")
+        )
     return ", ".join(cells)
 
 
@@ -305,4 +310,5 @@ def _sentence(report: Report) -> str:
     line, *notes = summary(report.build).splitlines()
     kernels, _, arches = line.partition("; ")
     sentence = f"{words(kernels)}; {', '.join(map(code, arches.split(', ')))}" if arches else words(kernels)
-    return "; ".join([sentence, *(words(note.lstrip("?* ")) for note in notes), *baseline_line(report)])
+    run = [linked("this run", report.tree.run)] if report.tree.run else []
+    return "; ".join([sentence, *(words(note.lstrip("?* ")) for note in notes), *baseline_line(report), *run])

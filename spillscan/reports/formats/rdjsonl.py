@@ -22,7 +22,7 @@ _SEVERITIES: dict[Severity, str] = {"error": "ERROR", "warning": "WARNING", "not
 
 def render(report: Report, style: Style) -> Iterator[str]:
     """One diagnostic a finding that no baseline excuses."""
-    for finding in report.open_findings:
+    for finding in report.annotated:
         place = place_of(finding, report.tree)
         diagnostic = {
             "message": f"{label_of(finding.kernel, report.names)}: {detail_of(finding, report)}",

@@ -1,0 +1,69 @@
+"""What a CI service says of the change at hand: where its files and this run are to be seen, and what it changed.
+
+Read from the variables of GitHub's and GitLab's jobs; elsewhere nothing is known, and reports have no links.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from functools import cache
+
+from spillscan.output.errors import UsageError
+
+_PLAIN = re.compile(r"https?://[\w.:/~%+-]+")
+
+
+def addresses(environment: Mapping[str, str]) -> tuple[str, str]:
+    """(what stands before the path of a file, and the page of this run); empty where no service says it."""
+    get = environment.get
+    if repository := get("GITHUB_REPOSITORY"):
+        top = f"{get('GITHUB_SERVER_URL')}/{repository}"
+        files, run = f"{top}/blob/{get('GITHUB_SHA')}/", f"{top}/actions/runs/{get('GITHUB_RUN_ID')}"
+    else:
+        files, run = f"{get('CI_PROJECT_URL')}/-/blob/{get('CI_COMMIT_SHA')}/", get("CI_JOB_URL", "")
+    return (files if _PLAIN.fullmatch(files) else ""), (run if _PLAIN.fullmatch(run) else "")
+
+
+def base_of(environment: Mapping[str, str]) -> str:
+    """What a pull or merge request is to be merged into; empty where this is none."""
+    branch = environment.get("GITHUB_BASE_REF")
+    return f"origin/{branch}" if branch else environment.get("CI_MERGE_REQUEST_DIFF_BASE_SHA", "")
+
+
+def changed(root: str, base: str) -> Callable[[str, int], bool]:
+    """Whether the diff of a request, with its context, shows a line of a file below ``root``. git is asked once, when
+    first needed; where it does not know ``base`` (a shallow clone), no line is."""
+
+    @cache
+    def lines() -> Mapping[str, set[int]]:
+        from spillscan.output.git import git
+
+        words = ("-c", "core.quotePath=false", "diff", "--relative", "--no-color", "--no-ext-diff", "--no-textconv", "--no-renames")
+        try:
+            done = git(root, *words, f"{base}...HEAD", "--", option="changed lines")
+        except UsageError:
+            return {}
+        return shown(done.stdout.decode("utf-8", "replace"))
+
+    return lambda path, line: line in lines().get(path, ())
+
+
+_HUNK = re.compile(r"@@ -\d+(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
+
+
+def shown(diff: str) -> dict[str, set[int]]:
+    """The lines of the new files that a diff has, by path."""
+    found: dict[str, set[int]] = defaultdict(set)
+    path, old, new = "", 0, 0
+    for line in diff.split("\n"):
+        if old > 0 or new > 0:  # nothing that stands in a hunk is taken for a heading
+            old -= line[:1] in ("", " ", "-")
+            new -= line[:1] in ("", " ", "+")
+        elif line.startswith("+++ b/"):
+            path = line.removeprefix("+++ b/").rstrip("\t\r")
+        elif hunk := _HUNK.match(line):
+            old, first, new = int(hunk[1] or 1), int(hunk[2]), int(hunk[3] or 1)
+            found[path].update(range(first, first + new))
+    return found
