@@ -40,9 +40,10 @@ def changed(root: str, base: str) -> Callable[[str, int], bool]:
     def lines() -> Mapping[str, set[int]]:
         from spillscan.output.git import git
 
-        words = ("-c", "core.quotePath=false", "diff", "--relative", "--no-color", "--no-ext-diff", "--no-textconv", "--no-renames")
+        plain = ("--relative", "--no-color", "--no-ext-diff", "--no-textconv", "--no-renames")
+        words = ("-c", "core.quotePath=false", "diff", *plain, f"{base}...HEAD", "--")
         try:
-            done = git(root, *words, f"{base}...HEAD", "--", option="changed lines")
+            done = git(root, *words, option="changed lines")
         except UsageError:
             return {}
         return shown(done.stdout.decode("utf-8", "replace"))
