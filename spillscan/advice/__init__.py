@@ -23,6 +23,7 @@ PUBLIC = (
     "sweep.plan",
     "sweep.timing",
     "sweep.toolkits",
+    "sweep.trials",
     "trying",
 )
 """What other rooms may import from: these modules, and this one."""

@@ -33,11 +33,13 @@ from spillscan.output.nouns import count
 from spillscan.reading.machine.spillmap import TOP, share_text
 
 if TYPE_CHECKING:
+    from spillscan.advice.sweep.model import Curve, Point
+    from spillscan.advice.sweep.trials import Trial
     from spillscan.occupancy.launches import Launches
     from spillscan.reading.binary.pressure import Pressure
 
-Basis = Literal["sweep", "estimate", "upper estimate"]
-"""A sweep compiled it; values that are live at once, in registers and in spill slots; every slot, or every store, taken
+Basis = Literal["tried", "estimate", "upper estimate"]
+"""It was compiled; values that are live at once, in registers and in spill slots; every slot, or every store, taken
 for one value, which is more."""
 
 MOST_REGISTERS = 255
@@ -98,6 +100,8 @@ class Remedy:
     """``None`` where the block size is not known, or no bounds leave as many registers."""
     remedies: tuple[str, ...] = ()
     """What to do, a sentence each."""
+    trial: Trial | None = None
+    """What came of compiling it; ``None`` where that was not asked for."""
 
 
 # ---- remedies --------------------------------------------------------------------------------------------------------
@@ -109,16 +113,19 @@ def remedy(
     tree: Tree,
     code: Pressure | None = None,
     measured: Mapping[tuple[str, str | None], int] | None = None,
+    trial: Trial | None = None,
 ) -> Remedy:
     """What to do about a family. ``code``: the live registers of its worst kernel; ``measured``: registers that end the
-    spills of kernels, by symbol and arch, as sweeps compiled them."""
+    spills of kernels, by symbol and arch, as sweeps compiled them; ``trial``: what came of compiling the worst."""
     kernel = about.worst
     launch = launches.launch_of(kernel)
     if about.about == "occupancy":
         return _for_occupancy(about, launch)
     local = kernel.sass.local if kernel.sass else NO_TRAFFIC
     places = tuple(weighed(local, "spill", tree)[:TOP])
-    need = registers_needed(kernel, code, (measured or {}).get((kernel.key.symbol, kernel.key.arch)))
+    ends = None if trial is None else trial.ends
+    found = (measured or {}).get((kernel.key.symbol, kernel.key.arch)) if ends is None else ends.registers
+    need = registers_needed(kernel, code, found)
     step = None if need is None else relaxation(kernel, launch, need)
     return Remedy(
         ranked=about,
@@ -126,7 +133,8 @@ def remedy(
         causes=tuple(causes(kernel, tree, code)),
         need=need,
         relaxation=step,
-        remedies=tuple(_remedies(kernel, launch, need, step, places)),
+        remedies=tuple(_remedies(kernel, launch, need, step, places, trial)),
+        trial=trial,
     )
 
 
@@ -143,7 +151,7 @@ def _for_occupancy(about: Ranked, launch: Launch | None) -> Remedy:
 def registers_needed(kernel: Kernel, code: Pressure | None, swept: int | None = None) -> Need | None:
     """How many registers end a kernel's spills; ``None`` where nothing bounds them."""
     if swept is not None:
-        return Need(registers=swept, basis="sweep")
+        return Need(registers=swept, basis="tried")
     now, spills = kernel.usage.registers, kernel.spills
     if now is None or (spills is None and kernel.sass is None):
         return None
@@ -283,16 +291,23 @@ _ROLES = "give the warps that spill more registers (setmaxnreg), and those that 
 _FEWER = "fewer values a thread, by smaller tiles or more threads for one"
 _ESTIMATE = "an estimate, not tried"
 _BASES: dict[Basis, str] = {
-    "sweep": "{} registers end its spills, as the sweep compiled it",
+    "tried": "{} registers end its spills (tried)",
     "estimate": f"about {{}} registers end its spills ({_ESTIMATE}: what is live at once, spill slots included)",
     "upper estimate": f"up to {{}} registers end its spills ({_ESTIMATE}: every slot or store taken for one value)",
 }
 
 
 def _remedies(
-    kernel: Kernel, launch: Launch | None, need: Need | None, step: Relaxation | None, places: Sequence[Place]
+    kernel: Kernel,
+    launch: Launch | None,
+    need: Need | None,
+    step: Relaxation | None,
+    places: Sequence[Place],
+    trial: Trial | None,
 ) -> Iterator[str]:
-    if kernel.sass is not None and kernel.sass.roles:
+    if trial is not None and trial.curve is not None:
+        yield _tried(trial, trial.curve)
+    elif kernel.sass is not None and kernel.sass.roles:
         yield _ROLES
     elif need is None and (kernel.usage.registers or 0) >= MOST_REGISTERS - 2:
         yield f"no bounds leave more registers: {_FEWER}"
@@ -301,7 +316,37 @@ def _remedies(
     if places:
         share = f", {share_text(places[0].share)} of the weight" if places[0].share is not None else ""
         yield f"fewer values live at {places[0].text}{share}: split it, unroll less, or compute again what is held"
-    yield from _shared_memory(kernel, launch)
+    if trial is None or trial.curve is None:
+        yield from _shared_memory(kernel, launch)
+    elif trial.shared is not None:
+        yield f"{trial.shared.setting.source} in the kernel: {outcome(trial.curve.as_is, trial.shared)} (tried)"
+
+
+def _tried(trial: Trial, curve: Curve) -> str:
+    before, ends = curve.as_is, trial.ends
+    if ends is not None:
+        return f"{ends.setting.source} ends its spills (tried, ptxas {curve.toolkit}): {outcome(before, ends)}"
+    able = [each for each in trial.steps if each.spill_bytes is not None]
+    if not able:
+        return f"no bounds leave more registers than {before.registers} (tried, ptxas {curve.toolkit}): {_FEWER}"
+    least = min(able, key=lambda each: each.spill_bytes or 0)
+    most = f"{least.setting.source} leaves the fewest, {outcome(before, least)}"
+    return f"no bounds end its spills (tried, ptxas {curve.toolkit}): {most}; {_FEWER}"
+
+
+def outcome(before: Point, after: Point) -> str:
+    """What ptxas made of a kernel at one point: ``52 registers, no spills, 12 → 9 blocks/SM, 4,096 B of code``."""
+    if after.failure:
+        return f"it does not compile: {after.failure}"
+    spills = f"spills {after.spill_bytes:,} B" if after.spill_bytes else "no spills"
+    words = [f"{after.registers} registers", spills]
+    if before.blocks is not None and after.blocks is not None:
+        change = f"{before.blocks} → " if before.blocks != after.blocks else ""
+        same = "" if change or before is after else " as before"
+        words.append(f"{change}{count(after.blocks, 'block')}/SM{same}")
+    if after.code_bytes is not None:
+        words.append(f"{after.code_bytes:,} B of code")
+    return ", ".join(words)
 
 
 def relief(kernel: Kernel, need: Need, step: Relaxation | None, launch: Launch | None) -> str:
@@ -347,7 +392,21 @@ def facts(made: Remedy, commands: Sequence[str] = ()) -> Iterator[tuple[str, str
         yield "line", lines or "not known: compile with -lineinfo, and give the binary"
     yield from (("cause", text) for text in made.causes or ["not known"])
     yield from (("remedy", text) for text in made.remedies or ["not known"])
+    if made.trial is not None and made.trial.curve is not None:
+        curve = made.trial.curve
+        yield "tried", f"as it is: {outcome(curve.as_is, curve.as_is)}{_unlike(made.ranked.worst, curve.as_is)}"
+        yield from (("tried", f"{each.setting.source}: {outcome(curve.as_is, each)}") for each in made.trial.steps)
+    elif made.trial is not None:
+        yield "tried", f"no: {made.trial.missing}"
     yield from (("try", text) for text in commands)
+
+
+def _unlike(kernel: Kernel, point: Point) -> str:
+    """Where what is compiled here is not what the input holds: another ptxas, or options that the command lacks."""
+    spills = kernel.spills
+    if spills is None or (kernel.usage.registers, sum(spills)) == (point.registers, point.spill_bytes):
+        return ""
+    return f"; the input says {kernel.usage.registers} registers, spills {sum(spills):,} B: it was made otherwise"
 
 
 def _shared_memory(kernel: Kernel, launch: Launch | None) -> Iterator[str]:

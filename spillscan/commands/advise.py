@@ -13,13 +13,14 @@ import re
 import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from spillscan.advice.profile.judged import JudgedLaunch, judge, launch_figures
 from spillscan.advice.profile.reading import read_all
-from spillscan.advice.ranking import ranked, spill_weight, why_here
+from spillscan.advice.ranking import Ranked, ranked, spill_weight, why_here
 from spillscan.advice.remedies import Remedy, facts, relief_data, remedy
-from spillscan.builds import buildfile
+from spillscan.builds import buildfile, records
 from spillscan.builds.compilation import parse, split
 from spillscan.builds.databases import commands, recorded
 from spillscan.commands import _answers, _inputs, _issues, _options, _policy
@@ -28,19 +29,27 @@ from spillscan.model import Build, Kernel, Launch, Origin
 from spillscan.model.build import labels_of
 from spillscan.naming import Names
 from spillscan.occupancy.launches import Launches, settled
+from spillscan.output import folders
 from spillscan.output.errors import InputError
 from spillscan.output.markdown import code, words
+from spillscan.output.progress import Progress
 from spillscan.output.safe import printable
 from spillscan.output.terminal import BOLD, Style, fold, hung, paint
+from spillscan.reading import workers
 from spillscan.reading.binary import fetch
 from spillscan.reading.inputs.source import expand
 from spillscan.reports.render import tree_here
 from spillscan.reports.words import label_of, summary
 
+if TYPE_CHECKING:
+    from spillscan.advice.sweep.trials import Trial
+
 EPILOG = "Example: spillscan advise build/ --launch 'gemm*=256' --top 5"
 _DATABASE = "compile_commands.json"
 _HEIGHT = 4
 """Folders above an input in which the list of its compilations is looked for."""
+_TIMEOUT_SECONDS = 600
+"""Of each compiler that --try starts."""
 _LONGEST = 400
 
 
@@ -52,6 +61,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--sweep", metavar="JSON", help="what sweep -f json wrote: registers that end spills, measured, not estimated"
+    )
+    _options.flag(
+        parser,
+        "--try",
+        "compile the remedies of the families shown, where a source or PTX, its command and a ptxas are at hand",
     )
     _options.add_launches(parser)
     _policy.add_file(parser)
@@ -76,10 +90,13 @@ def run(arguments: argparse.Namespace) -> int:
     shown = found[: _options.rows_of(arguments)]
     code = fetch.pressures_of((each.worst for each in shown), unpacking)
     tree, databases = tree_here(), _databases(inputs)
+    sources = {id(each): _source(each.worst, databases) for each in shown}
+    spilling = [each for each in shown if each.about == "spills"]
+    trials = _trials(spilling, sources, launches) if vars(arguments)["try"] else {}
     advice = []
     for each in shown:
-        made = remedy(each, launches, tree, code.get(id(each.worst)), measured)
-        advice.append((made, list(_commands(made, inputs, databases, names, launches))))
+        made = remedy(each, launches, tree, code.get(id(each.worst)), measured, trials.get(id(each)))
+        advice.append((made, list(_commands(made, sources[id(each)], inputs, names, launches, arguments))))
     rest = list(_left_open(kept, launches))
     more = len(found) - len(shown)
     _answers.answer(
@@ -159,10 +176,28 @@ def _databases(inputs: Sequence[str]) -> dict[str, set[str]]:
     return found
 
 
+def _trials(shown: Sequence[Ranked], sources: Mapping[int, str], launches: Launches) -> dict[int, Trial]:
+    from spillscan.advice.sweep import trials
+    from spillscan.advice.sweep.compilers import Cache, Compilers
+    from spillscan.advice.sweep.toolkits import Processes
+
+    progress = Progress("compiling", "points")
+    cache = Cache(Path(folders.kept("sweep")))
+    compilers = Compilers(Processes(_TIMEOUT_SECONDS), cache, workers.processors(), progress)
+    made = trials.tried([(each.worst, sources[id(each)]) for each in shown], compilers, launches)
+    return {id(each): trial for each, trial in zip(shown, made, strict=True)}
+
+
 def _commands(
-    made: Remedy, inputs: Sequence[str], databases: Mapping[str, set[str]], names: Names, launches: Launches
+    made: Remedy,
+    source: str,
+    inputs: Sequence[str],
+    names: Names,
+    launches: Launches,
+    arguments: argparse.Namespace,
 ) -> Iterator[str]:
-    """Lines to paste: a sweep where it is known how the kernel is compiled, then what shows most of it."""
+    """Lines to paste: where it is known how the kernel is compiled, what tries its remedies, and a sweep; then what
+    shows most of it. ``source``: what a sweep is given."""
     kernel = made.ranked.worst
     called, arch = _called(kernel, names), kernel.key.arch
     chosen = [*(["--arch", arch] if arch else [])]
@@ -170,7 +205,10 @@ def _commands(
     threads = []
     if launch is not None and launch.source in ("policy", "override"):
         threads = ["--launch", f"{kernel.key.symbol}={_of(launch)}"]
-    if source := _source(kernel, databases):
+    if source and made.ranked.about == "spills" and made.trial is None and "-" not in inputs:
+        policy = ["--config", arguments.config] if arguments.config else []
+        yield shlex.join(["spillscan", "advise", *inputs, "--kernel", called, *chosen, *threads, *policy, "--try"])
+    if source:
         yield shlex.join(["spillscan", "sweep", source, "--kernel", kernel.key.symbol, *chosen, *threads, "--advise"])
     if "-" in inputs:
         return
@@ -208,8 +246,9 @@ def _source(kernel: Kernel, databases: Mapping[str, set[str]]) -> str:
         if own & compiled:
             return path
     for origin in kernel.origins:
-        if (made := recorded(origin.input)) is not None and made.by_nvcc and os.path.isfile(made.source):
-            return origin.input
+        for path in (origin.input, origin.input + records.SUFFIX):
+            if (made := recorded(path)) is not None and made.by_nvcc and os.path.isfile(made.source):
+                return path
         if command := _logged(origin, own):
             return command
     return next((file for file in files if file.endswith((".cu", ".ptx")) and _stands_alone(file)), "")
@@ -318,6 +357,21 @@ def _markdown(build: Build, advice: Advice, rest: Sequence[str], more: int, name
         yield from ("", words(line))
 
 
+def _trial_data(trial: Trial | None) -> dict[str, Any] | None:
+    """``None`` where it was not asked for."""
+    if trial is None:
+        return None
+    from spillscan.reports.sweep import point_data
+
+    curve = trial.curve
+    return {
+        "missing": trial.missing or None,
+        "toolkit": None if curve is None else curve.toolkit,
+        "points": [] if curve is None else [point_data(each) for each in curve.points],
+        "ends_spills": None if trial.ends is None else trial.ends.setting.source,
+    }
+
+
 def _document(build: Build, advice: Advice, rest: Sequence[str], total: int, names: Names) -> dict[str, Any]:
     return {
         "version": 1,
@@ -342,6 +396,7 @@ def _document(build: Build, advice: Advice, rest: Sequence[str], total: int, nam
                 ],
                 "causes": list(made.causes),
                 **relief_data(made.need, made.relaxation),
+                "tried": _trial_data(made.trial),
                 "remedies": list(made.remedies),
                 "commands": list(commands),
             }

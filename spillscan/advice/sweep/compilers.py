@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
@@ -260,8 +260,13 @@ class CompileTarget:
     """Real arch."""
 
 
-Chosen = Callable[[CompileTarget, Setting, ptx.PtxEntry], bool]
-"""Whether an entry of a target is to be compiled at a setting."""
+class CompileRequest(NamedTuple):
+    """One compilation."""
+
+    target: CompileTarget
+    setting: Setting
+    chosen: Callable[[ptx.PtxEntry], bool] | None = None
+    """Which entries are to be compiled; ``None``: all."""
 
 
 class Compilers:
@@ -269,22 +274,21 @@ class Compilers:
 
     def __init__(self, processes: Processes, cache: Cache, workers: int, progress: Progress) -> None:
         self._processes, self._cache = processes, cache
-        self._workers = workers
+        self.workers = workers
+        """How many run at once."""
         self._progress = progress
         self._memory: dict[tuple[object, ...], Future[object]] = {}
         self._lock = threading.Lock()
         self.compiled = self.failed = 0
 
-    def compile(
-        self, requests: Sequence[tuple[CompileTarget, Setting]], chosen: Chosen | None = None
-    ) -> list[Compiled]:
-        """The outcome of each request, in their order; with ``chosen``, of the entries that it chooses.
+    def compile(self, requests: Sequence[CompileRequest]) -> list[Compiled]:
+        """The outcome of each request, in their order.
 
         Where the user interrupts it, every compiler is ended; what is done stays in the cache.
         """
-        pool = ThreadPoolExecutor(self._workers)
+        pool = ThreadPoolExecutor(self.workers)
         try:
-            running = {pool.submit(self._outcome, *request, chosen): request for request in requests}
+            running = {pool.submit(self._outcome, *request): request for request in requests}
             pending = set(running)
             self._progress.expect(len(running))
             while pending:
@@ -292,7 +296,7 @@ class Compilers:
                 for future in ended:
                     self._count(future.result())
                 first = next((request for future, request in running.items() if future in pending), requests[-1])
-                self._progress.reach(len(running) - len(pending), _described(*first))
+                self._progress.reach(len(running) - len(pending), _described(*first[:2]))
             return [future.result() for future in running]
         except BaseException:
             self._processes.stop()
@@ -314,13 +318,15 @@ class Compilers:
         elif not outcome.cached:
             self.compiled += 1
 
-    def _outcome(self, target: CompileTarget, setting: Setting, chosen: Chosen | None) -> Compiled:
+    def _outcome(
+        self, target: CompileTarget, setting: Setting, chosen: Callable[[ptx.PtxEntry], bool] | None
+    ) -> Compiled:
         own = target.unit.cap
         try:
             module = self._module(target, setting.registers if setting.kind == "cap" else own)
         except FailedError as error:
             return Compiled(failure=str(error))
-        only = [entry.symbol for entry in ptx.entries(module.text) if chosen(target, setting, entry)] if chosen else []
+        only = [entry.symbol for entry in ptx.entries(module.text) if chosen(entry)] if chosen else []
         return compile_at(setting, target.toolkit, target.arch, module, own, only, self._processes, self._cache)
 
     def _module(self, target: CompileTarget, cap: int | None) -> Module:

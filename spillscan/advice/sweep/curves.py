@@ -101,6 +101,7 @@ def point(
         spill_store_bytes=spills[0] if spills else None,
         spill_load_bytes=spills[1] if spills else None,
         stack_bytes=kernel.usage.stack_bytes,
+        code_bytes=kernel.sass.code_bytes if kernel.sass else None,
         shared_bytes=kernel.usage.shared_bytes,
         depths=_depths(kernel),
         threads=launch.threads_per_block if launch and known else None,
@@ -340,6 +341,8 @@ def _too_large(registers: int, here: Device) -> Iterator[str]:
 
 MOST_STEPS = 3
 _MOST_MAXNREG = 255
+REGISTER_STEP = 8
+"""Registers are given out in eights a thread."""
 
 
 class Proposal(NamedTuple):
@@ -367,10 +370,7 @@ def proposals(curve: Curve, steps: int = MOST_STEPS) -> tuple[tuple[Proposal, ..
         now = resident(_configuration(curve.arch, as_is, launch))
     except UsageError as error:
         return (), error.what
-    found = [
-        Proposal("no spills", Setting(kind="bounds", threads=cap.threads, blocks=cap.blocks), cap.registers)
-        for cap in (bounds_for_more_registers(now.configuration) if as_is.spill_bytes else ())
-    ]
+    found = relaxations(curve)
     if not now.can_launch and "registers" not in now.limiters:
         return tuple(found), "it cannot be launched: " + "; ".join(now.reasons)
     if now.can_launch and now.limiters and "registers" not in now.limiters:
@@ -385,6 +385,28 @@ def proposals(curve: Curve, steps: int = MOST_STEPS) -> tuple[tuple[Proposal, ..
         more += [Proposal("more blocks", setting, bounds.registers) for setting in (written, capped)]
         now = resident(structs.replace(now.configuration, registers=bounds.registers))
     return (*found, *more), "" if more else "no fewer registers bring another block"
+
+
+def relaxations(curve: Curve) -> list[Proposal]:
+    """The bounds that leave a kernel that spills more registers, the smallest step first: launch bounds, or, where its
+    block size is not known, ``__maxnreg__``, which is given out in eights."""
+    as_is, launch = curve.as_is, curve.launch
+    if not as_is.spill_bytes or as_is.registers is None:
+        return []
+    if launch is None:
+        first = (as_is.registers // REGISTER_STEP + 1) * REGISTER_STEP
+        caps = dict.fromkeys([*range(first, _MOST_MAXNREG, REGISTER_STEP), _MOST_MAXNREG])
+        return [
+            Proposal("no spills", Setting(kind="maxnreg", registers=cap), cap) for cap in caps if cap > as_is.registers
+        ]
+    try:
+        configuration = _configuration(curve.arch, as_is, launch)
+    except UsageError:
+        return []
+    return [
+        Proposal("no spills", Setting(kind="bounds", threads=cap.threads, blocks=cap.blocks), cap.registers)
+        for cap in bounds_for_more_registers(configuration)
+    ]
 
 
 def advised(curve: Curve, points: Sequence[tuple[Proposal, Point]], why_none: str) -> Curve:

@@ -15,7 +15,7 @@ from msgspec import Struct
 from spillscan.model import Launch
 from spillscan.output.errors import UsageError
 
-Kind = Literal["as is", "cap", "bounds", "maxnreg"]
+Kind = Literal["as is", "cap", "bounds", "maxnreg", "shared spills"]
 
 DEFAULT_CAPS = (32, 40, 48, 56, 64, 72, 80, 96, 128, 168, 255)
 """The most registers per thread with which 16, 12, 10, 9, 8, 7, 6, 5, 4, 3 and 2 warps share a quarter of an SM's
@@ -35,7 +35,7 @@ class Setting(Struct, frozen=True, kw_only=True, rename=_ASKED):
 
     kind: Kind = "as is"
     """``as is``: nothing is changed; ``cap``: ``-maxrregcount``; ``bounds``: ``__launch_bounds__``; ``maxnreg``:
-    ``__maxnreg__``."""
+    ``__maxnreg__``; ``shared spills``: the pragma that lets ptxas spill to shared memory."""
     registers: int | None = None
     """Of a cap or ``maxnreg``: registers per thread."""
     threads: int | None = None
@@ -46,7 +46,7 @@ class Setting(Struct, frozen=True, kw_only=True, rename=_ASKED):
     @property
     def label(self) -> str:
         """For tables: ``as is``, ``cap 64``, ``256x4``, ``maxnreg 64``."""
-        if self.kind == "as is":
+        if self.kind in ("as is", "shared spills"):
             return self.kind
         if self.kind == "bounds":
             return f"{self.threads}" + (f"x{self.blocks}" if self.blocks else "")
@@ -63,10 +63,14 @@ class Setting(Struct, frozen=True, kw_only=True, rename=_ASKED):
             )
         if self.kind == "maxnreg":
             return f"__maxnreg__({self.registers})"
+        if self.kind == "shared spills":
+            return f'asm volatile (".pragma \\"{SHARED_SPILLS_PRAGMA}\\";");'
         return f"-maxrregcount={self.registers}" if self.kind == "cap" else "as is"
 
 
 AS_IS = Setting()
+SHARED_SPILLS = Setting(kind="shared spills")
+SHARED_SPILLS_PRAGMA = "enable_smem_spilling"
 
 
 def parse(caps: Sequence[str] | None, bounds: Sequence[str], maxnreg: Sequence[str]) -> tuple[Setting, ...]:
@@ -179,6 +183,8 @@ class Point(Struct, frozen=True, kw_only=True, rename=_IN_JSON):
     """Per thread, each instruction once."""
     stack_bytes: int | None = None
     """Stack frame per thread."""
+    code_bytes: int | None = None
+    """Of its machine code; ``None`` where that could not be read."""
     shared_bytes: int | None = None
     """Static shared memory per block; ``None`` where there is none, or it is not reported."""
     depths: tuple[Depth, ...] | None = None

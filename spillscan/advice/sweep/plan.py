@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from spillscan.advice.sweep import command_line, ptx, toolkits
 from spillscan.advice.sweep.command_line import TranslationUnit
-from spillscan.advice.sweep.compilers import Chosen, Compiled, Compilers, CompileTarget
+from spillscan.advice.sweep.compilers import Compiled, CompileRequest, Compilers, CompileTarget
 from spillscan.advice.sweep.curves import Series, advised, curves_of, is_chosen, kernels_of, point, proposals
 from spillscan.advice.sweep.model import Curve, Setting
 from spillscan.advice.sweep.toolkits import Toolkit
@@ -98,6 +99,11 @@ def targets(question: Question) -> list[CompileTarget]:
     return found
 
 
+def is_one_of(symbols: Collection[str], entry: ptx.PtxEntry) -> bool:
+    """Whether an entry is called by one of ``symbols``."""
+    return entry.symbol in symbols
+
+
 def _front_end(toolkit: Toolkit, own: Toolkit | None) -> Toolkit:
     """Whose nvcc makes the PTX: its own, else the command line's, else the first that is found."""
     candidates = [toolkit, *([own] if own else [])]
@@ -127,11 +133,14 @@ def sweep(question: Question, compilers: Compilers, launches: Launches) -> list[
     Raises :class:`~spillscan.InputError` where nothing at all could be compiled, or no kernel is chosen.
     """
     wanted = targets(question)
-    requests = [(target, setting) for target in wanted for setting in question.settings]
-    chosen: Chosen | None = None
-    if question.globs:
-        chosen = lambda target, _, entry: is_chosen(entry, target.arch, question.globs)  # noqa: E731
-    outcomes = dict(zip(requests, compilers.compile(requests, chosen), strict=True))
+    asked = [
+        CompileRequest(
+            target, setting, partial(is_chosen, arch=target.arch, globs=question.globs) if question.globs else None
+        )
+        for target in wanted
+        for setting in question.settings
+    ]
+    outcomes = dict(zip((each[:2] for each in asked), compilers.compile(asked), strict=True))
     _refuse_nothing(outcomes.values())
     found: list[Curve] = []
     for target in wanted:
@@ -173,7 +182,7 @@ def _advised(
         for _, setting, _ in steps:
             symbols.setdefault(setting, set()).add(curve.symbol)
     compiled = compilers.compile(
-        [(target, setting) for setting in symbols], lambda _, setting, entry: entry.symbol in symbols[setting]
+        [CompileRequest(target, each, partial(is_one_of, its)) for each, its in symbols.items()]
     )
     outcomes = dict(zip(symbols, compiled, strict=True))
     kernels = {setting: kernels_of(outcome) for setting, outcome in outcomes.items() if not outcome.failure}

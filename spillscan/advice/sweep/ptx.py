@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 
-from spillscan.advice.sweep.model import Setting
+from spillscan.advice.sweep.model import SHARED_SPILLS_PRAGMA, Setting
 
 _NO_CODE = re.compile(r"\.pragma[^;]*;|//[^\n]*|/\*.*?\*/|\"[^\"\n]*\"", re.DOTALL)
 _ENTRY = re.compile(r"\.entry\s+([A-Za-z_$%][\w$%]*)\s*(?:\([^)]*\))?")
@@ -85,14 +85,19 @@ def rewritten(text: str, setting: Setting) -> str:
     """The module with the setting's bounds in the place of every entry's own.
 
     ``__launch_bounds__`` replaces all that an entry says of its block size, blocks and registers. ``__maxnreg__``,
-    which CUDA C++ allows beside ``__block_size__`` only, leaves ``.reqntid``. Other settings change nothing.
+    which CUDA C++ allows beside ``__block_size__`` only, leaves ``.reqntid``. Spilling to shared memory is a pragma at
+    the head of the body. Other settings change nothing.
     """
+    dropped: set[str] = set()
+    inside = ""
     if setting.kind == "bounds":
         dropped = {"maxntid", "reqntid", "minnctapersm", "maxnctapersm", "maxnreg"}
         added = f".maxntid {setting.threads}, 1, 1\n" + (f".minnctapersm {setting.blocks}\n" if setting.blocks else "")
     elif setting.kind == "maxnreg":
         dropped = {"maxntid", "minnctapersm", "maxnctapersm", "maxnreg"}
         added = f".maxnreg {setting.registers}\n"
+    elif setting.kind == "shared spills":
+        added, inside = "", f'\n.pragma "{SHARED_SPILLS_PRAGMA}";'
     else:
         return text
     pieces: list[str] = []
@@ -102,8 +107,9 @@ def rewritten(text: str, setting: Setting) -> str:
             if match[1] in dropped:
                 pieces.append(text[at : start + match.start()])
                 at = start + match.end()
-        pieces += [text[at : start + len(head)], added]
-        at = start + len(head)
+        body = start + len(head)
+        pieces += [text[at:body], added, *([text[body : body + 1], inside] if inside else [])]
+        at = body + bool(inside)
     return "".join((*pieces, text[at:]))
 
 

@@ -1,0 +1,107 @@
+"""`advise --try`: what it says of each step is what ptxas makes of it by hand; where it cannot try, it says why."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spillscan.advice.sweep import ptx, toolkits
+from spillscan.advice.sweep.model import Setting
+from tests.advice.sweep.support import PTX, RELEASE
+from tests.conftest import ROOT
+from tests.conftest import run as command
+
+SPILLS = re.compile(r"(\d+) bytes spill stores, (\d+) bytes spill loads")
+USED = re.compile(r"Used (\d+) registers")
+GEMM, ATTENTION = "_Z4gemmILi8ELi8EEvPKfS1_Pfiii", "_Z9attentionILi64EEvPKfS1_S1_Pfi"
+
+
+def advise(folder: Path, *words: str, **environment: str) -> tuple[int, str]:
+    (found,) = toolkits.choose([RELEASE])
+    path = f"{os.path.dirname(found.ptxas)}:/usr/bin:/bin"
+    variables = os.environ | {"PYTHONPATH": str(ROOT), "PATH": path, **environment}
+    for name in ("CUDA_HOME", "CUDA_PATH"):
+        variables.pop(name, None)
+    done = command("advise", *words, cwd=folder, env=variables)
+    return done.returncode, done.stdout.decode() or done.stderr.decode()
+
+
+def first(folder: Path, *words: str, **environment: str) -> dict[str, Any]:
+    status, said = advise(folder, *words, "-f", "json", **environment)
+    assert status == 0, said
+    found: dict[str, Any] = json.loads(said)["first"][0]
+    return found
+
+
+def ptxas(text: str, symbol: str, folder: Path) -> tuple[int, int, str]:
+    """(registers, bytes of spills, what it printed) by hand."""
+    (folder / "k.ptx").write_text(text)
+    (found,) = toolkits.choose([RELEASE])
+    words = [found.ptxas, "-v", "-arch=sm_90", "-e", symbol, "k.ptx", "-o", "k.cubin"]
+    said = subprocess.run(words, cwd=folder, check=True, capture_output=True, text=True).stderr
+    spills, used = SPILLS.search(said), USED.search(said)
+    assert spills
+    assert used
+    return int(used[1]), int(spills[1]) + int(spills[2]), f"{shlex.join(words)}\n{said}"
+
+
+@pytest.mark.parametrize(("symbol", "bounds"), [(GEMM, (256, 4)), (ATTENTION, (128, 8))])
+def test_each_step_is_what_ptxas_makes_of_it(symbol: str, bounds: tuple[int, int], tmp_path: Path) -> None:
+    """The source with the bounds that are proven, compiled by hand: no spills, and spills one step before."""
+    source = ptx.rewritten(PTX.read_text(), Setting(kind="bounds", threads=bounds[0], blocks=bounds[1]))
+    registers, spills, log = ptxas(source, symbol, tmp_path)
+    (tmp_path / "build.log").write_text(log)
+    made = first(tmp_path, "build.log", "--try", XDG_CACHE_HOME=str(tmp_path))
+    as_is, *steps = made["tried"]["points"]
+    assert (as_is["registers"], as_is["spill_store_bytes"] + as_is["spill_load_bytes"]) == (registers, spills)
+    assert made["tried"]["ends_spills"] == f"__launch_bounds__({bounds[0]}, {steps[-1]['blocks_asked']})"
+    assert made["registers_needed_by"] == "tried"
+    (tmp_path / "hand").mkdir()
+    for step in steps:
+        asked = Setting(kind="bounds", threads=step["threads_asked"], blocks=step["blocks_asked"])
+        by_hand = ptxas(ptx.rewritten(source, asked), symbol, tmp_path / "hand")
+        assert by_hand[:2] == (step["registers"], step["spill_store_bytes"] + step["spill_load_bytes"])
+        assert (by_hand[1] == 0) is (step is steps[-1])
+    assert f"{steps[-1]['registers']} registers, no spills" in made["remedies"][0]
+    assert "(tried, ptxas 12.9.86)" in made["remedies"][0]
+    offered = first(tmp_path, "build.log")["commands"][0]
+    assert offered == f"spillscan advise build.log --kernel {shlex.quote(made['name'])} --arch sm_90 --try"
+
+
+def test_a_block_size_that_is_not_known_takes_steps_of_eight_registers(tmp_path: Path) -> None:
+    source = ptx.rewritten(PTX.read_text(), Setting(kind="maxnreg", registers=96))
+    _, _, log = ptxas(source, GEMM, tmp_path)
+    (tmp_path / "build.log").write_text(log)
+    points = first(tmp_path, "build.log", "--try", XDG_CACHE_HOME=str(tmp_path))["tried"]["points"]
+    assert [each["registers_asked"] for each in points] == [None, 104, 112, 120, 128][: len(points)]
+    assert points[-1]["spill_store_bytes"] == 0
+
+
+@pytest.mark.parametrize(
+    ("prepare", "why"),
+    [
+        (lambda folder: (folder / "k.ptx").unlink(), "neither its source nor a record of its compilation is at hand"),
+        (lambda folder: (folder / "k.ptx").write_text(PTX.read_text()),
+         "compiled here it spills nothing, the input says"),
+        (lambda folder: (folder / "k.ptx").write_text(".version 8.0\n.target sm_90\n"), "does not hold it"),
+        (lambda folder: (folder / "k.ptx").write_text("nothing"), "ptxas"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_tried_says_why(prepare: Any, why: str, tmp_path: Path) -> None:
+    source = ptx.rewritten(PTX.read_text(), Setting(kind="bounds", threads=256, blocks=4))
+    (tmp_path / "build.log").write_text(ptxas(source, GEMM, tmp_path)[2])
+    prepare(tmp_path)
+    made = first(tmp_path, "build.log", "--try", XDG_CACHE_HOME=str(tmp_path))
+    assert why in made["tried"]["missing"]
+    assert made["tried"]["points"] == []
+    assert "an estimate, not tried" in made["remedies"][0]
+    status, said = advise(tmp_path, "build.log", "--try", XDG_CACHE_HOME=str(tmp_path))
+    assert status == 0
+    assert "tried   no: " in said
