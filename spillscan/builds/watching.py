@@ -155,11 +155,13 @@ def toolkit(path: str | None = None) -> str:
 
 
 def _front(real: str) -> str:
-    """A folder that looks like the toolkit of the compiler ``real``, with the launcher in its place. Its path, content
-    and times are the same from run to run: caches take them for the compiler's."""
+    """A folder that looks like the toolkit of the compiler ``real``, with the launcher in its place: called like it,
+    too, for build scripts take the release from there. Its path, content and times are the same from run to run:
+    caches take them for the compiler's."""
     target = _behind_scripts(os.path.realpath(real))
     top = os.path.dirname(os.path.dirname(target))
-    front = os.path.join(kept("launchers"), hashlib.sha256(f"{sys.executable}\0{real}".encode()).hexdigest()[:16])
+    number = hashlib.sha256(f"{sys.executable}\0{real}".encode()).hexdigest()[:16]
+    front = os.path.join(kept("launchers"), number, os.path.basename(top) or "cuda")
     tools = os.path.join(front, "bin")
     os.makedirs(tools, exist_ok=True)
     for place, files in ((front, top), (tools, os.path.join(top, "bin"))):
