@@ -14,11 +14,11 @@ from spillscan.judging.policy import Policy
 from spillscan.model import Kernel
 from spillscan.model.build import damage, labels_of
 from spillscan.naming import Names
-from spillscan.occupancy.data import summary_data
+from spillscan.occupancy.data import next_block_data, summary_data
 from spillscan.occupancy.devices import judged_on
 from spillscan.occupancy.headroom import headroom
 from spillscan.occupancy.summary import Summary, summarise
-from spillscan.occupancy.text import footprint_line, headroom_lines
+from spillscan.occupancy.text import footprint_line, headroom_lines, next_block_line
 from spillscan.output.terminal import Style, fold, hung
 from spillscan.reading.binary import fetch
 from spillscan.reading.binary.pressure import Pressure
@@ -93,6 +93,7 @@ def _lines(
         yield f"  spills: {relief(kernel, need, step, summary.launch)}"
     if summary.occupancy is not None and not summary.at_most:
         yield from (f"  {line}" for line in headroom_lines(headroom(summary.occupancy)))
+        yield from (f"  {line}" for line in [next_block_line(summary.occupancy)] if line)
         for entry in summary.advice:
             yield f"  {entry.finding}"
             if entry.remedy:
@@ -119,6 +120,7 @@ def _data(kernels: list[Kernel], policy: Policy, code: Mapping[int, Pressure]) -
         {"symbol": kernel.key.symbol, "arch": kernel.key.arch, "unit": kernel.key.unit, "device": device}
         | summary_data(summary)
         | relief_data(*_relief(kernel, device, summary, code))
+        | {"next_block": next_block_data(summary.occupancy) if summary.occupancy and not summary.at_most else None}
         for kernel in kernels
         for device, summary in _summaries(kernel, policy)
     ]

@@ -13,6 +13,7 @@ from spillscan.occupancy.headroom import (
     best_block_sizes,
     bounds_for_more_blocks,
     headroom,
+    next_block,
     register_cliffs,
     shared_cliffs,
 )
@@ -50,12 +51,19 @@ def as_data(occupancy: Occupancy, wanted_blocks: int | None = None) -> dict[str,
         "unused_registers": occupancy.unused_registers,
         "unused_shared_bytes": occupancy.unused_shared_bytes,
         "headroom": [to_builtins(way) for way in headroom(occupancy)],
+        "next_block": next_block_data(occupancy),
         "launch_bounds_for_more_blocks": None if bounds is None else to_builtins(bounds),
         "best_block_sizes": list(best.alternatives),
         "wanted_blocks": blocks,
         "available_dynamic_shared_bytes": available_dynamic_shared_bytes(configuration, blocks),
         "advice": [to_builtins(entry) for entry in advice(occupancy)],
     }
+
+
+def next_block_data(occupancy: Occupancy) -> dict[str, Any] | None:
+    """What one more block needs; a resource that is not in its way is ``None``."""
+    found = next_block(occupancy)
+    return None if found is None else to_builtins(found)
 
 
 def as_row(occupancy: Occupancy) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from spillscan.occupancy.formula import (
     registers_per_warp,
     resident,
 )
-from spillscan.occupancy.model import Configuration, Occupancy
+from spillscan.occupancy.model import Configuration, Limiter, Occupancy
 from spillscan.output.errors import UsageError
 
 Resource = Literal["registers", "shared", "barriers"]
@@ -131,6 +131,59 @@ def _along(resource: Resource, occupancy: Occupancy, most: int) -> Headroom:
         free=free,
         fewer_blocks=step(now + free + 1) if now + free < most else None,
     )
+
+
+class NextBlock(Struct, frozen=True, kw_only=True):
+    """What one more resident block needs of everything that stands in its way, together."""
+
+    blocks: int
+    """Resident blocks then."""
+    threads: int | None = None
+    """Most threads a block, in whole warps; ``None``: as many as now."""
+    registers: int | None = None
+    """Most registers a thread; ``None``: as many as now."""
+    shared: int | None = None
+    """Most static and dynamic shared memory a block, bytes; ``None``: as much as now."""
+    barriers: int | None = None
+    """Most named barriers a block; ``None``: as many as now."""
+
+
+_IN_THE_WAY: tuple[tuple[Varied, Limiter], ...] = (
+    ("threads", "warps"),
+    ("registers", "registers"),
+    ("shared", "shared_memory"),
+    ("barriers", "barriers"),
+)
+"""Fewer threads also take fewer registers: they come first."""
+
+
+def next_block(occupancy: Occupancy) -> NextBlock | None:
+    """What one more block needs; ``None`` where nothing brings it: no free block slot, or no figure small enough. A
+    kernel that cannot be launched needs it for its first."""
+    target = occupancy.resident_blocks + 1
+    configuration = occupancy.configuration
+    needs: dict[str, int] = {}
+    for varied, limiter in _IN_THE_WAY:
+
+        def fits(
+            figure: int, varied: Varied = varied, limiter: Limiter = limiter, here: Configuration = configuration
+        ) -> bool:
+            size = figure * WARP_THREADS if varied == "threads" else figure
+            limit = resident(changed(here, varied, size)).limits[limiter]
+            return limit is None or limit >= target
+
+        now = current(configuration, varied)
+        if varied == "threads":
+            now = -(-now // WARP_THREADS)
+        if fits(now):
+            continue
+        most = last(1 if varied in ("threads", "registers") else 0, now, fits)
+        if most is None:
+            return None
+        needs[varied] = most * WARP_THREADS if varied == "threads" else most
+        configuration = changed(configuration, varied, needs[varied])
+    reached = resident(configuration).resident_blocks >= target
+    return NextBlock(blocks=target, **needs) if reached else None
 
 
 def last(low: int, high: int, holds: Callable[[int], bool]) -> int | None:

@@ -13,7 +13,9 @@ from spillscan.occupancy.headroom import (
     available_dynamic_shared_bytes,
     best_block_sizes,
     bounds_for_more_blocks,
+    current,
     headroom,
+    next_block,
     register_cliffs,
     shared_cliffs,
     steps,
@@ -83,6 +85,7 @@ def report(
         ]
     lines += ["", "next steps"]
     lines += [f"  {line}" for line in headroom_lines(headroom(occupancy))]
+    lines += [f"  {line}" for line in [next_block_line(occupancy)] if line]
     bounds = bounds_for_more_blocks(occupancy)
     if bounds is not None:
         lines.append(
@@ -156,6 +159,25 @@ def cap_lines(device: Device, cap: RegisterCap, occupancy: Occupancy) -> list[st
             f"ptxas ignores the {count(cap.blocks, 'block')}: {cap.ignored}; its own heuristic may then use less"
         )
     return [*lines, f"at {cap.registers} registers: {result(occupancy)}"]
+
+
+def next_block_line(occupancy: Occupancy) -> str:
+    """``5 blocks need at most 40 registers a thread (now 48) and 20,480 B of shared memory a block (now 24,576)``;
+    empty where nothing brings another block, or one resource alone, whose line says it."""
+    found, now = next_block(occupancy), occupancy.configuration
+    if found is None:
+        return ""
+    shared = current(now, "shared")
+    needs = [
+        *([f"{found.threads:,} threads a block (now {now.threads_per_block:,})"] if found.threads else []),
+        *([f"{found.registers} registers a thread (now {now.registers})"] if found.registers is not None else []),
+        *([f"{found.shared:,} B of shared memory a block (now {shared:,})"] if found.shared is not None else []),
+        *([f"{found.barriers} barriers a block (now {now.barriers})"] if found.barriers is not None else []),
+    ]
+    if len(needs) < 2 and found.threads is None:
+        return ""
+    verb = "needs" if found.blocks == 1 else "need"
+    return f"{count(found.blocks, 'block')} {verb} at most {' and '.join(needs)}"
 
 
 def headroom_lines(ways: Iterable[Headroom]) -> list[str]:

@@ -15,9 +15,11 @@ from spillscan.occupancy.headroom import (
     bounds_for_more_blocks,
     bounds_for_more_registers,
     changed,
+    current,
     curve,
     headroom,
     largest_block,
+    next_block,
     register_cap,
     register_cliffs,
     shared_cliffs,
@@ -337,3 +339,30 @@ def test_a_kernel_as_it_is_launched() -> None:
 )
 def test_where_code_runs(arch: str, where: str, does: bool) -> None:
     assert runs_on(arch, where) is does
+
+
+RESOURCES = ("threads", "registers", "shared", "barriers")
+
+
+@given(configurations)
+def test_the_next_block_needs_all_that_it_says_and_no_more(configuration: Configuration) -> None:
+    now = resident(configuration)
+    found = next_block(now)
+
+    def blocks(figures: dict[str, int]) -> int:
+        changing = configuration
+        for varied, figure in figures.items():
+            changing = changed(changing, varied, figure)  # type: ignore[arg-type]
+        return resident(changing).resident_blocks
+
+    if found is None:
+        least = {"threads": min(32, configuration.threads_per_block), "registers": 1, "shared": 0, "barriers": 0}
+        assert blocks(least) <= now.resident_blocks
+        return
+    figures = {name: getattr(found, name) for name in RESOURCES}
+    needs: dict[str, int] = {name: figure for name, figure in figures.items() if figure is not None}
+    assert found.blocks == now.resident_blocks + 1 <= blocks(needs)
+    for varied, figure in needs.items():
+        more = figure + (32 if varied == "threads" else 1)
+        if more <= current(configuration, varied):  # type: ignore[arg-type]
+            assert blocks(needs | {varied: more}) < found.blocks
