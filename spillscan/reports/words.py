@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from spillscan.judging.places import BY_NAME, UNKNOWN, Place, heaviest, log_path, source_place
 from spillscan.model import SEVERITIES, Build, Change, Finding, Hole, Kernel
-from spillscan.model.build import damage
 from spillscan.model.symbols import natural
 from spillscan.naming import WIDTH, Names
 from spillscan.naming.identity.libraries import library_of
@@ -244,14 +243,14 @@ def finding_lines(findings: Sequence[Finding], report: Report, style: Style) -> 
 
 
 def alike(findings: Iterable[Finding], report: Report) -> list[list[Finding]]:
-    """Findings of one family (file, namespace, arch: as the report groups) by one rule together, the worst first; the
-    groups in the order of the findings."""
+    """Findings of one family (file, namespace, arch: as the report groups) by one rule together, in their order, which
+    is the worst first."""
     families: dict[object, list[Finding]] = {}
     for finding in findings:
         label = shared_label(finding.kernel, report.by or "family", report.names)
         key = finding.rule, finding.severity, finding.baseline_state, label
         families.setdefault(key, []).append(finding)
-    return [sorted(group, key=lambda each: damage(each.kernel)) for group in families.values()]
+    return list(families.values())
 
 
 def place_text(finding: Finding, report: Report) -> str:

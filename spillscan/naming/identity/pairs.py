@@ -17,7 +17,7 @@ from spillscan.model.symbols import arch_family
 from spillscan.naming.identity.libraries import by_library
 from spillscan.naming.identity.likeness import code, configuration
 from spillscan.naming.identity.namesakes import Key, Pairs, aligned, but, by_figures, grouped, same_code
-from spillscan.naming.identity.renames import Match, renames
+from spillscan.naming.identity.renames import Match, renames, swapped
 from spillscan.naming.identity.symbol import canonical, source_file
 
 _COPY = re.compile(r"#\d+\Z")
@@ -83,12 +83,17 @@ def paired(
     left: list[Kernel] = []
     right: list[Kernel] = []
     library: dict[int, int] = {}
+    crossed: list[Match] = []
     for number, (ours, theirs) in enumerate(groups):
         if len(groups) > 1 and not (ours and theirs):
             gone += ours
             new += theirs
             continue
-        unpaired, unmet, alone = _of_one_identity(ours, theirs, pairs, families)
+        same: Pairs = []
+        unpaired, unmet, alone = _of_one_identity(ours, theirs, same, families)
+        crossed += (matches := swapped(same))
+        moved = {id(match.before) for match in matches}
+        pairs += [pair for pair in same if id(pair[0]) not in moved] if moved else same
         left += unpaired
         right += unmet
         gone += alone[0]
@@ -96,6 +101,7 @@ def paired(
         if len(groups) > 1:
             library |= {id(kernel): number for kernel in (*unpaired, *unmet)}
     found = renames(left, right, pairs, families=families, library=lambda kernel: library.get(id(kernel)), given=given)
+    found += crossed
     known = {id(kernel) for match in found for kernel in (match.before, match.after)}
     return Paired(
         same=pairs,

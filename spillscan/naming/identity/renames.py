@@ -16,6 +16,7 @@ from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from functools import cache, partial
+from itertools import chain
 
 from msgspec import Struct
 
@@ -33,7 +34,7 @@ from spillscan.naming.identity.likeness import (
 )
 from spillscan.naming.identity.namesakes import Key, aligned, but, grouped
 from spillscan.naming.identity.spelling import Name, spelled
-from spillscan.naming.identity.substitutions import Vocabulary, learn
+from spillscan.naming.identity.substitutions import Agreement, Reach, Vocabulary, learn
 from spillscan.naming.identity.symbol import source_name
 
 Named = tuple[Kernel, NameParts]
@@ -77,6 +78,7 @@ _RIVAL = 0.1
 """What is less alike by no more than this may be the one as well."""
 _WINDOW = 3
 """Neighbours of the other build, to each side."""
+_CODE = Evidence(kind="code")
 _SAMPLE = 2000
 """How many paired kernels are asked for the words that are common in the build."""
 
@@ -104,31 +106,69 @@ def renames(
     if related:
         targets.append(lambda kernel: (arch_family(kernel.key.arch), library(kernel)))
     found: list[Match] = []
+    perhaps: Reach = {}
     for target in targets:
-        for way in (_by_code, partial(_by_substitution, given=given)):
+        for way in (_by_code, partial(_by_substitution, given=given, perhaps=perhaps, known=found)):
             found += way(_but(left, found), _but(right, found), paired, target)
-    return [*found, *_by_likeness(_but(left, found), _but(right, found), paired, targets)]
+    return [*found, *_by_likeness(_but(left, found), _but(right, found), paired, targets, perhaps)]
 
 
 def _but(kernels: Sequence[Kernel], found: Iterable[Match]) -> list[Kernel]:
-    known = {id(kernel) for match in found for kernel in (match.before, match.after)}
+    known = {id(kernel) for kernel in chain(*_sides(found))}
     return [kernel for kernel in kernels if id(kernel) not in known]
 
 
-def _by_code(left: list[Kernel], right: list[Kernel], _: object, target: Target) -> Iterator[Match]:
-    """Kernels of equal code, which no other of either side has."""
+def _by_code(
+    left: list[Kernel], right: list[Kernel], paired: Sequence[tuple[Kernel, Kernel]], target: Target
+) -> Iterator[Match]:
+    """Kernels of equal code, which no other of either build has, where names do not say otherwise: that one of them is
+    in both builds, or that it has a counterpart of equal arguments."""
+    gone, new = ({kernel.key.symbol for kernel in side} for side in (left, right))
     for key, score in ((digest, _MOST), (code, SAME_BYTES)):
+        of_code = _of_code(key, target)
         sides = [
-            grouped((kernel for kernel in side if code(kernel) and key(kernel)), _of_code(key, target))
-            for side in (left, right)
+            grouped((kernel for kernel in side if code(kernel) and key(kernel)), of_code) for side in (left, right)
         ]
-        taken = set[int]()
-        for same, ours in sides[0].items():
-            theirs = sides[1].get(same, [])
-            if len(ours) == len(theirs) == 1:
-                taken |= {id(ours[0]), id(theirs[0])}
-                yield Match(ours[0], theirs[0], score, Evidence(kind="code"))
+        ours, theirs = ({same: some[0] for same, some in side.items() if len(some) == 1} for side in sides)
+        both = {same for same in ours.keys() & theirs.keys() if not _otherwise(ours[same], theirs[same], gone, new)}
+        if both:
+            both -= {of_code(kernel) for pair in paired for kernel in pair}
+            living = {kernel.key.symbol for pair in paired for kernel in pair}
+            both = {same for same in both if living.isdisjoint((ours[same].key.symbol, theirs[same].key.symbol))}
+        taken = {id(side[same]) for same in both for side in (ours, theirs)}
+        yield from (Match(ours[same], theirs[same], score, _CODE) for same in ours if same in both)
         left, right = ([kernel for kernel in side if id(kernel) not in taken] for side in (left, right))
+
+
+def _otherwise(before: Kernel, after: Kernel, gone: set[str], new: set[str]) -> bool:
+    """Whether they are instances of two templates with other arguments, and that of equal arguments is there."""
+    old, now = before.key.symbol, after.key.symbol
+    first, second = _template(old), _template(now)
+    arguments = old[len(first) :], now[len(second) :]
+    return arguments[0] != arguments[1] and (second + arguments[0] in new or first + arguments[1] in gone)
+
+
+def swapped(pairs: Sequence[tuple[Kernel, Kernel]]) -> list[Match]:
+    """Pairs of one identity whose names have changed places: each has the code now that another one had, which no third
+    has. What such kernels are is said by their code, not by their names."""
+    differing = [pair for pair in pairs if code(pair[0]) and None not in map(digest, pair) and _apart(pair)]
+    place = _of_code(digest, lambda kernel: kernel.key.arch)
+    sides = [grouped((pair[at] for pair in differing), place) for at in (0, 1)]
+    crossing = {key for key in sides[0].keys() & sides[1].keys() if len(sides[0][key]) == len(sides[1][key]) == 1}
+    if not crossing:
+        return []
+    times = [Counter(place(pair[at]) for pair in pairs) for at in (0, 1)]
+    crossing = {key for key in crossing if times[0][key] == times[1][key] == 1}
+    while True:  # what closes no circle is a kernel that has become like another
+        closed = {place(before) for before, after in differing if {place(before), place(after)} <= crossing}
+        if closed == crossing:
+            break
+        crossing = closed
+    return [Match(sides[0][key][0], sides[1][key][0], _MOST, _CODE) for key in sides[0] if key in crossing]
+
+
+def _apart(pair: tuple[Kernel, Kernel]) -> bool:
+    return digest(pair[0]) != digest(pair[1])
 
 
 def _of_code(key: Key, target: Target) -> Key:
@@ -142,11 +182,15 @@ def _by_substitution(
     target: Target,
     *,
     given: Sequence[tuple[str, str]],
+    perhaps: Reach,
+    known: Sequence[Match],
 ) -> Iterator[Match]:
-    """Kernels that are called as rules say which the names of both builds make."""
+    """Kernels that are called as rules say which the names of both builds make; what such rules leave open is added to
+    ``perhaps``. ``known`` are those that their code has paired: they speak for a name as those of equal figures do."""
     if not left or not right:
         return
     sides = [_by_name(side) for side in (left, right)]
+    told = [_by_name(chain(*several)) for several in zip((left, right), _sides(known), strict=True)]
     kept = [{pair[side].key.symbol for pair in paired} for side in (0, 1)]
     gone, new = (
         [
@@ -159,14 +203,17 @@ def _by_substitution(
     vocabularies = [Vocabulary(own, kept[at], (*gone, *new)) for at, own in enumerate((gone, new))]
 
     @cache
-    def figures(side: int, name: Name) -> Counter[Hashable]:
-        return Counter((target(kernel), kernel.usage) for kernel in sides[side][name])
+    def figures(side: int, name: Name) -> Counter[tuple[Hashable, Usage]]:
+        return Counter((target(kernel), kernel.usage) for kernel in told[side][name])
 
-    def equal(x: Name, y: Name) -> float:
+    def equal(x: Name, y: Name) -> Agreement:
         one, other = figures(0, x), figures(1, y)
-        return (one & other).total() / max(one.total(), other.total())
+        both = one & other
+        share = both.total() / max(one.total(), other.total())
+        return Agreement(share, len(both), len({usage for _, usage in both}))
 
-    learnt = learn(gone, new, vocabularies, equal, given)
+    learnt, unsure = learn(gone, new, vocabularies, equal, given)
+    perhaps |= unsure
     for name, explained in learnt.items():
         score = round(_LIKELY + (_MOST - _LIKELY) * (1 - 1 / (1 + explained.names)), 3)
         ours, theirs = sides[0][name], sides[1][explained.after]
@@ -189,6 +236,10 @@ def _by_substitution(
                 yield from (Match(before, after, score, evidence) for before, after in pairs)
 
 
+def _sides(found: Iterable[Match]) -> tuple[list[Kernel], list[Kernel]]:
+    return [match.before for match in found], [match.after for match in found]
+
+
 def _told_apart(kernel: Kernel) -> Hashable:
     """What copies of one kernel, in several objects, may differ in."""
     return kernel.key.symbol, kernel.usage, digest(kernel)
@@ -206,8 +257,9 @@ def _by_likeness(
     right: list[Kernel],
     paired: Sequence[tuple[Kernel, Kernel]],
     targets: Sequence[Target],
+    perhaps: Reach,
 ) -> list[Match]:
-    """The most alike, as guesses."""
+    """The most alike, as guesses; then what a rule makes of names, however unlike their kernels are."""
     if not left or not right:
         return []
     sample = paired[:: len(paired) // _SAMPLE + 1]
@@ -225,7 +277,8 @@ def _by_likeness(
             found += best
         # Where an instance of a template is an instance of another now, the others with equal arguments are, too.
         moved = {(_template(match.before.key.symbol), _template(match.after.key.symbol)) for match in found}
-        best = _best(_instances(ours, theirs, moved - {("", "")}, target), ours, theirs, likeness, 0)
+        several = chain(_instances(ours, theirs, moved - {("", "")}, target), _reached(ours, theirs, perhaps, target))
+        best = _best(several, ours, theirs, likeness, 0)
         gone = {id(kernel) for match in best for kernel in (match.before, match.after)}
         ours, theirs = ([named for named in side if id(named[0]) not in gone] for side in (ours, theirs))
         found += best
@@ -245,6 +298,17 @@ def _instances(
     for index, (kernel, name) in enumerate(ours):
         for new in renamed.get(_template(kernel.key.symbol), ()):
             for other in waiting.get((new, target(kernel), kernel.role, name.arguments.texts), ()):
+                yield index, other
+
+
+def _reached(ours: list[Named], theirs: list[Named], perhaps: Reach, target: Target) -> Iterator[tuple[int, int]]:
+    """Indices of kernels whose names a rule makes of each other."""
+    waiting: dict[Hashable, list[int]] = defaultdict(list)
+    for other, (kernel, _) in enumerate(theirs if perhaps else ()):
+        waiting[spelled(kernel.key.symbol), target(kernel), kernel.role].append(other)
+    for index, (kernel, _) in enumerate(ours if perhaps else ()):
+        for name in perhaps.get(spelled(kernel.key.symbol), ()):
+            for other in waiting.get((name, target(kernel), kernel.role), ()):
                 yield index, other
 
 

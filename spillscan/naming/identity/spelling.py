@@ -15,6 +15,7 @@ Name = tuple[str, str, str]
 
 IDENTIFIER = re.compile(r"[A-Za-z_$][\w$]*")
 _MANGLED = re.compile(r"S[0-9A-Z]*_|T\d*_|L[a-z]n?\d+E|(\d+)|[^STL\d]+|.", re.DOTALL)
+_VALUE = re.compile(r"n?\d+E")
 _OWNER = re.compile(r"[\w$]*\Z")
 BUILTIN = {"void", "bool", "char", "short", "int", "long", "signed", "unsigned", "float", "double"}
 BUILTIN |= {"const", "volatile", "true", "false", "anon", "auto"}
@@ -37,7 +38,7 @@ def words(symbol: str) -> list[str]:
     """The identifiers in ``symbol``, without demangling it."""
     if not symbol.startswith("_Z"):
         return IDENTIFIER.findall(symbol)
-    found, at, end = [], 2, len(symbol)
+    found, at, end, before = [], 2, len(symbol), ""
     while at < end:
         token = _MANGLED.match(symbol, at)
         assert token is not None
@@ -45,6 +46,9 @@ def words(symbol: str) -> list[str]:
         if token[1] and len(token[1]) < 5:
             found.append(symbol[at : at + int(token[1])])
             at += int(token[1])
+            if before == "L" and (value := _VALUE.match(symbol, at)):  # of an enumerator
+                at = value.end()
+        before = token[0]
     return found
 
 

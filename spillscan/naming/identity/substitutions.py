@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from spillscan.naming.identity.candidates import Rule, candidates, rewritten
-from spillscan.naming.identity.spelling import Name, base_word, identifiers, shape, slots, spelled, words
+from spillscan.naming.identity.spelling import IDENTIFIER, Name, base_word, identifiers, shape, slots, spelled, words
 
 
 class Explained(NamedTuple):
@@ -33,7 +33,21 @@ _MARGIN = 1.5
 _TURNS = 4
 _FEW, _AGREE = 4, 0.3
 """A rule of one template alone may be a sibling of another, and another value of an argument another instance: so many
-names, and so large a share of equal figures."""
+names, or kernels of equal figures, and so large a share of those."""
+
+_CHANCE = 0.1
+"""So large a share of equal figures says nothing."""
+
+
+class Agreement(NamedTuple):
+    """Of two names' kernels, those of equal figures."""
+
+    share: float
+    """Of all."""
+    kernels: int
+    """How many for which nothing else stands: of other archs, libraries or figures."""
+    figures: int
+    """How many sets of figures they have."""
 
 
 class Vocabulary:
@@ -72,22 +86,26 @@ class _Worth(NamedTuple):
     sure: bool
     """Whether it can make a fact."""
     names: int
+    likely: bool
+    """Whether it can make a guess: several names, new ones, and some kernel with the figures that it had."""
 
 
 _Pairs = set[tuple[Name, Name]]
+Reach = dict[Name, set[Name]]
 
 
 def learn(
     old: Iterable[Name],
     new: Iterable[Name],
     vocabularies: Sequence[Vocabulary],
-    equal: Callable[[Name, Name], float],
+    equal: Callable[[Name, Name], Agreement],
     given: Sequence[tuple[str, str]] = (),
-) -> dict[Name, Explained]:
-    """What became of names that only the older build has: those of which a rule makes one of ``new``, surely.
+) -> tuple[dict[Name, Explained], Reach]:
+    """What became of names that only the older build has: those of which a rule makes one of ``new``, surely; and of
+    others what a rule makes of them that is not sure.
 
-    ``equal`` says which share of two names' kernels have equal figures; ``given``: words that were replaced by others,
-    as the user says.
+    ``equal`` says how many of two names' kernels have equal figures; ``given``: words that were replaced by others, as
+    the user says.
     """
     before, after = vocabularies
     left, right = sorted(set(old)), set(new)
@@ -96,15 +114,27 @@ def learn(
     right -= {each.after for each in found.values()}
     alias = {name: name for name in left}
     """As the newer build would write it, as far as that is known."""
+    perhaps: Reach = {}
+    became: dict[str, str] = {}
+    """Whole words that others have taken the place of, as far as that is a fact."""
     for turn in range(_TURNS):
         explained: dict[Rule, _Pairs] = defaultdict(set)
-        for x, y, rule in candidates([(alias[name], name) for name in left], sorted(right), deep=turn > 0):
-            explained[rule].add((x, y))
+        for name in left:
+            if alias[name] in right and alias[name] != name:  # what was learnt is all of it
+                explained[_replaced(name, alias[name])].add((name, alias[name]))
+        open_ones = [(alias[name], name) for name in left if alias[name] not in right]
+        for x, y, rule in candidates(open_ones, sorted(right), deep=turn > 0):
+            if alias[x] is x or all(old in "\0".join(x) for old, *_ in rule.parts):
+                explained[rule].add((x, y))  # what replaces a word that was learnt is no word of the older build
         worth = {rule: _worth(rule, pairs, before, after, equal) for rule, pairs in explained.items()}
-        used = _assign(explained, worth, found)
+        used = _assign({rule: pairs for rule, pairs in explained.items() if not _against(rule, became)}, worth, found)
+        for rule in sorted(used, key=lambda rule: (worth[rule].names, rule)):
+            became |= {old: new for old, new, where in rule.parts if where == "^$"}
         left = [name for name in left if name not in found]
         done = {found[x].after for pairs in used.values() for x in pairs}
         right -= done
+        for x, y in (pair for rule, pairs in explained.items() if worth[rule].likely for pair in pairs):
+            perhaps.setdefault(x, set()).add(y)
         if not left or not right:
             break
         known = _single_words(explained, before.words, after.words)
@@ -114,7 +144,19 @@ def learn(
         before.add(done)
         if not used and not known and turn:
             break
-    return found
+    return found, perhaps
+
+
+def _against(rule: Rule, became: dict[str, str]) -> bool:
+    """Whether it says of a word that it is one which it is not, and which is another's."""
+    others = set(became.values())
+    return any(where == "^$" and became.get(old, new) != new and new in others for old, new, where in rule.parts)
+
+
+def _replaced(name: Name, other: Name) -> Rule:
+    """The words of a name that are others in another one."""
+    both = zip(*(IDENTIFIER.findall(" ".join(each)) for each in (name, other)), strict=True)
+    return Rule("word", tuple(dict.fromkeys((old, new, "^$") for old, new in both if old != new)))
 
 
 def _given(left: Sequence[Name], right: set[Name], given: Sequence[tuple[str, str]]) -> dict[Name, Explained]:
@@ -188,12 +230,18 @@ def _single_words(explained: dict[Rule, _Pairs], old: set[str], new: set[str]) -
     return found
 
 
-def _worth(rule: Rule, pairs: _Pairs, old: Vocabulary, new: Vocabulary, equal: Callable[[Name, Name], float]) -> _Worth:
+def _worth(
+    rule: Rule, pairs: _Pairs, old: Vocabulary, new: Vocabulary, equal: Callable[[Name, Name], Agreement]
+) -> _Worth:
     fresh, gone = old.lacks(rule, {y for _, y in pairs}, 1), new.lacks(rule, {x for x, _ in pairs}, 0)
     size = min(len({pair[side] for pair in pairs}) for side in (0, 1))
     other_value = bool(rule.kind == "argument" and rule.old and rule.new)
-    weak = size < 2
-    if other_value or (any(was and now for was, now, _ in rule.parts) and len({x[0] for x, _ in pairs}) == 1):
-        weak = size < _FEW or sum(equal(*pair) for pair in pairs) < _AGREE * len(pairs)
+    weak, likely, agree = size < 2, size > 1, 1.0
+    if weak or other_value or (any(was and now for was, now, _ in rule.parts) and len({x[0] for x, _ in pairs}) == 1):
+        found = [equal(*pair) for pair in pairs]
+        told = sum(each.kernels for each in found) >= _FEW and max(each.figures for each in found) > 1
+        agree = sum(each.share for each in found) / len(pairs)  # where names say as much of others, figures decide
+        likely &= any(each.kernels for each in found)
+        weak = not (size >= _FEW or told) or agree < _AGREE
     share = 1 if fresh and gone else 0.7 if fresh else 0.4 if gone else 0.05
-    return _Worth(size * share, fresh and not weak, size)
+    return _Worth(size * share * max(agree, _CHANCE), fresh and not weak, size, fresh and likely)

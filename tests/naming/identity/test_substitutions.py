@@ -3,74 +3,31 @@
 from __future__ import annotations
 
 import random
-import re
-from collections import Counter
 
 import pytest
-from msgspec.structs import replace
 
 from spillscan import scan
-from spillscan.model import Kernel
-from spillscan.model.demangled import Function
-from spillscan.model.symbols import demangle
 from spillscan.naming.identity import candidates
 from spillscan.naming.identity.pairs import paired
 from tests.conftest import FIXTURES
 from tests.naming.identity import generator
 from tests.naming.identity.test_pairs import coded, kernel
+from tests.oracle.renames_oracle import planted, told
 
 LARGE = FIXTURES / "large" / "kernels5000-13.0.log.zst"
 
 
-def _path(scope: str, base: str) -> str:
-    return f"{len(scope)}{scope}{len(base)}{base}"
+PLANTED = ("function", "prefix", "namespace", "both", "argument", "split", "siblings")
 
 
-def _planted(kind: str, seed: int) -> tuple[list[Kernel], list[Kernel], dict[int, str]]:
-    """(base, head, symbol after by id of the kernel before): three in ten functions renamed, one in twenty kernels gone
-    and one in twenty new, half of the figures changed."""
-    rng = random.Random(seed)
-    kernels = [each for each in scan([str(LARGE)]).kernels if each.role == "entry"][::2]
-    bases = sorted({Function(demangle(each.key.symbol)).base for each in kernels})
-    renamed = {base: f"{word}_{number}" for number, (base, word) in enumerate(zip(
-        rng.sample(bases, max(2, len(bases) * 3 // 10)), rng.sample(generator.WORDS, len(bases)), strict=False
-    ))}  # fmt: skip
-    base, head, truth = [], [], {}
-    for each in kernels:
-        after, name = each.key.symbol, Function(demangle(each.key.symbol))
-        if name.scopes and name.base in renamed:
-            scope, base_name = name.scopes[0], name.base
-            new = {
-                "function": _path(scope, renamed[base_name]),
-                "suffix": _path(scope, f"{base_name}_v2"),
-                "namespace": _path(f"{scope}_moved", base_name),
-            }
-            after = after.replace(_path(scope, base_name), new.get(kind, _path(scope, base_name)))
-            if kind == "argument":
-                after = re.sub(r"(I(?:[a-z]|Li\d+E)+)E", r"\1Lb1EE", after, count=1)
-        fate = rng.random()
-        usage = each.usage if rng.random() < 0.5 else generator.later(rng, each.usage)
-        if fate >= 0.05:
-            base.append(each)
-        if fate < 0.95:
-            head.append(replace(each, key=replace(each.key, symbol=after), usage=usage))
-        if 0.05 <= fate < 0.95:
-            truth[id(each)] = after
-    return base, head, truth
-
-
-@pytest.mark.parametrize("kind", ["function", "suffix", "namespace", "argument"])
-def test_planted_renames(kind: str) -> None:
-    base, head, truth = _planted(kind, 1)
-    found = paired(base, head)
-    renamed = sum(truth[id(each)] != each.key.symbol for each in base if id(each) in truth)
-    states = Counter[str]()
-    for match in found.renamed:
-        right = truth.get(id(match.before)) == match.after.key.symbol
-        states[f"{'sure' if match.evidence.one_of is None else 'open'} {'right' if right else 'wrong'}"] += 1
-    assert renamed > 100
-    assert states["sure wrong"] == 0
-    assert states["sure right"] >= 0.98 * renamed
+@pytest.mark.parametrize("changing", [False, True], ids=["figures kept", "figures changed"])
+@pytest.mark.parametrize("kind", PLANTED)
+def test_planted_renames(kind: str, changing: bool) -> None:
+    kernels = [e for e in scan([str(LARGE)]).kernels if e.role == "entry" and e.key.symbol.startswith("_ZN")][::2]
+    counts = told(*planted(kernels, kind, changing, random.Random(1)))
+    assert (counts["renamed"] > 100) == (kind not in ("split", "siblings"))
+    assert counts["sure wrong"] == 0
+    assert counts["sure right"] >= 0.98 * counts["renamed"]
 
 
 @pytest.mark.parametrize("seed", range(8))
