@@ -115,8 +115,8 @@ def learn(
     alias = {name: name for name in left}
     """As the newer build would write it, as far as that is known."""
     perhaps: Reach = {}
-    became: dict[str, str] = {}
-    """Whole words that others have taken the place of, as far as that is a fact."""
+    became: set[tuple[str, str]] = set()
+    """Whole words, and those that have taken their places, as far as that is a fact."""
     for turn in range(_TURNS):
         explained: dict[Rule, _Pairs] = defaultdict(set)
         for name in left:
@@ -127,9 +127,7 @@ def learn(
             if alias[x] is x or all(old in "\0".join(x) for old, *_ in rule.parts):
                 explained[rule].add((x, y))  # what replaces a word that was learnt is no word of the older build
         worth = {rule: _worth(rule, pairs, before, after, equal) for rule, pairs in explained.items()}
-        used = _assign({rule: pairs for rule, pairs in explained.items() if not _against(rule, became)}, worth, found)
-        for rule in sorted(used, key=lambda rule: (worth[rule].names, rule)):
-            became |= {old: new for old, new, where in rule.parts if where == "^$"}
+        used = _assign(explained, worth, found, became)
         left = [name for name in left if name not in found]
         done = {found[x].after for pairs in used.values() for x in pairs}
         right -= done
@@ -147,10 +145,10 @@ def learn(
     return found, perhaps
 
 
-def _against(rule: Rule, became: dict[str, str]) -> bool:
-    """Whether it says of a word that it is one which it is not, and which is another's."""
-    others = set(became.values())
-    return any(where == "^$" and became.get(old, new) != new and new in others for old, new, where in rule.parts)
+def _against(rule: Rule, became: set[tuple[str, str]]) -> bool:
+    """Whether it says of a word that it has taken the place of one, and it is known to have taken another's."""
+    taken = {new for _, new in became}
+    return any(where == "^$" and new in taken and (old, new) not in became for old, new, where in rule.parts)
 
 
 def _replaced(name: Name, other: Name) -> Rule:
@@ -177,9 +175,13 @@ def _written(name: Name, old: str, new: str) -> Name:
 
 
 def _assign(
-    explained: dict[Rule, _Pairs], worth: dict[Rule, _Worth], found: dict[Name, Explained]
+    explained: dict[Rule, _Pairs],
+    worth: dict[Rule, _Worth],
+    found: dict[Name, Explained],
+    became: set[tuple[str, str]],
 ) -> dict[Rule, list[Name]]:
-    """Adds to ``found`` what no rival comes near; returns which names each rule explained."""
+    """Adds to ``found`` what no rival comes near, and to ``became`` the words that this replaces; returns which names
+    each rule explained."""
     ranked = sorted(explained, key=lambda rule: (-worth[rule].weight, rule))
     reach: dict[Name, dict[Name, float]] = defaultdict(dict)
     back: dict[Name, dict[Name, float]] = defaultdict(dict)
@@ -194,7 +196,7 @@ def _assign(
     used: dict[Rule, list[Name]] = defaultdict(list)
     for rule in (rule for rule in ranked if worth[rule].sure):
         free = [(x, y) for x, y in explained[rule] if x not in done and y not in taken]
-        if 2 * len(free) < len(explained[rule]):  # others explained most of it
+        if 2 * len(free) < len(explained[rule]) or _against(rule, became):  # others explained most of it
             continue
         for x, y in sorted(free):
             if x in done or y in taken or best[x, y] != rule:
@@ -206,6 +208,8 @@ def _assign(
                 taken.add(y)
                 found[x] = Explained(y, rule, worth[rule].names)
                 used[rule].append(x)
+        if rule in used:
+            became |= {(old, new) for old, new, where in rule.parts if where == "^$"}
     return used
 
 
