@@ -19,6 +19,7 @@ from spillscan.judging.compare.pairing import Comparison
 from spillscan.model import Change, Kernel
 from spillscan.model.code import CLASS_OF, CodeText
 from spillscan.naming.identity.likeness import digest
+from spillscan.output.nouns import count
 from spillscan.reading.binary.instructions import Code
 from spillscan.reading.machine.accesses import WIDTHS
 from spillscan.reading.machine.liveness import INSTRUCTION
@@ -32,6 +33,7 @@ _SHOWN = 4
 _MOST_HUNKS = 64
 _ACCESSES = frozenset({"LDG", "STG", "LDS", "STS", "LD", "ST", "LDL", "STL"})
 _CONTROL = frozenset({"control", "barrier"})
+_GRANTED = "; the assembler's stall counts are taken for granted"
 _NO_CODE = "its machine code is not at hand: give binaries, or snapshots of scan --code"
 
 Moved = tuple[str, int, int]
@@ -141,8 +143,9 @@ def _proof(old: Code, new: Code) -> str:
     """What is the same, and what else is not."""
     moved = sum(one != other for one, other in zip(old.instructions, new.instructions, strict=False))
     if not moved:
-        return "the same instructions, scheduled otherwise"
-    return f"the same instructions on the same values, {moved:,} with other registers, places or in another order"
+        return f"the same instructions, scheduled otherwise{_GRANTED}"
+    how = f"{moved:,} with other registers, places or in another order"
+    return f"the same instructions on the same values, {how}{_GRANTED}"
 
 
 def _mixes(before: Kernel, after: Kernel) -> Iterator[str]:
@@ -163,7 +166,7 @@ def _differences(old: Code, new: Code) -> Iterator[str]:
     if moved := _moved(*(_accesses(each) for each in (old, new))):
         yield f"memory: {said(moved)}"
     depths = [Counter(depth for row, depth in enumerate(each.depths) if each.name(row) != "NOP") for each in (old, new)]
-    loops = [Counter({f"in {depth} loops": n for depth, n in each.items() if depth}) for each in depths]
+    loops = [Counter({f"in {count(depth, 'loop')}": n for depth, n in each.items() if depth}) for each in depths]
     if moved := _moved(*loops):
         yield f"loop bodies, instructions: {said(moved)}"
 

@@ -20,7 +20,8 @@ from spillscan.model import Kernel
 from spillscan.output.errors import UsageError, nearest
 
 _SHARED = re.compile(r"[^:]*\.(?:so|dll|pyd|dylib)(?:\.\d+)*(?=:|\Z)")
-_VERSION = re.compile(r"[\d._-]+")
+_VERSION = re.compile(r"[.-][0-9a-f]{8}(?=\.)|[\d._-]+")
+"""Versions, and the digest that auditwheel puts into the name of a library which it copies into a wheel."""
 
 Group = tuple[list[Kernel], list[Kernel]]
 """Kernels of the base and of the head that are compared with each other."""

@@ -50,6 +50,16 @@ TABLE = [
         {("x_cuda12.so", "x_cuda13.so"), ("y_cuda12.so", "y_cuda13.so")},
     ),
     (
+        "the name without the digest that auditwheel puts into it",
+        ["x.libs/libnv.02b6d700.so.12", "x.libs/liba-0123abcd.so.1", "x/_C.so"],
+        ["x.libs/libnv.70530407.so.12", "x.libs/liba-89ef0123.so.2", "x/_C.so"],
+        {
+            ("x.libs/libnv.02b6d700.so.12", "x.libs/libnv.70530407.so.12"),
+            ("x.libs/liba-0123abcd.so.1", "x.libs/liba-89ef0123.so.2"),
+            ("x/_C.so", "x/_C.so"),
+        },
+    ),
+    (
         "of several that a version tells apart none is guessed",
         ["x_cuda118.so", "x_cuda120.so", "x_cuda129.so"],
         ["x_cuda118.so", "x_cuda132.so"],
