@@ -62,6 +62,8 @@ oracle: $(TESTS)
 	$(BIN)/python -m tests.oracle.kill_oracle
 	$(BIN)/python tests/oracle/identity_oracle.py
 	$(BIN)/python -m tests.oracle.names_oracle
+	$(BIN)/python -m tests.oracle.healthy_oracle
+	$(BIN)/python -m tests.oracle.renames_oracle fixtures/large/kernels5000-13.0.log.zst
 	$(BIN)/python tests/oracle/spill_oracle.py
 	$(BIN)/python -m tests.oracle.cubin_oracle
 	$(BIN)/python -m tests.oracle.roles_oracle

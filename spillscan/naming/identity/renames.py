@@ -11,14 +11,11 @@ n log n however large a block is.
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from functools import cache, partial
 from itertools import chain
-
-from msgspec import Struct
 
 from spillscan.model import Evidence, EvidenceKind, Kernel, Usage
 from spillscan.model.symbols import arch_family
@@ -32,32 +29,15 @@ from spillscan.naming.identity.likeness import (
     digest,
     name_parts,
 )
-from spillscan.naming.identity.namesakes import Key, aligned, but, grouped
+from spillscan.naming.identity.namesakes import aligned, but, grouped
+from spillscan.naming.identity.same_code import MOST, Match, Target, by_code, template
 from spillscan.naming.identity.spelling import Name, spelled
 from spillscan.naming.identity.substitutions import Agreement, Reach, Vocabulary, learn
-from spillscan.naming.identity.symbol import source_name
 
 Named = tuple[Kernel, NameParts]
 """A kernel with its name taken apart."""
 Blocks = Callable[[Kernel, NameParts], Iterator[tuple[Hashable, ...]]]
 """The blocks that a kernel is in."""
-
-
-Target = Callable[[Kernel], Hashable]
-"""What both kernels of a pair have in common: arch, or family of archs, and library."""
-
-
-class Match(Struct, frozen=True):
-    """One kernel under two names."""
-
-    before: Kernel
-    """In the base."""
-    after: Kernel
-    """In the head."""
-    score: float
-    """Above 0.95 where it is a fact, at most that where it is likely; never 1, which is an identity."""
-    evidence: Evidence
-    """What says so."""
 
 
 _SURE = 0.9
@@ -72,13 +52,10 @@ _ENOUGH = 2
 """How many equal records are no chance; one with a stack or spills counts as two."""
 _LIKELY = 0.95
 """No likeness of names is more than that."""
-_MOST = 0.999
-"""No rename is an identity."""
 _RIVAL = 0.1
 """What is less alike by no more than this may be the one as well."""
 _WINDOW = 3
 """Neighbours of the other build, to each side."""
-_CODE = Evidence(kind="code")
 _SAMPLE = 2000
 """How many paired kernels are asked for the words that are common in the build."""
 
@@ -108,7 +85,7 @@ def renames(
     found: list[Match] = []
     perhaps: Reach = {}
     for target in targets:
-        for way in (_by_code, partial(_by_substitution, given=given, perhaps=perhaps, known=found)):
+        for way in (by_code, partial(_by_substitution, given=given, perhaps=perhaps, known=found)):
             found += way(_but(left, found), _but(right, found), paired, target)
     return [*found, *_by_likeness(_but(left, found), _but(right, found), paired, targets, perhaps)]
 
@@ -116,63 +93,6 @@ def renames(
 def _but(kernels: Sequence[Kernel], found: Iterable[Match]) -> list[Kernel]:
     known = {id(kernel) for kernel in chain(*_sides(found))}
     return [kernel for kernel in kernels if id(kernel) not in known]
-
-
-def _by_code(
-    left: list[Kernel], right: list[Kernel], paired: Sequence[tuple[Kernel, Kernel]], target: Target
-) -> Iterator[Match]:
-    """Kernels of equal code, which no other of either build has, where names do not say otherwise: that one of them is
-    in both builds, or that it has a counterpart of equal arguments."""
-    gone, new = ({kernel.key.symbol for kernel in side} for side in (left, right))
-    for key, score in ((digest, _MOST), (code, SAME_BYTES)):
-        of_code = _of_code(key, target)
-        sides = [
-            grouped((kernel for kernel in side if code(kernel) and key(kernel)), of_code) for side in (left, right)
-        ]
-        ours, theirs = ({same: some[0] for same, some in side.items() if len(some) == 1} for side in sides)
-        both = {same for same in ours.keys() & theirs.keys() if not _otherwise(ours[same], theirs[same], gone, new)}
-        if both:
-            both -= {of_code(kernel) for pair in paired for kernel in pair}
-            living = {kernel.key.symbol for pair in paired for kernel in pair}
-            both = {same for same in both if living.isdisjoint((ours[same].key.symbol, theirs[same].key.symbol))}
-        taken = {id(side[same]) for same in both for side in (ours, theirs)}
-        yield from (Match(ours[same], theirs[same], score, _CODE) for same in ours if same in both)
-        left, right = ([kernel for kernel in side if id(kernel) not in taken] for side in (left, right))
-
-
-def _otherwise(before: Kernel, after: Kernel, gone: set[str], new: set[str]) -> bool:
-    """Whether they are instances of two templates with other arguments, and that of equal arguments is there."""
-    old, now = before.key.symbol, after.key.symbol
-    first, second = _template(old), _template(now)
-    arguments = old[len(first) :], now[len(second) :]
-    return arguments[0] != arguments[1] and (second + arguments[0] in new or first + arguments[1] in gone)
-
-
-def swapped(pairs: Sequence[tuple[Kernel, Kernel]]) -> list[Match]:
-    """Pairs of one identity whose names have changed places: each has the code now that another one had, which no third
-    has. What such kernels are is said by their code, not by their names."""
-    differing = [pair for pair in pairs if code(pair[0]) and None not in map(digest, pair) and _apart(pair)]
-    place = _of_code(digest, lambda kernel: kernel.key.arch)
-    sides = [grouped((pair[at] for pair in differing), place) for at in (0, 1)]
-    crossing = {key for key in sides[0].keys() & sides[1].keys() if len(sides[0][key]) == len(sides[1][key]) == 1}
-    if not crossing:
-        return []
-    times = [Counter(place(pair[at]) for pair in pairs) for at in (0, 1)]
-    crossing = {key for key in crossing if times[0][key] == times[1][key] == 1}
-    while True:  # what closes no circle is a kernel that has become like another
-        closed = {place(before) for before, after in differing if {place(before), place(after)} <= crossing}
-        if closed == crossing:
-            break
-        crossing = closed
-    return [Match(sides[0][key][0], sides[1][key][0], _MOST, _CODE) for key in sides[0] if key in crossing]
-
-
-def _apart(pair: tuple[Kernel, Kernel]) -> bool:
-    return digest(pair[0]) != digest(pair[1])
-
-
-def _of_code(key: Key, target: Target) -> Key:
-    return lambda kernel: (kernel.role == "function", target(kernel), key(kernel))
 
 
 def _by_substitution(
@@ -215,7 +135,7 @@ def _by_substitution(
     learnt, unsure = learn(gone, new, vocabularies, equal, given)
     perhaps |= unsure
     for name, explained in learnt.items():
-        score = round(_LIKELY + (_MOST - _LIKELY) * (1 - 1 / (1 + explained.names)), 3)
+        score = round(_LIKELY + (MOST - _LIKELY) * (1 - 1 / (1 + explained.names)), 3)
         ours, theirs = sides[0][name], sides[1][explained.after]
         for place in (
             (lambda kernel: (kernel.role, target(kernel), kernel.key.unit)),
@@ -276,7 +196,7 @@ def _by_likeness(
             ours, theirs = ([named for named in side if id(named[0]) not in gone] for side in (ours, theirs))
             found += best
         # Where an instance of a template is an instance of another now, the others with equal arguments are, too.
-        moved = {(_template(match.before.key.symbol), _template(match.after.key.symbol)) for match in found}
+        moved = {(template(match.before.key.symbol), template(match.after.key.symbol)) for match in found}
         several = chain(_instances(ours, theirs, moved - {("", "")}, target), _reached(ours, theirs, perhaps, target))
         best = _best(several, ours, theirs, likeness, 0)
         gone = {id(kernel) for match in best for kernel in (match.before, match.after)}
@@ -291,12 +211,12 @@ def _instances(
     """Indices of instances with equal arguments of templates that are ``known`` to have been renamed."""
     waiting: dict[Hashable, list[int]] = defaultdict(list)
     for other, (kernel, name) in enumerate(theirs):
-        waiting[_template(kernel.key.symbol), target(kernel), kernel.role, name.arguments.texts].append(other)
+        waiting[template(kernel.key.symbol), target(kernel), kernel.role, name.arguments.texts].append(other)
     renamed: dict[str, list[str]] = defaultdict(list)
     for old, new in known:
         renamed[old].append(new)
     for index, (kernel, name) in enumerate(ours):
-        for new in renamed.get(_template(kernel.key.symbol), ()):
+        for new in renamed.get(template(kernel.key.symbol), ()):
             for other in waiting.get((new, target(kernel), kernel.role, name.arguments.texts), ()):
                 yield index, other
 
@@ -346,7 +266,7 @@ def _best(
             same = digest(before) is not None and digest(before) == digest(after)
             least_alike, most_alike = (SAME_BYTES, 1.0) if same else (SAME_CODE, SAME_BYTES)
             total = least_alike + (most_alike - least_alike) * min(total, 1)
-            total = min(total, _MOST)
+            total = min(total, MOST)
         else:
             total = min(total, _LIKELY)
         if total >= least:
@@ -397,20 +317,9 @@ def _living(paired: Sequence[tuple[Kernel, Kernel]]) -> Callable[[str], bool]:
 
     @cache
     def prefixes() -> frozenset[str]:
-        return frozenset(_template(before.key.symbol) for before, _ in paired) - {""}
+        return frozenset(template(before.key.symbol) for before, _ in paired) - {""}
 
-    return lambda symbol: _template(symbol) in prefixes()
-
-
-def _template(symbol: str) -> str:
-    """``_ZN2ns5scaleIfLi4EEvPT_`` -> ``_ZN2ns5scaleI``; empty for what is no template's instance."""
-    found = _leading_names().match(symbol)
-    return found[0] if found else ""
-
-
-@cache
-def _leading_names() -> re.Pattern[str]:
-    return re.compile(rf"_ZN?{source_name()}+I", re.DOTALL)
+    return lambda symbol: template(symbol) in prefixes()
 
 
 def strong(kernel: Kernel, name: NameParts) -> Iterator[tuple[Hashable, ...]]:

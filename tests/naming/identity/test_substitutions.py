@@ -5,8 +5,10 @@ from __future__ import annotations
 import random
 
 import pytest
+from msgspec.structs import replace
 
 from spillscan import scan
+from spillscan.model import Kernel
 from spillscan.naming.identity import candidates
 from spillscan.naming.identity.pairs import paired
 from tests.conftest import FIXTURES
@@ -68,6 +70,37 @@ def test_equal_code_before_names() -> None:
     head = [coded(kernel("scale_new"), 9), coded(kernel("shift_new"), 5)]
     found = {(m.before.key.symbol, m.after.key.symbol): m.evidence.kind for m in paired(base, head).renamed}
     assert found == {("scale_old", "shift_new"): "code", ("shift_old", "scale_new"): "code"}
+
+
+def digested(name: str, digest: str) -> Kernel:
+    found = coded(kernel(name), 5)
+    assert found.sass is not None
+    return replace(found, sass=replace(found.sass, digest=digest))
+
+
+@pytest.mark.parametrize(
+    ("why", "head", "pairs"),
+    [
+        ("two names have changed places", "yx", {("_Z3onePf", "_Z3twoPf"), ("_Z3twoPf", "_Z3onePf")}),
+        ("one has become like another", "xx", set()),
+        ("nothing has moved", "xy", set()),
+        ("one changed, and has what the other had", "zx", set()),
+    ],
+)
+def test_names_that_changed_places(why: str, head: str, pairs: set[tuple[str, str]]) -> None:
+    names = ("_Z3onePf", "_Z3twoPf")
+    sides = [[digested(*each) for each in zip(names, digests, strict=True)] for digests in ("xy", head)]
+    found = paired(*sides)
+    assert {(match.before.key.symbol, match.after.key.symbol) for match in found.renamed} == pairs, why
+    assert len(found.same) + len(found.renamed) == 2
+
+
+def test_equal_code_of_other_arguments_is_no_rename() -> None:
+    """The arguments do not change the code: the instance that is gone is not the one that is new."""
+    base = [digested("_Z3oldILi1EEvPf", "x"), digested("_Z4keptILi1EEvPf", "y")]
+    head = [digested("_Z3newILi2EEvPf", "x"), digested("_Z3newILi1EEvPf", "z"), digested("_Z4keptILi1EEvPf", "y")]
+    facts = [each for each in paired(base, head).renamed if each.evidence.one_of is None]
+    assert [match.after.key.symbol for match in facts if match.evidence.kind == "code"] == []
 
 
 def test_a_rule_that_the_user_gives_goes_first() -> None:
