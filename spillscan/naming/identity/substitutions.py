@@ -14,7 +14,17 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from spillscan.naming.identity.candidates import Rule, candidates, rewritten
-from spillscan.naming.identity.spelling import IDENTIFIER, Name, base_word, identifiers, shape, slots, spelled, words
+from spillscan.naming.identity.spelling import (
+    ARGUMENTS,
+    IDENTIFIER,
+    Name,
+    base_word,
+    identifiers,
+    shape,
+    slots,
+    spelled,
+    words,
+)
 
 
 class Explained(NamedTuple):
@@ -246,6 +256,7 @@ def _worth(
         told = sum(each.kernels for each in found) >= _FEW and max(each.figures for each in found) > 1
         agree = sum(each.share for each in found) / len(pairs)  # where names say as much of others, figures decide
         likely &= any(each.kernels for each in found)
-        weak = not (size >= _FEW or told) or agree < _AGREE
+        instance = other_value and rule.place[0] == ARGUMENTS  # figures of other instances are often the same
+        weak = not (size >= (2 * _FEW if instance else _FEW) or (told and not instance)) or agree < _AGREE
     share = 1 if fresh and gone else 0.7 if fresh else 0.4 if gone else 0.05
     return _Worth(size * share * max(agree, _CHANCE), fresh and not weak, size, fresh and likely)
