@@ -73,7 +73,7 @@ def _warps(occupancy: Occupancy, ways: Ways) -> Advice:
     better = best.occupancy is not None and best.occupancy.active_warps > occupancy.active_warps
     return Advice(
         limiter="warps",
-        finding=f"blocks of {warps} warps leave {occupancy.unused_warps} of {occupancy.max_warps} slots empty",
+        finding=f"blocks of {count(warps, 'warp')} leave {occupancy.unused_warps} of {occupancy.max_warps} slots empty",
         remedy=f"another block size: {best.threads_per_block} threads fill {best.occupancy.active_warps}"
         if better and best.occupancy
         else "",

@@ -15,6 +15,7 @@ from spillscan.occupancy.headroom import best_block_sizes, changed
 from spillscan.occupancy.model import Limiter, Occupancy
 from spillscan.occupancy.whole_gpu import Clusters, Footprint, clusters, footprint
 from spillscan.output.errors import UsageError
+from spillscan.output.nouns import count
 
 ASSUMED_THREADS = (128, 256, 512)
 """Block sizes that a summary shows where the launch is not known."""
@@ -81,7 +82,7 @@ class Summary(Struct, frozen=True, kw_only=True):
         return {
             "blocks": "" if self.assumed else f"{self.mark}{self.occupancy.resident_blocks}",
             "warps": f"{self.mark}{self.occupancy.active_warps}",
-            "occupancy": f"{self.mark}{whole(100 * self.occupancy.fraction, self.at_most)} %",
+            "occupancy": f"{self.mark}{percent(self.occupancy.fraction, self.at_most)}",
             "limiter": "+".join(self.limiters) if self.occupancy.can_launch else "cannot launch",
         }
 
@@ -94,7 +95,7 @@ class Summary(Struct, frozen=True, kw_only=True):
             if not self.occupancy.can_launch:
                 return "cannot launch: " + "; ".join(self.occupancy.reasons)
             return (
-                f"{'at most ' if self.at_most else ''}{self.occupancy.resident_blocks} blocks/SM,"
+                f"{'at most ' if self.at_most else ''}{count(self.occupancy.resident_blocks, 'block')}/SM,"
                 f" {self.occupancy.active_warps} of {self.occupancy.max_warps} warps"
                 f" ({percent(self.occupancy.fraction, self.at_most)}),"
                 f" limited by {'+'.join(self.limiters)}"

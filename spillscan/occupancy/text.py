@@ -62,7 +62,7 @@ def result(occupancy: Occupancy) -> str:
         return "cannot launch: " + "; ".join(occupancy.reasons)
     binding = ", ".join(LABELS[name] for name in occupancy.limiters)
     return (
-        f"{occupancy.resident_blocks} blocks/SM, {occupancy.active_warps} of {occupancy.max_warps} warps,"
+        f"{count(occupancy.resident_blocks, 'block')}/SM, {occupancy.active_warps} of {occupancy.max_warps} warps,"
         f" occupancy {percent(occupancy.fraction)}, limited by {binding}"
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 
 from spillscan.output.safe import printable
 
@@ -11,6 +12,9 @@ _TABLE_SIGNS = str.maketrans({"`": "'", "|": "¦"})  # what would end a span, or
 # Our own words and figures: letters, digits, and signs that mean nothing where a blank or the end follows them.
 _WORDS = re.compile(r"(?:[^\W_]|[ ()+→%=…-]|[.,:;](?= |$)|(?<=\d)[.,](?=\d))*")
 _REFERENCE = re.compile(r"[0-9a-fA-F]{7}|GH-|  |^[ +=-]")  # commits, issues; what a line must not begin with
+
+_LONGEST = 600
+"""Characters of a text."""
 
 Row = Sequence[str]
 
@@ -27,8 +31,25 @@ def linked(text: str, address: str) -> str:
 
 
 def words(text: str) -> str:
-    """``text`` as it is where it is plain words and figures, else as a code span."""
-    return text if text and _WORDS.fullmatch(text) and not _REFERENCE.search(text) else code(text, 600)
+    """``text``: plain words and figures as they are, all else as code spans."""
+    if not text or _plain(text):
+        return text or code(text)
+    runs = groupby(printable(text, _LONGEST).split(" "), _plain)
+    return " ".join(filter(None, (" ".join(run) if plain else _span(" ".join(run)) for plain, run in runs))) or "-"
+
+
+def _plain(text: str) -> bool:
+    return bool(text and _WORDS.fullmatch(text)) and not _REFERENCE.search(text)
+
+
+def _span(text: str) -> str:
+    """A code span without the signs of our own sentences around it."""
+    core = text.strip().rstrip(".,:;")
+    behind = text.strip()[len(core) :]
+    lead = "(" * (core.startswith("(") and core.count("(") > core.count(")"))
+    end = ")" * (core.endswith(")") and core.count(")") > core.count("("))
+    core = core[len(lead) : len(core) - len(end)]
+    return f"{lead}{code(core, _LONGEST)}{end}{behind}" if core.strip() else ""
 
 
 def table(header: Row, rows: Iterable[Row], right: Sequence[str] = ()) -> Iterator[str]:

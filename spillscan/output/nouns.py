@@ -1,4 +1,4 @@
-"""Counted nouns, and bytes, for people."""
+"""Counted nouns, figures with their bounds, and bytes, for people."""
 
 from __future__ import annotations
 
@@ -8,6 +8,11 @@ from collections.abc import Sequence
 def count(number: int, noun: str, plural: str = "") -> str:
     """``1 kernel``, ``1,055 kernels``; ``plural``: what is no ``noun`` with an s."""
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def between(least: float, most: float, unit: str = "") -> str:
+    """``304 B``, ``4 to 8 B``: a figure, or the bounds of one that is not known."""
+    return f"{least:,}{unit}" if least == most else f"{least:,} to {most:,}{unit}"
 
 
 def size(count: int, sign: str = "") -> str:

@@ -89,12 +89,11 @@ def shared_label(kernel: Kernel, by: By, names: Names) -> str:
 
 
 def archs_cell(archs: Iterable[str | None], missing: str = "-") -> str:
-    """The archs of which a row says the same: ``sm_80, 86, 90a``, ``sm_70 … sm_120 (8)``."""
+    """The archs of which a row says the same: ``sm_80, 86, 90a``, ``sm_70 … 120 (8)``."""
     found = sorted({arch or missing for arch in archs}, key=natural)
-    if len(found) > _FEW_ARCHS:
-        return f"{found[0]} … {found[-1]} ({len(found)})"
     same = all(arch.startswith("sm_") for arch in found)
-    return ", ".join(arch.removeprefix("sm_") if same and at else arch for at, arch in enumerate(found))
+    shown = [arch.removeprefix("sm_") if same and at else arch for at, arch in enumerate(found)]
+    return f"{shown[0]} … {shown[-1]} ({len(shown)})" if len(shown) > _FEW_ARCHS else ", ".join(shown)
 
 
 def grouped(kernels: Iterable[Kernel], by: By, names: Names) -> Iterator[Group]:

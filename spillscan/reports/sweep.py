@@ -15,7 +15,7 @@ from spillscan.advice.sweep.model import AS_IS, Advice, Curve, Point, Timing
 from spillscan.advice.sweep.timing import INTERRUPTED, figure
 from spillscan.model import symbols
 from spillscan.naming import Names
-from spillscan.occupancy.summary import whole
+from spillscan.occupancy.summary import percent
 from spillscan.output.nouns import count
 from spillscan.output.safe import clip, printable
 from spillscan.output.terminal import BOLD, DIM, GREEN, RED, Row, Style, paint, table
@@ -119,7 +119,7 @@ def cells(group: Sequence[Point]) -> list[str]:
         _number(point.stack_bytes),
         _number(point.blocks),
         NOT_SAID if point.warps is None else f"{assumed}{point.warps}",
-        NOT_SAID if fraction is None else f"{assumed}{whole(100 * fraction, bool(assumed))}%",
+        NOT_SAID if fraction is None else f"{assumed}{percent(fraction, bool(assumed))}".replace(" ", ""),
         "+".join(point.limiters) or NOT_SAID,
     ]
 

@@ -52,7 +52,7 @@ class Column(NamedTuple, Generic[T]):
         """The cell in Markdown."""
         address = self.link(row) if self.link is not None else ""
         code = markdown.code(self.cell(row))
-        return f"[{code}]({address})" if address else code
+        return markdown.linked(code, address)
 
 
 @dataclass(frozen=True, kw_only=True)

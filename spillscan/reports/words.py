@@ -12,7 +12,7 @@ from spillscan.model import SEVERITIES, Build, Change, Finding, Hole, Kernel
 from spillscan.model.symbols import natural
 from spillscan.naming import WIDTH, Names
 from spillscan.naming.identity.libraries import library_of
-from spillscan.output.nouns import count, size
+from spillscan.output.nouns import between, count, size
 from spillscan.output.safe import clip, printable
 from spillscan.output.terminal import BOLD, DIM, RED, YELLOW, Cell, Style, fold, paint
 from spillscan.reports.groups import none_spills, shared_label
@@ -100,9 +100,7 @@ def spills_of(kernel: Kernel, missing: str) -> tuple[str, str]:
     bounds = kernel.own_spill_bounds
     if bounds is None:
         return missing, missing
-    stores, loads = (
-        f"{least:,}" if least == most else f"{least:,} to {most:,}" for least, most in zip(*bounds, strict=True)
-    )
+    stores, loads = (between(least, most) for least, most in zip(*bounds, strict=True))
     return stores, loads
 
 

@@ -9,6 +9,7 @@ from spillscan.judging.rules._declared import Family, Said, Terms
 from spillscan.model import Change, Effect, Kernel, Limit, Rule
 from spillscan.occupancy.devices import judged_on
 from spillscan.occupancy.summary import Summary, summarise
+from spillscan.output.nouns import count
 
 MIN_BLOCKS = Limit(
     name="min_blocks_per_sm",
@@ -43,7 +44,7 @@ def findings(kernel: Kernel, terms: Terms) -> Iterator[Said]:
             if summary.launch is not None and summary.by_bounds:
                 where += f" at its launch bounds of {summary.launch.threads_per_block} threads"
             most = "at most " if summary.at_most else ""
-            yield BLOCKS, f"{most}{blocks} blocks/SM{where}, {least} asked for: {bound}"
+            yield BLOCKS, f"{most}{count(blocks, 'block')}/SM{where}, {least} asked for: {bound}"
 
 
 def undecided(kernel: Kernel, terms: Terms) -> Said | None:

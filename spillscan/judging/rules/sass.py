@@ -8,6 +8,7 @@ from spillscan.judging.compare.figures import sides
 from spillscan.judging.rules._declared import Family, Said, Terms
 from spillscan.model import Change, Kernel, Metric, Rule
 from spillscan.model.figures import figure
+from spillscan.output.nouns import between, count
 
 IN_LOOP = Rule(id="spill-in-loop", severity="warning", judges=("build", "change"), needs=("code",))
 ARRAY = Rule(id="local-array", severity="note", judges=("build",), needs=("code",))
@@ -26,19 +27,18 @@ def findings(kernel: Kernel, terms: Terms) -> Iterator[Said]:
         return
     local = kernel.sass.local
     if local.spills_in_loops:
-        depths = ", ".join(f"{count} at depth {depth}" for depth, count in local.spills_in_loops.items())
+        depths = ", ".join(f"{number:,} at depth {depth}" for depth, number in local.spills_in_loops.items())
         yield IN_LOOP, f"spill instructions inside loops: {depths}"
     arrays = local.of("array")
     if arrays.accesses:
-        message = f"local arrays: {arrays.stores} stores ({arrays.store_bytes:,} B), {arrays.loads} loads"
-        yield ARRAY, f"{message} ({arrays.load_bytes:,} B) per thread"
+        stores, loads = count(arrays.stores, "store"), count(arrays.loads, "load")
+        message = f"local arrays: {stores} ({arrays.store_bytes:,} B), {loads} ({arrays.load_bytes:,} B) per thread"
+        yield ARRAY, message
     printed = kernel.usage.spills
     if printed is not None and kernel.role == "entry" and kernel.confidence == "certain":
         least, most = (each.pair for each in local.bounds(kernel.role, own=True))
         if not all(low <= each <= high for low, each, high in zip(least, printed, most, strict=True)):
-            stores, loads = (
-                f"{low} B" if low == high else f"{low} to {high} B" for low, high in zip(least, most, strict=True)
-            )
+            stores, loads = (between(low, high, " B") for low, high in zip(least, most, strict=True))
             message = (
                 f"the log counts {printed[0]} B spill stores and {printed[1]} B loads, the code {stores} and {loads}"
             )

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from spillscan.model import Kernel
 from spillscan.model.code import AccessClass, LocalAccess, LocalTraffic, SassStats
+from spillscan.output.nouns import between
 
 Bytes = tuple[int, int]
 """Stored, loaded."""
@@ -32,7 +33,7 @@ def contradicts(local: LocalTraffic, kernel: Kernel, reported: Bytes) -> str:
         return ""
     says = f"the log counts {reported[0]} bytes spill stores and {reported[1]} bytes spill loads, the dump "
     if least != most:
-        return says + f"shows {least.pair[0]} to {most.pair[0]} and {least.pair[1]} to {most.pair[1]}"
+        return says + f"shows {between(least.pair[0], most.pair[0])} and {between(least.pair[1], most.pair[1])}"
     stored, loaded = least.pair
     return says + f"shows {stored} and {loaded} ({stored - reported[0]:+d}, {loaded - reported[1]:+d})"
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from spillscan.judging.places import BY_NAME, heaviest, place_of
+from spillscan.advice.ranking import why_here
+from spillscan.advice.remedies import facts, remedy
+from spillscan.judging.places import BY_NAME, heaviest, place_of, source_place
 from spillscan.judging.rule_docs import address
 from spillscan.model import Finding, Kernel, at_least
 from spillscan.model.build import damage
@@ -23,7 +25,7 @@ from spillscan.output.terminal import Style
 from spillscan.reading.machine.spillmap import TOP, share_text
 from spillscan.reports import code_changes, pairings
 from spillscan.reports.differences import Entry, archs_of, entries, families, pair_of, summed_up
-from spillscan.reports.groups import INSTANCES, shared_label
+from spillscan.reports.groups import INSTANCES, By, Group, grouped, shared_label
 from spillscan.reports.report import ALL_KINDS, Report
 from spillscan.reports.words import (
     LONGEST_ARCH,
@@ -36,6 +38,7 @@ from spillscan.reports.words import (
     hole_lines,
     legend_lines,
     name_of,
+    place_text,
     spills_of,
     summary,
 )
@@ -47,19 +50,18 @@ KINDS = ALL_KINDS
 MARK = "<!-- spillscan -->"
 """Ends every report: by it a workflow finds the comment to write anew."""
 TABLE_BYTES = 17_000
-"""Of one table, in UTF-8. A report has three at most: with all else it stays under GitHub's 65,536 characters, even
-where each takes four bytes."""
+"""Of one table, in UTF-8. A report has three at most: with all else it stays under GitHub's 65,536 characters."""
 CODE_BYTES = 10_000
 """Of what became of machine code."""
 SHOWN = 20
 """Rows that are shown at once."""
 _FOLDED = 200
 """Rows that are folded; the rest is counted."""
-_ONE_ROW = 4
-"""Findings of one family by one rule that share a row; fewer have one each."""
+_FIRST_BYTES, _FIRST = 8_000, 5
+"""Of what is to be done first, and of how many families that is said."""
 _EXPLAINED, _LONGEST_REASON = 5, 300
 """Changes of which it is said why they grew; characters of each reason."""
-_NUMBERS = ("registers", "spill stores", "spill loads", "stack", "shared", "occupancy")
+_NUMBERS = ("registers", "stores", "loads", "stack", "shared", "occupancy")
 
 
 def render(report: Report, style: Style) -> Iterator[str]:
@@ -79,22 +81,37 @@ def _gap(body: str) -> str:
 
 def _scan(report: Report) -> Iterator[str]:
     kernels = sorted((kernel for kernel in report.build.kernels if not kernel.is_helper), key=damage)
-    spilling = [kernel for kernel in kernels if sum(kernel.spills or ())]
-    rest = [kernel for kernel in kernels if not sum(kernel.spills or ())]
+    by: By = report.by or ("family" if len(kernels) > SHOWN else "kernel")
+    groups = list(grouped(kernels, by, report.names))
+    spilling = [group for group in groups if group.spilling]
+    rest = spilling[SHOWN:] + [group for group in groups if not group.spilling]
     yield f"**spillscan** {_sentence(report)}"
-    header = ("kernel", "arch", *_NUMBERS, "limited by")
+    header = ("kernel", *_NUMBERS, "limited by")
     if spilling:
         yield ""
-        yield from _sized(header, [_kernel_row(report, kernel) for kernel in spilling[:SHOWN]], "kernel")
-        rest = spilling[SHOWN:] + rest
+        yield from _sized(header, [_kernel_row(report, group) for group in spilling[:SHOWN]], "row")
+    yield from _first(report)
     if rest:
-        rows = [_kernel_row(report, kernel) for kernel in rest[:_FOLDED]]
+        rows = [_kernel_row(report, group) for group in rest[:_FOLDED]]
+        number = sum(len(group.kernels) for group in rest)
         yield ""
         yield from fold(
-            count(len(rest), "other kernel" if spilling else "kernel"),
-            _sized(header, rows, "kernel", len(rest) - len(rows)),
+            count(number, "other kernel" if spilling else "kernel"), _sized(header, rows, "row", len(rest) - len(rows))
         )
-    yield from _legend(report, [*spilling[:SHOWN], *rest[:_FOLDED]])
+    yield from _legend(report, [group.kernels[0] for group in (*spilling[:SHOWN], *rest[:_FOLDED])])
+
+
+def _first(report: Report) -> Iterator[str]:
+    """What to do first, folded, as ``advise`` says it."""
+    lines = []
+    for each in report.first[:_FIRST]:
+        lines.append(f"- **{_name(report, each.worst)}** {words(why_here(each))}")
+        made = remedy(each, report.launches, report.tree, report.details.code.get(id(each.worst)))
+        lines += [f"  - {heading}: {words(printable(text, _LONGEST_REASON))}" for heading, text in facts(made)]
+    kept, _ = within(lines, _FIRST_BYTES)
+    if kept:
+        yield ""
+        yield from fold("what to do first", kept)
 
 
 def _legend(report: Report, shown: Sequence[Kernel]) -> Iterator[str]:
@@ -103,14 +120,19 @@ def _legend(report: Report, shown: Sequence[Kernel]) -> Iterator[str]:
         yield from ("", words(line))
 
 
-def _kernel_row(report: Report, kernel: Kernel) -> Row:
+def _kernel_row(report: Report, group: Group) -> Row:
+    """The worst kernel of a group, and how many it stands for."""
+    kernel = group.kernels[0]
     usage = kernel.usage
+    more = ""
+    if len(group.kernels) > 1:
+        more = f"; worst of {len(group.kernels):,}" + (f", {group.spilling:,} spilling" if group.spilling else "")
     found = summarise(usage, kernel.key.arch, report.launches.launch_of(kernel))
     occupancy, limiter = "-", "-"
     if kernel.role != "function" and found.occupancy is not None:
         occupancy, limiter = words(found.cells["occupancy"].replace("≤", "up to ")), words(found.cells["limiter"])
     registers, *memory = map(_figure, (usage.registers, usage.stack_bytes, usage.shared_bytes))
-    return (*_names(report, kernel), registers, *spills_of(kernel, "-"), *memory, occupancy, limiter)
+    return (_name(report, kernel) + more, registers, *spills_of(kernel, "-"), *memory, occupancy, limiter)
 
 
 # ---- check --------------------------------------------------------------------------------------------------------
@@ -145,7 +167,7 @@ def _diff(report: Report) -> Iterator[str]:
         yield ""
         yield from fold(
             ", ".join(pairings.counts(changes)),
-            _sized(("kernel", "arch", "metric", "before → after"), rows, "change", left_out),
+            _sized(("kernel", "metric", "before → after"), rows, "change", left_out),
         )
         yield from _legend(report, [change.kernel for change in changes[:_FOLDED]])
     yield from _code(report)
@@ -172,7 +194,7 @@ def _why(report: Report) -> Iterator[str]:
     if grown:
         lines = []
         for each in grown:
-            lines.append(f"- {code(name_of(each.after, report.names))} {code(each.after.key.arch or '', LONGEST_ARCH)}")
+            lines.append(f"- {_name(report, each.after)}")
             lines += [f"  - {words(printable(line, _LONGEST_REASON))}" for line in each.sentences()]
         yield ""
         yield from fold(f"why {'they' if len(grown) > 1 else 'it'} grew", lines)
@@ -194,7 +216,7 @@ def _changes(report: Report) -> tuple[list[Row], int]:
             break
         if len(family) > INSTANCES:
             name = shared_label(family[0].change.kernel, report.by or "family", report.names)
-            rows.append((code(printable(name, LONGEST_NAME)), "", words(", ".join(summed_up(family))), ""))
+            rows.append((code(printable(name, LONGEST_NAME)), words(", ".join(summed_up(family))), ""))
         for entry in family[:INSTANCES]:
             rows += _change_rows(report, entry)
             left_out -= len(entry.changes)
@@ -204,14 +226,14 @@ def _changes(report: Report) -> tuple[list[Row], int]:
 def _change_rows(report: Report, entry: Entry) -> Iterator[Row]:
     change = entry.change
     kernel = change.kernel
-    names = code(name_of(kernel, report.names)), code(archs_of(entry), 2 * LONGEST_ARCH)
+    name = f"{code(name_of(kernel, report.names))} {code(archs_of(entry), 2 * LONGEST_ARCH)}"
     if change.bounds:
-        yield (*names, "launch bounds", bounds(change))
+        yield name, "launch bounds", bounds(change)
     elif not change.metrics:
         registers = kernel.usage.registers
-        yield (*names, change.state, "-" if registers is None else f"{registers} registers")
+        yield name, change.state, ("-" if registers is None else count(registers, "register"))
     for metric in change.metrics:
-        yield (*names, words(figure(metric[0]).label), pair_of(metric))
+        yield name, words(figure(metric[0]).label), pair_of(metric)
 
 
 # ---- what they share ----------------------------------------------------------------------------------------------
@@ -225,53 +247,44 @@ def _by_severity(report: Report) -> tuple[list[Finding], list[Finding]]:
 
 
 def _findings(report: Report, severe: Sequence[Finding], mild: Sequence[Finding]) -> Iterator[str]:
-    header = ("", "kernel", "arch", "finding", "rule", "where")
-    groups = _groups(report, severe)
+    """Those that matter, a row a family and rule where they are many; what to do first; the others, folded."""
+    header = ("finding", "kernel", "where")
+    single = len(severe) <= SHOWN and report.by is None
+    groups = [[finding] for finding in severe] if single else alike(severe, report)
+    shown, others = groups[:SHOWN], [finding for group in groups[:SHOWN] for finding in group[1:]]
     if severe:
         yield ""
-        yield from _sized(header, [_finding_row(report, group) for group in groups[:SHOWN]], "finding")
-    others = [finding for group in groups[:SHOWN] for finding in group[1:]]
-    rest = [*others, *(finding for group in groups[SHOWN:] for finding in group), *mild]
-    if rest:
-        rows = [_finding_row(report, [finding]) for finding in rest[:_FOLDED]]
-        more = "more " if severe else ""
-        notes = f", {count(len(mild), 'note')}" if mild and len(mild) < len(rest) else ""
-        title = f"{count(len(rest), f'{more}finding')}{notes}"
-        yield ""
-        yield from fold(title, _sized(header, rows, "finding", len(rest) - len(rows)))
-
-
-def _groups(report: Report, findings: Sequence[Finding]) -> list[list[Finding]]:
-    """What one rule finds in several instances of a template, or for several archs, is one row; the others fold."""
-    found: list[list[Finding]] = []
-    for group in alike(findings, report):
-        found += [group] if len(group) >= _ONE_ROW or report.by else [[finding] for finding in group]
-    return found
+        yield from _sized(header, [_finding_row(report, group) for group in shown], "row")
+        yield from _first(report)
+    for found, noun in (
+        ([*groups[SHOWN:], *([finding] for finding in others)], "more finding"),
+        (alike(mild, report), "note"),
+    ):
+        if found:
+            rows = [_finding_row(report, group) for group in found[:_FOLDED]]
+            yield ""
+            yield from fold(count(sum(map(len, found)), noun), _sized(header, rows, "row", len(found) - len(rows)))
 
 
 def _finding_row(report: Report, group: Sequence[Finding]) -> Row:
     finding = group[0]
     more = f" (and {len(group) - 1:,} more like it)" if len(group) > 1 else ""
-    return (
-        f"**{finding.severity}**" if finding.severity == "error" else finding.severity,
-        *_names(report, finding.kernel),
-        words(finding.message) + more,
-        linked(code(finding.rule), address("rules", finding.rule) if report.tree.web else ""),
-        _where(report, finding),
-    )
+    severity = f"**{finding.severity}**" if finding.severity == "error" else finding.severity
+    about = address("rules", finding.rule) if report.tree.web else ""
+    said = f"{severity} {linked(code(finding.rule), about)}: {words(finding.message)}{more}"
+    return said, _name(report, finding.kernel), _where(report, finding)
 
 
 def _where(report: Report, finding: Finding) -> str:
     """The place; of spills and arrays whose source is known the heaviest lines, with what each has of the weight."""
-    lines = heaviest(finding, report.tree)[:TOP] or [place_of(finding, report.tree)]
+    lines = heaviest(finding, report.tree)[:TOP]
+    if not lines and source_place(finding, report.tree) is None:
+        return code(place_text(finding, report))
     cells = []
-    for place in lines:
+    for place in lines or [place_of(finding, report.tree)]:
         inlined = f" (inlined: {code(place.inner)})" if place.inner else BY_NAME if place.by_name else ""
-        cells.append(
-            linked(code(str(place)), report.tree.link(place))
-            + inlined
-            + ("" if place.share is None else f" {share_text(place.share)}")
-        )
+        share = "" if place.share is None else f" {share_text(place.share)}"
+        cells.append(linked(code(str(place)), report.tree.link(place)) + inlined + share)
     return ", ".join(cells)
 
 
@@ -297,8 +310,9 @@ def _sized(header: Row, rows: Sequence[Row], noun: str, more: int = 0) -> Iterat
         yield f"… {count(left_out + more, noun)} more: the JSON report has all"
 
 
-def _names(report: Report, kernel: Kernel) -> tuple[str, str]:
-    return code(name_of(kernel, report.names)), code(kernel.key.arch or "", LONGEST_ARCH)
+def _name(report: Report, kernel: Kernel) -> str:
+    arch = f" {code(kernel.key.arch, LONGEST_ARCH)}" if kernel.key.arch else ""
+    return code(name_of(kernel, report.names)) + arch
 
 
 def _figure(value: int | None) -> str:

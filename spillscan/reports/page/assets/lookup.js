@@ -96,7 +96,7 @@ const lookup = (() => {
   function result(tables, { blocks, reasons, limiters, warps, on, percent }) {
     if (blocks === 0) return `cannot launch: ${reasons.join("; ")}`;
     const binding = tables.limiters.filter(([name]) => limiters.includes(name)).map(([, label]) => label).join(", ");
-    return `${blocks} blocks/SM, ${warps} of ${on.warps} warps, occupancy ${percent}, limited by ${binding}`;
+    return `${spillscan.count(blocks, "block")}/SM, ${warps} of ${on.warps} warps, occupancy ${percent}, limited by ${binding}`;
   }
 
   // ---- one figure moved, all else held ----------------------------------------------------------------------------
