@@ -10,7 +10,7 @@ from spillscan.output.safe import printable
 
 _TABLE_SIGNS = str.maketrans({"`": "'", "|": "¦"})  # what would end a span, or a cell even inside of one
 # Our own words and figures: letters, digits, and signs that mean nothing where a blank or the end follows them.
-_WORDS = re.compile(r"(?:[^\W_]|[ ()+→%=…-]|[.,:;](?= |$)|(?<=\d)[.,](?=\d))*")
+_WORDS = re.compile(r"(?:[^\W_]|[ ()+→↑↓%=…-]|[.,:;](?= |$)|(?<=\d)[.,](?=\d))*")
 _REFERENCE = re.compile(r"[0-9a-fA-F]{7}|GH-|  |^[ +=-]")  # commits, issues; what a line must not begin with
 
 _LONGEST = 600

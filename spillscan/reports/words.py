@@ -259,9 +259,11 @@ def place_text(finding: Finding, report: Report) -> str:
     if origin is None:
         return UNKNOWN
     library = library_of(finding.kernel, str)
-    member = f":{library}" if library and library != origin.input else ""
     line = f":{origin.line}" if origin.line else ""
-    return printable(log_path(origin.input, report.tree) + member) + line
+    if library and library != origin.input:
+        inputs = {each.origins[0].input for each in report.build.kernels if each.origins}
+        return printable(library if len(inputs) == 1 else f"{log_path(origin.input, report.tree)}:{library}") + line
+    return printable(log_path(origin.input, report.tree)) + line
 
 
 def _finding_line(group: Sequence[Finding], report: Report, style: Style) -> str:

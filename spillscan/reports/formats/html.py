@@ -10,7 +10,6 @@ from spillscan import __version__
 from spillscan.advice.ranking import why_here
 from spillscan.advice.remedies import facts, registers_needed, relaxation, relief, remedy
 from spillscan.judging.compare.matrix import side_by_side
-from spillscan.judging.places import place_of
 from spillscan.judging.rule_docs import explanations
 from spillscan.model import SEVERITIES, Build, Kernel, Severity
 from spillscan.model.build import damage
@@ -33,7 +32,7 @@ from spillscan.reports.page.overview import (
     tuned,
 )
 from spillscan.reports.report import ALL_KINDS, EXPLAINED, Report
-from spillscan.reports.words import hole_lines, lines_of
+from spillscan.reports.words import hole_lines, lines_of, place_text
 
 FORMAT = "html"
 HELP = "one self-contained page to look at"
@@ -87,7 +86,7 @@ def payload(report: Report) -> dict[str, Any]:
             report.findings,
             index,
             report.names,
-            lambda finding: lines_of(finding, report) or str(place_of(finding, report.tree)),
+            lambda finding: lines_of(finding, report) or place_text(finding, report),
         )
     if report.kind == "diff":
         found["changes"] = _changes(report, index)

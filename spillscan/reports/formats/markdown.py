@@ -57,6 +57,8 @@ SHOWN = 20
 """Rows that are shown at once."""
 _FOLDED = 200
 """Rows that are folded; the rest is counted."""
+_ONE_ROW = 4
+"""Findings of one family by one rule that share a row; fewer have one each."""
 _FIRST_BYTES, _FIRST = 8_000, 5
 """Of what is to be done first, and of how many families that is said."""
 _EXPLAINED, _LONGEST_REASON = 5, 300
@@ -102,9 +104,11 @@ def _scan(report: Report) -> Iterator[str]:
 
 
 def _first(report: Report) -> Iterator[str]:
-    """What to do first, folded, as ``advise`` says it."""
+    """What to do first, folded, as ``advise`` says it; after findings, about these."""
     lines = []
-    for each in report.first[:_FIRST]:
+    found = {id(finding.kernel) for finding in report.open_findings}
+    about = [each for each in report.first if report.kind == "scan" or found & set(map(id, each.kernels))]
+    for each in about[:_FIRST]:
         lines.append(f"- **{_name(report, each.worst)}** {words(why_here(each))}")
         made = remedy(each, report.launches, report.tree, report.details.code.get(id(each.worst)))
         lines += [f"  - {heading}: {words(printable(text, _LONGEST_REASON))}" for heading, text in facts(made)]
@@ -249,8 +253,9 @@ def _by_severity(report: Report) -> tuple[list[Finding], list[Finding]]:
 def _findings(report: Report, severe: Sequence[Finding], mild: Sequence[Finding]) -> Iterator[str]:
     """Those that matter, a row a family and rule where they are many; what to do first; the others, folded."""
     header = ("finding", "kernel", "where")
-    single = len(severe) <= SHOWN and report.by is None
-    groups = [[finding] for finding in severe] if single else alike(severe, report)
+    groups = []
+    for group in alike(severe, report):
+        groups += [group] if len(group) >= _ONE_ROW or report.by else [[finding] for finding in group]
     shown, others = groups[:SHOWN], [finding for group in groups[:SHOWN] for finding in group[1:]]
     if severe:
         yield ""

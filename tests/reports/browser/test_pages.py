@@ -7,9 +7,11 @@ import io
 import json
 import random
 import re
+import unicodedata
 from pathlib import Path
 
 import pytest
+from pypdf import PdfReader
 
 from spillscan import scan
 from spillscan.cli import main
@@ -363,6 +365,23 @@ def test_dark_light_and_print(site: Site, browse: Open) -> None:
     many.page.emulate_media(media="print")
     until(many.page, "document.querySelectorAll('.rows .row').length === 200")
     assert many.page.evaluate("document.documentElement.scrollHeight") < 200 * 60
+
+
+@pytest.mark.parametrize("fragment", ["#/table", "#/overview"])
+def test_paper_holds_what_the_screen_does(fragment: str, site: Site, browse: Open) -> None:
+    """On A4, by the text of the PDF: every column, whole names, and how many rows are left out."""
+    tab = browse(site["many"], fragment)
+    shown = tab.text("h1")
+    reader = PdfReader(io.BytesIO(tab.page.pdf(format="A4", prefer_css_page_size=True)))
+    text = unicodedata.normalize("NFKC", " ".join("".join(page.extract_text() for page in reader.pages).split()))
+    assert reader.pages[0].mediabox.width == pytest.approx(595, abs=2)
+    if fragment == "#/overview":
+        assert shown in text
+        return
+    for head in ("kernel", "arch", "registers", "spill stores", "spill loads", "occupancy", "limited by"):
+        assert head in text
+    assert "more rows: the page on a screen, and -f csv, have all." in text
+    assert len(reader.pages) > 3
 
 
 MOVED = """() => new Promise((resolve) => {

@@ -60,7 +60,7 @@
   function headline({ changes, verdict }) {
     const bad = changes.rows.map(({ severity }) => severity).filter((severity) => severity === "error" || severity === "warning");
     const said = !changes.rows.length ? "Nothing changed" : !bad.length ? "No kernel got worse"
-      : [h("b", { class: `sev-${bad.includes("error") ? "error" : "warning"}` }, number(bad.length)), ` kernel${bad.length === 1 ? "" : "s"} got worse`];
+      : [h("b", { class: `sev-${bad.includes("error") ? "error" : "warning"}` }, count(bad.length, "kernel")), " got worse"];
     const parts = [...verdict.counts.map(([severity, n]) => count(n, severity)), ...changes.states.map(([name, n]) => `${number(n)} ${name}`), `${number(changes.equal)} unchanged`];
     if (changes.unsettled) parts.push(`${number(changes.unsettled)} that one build does not report in full`);
     if (verdict.baseline.length) parts.push(`against the baseline ${verdict.baseline.map(([state, n]) => `${number(n)} ${state}`).join(", ")}`);

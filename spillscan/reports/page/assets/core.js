@@ -68,7 +68,7 @@ const spillscan = (() => {
     const moved = after - before;
     return h("span", { class: moved * sign > 0 ? "bad" : moved * sign < 0 ? "good" : "quiet" }, moved ? `${moved > 0 ? "+" : "−"}${number(Math.abs(moved))}` : "0");
   }
-  const count = (value, noun) => `${number(value)} ${noun}${value === 1 ? "" : "s"}`;
+  const count = (value, noun, plural = `${noun}s`) => `${number(value)} ${value === 1 ? noun : plural}`;
 
   // Control, format and bidirectional characters of a log's text, made visible: they could reorder what stands around.
   const printable = (text) => text.replace(/[\p{C}\p{Zl}\p{Zp}]/gu, "\uFFFD");

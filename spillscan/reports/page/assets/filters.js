@@ -71,8 +71,11 @@ const filters = (() => {
     return [...found];
   }
 
+  // Groups, those first that spill most together; else in their order.
+  const heaviest = (groups) => groups.map((group) => [summed(group[1].map(store.spilled)), group]).sort((a, b) => b[0] - a[0]).map(([, group]) => group);
+
   // An instance under its family's heading: its arguments alone.
   const under = (name, family) => (name.startsWith(family) && name.length > family.length ? name.slice(family.length) : name);
 
-  return { of, several, chooser, grouping, order, grouped, summed, under, collator };
+  return { of, several, chooser, grouping, order, grouped, heaviest, summed, under, collator };
 })();

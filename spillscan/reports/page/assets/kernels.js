@@ -87,15 +87,15 @@
 
   // ---- the view ---------------------------------------------------------------------------------------------------
 
-  let left = { address: null, kernel: -1, unfolded: [] }; // who comes back finds the row that was opened
+  let left = { address: null, kernel: -1 }; // who comes back finds the row that was opened
 
   spillscan.view("table", (payload, id, box) => {
     const [by, usual] = filters.grouping(GROUPS, "none");
-    const state = { ...controls.state({ q: "", arch: "", limiter: "", spills: "", sort: filters.order("table"), severity: "", family: "", namespace: "", file: "", object: "", registers: "", columns: "" }), by };
+    const state = { ...controls.state({ q: "", arch: "", limiter: "", spills: "", sort: filters.order("table"), severity: "", family: "", namespace: "", file: "", object: "", registers: "", columns: "", open: "" }), by };
     const visible = state.columns === "all" ? differing : differing.filter(({ key }) => USUAL.includes(key));
     const spared = differing.length - visible.length;
     if (!range(state.registers).length) state.registers = "";
-    const unfolded = new Set(left.address === location.hash ? left.unfolded : []);
+    const unfolded = new Set(state.open ? state.open.split("\n") : []);
     let shown = [];
     let items = []; // what stands in the rows: kernels, or groups [label, kernels] and the kernels of those that are open
 
@@ -107,7 +107,7 @@
       fold: toggle,
       open: (item, anchor) => {
         if (Array.isArray(item)) return toggle(item);
-        left = { address: location.hash, kernel: item, unfolded: [...unfolded] };
+        left = { address: location.hash, kernel: item };
         if (!anchor) location.hash = store.link(item);
       },
       sorted: ({ key, num }) => {
@@ -133,8 +133,12 @@
     unpack().then(() => { if (state.q && box.isConnected) draw(); }, () => {});
 
     function apply() {
-      spillscan.remember({ ...state, by: state.by === usual ? "" : state.by });
+      remember();
       draw();
+    }
+
+    function remember() {
+      spillscan.remember({ ...state, open: [...unfolded].join("\n"), by: state.by === usual ? "" : state.by });
     }
 
     function draw() {
@@ -151,12 +155,14 @@
     }
 
     function arrange(anew) {
-      items = state.by === "none" ? shown : filters.grouped(shown, filters.of[state.by]).flatMap((group) => [group, ...(unfolded.has(group[0]) ? group[1] : [])]);
+      const groups = state.by === "none" ? [] : filters.grouped(shown, filters.of[state.by]);
+      items = state.by === "none" ? shown : (state.sort ? groups : filters.heaviest(groups)).flatMap((group) => [group, ...(unfolded.has(group[0]) ? group[1] : [])]);
       rows.show(items, state.sort, state.by !== "none", anew);
     }
 
     function toggle([label]) {
       if (!unfolded.delete(label)) unfolded.add(label);
+      remember();
       arrange(false);
     }
 

@@ -1,20 +1,23 @@
 // The first page: how many kernels spill, what limits them, the worst, the findings, and what was not understood.
 (() => {
-  const { h, svg, number, count, bytes, link } = spillscan;
+  const { h, svg, number, count, bytes, link, payload } = spillscan;
   const WORST = 10, FIRST = 6, MORE = 100;
   const TILES = 40; // of a treemap; the rest is one
   const COLORS = { "registers": "registers", "shared memory": "shared", "block slots": "blocks", "barriers": "barriers",
     "several": "several", "warp slots": "warps", "cannot launch": "bad", "unknown": "unknown" };
   const PLACES = { "several": "several at once", "unknown": "not known" };
+  const MOST_BARS = 8; // families whose limits are drawn
   const section = (id, title, ...parts) => h("section", { "aria-labelledby": id }, h("h2", { id }, title), parts);
   const keys = (...pairs) => h("ul", { class: "keys" }, pairs.map(([hue, text]) => h("li", {}, h("i", { class: `fill fill-${hue}` }), text)));
 
   spillscan.view("overview", (payload, id, box) => {
     const all = payload.overview;
     const said = all.registers.quiet.some(Boolean) || all.registers.spill.some(Boolean);
+    const state = controls.state({ limits: "arch", of: "", by: "" });
+    const apply = () => spillscan.remember(Object.fromEntries(Object.entries(state).filter(([name, text]) => name !== "limits" || text !== "arch")));
     spillscan.add(box, headline(all), first.section(payload),
       payload.findings && payload.kind !== "matrix" ? findings(payload) : null,
-      all.kernels.count ? [said ? h("div", { class: "grid pictures" }, limits(all), histogram(all.registers), scatter()) : silent(all), worst(all), areas()] : null,
+      all.kernels.count ? [said ? h("div", { class: "grid pictures" }, limits(all, state, apply), histogram(all.registers), scatter()) : silent(all), worst(all), areas(state, apply)] : null,
       understood(all, payload.verdict));
   });
 
@@ -33,11 +36,20 @@
 
   function findings({ verdict, findings: found }) {
     const list = h("ol", { class: "findings" });
-    const more = growing(list, found, (each) => h("li", { class: each.excused ? "excused" : "" },
+    const item = (each, some = []) => h("li", { class: each.excused ? "excused" : "" },
       h("span", { class: `tag sev-${each.severity}` }, each.severity),
       h("p", { class: "who" }, h("b", {}, store.anchor(each.kernel, each.name)), " ", h("span", { class: "quiet" }, each.arch || "arch unknown")),
-      h("p", {}, spillscan.marked(each.message)),
-      h("p", { class: "quiet" }, [each.rule, each.state, each.place].filter(Boolean).join(" · "))), MORE, FIRST);
+      h("div", {}, h("p", {}, spillscan.marked(each.message)), some.length ? alike(some) : null),
+      h("p", { class: "quiet" }, [each.rule, each.state, each.place].filter(Boolean).join(" · ")));
+    const alike = (some) => {
+      const inner = h("ol", { class: "findings" });
+      const details = h("details", { ontoggle: () => { if (details.open && !inner.children.length) details.append(growing(inner, some, (each) => item(each), MORE)); } },
+        h("summary", {}, `${number(some.length)} more of ${store.family(some[0].kernel)}`), inner);
+      return details;
+    };
+    // What one rule says of one family is one row, which opens.
+    const groups = filters.grouped(found, ({ rule, severity, state, kernel }) => (kernel === null ? {} : [rule, severity, state, store.family(kernel)].join("\n")));
+    const more = growing(list, groups, ([, [each, ...some]]) => item(each, some), MORE, FIRST);
     const counts = verdict.counts.map(([severity, n], at) => [at ? ", " : "", h("span", { class: `sev-${severity}` }, count(n, severity))]);
     return section("findings", counts.length ? counts : "No findings", spillscan.unknown(verdict),
       verdict.baseline.length ? h("p", { class: "quiet" }, `Against the baseline: ${verdict.baseline.map(([state, n]) => `${number(n)} ${state}`).join(", ")}.`) : null, list, more);
@@ -50,14 +62,25 @@
       h("p", { class: "quiet" }, all.arches.map((each) => `${each.arch || "arch unknown"}: ${count(each.count, "kernel")}`).join(" · ")));
   }
 
-  function limits({ arches, limiters }) {
-    return section("limits", "What limits occupancy", arches.map(({ arch, count: kernels, bound }) => {
+  // By arch, or by the families that have most kernels.
+  function limits({ arches, limiters }, state, apply) {
+    const bar = (label, kernels, bound) => {
       const parts = limiters.map((name, at) => ({ name, n: bound[at] })).filter(({ n }) => n);
       return h("div", { class: "limit" },
-        h("div", { class: "limit-head" }, h("b", {}, arch || "arch unknown"), h("span", { class: "quiet" }, count(kernels, "kernel"))),
+        h("div", { class: "limit-head" }, h("b", {}, label || `${state.limits} unknown`), h("span", { class: "quiet" }, count(kernels, "kernel"))),
         h("div", { class: "stack", "aria-hidden": "true" }, parts.map(({ name, n }) => h("span", { class: `fill fill-${COLORS[name]}`, style: { "flex-grow": n } }))),
-        keys(...parts.map(({ name, n }) => [COLORS[name], [h("a", { href: link("table", "", { ...(arch ? { arch } : {}), limiter: name }) }, PLACES[name] || name), ` ${number(n)}`]])));
-    }), arches.some((each) => each.assumed) ? h("p", { class: "note" }, "At the best block size where it is not known how a kernel is launched (", h("code", {}, "--launch"), " does).") : null);
+        keys(...parts.map(({ name, n }) => [COLORS[name], [h("a", { href: link("table", "", { ...(label ? { [state.limits]: label } : {}), limiter: name }) }, PLACES[name] || name), ` ${number(n)}`]])));
+    };
+    const place = h("div", {});
+    const fill = () => {
+      const families = state.limits === "family" ? filters.grouped(store.columns.id.map((_, i) => i).filter(store.bound), store.family).sort((a, b) => b[1].length - a[1].length) : [];
+      place.replaceChildren(...(state.limits === "family" ? families.slice(0, MOST_BARS).map(([label, some]) => bar(label, some.length, limiters.map((name) => some.filter((i) => store.bound(i) === name).length)))
+        : arches.map(({ arch, count: kernels, bound }) => bar(arch, kernels, bound))));
+      if (families.length > MOST_BARS) place.append(h("p", { class: "note" }, h("a", { href: link("table", "", { by: "family" }) }, `${count(families.length - MOST_BARS, "more family", "more families")}`)));
+    };
+    fill();
+    const choice = filters.several("family") ? h("div", { class: "controls" }, controls.chips(state, "limits", "By", [["arch", "arch"], ["family", "family"]], () => { apply(); fill(); })) : null;
+    return section("limits", "What limits occupancy", choice, place, arches.some((each) => each.assumed) ? h("p", { class: "note" }, "At the best block size where it is not known how a kernel is launched (", h("code", {}, "--launch"), " does).") : null);
   }
 
   // ---- registers --------------------------------------------------------------------------------------------------
@@ -96,12 +119,13 @@
   // ---- where the bytes are ----------------------------------------------------------------------------------------
 
   // Spilled bytes, or bytes of code, as areas: a tile a family, file or namespace, which leads to its kernels.
-  function areas() {
+  function areas(state, apply) {
     const { columns } = store;
     const sizes = [["spilled bytes", columns.id.map((_, i) => store.spilled(i))], ["code bytes", columns.code || []]].filter(([, values]) => values.some(Boolean));
     const kinds = [["family", "family"], ["file", "source file"], ["namespace", "namespace"]].filter(([field]) => filters.several(field));
     if (!sizes.length || !kinds.length) return null;
-    const state = { of: sizes[0][0], by: kinds[0][0] };
+    if (!sizes.some(([name]) => name === state.of)) state.of = sizes[0][0];
+    if (!kinds.some(([name]) => name === state.by)) state.by = kinds[0][0];
     const place = h("div", {});
     const fill = () => {
       const values = new Map(sizes).get(state.of);
@@ -113,24 +137,29 @@
       place.replaceChildren(treemap.figure(tiles, `${state.of} by ${new Map(kinds).get(state.by)}, as areas; each leads to its kernels`));
     };
     fill();
+    const anew = () => { apply(); fill(); };
     return section("areas", "Where the bytes are", h("div", { class: "controls" },
-      sizes.length > 1 ? controls.chips(state, "of", "Of", sizes.map(([name]) => [name, name]), fill) : null, kinds.length > 1 ? controls.chips(state, "by", "By", kinds, fill) : null),
+      sizes.length > 1 ? controls.chips(state, "of", "Of", sizes.map(([name]) => [name, name]), anew) : null, kinds.length > 1 ? controls.chips(state, "by", "By", kinds, anew) : null),
     sizes.length + kinds.length > 2 ? null : h("p", { class: "quiet" }, `${state.of} by ${kinds[0][1]}`), place);
   }
 
   // ---- the worst --------------------------------------------------------------------------------------------------
 
+  // Of each family its worst kernel, those first that spill most together.
   function worst({ functions }) {
     const { columns } = store;
-    const rows = columns.id.slice(0, WORST).map((_, i) => i);
+    const families = filters.heaviest(filters.grouped(columns.id.map((_, i) => i), store.family)).slice(0, WORST);
+    const rows = families.map(([, [i]]) => i), sizes = new Map(families.map(([, some]) => [some[0], some]));
+    const of = (i) => { const some = sizes.get(i), spilling = some.filter(store.spilled).length; return some.length > 1 ? `${number(some.length)}${spilling ? `, ${number(spilling)} spilling` : ""}` : "–"; };
     const most = rows.reduce((sum, i) => Math.max(sum, store.spilled(i)), 1);
     const bytesOf = (way, key) => ({ label: [h("i", { class: `fill fill-${way}` }), `${key}, B`], num: true, cell: (i) => number(columns[key][i]), tone: (i) => (columns[key][i] ? "bad" : "quiet") });
     const bars = (i) => h("span", { class: "bars", "aria-hidden": "true" }, [["store", "stores"], ["load", "loads"]].map(([way, key]) => (columns[key][i] ? h("span", { class: `fill fill-${way}`, style: { width: `${(100 * columns[key][i]) / most}%` } }) : null)));
-    return section("worst", "Worst first", table({ title: "Kernels, worst first", kind: "worst", rows, columns: [
+    return section("worst", "Worst first", table({ title: "The worst kernel of each family", kind: "worst", rows, columns: [
       { label: "kernel", cell: (i) => [store.anchor(i), " ", h("span", { class: "quiet" }, store.role(i))] }, { label: "arch", cell: (i) => store.arch(i) || "–" },
       { label: "registers", num: true, cell: store.registers }, bytesOf("store", "stores"), bytesOf("load", "loads"),
       ...(rows.some(store.spilled) ? [{ cell: bars, tone: () => "wide" }] : []),
-      { label: "occupancy", num: true, cell: (i) => store.occupancy(i) || "–" }, { label: "limited by", cell: (i) => store.limiter(i) || "–" }] }),
+      { label: "occupancy", num: true, cell: (i) => store.occupancy(i) || "–" }, { label: "limited by", cell: (i) => store.limiter(i) || "–" },
+      ...(rows.some((i) => sizes.get(i).length > 1) ? [{ label: "of its family", num: true, cell: of }] : [])] }),
     spillscan.legend(rows.map(store.family)),
     columns.count > rows.length ? h("p", {}, h("a", { href: link("table") }, `All ${number(columns.count)} kernels${functions.count ? " and device functions" : ""}`),
       filters.several("family") ? [", ", h("a", { href: link("table", "", { by: "family" }) }, "by family")] : null) : null);
@@ -141,11 +170,13 @@
   function understood({ read, issues, note }, verdict) {
     const unknown = [read.unknown_lines ? `${count(read.unknown_lines, "line")} of the tools` : "",
       read.unknown_clauses ? `${count(read.unknown_clauses, "clause")} of known lines` : ""].filter(Boolean).join(" and ");
-    const open = verdict && verdict.holes.length + verdict.accepted.length;
+    const all = payload.overview;
+    const open = all.kernels.silent + all.functions.silent + all.ambiguous + all.not_final + (verdict ? verdict.holes.length + verdict.accepted.length : 0);
     const more = filters.summed(issues.counts.map(([, n]) => n)) - issues.shown.length;
+    const understands = read.lines ? "Every line of the tools was understood" : "All of it was read";
     return section("issues", issues.shown.length || unknown ? "Not understood, or in doubt" : "What was read",
       h("p", {}, read.inputs ? `Read ${count(read.inputs, "input")}${read.lines ? `, ${count(read.lines, "line")}` : ""}. ` : "",
-        unknown ? h("b", {}, `Not understood: ${unknown}.`) : issues.shown.length ? "" : open ? "Every line of the tools was understood; what they do not say stands above." : "Nothing in it was left open."),
+        unknown ? h("b", {}, `Not understood: ${unknown}.`) : issues.shown.length ? "" : `${understands}${open ? "; what it does not say stands above" : ""}.`),
       note ? h("p", { class: "note" }, note) : null,
       issues.shown.length ? h("ol", { class: "findings" }, issues.shown.map((each) => h("li", {}, h("span", { class: `tag sev-${each.severity}` }, each.severity),
         h("p", { class: "all" }, spillscan.marked(each.message)), h("p", { class: "quiet" }, [each.code, each.place].filter(Boolean).join(" · "))))) : null,

@@ -39,17 +39,21 @@ table.made = ({ title, heads, words, rows }) => table({ title, kind: "past", row
 function grid({ title, columns, empty, made, open, fold, sorted }) {
   const { h } = spillscan;
   const PRINTED = 200; // rows on paper
-  const [narrow, paper] = [matchMedia("(max-width: 48rem)"), matchMedia("print")];
+  const [narrow, paper] = [matchMedia("screen and (max-width: 48rem)"), matchMedia("print")];
+  const onPaper = () => printing || paper.matches;
   const high = () => (narrow.matches ? 56 : 34);
   const kind = ({ key, num }) => `cell cell-${key}${num ? " num" : ""}`;
   const heads = columns.map((column) => h("div", { role: "columnheader", class: kind(column) },
     h("button", { type: "button", title: column.title || null, onclick: () => sorted(column) }, column.label)));
   const body = h("div", { role: "rowgroup", class: "rows" });
+  const unprinted = h("p", { class: "note", "aria-hidden": "true" });
   const head = h("div", { role: "rowgroup", class: "heads" }, h("div", { role: "row", "aria-rowindex": 1, class: "row" }, heads));
   const node = h("div", { class: "table", tabindex: "0", "aria-label": title, "aria-colcount": columns.length, onscroll: () => draw(), onkeydown: keys,
-    style: { "--columns": columns.map(({ width }) => width).join(" "), "--least": `calc(${columns.map(({ width }) => width.replace(/^minmax\((.*),.*/, "$1")).join(" + ")})` } }, head, body);
+    style: { "--wide": columns.map(({ width }) => width).join(" "), "--printed": columns.map(({ key, num }) => `minmax(0, ${key === "name" ? 6 : num ? 1.3 : 2}fr)`).join(" "), "--least": `calc(${columns.map(({ width }) => width.replace(/^minmax\((.*),.*/, "$1")).join(" + ")})` } }, head, body, unprinted);
   let items = [], active = 0, from = -1;
+  let printing = false; // while a browser lays out paper, media queries may still say screen
   for (const media of [narrow, paper]) media.addEventListener("change", () => draw(true));
+  for (const [event, state] of [["beforeprint", true], ["afterprint", false]]) window.addEventListener(event, () => { printing = state; if (node.isConnected) draw(true); });
   new ResizeObserver(() => draw(true)).observe(node);
 
   function show(shown, sort, nested, anew = true) {
@@ -62,11 +66,13 @@ function grid({ title, columns, empty, made, open, fold, sorted }) {
   }
 
   function draw(anew) {
-    const start = paper.matches ? 0 : Math.max(0, Math.floor(node.scrollTop / high()) - 8);
+    const start = onPaper() ? 0 : Math.max(0, Math.floor(node.scrollTop / high()) - 8);
     if (!anew && Math.abs(start - from) < 4) return;
     from = start;
-    const sight = paper.matches ? PRINTED : Math.ceil(Math.max(node.clientHeight, 400) / high()) + 20;
+    const sight = onPaper() ? PRINTED : Math.ceil(Math.max(node.clientHeight, 400) / high()) + 20;
     body.style.setProperty("height", `${items.length * high()}px`);
+    const left = onPaper() ? items.length - PRINTED : 0;
+    unprinted.textContent = left > 0 ? `… ${spillscan.count(left, "more row")}: the page on a screen, and -f csv, have all.` : "";
     body.replaceChildren(...(items.length ? items.slice(from, from + sight).map((item, at) => row(item, from + at))
       : [h("div", { role: "row", class: "row none", "aria-rowindex": 2 }, h("div", { role: "gridcell" }, empty))]));
     mark();

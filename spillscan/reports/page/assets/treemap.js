@@ -22,8 +22,8 @@ const treemap = (() => {
     return svg(href ? "a" : "g", { class: href ? "opens" : "", href },
       svg("title", {}, title),
       svg("rect", { x, y, width: Math.max(w, 0), height: Math.max(height, 0), class: `tone-${tone % TONES}` }),
-      fits ? svg("text", { x: x + 5, y: y + LINE }, cut(label)) : null,
-      fits && height >= 2 * LINE + 6 ? svg("text", { x: x + 5, y: y + 2 * LINE, class: "bytes" }, cut(value)) : null);
+      fits ? svg("text", { "aria-hidden": "true", x: x + 5, y: y + LINE }, cut(label)) : null,
+      fits && height >= 2 * LINE + 6 ? svg("text", { "aria-hidden": "true", x: x + 5, y: y + 2 * LINE, class: "bytes" }, cut(value)) : null);
   }
 
   // Rows of tiles along the shorter side, as long as that makes them more square (Bruls, Huizing and van Wijk, 2000).
