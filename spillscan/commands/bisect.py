@@ -11,15 +11,14 @@ import argparse
 from collections.abc import Sequence
 
 from spillscan.commands import _answers, _datasets, _options, _policy
+from spillscan.commands._turns import turn_columns
 from spillscan.history.dataset.builds import KeptBuild
 from spillscan.history.dataset.history import Happening, happenings
-from spillscan.model import Kernel
+from spillscan.history.dataset.turns import Turn, turns
 from spillscan.model.figures import FOLLOWED, TRACED
-from spillscan.model.symbols import tuned_for
 from spillscan.naming import Names
-from spillscan.naming.identity import canonical
 from spillscan.output.errors import InputError
-from spillscan.reports.table import Column, Table
+from spillscan.reports.table import Table
 
 EPILOG = "Example: spillscan bisect 'flash::fwd<128>' --metric spill_bytes --since v2.3"
 
@@ -29,6 +28,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _options.add_followed(parser)
     _options.add_metric(parser, TRACED, "only this figure (default: all but compile_ms)")
     parser.add_argument("--since", metavar="LABEL", help="compare from this build on (default: the first)")
+    parser.add_argument(
+        "--by", choices=("kernel", "family"), default="kernel", help="a row a kernel (default), or a family and build"
+    )
     _options.flag(parser, "--worse", "only what got worse")
     _options.add_rows(parser, 20, "changes to print", "changes")
     _options.add_arch(parser)
@@ -48,42 +50,27 @@ def run(arguments: argparse.Namespace) -> int:
         raise InputError(
             f"no build reports {' or '.join(metrics)} of it", "resident_blocks needs --launch 'GLOB=THREADS'"
         )
-    changes = [
-        change
-        for change in happenings(followed.series, metrics, named=bool(arguments.metric))
-        if change.worsening > 0 or not arguments.worse
-    ]
+
+    def called(each: Happening) -> str:
+        key = each.series.kernel.named_by
+        return names.base(key) if arguments.by == "family" else str(id(each.series))
+
+    happened = happenings(followed.series, metrics, named=bool(arguments.metric))
+    changes = [turn for turn in turns(happened, called) if turn.worsening > 0 or not arguments.worse]
     said = "got worse" if arguments.worse else "changed"
     table = Table(
-        columns=_columns(names, builds),
+        columns=list(turn_columns(builds, names, first=arguments.by)),
         rows=changes,
         empty=f"nothing {said} in {len(builds)} builds",
-        called=lambda change, room: names.of(change.series.kernel.named_by, room),
+        called=None if arguments.by == "family" else lambda turn, room: _name(turn, names, room),
         counted="changes",
     )
     _answers.show(forms, table, _options.rows_of(arguments))
     return _datasets.answered(followed.dataset)
 
 
-def _columns(names: Names, builds: Sequence[KeptBuild]) -> list[Column[Happening]]:
-    def kernel(change: Happening) -> Kernel:
-        return change.series.kernel
-
-    return [
-        Column("kernel", None, lambda change: names.of(kernel(change).named_by), left=True),
-        Column(None, "canonical", lambda change: change.series.canonical),
-        Column(None, "name", lambda change: kernel(change).name),
-        Column("arch", "arch", lambda change: kernel(change).key.arch, left=True),
-        Column(None, "configuration", lambda change: ", ".join(tuned_for(kernel(change).configuration))),
-        Column(None, "event", lambda change: change.event),
-        Column(None, "was", lambda change: None if change.was is None else canonical(change.was.key.symbol)),
-        Column("metric", "metric", lambda change: change.metric, left=True, text=lambda change: change.what(names)),
-        Column("before", "before", lambda change: change.before),
-        Column("after", "after", lambda change: change.after),
-        Column("first build", "first_build", lambda change: builds[change.first].label, left=True),
-        Column("last build before", "last_build_before", lambda change: builds[change.last].label, left=True),
-        Column("holds", "holds", lambda change: change.holds, True, text=lambda change: ("no", "yes")[change.holds]),
-    ]
+def _name(turn: Turn, names: Names, room: int) -> str:
+    return names.of(turn.worst.series.kernel.named_by, room) if turn.worst else turn.family
 
 
 def _since(builds: Sequence[KeptBuild], label: str | None) -> Sequence[KeptBuild]:

@@ -1,7 +1,9 @@
-"""What the builds of a dataset come to, one beside the other: totals and the builds in which they jumped, the latest
-changes of kernels with the commits behind them, families and archs of the newest build, and what could not be read.
+"""When a figure of a family got worse over the builds of a dataset, when it got better, what came and went; then what
+the builds come to, where totals jumped, families and archs of the newest build, and what could not be read.
 
-A total that is not known of every kernel is marked (≥), and compared with builds in which it is unknown of as many.
+A turn is what happened to a family in one build, with the figures of its worst kernel; compile times turn where their
+level moved by more than their own spread. A total that is not known of every kernel is marked (≥), and compared with
+builds in which it is unknown of as many.
 """
 
 from __future__ import annotations
@@ -11,14 +13,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from spillscan.commands import _answers, _datasets, _options, _policy
+from spillscan.commands._turns import turn_columns
 from spillscan.history.dataset import answers
 from spillscan.history.dataset.answers import By, Jump, Sum
 from spillscan.history.dataset.builds import KeptBuild
-from spillscan.history.dataset.history import Happening, happenings, histories, names_in
+from spillscan.history.dataset.history import Series, happenings, histories, names_in
 from spillscan.history.dataset.reading import Dataset, Held
+from spillscan.history.dataset.turns import TIME, Turn, gathered, reasons, times, turns
 from spillscan.judging.policy import Policy
-from spillscan.model import Kernel
-from spillscan.model.figures import FOLLOWED, rank
+from spillscan.model.figures import FOLLOWED, TRACED, rank
+from spillscan.model.patterns import compiled, text_of
 from spillscan.naming import Names
 from spillscan.output.records import plain
 from spillscan.output.terminal import Style
@@ -33,8 +37,13 @@ _HEADS = ("kernels", "spilling", "spill bytes", "low occupancy", "code bytes", "
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    _options.number(parser, "--last", "builds whose changes are listed (10)", least=1, default=10)
-    _options.number(parser, "--threshold", "a smaller change is no jump (5)", metavar="PERCENT", default=5)
+    _options.number(parser, "--last", "turns of the last N builds alone (default: of all)", metavar="N", default=0)
+    _options.number(
+        parser, "--threshold", "a smaller change of a total or a time is none (5)", metavar="PERCENT", default=5
+    )
+    _options.add_arch(parser)
+    _options.words(parser, "--family", "GLOB", "turns of these families alone; repeatable")
+    _options.add_metric(parser, TRACED, "turns of this figure alone")
     _options.number(
         parser, "--below", "low occupancy: fewer of the SM's warps than this (50)", metavar="PERCENT", default=50
     )
@@ -51,8 +60,10 @@ class _Past(NamedTuple):
     builds: Sequence[KeptBuild]
     totals: dict[By, dict[str, dict[str, Sum]]]
     jumps: list[Jump]
-    changes: list[Happening]
-    """Of the last builds, the worst first."""
+    turns: list[Turn]
+    """Of the builds asked for, the worst first."""
+    why: Mapping[int, str]
+    """What the records show of why, by the ``id`` of a turn."""
     names: Names
     held: list[Held]
     """Builds of which something could not be read."""
@@ -65,8 +76,8 @@ def run(arguments: argparse.Namespace) -> int:
     builds = _datasets.builds_of(dataset, arguments)
     policy = _policy.policy_of(arguments)
     summed = answers.totals(dataset, builds, policy, arguments.below / 100)
-    latest = builds[-arguments.last - 1 :]
-    metrics = [each.name for each in FOLLOWED]
+    latest = builds[-arguments.last - 1 :] if arguments.last else builds
+    metrics = arguments.metric or [each.name for each in TRACED]
     known = any(summed["label"][build.label]["kernels"].known for build in latest)
     jumps = [
         jump
@@ -74,18 +85,21 @@ def run(arguments: argparse.Namespace) -> int:
         for sums in ([summed["label"][build.label][total] for build in builds],)
         for jump in answers.jumps(sums, total, arguments.threshold)
     ]
-    changes = happenings(histories(dataset, latest, "*", policy, changing=True), metrics) if known else []
+    found = histories(dataset, latest, "*", policy, arguments.arch, changing=True) if known else []
+    names = names_in(dataset, [build.label for build in latest], found, policy.labels)
+    turned = _turns(dataset, latest, found, names, metrics, arguments)
+    most = _options.rows_of(arguments)
     past = _Past(
         builds=builds,
         totals=summed,
         jumps=sorted(jumps, key=lambda jump: (-jump.first, answers.TOTALS.index(jump.total))),
-        changes=changes,
-        names=names_in(dataset, [build.label for build in latest], [each.series for each in changes], policy.labels),
+        turns=turned,
+        why=reasons(dataset, latest, turned[:_EXPLAINED]),
+        names=names,
         held=[held for held in dataset.summary(builds) if held.failed or held.holes],
     )
     said = f"a change of more than {arguments.threshold} % and thrice the usual one"
     tables = _tables(past, latest, said)
-    most = _options.rows_of(arguments)
     _answers.answer(
         forms,
         text=lambda style: _text(tables, most, style),
@@ -94,6 +108,33 @@ def run(arguments: argparse.Namespace) -> int:
         html=lambda: _page(dataset, past, latest, said, tables, policy),
     )
     return _datasets.answered(dataset)
+
+
+_EXPLAINED = 20
+"""Turns of which it is said why."""
+
+
+def _turns(
+    dataset: Dataset,
+    builds: Sequence[KeptBuild],
+    found: Sequence[Series],
+    names: Names,
+    metrics: Sequence[str],
+    arguments: argparse.Namespace,
+) -> list[Turn]:
+    """What happened to families, the worst first, as far as it is asked for."""
+    coded = [name for name in metrics if name != TIME]
+    happened = happenings(found, coded, named=bool(arguments.metric)) if coded else []
+    turned = turns(happened, lambda each: names.base(each.series.kernel.named_by))
+    if TIME in metrics:
+        turned += times(dataset, builds, names.base, arguments.threshold)
+    fits = [compiled(glob).fits for glob in arguments.family]
+    return gathered(
+        turn
+        for turn in turned
+        if (not fits or any(each(text_of([turn.family]), [turn.family]) for each in fits))
+        and (not arguments.arch or not {*arguments.arch}.isdisjoint(turn.arches))
+    )
 
 
 _COMPARED = 1 << 17
@@ -121,7 +162,7 @@ def _page(
     start = len(past.builds) - len(latest)
     ends = {
         "jumps": [(jump.last, jump.first) for jump in past.jumps],
-        "changes": [(change.last + start, change.first + start) for change in past.changes],
+        **{name: [(turn.last + start, turn.first + start) for turn in some] for name, some in _parts(past).items()},
     }
     yield from history_document(
         dataset.root,
@@ -162,10 +203,10 @@ def _totals(sums_of: Callable[[T], dict[str, Sum]], jumped: Callable[[T, str], b
         yield Column(None, f"{total}_unknown", unknown)
 
 
-def _ends(builds: Sequence[KeptBuild]) -> Iterator[Column[Any]]:
-    """Of a jump or a change the builds after and before it."""
+def _ends(builds: Sequence[KeptBuild]) -> Iterator[Column[Jump]]:
+    """Of a jump the builds after and before it."""
 
-    def first(row: Jump | Happening) -> KeptBuild:
+    def first(row: Jump) -> KeptBuild:
         return builds[row.first]
 
     yield Column(
@@ -176,14 +217,21 @@ def _ends(builds: Sequence[KeptBuild]) -> Iterator[Column[Any]]:
     yield Column("last build before", "last_build_before", lambda row: builds[row.last].label, True, spare=True)
 
 
+def _parts(past: _Past) -> dict[str, list[Turn]]:
+    """Turns by the names of their tables."""
+    worse = [turn for turn in past.turns if turn.worsening > 0]
+    better = [turn for turn in past.turns if turn.worsening <= 0 and turn.event == "changed"]
+    rest = [turn for turn in past.turns if turn.worsening <= 0 and turn.event != "changed"]
+    return {"turns": worse, "improvements": better, "came_and_went": rest}
+
+
 def _tables(past: _Past, latest: Sequence[KeptBuild], said: str) -> dict[str, Table[Any]]:
     """All parts by their names in JSON, in the order in which people ask."""
     heads = dict(zip(answers.TOTALS, _HEADS, strict=True))
     jumped = {(past.builds[jump.first].label, jump.total) for jump in past.jumps}
-    names = past.names
-
-    def kernel(change: Happening) -> Kernel:
-        return change.series.kernel
+    turn_heads = list(turn_columns(latest, past.names, past.why, first="family"))
+    parts = _parts(past)
+    span = f"{latest[0].label} to {latest[-1].label}"
 
     def sums_of(build: KeptBuild) -> dict[str, Sum]:
         return past.totals["label"][build.label]
@@ -201,19 +249,6 @@ def _tables(past: _Past, latest: Sequence[KeptBuild], said: str) -> dict[str, Ta
         Column("threshold", "threshold", lambda jump: jump.threshold, text=lambda jump: f"{jump.threshold:,.0f}"),
         *_ends(past.builds),
     ]
-    change_columns: list[Column[Happening]] = [
-        Column("kernel", None, lambda change: names.of(kernel(change).named_by), left=True),
-        Column(None, "canonical", lambda change: change.series.canonical),
-        Column(None, "name", lambda change: kernel(change).name),
-        Column("arch", "arch", lambda change: kernel(change).key.arch, left=True),
-        Column(None, "event", lambda change: change.event),
-        Column(None, "was", lambda change: None if change.was is None else change.was.name),
-        Column("change", "metric", lambda change: change.metric, left=True, text=lambda change: change.what(names)),
-        Column("before", "before", lambda change: change.before),
-        Column("after", "after", lambda change: change.after),
-        Column(None, "holds", lambda change: change.holds),
-        *_ends(latest),
-    ]
     held_columns: list[Column[Held]] = [
         Column("build", "label", lambda held: held.build.label, left=True),
         Column("failed files", "failed", lambda held: held.failed),
@@ -225,17 +260,21 @@ def _tables(past: _Past, latest: Sequence[KeptBuild], said: str) -> dict[str, Ta
         return [Column(by, "name", lambda group: group[0], left=True), *_totals(_sums_of_group, lambda *_: False)]
 
     return {
+        "turns": Table(
+            title=f"Got worse, {span}, worst first",
+            columns=turn_heads,
+            rows=parts["turns"],
+            empty="nothing got worse",
+            counted="turns",
+        ),
+        "improvements": Table(title="Got better", columns=turn_heads, rows=parts["improvements"], empty=_NONE),
+        "came_and_went": Table(
+            title="Came, went, got other names", columns=turn_heads, rows=parts["came_and_went"], empty=_NONE
+        ),
         "builds": Table(
             title="Builds, newest first (* a jump)", columns=build_columns, rows=past.builds[::-1], empty=_NONE
         ),
         "jumps": Table(title=f"Jumps: {said}", columns=jump_columns, rows=past.jumps, empty=_NONE),
-        "changes": Table(
-            title=f"Changes in the last {len(latest) - 1:,} builds, worst first",
-            columns=change_columns,
-            rows=past.changes,
-            empty=_NONE,
-            called=lambda change, room: names.of(kernel(change).named_by, room),
-        ),
         "families": Table(
             title="Families of the newest build",
             columns=group_columns("family"),

@@ -16,5 +16,6 @@ PUBLIC = (
     "dataset.repair",
     "dataset.sql",
     "dataset.store",
+    "dataset.turns",
 )
 """What other rooms may import from: these modules, and this one."""

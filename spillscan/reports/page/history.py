@@ -40,7 +40,7 @@ def history_document(
     ``builds``: the oldest first. ``courses``: totals, each a chart: their ``label``, a value a build in ``values``
     (``None`` where nothing is known), in ``unknown`` of how many kernels it is not known, and ``jumps``: indexes of the
     build before and of the one after, and the threshold that was passed. ``said``: what makes a jump. ``tables``: in
-    the order in which people ask; the first, of all builds, stands only where no script runs. ``ends``: by table, if
+    the order in which people ask; ``builds`` stands only where no script runs. ``ends``: by table, if
     any, of each row indexes of the build before and of the one after: what its link compares. ``metrics``: in which
     builds are compared, the gravest first. ``followed``: kernels in the builds that can be compared, from index
     ``since`` on.
@@ -58,10 +58,11 @@ def history_document(
     ]
     payload = {
         **head(title, "history", "History"),
+        "views": [{"name": "history", "label": "History"}, {"name": "trend", "label": "Trend"}],
         "builds": [_build(each) for each in builds],
         "courses": courses,
         "said": said,
-        "tables": listed[1:],
+        "tables": [each for name, each in zip(tables, listed, strict=True) if name != "builds"],
         "metrics": [
             {"label": shown.label, "unit": shown.unit, "sign": -1 if shown.worse == "fewer" else 1}
             for shown in map(declared, metrics)
@@ -71,7 +72,7 @@ def history_document(
         "kernels": (_kernel(each, metrics, names) for each in followed),
     }
     lines = (line for each in tables.values() for line in ("", *each.text(STATIC, STATIC.rows)))
-    yield from document(title, payload, ("history",), lines)
+    yield from document(title, payload, ("history", "trend"), lines)
 
 
 def _build(build: KeptBuild) -> dict[str, str]:

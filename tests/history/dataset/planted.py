@@ -246,11 +246,15 @@ def _of_history(made: Past, root: Path, rows: list[dict[str, Any]]) -> Iterator[
         said = tuple(build[name] or 0 for name in ("kernels", "spilling_kernels", "spill_bytes", "spill_bytes_unknown"))
         if said != planted:
             yield f"history says {said} of {label(at)}, which has {planted}"
-    names = ("canonical", "event", "metric", "before", "after", "last_build_before", "first_build")
-    if Counter(tuple(map(row.get, names)) for row in told["changes"]) != Counter(
-        tuple(map(row.get, names)) for row in rows
-    ):
-        yield "history lists other changes than bisect"
+    names = ("event", "last_build_before", "first_build")
+    turned = Counter[tuple[Any, ...]]()
+    for turn in (each for table in ("turns", "improvements", "came_and_went") for each in told[table]):
+        for each in (turn, *turn["with"]):
+            turned[each["metric"] * (turn["event"] == "changed") if each["metric"] else "", *map(turn.get, names)] += (
+                each["kernels"]
+            )
+    if turned != Counter((row["metric"] if row["event"] == "changed" else "", *map(row.get, names)) for row in rows):
+        yield "history lists other turns than bisect"
     for jump in told["jumps"]:
         ends = totals[jump["last_build_before"]], totals[jump["first_build"]]
         if jump["total"] == "spill_bytes" and ends != (jump["before"], jump["after"]):

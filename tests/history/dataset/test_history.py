@@ -276,7 +276,7 @@ def test_history_sums_up_builds_and_says_where_they_jumped(tmp_path: Path) -> No
     assert jumps == [("spill_bytes", 104, 600, "b4"), ("spilling_kernels", 1, 2, "b1")]
     assert done["jumps"][0]["last_build_before"] == "b2", "of b3 nobody knows the total"
     assert {build["low_occupancy_kernels"] for build in done["builds"]} == {2, None}
-    changed = [(each["metric"], each["before"], each["after"], each["first_build"]) for each in done["changes"]]
+    changed = [(each["metric"], each["before"], each["after"], each["first_build"]) for each in done["turns"]]
     assert changed[0] == ("spill_bytes", 500, 504, "b5")
     assert [each["name"] for each in done["archs"]] == []
     text = command("history", "-d", tmp_path, "--top", "2", "--threshold", "50").out
@@ -307,10 +307,10 @@ def test_the_page_of_a_history_holds_what_its_tables_say(tmp_path: Path) -> None
         "link": "https://example.com/8",
     }
     document = json.loads(command("history", tmp_path / "data", "-f", "json").out)
-    changes = next(each for each in payload["tables"] if each["title"].startswith("Changes"))
+    changes = next(each for each in payload["tables"] if each["title"].startswith("Got worse"))
     labels = [each["label"] for each in payload["builds"]]
     assert [[labels[at] for at in ends] for ends in changes["ends"]] == [
-        [each["last_build_before"], each["first_build"]] for each in document["changes"]
+        [each["last_build_before"], each["first_build"]] for each in document["turns"]
     ]
     metrics = [each["label"] for each in payload["metrics"]]
     followed = {

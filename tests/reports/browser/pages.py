@@ -215,7 +215,7 @@ def history(link: str = "") -> str:
         "lost": (8, 8, 8, None),
         HOSTILE[1]: (4, 4, 4, 4),
     }
-    change = ("gemm<8>", "sm_90", "spill_bytes", "0", "304", "v2", "v1")
+    turn = ("gemm", "sm_90", "spill_bytes, registers 16 → 96", "0", "304", "v2", "v1")
     pieces = history_document(
         "nightly",
         [_kept(label, datetime(2026, 1, at, tzinfo=UTC), link) for at, label in enumerate(labels, 1)],
@@ -228,14 +228,14 @@ def history(link: str = "") -> str:
         said="a change of more than 5 %",
         tables={
             "builds": _table("Builds", ("build",), [(label,) for label in labels]),
-            "changes": _table(
-                "Changes",
-                ("kernel", "arch", "change", "before", "after", "first build", "last build before"),
-                [change, (HOSTILE[0], "-", "gone", "8", "-", "v4", labels[2])],
+            "turns": _table(
+                "Got worse",
+                ("family", "arch", "what", "before", "after", "first build", "build before"),
+                [turn, (HOSTILE[0], "-", "gone", "8", "-", "v4", labels[2])],
             ),
             "not_read": _table("Not read", ("build",), []),
         },
-        ends={"changes": [(0, 1), (2, 3)]},
+        ends={"turns": [(0, 1), (2, 3)]},
         metrics=("spill_bytes", "registers"),
         followed=[
             Series(

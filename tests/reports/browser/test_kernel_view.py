@@ -70,7 +70,7 @@ def test_an_unknown_launch_is_a_bound_until_somebody_decides(
     tab = browse(files["open"], address(build, "gemm<8>", "sm_80"))
     assert "does not say how this kernel is launched" in tab.text(".notice")
     assert tab.text(".answer b") == "≤ 50 %"
-    assert tab.text(".result-line").startswith("at the best block size: 1 blocks/SM")
+    assert tab.text(".result-line").startswith("at the best block size: 1 block/SM")
     assert tab.page.locator(".advice").count() == 0
     tab.page.get_by_role("spinbutton", name="Block size").fill("192")
     assert tab.text(".answer b") == "46.88 %"

@@ -1,29 +1,58 @@
-// The builds of a dataset: totals as charts with their jumps, any two builds side by side, and what happened, in tables.
+// The builds of a dataset: when what turned, the worst first; totals as charts with their jumps, and any two builds side
+// by side.
 spillscan.view("history", ({ builds, courses, metrics, since, said, tables, kernels }, id, box) => {
   const { h, svg, number, count, delta } = spillscan;
   const HEIGHT = 170, SPARSE = 40;
   const labels = new Map(builds.map(({ label }, i) => [label, i]));
   const last = builds.length - 1;
   const { params } = spillscan.route;
-  const state = { a: String(labels.get(params.get("a")) ?? Math.max(0, last - 1)), b: String(labels.get(params.get("b")) ?? last) };
+  const state = { ...controls.state({ q: "", figure: "", arch: "" }), a: String(labels.get(params.get("a")) ?? Math.max(0, last - 1)), b: String(labels.get(params.get("b")) ?? last) };
   const now = (name) => Number(state[name]);
   const [newest, spilling] = courses.map(({ values }) => values[last]);
-  const jumps = courses.reduce((sum, { jumps: each }) => sum + each.length, 0);
+  const figuresOf = (what) => what.split(", ").flatMap((part) => part.match(/^[a-z_]+/) || []);
+  const WORDS = ["got worse", "got better", "came, went or got other names"];
+  const turned = tables.filter(({ heads }) => heads.includes("family") && heads.includes("first build"));
+  const figures = [...new Set(turned.flatMap(({ heads, rows }) => rows.flatMap((row) => figuresOf(row[heads.indexOf("what")]))))].sort();
+  const archs = [...new Set(turned.flatMap(({ heads, rows }) => rows.map((row) => row[heads.indexOf("arch")])))].sort();
   const charts = courses.filter(({ values }) => values.some((value) => value !== null)).map(course);
-  const result = h("div", {}), choices = h("div", {});
+  const result = h("div", {}), choices = h("div", {}), turns = h("div", {});
   const compared = h("section", { class: "compared", id: "compared", tabindex: "-1" }, h("h2", {}, "Two builds side by side"), choices, result);
   spillscan.add(box, h("header", { class: "headline" },
     h("h1", {}, spilling === null ? `${count(newest ?? 0, "kernel")} in ${builds[last].label}` : [h("b", {}, number(spilling)), ` of ${count(newest, "kernel")} in ${builds[last].label} ${spilling === 1 ? "spills" : "spill"}`]),
-    h("p", {}, `${count(builds.length, "build")}, ${count(jumps, "jump")} of totals: ${said}. A click on a chart compares that build with the one before, with Shift with the one compared already.`)),
-  h("div", { class: "courses" }, charts.map(({ figure }) => figure)), spillscan.legend(), compared, tables.map(listing));
+    h("p", {}, `${count(builds.length, "build")}, ${turned.map(({ rows }, at) => `${number(rows.length)} ${WORDS[at]}`).join("; ")}.`)),
+  turned.length ? controls.form(controls.search(state, filter), figures.length > 1 ? controls.select(state, "figure", "What", [["", "anything"], ...figures.map((each) => [each, each])], filter) : null,
+    archs.length > 1 ? controls.select(state, "arch", "Arch", [["", "all"], ...archs.map((each) => [each, each])], filter) : null) : null,
+  turns, spillscan.legend(), h("section", {}, h("h2", {}, "All builds"), h("p", { class: "quiet" }, `A ring is a jump: ${said}. A click on a chart compares that build with the one before, with Shift with the one compared already.`),
+    h("div", { class: "courses" }, charts.map(({ figure }) => figure))), compared, tables.filter((each) => !turned.includes(each)).map(listing));
+  list();
   if (params.get("a") || params.get("b")) compared.scrollIntoView();
   draw();
 
   function apply(a, b) {
     Object.assign(state, { a: String(a), b: String(b) });
-    spillscan.remember({ a: builds[a].label, b: builds[b].label });
+    remember({ a: builds[a].label, b: builds[b].label });
     draw();
     spillscan.say(`${builds[a].label} and ${builds[b].label} are compared`);
+  }
+
+  function remember(ends = { a: params.get("a"), b: params.get("b") }) {
+    spillscan.remember({ q: state.q, figure: state.figure, arch: state.arch, ...ends });
+  }
+
+  function filter() {
+    remember({ a: builds[now("a")].label, b: builds[now("b")].label });
+    list();
+  }
+
+  // The turns that fit what is asked for.
+  function list() {
+    const fits = controls.fits(state.q);
+    turns.replaceChildren(...turned.map((each) => {
+      const cell = (row, head) => row[each.heads.indexOf(head)];
+      const kept = each.rows.map((row, at) => [row, each.ends[at]]).filter(([row]) => fits(cell(row, "family").toLowerCase())
+        && (!state.figure || figuresOf(cell(row, "what")).includes(state.figure)) && (!state.arch || cell(row, "arch") === state.arch));
+      return listing({ ...each, rows: kept.map(([row]) => row), ends: kept.map(([, ends]) => ends), empty: each.rows.length ? "none fits" : each.empty });
+    }));
   }
 
   function draw() {
@@ -116,7 +145,9 @@ spillscan.view("history", ({ builds, courses, metrics, since, said, tables, kern
 
   function listing({ title, heads, words, rows, ends, empty }) {
     const first = ends.length ? heads.indexOf("first build") : -1;
-    const linked = first < 0 ? rows : rows.map((row, at) => row.with(first, between(row[first], ends[at])));
+    const family = kernels.length ? heads.indexOf("family") : -1;
+    const linked = rows.map((row, at) => row.map((cell, place) => (place === first ? between(cell, ends[at])
+      : place === family ? h("a", { href: spillscan.link("trend", "", { q: `${cell}*` }), title: `the trend of ${cell}` }, cell) : cell)));
     return h("section", {}, h("h2", {}, title), rows.length ? table.made({ title, heads, words, rows: linked }) : h("p", { class: "quiet" }, empty));
   }
 

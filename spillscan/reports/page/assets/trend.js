@@ -3,7 +3,8 @@ spillscan.view("trend", (payload, id, box) => {
   const { h, svg, number, count } = spillscan;
   const NAMED = 6, DRAWN = 500, ROWS = 100;
   const HUES = ["store", "load", "warps", "blocks", "shared", "barriers"];
-  const { builds, links, metrics } = payload;
+  const builds = payload.builds.map((each) => each.label ?? each), links = payload.links || payload.builds.map(({ link }) => link);
+  const metrics = payload.metrics.map((each) => ({ name: each.label, ...each }));
   const state = controls.state({ metric: metrics[0]?.name || "", q: "" });
   if (!metrics.some(({ name }) => name === state.metric)) state.metric = metrics[0]?.name || "";
   const apply = () => { spillscan.remember(state); draw(); };
@@ -12,16 +13,27 @@ spillscan.view("trend", (payload, id, box) => {
   const build = (i) => (links[i] ? h("a", { href: links[i], rel: "noreferrer" }, builds[i]) : builds[i]);
   draw();
 
+  // Of a history, whose kernels are runs: those that are asked for, as lines.
+  function followed({ metric }, fits) {
+    const at = metrics.findIndex(({ name }) => name === metric);
+    const spread = (runs) => builds.map((_, i) => {
+      let last = runs.length - 2;
+      while (last >= 0 && runs[last] > i - payload.since) last -= 2;
+      return last < 0 ? null : runs[last + 1];
+    });
+    return payload.kernels.filter(([name]) => fits(name.toLowerCase())).map(([name, arch, , ...columns]) => ({ name, arch, metric, values: spread(columns[at]) })).filter(({ values }) => values.some((value) => value !== null));
+  }
+
   function draw() {
     const metric = metrics.find(({ name }) => name === state.metric);
     const fits = controls.fits(state.q);
     const of = (each) => (each.metric === null || each.metric === state.metric) && fits(each.name.toLowerCase());
-    const lines = payload.series.filter(of).map((line) => {
+    const lines = (payload.series || followed(state, fits)).filter(of).map((line) => {
       const known = line.values.filter((value) => value !== null);
       return { ...line, first: known[0] ?? null, last: known.at(-1) ?? null, spread: known.length ? Math.max(...known) - Math.min(...known) : 0 };
     });
     lines.sort((a, b) => Math.abs(b.last - b.first) - Math.abs(a.last - a.first) || b.spread - a.spread || b.last - a.last);
-    const turns = payload.turns.filter(of);
+    const turns = (payload.turns || []).filter(of);
     const parts = metric ? [`${metric.label}${metric.unit ? `, ${metric.unit}` : ""}, over ${count(builds.length, "build")}`, lines.length > NAMED ? `the ${NAMED} largest moves are named` : "",
       lines.length > DRAWN ? `${number(lines.length - DRAWN)} lines are not drawn` : "", payload.left_out ? `${count(payload.left_out, "kernel")} left out (-f json has all)` : ""] : [];
     head.replaceChildren(h("h1", {}, metric ? `${number(lines.filter(({ spread }) => spread).length)} of ${count(lines.length, "line")} moved` : "Nothing to draw"), h("p", {}, parts.filter(Boolean).join("; ")));
