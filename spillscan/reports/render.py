@@ -20,6 +20,7 @@ from spillscan.reports import formats, services
 from spillscan.reports.report import EXPLAINED, Details, Kind, Report
 
 if TYPE_CHECKING:
+    from spillscan.model.code import CodeText
     from spillscan.reading.binary.pressure import Pressure
 
 
@@ -43,12 +44,11 @@ def write(
     :class:`~spillscan.UsageError` where a file cannot be written; then none of them is.
     """
     forms = check_forms(wanted, report.kind)
-    code: dict[int, Pressure] = {}
-    sources: dict[str, Sequence[str]] = {}
-    report = replace(report, tree=tree_here(), details=Details(code=code, sources=sources))
-    code |= _code(report, {form.name for form in forms} & _DETAILED, unpacking or {})
+    report = replace(report, tree=tree_here())
+    code, texts = _code(report, {form.name for form in forms} & _DETAILED, unpacking or {})
+    report = replace(report, details=Details(code=code, sources={}, texts=texts))
     if source_root is not None:
-        sources |= _sources(report, source_root)
+        report = replace(report, details=replace(report.details, sources=_sources(report, source_root)))
     put(forms, lambda form: _pieces(report, form, rows))
 
 
@@ -73,8 +73,10 @@ def _pieces(report: Report, form: Form, rows: int | None) -> Iterable[str] | Ite
     return formats.of_name(form.name).render(report, style_of(rows, form.target is None))
 
 
-def _code(report: Report, detailed: Collection[str], unpacking: Mapping[str, int]) -> dict[int, Pressure]:
-    """Live registers of what is shown in detail: kernels that spill, and both sides of those that grew."""
+def _code(
+    report: Report, detailed: Collection[str], unpacking: Mapping[str, int]
+) -> tuple[dict[int, Pressure], dict[int, CodeText]]:
+    """Live registers and code of what is shown in detail: kernels that spill, and both sides of those that grew."""
     wanted: dict[int, Kernel] = {}
     if "html" in detailed:
         found = {id(each.kernel) for each in report.findings}
@@ -85,10 +87,10 @@ def _code(report: Report, detailed: Collection[str], unpacking: Mapping[str, int
         for change in report.grown[:EXPLAINED]:
             wanted |= {id(each): each for each in (change.before, change.after) if each is not None}
     if not any(each.sass and each.sass.digest for each in wanted.values()):
-        return {}
-    from spillscan.reading.binary.fetch import pressures_of
+        return {}, {}
+    from spillscan.reading.binary.fetch import shown_of
 
-    return pressures_of(wanted.values(), unpacking)
+    return shown_of(wanted.values(), unpacking)
 
 
 def _sources(report: Report, root: str) -> dict[str, list[str]]:
@@ -102,7 +104,7 @@ def _sources(report: Report, root: str) -> dict[str, list[str]]:
     tree = Tree(root=top.replace(os.sep, "/"), holds=_is_file_below(top))
     kernels = (kernel for kernel in report.build.kernels if id(kernel) in report.details.code)
     found: dict[str, list[str]] = {}
-    for name in {name for kernel in kernels for name in files_of(kernel, report.details.code[id(kernel)])}:
+    for name in {name for kernel in kernels for name in files_of(report.details.code[id(kernel)])}:
         path = os.path.realpath(os.path.join(top, tree.relative(name)))
         try:
             if os.path.commonpath([path, top]) == top and os.path.getsize(path) <= _LARGEST_SOURCE:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from spillscan.judging.compare.causes import Growth
     from spillscan.judging.compare.code_changes import CodeChange
     from spillscan.judging.compare.matrix import Matrix
+    from spillscan.model.code import CodeText
     from spillscan.reading.binary.pressure import Pressure
     from spillscan.reports.groups import By
 
@@ -41,6 +42,8 @@ class Details(Struct, frozen=True, kw_only=True):
     """Live registers of kernels that are shown in detail, by the ``id`` of the kernel."""
     sources: Mapping[str, Sequence[str]]
     """Lines of source files, by the name that debug information gives the file."""
+    texts: Mapping[int, CodeText] = field(default_factory=dict)
+    """The code of kernels that are shown in detail, by the ``id`` of the kernel."""
 
 
 class Report(Struct, frozen=True, kw_only=True, dict=True):

@@ -88,6 +88,20 @@ def texts_of(kernels: Iterable[Kernel], unpacking: Mapping[str, int]) -> dict[in
     return found
 
 
+def shown_of(
+    kernels: Iterable[Kernel], unpacking: Mapping[str, int]
+) -> tuple[dict[int, Pressure], dict[int, CodeText]]:
+    """Their live registers, as far as tables are for their architectures, and their code, by the kernel's ``id``."""
+    live: dict[int, Pressure] = {}
+    texts: dict[int, CodeText] = {}
+    for same, cubin, function in _functions(kernels, unpacking):
+        for kernel in (each for each in same if id(each) not in live):
+            pressure = MachineCode(_cubin=cubin, _function=function).pressure
+            if pressure is not None:
+                live[id(kernel)], texts[id(kernel)] = pressure, cubin.text_of(function)
+    return live, texts
+
+
 def pressures_of(kernels: Iterable[Kernel], unpacking: Mapping[str, int]) -> dict[int, Pressure]:
     """Their live registers, as far as tables are for their architectures, by the ``id`` of the kernel."""
     found = code_of(kernels, unpacking).items()

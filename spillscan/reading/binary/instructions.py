@@ -8,7 +8,7 @@ predicates stand in ``registers/*.json``, which nvdisasm's own marks were the so
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
@@ -126,10 +126,13 @@ class Code:
                 if low_byte and opcode != _MEET:
                     mask &= ~_LOW_BYTE
             read, written = list[int](), list[int]()
+            operands: tuple[list[int], list[int]] = [], []
             for field in fields:
                 number = word >> field.at & (1 << field.width) - 1
                 none = (1 << field.width) - 1
                 first = field.file * 256
+                if field.writes or field.at != _GUARD:
+                    operands[not field.writes].append(-1 - field.file if number == none else first + number)
                 (written if field.writes else read).extend(
                     [-1 - field.file] * len(field.shape)
                     if number == none
@@ -160,8 +163,23 @@ class Code:
                     next(iter(guards), None) if word >> _GUARD & 7 != ALWAYS else None,
                     _swaps(self.names[self._ranks[row]], word, fields),
                     _place(self.names[self._ranks[row]], word, fields),
+                    (tuple(operands[0]), tuple(operands[1])),
                 )
             )
+        return found
+
+    @cached_property
+    def said(self) -> list[str]:
+        """Each instruction for people, as far as tables know it: ``@P0 LDL R8 ← R1``: the guard, the mnemonic, what it
+        writes and what it reads; of wide operands the first register, as nvdisasm names them."""
+        found = []
+        for each in self.instructions:
+            guard = "" if each.guard is None else f"@{_register(each.guard)} "
+            written, read = each.operands
+            sides = _registers(written), _registers(read)
+            operands = f" {sides[0]} ← {sides[1]}" if all(sides) else f" {sides[0]} ←" if sides[0] else f" {sides[1]}"
+            target = "" if each.target is None else f" to {each.target:#06x}"
+            found.append(f"{guard}{each.name or '?'}{operands.rstrip()}{target}")
         return found
 
     @cached_property
@@ -195,6 +213,22 @@ class Code:
         """The field of each instruction that says how many bytes an access moves."""
         found: Words = self._code.words()[1] >> 9 & 7
         return found
+
+
+_PREFIXES = ("R", "P", "UR", "UP")
+
+
+def _register(number: int) -> str:
+    """``R8``; ``RZ`` of the one that is always the same."""
+    return f"{_PREFIXES[number // 256]}{number % 256}" if number >= 0 else f"{_PREFIXES[-1 - number]}Z"
+
+
+def _registers(numbers: Iterable[int]) -> str:
+    """``R8 R4 P0``; true predicates say nothing."""
+    return " ".join(_register(number) for number in numbers if number not in _TRUE)
+
+
+_TRUE = (-2, -4)
 
 
 def _of_module(low: int) -> bool:

@@ -44,3 +44,5 @@ class Instruction(NamedTuple):
     """Places among what it reads whose values may be exchanged: sums, products."""
     place: Place | None = None
     """Of an access, where it goes as far as its word says."""
+    operands: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
+    """What it names as written and as read, the guard left out: of a wide operand the first register."""

@@ -148,7 +148,7 @@ def _first(report: Report, index: Index) -> list[dict[str, Any]]:
 
 def _code(report: Report, kernels: Sequence[Kernel], first: Sequence[int]) -> dict[int, dict[str, Any]]:
     """Machine code, and what would end the spills of each kernel."""
-    found = code_of(kernels, report.details.code, report.details.sources, first)
+    found = code_of(kernels, report.details.code, report.details.texts, report.details.sources, first)
     for number, made in found.items():
         kernel, launch = kernels[number], report.launches.launch_of(kernels[number])
         need = registers_needed(kernel, report.details.code[id(kernel)]) if sum(kernel.spills or ()) else None

@@ -1,26 +1,28 @@
-"""What a page shows of machine code: live registers by address, the lines that matter with their source text, and each
-instruction on demand. Only of the worst kernels, as far as there is room."""
+"""What a page shows of machine code: live registers by address, and source beside instructions. Only of the worst
+kernels, as far as there is room."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from spillscan.model import Kernel
-from spillscan.model.code import NO_TRAFFIC, SourceLine
+from spillscan.model.code import NO_TRAFFIC, AccessClass, CodeText, LocalAccess, SourceLine
 from spillscan.output.safe import printable
+from spillscan.reading.binary.instructions import Code
 from spillscan.reading.binary.pressure import Pressure
 from spillscan.reading.machine import spillmap
 from spillscan.reading.machine.liveness import INSTRUCTION
+from spillscan.reports.page.columns import Texts
 
 POINTS = 400
 """Of a curve; where a kernel has more instructions, a point is the most of its place."""
-CODE_BYTES = 600_000
-"""Bytes of a page that lists of instructions may take; the worst kernels get theirs."""
-LINES, AROUND = 8, 3
-"""Source lines of a kernel, and how many stand around each."""
-INSTRUCTIONS = 4_000
+CODE_BYTES = 2_500_000
+"""Bytes that source and machine code may take in a page, before they are packed; the worst kernels get theirs."""
+AROUND = 6
+"""Source lines that stand around each that has code."""
+INSTRUCTIONS = 40_000
 """That are listed of a kernel; the rest is counted."""
 _LONGEST_LINE, _LONGEST_PLACE = 160, 200
 
@@ -29,7 +31,11 @@ Sources = Mapping[str, Sequence[str]]
 
 
 def code_of(
-    kernels: Sequence[Kernel], code: Mapping[int, Pressure], sources: Sources, first: Sequence[int] = ()
+    kernels: Sequence[Kernel],
+    code: Mapping[int, Pressure],
+    texts: Mapping[int, CodeText],
+    sources: Sources,
+    first: Sequence[int] = (),
 ) -> dict[int, dict[str, Any]]:
     """By the number of a kernel in ``kernels``, which come worst first; those of some numbers ``first``. Without their
     instructions where these have no room."""
@@ -40,12 +46,12 @@ def code_of(
         held = code.get(id(kernel))
         if held is None:
             continue
-        found[number] = _curve(kernel, held) | {"lines": list(_lines(kernel, held, sources))}
+        found[number] = _curve(kernel, held)
         if room > 0:
-            instructions = _instructions(kernel, held)
-            room -= len(json.dumps(instructions, separators=(",", ":")))
+            shown = _code(kernel, held, texts.get(id(kernel)), sources)
+            room -= len(json.dumps(shown, separators=(",", ":")))
             if room >= 0:
-                found[number]["code"] = instructions
+                found[number]["code"] = shown
     return found
 
 
@@ -68,59 +74,108 @@ def _curve(kernel: Kernel, held: Pressure) -> dict[str, Any]:
     }
 
 
-def _lines(kernel: Kernel, held: Pressure, sources: Sources) -> Iterator[list[Any]]:
-    """``[place, most live, share of the spills, its number, number of the first line that is shown, these lines]``:
-    those that weigh most, then those at which most is live."""
-    live: dict[tuple[str, int], int] = {}
-    chains: dict[tuple[str, int], SourceLine] = {}
-    for line, count in held.lines:
-        key = line.file, line.line
-        live[key] = max(live.get(key, 0), count)
-        chains.setdefault(key, line)
-    shares: dict[tuple[str, int], float] = {}
-    for heavy in kernel.sass.local.lines if kernel.sass else ():
-        if heavy.kind == "spill":
-            key = heavy.source.file, heavy.source.line
-            shares[key] = shares.get(key, 0) + heavy.share
-            chains.setdefault(key, heavy.source)
-    worth = [key for key in chains if shares.get(key) or 2 * live.get(key, 0) >= held.peak.registers]
-    for key in sorted(worth, key=lambda key: (-shares.get(key, 0), -live.get(key, 0), key))[:LINES]:
-        text = sources.get(key[0])
-        first = max(key[1] - AROUND, 1)
-        shown = [] if text is None or key[1] > len(text) else text[first - 1 : key[1] + AROUND]
-        place = printable(spillmap.where(chains[key]), _LONGEST_PLACE)
-        lines = [printable(each.expandtabs(4).rstrip(), _LONGEST_LINE) for each in shown]
-        yield [place, live.get(key), round(shares.get(key, 0), 4), key[1], first, lines]
+_KINDS: dict[AccessClass, str] = {"spill": "s", "array": "a", "frame": "f", "helper": "h", "unknown": "u"}
+"""A letter for each class of accesses; a capital stores."""
 
 
-def _instructions(kernel: Kernel, held: Pressure) -> dict[str, Any]:
-    """Columns, an instruction each: what it is, live registers, loops around it where it accesses local memory, and its
-    line; names and lines stand once."""
-    names, ranks = held.opcodes
+def _code(kernel: Kernel, held: Pressure, text: CodeText | None, sources: Sources) -> dict[str, Any]:
+    """Source beside machine code: of each instruction its text, live registers, loops around it, its line with the
+    calls that it was inlined through, and of an access its class and slot; lines, with their text where it is known."""
+    code = _readable(text)
     shown = held.live.counts.tolist()[:INSTRUCTIONS]
-    accesses = {each.address: each for each in (kernel.sass.local.accesses if kernel.sass else ())}
-    opcodes: dict[str, int] = {}
-    places: dict[str, int] = {}
+    names, ranks = held.opcodes
+    said = code.said if code else [names[rank] if rank < len(names) else "?" for rank in ranks]
+    depths = code.depths if code else [None] * len(held.sources)
+    local = kernel.sass.local if kernel.sass else NO_TRAFFIC
+    slots = {slot: number for number, slot in enumerate(each.name for each in spillmap.slots(local))}
+    of_slot = {
+        (access.address, access.store): slots[slot.name]
+        for slot in spillmap.slots(local)
+        for access in (*slot.stores, *slot.loads)
+    }
+    accesses = {each.address: each for each in local.accesses}
+    texts, places = Texts(), Texts()
+    lines: dict[str, dict[int, float]] = {}
     rows = []
     for row, live in enumerate(shown):
-        name = names[ranks[row]] if ranks[row] < len(names) else "?"
+        chain = list(_chain(held.sources[row]))
+        for file, line in chain:
+            lines.setdefault(file, {}).setdefault(line, 0.0)
         access = accesses.get(row * INSTRUCTION)
-        if access is not None:
-            name += f" ({access.kind})"
-        place = printable(spillmap.where(held.sources[row]), _LONGEST_PLACE)
-        rows.append((opcodes.setdefault(name, len(opcodes)), live, places.setdefault(place, len(places))))
-    columns = [list(column) for column in zip(*rows, strict=True)]
+        kind = "" if access is None else _KINDS[access.kind]
+        rows.append(
+            (
+                texts.number(printable(said[row], _LONGEST_PLACE)),
+                live,
+                depths[row],
+                places.number(json.dumps([[file, line] for file, line in chain])),
+                kind.upper() if access is not None and access.store else kind,
+                -1 if access is None else of_slot.get((access.address, access.store), -1),
+            )
+        )
+    for heavy in local.lines:
+        if heavy.kind == "spill" and heavy.source.line in lines.get(heavy.source.file, {}):
+            lines[heavy.source.file][heavy.source.line] += heavy.share
+    files = {file: number for number, file in enumerate(lines)}
+    numbered = [[[files[file], line] for file, line in json.loads(place)] for place in places.texts]
+    columns = [list(column) for column in zip(*rows, strict=True)] or [[]] * 6
     return {
-        "opcodes": list(opcodes),
-        "places": list(places),
-        "opcode": columns[0],
-        "live": columns[1],
-        "place": columns[2],
+        "text": texts.texts,
+        "places": numbered,
+        **dict(zip(("op", "live", "depth", "place", "kind", "slot"), columns, strict=True)),
+        "slots": [printable(name, _LONGEST_PLACE) for name in slots],
+        "defined": _defined(code, local.accesses) if code else [],
         "more": len(held.sources) - len(shown),
+        "files": [
+            [printable(_name_of(file), _LONGEST_PLACE), list(_file(found, sources.get(file)))]
+            for file, found in lines.items()
+        ],
     }
 
 
-def files_of(kernel: Kernel, held: Pressure) -> set[str]:
-    """The files that the lines shown of a kernel stand in, as its debug information names them."""
-    named = {line.source.file for line in (kernel.sass.local.lines[:LINES] if kernel.sass else ())}
-    return named | {line.file for line, _ in held.lines[:LINES]}
+def _readable(text: CodeText | None) -> Code | None:
+    try:
+        return None if text is None else Code(text)
+    except ValueError:
+        return None
+
+
+def _name_of(file: str) -> str:
+    return file.replace("\\", "/").rstrip("/").rpartition("/")[2] or file
+
+
+def _chain(source: SourceLine | None) -> Iterator[tuple[str, int]]:
+    """A line, and the calls that it was inlined through, outwards."""
+    while source is not None:
+        yield source.file, source.line
+        source = source.inlined_at
+
+
+def _file(found: Mapping[int, float], text: Sequence[str] | None) -> Iterator[list[Any]]:
+    """``[line, share of the spills, its text]``: lines that have code, and of a source that is known what is around
+    them."""
+    wanted = set(found)
+    if text is not None:
+        wanted |= {near for line in found for near in range(line - AROUND, line + AROUND + 1) if 0 < near <= len(text)}
+    for line in sorted(wanted):
+        known = text[line - 1].expandtabs(4).rstrip() if text is not None and 0 < line <= len(text) else None
+        yield [line, round(found.get(line, 0.0), 4), None if known is None else printable(known, _LONGEST_LINE)]
+
+
+def _defined(code: Code, accesses: Iterable[LocalAccess]) -> list[list[int]]:
+    """``[row of a spill store, row of the last instruction above it that writes what it stores]``."""
+    found = []
+    for access in accesses:
+        row = access.address // INSTRUCTION
+        if access.kind != "spill" or not access.store or row >= code.rows:
+            continue
+        stored = {each for each in code.instructions[row].read if each > 1}  # R1 is the stack pointer
+        above = (at for at in range(row - 1, -1, -1) if stored & set(code.instructions[at].written))
+        if (at := next(above, None)) is not None:
+            found.append([row, at])
+    return found
+
+
+def files_of(held: Pressure) -> set[str]:
+    """The files that the code of a kernel comes from, as its debug information names them."""
+    return {file for source in set(held.sources) for file, _ in _chain(source)}

@@ -134,7 +134,7 @@ def _bands(accesses: Sequence[LocalAccess], instruction: int) -> Iterator[list[i
 
 CALCULATOR = ("lookup", "budget", "curves", "calculator")
 """Scripts and style sheets that draw a residency, in the order of loading."""
-ASSETS = (*CALCULATOR, "spillmap", "kernel")
+ASSETS = (*CALCULATOR, "source", "spillmap", "kernel")
 """Those that draw the details of a kernel."""
 MAP_BYTES = 400_000
 """Bytes of a page that spill maps may take; the worst kernels get theirs."""

@@ -51,7 +51,7 @@ const spillmap = (() => {
       chart.titled("circle", { class: "peak", cx: x(code.at), cy: y(code.peak), r: 3 }, said)];
   }
 
-  function strip(map, marks, chosen, width, code) {
+  function strip(map, marks, width, code) {
     const lanes = LANES.filter(({ key }) => marks.some(({ what }) => key.includes(what)));
     const narrow = width < 560, each = narrow ? LANE + 14 : LANE;
     const bands = Math.max(0, ...map.bands.map(([depth]) => depth)) * BAND;
@@ -70,7 +70,7 @@ const spillmap = (() => {
           const base = top + (row + 1) * each - 5, tall = LANE - 11;
           return [svg("line", { class: "lane", x1: low, x2: high, y1: base, y2: base }), named(label, base - LANE + 5, base - 6),
             // Stores hang from above and end in a foot, loads stand on the line: distinct without colour.
-            marks.filter(({ what }) => key.includes(what)).map((mark) => chart.titled("path", { class: `mark ${kind}${chosen !== null && mark.line !== chosen ? " faded" : ""}`,
+            marks.filter(({ what }) => key.includes(what)).map((mark) => chart.titled("path", { class: `mark ${kind}`,
               d: `M${x(mark.at).toFixed(1)} ${stores(mark) ? base - tall : base}v${stores(mark) ? tall : -tall}m-2.5 0h5` }, describe(map, mark)))];
         }),
         [0, 1, 2, 3, 4].map((part) => svg("line", { class: "tick", x1: x((map.bytes * part) / 4), x2: x((map.bytes * part) / 4), y1: bottom, y2: bottom + 4 }))] });
@@ -92,60 +92,28 @@ const spillmap = (() => {
       code.relief ? ` ${code.relief[0].toUpperCase()}${code.relief.slice(1)}.` : ""].join("");
   }
 
-  // The lines that weigh most and those at which most is live, with their text where the page holds it.
-  function sources({ lines }) {
-    return lines.length ? h("div", { class: "sources" }, h("h3", {}, "Lines"), lines.map(([place, live, share, own, start, text]) =>
-      h("figure", {}, h("figcaption", {}, h("code", {}, printable(place)),
-        h("span", { class: "quiet" }, ` ${[share ? `${percent(share)} of the spills` : "", live === null ? "" : `${number(live)} live`].filter(Boolean).join(", ")}`)),
-      text.length ? h("pre", { tabindex: "0" }, text.map((line, at) => h("span", { class: start + at === own ? "own" : null }, `${String(start + at).padStart(5)}  ${line}\n`))) : null))) : null;
-  }
-
-  // Each instruction, made when it is asked for.
-  function listing({ opcodes, places, opcode, live, place, more }) {
-    const details = h("details", { ontoggle: () => {
-      if (!details.open || details.children.length > 2) return;
-      const code = (text) => h("code", {}, text);
-      details.append(h("div", { class: "listing" }, table({ title: "Machine code", step: 1000, rows: opcode.map((_, row) => row), mark: (row) => (/\(spill\)$/.test(opcodes[opcode[row]]) ? "bad" : null), columns: [
-        { label: "address", cell: (row) => code(hex(row * 16)) }, { label: "instruction", cell: (row) => code(opcodes[opcode[row]]) },
-        { label: "live", num: true, cell: (row) => number(live[row]) }, { label: "line", cell: (row) => code(printable(places[place[row]])) }] }),
-      more ? h("p", { class: "quiet" }, `… ${count(more, "more instruction")}`) : null));
-    } }, h("summary", {}, "Machine code: instructions, live registers, lines"), h("p", { class: "quiet small" }, "Operands: ", h("code", {}, "spillscan show NAME FILE --sass"), "."));
-    return details;
-  }
-
   function draw(map, code = null) {
     const marks = unpack(map);
-    let chosen = null;
-    const { node, paint } = chart.drawn((width) => strip(map, marks, chosen, width, code), "canvas");
-    const lines = map.lines.map((place, line) => ({ place, line, share: map.shares[line], own: marks.filter((mark) => mark.line === line && mark.what.toLowerCase() === "s") }))
-      .filter(({ share }) => share).sort((one, other) => other.share - one.share).slice(0, LINES);
-    const buttons = lines.map(({ place, line, share, own }) => {
-      const depth = Math.max(0, ...own.map((mark) => Number(mark.depth) || 0));
-      return h("button", { type: "button", "aria-pressed": "false", onclick: () => {
-        chosen = chosen === line ? null : line;
-        buttons.forEach((button, at) => button.setAttribute("aria-pressed", String(lines[at].line === chosen)));
-        paint();
-      } }, h("code", {}, printable(place)), h("span", { class: "quiet" }, ` ${percent(share)}: ${count(own.reduce((sum, mark) => sum + mark.count, 0), "spill")}${depth ? `, depth ${depth}` : ""}`));
-    });
+    const { node } = chart.drawn((width) => strip(map, marks, width, code), "canvas");
+    const lines = map.lines.map((place, line) => ({ place, share: map.shares[line] })).filter(({ share }) => share).sort((one, other) => other.share - one.share).slice(0, LINES);
+    const both = code && code.code ? source.draw(code.code, code.relief) : null;
     const coarse = map.marks && map.marks.unit > Math.floor(map.bytes / Math.max(map.instructions, 1));
     return h("div", { class: "spillmap" },
       code ? h("p", {}, pressure(code)) : null,
+      both ? both.node : null,
       map.marks ? [node, h("p", { class: "quiet small" }, `Code from left to right, ${number(map.bytes)} bytes.`,
         map.bands.length ? " Bands reach from the first to the last local access inside of loops; a loop may reach further." : "",
         coarse ? ` A mark stands for all accesses within ${number(map.marks.unit)} bytes.` : "",
         ` Classes: ${EVIDENCE[map.evidence]}${map.flow === "guessed" ? "; some branch targets are inferred" : ""}.`)]
         : h("p", { class: "quiet" }, "The snapshot keeps how many accesses there are, not where they stand: scan the dump or the binary itself for the strip."),
       lines.length ? h("p", { class: "quiet small" }, "Source lines by weight: spilled bytes, ten times as many for each loop around them.") : null,
-      !lines.length ? null : map.marks ? h("div", { class: "lines", role: "group", "aria-label": "Show the spills of one source line" }, buttons)
-        : h("ol", {}, lines.map(({ place, share }) => h("li", {}, h("code", {}, printable(place)), h("span", { class: "quiet" }, ` ${percent(share)}`)))),
-      code ? sources(code) : null,
-      code && code.code ? listing(code.code) : null,
+      lines.length ? h("ol", {}, lines.map(({ place, share }) => h("li", {}, h("code", {}, printable(place)), h("span", { class: "quiet" }, ` ${percent(share)}`)))) : null,
       h("div", { class: "grid" },
         h("div", {}, h("h3", {}, "By class"), figures("By class", ["local memory", "stores", "bytes", "loads", "bytes"], Object.entries(map.totals).map(([kind, [stores, loads, stored, loaded]]) => [NAMES[kind], stores, stored, loads, loaded]))),
         h("div", {}, h("h3", {}, "By loop depth"), figures("By loop depth", ["loop depth", "spills", "arrays", "frames", "not known"], map.depths.map(([depth, ...counts]) => [depth === null ? "unknown" : depth === 0 ? "outside of loops" : String(depth), ...counts])))),
       map.sentences.length ? h("details", {}, h("summary", {}, "Spills by depth and source line, worst first"),
         h("ul", {}, map.sentences.map((line) => h("li", {}, printable(line))), map.more_sentences ? h("li", { class: "quiet" }, `… ${number(map.more_sentences)} more`) : null)) : null,
-      map.slots.length ? h("details", {}, h("summary", {}, "Slots"),
+      map.slots.length && !both ? h("details", {}, h("summary", {}, "Slots"),
         figures("Slots", ["slot", "stores", "loads", "deepest loop", "class"], map.slots.map(([name, kind, stores, loads, depth]) => [h("code", {}, name), stores, loads, depth < 0 ? "unknown" : depth, kind])),
         map.more_slots ? h("p", { class: "quiet" }, `… ${count(map.more_slots, "more slot")}`) : null) : null);
   }

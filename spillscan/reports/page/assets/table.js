@@ -35,13 +35,13 @@ function table({ title, columns, rows, kind = null, step = 50, over = null, capt
 table.made = ({ title, heads, words, rows }) => table({ title, kind: "past", rows, columns: heads.map((label, at) => ({ label, num: !words[at] })) });
 
 // made(item): {cells, kind, level, expanded}; open(item) is called by a click or Enter, fold(item) by arrows where an
-// item has `expanded`; sorted(key) by a press on a head. Columns have also {key, sort, width: CSS}.
-function grid({ title, columns, empty, made, open, fold, sorted }) {
+// item has `expanded`; sorted(key) by a press on a head. Columns have also {key, sort, width: CSS}. `name`: of its rows'
+// ids; `high`: pixels of a row; `printed`: rows on paper.
+function grid({ name = "row", title, columns, empty, made, open, fold, sorted, high: own = 0, printed: PRINTED = 200 }) {
   const { h } = spillscan;
-  const PRINTED = 200; // rows on paper
   const [narrow, paper] = [matchMedia("screen and (max-width: 48rem)"), matchMedia("print")];
   const onPaper = () => printing || paper.matches;
-  const high = () => (narrow.matches ? 56 : 34);
+  const high = () => own || (narrow.matches ? 56 : 34);
   const kind = ({ key, num }) => `cell cell-${key}${num ? " num" : ""}`;
   const heads = columns.map((column) => h("div", { role: "columnheader", class: kind(column) },
     h("button", { type: "button", title: column.title || null, onclick: () => sorted(column) }, column.label)));
@@ -50,7 +50,7 @@ function grid({ title, columns, empty, made, open, fold, sorted }) {
   const head = h("div", { role: "rowgroup", class: "heads" }, h("div", { role: "row", "aria-rowindex": 1, class: "row" }, heads));
   const node = h("div", { class: "table", tabindex: "0", "aria-label": title, "aria-colcount": columns.length, onscroll: () => draw(), onkeydown: keys,
     style: { "--wide": columns.map(({ width }) => width).join(" "), "--printed": columns.map(({ key, num }) => `minmax(0, ${key === "name" ? 6 : num ? 1.3 : 2}fr)`).join(" "), "--least": `calc(${columns.map(({ width }) => width.replace(/^minmax\((.*),.*/, "$1")).join(" + ")})` } }, head, body, unprinted);
-  let items = [], active = 0, from = -1;
+  let items = [], active = 0, from = -1, drawn = new Map();
   let printing = false; // while a browser lays out paper, media queries may still say screen
   for (const media of [narrow, paper]) media.addEventListener("change", () => draw(true));
   for (const [event, state] of [["beforeprint", true], ["afterprint", false]]) window.addEventListener(event, () => { printing = state; if (node.isConnected) draw(true); });
@@ -67,27 +67,35 @@ function grid({ title, columns, empty, made, open, fold, sorted }) {
 
   function draw(anew) {
     const start = onPaper() ? 0 : Math.max(0, Math.floor(node.scrollTop / high()) - 8);
-    if (!anew && Math.abs(start - from) < 4) return;
+    if (!anew && Math.abs(start - from) < 6) return;
     from = start;
     const sight = onPaper() ? PRINTED : Math.ceil(Math.max(node.clientHeight, 400) / high()) + 20;
     body.style.setProperty("height", `${items.length * high()}px`);
     const left = onPaper() ? items.length - PRINTED : 0;
     unprinted.textContent = left > 0 ? `… ${spillscan.count(left, "more row")}: the page on a screen, and -f csv, have all.` : "";
-    body.replaceChildren(...(items.length ? items.slice(from, from + sight).map((item, at) => row(item, from + at))
-      : [h("div", { role: "row", class: "row none", "aria-rowindex": 2 }, h("div", { role: "gridcell" }, empty))]));
+    // Rows that stay in sight stay as they are.
+    const held = anew ? new Map() : drawn;
+    drawn = new Map(items.slice(from, from + sight).map((item, at) => [from + at, held.get(from + at) || row(item, from + at)]));
+    if (!held.size) body.replaceChildren(...(items.length ? drawn.values() : [h("div", { role: "row", class: "row none", "aria-rowindex": 2 }, h("div", { role: "gridcell" }, empty))]));
+    else {
+      const fresh = [...drawn].filter(([at]) => !held.has(at)).map(([, each]) => each);
+      for (const [at, each] of held) if (!drawn.has(at)) each.remove();
+      if (fresh.length && !held.has(from)) body.prepend(...fresh);
+      else body.append(...fresh);
+    }
     mark();
   }
 
   function row(item, at) {
     const { cells, kind: own = "", level = null, expanded = null } = made(item);
-    return h("div", { role: "row", id: `row-${at}`, class: `row ${own}`, "aria-rowindex": at + 2, "aria-level": level, "aria-expanded": expanded === null ? null : String(expanded),
+    return h("div", { role: "row", id: `${name}-${at}`, class: `row ${own}`, "aria-rowindex": at + 2, "aria-level": level, "aria-expanded": expanded === null ? null : String(expanded),
       style: { transform: `translateY(${at * high()}px)` }, onclick: (event) => { if (!String(getSelection())) open(item, event.target.closest("a")); } },
       cells.map(([content, tone], place) => h("div", { role: "gridcell", class: `${kind(columns[place])} ${tone || ""}`, "data-label": columns[place].short || null }, content)));
   }
 
   function mark() {
     body.querySelector(".active")?.classList.remove("active");
-    const current = body.querySelector(`#row-${active}`);
+    const current = body.querySelector(`#${name}-${active}`);
     current?.classList.add("active");
     if (current) node.setAttribute("aria-activedescendant", current.id);
     else node.removeAttribute("aria-activedescendant");
@@ -105,11 +113,12 @@ function grid({ title, columns, empty, made, open, fold, sorted }) {
     reach(Math.min(items.length - 1, Math.max(0, active + step)));
   }
 
-  // Makes a row the active one, and brings it into sight.
-  function reach(at) {
+  // Makes a row the active one, and brings it into sight; `middle`: where it is out of sight, into the middle of it.
+  function reach(at, middle = false) {
     active = at;
     const top = at * high(), behind = top + high() + head.offsetHeight;
-    if (top < node.scrollTop) node.scrollTop = top;
+    if (middle && (top < node.scrollTop || behind > node.scrollTop + node.clientHeight)) node.scrollTop = Math.max(0, top - node.clientHeight / 3);
+    else if (top < node.scrollTop) node.scrollTop = top;
     else if (behind > node.scrollTop + node.clientHeight) node.scrollTop = behind - node.clientHeight;
     draw(true);
   }

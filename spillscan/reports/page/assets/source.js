@@ -1,0 +1,126 @@
+// Source beside machine code: two lists that scroll, linked by line both ways, by a click and by keys. Without lines there
+// is the machine code alone.
+const source = (() => {
+  const { h, number, count, printable } = spillscan;
+  const TINTS = 6, HIGH = 24, SHOWN = 12;
+  const KINDS = { S: "spill store", s: "spill reload", A: "array store", a: "array load", F: "frame store", f: "frame load", H: "helper's store", h: "helper's load", U: "local store", u: "local load" };
+  const hex = (row) => `0x${(row * 16).toString(16).padStart(4, "0")}`;
+  const keyOf = ([file, line]) => `${file}:${line}`;
+
+  // Lines with what their instructions come to: {file, line, text, share, rows, live, stores, loads, depth}, by key.
+  function gathered({ files, places, place, live, kind, depth }) {
+    const lines = new Map(files.flatMap(([, own], file) => own.map(([line, share, text]) => [keyOf([file, line]), { file, line, share, text, rows: [], live: 0, stores: 0, loads: 0, depth: 0 }])));
+    place.forEach((at, row) => places[at].forEach((one) => {
+      const line = lines.get(keyOf(one));
+      line.rows.push(row);
+      line.live = Math.max(line.live, live[row]);
+      if (kind[row] === "S") line.stores += 1;
+      if (kind[row] === "s") line.loads += 1;
+      if (/s/i.test(kind[row])) line.depth = Math.max(line.depth, depth[row] || 0);
+    }));
+    return lines;
+  }
+
+  function draw(code, relief = "") {
+    const lines = gathered(code);
+    const { params } = spillscan.route;
+    const inner = (row) => (code.places[code.place[row]][0] ? keyOf(code.places[code.place[row]][0]) : null);
+    const tints = new Map([...lines].filter(([, { rows }]) => rows.length).map(([key], at) => [key, at % TINTS]));
+    const nameOf = (key) => { const { file, line } = lines.get(key); return `${code.files[file][0]}:${line}`; };
+    const heaviest = [...lines].filter(([, { rows }]) => rows.length).sort(([, a], [, b]) => b.share - a.share || b.live - a.live).map(([key]) => key)[0] ?? null;
+    const worst = (rows) => rows.reduce((best, row) => (weight(row) > weight(best) ? row : best), rows[0] ?? 0);
+    const weight = (row) => (/s/i.test(code.kind[row]) ? 1000 * (1 + (code.depth[row] || 0)) : 0) + code.live[row] / 1000;
+    const asked = [...lines.keys()].find((key) => lines.get(key).rows.length && nameOf(key) === params.get("line"));
+    const at = /^0x[0-9a-f]{4,}$/.test(params.get("at") || "") ? Number(params.get("at")) / 16 : -1;
+    let row = at in code.op ? at : worst(lines.get(asked ?? heaviest)?.rows ?? code.op.map((_, i) => i));
+    let chosen = at in code.op ? inner(row) : asked ?? heaviest;
+    const folded = new Set(code.files.map((_, file) => file).filter((file) => file && ![...lines.values()].some((line) => line.file === file && line.stores + line.loads)));
+    const said = h("output", { class: "said" });
+
+    const columns = [["line", "line", "minmax(3rem, 3.5rem)", 1], ["text", "source", "minmax(9rem, 1fr)"], ["share", "share", "3.5rem", 1], ["live", "live", "3.2rem", 1], ["spills", "st/ld", "4.2rem", 1]]
+      .map(([key, label, width, num]) => ({ key, label, width, num: Boolean(num), title: { live: "most registers live at its instructions", share: "of the weight of all spills", spills: "spill stores and reloads" }[key] }));
+    const left = grid({ name: "source", title: "Source lines", high: HIGH, printed: Infinity, columns, empty: "", sorted: () => {}, fold, made: lineRow, open: (item) => (typeof item === "number" ? fold(item) : choose(item, null)) });
+    const heads = [["address", "address", "4.2rem"], ["depth", "loop", "2.6rem", 1], ["live", "live", "4.6rem", 1], ["code", "instruction", "minmax(13rem, 1fr)"], ["slot", "local memory", "minmax(9rem, .6fr)"]]
+      .map(([key, label, width, num]) => ({ key, label, width, num: Boolean(num), title: { depth: "loops around it", live: "registers live", slot: "what it does to local memory, and where" }[key] }));
+    const right = grid({ name: "code", title: "Machine code", high: HIGH, printed: Infinity, columns: heads, empty: "", sorted: () => {}, made: codeRow, open: (item) => choose(inner(item), item) });
+    const most = Math.max(1, ...code.live.slice(0, 1), code.live.reduce((one, other) => Math.max(one, other), 0));
+    const node = h("div", { class: lines.size ? "sidebyside" : "sidebyside alone" }, lines.size ? left.node : null, right.node);
+    const machine = code.op.map((_, i) => i);
+    requestAnimationFrame(() => { paint(); reveal(); });
+
+    function lineRow(item) {
+      if (typeof item === "number") {
+        const open = !folded.has(item);
+        return { kind: "file", level: 1, expanded: open, cells: [[""], [h("b", { class: open ? "fold open" : "fold" }, printable(code.files[item][0]))], [""], [""], [""]] };
+      }
+      const { line, text, share, live, stores, loads, rows } = lines.get(item);
+      const percent = share ? (share < .005 ? "<1 %" : `${Math.round(share * 100)} %`) : "";
+      return { kind: `${rows.length ? `tint-${tints.get(item)}` : "idle"}${item === chosen ? " chosen" : ""}`, level: 2, cells: [[number(line)], [h("code", { title: text }, text === null ? (rows.length ? count(rows.length, "instruction") : "") : printable(text) || " ")], [percent, "bad"],
+        [rows.length ? number(live) : "", "quiet"], [stores + loads ? `${stores}/${loads}` : "", "bad"]] };
+    }
+
+    function codeRow(i) {
+      const key = inner(i), kind = code.kind[i], depth = code.depth[i];
+      const kin = chosen !== null && code.places[code.place[i]].some((one) => keyOf(one) === chosen);
+      return { kind: `${key === null ? "" : `tint-${tints.get(key)}`}${i === row ? " chosen" : kin ? " kin" : ""}`, cells: [[h("code", {}, hex(i)), "quiet"], [depth === null ? "?" : depth || "", depth ? `deep deep-${Math.min(depth, 3)}` : "quiet"],
+        [[h("span", { class: "meter", "aria-hidden": "true", style: { "--part": `${(100 * code.live[i]) / most}%` } }), number(code.live[i])]], [h("code", {}, code.text[code.op[i]])],
+        [kind ? `${KINDS[kind]}${code.slot[i] >= 0 ? ` ${slotOf(code.slot[i])}` : ""}` : "", kind === "S" ? "store" : kind === "s" ? "load" : "quiet"]] };
+    }
+
+    // The form of an address that is computed names no place.
+    function slotOf(slot) { return /^R1[+-]/.test(code.slots[slot]) || code.slots[slot] === "R1" ? code.slots[slot] : "at a computed address"; }
+
+    function fold(file) {
+      if (!folded.delete(file)) folded.add(file);
+      paint();
+    }
+
+    function paint() {
+      if (lines.size) left.show(shown(), "", true, false);
+      right.show(machine, "", false, false);
+      const line = lines.get(chosen), chain = code.places[code.place[row]] || [];
+      said.textContent = [line ? `${printable(nameOf(chosen))}: ${count(line.rows.length, "instruction")}${line.share ? `, ${Math.round(100 * line.share)} % of the weight of its spills` : ""}${line.stores + line.loads ? `, ${count(line.stores, "spill store")} and ${count(line.loads, "reload")}${line.depth ? ` to loop depth ${line.depth}` : ""}` : ""}, at most ${count(line.live, "register")} live` : "",
+        `${hex(row)}: ${code.text[code.op[row]]}${chain.length > 1 ? `, inlined at ${chain.slice(1).map((one) => printable(nameOf(keyOf(one)))).join(", ")}` : ""}`,
+        line && chosen === heaviest ? relief : ""].filter(Boolean).join(". ");
+    }
+
+    const shown = () => code.files.flatMap((_, file) => [file, ...(folded.has(file) ? [] : [...lines.keys()].filter((key) => lines.get(key).file === file))]);
+
+    // A line, and an instruction of it: the one that spills in most loops unless one is given.
+    function choose(key, instruction) {
+      if (key !== null && !lines.get(key).rows.length) return;
+      chosen = key;
+      row = instruction ?? worst(lines.get(key).rows);
+      if (key !== null) folded.delete(lines.get(key).file);
+      spillscan.remember(instruction === null ? { line: nameOf(key) } : { at: hex(row) });
+      paint();
+      reveal(instruction === null ? "code" : "source");
+      spillscan.say(said.textContent);
+    }
+
+    function reveal(which = "both") {
+      const place = chosen === null ? -1 : shown().indexOf(chosen);
+      if (which !== "source") right.reach(row, true);
+      if (which !== "code" && place >= 0) left.reach(place, true);
+    }
+
+    return { node: h("div", { class: "sourceview" }, h("p", { class: "quiet small" }, `${count(code.op.length, "instruction")}${lines.size ? "; a click on either side, or Enter, shows what belongs to it on the other" : "; no line information: compile with -lineinfo"}. Operands: the registers that it writes ← and reads; `, h("code", {}, "spillscan show --sass"), " prints all.",
+      code.more ? ` ${count(code.more, "more instruction")} not shown.` : ""), said, node, slots(code, (i) => choose(inner(i), i))), choose };
+  }
+
+  // Each spilled value: where it is made, stored and reloaded, and how many registers are live there.
+  function slots(code, jump) {
+    const made = new Map(code.defined);
+    const found = code.slots.map((name, slot) => ({ name, stores: [], loads: [] }));
+    code.kind.forEach((kind, row) => { if (kind === "S") found[code.slot[row]]?.stores.push(row); else if (kind === "s") found[code.slot[row]]?.loads.push(row); });
+    const rows = found.filter(({ stores, loads }) => stores.length + loads.length);
+    if (!rows.length) return null;
+    const links = (some) => [some.slice(0, SHOWN).map((row, at) => [at ? " " : "", h("button", { type: "button", class: "jump-to", onclick: () => jump(row) }, hex(row)), h("span", { class: "quiet" }, ` ${number(code.live[row])}${code.depth[row] ? `/${code.depth[row]}` : ""}`)]), some.length > SHOWN ? ` +${number(some.length - SHOWN)}` : ""];
+    return h("details", { class: "slots" }, h("summary", {}, `Slots: ${count(rows.length, "spilled value")}, where each is made, stored and reloaded`),
+      h("p", { class: "quiet small" }, "Behind an address: registers live there / loop depth. A value is made by the last instruction above its store that writes it."),
+      table({ title: "Slots", kind: "past", rows, columns: [{ label: "slot", cell: ({ name }) => h("code", {}, name) }, { label: "made", cell: ({ stores }) => links(stores.flatMap((row) => made.get(row) ?? [])) },
+        { label: "stored", cell: ({ stores }) => links(stores) }, { label: "reloaded", cell: ({ loads }) => links(loads) }] }));
+  }
+
+  return { draw };
+})();
