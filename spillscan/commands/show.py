@@ -14,7 +14,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from spillscan.commands import _inputs, _issues, _options, _policy, _selection
@@ -24,13 +24,16 @@ from spillscan.model.code import LocalAccess, Operands, SassStats, WarpRole
 from spillscan.naming import Names
 from spillscan.output.chart import spark
 from spillscan.output.errors import InputError, UsageError
+from spillscan.output.nouns import count
 from spillscan.output.safe import printable
 from spillscan.output.terminal import hung, say, style_of
 from spillscan.reading.binary import fetch
 from spillscan.reading.binary.fetch import MachineCode
+from spillscan.reading.binary.instructions import Code
 from spillscan.reading.binary.pressure import Pressure
 from spillscan.reading.machine import spillmap
 from spillscan.reading.machine.liveness import INSTRUCTION
+from spillscan.reports.render import sources_of
 
 EPILOG = "Example: spillscan show 'gemm<8>' build/ --arch sm_90"
 _CURVE = 64
@@ -51,6 +54,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--slots", type=int, default=40, metavar="N", help="print at most N slots (default %(default)s)"
     )
     _policy.add_file(parser)
+    _options.flag(parser, "--source", "of a binary: source lines and instructions where it spills, the rest counted")
+    parser.add_argument("--source-root", metavar="DIR", help="--source: where source files may be read")
     _options.flag(parser, "--sass", "print the machine code too, of a binary (needs nvdisasm)")
 
 
@@ -75,8 +80,11 @@ def run(arguments: argparse.Namespace) -> int:
             raise UsageError("--sass is for binaries", f"{given} is none")
         nvdisasm()  # say so before anything is printed
     found = sorted(found, key=damage)
-    full = [k for k in found if len(found) == 1 or arguments.sass or (k.sass and k.sass.local.total.accesses)]
+    whole = len(found) == 1 or arguments.sass or arguments.source
+    full = [k for k in found if whole or (k.sass and k.sass.local.total.accesses)]
     code = fetch.code_of(full, unpacking, text=arguments.sass)
+    live, texts = fetch.shown_of(full if arguments.source else (), unpacking)
+    sources = sources_of(live.values(), arguments.source_root) if arguments.source_root else {}
     style = style_of()
     for number, kernel in enumerate(found):
         assert kernel.sass is not None
@@ -87,6 +95,10 @@ def run(arguments: argparse.Namespace) -> int:
         pressure = code[id(kernel)].pressure if id(kernel) in code else None
         shown = lines(name, kernel, kernel.sass, pressure, arguments.slots)
         say([*[""] * bool(number), *hung(shown, style)])
+        if arguments.source and id(kernel) in texts:
+            say(hung(source_lines(kernel.sass, live[id(kernel)], Code(texts[id(kernel)]), sources), style))
+        elif arguments.source:
+            say(["  its machine code cannot be read again: give the binary itself, of sm_75 or later"])
         if arguments.sass:
             if id(kernel) not in code:
                 raise InputError(f"the machine code of {name} cannot be read again", "give the binary itself")
@@ -106,7 +118,7 @@ def lines(called: str, kernel: Kernel, stats: SassStats, pressure: Pressure | No
     yield _head(called, kernel)
     if called != kernel.key.symbol:
         yield f"  {printable(kernel.key.symbol)}"
-    classes = ", ".join(f"{count} {name}" for name, count in stats.opcode_classes.items())
+    classes = ", ".join(f"{number} {name}" for name, number in stats.opcode_classes.items())
     yield f"  {stats.instructions} instructions, {stats.code_bytes} bytes: {classes}"
     if stats.maker:
         yield f"  made by {stats.maker}"
@@ -131,14 +143,15 @@ def lines(called: str, kernel: Kernel, stats: SassStats, pressure: Pressure | No
         return
     spill = local.spill
     yield (
-        f"  spills: {spill.stores} stores ({spill.store_bytes} bytes), {spill.loads} loads ({spill.load_bytes} bytes); "
+        f"  spills: {count(spill.stores, 'store')} ({count(spill.store_bytes, 'byte')}), {count(spill.loads, 'load')}"
+        f" ({count(spill.load_bytes, 'byte')}); "
         f"evidence: {local.evidence}"
     )
     for kind, name in (("array", "local arrays"), ("frame", "call frame"), ("unknown", "not known")):
         other = local.of(kind)  # type: ignore[arg-type]
         if other.accesses:
-            stored, read = f"{other.stores} stores ({other.store_bytes} bytes)", f"{other.loads} loads"
-            yield f"  {name}: {stored}, {read} ({other.load_bytes} bytes)"
+            stored = f"{count(other.stores, 'store')} ({count(other.store_bytes, 'byte')})"
+            yield f"  {name}: {stored}, {count(other.loads, 'load')} ({count(other.load_bytes, 'byte')})"
     for number, culprit in enumerate(spillmap.culprits(local)[: spillmap.TOP]):
         yield f"  {'by weight' if not number else '':9}  {spillmap.share_text(culprit.share):>5}  {culprit}"
     for sentence in spillmap.sentences(local):
@@ -161,13 +174,54 @@ def _pressure(pressure: Pressure, kernel: Kernel) -> Iterator[str]:
     yield f"  {least}{peak.registers} registers live at {where}{held and '; ' + held}"
     style = style_of(None)
     yield f"    by address  {spark(pressure.live.counts.tolist(), max(min(style.width - 16, _CURVE), 8), style)}"
-    for number, (line, count) in enumerate(pressure.lines[: spillmap.TOP]):
-        yield f"    {'by line' if not number else '':8}  {count:>4}  {spillmap.where(line)}"
+    for number, (line, most) in enumerate(pressure.lines[: spillmap.TOP]):
+        yield f"    {'by line' if not number else '':8}  {most:>4}  {spillmap.where(line)}"
     for number, each in enumerate(pressure.ranges[:_SHOWN]):
         begin, end = (at * INSTRUCTION for at in (each.begin, each.end))
         source = spillmap.where(each.source)
         words = f"{len(each.registers):>4}  {each} from {begin:#06x} to {end:#06x}{', ' + source if source else ''}"
         yield f"    {'held' if not number else '':8}  {words}"
+
+
+_AROUND = 2
+"""Instructions that stand around each that is hot."""
+
+
+def source_lines(
+    stats: SassStats, pressure: Pressure, code: Code, sources: Mapping[str, Sequence[str]]
+) -> Iterator[str]:
+    """Source lines beside their instructions where it spills, without spills where most registers are live; what lies
+    between is counted."""
+    accesses = {access.address // INSTRUCTION: access for access in stats.local.accesses}
+    hot = {row for row, access in accesses.items() if access.kind == "spill"} or {pressure.peak.address // INSTRUCTION}
+    shown = sorted({near for row in hot for near in range(row - _AROUND, row + _AROUND + 1) if 0 <= near < code.rows})
+    slots = {
+        (access.address, access.store): slot.name
+        for slot in spillmap.slots(stats.local)
+        for access in (*slot.stores, *slot.loads)
+    }
+    live = pressure.live.counts.tolist()
+    width = max(map(len, (code.said[row] for row in shown)), default=0)
+    last, at = -1, None
+    yield "  source and machine code where it spills: address, loop depth, live registers, what it writes ← and reads"
+    for row in shown:
+        if row > last + 1:
+            yield f"    … {count(row - last - 1, 'instruction')}"
+        source = pressure.sources[row]
+        if source != at and source is not None:
+            text = sources.get(source.file, ())
+            known = printable(text[source.line - 1].strip(), 100) if 0 < source.line <= len(text) else ""
+            yield f"  {spillmap.where(source)}{known and '  ' + known}"
+        last, at = row, source
+        access, depth = accesses.get(row), code.depths[row]
+        what = ""
+        if access is not None:
+            name = "spill" if access.kind == "spill" else f"local ({access.kind})"
+            what = f"{name} {'store' if access.store else 'load'} {slots[access.address, access.store]}"
+        loop = "?" if depth is None else str(depth or "")
+        yield f"    {row * INSTRUCTION:#06x}  {loop:>2}  {live[row]:>3}  {code.said[row]:{width}}  {what}".rstrip()
+    if last + 1 < code.rows:
+        yield f"    … {count(code.rows - last - 1, 'instruction')}"
 
 
 def _role(role: WarpRole) -> str:
@@ -186,12 +240,12 @@ def _operands(operands: Operands) -> str:
     text = f"highest registers named: {named or 'none'}"
     if operands.bank_conflicts is None:
         return text + "; register banks of this architecture are not public"
-    total = sum(count for _, count in operands.bank_conflicts)
+    total = sum(number for _, number in operands.bank_conflicts)
     places = ", ".join(
-        f"{count} at {'unknown depth' if depth is None else f'depth {depth}'}"
-        for depth, count in operands.bank_conflicts
+        f"{number} at {'unknown depth' if depth is None else f'depth {depth}'}"
+        for depth, number in operands.bank_conflicts
     )
-    return text + f"; {total} register bank conflicts" + (f" ({places})" if total else "")
+    return text + f"; {count(total, 'register bank conflict')}" + (f" ({places})" if total else "")
 
 
 def _work(operands: Operands) -> str:

@@ -48,7 +48,9 @@ def write(
     code, texts = _code(report, {form.name for form in forms} & _DETAILED, unpacking or {})
     report = replace(report, details=Details(code=code, sources={}, texts=texts))
     if source_root is not None:
-        report = replace(report, details=replace(report.details, sources=_sources(report, source_root)))
+        kernels = (kernel for kernel in report.build.kernels if id(kernel) in code)
+        sources = sources_of((code[id(kernel)] for kernel in kernels), source_root)
+        report = replace(report, details=replace(report.details, sources=sources))
     put(forms, lambda form: _pieces(report, form, rows))
 
 
@@ -93,7 +95,7 @@ def _code(
     return shown_of(wanted.values(), unpacking)
 
 
-def _sources(report: Report, root: str) -> dict[str, list[str]]:
+def sources_of(shown: Iterable[Pressure], root: str) -> dict[str, list[str]]:
     """The source files that stand below ``root``, of lines that are shown: nothing else is ever read, whatever a
     binary's debug information names."""
     from spillscan.reports.page.code import files_of
@@ -102,9 +104,8 @@ def _sources(report: Report, root: str) -> dict[str, list[str]]:
         raise UsageError(f"--source-root: {root} is no folder", "give the folder that holds the sources")
     top = os.path.realpath(root)
     tree = Tree(root=top.replace(os.sep, "/"), holds=_is_file_below(top))
-    kernels = (kernel for kernel in report.build.kernels if id(kernel) in report.details.code)
     found: dict[str, list[str]] = {}
-    for name in {name for kernel in kernels for name in files_of(report.details.code[id(kernel)])}:
+    for name in {name for pressure in shown for name in files_of(pressure)}:
         path = os.path.realpath(os.path.join(top, tree.relative(name)))
         try:
             if os.path.commonpath([path, top]) == top and os.path.getsize(path) <= _LARGEST_SOURCE:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from spillscan.reports.report import Report
 from tests.conftest import FIXTURES
 from tests.reading.binary.support import stored
 from tests.reporting import rendered
-from tests.reports.browser.conftest import EVERY, PHONE, Open, Tab, serious
+from tests.reports.browser.conftest import EVERY, PHONE, Open, Tab, serious, until
 
 DUMP = FIXTURES / "sass" / "nvdisasm-gi-sm_80-13.5.sass"
 UNKNOWN = Kernel(key=KernelKey(symbol="silent", arch="sm_90"), role="entry", usage=Usage(spill_store_bytes=8))
@@ -92,15 +93,7 @@ def test_the_strip_tells_classes_loops_and_lines(browse: Open, build: Build, fil
     titles = tab.page.locator(".strip .mark title").all_text_contents()
     assert "spill store at 0x0370, R1+0x40, outside of loops, sass.cu:32" in titles
     assert "40 stores (160 B), 40 loads (160 B)" in (tab.page.locator(".strip").get_attribute("aria-label") or "")
-    button = tab.page.get_by_role("button", name="sass.cu:36")
-    button.focus()
-    tab.page.keyboard.press("Enter")
-    assert button.get_attribute("aria-pressed") == "true"
-    marked = tab.page.locator(".strip .mark:not(.faded) title").all_text_contents()
-    assert marked
-    assert all(title.endswith("sass.cu:36") for title in marked)
-    tab.page.keyboard.press("Enter")
-    assert tab.page.locator(".strip .mark.faded").count() == 0
+    assert tab.texts(".spillmap ol li")[0] == "sass.cu:36 81 %"
 
 
 OPTIONS = pytest.mark.parametrize("options", [{"color_scheme": "dark"}, {"viewport": PHONE}], ids=["dark", "phone"])
@@ -155,12 +148,25 @@ def test_what_to_do_first_leads_to_curve_lines_and_code(browse: Open, compiled: 
     assert "registers end its spills (an estimate" in tab.text(".spillmap p")
     assert tab.page.locator(".strip .live").count() == tab.page.locator(".strip .allocated").count() == 1
     assert tab.page.locator(".strip .mark").count() > 20, "loops, spills and registers are one picture"
-    assert tab.text(".sources figcaption").startswith("sass.cu:36 81 % of the spills")
-    assert tab.text(".sources .own") == "36 int line_36; // <b>&amp;"
-    assert tab.page.locator(".listing tr").count() == 0
-    tab.page.get_by_text("Machine code: instructions").click()
-    assert "LDL (spill)" in tab.text(".listing")
-    assert tab.page.locator(".listing tbody tr").count() > 100
+    source, code = (tab.page.get_by_label(each, exact=True) for each in ("Source lines", "Machine code"))
+    until(tab.page, "document.querySelectorAll('.sidebyside .chosen').length === 2")
+    assert tab.text(".sidebyside .chosen") == "36 int line_36; // <b>&amp; 81 % 30 19/21"
+    assert "19 spill stores and 21 reloads to loop depth 1, at most 30 registers live" in tab.text(".said")
+    kin = code.locator(".row.kin .cell-code").all_text_contents()
+    assert any(text.startswith("LDL R") for text in kin), "the heaviest line is shown at its spills"
+    code.locator(".row", has_text="0x08c0").click()
+    assert tab.page.url.endswith("?at=0x08c0")
+    tab.page.reload()
+    until(tab.page, "document.querySelectorAll('.sidebyside .chosen').length === 2")
+    assert tab.texts(".sidebyside .chosen .cell-address") == ["0x08c0"]
+    source.focus()
+    for key in ("ArrowDown", "Enter"):
+        tab.page.keyboard.press(key)
+    assert tab.page.url.endswith("?line=sass.cu%3A37")
+    assert tab.text(".said").startswith("sass.cu:37: ")
+    tab.page.locator(".slots summary").click()
+    tab.page.locator(".slots button").first.click()
+    assert re.search(r"\?at=0x[0-9a-f]{4}$", tab.page.url)
     tab.page.get_by_text("What spill means").click()
     assert "What to do." in tab.text(".explained")
 
@@ -170,8 +176,7 @@ def test_axe_finds_nothing_serious_in_code(browse: Open, compiled: Path, axe: st
     tab = browse(compiled)
     tab.page.evaluate(axe)
     tab.page.locator(".first a").first.click()
-    tab.page.get_by_text("Machine code: instructions").click()
-    tab.text(".listing td")
+    tab.page.locator(".slots summary").click()
     assert serious(tab.page) == []
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -48,22 +49,30 @@ def test_what_to_do_first_and_what_is_live(folder: Path) -> None:
     assert held["relief"].startswith(f"about {held['demand']} registers end its spills")
     listed = held["code"]
     assert listed["more"] == 0
-    assert len(listed["opcode"]) * 16 == held["bytes"] == len(listed["live"]) * 16
-    assert "LDL (spill)" in listed["opcodes"]
-    assert "STL (array)" in listed["opcodes"]
-    place, live, share, own, start, text = held["lines"][0]
-    assert (place, own, start) == ("sass.cu:36", 36, 33)
-    assert share > 0.8
-    assert 20 < live <= held["peak"]
-    assert [line.split("=")[0].strip() for line in text] == [f"source line {number}" for number in range(33, 40)]
-    assert max(map(len, text)) <= 160
+    assert {len(listed[name]) * 16 for name in ("op", "live", "depth", "place", "kind", "slot")} == {held["bytes"]}
+    row = listed["kind"].index("S")
+    assert listed["text"][listed["op"][row]] == "STL R1 R16"
+    assert listed["slots"][listed["slot"][row]] == "R1+0x40"
+    above = dict(listed["defined"])[row]
+    assert listed["text"][listed["op"][above]].split()[1] == "R16"
+    assert (
+        max(depth or 0 for depth, kind in zip(listed["depth"], listed["kind"], strict=True) if kind in ("s", "S")) == 1
+    )
+    ((name, lines),) = listed["files"]
+    shares = {line: share for line, share, _ in lines}
+    assert (name, max(shares, key=shares.get)) == ("sass.cu", 36)
+    assert shares[36] > 0.8
+    assert [text.split("=")[0].strip() for *_, text in lines] == [f"source line {line}" for line in shares]
+    assert max(len(text) for *_, text in lines) <= 160
+    assert [[0, 36]] in listed["places"]
     assert found["explained"]["spill"][0] == "The kernel spills registers to local memory"
 
 
 def test_no_source_is_read_that_was_not_asked_for(folder: Path) -> None:
     def lines(*words: str) -> list[str]:
         held = page(folder, "scan", str(folder / "new.cubin"), *words)["code"]
-        return [line for made in held.values() for *_, text in made["lines"] for line in text]
+        found = [line for made in held.values() for _, lines in made["code"]["files"] for *_, line in lines]
+        return [line for line in found if line is not None]
 
     assert lines() == []
     assert lines("--source-root", str(folder / "tree"))
@@ -89,7 +98,7 @@ def test_why_a_kernel_grew(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 
 
 def test_room_is_bounded(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(code, "CODE_BYTES", 2500)
+    monkeypatch.setattr(code, "CODE_BYTES", 500)
     held = page(folder, "scan", str(folder / "new.cubin"))["code"]
     assert len(held) == 3
     assert not any("code" in made for made in held.values())
@@ -122,3 +131,14 @@ def test_standard_input_is_read_once(folder: Path, monkeypatch: pytest.MonkeyPat
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(stream))
         assert main(["scan", "-", "-f", f"html:{folder / 'page.html'}"]) == 0
     assert "code" not in payload(folder / "page.html")
+
+
+def test_show_prints_source_beside_code_where_it_spills(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("show", "array_and_spills", str(folder / "new.cubin"), "--arch", "sm_80", "--slots", "0", "--source")
+    assert main([*words, "--source-root", str(folder / "tree")]) == 0
+    said = capsys.readouterr().out
+    _, _, listing = said.partition("source and machine code where it spills")
+    assert "  sass.cu:36  source line 36 ====" in listing
+    assert re.search(r"0x08b0 +1 +30  STL R1 R13 +spill store R1\+0x88\n", listing)
+    counted = sum(int(number.replace(",", "")) for number in re.findall(r"… ([\d,]+) instruction", listing))
+    assert counted + len(re.findall(r"^ +0x[0-9a-f]{4} ", listing, re.M)) == 304, "what is folded is counted"

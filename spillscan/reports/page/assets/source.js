@@ -98,6 +98,8 @@ const source = (() => {
       spillscan.say(said.textContent);
     }
 
+    const jump = (i) => choose(inner(i), i);
+
     function reveal(which = "both") {
       const place = chosen === null ? -1 : shown().indexOf(chosen);
       if (which !== "source") right.reach(row, true);
@@ -105,7 +107,7 @@ const source = (() => {
     }
 
     return { node: h("div", { class: "sourceview" }, h("p", { class: "quiet small" }, `${count(code.op.length, "instruction")}${lines.size ? "; a click on either side, or Enter, shows what belongs to it on the other" : "; no line information: compile with -lineinfo"}. Operands: the registers that it writes ← and reads; `, h("code", {}, "spillscan show --sass"), " prints all.",
-      code.more ? ` ${count(code.more, "more instruction")} not shown.` : ""), said, node, slots(code, (i) => choose(inner(i), i))), choose };
+      code.more ? ` ${count(code.more, "more instruction")} not shown.` : ""), said, node, slots(code, jump)), jump };
   }
 
   // Each spilled value: where it is made, stored and reloaded, and how many registers are live there.

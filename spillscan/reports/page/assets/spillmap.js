@@ -51,7 +51,7 @@ const spillmap = (() => {
       chart.titled("circle", { class: "peak", cx: x(code.at), cy: y(code.peak), r: 3 }, said)];
   }
 
-  function strip(map, marks, width, code) {
+  function strip(map, marks, width, code, both) {
     const lanes = LANES.filter(({ key }) => marks.some(({ what }) => key.includes(what)));
     const narrow = width < 560, each = narrow ? LANE + 14 : LANE;
     const bands = Math.max(0, ...map.bands.map(([depth]) => depth)) * BAND;
@@ -70,7 +70,7 @@ const spillmap = (() => {
           const base = top + (row + 1) * each - 5, tall = LANE - 11;
           return [svg("line", { class: "lane", x1: low, x2: high, y1: base, y2: base }), named(label, base - LANE + 5, base - 6),
             // Stores hang from above and end in a foot, loads stand on the line: distinct without colour.
-            marks.filter(({ what }) => key.includes(what)).map((mark) => chart.titled("path", { class: `mark ${kind}`,
+            marks.filter(({ what }) => key.includes(what)).map((mark) => chart.titled("path", { class: `mark ${kind}${both ? " opens" : ""}`, onclick: both ? () => both.jump(Math.floor(mark.at / 16)) : null,
               d: `M${x(mark.at).toFixed(1)} ${stores(mark) ? base - tall : base}v${stores(mark) ? tall : -tall}m-2.5 0h5` }, describe(map, mark)))];
         }),
         [0, 1, 2, 3, 4].map((part) => svg("line", { class: "tick", x1: x((map.bytes * part) / 4), x2: x((map.bytes * part) / 4), y1: bottom, y2: bottom + 4 }))] });
@@ -94,9 +94,9 @@ const spillmap = (() => {
 
   function draw(map, code = null) {
     const marks = unpack(map);
-    const { node } = chart.drawn((width) => strip(map, marks, width, code), "canvas");
-    const lines = map.lines.map((place, line) => ({ place, share: map.shares[line] })).filter(({ share }) => share).sort((one, other) => other.share - one.share).slice(0, LINES);
     const both = code && code.code ? source.draw(code.code, code.relief) : null;
+    const { node } = chart.drawn((width) => strip(map, marks, width, code, both), "canvas");
+    const lines = map.lines.map((place, line) => ({ place, share: map.shares[line] })).filter(({ share }) => share).sort((one, other) => other.share - one.share).slice(0, LINES);
     const coarse = map.marks && map.marks.unit > Math.floor(map.bytes / Math.max(map.instructions, 1));
     return h("div", { class: "spillmap" },
       code ? h("p", {}, pressure(code)) : null,
