@@ -14,6 +14,7 @@ import pytest
 
 from spillscan import commands
 from spillscan.commands import build_parser
+from tests import pictures
 from tests.conftest import ROOT, run
 
 README = ROOT / "README.md"
@@ -131,3 +132,11 @@ def write() -> None:
 
 if __name__ == "__main__":
     write()
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_the_picture_of_a_terminal_is_what_it_shows_now(theme: str) -> None:
+    assert (pictures.FOLDER / f"terminal-{theme}.svg").read_text("utf-8") == pictures.terminal(theme)
+    for name in (f"docs/pictures/terminal-{theme}.svg", f"docs/pictures/page-{theme}.png"):
+        assert name in README.read_text("utf-8")
+        assert (ROOT / name).stat().st_size < 200_000

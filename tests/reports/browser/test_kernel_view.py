@@ -16,6 +16,7 @@ from spillscan.naming import alone
 from spillscan.occupancy.launches import LaunchMap
 from spillscan.reports.page.columns import identifiers
 from spillscan.reports.report import Report
+from tests import pictures
 from tests.conftest import FIXTURES
 from tests.reading.binary.support import stored
 from tests.reporting import rendered
@@ -187,3 +188,8 @@ def test_code_fits_a_phone(browse: Open, compiled: Path) -> None:
     tab.page.locator(".first a").first.click()
     tab.text(".strip")
     assert tab.page.evaluate(wide) <= 0
+
+
+def test_the_picture_of_readme_shows_what_the_page_does(browse: Open, tmp_path: Path) -> None:
+    tab = browse(pictures.page(tmp_path), viewport={"width": 1200, "height": 760})
+    assert pictures.open_kernel(tab.page) == pictures.SHOWN.read_text("utf-8")

@@ -40,7 +40,7 @@ const source = (() => {
     const columns = [["line", "line", "minmax(3rem, 3.5rem)", 1], ["text", "source", "minmax(9rem, 1fr)"], ["share", "share", "3.5rem", 1], ["live", "live", "3.2rem", 1], ["spills", "st/ld", "4.2rem", 1]]
       .map(([key, label, width, num]) => ({ key, label, width, num: Boolean(num), title: { live: "most registers live at its instructions", share: "of the weight of all spills", spills: "spill stores and reloads" }[key] }));
     const left = grid({ name: "source", title: "Source lines", high: HIGH, printed: Infinity, columns, empty: "", sorted: () => {}, fold, made: lineRow, open: (item) => (typeof item === "number" ? fold(item) : choose(item, null)) });
-    const heads = [["address", "address", "4.2rem"], ["depth", "loop", "2.6rem", 1], ["live", "live", "4.6rem", 1], ["code", "instruction", "minmax(13rem, 1fr)"], ["slot", "local memory", "minmax(9rem, .6fr)"]]
+    const heads = [["address", "address", "4.2rem"], ["depth", "loop", "2.6rem", 1], ["live", "live", "4.6rem", 1], ["code", "instruction", "minmax(10rem, 1fr)"], ["slot", "local memory", "10.5rem"]]
       .map(([key, label, width, num]) => ({ key, label, width, num: Boolean(num), title: { depth: "loops around it", live: "registers live", slot: "what it does to local memory, and where" }[key] }));
     const right = grid({ name: "code", title: "Machine code", high: HIGH, printed: Infinity, columns: heads, empty: "", sorted: () => {}, made: codeRow, open: (item) => choose(inner(item), item) });
     const most = Math.max(1, ...code.live.slice(0, 1), code.live.reduce((one, other) => Math.max(one, other), 0));
@@ -68,7 +68,7 @@ const source = (() => {
     }
 
     // The form of an address that is computed names no place.
-    function slotOf(slot) { return /^R1[+-]/.test(code.slots[slot]) || code.slots[slot] === "R1" ? code.slots[slot] : "at a computed address"; }
+    function slotOf(slot) { return /^R1\b/.test(code.slots[slot]) ? code.slots[slot] : ""; }
 
     function fold(file) {
       if (!folded.delete(file)) folded.add(file);
@@ -81,7 +81,7 @@ const source = (() => {
       const line = lines.get(chosen), chain = code.places[code.place[row]] || [];
       said.textContent = [line ? `${printable(nameOf(chosen))}: ${count(line.rows.length, "instruction")}${line.share ? `, ${Math.round(100 * line.share)} % of the weight of its spills` : ""}${line.stores + line.loads ? `, ${count(line.stores, "spill store")} and ${count(line.loads, "reload")}${line.depth ? ` to loop depth ${line.depth}` : ""}` : ""}, at most ${count(line.live, "register")} live` : "",
         `${hex(row)}: ${code.text[code.op[row]]}${chain.length > 1 ? `, inlined at ${chain.slice(1).map((one) => printable(nameOf(keyOf(one)))).join(", ")}` : ""}`,
-        line && chosen === heaviest ? relief : ""].filter(Boolean).join(". ");
+        line && chosen === heaviest && relief ? relief[0].toUpperCase() + relief.slice(1) : ""].filter(Boolean).join(". ");
     }
 
     const shown = () => code.files.flatMap((_, file) => [file, ...(folded.has(file) ? [] : [...lines.keys()].filter((key) => lines.get(key).file === file))]);
