@@ -11,6 +11,7 @@ harmless line, and each format adds its own escapes.
 PUBLIC = (
     "formats",
     "formats.html",
+    "groups",
     "page.details",
     "page.document",
     "page.history",
