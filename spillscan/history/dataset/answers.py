@@ -71,7 +71,7 @@ def rank(dataset: Dataset, label: str, measure: str, most: int, launches: Launch
         return _by_blocks(dataset, label, most, launches)
     column = _ORDER.get(measure, measure)
     known = f"count(*) FILTER ({column} IS NOT NULL)"
-    counted = dataset.ask(f"SELECT count(*), {known} FROM kernels WHERE label = ?{_entries(measure)}", [label])
+    counted = dataset.ask(f"SELECT count(*), {known} FROM kernels WHERE label = ?{_entries(measure)}", [label], [label])
     total, known_of = counted.rows[0]
     if total and not known_of:
         raise UndecidedError(f"no kernel of {label} has known {measure}", "audit logs of ptxas -v, or binaries")
@@ -82,6 +82,7 @@ def rank(dataset: Dataset, label: str, measure: str, most: int, launches: Launch
         f"QUALIFY row_number() OVER (same ORDER BY {column} DESC, spills_in_loops DESC NULLS LAST, symbol, object) = 1 "
         f"ORDER BY {column} DESC, canonical, arch LIMIT ?",
         [label, most],
+        [label],
     ).rows
     entries = [_entry(dict(zip(_RANKED, row[:-1], strict=True)))._replace(copies=row[-1]) for row in rows]
     return Ranking(entries, total - known_of)
@@ -98,7 +99,7 @@ def _by_blocks(dataset: Dataset, label: str, most: int, launches: Launches) -> R
         "ORDER BY canonical, symbol, arch, object"
     )
     entries, unknown = [], 0
-    for row in dataset.ask(question, [label]).rows:
+    for row in dataset.ask(question, [label], [label]).rows:
         entry = _entry(dict(zip(_RANKED, row, strict=True)))
         kernel = entry.kernel
         launch = None if kernel.final is False else launches.launch_of(kernel)

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from spillscan.history.dataset.records import Commit
+from spillscan.history.dataset.sql import Rows
 from spillscan.output.errors import InputError
-
-if TYPE_CHECKING:
-    import pyarrow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,21 +61,21 @@ def ordered(builds: Sequence[KeptBuild], key: str | None) -> tuple[KeptBuild, ..
         return tuple(sorted(builds, key=lambda build: (build.meta[key], build.label)))
 
 
-def table(builds: Sequence[KeptBuild]) -> pyarrow.Table:
-    """The view ``builds``."""
-    import pyarrow as pa
-
-    moment = pa.timestamp("us", tz="UTC")
-    return pa.table(
-        {
-            "label": pa.array([build.label for build in builds], pa.string()),
-            "time": pa.array([build.time for build in builds], moment),
-            "position": pa.array(range(len(builds)), pa.int64()),
-            "meta": pa.array([list(build.meta.items()) for build in builds], pa.map_(pa.string(), pa.string())),
-            "first_commit": pa.array([build.first_commit for build in builds], moment),
-            "last_commit": pa.array([build.last_commit for build in builds], moment),
-        }
+def table(builds: Sequence[KeptBuild]) -> Rows:
+    """What the view ``builds`` is made of: the entries of ``meta`` are a list."""
+    moment = "TIMESTAMP WITH TIME ZONE"
+    columns = {"label": "VARCHAR", "time": moment, "position": "BIGINT", "meta": "STRUCT(key VARCHAR, value VARCHAR)[]"}
+    return Rows(
+        columns | {"first_commit": moment, "last_commit": moment},
+        [
+            (build.label, build.time, at, _entries(build.meta), build.first_commit, build.last_commit)
+            for at, build in enumerate(builds)
+        ],
     )
+
+
+def _entries(meta: Mapping[str, str]) -> list[dict[str, str]]:
+    return [{"key": key, "value": value} for key, value in meta.items()]
 
 
 def _build(commits: Sequence[Commit]) -> KeptBuild:

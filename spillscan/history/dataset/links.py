@@ -11,6 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from spillscan.history.dataset.sql import Rows
 from spillscan.judging.compare.pairing import pair
 from spillscan.model import Kernel, KernelKey, Usage
 from spillscan.naming.identity import canonical
@@ -111,8 +112,6 @@ def _sides(pairs: Sequence[Neighbours], numbers: Iterable[int]) -> list[list[Any
 def _of_group(
     dataset: Dataset, pairs: Sequence[Neighbours], group: Sequence[int], names: dict[int, list[str]]
 ) -> Iterator[tuple[Neighbours, tuple[Link, ...]]]:
-    import pyarrow as pa
-
     changed = [(number, label, name) for number in group for name in names[number] for label in pairs[number]]
     whole: dict[str, dict[str, list[Kernel]]] = {}
     living: dict[int, list[KernelKey]] = defaultdict(list)
@@ -120,7 +119,7 @@ def _of_group(
     labels = {label for _, label, _ in changed}
     if changed:
         rows = sorted({(label, name) for _, label, name in changed})
-        only = pa.table({"label": [label for label, _ in rows], "canonical": [name for _, name in rows]})
+        only = Rows({"label": "VARCHAR", "canonical": "VARCHAR"}, rows)
         for label, kernels in dataset.kernels_of(sorted(labels), only).items():
             whole[label] = defaultdict(list)
             for kernel in kernels:
@@ -129,12 +128,9 @@ def _of_group(
     asked = [number for number in group if all(ending[number])]
     if asked:
         tables = {
-            "asked": pa.table({"pair": pa.array(asked, pa.int64())}),
-            "changed": pa.table(
-                {
-                    "pair": pa.array([number for number, _, _ in changed], pa.int64()),
-                    "canonical": [name for _, _, name in changed],
-                }
+            "asked": Rows({"pair": "BIGINT"}, [(number,) for number in asked]),
+            "changed": Rows(
+                {"pair": "BIGINT", "canonical": "VARCHAR"}, [(number, name) for number, _, name in changed]
             ),
         }
         narrow = {label for number in asked for label in pairs[number]}

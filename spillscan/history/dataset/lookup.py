@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from spillscan.history.dataset.links import KEY
-from spillscan.history.dataset.sql import quoted
+from spillscan.history.dataset.sql import Rows, quoted
 from spillscan.model import Kernel, KernelKey, Launch, LaunchBounds, Usage
 from spillscan.model.figures import RANKED
 from spillscan.model.patterns import compiled, names_of, text_of
@@ -35,15 +35,15 @@ def called(dataset: Dataset, names: Sequence[str], labels: Sequence[str]) -> lis
     """The rows of the kernels of these names, equal ones of several builds as one; last the builds' labels."""
     if not names:
         return []
-    import pyarrow as pa
-
     columns = ", ".join(name for name in COLUMNS if name != "short_name")
     if len(names) <= _FEW_NAMES:  # so that the statistics of files say which rows need not be read
         condition = f"WHERE canonical IN ({', '.join(map(quoted, names))})"
     else:
         condition = "SEMI JOIN names USING (canonical)"
     question = f"SELECT {columns}, list(label) FROM kernels {condition} GROUP BY ALL ORDER BY ALL"
-    return dataset.ask(question, (), labels, {"names": pa.table({"canonical": names})}).rows
+    return dataset.ask(
+        question, (), labels, {"names": Rows({"canonical": "VARCHAR"}, [(name,) for name in names])}
+    ).rows
 
 
 _FEW_NAMES = 200

@@ -141,11 +141,15 @@ class Dataset:
         """:attr:`connection` anew; ``memory``: what a question may hold (``512MB``)."""
         import pyarrow as pa
 
-        tables = {f"no_{table}": schema.arrow_schema(table, folders=True).empty_table() for table in schema.TABLES}
-        tables["builds"] = builds.table(self.builds)
-        said = [{"label": each.label, "commit": each.name, "time": each.time} for each in self.commits]
-        tables["commits"] = pa.Table.from_pylist(said)
-        statements = [_DEAD.format(units=self._source("units", self._several))] if self._several else []
+        tables: dict[str, pyarrow.Table | sql.Rows] = {
+            f"no_{table}": pa.Table.from_batches([], schema.arrow_schema(table, folders=True))
+            for table in schema.TABLES
+        }
+        tables["kept_builds"] = builds.table(self.builds)
+        said = [(each.label, each.name, each.time) for each in self.commits]
+        tables["commits"] = sql.Rows({"label": "VARCHAR", "commit": "VARCHAR", "time": "VARCHAR"}, said)
+        statements = ["CREATE VIEW builds AS SELECT * REPLACE (map_from_entries(meta) AS meta) FROM kept_builds"]
+        statements += [_DEAD.format(units=self._source("units", self._several))] if self._several else []
         statements += [f"CREATE VIEW {table} AS {self.source(table)}" for table in schema.TABLES]
         paths = {part.path for each in self.commits for part in each.parts}
         files = [self.place.address(path) for path in sorted(paths)]
@@ -199,7 +203,7 @@ class Dataset:
         question: str,
         words: Sequence[Any] = (),
         labels: Collection[str] | None = None,
-        tables: Mapping[str, pyarrow.Table] | None = None,
+        tables: Mapping[str, pyarrow.Table | sql.Rows] | None = None,
     ) -> sql.Answer:
         """The answer to a question of our own, which may ask ``tables``, too; ``labels``: ``kernels`` holds those of
         these builds."""
@@ -212,12 +216,11 @@ class Dataset:
         return f"WITH kernels AS NOT MATERIALIZED ({self.source('kernels', labels)}){rest}"
 
     def arrow(
-        self, question: str, words: Sequence[Any] = (), tables: Mapping[str, pyarrow.Table] | None = None
+        self, question: str, words: Sequence[Any] = (), tables: Mapping[str, sql.Rows] | None = None
     ) -> pyarrow.Table:
         """The answer to a question of our own, which may ask ``tables``, too, as Arrow has it."""
         with sql.unread():
-            for name, rows in (tables or {}).items():
-                self.connection.register(name, rows)
+            sql.hold(self.connection, tables or {})
             return self.connection.sql(question, params=list(words)).to_arrow_table()
 
     def summary(self, wanted: Iterable[KeptBuild]) -> Iterator[Held]:
@@ -295,7 +298,7 @@ class Dataset:
             kernels=tuple(self.kernels_of((label,))[label]), issues=(*failures, *map(_issue, issues)), stats=stats
         )
 
-    def kernels_of(self, labels: Collection[str], only: pyarrow.Table | None = None) -> dict[str, list[Kernel]]:
+    def kernels_of(self, labels: Collection[str], only: sql.Rows | None = None) -> dict[str, list[Kernel]]:
         """The kernels of some builds, as their inputs gave them: units by uri, kernels in the order read. ``only``:
         those of these labels and canonical names."""
         units = self.ask(f"SELECT label, unit_id, uri FROM ({self.source('units', labels)})").rows
@@ -307,11 +310,11 @@ class Dataset:
             found[row["label"]].append(kernel_of(row))
         return found
 
-    def rows(self, table: str, labels: Collection[str], only: pyarrow.Table | None = None) -> list[dict[str, Any]]:
+    def rows(self, table: str, labels: Collection[str], only: sql.Rows | None = None) -> list[dict[str, Any]]:
         """The rows of some builds that count, by column name; ``only``: those that have the values of a row in it."""
         folders = ("label", "arch") if table == "kernels" else ("label",)
         fields = [*schema.TABLES[table], *(Field(name=name, shape="text", get=itemgetter(name)) for name in folders)]
-        join = "" if only is None else f" SEMI JOIN only_these USING ({', '.join(only.column_names)})"
+        join = "" if only is None else f" SEMI JOIN only_these USING ({', '.join(only.columns)})"
         tables = None if only is None else {"only_these": only}
         found = self.arrow(f"SELECT * FROM ({self.source(table, labels)}){join}", tables=tables)
         lists = {

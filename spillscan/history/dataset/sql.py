@@ -42,6 +42,16 @@ _COUNTING = frozenset(("range", "generate_series", "unnest"))
 """Table functions that read nothing."""
 
 
+class Rows(NamedTuple):
+    """A table that is asked, as DuckDB takes it from Python: to make one of Arrow's loads pandas, where there is
+    one."""
+
+    columns: Mapping[str, str]
+    """The type of each, as SQL writes it."""
+    values: Sequence[Sequence[Any]]
+    """A row each."""
+
+
 class Answer(NamedTuple):
     """What a question gave."""
 
@@ -50,7 +60,7 @@ class Answer(NamedTuple):
 
 
 def connect(
-    tables: Mapping[str, pyarrow.Table],
+    tables: Mapping[str, pyarrow.Table | Rows],
     statements: Sequence[str],
     files: Sequence[str],
     driver: Any = None,
@@ -73,8 +83,7 @@ def connect(
     connection.execute(f"SET max_temp_directory_size = '{_SPILLED}'")
     if driver is not None:
         connection.register_filesystem(driver)
-    for name, rows in tables.items():
-        connection.register(name, rows)
+    hold(connection, tables)
     with unread():
         for statement in statements:
             connection.execute(statement)
@@ -89,16 +98,26 @@ def quoted(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
+def hold(connection: duckdb.DuckDBPyConnection, tables: Mapping[str, pyarrow.Table | Rows]) -> None:
+    """Let ``tables`` be asked by their names."""
+    for name, table in tables.items():
+        if not isinstance(table, Rows):
+            connection.register(name, table)
+            continue
+        made = ", ".join(f"unnest(?::{kind}[]) AS {column}" for column, kind in table.columns.items())
+        values = [[row[at] for row in table.values] for at in range(len(table.columns))]
+        connection.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS SELECT {made}", values)
+
+
 def ask(
     connection: duckdb.DuckDBPyConnection,
     question: str,
     words: Sequence[Any] = (),
-    tables: Mapping[str, pyarrow.Table] | None = None,
+    tables: Mapping[str, pyarrow.Table | Rows] | None = None,
 ) -> Answer:
     """The answer to a question of our own."""
     with unread():
-        for name, rows in (tables or {}).items():
-            connection.register(name, rows)
+        hold(connection, tables or {})
         found = connection.execute(question, list(words))
         return Answer(tuple(column[0] for column in found.description or ()), found.fetchall())
 

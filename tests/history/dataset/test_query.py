@@ -5,6 +5,9 @@ from __future__ import annotations
 import csv
 import io
 import json
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -190,6 +193,12 @@ def test_the_command_prints_text_csv_and_json(root: Path) -> None:
     assert isinstance(rows[0]["registers"], int)
     short = command("query", question, "-d", root, "--top", "2").out
     assert short.splitlines()[-1] == "… more than 2 rows (--all shows them)"
+
+
+@pytest.mark.parametrize("words", ["query 'SELECT count(*) FROM builds'", "top", "trend *", "bisect * --all"])
+def test_no_question_loads_pandas(words: str, root: Path) -> None:
+    code = "import sys; from spillscan.cli import main; main(); assert 'pandas' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code, *shlex.split(words), "-d", root], capture_output=True, check=True)
 
 
 def test_the_command_refuses_in_one_line(root: Path) -> None:
