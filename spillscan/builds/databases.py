@@ -109,6 +109,10 @@ def _command(entry: Any, path: str, number: int) -> Command | None:
 
 
 def seen_from_here(path: str, top: str) -> str:
-    """``path`` below the folder of the list as that is called, so that it is the same in each checkout."""
-    below = os.path.relpath(os.path.realpath(path), os.path.realpath(top or os.curdir))
-    return os.path.normpath(path if below.startswith(os.pardir) else os.path.join(top, below))
+    """``path`` below the folder of the list as that is called, or below the current one where that is called from here
+    (CMake's sources lie beside its build folder): so that it is the same in each checkout."""
+    for place in (top,) if os.path.isabs(top) else (top, ""):
+        below = os.path.relpath(os.path.realpath(path), os.path.realpath(place or os.curdir))
+        if below.split(os.sep, 1)[0] != os.pardir:
+            return os.path.normpath(os.path.join(place, below))
+    return os.path.normpath(path)

@@ -59,7 +59,7 @@ def _of_folder(place: str) -> Iterator[Unit]:
             path = os.path.join(place, made)
             command = commands.get(os.path.realpath(path))
             yield Unit(
-                source=os.path.normpath(os.path.join(place, source)),
+                source=databases.seen_from_here(os.path.join(place, source), place),
                 object=os.path.normpath(path),
                 folder=place if command is None else command.folder,
                 command=() if command is None else command.words,
