@@ -13,6 +13,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spillscan.history.dataset.history import Happening
+from spillscan.history.dataset.sql import Rows
 from spillscan.judging.compare.causes import causes
 from spillscan.model import Kernel
 from spillscan.model.figures import rank
@@ -225,15 +226,15 @@ def _together(found: Sequence[Turn], families: int) -> Iterator[Turn]:
 
 def reasons(dataset: Dataset, builds: Sequence[KeptBuild], found: Sequence[Turn]) -> dict[int, str]:
     """What the records show of why a figure is another, by the ``id`` of its turn; nothing of what they do not show."""
-    import pyarrow as pa
-
     asked = [turn for turn in found if turn.event == "changed" and turn.worst is not None]
     if not asked:
         return {}
     names = sorted({turn.worst.series.canonical for turn in asked if turn.worst is not None})
     labels = sorted({builds[at].label for turn in asked for at in (turn.last, turn.first)})
     held: dict[tuple[str, str, str | None], Kernel] = {}
-    for label, kernels in dataset.kernels_of(labels, pa.table({"canonical": names})).items():
+    for label, kernels in dataset.kernels_of(
+        labels, Rows({"canonical": "VARCHAR"}, [(name,) for name in names])
+    ).items():
         for kernel in kernels:
             held.setdefault((label, canonical(kernel.key.symbol), kernel.key.arch), kernel)
     said = {}
