@@ -70,14 +70,17 @@ def page(folder: Path) -> Path:
 
 
 def open_kernel(tab: object) -> str:
-    """Show source beside machine code of the kernel that comes first, and say what can be read of it."""
+    """Show source beside machine code of the kernel that comes first, and say what stands above both and what is chosen
+    in them: how many other rows are drawn depends on the fonts of a machine."""
     tab.locator(".first a").first.click()  # type: ignore[attr-defined]
     tab.wait_for_selector(".sidebyside .chosen")  # type: ignore[attr-defined]
     tab.wait_for_timeout(300)  # type: ignore[attr-defined]
     view = "document.querySelector('.sourceview')"
     tab.evaluate(f"{view}.scrollIntoView()")  # type: ignore[attr-defined]
-    text: str = tab.evaluate(f"{view}.innerText")  # type: ignore[attr-defined]
-    return " ".join(text.split()) + "\n"
+    whole: str = tab.evaluate(f"{view}.innerText")  # type: ignore[attr-defined]
+    rows: list[str] = tab.evaluate(f"[...{view}.querySelectorAll('.chosen')].map(each => each.innerText)")  # type: ignore[attr-defined]
+    above = " ".join(whole.split()).partition(" line source ")[0]
+    return "\n".join((above, *(" ".join(each.split()) for each in rows))) + "\n"
 
 
 def main() -> None:
