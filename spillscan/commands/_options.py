@@ -164,6 +164,11 @@ def add_output(parser: argparse.ArgumentParser) -> None:
     add_rows(parser, 25, "rows of text to show", "rows of text")
 
 
+def add_brief(parser: argparse.ArgumentParser) -> None:
+    """--brief of a command that fails with findings."""
+    flag(parser, "--brief", "leave out cause, remedy and next command of families that fail")
+
+
 def add_rows(parser: argparse.ArgumentParser, default: int, counted: str, whole: str) -> None:
     """--top and --all; ``counted``: what --top counts, ``whole``: what --all shows all of."""
     rows = parser.add_mutually_exclusive_group()

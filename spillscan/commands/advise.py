@@ -8,11 +8,7 @@ Facts come from code, records and logs; what none of them shows is named as not 
 from __future__ import annotations
 
 import argparse
-import os
-import re
-import shlex
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from itertools import islice
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,12 +16,9 @@ from spillscan.advice.profile.judged import JudgedLaunch, judge, launch_figures
 from spillscan.advice.profile.reading import read_all
 from spillscan.advice.ranking import Ranked, ranked, spill_weight, why_here
 from spillscan.advice.remedies import Remedy, facts, relief_data, remedy
-from spillscan.builds import buildfile, records
-from spillscan.builds.compilation import parse, split
-from spillscan.builds.databases import commands, recorded
-from spillscan.commands import _answers, _inputs, _issues, _options, _policy
+from spillscan.commands import _answers, _inputs, _issues, _offers, _options, _policy
 from spillscan.commands._selection import Selection
-from spillscan.model import Build, Kernel, Launch, Origin
+from spillscan.model import Build, Kernel, Launch
 from spillscan.model.build import labels_of
 from spillscan.naming import Names
 from spillscan.occupancy.launches import Launches, settled
@@ -45,9 +38,6 @@ if TYPE_CHECKING:
     from spillscan.advice.sweep.trials import Trial
 
 EPILOG = "Example: spillscan advise build/ --launch 'gemm*=256' --top 5"
-_DATABASE = "compile_commands.json"
-_HEIGHT = 4
-"""Folders above an input in which the list of its compilations is looked for."""
 _TIMEOUT_SECONDS = 600
 """Of each compiler that --try starts."""
 _LONGEST = 400
@@ -89,14 +79,17 @@ def run(arguments: argparse.Namespace) -> int:
     found = ranked(kept.kernels, names, launches, profile)
     shown = found[: _options.rows_of(arguments)]
     code = fetch.pressures_of((each.worst for each in shown), unpacking)
-    tree, databases = tree_here(), _databases(inputs)
-    sources = {id(each): _source(each.worst, databases) for each in shown}
+    tree, databases = tree_here(), _offers.databases_near(inputs)
+    sources = {id(each): _offers.source_of(each.worst, databases) for each in shown}
     spilling = [each for each in shown if each.about == "spills"]
     trials = _trials(spilling, sources, launches) if vars(arguments)["try"] else {}
     advice = []
     for each in shown:
         made = remedy(each, launches, tree, code.get(id(each.worst)), measured, trials.get(id(each)))
-        advice.append((made, list(_commands(made, sources[id(each)], inputs, names, launches, arguments))))
+        offered = _offers.commands_for(
+            each, sources[id(each)], inputs, names, launches, arguments.config, made.trial is not None
+        )
+        advice.append((made, list(offered)))
     rest = list(_left_open(kept, launches))
     more = len(found) - len(shown)
     _answers.answer(
@@ -152,30 +145,6 @@ def _measured(path: str) -> Mapping[tuple[str, str | None], int]:
     return found
 
 
-# ---- commands to try -------------------------------------------------------------------------------------------------
-
-
-def _databases(inputs: Sequence[str]) -> dict[str, set[str]]:
-    """Lists of compilations near the inputs: what each compiles and writes, as real paths."""
-    folders = dict.fromkeys([os.curdir, "build"])
-    for each in inputs:
-        folder = each if os.path.isdir(each) else os.path.dirname(each)
-        for _ in range(_HEIGHT):
-            folders[folder or os.curdir] = None
-            folder = os.path.dirname(folder)
-    found: dict[str, set[str]] = {}
-    for folder in folders:
-        for path in (os.path.normpath(os.path.join(folder, name)) for name in (_DATABASE, buildfile.NAME)):
-            if not os.path.isfile(path) or path in found:
-                continue
-            try:
-                listed = commands(path)
-            except InputError:
-                continue
-            found[path] = {os.path.realpath(name) for each in listed for name in (each.source, each.object) if name}
-    return found
-
-
 def _trials(shown: Sequence[Ranked], sources: Mapping[int, str], launches: Launches) -> dict[int, Trial]:
     from spillscan.advice.sweep import trials
     from spillscan.advice.sweep.compilers import Cache, Compilers
@@ -186,119 +155,6 @@ def _trials(shown: Sequence[Ranked], sources: Mapping[int, str], launches: Launc
     compilers = Compilers(Processes(_TIMEOUT_SECONDS), cache, workers.processors(), progress)
     made = trials.tried([(each.worst, sources[id(each)]) for each in shown], compilers, launches)
     return {id(each): trial for each, trial in zip(shown, made, strict=True)}
-
-
-def _commands(
-    made: Remedy,
-    source: str,
-    inputs: Sequence[str],
-    names: Names,
-    launches: Launches,
-    arguments: argparse.Namespace,
-) -> Iterator[str]:
-    """Lines to paste: where it is known how the kernel is compiled, what tries its remedies, and a sweep; then what
-    shows most of it. ``source``: what a sweep is given."""
-    kernel = made.ranked.worst
-    called, arch = _called(kernel, names), kernel.key.arch
-    chosen = [*(["--arch", arch] if arch else [])]
-    launch = launches.launch_of(kernel)
-    threads = []
-    if launch is not None and launch.source in ("policy", "override"):
-        threads = ["--launch", f"{kernel.key.symbol}={_of(launch)}"]
-    if source and made.ranked.about == "spills" and made.trial is None and "-" not in inputs:
-        policy = ["--config", arguments.config] if arguments.config else []
-        yield shlex.join(["spillscan", "advise", *inputs, "--kernel", called, *chosen, *threads, *policy, "--try"])
-    if source:
-        yield shlex.join(["spillscan", "sweep", source, "--kernel", kernel.key.symbol, *chosen, *threads, "--advise"])
-    if "-" in inputs:
-        return
-    if kernel.sass is not None and made.ranked.about == "spills":
-        yield shlex.join(["spillscan", "show", called, *inputs, *chosen])
-    else:
-        yield shlex.join(["spillscan", "limiters", *inputs, "--kernel", called, *chosen, *threads])
-
-
-def _of(launch: Launch) -> str:
-    dynamic = launch.dynamic_shared_bytes
-    return (
-        f"{launch.threads_per_block}" + (f",{dynamic}" if dynamic else "") + ",override" * (launch.source == "override")
-    )
-
-
-def _called(kernel: Kernel, names: Names) -> str:
-    """What a table calls it, where that is its alone; else its symbol."""
-    name = names.of(kernel.named_by)
-    return name if set(names.called(name)) == {kernel.named_by} and printable(name) == name else kernel.key.symbol
-
-
-def _source(kernel: Kernel, databases: Mapping[str, set[str]]) -> str:
-    """The list of compilations that holds the kernel's source or object, else the record of its compilation, else the
-    command that its log has, else its source where that can be read and needs no options."""
-    lines = kernel.sass.local.lines if kernel.sass else ()
-    files = [kernel.source, kernel.key.unit, *(origin.input for origin in kernel.origins)]
-    for line in lines:
-        place = line.source
-        while place.inlined_at is not None:
-            place = place.inlined_at
-        files.append(place.file)
-    own = {os.path.realpath(file) for file in files if file}
-    for path, compiled in databases.items():
-        if own & compiled:
-            return path
-    for origin in kernel.origins:
-        for path in (origin.input, origin.input + records.SUFFIX):
-            if (made := recorded(path)) is not None and made.by_nvcc and os.path.isfile(made.source):
-                return path
-        if command := _logged(origin, own):
-            return command
-    return next((file for file in files if file.endswith((".cu", ".ptx")) and _stands_alone(file)), "")
-
-
-def _logged(origin: Origin, own: Collection[str]) -> str:
-    """The last command of a log, before a kernel's ``origin``, that compiles one of its ``own`` files; empty: none."""
-    found = ""
-    if origin.line is not None and os.path.isfile(origin.input):
-        with open(origin.input, encoding="utf-8", errors="replace") as file:
-            for line in islice(file, origin.line):
-                at = line.find("nvcc ")
-                words = split(line[line.rfind(" ", 0, at) + 1 :].strip()) if at >= 0 and len(line) < _LONGEST else []
-                words = words[: words.index("&&")] if "&&" in words else words
-                made = parse(words)
-                if made is None or made.sources != 1 or not os.path.isfile(made.source):
-                    continue
-                if os.path.realpath(made.source) in own:
-                    found = shlex.join(words)
-    return found
-
-
-_LONGEST = 1 << 16
-_INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"(?P<own>[^"]+)"|<(?P<other>[^>]+)>)', re.M)
-_OF_TOOLKITS = ("cuda", "cub/", "thrust/", "cooperative_groups", "nv/", "mma", "curand", "math_constants")
-_LARGEST_SOURCE = 4 << 20
-
-
-def _stands_alone(path: str) -> bool:
-    """Whether a source that is there compiles without unknown options: all that it includes, and what that includes,
-    stands beside what includes it, or comes with the compiler."""
-    left, seen = [path], {path}
-    while left:
-        path = left.pop()
-        try:
-            if os.path.getsize(path) > _LARGEST_SOURCE:
-                return False
-            with open(path, encoding="utf-8", errors="replace") as file:
-                text = file.read()
-        except OSError:
-            return False
-        for match in _INCLUDE.finditer(text):
-            if match["own"]:
-                beside = os.path.normpath(os.path.join(os.path.dirname(path), match["own"]))
-                if beside not in seen:
-                    seen.add(beside)
-                    left.append(beside)
-            elif "." in match["other"] and "/" in match["other"] and not match["other"].startswith(_OF_TOOLKITS):
-                return False
-    return True
 
 
 # ---- forms -----------------------------------------------------------------------------------------------------------

@@ -30,6 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         " template, where not all findings are shown)",
     )
     _options.add_output(parser)
+    _options.add_brief(parser)
     _options.add_selection(parser)
     _options.add_strict(parser)
     _policy.add_archs(parser)
@@ -61,8 +62,14 @@ def run(arguments: argparse.Namespace) -> int:
         fail_on=policy.fail_on,
         by=arguments.by,
     )
+    judged = gate.report(report, held)
+    if found.status == 1 and not arguments.brief:
+        from spillscan.commands import _offers
+
+        inputs = _inputs.inputs_or_stdin(arguments.inputs)
+        judged = _offers.with_ways(judged, inputs, arguments.config, _policy.unpacking(policy))
     render.write(
-        gate.report(report, held),
+        judged,
         arguments.format,
         _options.rows_of(arguments),
         _policy.unpacking(policy),

@@ -108,6 +108,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _options.number(parser, key.option, about=key.help)
     _policy.add_file(parser)
     _options.add_output(parser)
+    _options.add_brief(parser)
     _options.add_selection(parser)
     _options.add_strict(parser)
     _policy.add_accept(parser)
@@ -141,6 +142,10 @@ def run(arguments: argparse.Namespace) -> int:
         _issues.report_issues([issue for build in builds for issue in build.issues])
         return 0
     report, found = _report(kept, builds, by, arguments, policy, gate)
+    if found.status == 1 and report.fail_on != "never" and not arguments.brief:
+        from spillscan.commands import _offers
+
+        report = _offers.with_ways(report, arguments.inputs[-1:], arguments.config, _policy.unpacking(policy))
     render.write(
         report, arguments.format, _options.rows_of(arguments), _policy.unpacking(policy), arguments.source_root
     )

@@ -46,7 +46,7 @@ def write(
     forms = check_forms(wanted, report.kind)
     report = replace(report, tree=tree_here())
     code, texts = _code(report, {form.name for form in forms} & _DETAILED, unpacking or {})
-    report = replace(report, details=Details(code=code, sources={}, texts=texts))
+    report = replace(report, details=replace(report.details, code=code, texts=texts))
     if source_root is not None:
         kernels = (kernel for kernel in report.build.kernels if id(kernel) in code)
         sources = sources_of((code[id(kernel)] for kernel in kernels), source_root)

@@ -35,6 +35,19 @@ JUDGED: tuple[Kind, ...] = ("check", "diff")
 """The commands that have findings; ``scan`` judges nothing."""
 
 
+class Way(Struct, frozen=True, kw_only=True):
+    """The way on from the findings of one family."""
+
+    label: str
+    """Its worst kernel."""
+    cause: str
+    """Why, or that it is not known."""
+    remedy: str
+    """What to do."""
+    command: str
+    """What leads on from here, to be pasted; empty where the input cannot be read again."""
+
+
 class Details(Struct, frozen=True, kw_only=True):
     """What is shown of kernels beside their figures, read once it is known which are shown."""
 
@@ -44,6 +57,8 @@ class Details(Struct, frozen=True, kw_only=True):
     """Lines of source files, by the name that debug information gives the file."""
     texts: Mapping[int, CodeText] = field(default_factory=dict)
     """The code of kernels that are shown in detail, by the ``id`` of the kernel."""
+    ways: Sequence[Way] = ()
+    """The way on from the findings; none where nothing fails, or it is not wanted."""
 
 
 class Report(Struct, frozen=True, kw_only=True, dict=True):

@@ -326,12 +326,23 @@ def baseline_line(report: Report) -> Iterator[str]:
         yield f"baseline: {', '.join(counts) or 'nothing recorded, nothing found'}"
 
 
+def way_lines(report: Report, style: Style) -> Iterator[str]:
+    """The way on: at most three lines a family, each whole, so that it can be pasted."""
+    for way in report.details.ways:
+        yield ""
+        yield paint(f"{way.label}: cause: {printable(way.cause, LONGEST_MESSAGE)}", BOLD, style)
+        yield printable(f"  remedy: {way.remedy}", LONGEST_MESSAGE)
+        if way.command:
+            yield printable(f"  next: {way.command}")  # whole
+
+
 def verdict_lines(report: Report, style: Style, listed: Sequence[Finding]) -> Iterator[str]:
     """What got worse between builds and stands in no table, what cannot be judged, and how many findings there are."""
     yield from finding_lines(listed, report, style)
     yield from baseline_line(report)
     yield from unknown_lines(report, style)
     findings = report.open_findings
+    yield from way_lines(report, style)
     if findings:
         hidden = "" if len(counted(report)) == len(findings) else " (--fail-on note lists the notes)"
         yield paint(severities(findings) + hidden, BOLD, style)

@@ -240,6 +240,7 @@ def _check(report: Report, style: Style) -> Iterator[str]:
     yield f"{found} in {words.summary(report.build)}"
     yield from words.baseline_line(report)
     yield from words.unknown_lines(report, style)
+    yield from words.way_lines(report, style)
 
 
 def _diff(report: Report, style: Style) -> Iterator[str]:

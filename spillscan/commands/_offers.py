@@ -1,0 +1,202 @@
+"""Commands that an output offers of a kernel, and the way on from a red one: word for word as they run from here."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import islice
+
+from spillscan.advice.ranking import Ranked, spill_weight
+from spillscan.advice.remedies import remedy
+from spillscan.builds import buildfile, records
+from spillscan.builds.compilation import parse, split
+from spillscan.builds.databases import commands, recorded
+from spillscan.judging.rule_docs import explanations
+from spillscan.model import Finding, Kernel, Launch, Origin
+from spillscan.naming import Names
+from spillscan.occupancy.launches import Launches
+from spillscan.output.errors import InputError
+from spillscan.output.safe import printable
+from spillscan.reading.binary import fetch
+from spillscan.reports.render import tree_here
+from spillscan.reports.report import Report, Way
+from spillscan.reports.words import counted, label_of
+
+_DATABASE = "compile_commands.json"
+_HEIGHT = 4
+"""Folders above an input in which the list of its compilations is looked for."""
+_MOST_WAYS = 3
+"""Families of which a red output shows the way on."""
+
+
+def with_ways(report: Report, inputs: Sequence[str], config: str | None, unpacking: Mapping[str, int]) -> Report:
+    """The report with the way on from its findings, a family each, the first families first."""
+    from msgspec.structs import replace
+
+    names, families = report.names, dict[str, list[Kernel]]()
+    rules: dict[str, str] = {}
+    there = {each.key for each in report.build.kernels}
+    for finding in (each for each in report.open_findings if each.kernel.key in there):
+        family = names.base(finding.kernel.named_by)
+        rules.setdefault(family, finding.rule)
+        families.setdefault(family, []).append(finding.kernel)
+    shown = []
+    for family, several in list(families.items())[:_MOST_WAYS]:
+        kernels = tuple({id(each): each for each in sorted(several, key=spill_weight, reverse=True)}.values())
+        weight = sum(map(spill_weight, kernels))
+        shown.append(Ranked("spills" if weight else "occupancy", family, kernels, weight, 0.0))
+    code = fetch.pressures_of((each.worst for each in shown if each.weight), unpacking)
+    databases, tree = databases_near(inputs), tree_here()
+    ways = []
+    for about in shown:
+        made = remedy(about, report.launches, tree, code.get(id(about.worst)))
+        source = source_of(about.worst, databases) if about.weight else ""
+        finding = first[about.family]
+        causes = made.causes if about.weight or made.remedies else (finding.message,)
+        what_to_do = explanations("rules")[finding.rule].remedy
+        ways.append(
+            Way(
+                label=label_of(about.worst, names),
+                cause=next(iter(causes), "not known"),
+                remedy=next(iter(made.remedies), what_to_do),
+                command=next(commands_for(about, source, inputs, names, report.launches, config), ""),
+            )
+        )
+    return replace(report, details=replace(report.details, ways=tuple(ways)))
+
+
+def databases_near(inputs: Sequence[str]) -> dict[str, set[str]]:
+    """Lists of compilations near the inputs: what each compiles and writes, as real paths."""
+    folders = dict.fromkeys([os.curdir, "build"])
+    for each in inputs:
+        folder = each if os.path.isdir(each) else os.path.dirname(each)
+        for _ in range(_HEIGHT):
+            folders[folder or os.curdir] = None
+            folder = os.path.dirname(folder)
+    found: dict[str, set[str]] = {}
+    for folder in folders:
+        for path in (os.path.normpath(os.path.join(folder, name)) for name in (_DATABASE, buildfile.NAME)):
+            if not os.path.isfile(path) or path in found:
+                continue
+            try:
+                listed = commands(path)
+            except InputError:
+                continue
+            found[path] = {os.path.realpath(name) for each in listed for name in (each.source, each.object) if name}
+    return found
+
+
+def commands_for(
+    about: Ranked,
+    source: str,
+    inputs: Sequence[str],
+    names: Names,
+    launches: Launches,
+    config: str | None,
+    tried: bool = False,
+) -> Iterator[str]:
+    """Lines to paste: where it is known how the kernel is compiled, what tries its remedies, and a sweep; then what
+    shows most of it. ``source``: what a sweep is given."""
+    kernel = about.worst
+    called, arch = _called(kernel, names), kernel.key.arch
+    chosen = [*(["--arch", arch] if arch else [])]
+    launch = launches.launch_of(kernel)
+    threads = []
+    if launch is not None and launch.source in ("policy", "override"):
+        threads = ["--launch", f"{kernel.key.symbol}={_of(launch)}"]
+    if source and about.about == "spills" and not tried and "-" not in inputs:
+        policy = ["--config", config] if config else []
+        yield shlex.join(["spillscan", "advise", *inputs, "--kernel", called, *chosen, *threads, *policy, "--try"])
+    if source:
+        yield shlex.join(["spillscan", "sweep", source, "--kernel", kernel.key.symbol, *chosen, *threads, "--advise"])
+    if "-" in inputs:
+        return
+    if kernel.sass is not None and about.about == "spills":
+        yield shlex.join(["spillscan", "show", called, *inputs, *chosen])
+    else:
+        yield shlex.join(["spillscan", "limiters", *inputs, "--kernel", called, *chosen, *threads])
+
+
+def _of(launch: Launch) -> str:
+    dynamic = launch.dynamic_shared_bytes
+    return (
+        f"{launch.threads_per_block}" + (f",{dynamic}" if dynamic else "") + ",override" * (launch.source == "override")
+    )
+
+
+def _called(kernel: Kernel, names: Names) -> str:
+    """What a table calls it, where that is its alone; else its symbol."""
+    name = names.of(kernel.named_by)
+    return name if set(names.called(name)) == {kernel.named_by} and printable(name) == name else kernel.key.symbol
+
+
+def source_of(kernel: Kernel, databases: Mapping[str, set[str]]) -> str:
+    """The list of compilations that holds the kernel's source or object, else the record of its compilation, else the
+    command that its log has, else its source where that can be read and needs no options."""
+    lines = kernel.sass.local.lines if kernel.sass else ()
+    files = [kernel.source, kernel.key.unit, *(origin.input for origin in kernel.origins)]
+    for line in lines:
+        place = line.source
+        while place.inlined_at is not None:
+            place = place.inlined_at
+        files.append(place.file)
+    own = {os.path.realpath(file) for file in files if file}
+    for path, compiled in databases.items():
+        if own & compiled:
+            return path
+    for origin in kernel.origins:
+        for path in (origin.input, origin.input + records.SUFFIX):
+            if (made := recorded(path)) is not None and made.by_nvcc and os.path.isfile(made.source):
+                return path
+        if command := _logged(origin, own):
+            return command
+    return next((file for file in files if file.endswith((".cu", ".ptx")) and _stands_alone(file)), "")
+
+
+def _logged(origin: Origin, own: Collection[str]) -> str:
+    """The last command of a log, before a kernel's ``origin``, that compiles one of its ``own`` files; empty: none."""
+    found = ""
+    if origin.line is not None and os.path.isfile(origin.input):
+        with open(origin.input, encoding="utf-8", errors="replace") as file:
+            for line in islice(file, origin.line):
+                at = line.find("nvcc ")
+                words = split(line[line.rfind(" ", 0, at) + 1 :].strip()) if at >= 0 and len(line) < _LONGEST else []
+                words = words[: words.index("&&")] if "&&" in words else words
+                made = parse(words)
+                if made is None or made.sources != 1 or not os.path.isfile(made.source):
+                    continue
+                if os.path.realpath(made.source) in own:
+                    found = shlex.join(words)
+    return found
+
+
+_LONGEST = 1 << 16
+_INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"(?P<own>[^"]+)"|<(?P<other>[^>]+)>)', re.M)
+_OF_TOOLKITS = ("cuda", "cub/", "thrust/", "cooperative_groups", "nv/", "mma", "curand", "math_constants")
+_LARGEST_SOURCE = 4 << 20
+
+
+def _stands_alone(path: str) -> bool:
+    """Whether a source that is there compiles without unknown options: all that it includes, and what that includes,
+    stands beside what includes it, or comes with the compiler."""
+    left, seen = [path], {path}
+    while left:
+        path = left.pop()
+        try:
+            if os.path.getsize(path) > _LARGEST_SOURCE:
+                return False
+            with open(path, encoding="utf-8", errors="replace") as file:
+                text = file.read()
+        except OSError:
+            return False
+        for match in _INCLUDE.finditer(text):
+            if match["own"]:
+                beside = os.path.normpath(os.path.join(os.path.dirname(path), match["own"]))
+                if beside not in seen:
+                    seen.add(beside)
+                    left.append(beside)
+            elif "." in match["other"] and "/" in match["other"] and not match["other"].startswith(_OF_TOOLKITS):
+                return False
+    return True
