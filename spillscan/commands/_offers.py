@@ -36,11 +36,11 @@ def with_ways(report: Report, inputs: Sequence[str], config: str | None, unpacki
     from msgspec.structs import replace
 
     names, families = report.names, dict[str, list[Kernel]]()
-    rules: dict[str, str] = {}
+    first: dict[str, Finding] = {}
     there = {each.key for each in report.build.kernels}
-    for finding in (each for each in report.open_findings if each.kernel.key in there):
+    for finding in (each for each in counted(report) if each.kernel.key in there):
         family = names.base(finding.kernel.named_by)
-        rules.setdefault(family, finding.rule)
+        first.setdefault(family, finding)
         families.setdefault(family, []).append(finding.kernel)
     shown = []
     for family, several in list(families.items())[:_MOST_WAYS]:

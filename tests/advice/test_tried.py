@@ -24,12 +24,16 @@ GEMM, ATTENTION = "_Z4gemmILi8ELi8EEvPKfS1_Pfiii", "_Z9attentionILi64EEvPKfS1_S1
 
 
 def advise(folder: Path, *words: str, **environment: str) -> tuple[int, str]:
+    return spillscan(folder, "advise", *words, **environment)
+
+
+def spillscan(folder: Path, *words: str, **environment: str) -> tuple[int, str]:
     (found,) = toolkits.choose([RELEASE])
     path = f"{os.path.dirname(found.ptxas)}:/usr/bin:/bin"
     variables = os.environ | {"PYTHONPATH": str(ROOT), "PATH": path, **environment}
     for name in ("CUDA_HOME", "CUDA_PATH"):
         variables.pop(name, None)
-    done = command("advise", *words, cwd=folder, env=variables)
+    done = command(*words, cwd=folder, env=variables)
     return done.returncode, done.stdout.decode() or done.stderr.decode()
 
 
@@ -105,3 +109,22 @@ def test_what_cannot_be_tried_says_why(prepare: Any, why: str, tmp_path: Path) -
     status, said = advise(tmp_path, "build.log", "--try", XDG_CACHE_HOME=str(tmp_path))
     assert status == 0
     assert "tried   no: " in said
+
+
+def test_a_red_check_leads_to_what_was_tried(tmp_path: Path) -> None:
+    """By the one command that it prints; --brief prints none."""
+    source = ptx.rewritten(PTX.read_text(), Setting(kind="bounds", threads=256, blocks=4))
+    (tmp_path / "build.log").write_text(ptxas(source, GEMM, tmp_path)[2])
+    status, said = spillscan(tmp_path, "check", "build.log")
+    assert status == 1
+    way = said.split("\n\n")[-1].splitlines()
+    assert len(way) == 3
+    assert "an estimate, not tried" in way[1]
+    program, *words = shlex.split(way[2].removeprefix("  next: "))
+    assert (program, words[-1]) == ("spillscan", "--try")
+    status, answer = spillscan(tmp_path, *words, XDG_CACHE_HOME=str(tmp_path))
+    assert status == 0
+    assert "__launch_bounds__(256, 2) ends its spills (tried, ptxas 12.9.86)" in " ".join(answer.split())
+    _, brief = spillscan(tmp_path, "check", "build.log", "--brief")
+    assert said.startswith(brief)
+    assert "next:" not in brief
