@@ -17,7 +17,7 @@ from spillscan.output.errors import UsageError
 from spillscan.output.files import Form, parse_forms, put
 from spillscan.output.terminal import style_of
 from spillscan.reports import formats, services
-from spillscan.reports.report import EXPLAINED, Details, Kind, Report
+from spillscan.reports.report import EXPLAINED, Kind, Report
 
 if TYPE_CHECKING:
     from spillscan.model.code import CodeText
