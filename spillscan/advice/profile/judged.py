@@ -142,6 +142,12 @@ def _concerns(measured: Measured) -> list[str]:
         )
     local = measured.total("local_load_instructions", "local_store_instructions")
     every = measured.figure("instructions")
+    if share is None and not every and local:
+        loads, stores = (measured.figure(f"local_{way}_instructions") for way in ("load", "store"))
+        said.append(
+            f"{loads:,.0f} loads and {stores:,.0f} stores of local memory executed; of how much is not known:"
+            " profile with --section MemoryWorkloadAnalysis_Tables"
+        )
     if local is not None and every:
         percent = 100 * local / every
         if percent > LOCAL_INSTRUCTIONS.value:

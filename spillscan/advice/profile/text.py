@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from spillscan.advice.profile.judged import JudgedLaunch
+from spillscan.advice.profile.model import Measured
 from spillscan.output.terminal import RED, YELLOW, Row, Style, fold, hung, table
 
 _HEADER = (
@@ -77,7 +78,7 @@ def _row(group: Sequence[JudgedLaunch]) -> Row:
         _percent(measured.figure("theoretical_percent")),
         _percent(measured.figure("achieved_percent")),
         "+".join(worst.limiters) or "-",
-        _share(measured.local_share),
+        _local(measured),
         _share(measured.spill_instruction_share),
         "-" if measured.figure("duration_ns") is None else time_text(measured.figure("duration_ns")),
     )
@@ -95,6 +96,22 @@ def _percent(figure: float | None) -> str:
 
 def _share(share: float | None) -> str:
     return "-" if share is None else f"{100 * share:.1f}%"
+
+
+def _local(measured: Measured) -> str:
+    """Their share of the traffic; without that the loads and stores that were executed."""
+    counts = [measured.figure(f"local_{way}_instructions") for way in ("load", "store")]
+    if measured.local_share is not None or None in counts:
+        return _share(measured.local_share)
+    return "/".join(_short(count) for count in counts)
+
+
+def _short(count: float) -> str:
+    """``1.03G``."""
+    for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if count >= size:
+            return f"{count / size:.3g}{unit}"
+    return f"{count:.0f}"
 
 
 def time_text(nanoseconds: float) -> str:

@@ -253,6 +253,10 @@ def test_thresholds_are_the_published_ones_and_strict() -> None:
     counts = {"instructions": 1000.0, "local_store_instructions": 0.0}
     assert verdict(Measured(FULL | counts | {"local_load_instructions": 100.0}), ()).concerns == ()
     assert "10.1 %" in verdict(Measured(FULL | counts | {"local_load_instructions": 101.0}), ()).concerns[0]
+    alone = {"local_load_instructions": 1.026e9, "local_store_instructions": 2.0}
+    (said,) = verdict(Measured(alone), ()).concerns
+    assert said.startswith("1,026,000,000 loads and 2 stores of local memory executed; of how much is not known")
+    assert verdict(Measured(dict.fromkeys(alone, 0.0)), ()).concerns == ()
 
 
 def test_no_traffic_has_no_share() -> None:
