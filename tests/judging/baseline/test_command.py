@@ -199,7 +199,7 @@ def test_worse_fails_and_says_what_was_recorded(baseline: Path, tmp_path: Path) 
     assert line.endswith(
         "gemm<8> (sm_80): spills: 304 B stores, 220 B loads per thread; recorded: loads 216, stores 304 [spill, worse]"
     )
-    assert rest[-1] == "baseline: 1 worse, 1 outstanding"
+    assert "baseline: 1 worse, 1 outstanding" in rest
 
 
 def test_better_passes_until_it_is_pruned(baseline: Path, tmp_path: Path) -> None:
@@ -387,7 +387,7 @@ def test_suppressions_may_name_the_symbol_as_the_baseline_writes_it(tmp_path: Pa
     run("baseline", "write", log, "-o", path)
     edit(path, lambda text: re.sub(r", spill: .*?}}", "}", text))
     suppress(path, SUPPRESSION.replace("*gemm*", "_ZN12_GLOBAL__N_16hiddenEPKfPfi"))
-    assert run("check", log, "--baseline", path, *DAY).stdout.endswith(b"baseline: 4 new, 2 suppressed\n")
+    assert b"\nbaseline: 4 new, 2 suppressed\n" in run("check", log, "--baseline", path, *DAY).stdout
 
 
 def test_the_policy_may_name_the_baseline(tmp_path: Path, baseline: Path) -> None:

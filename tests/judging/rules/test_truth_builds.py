@@ -307,7 +307,7 @@ TABLE = [
         B,
         {"registers": 64, "barriers": 1},
         launch=Launch(threads_per_block=1024),
-        found=("error", "1 blocks/SM, 2 asked for: limited by registers"),
+        found=("error", "1 block/SM, 2 asked for: limited by registers"),
         measure=(("missing", 1),),
     ),
     row(
