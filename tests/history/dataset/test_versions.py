@@ -290,7 +290,7 @@ def test_commands_take_builds_of_a_dataset_where_they_take_logs(tmp_path: Path) 
     append(root, "v/2", HEAD)
     for words in (["diff"], ["diff", "--fail-on-regression", "-f", "json"]):
         assert command(*words, f"{root}/@v1", f"{root}/@v/2") == command(*words, BASE, HEAD)
-    for words in (["check"], ["scan"], ["limiters", "--launch", "gemm*=256"]):
+    for words in (["check", "--brief"], ["scan"], ["limiters", "--launch", "gemm*=256"]):
         assert command(*words, f"{root}/@v/2") == command(*words, HEAD)
     assert command("scan", f"{root}/@v3").err == f"spillscan: {root} has no build v3; the last ones are v1, v/2\n"
     assert command("scan", f"{tmp_path}/nowhere/@v1").status == 2
