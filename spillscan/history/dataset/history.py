@@ -223,11 +223,15 @@ def happenings(found: Iterable[Series], metrics: Sequence[str], *, named: bool =
     return sorted(rows, key=_order)
 
 
+def gravity(event: str, metric: str | None, worsening: int) -> tuple[Any, ...]:
+    """To sort by: what got worse first, then other changes of figures, then kernels that came and went; each by its
+    figure, then by how much."""
+    worse = worsening > 0
+    return not worse, not worse and event != "changed", () if metric is None else rank(metric), -abs(worsening)
+
+
 def _order(change: Happening) -> tuple[Any, ...]:
-    """What got worse first, then other changes of figures, then kernels that came and went."""
-    worse = change.worsening > 0
-    figure = () if change.metric is None else rank(change.metric)
-    return not worse, not worse and change.event != "changed", figure, -abs(change.worsening), change.first
+    return *gravity(change.event, change.metric, change.worsening), change.first
 
 
 def _changed(series: Series, metrics: Sequence[str]) -> Iterator[Happening]:

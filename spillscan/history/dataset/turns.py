@@ -12,11 +12,10 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from spillscan.history.dataset.history import Happening
+from spillscan.history.dataset.history import Happening, gravity
 from spillscan.history.dataset.sql import Rows
 from spillscan.judging.compare.causes import causes
 from spillscan.model import Kernel
-from spillscan.model.figures import rank
 from spillscan.naming import alone
 from spillscan.naming.identity import canonical
 
@@ -66,10 +65,8 @@ class Turn:
 
     @property
     def order(self) -> tuple[Any, ...]:
-        """What got worse first, by the gravity of its figure, then by how much and of how many."""
-        worse = self.worsening > 0
-        figure = () if self.metric is None else rank(self.metric)
-        return not worse, not worse and self.event != "changed", figure, -abs(self.worsening), -self.kernels, self.first
+        """By gravity, then what happened to most kernels."""
+        return *gravity(self.event, self.metric, self.worsening), -self.kernels, self.first
 
 
 def turns(happened: Iterable[Happening], called: Callable[[Happening], str]) -> list[Turn]:
@@ -174,13 +171,15 @@ def times(dataset: Dataset, builds: Sequence[KeptBuild], called: Callable[[str],
         symbols.setdefault(name, symbol)
     found = []
     for name, points in families.items():
+        family = called(symbols[name])
+        family = name if family == alone(symbols[name]) else family
         for _, group in groupby(sorted(points), key=lambda point: point[2]):
             run = list(group)
             for shift in shifts([took for _, took, *_ in run], percent):
                 before, after = round(shift.before), round(shift.after)
                 found.append(
                     Turn(
-                        family=called(symbols[name]) if called(symbols[name]) != alone(symbols[name]) else name,
+                        family=family,
                         event="changed",
                         metric=TIME,
                         before=before,
