@@ -6,7 +6,7 @@ import os
 import re
 import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from itertools import islice
+from functools import lru_cache
 
 from spillscan.advice.ranking import Ranked, spill_weight
 from spillscan.advice.remedies import remedy
@@ -159,17 +159,28 @@ def _logged(origin: Origin, own: Collection[str]) -> str:
     """The last command of a log, before a kernel's ``origin``, that compiles one of its ``own`` files; empty: none."""
     found = ""
     if origin.line is not None and os.path.isfile(origin.input):
-        with open(origin.input, encoding="utf-8", errors="replace") as file:
-            for line in islice(file, origin.line):
-                at = line.find("nvcc ")
-                words = split(line[line.rfind(" ", 0, at) + 1 :].strip()) if at >= 0 and len(line) < _LONGEST else []
-                words = words[: words.index("&&")] if "&&" in words else words
-                made = parse(words)
-                if made is None or made.sources != 1 or not os.path.isfile(made.source):
-                    continue
-                if os.path.realpath(made.source) in own:
-                    found = shlex.join(words)
+        for number, source, command in _compilations_in(origin.input):
+            if number <= origin.line and source in own:
+                found = command
     return found
+
+
+@lru_cache(maxsize=4)
+def _compilations_in(path: str) -> tuple[tuple[int, str, str], ...]:
+    """The commands of a log that compile a source which is there: line, real path of the source, command. Kernels of
+    one log ask for it one after the other."""
+    found = []
+    with open(path, encoding="utf-8", errors="replace") as file:
+        for number, line in enumerate(file, 1):
+            at = line.find("nvcc ")
+            if at < 0 or len(line) >= _LONGEST:
+                continue
+            words = split(line[line.rfind(" ", 0, at) + 1 :].strip())
+            words = words[: words.index("&&")] if "&&" in words else words
+            made = parse(words)
+            if made is not None and made.sources == 1 and os.path.isfile(made.source):
+                found.append((number, os.path.realpath(made.source), shlex.join(words)))
+    return tuple(found)
 
 
 _LONGEST = 1 << 16

@@ -169,6 +169,16 @@ def add_brief(parser: argparse.ArgumentParser) -> None:
     flag(parser, "--brief", "leave out cause, remedy and next command of families that fail")
 
 
+_WITH_WAYS = frozenset({"text", "html"})
+"""Formats that show them; a page has them in its text for who runs no script."""
+
+
+def shows_ways(arguments: argparse.Namespace) -> bool:
+    """Whether cause, remedy and next command are shown: to find them takes as long as a large log does."""
+    asked = {text.partition(":")[0] for text in arguments.format or ("text",)}
+    return not arguments.brief and not asked.isdisjoint(_WITH_WAYS)
+
+
 def add_rows(parser: argparse.ArgumentParser, default: int, counted: str, whole: str) -> None:
     """--top and --all; ``counted``: what --top counts, ``whole``: what --all shows all of."""
     rows = parser.add_mutually_exclusive_group()

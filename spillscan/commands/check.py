@@ -43,7 +43,8 @@ def run(arguments: argparse.Namespace) -> int:
     render.check_forms(arguments.format, "check")
     policy = _policy.policy_of(arguments)
     gate = _baseline.gate(arguments, policy, arguments.inputs)
-    read = _inputs.scan(_inputs.inputs_or_stdin(arguments.inputs), unpacking=_policy.unpacking(policy))
+    inputs = _inputs.inputs_or_stdin(arguments.inputs)
+    read = _inputs.scan(inputs, unpacking=_policy.unpacking(policy))
     everything = _policy.with_rot(read, policy)
     build = Selection(arguments.arch, arguments.kernel, arguments.launch).of(everything, policy.labels)
     judgement = check(build, policy)
@@ -63,10 +64,9 @@ def run(arguments: argparse.Namespace) -> int:
         by=arguments.by,
     )
     judged = gate.report(report, held)
-    if found.status == 1 and not arguments.brief:
+    if found.status == 1 and _options.shows_ways(arguments):
         from spillscan.commands import _offers
 
-        inputs = _inputs.inputs_or_stdin(arguments.inputs)
         judged = _offers.with_ways(judged, inputs, arguments.config, _policy.unpacking(policy))
     render.write(
         judged,
