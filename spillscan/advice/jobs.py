@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from spillscan.builds.releases import IMAGE_OF_RELEASE
+from spillscan.model.nodes import parse_yaml
 
 WORKFLOW, PIPELINE, HOOKS = ".github/workflows/spillscan.yml", ".gitlab-ci.yml", ".pre-commit-config.yaml"
 _IMAGE = IMAGE_OF_RELEASE["12.9"]
@@ -152,12 +153,21 @@ jobs:
 """
 
 
-def pipeline_job(system: BuildSystem) -> str:
-    """The job of GitLab."""
+def pipeline_job(system: BuildSystem, pipeline: str = "") -> str:
+    """The job of GitLab for a pipeline: it waits for no other job, takes no files of theirs and no `before_script`.
+
+    Raises :class:`~spillscan.UsageError` where the pipeline is no YAML.
+    """
     submodules = ", GIT_SUBMODULE_STRATEGY: recursive" if system.submodules else ""
+    document = parse_yaml(pipeline, PIPELINE, foreign=True).plain
+    stages = document.get("stages") if isinstance(document, dict) else None
+    # A job without a stage is of `test`, which is there unless the pipeline lists others.
+    stage = "" if not isinstance(stages, list) or not stages or "test" in stages else f"\n  stage: {stages[-1]}"
     return f"""\
-spillscan:
+spillscan:{stage}
   image: {system.image}  # any image with nvcc; no GPU is needed
+  inherit: {{default: false}}
+  needs: []
   variables: {{GIT_DEPTH: 0{submodules}}}  # --baseline-from looks at the branch point
   script:
     - set -eo pipefail

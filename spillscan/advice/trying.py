@@ -113,17 +113,24 @@ def steps(text: str, name: str) -> list[tuple[str, str]]:
 
     Raises :class:`~spillscan.UsageError` where there is none.
     """
-    document = parse_yaml(text, name).plain
+    document = parse_yaml(text, name, foreign=True).plain
     jobs = document.get("jobs", document) if isinstance(document, dict) else {}
     for job in jobs.values() if isinstance(jobs, dict) else ():
         listed = job.get("steps", job.get("script")) if isinstance(job, dict) else None
-        if not isinstance(listed, list) or "spillscan" not in str(listed):
-            continue
-        if "script" in job:
-            return [("script", "\n".join(map(str, listed)))]
-        scripts = [(str(each.get("name", "a step")), str(each["run"])) for each in listed if "run" in each]
-        return [(called, script) for called, script in scripts if "${{" not in script]
+        scripts = list(_scripts(listed if isinstance(listed, list) else [listed]))
+        if any("spillscan" in script for _, script in scripts):
+            if "script" in job:
+                return [("script", "\n".join(script for _, script in scripts))]
+            return [(called, script) for called, script in scripts if "${{" not in script]
     raise UsageError(f"{name} has no job that runs spillscan")
+
+
+def _scripts(listed: Sequence[object]) -> Iterator[tuple[str, str]]:
+    """Names and scripts of a job's steps; what is none (an action, a reference) is passed over."""
+    for each in listed:
+        script = each.get("run") if isinstance(each, dict) else each
+        if isinstance(script, str):
+            yield str(each["name"]) if isinstance(each, dict) and "name" in each else "a step", script
 
 
 def has_commit(top: str) -> bool:

@@ -192,7 +192,7 @@ def _of_jobs(init: str) -> Iterator[Lack]:
 def _of_hooks() -> Iterator[Lack]:
     """Hooks that judge what was built last, and not what is pushed."""
     text = text_of(jobs.HOOKS)
-    repositories = [] if text is None else parse_yaml(text, jobs.HOOKS).plain
+    repositories = [] if text is None else parse_yaml(text, jobs.HOOKS, foreign=True).plain
     listed = repositories.get("repos") if isinstance(repositories, dict) else None
     hooks = [hook for each in listed or () if isinstance(each, dict) for hook in each.get("hooks") or ()]
     for hook in (each for each in hooks if isinstance(each, dict) and each.get("id") == "spillscan"):

@@ -154,7 +154,7 @@ def _proposals(
         yield jobs.WORKFLOW, "", "" if there else jobs.workflow(system)
     pipeline = text_of(jobs.PIPELINE)
     if pipeline is not None:
-        job = "" if "spillscan" in pipeline else f"\n{jobs.pipeline_job(system)}"
+        job = "" if "spillscan" in pipeline else f"\n{jobs.pipeline_job(system, pipeline)}"
         yield jobs.PIPELINE, pipeline, pipeline + job
     hooks = text_of(jobs.HOOKS)
     if hooks is not None:

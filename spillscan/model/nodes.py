@@ -1,9 +1,9 @@
 """YAML and TOML text as a tree in which each value knows its line: one reader for every file that people write.
 
-Safe: only plain values, no tags, no anchors; nothing is constructed. Words of YAML are those of YAML 1.2: ``off``,
-``no`` and ``on`` are words, not truth values, and ``010`` is ten. The standard library's TOML parser reports no lines:
-they are found by reading headers and keys once more, and a key inside an inline table or a list of several lines has
-the line of the key that holds it.
+Safe: only plain values, no tags, no anchors; nothing is constructed. Files of other programs may have them, and an
+alias costs nothing there. Words of YAML are those of YAML 1.2: ``off``, ``no`` and ``on`` are words, not truth values,
+and ``010`` is ten. The standard library's TOML parser reports no lines: they are found by reading headers and keys once
+more, and a key inside an inline table or a list of several lines has the line of the key that holds it.
 """
 
 from __future__ import annotations
@@ -41,12 +41,18 @@ class Node(Struct, frozen=True):
 
     @property
     def plain(self) -> object:
-        """The value without places, as a JSON parser would give it."""
-        if isinstance(self.value, Mapping):
-            return {key: node.plain for key, node in self.value.items()}
-        if isinstance(self.value, Sequence) and not isinstance(self.value, str):
-            return [node.plain for node in self.value]
-        return self.value
+        """The value without places, as a JSON parser would give it; what stands in several places is made once."""
+        return self._plain({})
+
+    def _plain(self, made: dict[int, object]) -> object:
+        if id(self) not in made:
+            found: object = self.value
+            if isinstance(self.value, Mapping):
+                found = {key: node._plain(made) for key, node in self.value.items()}
+            elif isinstance(self.value, Sequence) and not isinstance(self.value, str):
+                found = [node._plain(made) for node in self.value]
+            made[id(self)] = found
+        return made[id(self)]
 
 
 def described(value: object) -> str:
@@ -75,9 +81,10 @@ _SCALARS = {
 """What a plain word must look like to be more than a word."""
 
 
-def parse_yaml(text: str, name: str, first_line: int = 1) -> Node:
+def parse_yaml(text: str, name: str, first_line: int = 1, *, foreign: bool = False) -> Node:
     """The only document of ``text``, an empty mapping where there is none. ``name`` is the file's, in which ``text``
-    begins at ``first_line``.
+    begins at ``first_line``. In a ``foreign`` file, one of another program, an alias is what it stands for, tags say
+    nothing, a key may stand twice, and of several documents the last is taken (GitLab puts a header before it).
 
     Text that the parser in C refuses is read again by the one in Python: its messages are the same on every machine.
     """
@@ -86,7 +93,7 @@ def parse_yaml(text: str, name: str, first_line: int = 1) -> Node:
     loaders = [loader for loader in (getattr(yaml, "CSafeLoader", None), yaml.SafeLoader) if loader]
     for loader in loaders:
         try:
-            return _Composer(yaml.parse(text, Loader=loader), name, first_line).document()
+            return _Composer(yaml.parse(text, Loader=loader), name, first_line, foreign).document()
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
             place = f"{name}:{mark.line + first_line}" if mark else name
@@ -100,40 +107,60 @@ def parse_yaml(text: str, name: str, first_line: int = 1) -> Node:
 class _Composer:
     """Makes nodes of a parser's events."""
 
-    def __init__(self, events: Iterator[Any], name: str, first_line: int) -> None:
+    def __init__(self, events: Iterator[Any], name: str, first_line: int, foreign: bool) -> None:
         import yaml
 
         self._yaml = yaml
         self._events = events
         self._name = name
         self._first_line = first_line
+        self._foreign = foreign
+        self._anchored: dict[str, Node] = {}
 
     def document(self) -> Node:
-        """The only document."""
+        """The only document; of a foreign file, the last."""
+        root = Node({}, f"{self._name}:{self._first_line}")
         next(self._events)
-        if isinstance(next(self._events), self._yaml.StreamEndEvent):
-            return Node({}, f"{self._name}:{self._first_line}")
-        first = next(self._events)
-        root = self._node(first, self._place(first), 0)
-        next(self._events)
-        behind = next(self._events)
-        if not isinstance(behind, self._yaml.StreamEndEvent):
-            raise UsageError(f"{self._place(behind)}: broken YAML: but found another document")
+        documents = 0
+        while not isinstance(event := next(self._events), self._yaml.StreamEndEvent):
+            documents += 1
+            if documents > 1 and not self._foreign:
+                raise UsageError(f"{self._place(event)}: broken YAML: but found another document")
+            first = next(self._events)
+            root = self._node(first, self._place(first), 0)
+            next(self._events)
         return root
 
     def _place(self, event: yaml.Event) -> str:
         return f"{self._name}:{(event.start_mark.line if event.start_mark else 0) + self._first_line}"
 
     def _node(self, event: Any, place: str, depth: int) -> Node:
-        if getattr(event, "anchor", None):
+        anchor = self._anchor(event)
+        if isinstance(event, self._yaml.AliasEvent):  # a collection that holds itself is nothing
+            return self._anchored.get(anchor, Node(None, place))
+        made = self._made(event, place, depth)
+        if anchor:
+            self._anchored[anchor] = made
+        return made
+
+    def _anchor(self, event: Any) -> str:
+        anchor: str = getattr(event, "anchor", None) or ""
+        if anchor and not self._foreign:
             raise UsageError(f"{self._place(event)}: broken YAML: anchors and aliases are not read")
+        return anchor
+
+    def _made(self, event: Any, place: str, depth: int) -> Node:
         if isinstance(event, self._yaml.ScalarEvent):
-            return Node(_scalar(event, place), place, event.value)
+            return Node(str(event.value) if self._foreign and event.tag else _scalar(event, place), place, event.value)
         if depth > DEPTH:
             raise UsageError(f"{place}: nested too deep")
-        if isinstance(event, self._yaml.MappingStartEvent) and event.tag in (None, "!", _TAG + "map"):
+        if isinstance(event, self._yaml.MappingStartEvent) and (
+            self._foreign or event.tag in (None, "!", _TAG + "map")
+        ):
             return Node(self._mapping(depth), place)
-        if isinstance(event, self._yaml.SequenceStartEvent) and event.tag in (None, "!", _TAG + "seq"):
+        if isinstance(event, self._yaml.SequenceStartEvent) and (
+            self._foreign or event.tag in (None, "!", _TAG + "seq")
+        ):
             return Node(self._sequence(depth), place)
         raise UsageError(f"{place}: the tag {event.tag} is not read", "write a plain value")
 
@@ -141,11 +168,10 @@ class _Composer:
         found: dict[str, Node] = {}
         while not isinstance(key := next(self._events), self._yaml.MappingEndEvent):
             place = self._place(key)
-            if getattr(key, "anchor", None):
-                raise UsageError(f"{place}: broken YAML: anchors and aliases are not read")
+            self._anchor(key)
             if not isinstance(key, self._yaml.ScalarEvent):
                 raise UsageError(f"{place}: a key must be a word")
-            if key.value in found:
+            if key.value in found and not self._foreign:
                 raise UsageError(f"{place}: {described(key.value)} stands twice", f"first at {found[key.value].place}")
             found[key.value] = self._node(next(self._events), place, depth + 1)
         return found

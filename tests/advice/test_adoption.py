@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from spillscan import scan
-from spillscan.advice import adoption, jobs
+from spillscan.advice import adoption, jobs, trying
 from spillscan.judging.policy.reading import layer
 from spillscan.model.nodes import parse_yaml
 from spillscan.model.patterns import matches
@@ -79,6 +79,41 @@ def test_jobs_of_every_build_system_stop_where_the_build_fails(system: jobs.Buil
     assert system.inputs in pipeline["script"][-1]
     (hooked,) = yaml.safe_load(jobs.hook(system))[0]["hooks"][0]["args"]
     assert hooked == f"{built}\nspillscan check {system.inputs}\n", "nothing that was built before is judged"
+
+
+STAGES = (
+    ("stages: [build, test]", None),
+    ("stages: [build, deploy]", "deploy"),
+    ("stages: []", None),
+    ("image: debian", None),
+    (".all: &all [check]\nstages: *all", "check"),
+    ("spec: {inputs: {}}\n---\nstages: [lint]", "lint"),
+    ("job: {script: [!reference [.setup, script]]}\nstages: [lint]", "lint"),
+)
+"""A pipeline, and the stage that its new job names: of those that are there one must be."""
+
+
+@pytest.mark.parametrize(("pipeline", "stage"), STAGES)
+def test_the_new_job_of_a_pipeline_is_of_a_stage_that_it_has(pipeline: str, stage: str | None) -> None:
+    job = yaml.safe_load(jobs.pipeline_job(jobs.BUILD_SYSTEMS[0], pipeline))["spillscan"]
+    assert (job.get("stage"), job["needs"], job["inherit"]) == (stage, [], {"default": False})
+
+
+SCRIPTS = (
+    (".all: &all\n  script: [make]\nspillscan:\n  script: [make, spillscan check build.log]", ["script"]),
+    ("a: {<<: 1, script: &do [spillscan check x]}\nb: {script: *do}", ["script"]),
+    ("a: {script: [!reference [.b, script], spillscan check x]}", ["script"]),
+    ("jobs: {a: {steps: [{uses: x}, {name: Gate, run: spillscan check x}]}}", ["Gate"]),
+    ("a: &a [*a, spillscan]\nspillscan: {script: [*a, spillscan check x]}", ["script"]),
+    ("\n".join(f"k{at}: &k{at} [{', '.join([f'*k{at - 1}'] * 9)}]" if at else "k0: &k0 [x]" for at in range(19))
+     + "\na: {script: [*k18, spillscan check x]}", ["script"]),
+)  # fmt: skip
+"""Pipelines as others write them, the last of 9^18 items if aliases were written out; and the steps of our job."""
+
+
+@pytest.mark.parametrize(("pipeline", "names"), SCRIPTS)
+def test_the_steps_of_our_job_beside_what_others_write(pipeline: str, names: list[str]) -> None:
+    assert [name for name, _ in trying.steps(pipeline, "p.yaml")] == names
 
 
 def test_nothing_is_written_unless_somebody_agrees(repository: Path) -> None:
