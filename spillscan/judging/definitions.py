@@ -21,6 +21,7 @@ _HIDDEN = re.compile(
 _NAME = re.compile(r"\s*([\w#]+)")
 _ATTRIBUTES = frozenset(("__launch_bounds__", "__maxnreg__", "__cluster_dims__", "__block_size__", "__attribute__"))
 _ATTRIBUTES |= {"alignas", "decltype", "__declspec", "typeof", MARK}
+_BRACE = re.compile("[{}]")
 _LONGEST_HEAD = 4096
 """Characters between ``__global__`` and the end of the parameters."""
 
@@ -32,6 +33,8 @@ class Definition(NamedTuple):
     """Relative to the repository's root, forward slashes."""
     line: int
     """1-based, of the name."""
+    last: int
+    """The line on which its body ends; that of its name, where braces do not say it."""
     parameters: int
     """How many it takes."""
 
@@ -88,15 +91,20 @@ def definitions(path: str, text: str) -> Iterable[tuple[str, Definition]]:
     at = plain.find(MARK)
     while at >= 0:
         following = plain.find(MARK, at + len(MARK))
-        if found := _declarator(plain, at, following if following >= 0 else len(plain)):
-            name, place, parameters = found
+        end = following if following >= 0 else len(plain)
+        if found := _declarator(plain, at, end):
+            name, place, parameters, body = found
             line, counted = line + plain.count("\n", counted, place), place
-            yield name, Definition(path, line, parameters)
+            yield (
+                name,
+                Definition(path, line, line + plain.count("\n", place, _closed(plain, body, end) or place), parameters),
+            )
         at = following
 
 
-def _declarator(text: str, begin: int, end: int) -> tuple[str, int, int] | None:
-    """(name, its offset, its parameters) of the definition that begins at ``begin``; ``None`` where it is none."""
+def _declarator(text: str, begin: int, end: int) -> tuple[str, int, int, int] | None:
+    """(name, its offset, its parameters, where its body begins) of the definition that begins at ``begin``; ``None``
+    where it is none."""
     depth, opened = 0, -1
     found: tuple[str, int, int] | None = None
     for at in range(begin, min(end, begin + _LONGEST_HEAD)):
@@ -110,7 +118,18 @@ def _declarator(text: str, begin: int, end: int) -> tuple[str, int, int] | None:
             if named is not None and named[0] not in _ATTRIBUTES:
                 found = *named, _count(text[opened + 1 : at])
         elif sign in ";{}" and not depth:
-            return found if sign == "{" else None
+            return (*found, at) if found is not None and sign == "{" else None
+    return None
+
+
+def _closed(text: str, opened: int, end: int) -> int | None:
+    """Where the brace that is ``opened`` is closed; ``None`` where it is not before ``end``, as behind conditions that
+    open it twice."""
+    depth = 0
+    for brace in _BRACE.finditer(text, opened, end):
+        depth += 1 if brace[0] == "{" else -1
+        if not depth:
+            return brace.start()
     return None
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -57,8 +57,9 @@ class Tree(Struct, frozen=True, kw_only=True):
     """What stands before the path of a file where a CI service shows it; empty where none does."""
     run: str = ""
     """The page of the CI service's run, likewise."""
-    changed: Callable[[str, int], bool] | None = None
-    """Whether the diff of the request that is looked at shows a line of a file; ``None`` where there is no request."""
+    changed: Callable[[str], Mapping[int, bool]] | None = None
+    """The lines of a file that the diff of the request at hand shows, and of each whether the request wrote it;
+    ``None`` where there is no request."""
 
     def relative(self, path: str) -> str:
         """``path`` relative to the root, with forward slashes: a path of another machine by the longest tail that is a
@@ -99,6 +100,8 @@ class Place(Struct, frozen=True, kw_only=True, eq=False):
     """Of the weight of the spills or arrays that are spoken of; ``None``: nothing is weighed."""
     by_name: bool = False
     """Whether the line is where a source defines a kernel of that name: nothing else says where it stands."""
+    in_diff: bool = False
+    """Whether it is a line of the kernel that the request changes, though what is spoken of stands elsewhere."""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Place) and (self.path, self.line) == (other.path, other.line)
@@ -128,6 +131,29 @@ BY_NAME = " (found by name)"
 def place_of(finding: Finding, tree: Tree) -> Place:
     """Where to look for what ``finding`` says: in the source, where it is known; else the line of the log."""
     return source_place(finding, tree) or place_in_input(finding.origin, tree)
+
+
+def annotated_place(finding: Finding, tree: Tree) -> Place:
+    """:func:`place_of`; of a request whose diff does not show that line, one of the finding's lines or of the kernel's
+    definition that it does show: reviewers see no other."""
+    place = place_of(finding, tree)
+    if tree.changed is None or in_diff(place, tree):
+        return place
+    if shown := next((each for each in heaviest(finding, tree) if in_diff(each, tree)), None):
+        return shown
+    kernel = finding.kernel
+    defined = tree.definitions.of(demangle(kernel.key.symbol), place.path)
+    lines = {} if defined is None else tree.changed(defined.path)
+    inside = [line for line in lines if defined is not None and defined.line <= line <= defined.last]
+    if defined is None or not inside:
+        return place
+    line = min(inside, key=lambda line: (not lines[line], line))
+    return replace(_place(defined.path, line), by_name=True, in_diff=True)
+
+
+def in_diff(place: Place, tree: Tree) -> bool:
+    """Whether the diff of the request at hand shows ``place``."""
+    return tree.changed is not None and place.line in tree.changed(place.path)
 
 
 def source_place(finding: Finding, tree: Tree) -> Place | None:

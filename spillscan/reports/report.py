@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct, field
 
-from spillscan.judging.places import Tree, place_of
+from spillscan.judging.places import Tree, annotated_place, in_diff
 from spillscan.model import Build, Change, Finding, Hole, Issue
 from spillscan.model.build import labels_of
 from spillscan.naming import Names
@@ -120,13 +120,11 @@ class Report(Struct, frozen=True, kw_only=True, dict=True):
     @property
     def annotated(self) -> Sequence[Finding]:
         """What is annotated, in order: of a request what its diff shows goes first."""
-        changed = self.tree.changed
-        if changed is None:
+        if self.tree.changed is None:
             return self.open_findings
 
         def elsewhere(finding: Finding) -> bool:
-            place = place_of(finding, self.tree)
-            return place.line is None or not changed(place.path, place.line)
+            return not in_diff(annotated_place(finding, self.tree), self.tree)
 
         return sorted(self.open_findings, key=elsewhere)
 

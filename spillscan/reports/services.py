@@ -32,12 +32,12 @@ def base_of(environment: Mapping[str, str]) -> str:
     return f"origin/{branch}" if branch else environment.get("CI_MERGE_REQUEST_DIFF_BASE_SHA", "")
 
 
-def changed(root: str, base: str) -> Callable[[str, int], bool]:
-    """Whether the diff of a request, with its context, shows a line of a file below ``root``. git is asked once, when
-    first needed; where it does not know ``base`` (a shallow clone), no line is."""
+def changed(root: str, base: str) -> Callable[[str], Mapping[int, bool]]:
+    """The lines of a file below ``root`` that the diff of a request shows: see :func:`shown`. git is asked once, when
+    first needed; where it does not know ``base`` (a shallow clone), there are none."""
 
     @cache
-    def lines() -> Mapping[str, set[int]]:
+    def lines() -> Mapping[str, Mapping[int, bool]]:
         from spillscan.output.git import git
 
         plain = ("--relative", "--no-color", "--no-ext-diff", "--no-textconv", "--no-renames")
@@ -48,23 +48,24 @@ def changed(root: str, base: str) -> Callable[[str, int], bool]:
             return {}
         return shown(done.stdout.decode("utf-8", "replace"))
 
-    return lambda path, line: line in lines().get(path, ())
+    return lambda path: lines().get(path, {})
 
 
 _HUNK = re.compile(r"@@ -\d+(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 
 
-def shown(diff: str) -> dict[str, set[int]]:
-    """The lines of the new files that a diff has, by path."""
-    found: dict[str, set[int]] = defaultdict(set)
-    path, old, new = "", 0, 0
+def shown(diff: str) -> dict[str, dict[int, bool]]:
+    """The lines of the new files that a diff has, by path, and of each whether it is new, or stands beside what is."""
+    found: dict[str, dict[int, bool]] = defaultdict(dict)
+    path, old, new, at = "", 0, 0, 0
     for line in diff.split("\n"):
         if old > 0 or new > 0:  # nothing that stands in a hunk is taken for a heading
             old -= line[:1] in ("", " ", "-")
-            new -= line[:1] in ("", " ", "+")
+            if line[:1] in ("", " ", "+"):
+                found[path][at] = line[:1] == "+"
+                new, at = new - 1, at + 1
         elif line.startswith("+++ b/"):
             path = line.removeprefix("+++ b/").rstrip("\t\r")
         elif hunk := _HUNK.match(line):
-            old, first, new = int(hunk[1] or 1), int(hunk[2]), int(hunk[3] or 1)
-            found[path].update(range(first, first + new))
+            old, at, new = int(hunk[1] or 1), int(hunk[2]), int(hunk[3] or 1)
     return found

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from spillscan.judging.places import BY_NAME, UNKNOWN, Place, heaviest, log_path, source_place
+from spillscan.judging.places import BY_NAME, UNKNOWN, Place, annotated_place, heaviest, log_path, source_place
 from spillscan.model import SEVERITIES, Build, Change, Finding, Hole, Kernel
 from spillscan.model.symbols import natural
 from spillscan.naming import WIDTH, Names
@@ -109,11 +109,16 @@ def message_of(finding: Finding) -> str:
     return printable(finding.message, LONGEST_MESSAGE)
 
 
+IN_DIFF = " (shown at a line that the request changes in the kernel of this name)"
+
+
 def detail_of(finding: Finding, report: Report) -> str:
     """:func:`message_of`, and where several source lines share in it, which (see :func:`lines_of`), or that its place
     was found by name."""
     lines = lines_of(finding, report)
-    return message_of(finding) + (f"; {lines}" if lines else _by_name(source_place(finding, report.tree)))
+    where = source_place(finding, report.tree) if report.tree.changed is None else annotated_place(finding, report.tree)
+    behind = IN_DIFF if where is not None and where.in_diff else "" if lines else _by_name(where)
+    return message_of(finding) + (f"; {lines}" if lines else "") + behind
 
 
 def _by_name(place: Place | None) -> str:

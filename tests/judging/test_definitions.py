@@ -48,6 +48,19 @@ def test_a_definition(text: str, found: dict[str, tuple[int, int]], why: str) ->
     assert lines(text) == found, why
 
 
+@pytest.mark.parametrize(
+    ("text", "last"),
+    [
+        ("__global__ void k() {\n{ }\n}\n}", 3),
+        ('__global__ void k() { // }\n  s = "}";\n}', 3),
+        ("__global__ void k()\n{\n#ifdef A\n  if (a) {\n#else\n  if (b) {\n#endif\n  }\n}\n__global__ void l() {}", 1),
+        ("__global__ void k() {\n", 1),
+    ],
+)
+def test_where_a_definition_ends(text: str, last: int) -> None:
+    assert next(iter(definitions("a.cu", text)))[1].last == last, "that of its name, where braces do not say it"
+
+
 FILES = [
     ("a.cu", "__global__ void one(int) {}\n__global__ void two(int) {}\n__global__ void two(int, int) {}\n"),
     ("b.cuh", "__global__ void one(int) {}\n__global__ void three() {}\n#define K(T) __global__ void of_##T() {}\n"),

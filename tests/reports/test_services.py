@@ -53,14 +53,17 @@ def test_what_a_request_is_to_be_merged_into(environment: dict[str, str], base: 
     ("diff", "found"),
     [
         ("", {}),
-        ("--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n", {"x": {1}}),
-        ("+++ b/a b\t\n@@ -1,2 +3,2 @@ f\n x\n-y\n+z\n", {"a b": {3, 4}}),
-        ("+++ b/x\n@@ -1,0 +5,2 @@\n+++ b/no\n+@@ -1 +9 @@\n@@ -9 +11 @@\n-+++ b/no\n+c\n", {"x": {5, 6, 11}}),
-        ("+++ b/x\n@@ -3,2 +2,0 @@\n-a\n-b\n--- a/y\n+++ b/y\n@@ -0,0 +1 @@\n+a\n", {"x": set(), "y": {1}}),
-        ("+++ b/x\n@@ -1,3 +1,3 @@\n a\n\n-b\n+c\n", {"x": {1, 2, 3}}),
+        ("--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n", {"x": {1: True}}),
+        ("+++ b/a b\t\n@@ -1,2 +3,2 @@ f\n x\n-y\n+z\n", {"a b": {3: False, 4: True}}),
+        (
+            "+++ b/x\n@@ -1,0 +5,2 @@\n+++ b/no\n+@@ -1 +9 @@\n@@ -9 +11 @@\n-+++ b/no\n+c\n",
+            {"x": dict.fromkeys((5, 6, 11), True)},
+        ),
+        ("+++ b/x\n@@ -3,2 +2,0 @@\n-a\n-b\n--- a/y\n+++ b/y\n@@ -0,0 +1 @@\n+a\n", {"y": {1: True}}),
+        ("+++ b/x\n@@ -1,3 +1,3 @@\n a\n\n-b\n+c\n", {"x": {1: False, 2: False, 3: True}}),
     ],
 )
-def test_lines_that_a_diff_shows(diff: str, found: dict[str, set[int]]) -> None:
+def test_lines_that_a_diff_shows(diff: str, found: dict[str, dict[int, bool]]) -> None:
     assert shown(diff) == found
 
 
@@ -96,7 +99,7 @@ def test_what_a_request_changed_is_annotated_first(request_of: Path) -> None:
     assert places()[0] == "1", "the worst"
     assert places(GITHUB_BASE_REF="main")[:2] == ["34", "1"], "the last kernel stands in the diff's context"
     assert places(GITHUB_BASE_REF="none")[0] == "1", "a shallow clone"
-    assert not changed(str(request_of / "none"), "main")("k.cu", 1)
+    assert not changed(str(request_of / "none"), "main")("k.cu")
 
 
 def test_links_of_a_comment(request_of: Path) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from spillscan.judging.places import place_of
+from spillscan.judging.places import annotated_place
 from spillscan.model import Severity
 from spillscan.output.nouns import count
 from spillscan.output.safe import printable
@@ -49,7 +49,7 @@ def render(report: Report, style: Style) -> Iterator[str]:
         if shown[severity] >= room[severity]:
             continue
         shown[severity] += 1
-        place = place_of(finding, report.tree)
+        place = annotated_place(finding, report.tree)
         arch = printable(finding.kernel.key.arch or "arch unknown", LONGEST_ARCH)
         title = f"{name_of(finding.kernel, report.names)} ({arch}) [{finding.rule}]"
         line = "" if place.line is None else f"line={place.line},"

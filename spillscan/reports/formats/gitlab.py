@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator
 from hashlib import blake2s
 
-from spillscan.judging.places import place_in_input, place_of
+from spillscan.judging.places import annotated_place, place_in_input
 from spillscan.model import Severity
 from spillscan.output.records import array
 from spillscan.output.terminal import Style
@@ -35,7 +35,7 @@ def render(report: Report, style: Style) -> Iterator[str]:
 def _entries(report: Report) -> Iterator[str]:
     findings = [finding for finding in report.findings if finding.baseline_state != "suppressed"]
     for finding in findings:
-        place, said = place_of(finding, report.tree), detail_of(finding, report)
+        place, said = annotated_place(finding, report.tree), detail_of(finding, report)
         yield json.dumps(
             {
                 "description": f"{label_of(finding.kernel, report.names)}: {said} [{finding.rule}]",

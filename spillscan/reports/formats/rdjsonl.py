@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from spillscan.judging.places import Place, place_in_input, place_of
+from spillscan.judging.places import Place, annotated_place, place_in_input
 from spillscan.model import Severity
 from spillscan.output.records import harmless
 from spillscan.output.terminal import Style
@@ -23,7 +23,7 @@ _SEVERITIES: dict[Severity, str] = {"error": "ERROR", "warning": "WARNING", "not
 def render(report: Report, style: Style) -> Iterator[str]:
     """One diagnostic a finding that no baseline excuses."""
     for finding in report.annotated:
-        place = place_of(finding, report.tree)
+        place = annotated_place(finding, report.tree)
         diagnostic = {
             "message": f"{label_of(finding.kernel, report.names)}: {detail_of(finding, report)}",
             "location": _location(place),

@@ -14,7 +14,7 @@ from itertools import islice
 from typing import Any
 
 from spillscan import __version__
-from spillscan.judging.places import log_path, place_of
+from spillscan.judging.places import annotated_place, log_path
 from spillscan.judging.rule_docs import SITE, address, explanations
 from spillscan.judging.rules import all_rules
 from spillscan.model import Finding, Issue, Kernel, Rule
@@ -94,7 +94,7 @@ def _kind(code: str) -> dict[str, Any]:
 
 
 def _result(report: Report, finding: Finding) -> dict[str, Any]:
-    place = place_of(finding, report.tree)
+    place = annotated_place(finding, report.tree)
     line = place.line or 1  # GitHub takes no result without one
     return {
         "ruleId": finding.rule,
