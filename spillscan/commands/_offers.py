@@ -6,7 +6,10 @@ import os
 import re
 import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
+
+from msgspec import structs
 
 from spillscan.advice.ranking import Ranked, spill_weight
 from spillscan.advice.remedies import remedy
@@ -22,7 +25,7 @@ from spillscan.output.safe import printable
 from spillscan.reading.binary import fetch
 from spillscan.reports.render import tree_here
 from spillscan.reports.report import Report, Way
-from spillscan.reports.words import counted, label_of
+from spillscan.reports.words import counted
 
 _DATABASE = "compile_commands.json"
 _HEIGHT = 4
@@ -33,8 +36,6 @@ _MOST_WAYS = 3
 
 def with_ways(report: Report, inputs: Sequence[str], config: str | None, unpacking: Mapping[str, int]) -> Report:
     """The report with the way on from its findings, a family each, the first families first."""
-    from msgspec.structs import replace
-
     names, families = report.names, dict[str, list[Kernel]]()
     first: dict[str, Finding] = {}
     there = {each.key for each in report.build.kernels}
@@ -55,16 +56,15 @@ def with_ways(report: Report, inputs: Sequence[str], config: str | None, unpacki
         source = source_of(about.worst, databases) if about.weight else ""
         finding = first[about.family]
         causes = made.causes if about.weight or made.remedies else (finding.message,)
-        what_to_do = explanations("rules")[finding.rule].remedy
+        remedies = made.remedies or (explanations("rules")[finding.rule].remedy,)
         ways.append(
             Way(
-                label=label_of(about.worst, names),
-                cause=next(iter(causes), "not known"),
-                remedy=next(iter(made.remedies), what_to_do),
+                finding=finding,
+                made=replace(made, causes=causes, remedies=remedies),
                 command=next(commands_for(about, source, inputs, names, report.launches, config), ""),
             )
         )
-    return replace(report, details=replace(report.details, ways=tuple(ways)))
+    return structs.replace(report, details=structs.replace(report.details, ways=tuple(ways)))
 
 
 def databases_near(inputs: Sequence[str]) -> dict[str, set[str]]:
