@@ -19,6 +19,7 @@ PUBLIC = (
     "sweep.assembly",
     "sweep.compilers",
     "sweep.curves",
+    "sweep.missing",
     "sweep.model",
     "sweep.plan",
     "sweep.timing",

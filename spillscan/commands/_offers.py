@@ -13,6 +13,7 @@ from msgspec import structs
 
 from spillscan.advice.ranking import Ranked, spill_weight
 from spillscan.advice.remedies import remedy
+from spillscan.advice.sweep.missing import refusal
 from spillscan.builds import buildfile, records
 from spillscan.builds.compilation import parse, split
 from spillscan.builds.databases import commands, recorded
@@ -106,10 +107,11 @@ def commands_for(
     threads = []
     if launch is not None and launch.source in ("policy", "override"):
         threads = ["--launch", f"{kernel.key.symbol}={_of(launch)}"]
-    if source and about.about == "spills" and not tried and "-" not in inputs:
+    able = bool(source) and not refusal(kernel, source)
+    if able and about.about == "spills" and not tried and "-" not in inputs:
         policy = ["--config", config] if config else []
         yield shlex.join(["spillscan", "advise", *inputs, "--kernel", called, *chosen, *threads, *policy, "--try"])
-    if source:
+    if able:
         yield shlex.join(["spillscan", "sweep", source, "--kernel", kernel.key.symbol, *chosen, *threads, "--advise"])
     if "-" in inputs:
         return
