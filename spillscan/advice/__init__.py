@@ -17,6 +17,7 @@ PUBLIC = (
     "remedies",
     "shown",
     "sweep.assembly",
+    "sweep.axes",
     "sweep.compilers",
     "sweep.curves",
     "sweep.missing",

@@ -13,9 +13,9 @@ import shlex
 import tempfile
 import threading
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -23,7 +23,7 @@ import msgspec
 
 from spillscan.advice.sweep import ptx
 from spillscan.advice.sweep.command_line import TranslationUnit
-from spillscan.advice.sweep.model import Setting
+from spillscan.advice.sweep.model import AS_IS, Setting
 from spillscan.advice.sweep.toolkits import Ended, Processes, Toolkit
 from spillscan.output.progress import Progress
 
@@ -90,6 +90,10 @@ _SET_HERE = ("-arch=", "--gpu-name=", "-maxrregcount=", "--maxrregcount=")
 class FailedError(Exception):
     """A compiler failed; the text is why, one line."""
 
+    def __init__(self, why: str, status: int | None = None) -> None:
+        super().__init__(why)
+        self.status = status
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Module:
@@ -140,7 +144,7 @@ class FrontEnd:
         command = [self._nvcc, *self._unit.options, *words, self._unit.safe_path]
         ended = self._processes.run(command, self._unit.folder or None)
         if ended.status or ended.why:
-            raise FailedError(reason("nvcc", ended))
+            raise FailedError(reason("nvcc", ended), ended.status)
         return ended
 
 
@@ -195,19 +199,24 @@ class Compiled:
     """What it wrote."""
     failure: str = ""
     """Why there is neither, one line; empty where there is."""
+    status: int | None = 0
+    """Exit status; ``None`` where no compiler ran."""
     cached: bool = False
     """Whether it was compiled in an earlier run."""
 
 
-def command(toolkit: Toolkit, arch: str, module: Module, cap: int | None, only: Sequence[str]) -> list[str]:
+def command(
+    toolkit: Toolkit, arch: str, module: Module, cap: int | None, only: Sequence[str], more: Sequence[str] = ()
+) -> list[str]:
     """ptxas's words, for files of fixed names in the current folder. ``only`` names the entries to compile, which are
-    then compiled as in the whole module (measured); of relocatable code, or without names, all are.
+    then compiled as in the whole module (measured); of relocatable code, or without names, all are. Of an option that
+    is given twice ptxas takes the last: ``more``.
     """
     capped = [] if cap is None else [f"-maxrregcount={cap}"]
     some = (
         ["-e", ",".join(only)] if only and len(only) <= _MOST_NAMES and "--compile-only" not in module.options else []
     )
-    return [toolkit.ptxas, "-v", f"-arch={arch}", *module.options, *capped, *some, _SOURCE, "-o", _CUBIN]
+    return [toolkit.ptxas, "-v", f"-arch={arch}", *module.options, *capped, *more, *some, _SOURCE, "-o", _CUBIN]
 
 
 def compile_at(
@@ -222,8 +231,9 @@ def compile_at(
 ) -> Compiled:
     """Compile ``module`` at ``setting``; ``cap`` is the build's own, which only a cap of the sweep replaces."""
     text = ptx.rewritten(module.text, setting).encode("utf-8", "surrogateescape")
-    words = command(toolkit, arch, module, setting.registers if setting.kind == "cap" else cap, only)
-    name = key("cubin", toolkit.banner, text, *words[1:])
+    capped = setting.registers if setting.kind == "cap" else cap
+    words = command(toolkit, arch, module, capped, only, setting.words("ptxas"))
+    name = key("cubin", toolkit.banner, text, *words[1:], *_contents(setting))
     kept = cache.get(name)
     if kept is not None and len(kept) == 2:
         return Compiled(log=kept[0], cubin=kept[1], cached=True)
@@ -237,9 +247,17 @@ def compile_at(
         except OSError:
             cubin = b""
     if ended.status or ended.why or not cubin:
-        return Compiled(failure=reason("ptxas", ended))
+        return Compiled(failure=reason("ptxas", ended), status=ended.status)
     cache.put(name, ended.err, cubin)
     return Compiled(log=ended.err, cubin=cubin)
+
+
+def _contents(setting: Setting) -> Iterator[bytes]:
+    """Of files that options name, such as those of ``--apply-controls``."""
+    for knob in setting.knobs:
+        if os.path.isabs(knob.value):
+            with contextlib.suppress(OSError):
+                yield Path(knob.value).read_bytes()
 
 
 _Value = TypeVar("_Value")
@@ -258,6 +276,24 @@ class CompileTarget:
     """Whose nvcc makes its PTX; ``None`` of a unit that is PTX."""
     arch: str
     """Real arch."""
+
+    def at(self, setting: Setting) -> CompileTarget:
+        """The same with what a setting gives nvcc; of an option that is given twice nvcc takes the last."""
+        words = setting.words("nvcc")
+        return replace(self, unit=replace(self.unit, options=(*self.unit.options, *words))) if words else self
+
+    def by_hand(self, setting: Setting) -> tuple[str, ...]:
+        """The command that compiles it, in the folder of the unit's own; bounds and pragmas stand in the source."""
+        cap = setting.registers if setting.kind == "cap" else self.unit.cap
+        capped = [] if cap is None else [f"-maxrregcount={cap}"]
+        more = setting.words("ptxas")
+        if self.front_end is None or self.front_end.nvcc is None:
+            words = ["-v", f"-arch={self.arch}", *capped, *more, self.unit.safe_path]
+            return (self.toolkit.ptxas, *words, "-o", _CUBIN)
+        target = f"arch={self.unit.virtual(self.arch)},code={self.arch}"
+        options = [*self.at(setting).unit.options, *capped, *(word for each in more for word in ("-Xptxas", each))]
+        words = [*options, "-Xptxas", "-v", "-gencode", target, "-cubin", self.unit.safe_path]
+        return (self.front_end.nvcc, *words, "-o", _CUBIN)
 
 
 class CompileRequest(NamedTuple):
@@ -305,10 +341,10 @@ class Compilers:
             self._progress.close()
             pool.shutdown(wait=True, cancel_futures=True)
 
-    def entries(self, target: CompileTarget) -> tuple[ptx.PtxEntry, ...]:
+    def entries(self, target: CompileTarget, setting: Setting = AS_IS) -> tuple[ptx.PtxEntry, ...]:
         """Its kernels, as its PTX declares them; none where there is no PTX."""
         try:
-            return ptx.entries(self._module(target, target.unit.cap).text)
+            return ptx.entries(self._module(target.at(setting), target.unit.cap).text)
         except FailedError:
             return ()
 
@@ -323,9 +359,9 @@ class Compilers:
     ) -> Compiled:
         own = target.unit.cap
         try:
-            module = self._module(target, setting.registers if setting.kind == "cap" else own)
+            module = self._module(target.at(setting), setting.registers if setting.kind == "cap" else own)
         except FailedError as error:
-            return Compiled(failure=str(error))
+            return Compiled(failure=str(error), status=error.status)
         only = [entry.symbol for entry in ptx.entries(module.text) if chosen(entry)] if chosen else []
         return compile_at(setting, target.toolkit, target.arch, module, own, only, self._processes, self._cache)
 
