@@ -20,6 +20,7 @@ PUBLIC = (
     "sweep.axes",
     "sweep.compilers",
     "sweep.curves",
+    "sweep.front_end",
     "sweep.missing",
     "sweep.model",
     "sweep.plan",

@@ -131,7 +131,7 @@ def remedy(
     return Remedy(
         ranked=about,
         places=places,
-        causes=tuple(causes(kernel, tree, code)),
+        causes=tuple(causes(kernel, tree, code)) or (() if trial is None or not trial.cause else (trial.cause,)),
         need=need,
         relaxation=step,
         remedies=tuple(_remedies(kernel, launch, need, step, places, trial)),

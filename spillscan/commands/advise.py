@@ -149,7 +149,8 @@ def _measured(path: str) -> Mapping[tuple[str, str | None], int]:
 
 def _trials(shown: Sequence[Ranked], sources: Mapping[int, str], launches: Launches) -> dict[int, Trial]:
     from spillscan.advice.sweep import trials
-    from spillscan.advice.sweep.compilers import Cache, Compilers
+    from spillscan.advice.sweep.compilers import Compilers
+    from spillscan.advice.sweep.front_end import Cache
     from spillscan.advice.sweep.toolkits import Processes
 
     progress = Progress("compiling", "points")

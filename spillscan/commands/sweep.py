@@ -15,7 +15,8 @@ from typing import Literal, NamedTuple
 
 from spillscan.advice.sweep import plan, timing
 from spillscan.advice.sweep.axes import Axis, settings_of
-from spillscan.advice.sweep.compilers import Cache, Compilers
+from spillscan.advice.sweep.compilers import Compilers
+from spillscan.advice.sweep.front_end import Cache
 from spillscan.advice.sweep.model import Curve, Setting, Value
 from spillscan.advice.sweep.toolkits import Processes
 from spillscan.commands import _answers, _options, _policy

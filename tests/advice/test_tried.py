@@ -129,6 +129,7 @@ def test_a_red_check_leads_to_what_was_tried(tmp_path: Path) -> None:
     assert (program, words[-1]) == ("spillscan", "--try")
     status, answer = spillscan(tmp_path, *words, XDG_CACHE_HOME=str(tmp_path))
     assert status == 0
+    assert "cause __launch_bounds__(256, 4) leaves it 64 registers" in " ".join(answer.split())
     assert "__launch_bounds__(256, 2) ends its spills (tried, ptxas 12.9.86)" in " ".join(answer.split())
     _, brief = spillscan(tmp_path, "check", "build.log", "--brief")
     assert said.startswith(brief)

@@ -13,7 +13,7 @@ import shutil
 import signal
 import subprocess
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -164,8 +164,10 @@ class Processes:
         self._lock = threading.Lock()
         self._stopped = False
 
-    def run(self, command: Sequence[str], folder: str | None = None) -> Ended:
-        """Run ``command`` in ``folder``, and wait for it."""
+    def run(
+        self, command: Sequence[str], folder: str | None = None, variables: Mapping[str, str] | None = None
+    ) -> Ended:
+        """Run ``command`` in ``folder``, with more ``variables``, and wait for it."""
         with self._lock:
             if self._stopped:
                 return Ended(-signal.SIGTERM, b"", b"", "interrupted")
@@ -177,7 +179,7 @@ class Processes:
                     stdout=subprocess.PIPE,
                     stderr=subprocess.PIPE,
                     start_new_session=True,
-                    env=os.environ,
+                    env=os.environ | dict(variables or {}),
                 )
             except OSError as error:
                 return Ended(127, b"", b"", f"{command[0]}: {error.strerror}")

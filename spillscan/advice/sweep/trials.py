@@ -3,6 +3,7 @@ more registers, up to the first that ends its spills; many kernels at once, each
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -10,13 +11,15 @@ from functools import partial
 
 from spillscan.advice.sweep import plan
 from spillscan.advice.sweep.compilers import Compiled, CompileRequest, Compilers, CompileTarget
-from spillscan.advice.sweep.curves import Series, curves_of, kernels_of, point, relaxations
+from spillscan.advice.sweep.curves import REGISTER_STEP, Series, curves_of, kernels_of, point, relaxations
 from spillscan.advice.sweep.missing import PER_FUNCTION, refusal
 from spillscan.advice.sweep.model import AS_IS, SHARED_SPILLS, Curve, Point, Setting
 from spillscan.advice.sweep.ptx import PtxEntry
 from spillscan.model import Kernel, Launch
+from spillscan.occupancy.devices import device
+from spillscan.occupancy.headroom import register_cap
 from spillscan.occupancy.launches import Launches
-from spillscan.output.errors import SpillscanError
+from spillscan.output.errors import SpillscanError, UsageError
 
 _FIRST_WITH_SHARED_SPILLS = 13
 
@@ -30,6 +33,8 @@ class Trial:
     takes that; ``None`` where it could not be tried."""
     missing: str = ""
     """Why it could not be tried; empty where it was."""
+    cause: str = ""
+    """What bounds its registers as it is compiled here; empty where nothing does."""
 
     @property
     def steps(self) -> tuple[Point, ...]:
@@ -67,7 +72,22 @@ class _Run:
     left: list[Setting] = field(default_factory=list)
 
     def trial(self) -> Trial:
-        return Trial(curve=self.curve, missing=self.missing)
+        return Trial(curve=self.curve, missing=self.missing, cause=self._cause())
+
+    def _cause(self) -> str:
+        if self.curve is None or self.target is None or self.entry is None:
+            return ""
+        cap, by = self.target.unit.cap, "-maxrregcount"
+        if self.entry.overrides_cap:
+            by, cap = self.entry.overrides_cap, self.entry.max_registers
+            if cap is None and self.entry.threads:
+                with contextlib.suppress(UsageError):  # no device, or more threads than a block may have
+                    cap = register_cap(
+                        device(self.target.arch), self.entry.threads, self.entry.min_blocks or 1
+                    ).registers
+        registers = self.curve.as_is.registers
+        bound = cap is not None and registers is not None and cap - registers < REGISTER_STEP
+        return f"{by} leaves it {cap} registers" if bound else ""
 
 
 class _Known:
