@@ -135,8 +135,9 @@ def _called(kernel: Kernel, names: Names) -> str:
 
 
 def source_of(kernel: Kernel, databases: Mapping[str, set[str]]) -> str:
-    """The list of compilations that holds the kernel's source or object, else the record of its compilation, else the
-    command that its log has, else its source where that can be read and needs no options."""
+    """The record of the kernel's compilation, else the command that its log has, which made what the log says; else the
+    list of compilations that holds its source or object, else its source where that can be read and needs no options.
+    """
     lines = kernel.sass.local.lines if kernel.sass else ()
     files = [kernel.source, kernel.key.unit, *(origin.input for origin in kernel.origins)]
     for line in lines:
@@ -145,15 +146,15 @@ def source_of(kernel: Kernel, databases: Mapping[str, set[str]]) -> str:
             place = place.inlined_at
         files.append(place.file)
     own = {os.path.realpath(file) for file in files if file}
-    for path, compiled in databases.items():
-        if own & compiled:
-            return path
     for origin in kernel.origins:
         for path in (origin.input, origin.input + records.SUFFIX):
             if (made := recorded(path)) is not None and made.by_nvcc and os.path.isfile(made.source):
                 return path
         if command := _logged(origin, own):
             return command
+    for path, compiled in databases.items():
+        if own & compiled:
+            return path
     return next((file for file in files if file.endswith((".cu", ".ptx")) and _stands_alone(file)), "")
 
 
