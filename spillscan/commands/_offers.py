@@ -49,6 +49,8 @@ def with_ways(report: Report, inputs: Sequence[str], config: str | None, unpacki
         kernels = tuple({id(each): each for each in sorted(several, key=spill_weight, reverse=True)}.values())
         weight = sum(map(spill_weight, kernels))
         shown.append(Ranked("spills" if weight else "occupancy", family, kernels, weight, 0.0))
+    if not shown:
+        return report
     code = fetch.pressures_of((each.worst for each in shown if each.weight), unpacking)
     databases, tree = databases_near(inputs), tree_here()
     ways = []

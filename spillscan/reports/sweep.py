@@ -258,7 +258,7 @@ class Sum(NamedTuple):
 
 def over_all(curves: Sequence[Curve]) -> list[Sum]:
     """A row a point, where several kernels were swept."""
-    if len({curve.symbol for curve in curves}) < 2:
+    if len({(curve.input, curve.symbol) for curve in curves}) < 2:
         return []
     groups: dict[tuple[str, str, str], list[Point]] = {}
     for curve in curves:

@@ -91,6 +91,12 @@ def test_macros_and_options_reach_nvcc_and_a_whole_build_is_swept(tmp_path: Path
     for name in "ab":
         assert sum("-DTILE=8 --fmad=false -ptx" in call and call.endswith(f"{name}.cu") for call in told) == 1
     assert sum(call.startswith("-v") and "--fast" in call for call in told) == 2
-    inputs = [curve["input"] for curve in json.loads(done.stdout)["curves"]]
+    document = json.loads(done.stdout)
+    labels = ["as is", "TILE=8 fmad=false", "TILE=8 fmad=false fast"]
+    assert [(each["point"], each["kernels"], each["spill_bytes"]) for each in document["over_all"]] == [
+        (label, 2, 32) for label in labels
+    ]
+    assert [each["best"] for each in document["over_all"]] == [True, False, False]
+    inputs = [curve["input"] for curve in document["curves"]]
     assert [Path(each).name for each in inputs] == ["a.cu", "b.cu"]
     assert run(PTX, "-D", "TILE=8", "--no-cache", *REAL).stderr.count("is PTX") == 1
