@@ -162,7 +162,7 @@ def main() -> int:
             for arch, cap in product(arguments.arch.split(","), (None, arguments.cap)):
                 if oracle.projects[project.name] < arguments.most:
                     oracle.source(project.resolve(), source, arch, cap)
-        print(folder, dict(oracle.projects), flush=True)
+        print(folder, dict(oracle.tally), flush=True)
     print("\n".join(f"{name}: {number}" for name, number in sorted(oracle.tally.items())))
     print(*oracle.wrong, f"{len(oracle.wrong)} wrong", sep="\n")
     return int(bool(oracle.wrong))
