@@ -351,6 +351,8 @@ def outcome(before: Point, after: Point) -> str:
         words.append(f"{change}{count(after.blocks, 'block')}/SM{same}")
     if after.code_bytes is not None:
         words.append(f"{after.code_bytes:,} B of code")
+    if after.ran.in_ptx:
+        words.append("in its PTX alone")
     return ", ".join(words)
 
 

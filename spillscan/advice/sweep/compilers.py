@@ -41,6 +41,8 @@ class Compiled:
     """Exit status; ``None`` where no compiler ran."""
     cached: bool = False
     """Whether it was compiled in an earlier run."""
+    in_ptx: bool = False
+    """Whether bounds of a CUDA source stand in its PTX alone: in the source they may make other PTX."""
 
 
 def command(
@@ -200,8 +202,11 @@ class Compilers:
             module = self._module(target, setting)
         except FailedError as error:
             return Compiled(failure=str(error), status=error.status)
-        only = [entry.symbol for entry in ptx.entries(module.text) if chosen(entry)] if chosen else []
-        return compile_at(setting, target.toolkit, target.arch, module, own, only, self._processes, self._cache)
+        entries = [entry for entry in ptx.entries(module.text) if chosen is None or chosen(entry)]
+        only = [entry.symbol for entry in entries] if chosen else []
+        made = compile_at(setting, target.toolkit, target.arch, module, own, only, self._processes, self._cache)
+        there = target.unit.is_ptx or all(ptx.has(entry, setting) for entry in entries)
+        return made if there else replace(made, in_ptx=True)
 
     def _module(self, target: CompileTarget, setting: Setting) -> Module:
         target, cap = target.at(setting), setting.registers if setting.kind == "cap" else target.unit.cap

@@ -97,7 +97,7 @@ def point(
     spills = kernel.spills
     return Point(
         setting=setting,
-        ran=Ran(status=outcome.status),
+        ran=Ran(status=outcome.status, in_ptx=outcome.in_ptx),
         registers=kernel.usage.registers,
         spill_store_bytes=spills[0] if spills else None,
         spill_load_bytes=spills[1] if spills else None,

@@ -203,6 +203,8 @@ class Ran(Struct, frozen=True, kw_only=True):
     """What compiles it by hand, in the folder of its own command; bounds and pragmas stand in the source."""
     status: int | None = None
     """Exit status of the compiler; negative: the signal that ended it; ``None`` where none ran."""
+    in_ptx: bool = False
+    """Whether bounds of a CUDA source stand in its PTX alone: in the source they may make other PTX."""
 
 
 _IN_JSON = {

@@ -15,7 +15,7 @@ from spillscan.advice.sweep import command_line, ptx, toolkits
 from spillscan.advice.sweep.command_line import TranslationUnit
 from spillscan.advice.sweep.compilers import Compiled, CompileRequest, Compilers, CompileTarget
 from spillscan.advice.sweep.curves import Series, advised, curves_of, is_chosen, kernels_of, point, proposals
-from spillscan.advice.sweep.model import Curve, Ran, Setting
+from spillscan.advice.sweep.model import Curve, Setting
 from spillscan.advice.sweep.toolkits import Toolkit
 from spillscan.builds.databases import Command, commands, is_database, recorded
 from spillscan.model.patterns import matches
@@ -232,7 +232,7 @@ def _entries(target: CompileTarget, settings: Iterable[Setting], compilers: Comp
 def _by_hand(curve: Curve, target: CompileTarget) -> Curve:
     """The points with the commands that compile them."""
     points = (
-        structs.replace(each, ran=Ran(command=target.by_hand(each.setting), status=each.ran.status))
+        structs.replace(each, ran=structs.replace(each.ran, command=target.by_hand(each.setting)))
         for each in curve.points
     )
     return replace(curve, points=tuple(points))

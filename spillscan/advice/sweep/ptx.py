@@ -81,6 +81,14 @@ def entries(text: str) -> tuple[PtxEntry, ...]:
     return tuple(found)
 
 
+def has(entry: PtxEntry, setting: Setting) -> bool:
+    """Whether an entry has the setting's bounds already; other settings have none."""
+    if setting.kind == "maxnreg":
+        return entry.max_registers == setting.registers
+    threads = setting.threads in (None, entry.max_threads)
+    return setting.kind != "bounds" or (threads and entry.min_blocks == setting.blocks)
+
+
 def rewritten(text: str, setting: Setting) -> str:
     """The module with the setting's bounds in the place of every entry's own.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -73,7 +74,10 @@ else:
     pathlib.Path(words[words.index("-o") + 1]).write_text(KERNEL % "")
 """.replace("\\\\n", "\\n")
 FIRST = 'pathlib.Path(sys.argv[-1]).write_text("__attribute__((global)) void k() {}")'
-CICC = "pathlib.Path(sys.argv[-1]).write_text(KERNEL % pathlib.Path(sys.argv[2]).read_text())"
+CICC = """
+made = KERNEL % pathlib.Path(sys.argv[2]).read_text()
+pathlib.Path(sys.argv[-1]).write_text(made.replace("k() { ret", "k() .maxntid 128, 1, 1 .minnctapersm 4 { ret"))
+"""
 HEAD = "KERNEL = '.version 8.0\\n.target sm_90\\n// %s\\n.entry k() { ret; }\\n'\n"
 
 
@@ -87,8 +91,9 @@ def test_bounds_go_through_the_front_end_of_nvcc(tmp_path: Path) -> None:
     words = (f"{kit}/bin/nvcc -arch=sm_90 -c a.cu -o a.o", "--bounds", "128x4", "--no-cache")
     for written in (1, 0):
         (tmp_path / "count").write_text("")
-        done = run(*words, folder=tmp_path, COUNT=str(tmp_path / "count"))
+        done = run(*words, "-f", "json", folder=tmp_path, COUNT=str(tmp_path / "count"))
         assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout)["curves"][0]["points"][1]["in_ptx"] is not bool(written)
         seen = (tmp_path / "count").read_text()
         assert seen.count("__attribute__((launch_bounds(128, 4))) k()") == written
         assert seen.count(".minnctapersm 4") == 1
