@@ -58,11 +58,12 @@ def written(text: str, name: str, bounds: str) -> str:
 class Oracle:
     """Counts, and what was stated wrongly."""
 
-    def __init__(self, most: int, seconds: float) -> None:
+    def __init__(self, most: int, seconds: float, include: list[Path]) -> None:
         self.tally: Counter[str] = Counter()
         self.wrong: list[str] = []
         self.projects: Counter[str] = Counter()
         self.most, self.seconds = most, seconds
+        self.include = [f"-I{each.resolve()}" for each in include]
 
     def source(self, project: Path, source: Path, arch: str, cap: int | None) -> None:
         """All kernels of one source."""
@@ -72,7 +73,7 @@ class Oracle:
         ]
         capped = [] if cap is None else [f"-maxrregcount={cap}"]
         words = ["nvcc", "-O3", "-std=c++17", f"-arch={arch}", *capped, "-Xptxas", "-v", *include]
-        words += ["-I.", "-cubin", source.name, "-o", os.devnull]
+        words += [*self.include, "-I.", "-cubin", source.name, "-o", os.devnull]
         with tempfile.TemporaryDirectory() as name:
             words[-1] = f"{name}/k.cubin"
             first = compiled(words, source.parent, self.seconds)
@@ -153,8 +154,9 @@ def main() -> int:
     parser.add_argument("--arch", default="sm_80,sm_90,sm_120")
     parser.add_argument("--most", type=int, default=10, help="kernels of a project (default: 10)")
     parser.add_argument("--seconds", type=float, default=20, help="for each source (default: 20)")
+    parser.add_argument("--include", action="append", type=Path, default=[], help="what nvcc includes from, besides")
     arguments = parser.parse_args()
-    oracle = Oracle(arguments.most, arguments.seconds)
+    oracle = Oracle(arguments.most, arguments.seconds, arguments.include)
     for folder in arguments.folders:
         sources = [folder] if folder.is_file() else sorted(folder.rglob("*.cu"))
         project = folder.parent if folder.is_file() else folder
