@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from msgspec import structs
 
 from spillscan.advice.ranking import Ranked, summary_of
+from spillscan.advice.sweep.missing import CALLED, PER_FUNCTION
 from spillscan.judging.places import Place, Tree, placed, weighed
 from spillscan.model import Kernel, Launch
 from spillscan.model.code import NO_TRAFFIC
@@ -47,12 +48,8 @@ MOST_REGISTERS = 255
 _REGISTER_BYTES = 4
 _REGISTERS_STEP = 8
 """Registers are given out in eights a thread."""
-_FIRST_WITH_SHARED_SPILLS = 13
-"""The release of CUDA that takes ``enable_smem_spilling``."""
-_PER_FUNCTION = re.compile(
-    r"(?:^|\s)(?:-c|--compile-only|-ewp|--extensible-whole-program|-g|-G|--device-debug|-rdc[= ]true)(?!\S)"
-)
-"""Options with which ptxas refuses the pragma: "not allowed for per-function compilation modes"."""
+_FIRST_WITH_SHARED_SPILLS, _FIRST_WITH_MAXNREG = (13, 0), (12, 4)
+"""The releases of CUDA that take ``enable_smem_spilling`` and ``__maxnreg__``."""
 _CAP = re.compile(r"-{1,2}maxrregcount[= ]+(\d+)|with +(\d+) of maxrregcount option")
 
 
@@ -102,6 +99,8 @@ class Remedy:
     """What to do, a sentence each."""
     trial: Trial | None = None
     """What came of compiling it; ``None`` where that was not asked for."""
+    untried: str = ""
+    """Why it cannot be tried; empty where it can be, or that is not asked."""
 
 
 # ---- remedies --------------------------------------------------------------------------------------------------------
@@ -114,9 +113,11 @@ def remedy(
     code: Pressure | None = None,
     measured: Mapping[tuple[str, str | None], int] | None = None,
     trial: Trial | None = None,
+    untried: str = "",
 ) -> Remedy:
     """What to do about a family. ``code``: the live registers of its worst kernel; ``measured``: registers that end the
-    spills of kernels, by symbol and arch, as sweeps compiled them; ``trial``: what came of compiling the worst."""
+    spills of kernels, by symbol and arch, as sweeps compiled them; ``trial``: what came of compiling the worst;
+    ``untried``: why it cannot be compiled."""
     kernel = about.worst
     launch = launches.launch_of(kernel)
     if about.about == "occupancy":
@@ -130,11 +131,12 @@ def remedy(
     return Remedy(
         ranked=about,
         places=places,
-        causes=tuple(causes(kernel, tree, code)),
+        causes=tuple(causes(kernel, tree, code)) or (() if trial is None or not trial.cause else (trial.cause,)),
         need=need,
         relaxation=step,
         remedies=tuple(_remedies(kernel, launch, need, step, places, trial)),
         trial=trial,
+        untried=untried if trial is None else trial.missing,
     )
 
 
@@ -246,7 +248,8 @@ def _cap(kernel: Kernel, code: Pressure | None) -> str:
     named = _CAP.search(maker.options if maker else "") or next(
         (match for each in kernel.advisories if (match := _CAP.search(each.text))), None
     )
-    option = int(named[1] or named[2]) if named else None
+    ignored = kernel.launch_bounds is not None  # with bounds of its own, ptxas ignores the option
+    option = int(named[1] or named[2]) if named and not ignored else None
     cap = code.register_cap if code is not None else option
     if cap is None:
         if registers is not None and registers >= MOST_REGISTERS - 2:
@@ -309,6 +312,8 @@ def _remedies(
         yield _tried(trial, trial.curve)
     elif kernel.sass is not None and kernel.sass.roles:
         yield _ROLES
+    elif kernel.role == "function":
+        yield f"{CALLED}; {_FEWER}"
     elif need is None and (kernel.usage.registers or 0) >= MOST_REGISTERS - 2:
         yield f"no bounds leave more registers: {_FEWER}"
     elif need is not None:
@@ -346,6 +351,8 @@ def outcome(before: Point, after: Point) -> str:
         words.append(f"{change}{count(after.blocks, 'block')}/SM{same}")
     if after.code_bytes is not None:
         words.append(f"{after.code_bytes:,} B of code")
+    if after.ran.in_ptx:
+        words.append("in its PTX alone")
     return ", ".join(words)
 
 
@@ -363,7 +370,10 @@ def relief(kernel: Kernel, need: Need, step: Relaxation | None, launch: Launch |
     ends = _BASES[need.basis].format(need.registers)
     if launch is None:
         most = min(-(-need.registers // _REGISTERS_STEP) * _REGISTERS_STEP, MOST_REGISTERS)
-        return f"{ends}: __maxnreg__({most}); what that costs in blocks is not known without its block size (--launch)"
+        maker = kernel.sass.maker if kernel.sass else None
+        old = maker is not None and (0, 0) < _release(maker.version) < _FIRST_WITH_MAXNREG
+        cap = f"-maxrregcount={most} for its file" if old else f"__maxnreg__({most})"
+        return f"{ends}: {cap}; what that costs in blocks is not known without its block size (--launch)"
     if step is None:
         here = _device(kernel)
         fitting = 0 if here is None else largest_block(here, need.registers)
@@ -374,6 +384,12 @@ def relief(kernel: Kernel, need: Need, step: Relaxation | None, launch: Launch |
         cost = f"{count(step.blocks_after, 'block')}/SM as before"
     bound = "at most " if step.blocks_at_most else ""
     return f"{ends}: __launch_bounds__({step.threads}, {step.blocks}) leaves {step.registers}; {bound}{cost}"
+
+
+def _release(version: str) -> tuple[int, int]:
+    """(0, 0) where it is not known."""
+    numbers = re.match(r"(\d+)\.(\d+)", version)
+    return (int(numbers[1]), int(numbers[2])) if numbers else (0, 0)
 
 
 def relief_data(need: Need | None, step: Relaxation | None) -> dict[str, Any]:
@@ -396,8 +412,8 @@ def facts(made: Remedy, commands: Sequence[str] = ()) -> Iterator[tuple[str, str
         curve = made.trial.curve
         yield "tried", f"as it is: {outcome(curve.as_is, curve.as_is)}{_unlike(made.ranked.worst, curve.as_is)}"
         yield from (("tried", f"{each.setting.source}: {outcome(curve.as_is, each)}") for each in made.trial.steps)
-    elif made.trial is not None:
-        yield "tried", f"no: {made.trial.missing}"
+    elif made.untried:
+        yield "tried", f"no: {made.untried}"
     yield from (("try", text) for text in commands)
 
 
@@ -412,10 +428,9 @@ def _unlike(kernel: Kernel, point: Point) -> str:
 def _shared_memory(kernel: Kernel, launch: Launch | None) -> Iterator[str]:
     """Where ptxas can spill to shared memory instead: CUDA 13, no dynamic shared memory, a block size that it knows."""
     maker = kernel.sass.maker if kernel.sass else None
-    release = re.match(r"\d+", maker.version) if maker else None
-    if release is None or int(release[0]) < _FIRST_WITH_SHARED_SPILLS or kernel.dynamic_shared is not False:
+    if maker is None or _release(maker.version) < _FIRST_WITH_SHARED_SPILLS or kernel.dynamic_shared is not False:
         return
-    if kernel.final is not None or (maker and _PER_FUNCTION.search(maker.options)):
+    if kernel.final is not None or PER_FUNCTION.search(maker.options):
         return  # relocatable code, linked or not, and debug builds
     configuration = _configuration(kernel, launch)
     bound = launch is not None and launch.source in ("bounds", "required")

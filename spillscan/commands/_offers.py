@@ -6,10 +6,14 @@ import os
 import re
 import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
+
+from msgspec import structs
 
 from spillscan.advice.ranking import Ranked, spill_weight
 from spillscan.advice.remedies import remedy
+from spillscan.advice.sweep.missing import refusal
 from spillscan.builds import buildfile, records
 from spillscan.builds.compilation import parse, split
 from spillscan.builds.databases import commands, recorded
@@ -22,7 +26,7 @@ from spillscan.output.safe import printable
 from spillscan.reading.binary import fetch
 from spillscan.reports.render import tree_here
 from spillscan.reports.report import Report, Way
-from spillscan.reports.words import counted, label_of
+from spillscan.reports.words import counted
 
 _DATABASE = "compile_commands.json"
 _HEIGHT = 4
@@ -33,8 +37,6 @@ _MOST_WAYS = 3
 
 def with_ways(report: Report, inputs: Sequence[str], config: str | None, unpacking: Mapping[str, int]) -> Report:
     """The report with the way on from its findings, a family each, the first families first."""
-    from msgspec.structs import replace
-
     names, families = report.names, dict[str, list[Kernel]]()
     first: dict[str, Finding] = {}
     there = {each.key for each in report.build.kernels}
@@ -47,6 +49,8 @@ def with_ways(report: Report, inputs: Sequence[str], config: str | None, unpacki
         kernels = tuple({id(each): each for each in sorted(several, key=spill_weight, reverse=True)}.values())
         weight = sum(map(spill_weight, kernels))
         shown.append(Ranked("spills" if weight else "occupancy", family, kernels, weight, 0.0))
+    if not shown:
+        return report
     code = fetch.pressures_of((each.worst for each in shown if each.weight), unpacking)
     databases, tree = databases_near(inputs), tree_here()
     ways = []
@@ -55,16 +59,15 @@ def with_ways(report: Report, inputs: Sequence[str], config: str | None, unpacki
         source = source_of(about.worst, databases) if about.weight else ""
         finding = first[about.family]
         causes = made.causes if about.weight or made.remedies else (finding.message,)
-        what_to_do = explanations("rules")[finding.rule].remedy
+        remedies = made.remedies or (explanations("rules")[finding.rule].remedy,)
         ways.append(
             Way(
-                label=label_of(about.worst, names),
-                cause=next(iter(causes), "not known"),
-                remedy=next(iter(made.remedies), what_to_do),
+                finding=finding,
+                made=replace(made, causes=causes, remedies=remedies),
                 command=next(commands_for(about, source, inputs, names, report.launches, config), ""),
             )
         )
-    return replace(report, details=replace(report.details, ways=tuple(ways)))
+    return structs.replace(report, details=structs.replace(report.details, ways=tuple(ways)))
 
 
 def databases_near(inputs: Sequence[str]) -> dict[str, set[str]]:
@@ -106,10 +109,11 @@ def commands_for(
     threads = []
     if launch is not None and launch.source in ("policy", "override"):
         threads = ["--launch", f"{kernel.key.symbol}={_of(launch)}"]
-    if source and about.about == "spills" and not tried and "-" not in inputs:
+    able = bool(source) and not refusal(kernel, source)
+    if able and about.about == "spills" and not tried and "-" not in inputs:
         policy = ["--config", config] if config else []
         yield shlex.join(["spillscan", "advise", *inputs, "--kernel", called, *chosen, *threads, *policy, "--try"])
-    if source:
+    if able:
         yield shlex.join(["spillscan", "sweep", source, "--kernel", kernel.key.symbol, *chosen, *threads, "--advise"])
     if "-" in inputs:
         return
@@ -133,8 +137,9 @@ def _called(kernel: Kernel, names: Names) -> str:
 
 
 def source_of(kernel: Kernel, databases: Mapping[str, set[str]]) -> str:
-    """The list of compilations that holds the kernel's source or object, else the record of its compilation, else the
-    command that its log has, else its source where that can be read and needs no options."""
+    """The record of the kernel's compilation, else the command that its log has, which made what the log says; else the
+    list of compilations that holds its source or object, else its source where that can be read and needs no options.
+    """
     lines = kernel.sass.local.lines if kernel.sass else ()
     files = [kernel.source, kernel.key.unit, *(origin.input for origin in kernel.origins)]
     for line in lines:
@@ -143,15 +148,15 @@ def source_of(kernel: Kernel, databases: Mapping[str, set[str]]) -> str:
             place = place.inlined_at
         files.append(place.file)
     own = {os.path.realpath(file) for file in files if file}
-    for path, compiled in databases.items():
-        if own & compiled:
-            return path
     for origin in kernel.origins:
         for path in (origin.input, origin.input + records.SUFFIX):
             if (made := recorded(path)) is not None and made.by_nvcc and os.path.isfile(made.source):
                 return path
         if command := _logged(origin, own):
             return command
+    for path, compiled in databases.items():
+        if own & compiled:
+            return path
     return next((file for file in files if file.endswith((".cu", ".ptx")) and _stands_alone(file)), "")
 
 

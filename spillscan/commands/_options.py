@@ -169,8 +169,8 @@ def add_brief(parser: argparse.ArgumentParser) -> None:
     flag(parser, "--brief", "leave out cause, remedy and next command of families that fail")
 
 
-_WITH_WAYS = frozenset({"text", "html"})
-"""Formats that show them; a page has them in its text for who runs no script."""
+_WITH_WAYS = frozenset({"text", "html", "markdown", "sarif", "github"})
+"""Formats that show them."""
 
 
 def shows_ways(arguments: argparse.Namespace) -> bool:

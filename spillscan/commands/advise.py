@@ -16,6 +16,7 @@ from spillscan.advice.profile.judged import JudgedLaunch, judge, launch_figures
 from spillscan.advice.profile.reading import read_all
 from spillscan.advice.ranking import Ranked, ranked, spill_weight, why_here
 from spillscan.advice.remedies import Remedy, facts, relief_data, remedy
+from spillscan.advice.sweep.missing import refusal
 from spillscan.commands import _answers, _inputs, _issues, _offers, _options, _policy
 from spillscan.commands._selection import Selection
 from spillscan.model import Build, Kernel, Launch
@@ -85,7 +86,8 @@ def run(arguments: argparse.Namespace) -> int:
     trials = _trials(spilling, sources, launches) if vars(arguments)["try"] else {}
     advice = []
     for each in shown:
-        made = remedy(each, launches, tree, code.get(id(each.worst)), measured, trials.get(id(each)))
+        untried = refusal(each.worst, sources[id(each)]) if each.about == "spills" else ""
+        made = remedy(each, launches, tree, code.get(id(each.worst)), measured, trials.get(id(each)), untried)
         offered = _offers.commands_for(
             each, sources[id(each)], inputs, names, launches, arguments.config, made.trial is not None
         )
@@ -147,7 +149,8 @@ def _measured(path: str) -> Mapping[tuple[str, str | None], int]:
 
 def _trials(shown: Sequence[Ranked], sources: Mapping[int, str], launches: Launches) -> dict[int, Trial]:
     from spillscan.advice.sweep import trials
-    from spillscan.advice.sweep.compilers import Cache, Compilers
+    from spillscan.advice.sweep.compilers import Compilers
+    from spillscan.advice.sweep.front_end import Cache
     from spillscan.advice.sweep.toolkits import Processes
 
     progress = Progress("compiling", "points")
@@ -213,18 +216,19 @@ def _markdown(build: Build, advice: Advice, rest: Sequence[str], more: int, name
         yield from ("", words(line))
 
 
-def _trial_data(trial: Trial | None) -> dict[str, Any] | None:
-    """``None`` where it was not asked for."""
-    if trial is None:
+def _trial_data(made: Remedy) -> dict[str, Any] | None:
+    """``None`` where it could be tried, and that was not asked for."""
+    trial = made.trial
+    if trial is None and not made.untried:
         return None
     from spillscan.reports.sweep import point_data
 
-    curve = trial.curve
+    curve = None if trial is None else trial.curve
     return {
-        "missing": trial.missing or None,
+        "missing": made.untried or None,
         "toolkit": None if curve is None else curve.toolkit,
         "points": [] if curve is None else [point_data(each) for each in curve.points],
-        "ends_spills": None if trial.ends is None else trial.ends.setting.source,
+        "ends_spills": None if trial is None or trial.ends is None else trial.ends.setting.source,
     }
 
 
@@ -252,7 +256,7 @@ def _document(build: Build, advice: Advice, rest: Sequence[str], total: int, nam
                 ],
                 "causes": list(made.causes),
                 **relief_data(made.need, made.relaxation),
-                "tried": _trial_data(made.trial),
+                "tried": _trial_data(made),
                 "remedies": list(made.remedies),
                 "commands": list(commands),
             }

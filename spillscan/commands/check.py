@@ -64,7 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
         by=arguments.by,
     )
     judged = gate.report(report, held)
-    if found.status == 1 and _options.shows_ways(arguments):
+    if found.status and _options.shows_ways(arguments):
         from spillscan.commands import _offers
 
         judged = _offers.with_ways(judged, inputs, arguments.config, _policy.unpacking(policy))

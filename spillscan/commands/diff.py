@@ -142,7 +142,7 @@ def run(arguments: argparse.Namespace) -> int:
         _issues.report_issues([issue for build in builds for issue in build.issues])
         return 0
     report, found = _report(kept, builds, by, arguments, policy, gate)
-    if found.status == 1 and report.fail_on != "never" and _options.shows_ways(arguments):
+    if found.status and report.fail_on != "never" and _options.shows_ways(arguments):
         from spillscan.commands import _offers
 
         report = _offers.with_ways(report, arguments.inputs[-1:], arguments.config, _policy.unpacking(policy))

@@ -9,11 +9,14 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
-from spillscan.advice.sweep import model, plan, timing
-from spillscan.advice.sweep.compilers import Cache, Compilers
+from spillscan.advice.sweep import plan, timing
+from spillscan.advice.sweep.axes import Axis, settings_of
+from spillscan.advice.sweep.compilers import Compilers
+from spillscan.advice.sweep.front_end import Cache
 from spillscan.advice.sweep.model import Curve, Setting, Value
 from spillscan.advice.sweep.toolkits import Processes
 from spillscan.commands import _answers, _options, _policy
@@ -30,6 +33,14 @@ from spillscan.reports import sweep as report
 EPILOG = "Example: spillscan sweep 'nvcc -O3 -arch=sm_90 -c gemm.cu' --launch 'gemm*=256' --caps 64,80,96,128"
 
 
+_AXES: tuple[tuple[str, Literal["nvcc", "ptxas", "pragma"], str], ...] = (
+    ("-D", "nvcc", "a macro of a CUDA source at each value, TILE=16,32"),
+    ("--nvcc", "nvcc", "an option of nvcc at each value, fmad=true,false; without values: without and with it"),
+    ("--ptxas", "ptxas", "an option of ptxas, such as register-usage-level=0,5,10 or opt-level=1,3"),
+    ("--pragma", "pragma", "a pragma in each kernel, without and with it: enable_smem_spilling"),
+)
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument(
@@ -37,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         metavar="INPUT",
         help="PTX file, CUDA source (.cu), a whole nvcc command line, quoted, a record of wrap (OBJECT.spillscan.log),"
-        " or, with --kernel, compile_commands.json or spillscan-build.json",
+        " or, with --kernel or --all, compile_commands.json or spillscan-build.json",
     )
     points = parser.add_argument_group("points (default: --caps 32,40,48,56,64,72,80,96,128,168,255)")
     points.add_argument("--caps", action="append", metavar="N,…", help="-maxrregcount at each N; none: no caps")
@@ -47,6 +58,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     points.add_argument(
         "--maxnreg", action="append", default=[], metavar="N,…", help="__maxnreg__(N) in the place of its own bounds"
     )
+    for option, tool, example in _AXES:
+        points.add_argument(
+            option,
+            dest="axes",
+            action="append",
+            default=[],
+            type=partial(Axis, tool, macro=option == "-D"),
+            metavar="NAME=V,…",
+            help=f"{example}; repeatable, all combinations are compiled",
+        )
+    _options.flag(
+        points, "--stop", "leave out the points of a source behind the first at which none of its kernels spills"
+    )
+    _options.number(points, "--stop-after", "begin no more points after so long", metavar="SECONDS", least=1)
     _options.flag(points, "--advise", "the bounds that reach the next steps, compiled")
     parser.add_argument(
         "--toolkits",
@@ -68,7 +93,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     cache.add_argument("--cache", metavar="DIR", help="where results are kept (default: ~/.cache/spillscan/sweep)")
     _options.flag(cache, "--no-cache", "keep no results, and use none")
     _options.add_formats(parser, "text", "json", "html")
-    _options.add_rows(parser, 10, "kernels of text", "kernels")
+    _options.add_rows(parser, 10, "kernels of text", "kernels, and take all sources of a build")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -79,13 +104,18 @@ def run(arguments: argparse.Namespace) -> int:
     caps = None if arguments.caps is None else [text for text in arguments.caps if text != "none"]
     if arguments.advise and caps is None and not arguments.timed:
         caps = []
+    notes: list[str] = []
+    whole = notes.append if arguments.all else None
     question = plan.Question(
-        units=tuple(dict.fromkeys(unit for text in arguments.inputs for unit in plan.units(text, arguments.kernel))),
+        units=tuple(
+            dict.fromkeys(unit for text in arguments.inputs for unit in plan.units(text, arguments.kernel, whole))
+        ),
         archs=tuple(_archs(arguments.arch)),
         toolkits=tuple(arguments.toolkits),
-        settings=model.parse(caps, arguments.bounds, arguments.maxnreg),
+        settings=settings_of(caps, arguments.bounds, arguments.maxnreg, arguments.axes),
         globs=tuple(arguments.kernel),
         advise=arguments.advise,
+        stop=plan.Stop(spill_free=arguments.stop, seconds=arguments.stop_after),
     )
     runs = runs_of(arguments, question.settings)
     folder = None if arguments.no_cache else Path(arguments.cache or kept("sweep"))
@@ -96,7 +126,7 @@ def run(arguments: argparse.Namespace) -> int:
         Progress("compiling", "points"),
     )
     try:
-        curves = plan.sweep(question, compilers, _policy.policy_of(arguments))
+        curves = plan.sweep(question, compilers, _policy.policy_of(arguments), notes.append)
     except KeyboardInterrupt:
         if folder is not None:
             complain(f"{compilers.compiled} compilations are kept; the same command goes on")
@@ -112,6 +142,12 @@ def run(arguments: argparse.Namespace) -> int:
         html=lambda: report.html(report.worst_first(curves)),
         rows=_options.rows_of(arguments),
     )
+    for each in notes[:_MOST_NOTES]:
+        complain(each)
+    if len(notes) > _MOST_NOTES:
+        complain(f"{len(notes) - _MOST_NOTES:,} more units without a kernel")
+    if left := _left_out(curves, question):
+        complain(f"{count(left, 'point')} left out by --stop or --stop-after; without them the same command goes on")
     if compilers.failed:
         complain(f"{count(compilers.failed, 'compilation')} failed; the points say why")
     barren = _without_figures(curves)
@@ -120,6 +156,13 @@ def run(arguments: argparse.Namespace) -> int:
     if ended:
         complain(ended)
     return 2 if ended or barren else 0
+
+
+_MOST_NOTES = 10
+
+
+def _left_out(curves: Sequence[Curve], question: plan.Question) -> int:
+    return sum(len(question.settings) - len(curve.points) for curve in curves)
 
 
 def _without_figures(curves: Sequence[Curve]) -> list[str]:
@@ -188,6 +231,8 @@ def runs_of(arguments: argparse.Namespace, settings: Sequence[Setting]) -> Runs 
             if getattr(arguments, option) is not None:
                 raise UsageError(f"--{option.replace('_', '-')} goes with --run", "give --run 'COMMAND {cap}'")
         return None
+    if any(setting.knobs for setting in settings):
+        raise UsageError("--run goes with --caps alone", "leave out -D, --nvcc, --ptxas and --pragma")
     caps = tuple(setting.registers for setting in settings if setting.kind == "cap" and setting.registers is not None)
     if not caps:
         raise UsageError("--run has no cap to run at", "give --caps 32,64,128")

@@ -40,6 +40,8 @@ _RELEASE = re.compile(r"(?<=\d)(?:CUB|THRUST|_V)_\d{6}(?=_)")
 _NESTED, _LENGTH = re.compile("_ZN?"), re.compile(r"[1-9]\d{0,3}")
 _USUAL = 1000
 """Characters of a symbol: :class:`NameParser` takes names of some 60 times as many for one word."""
+_BEHIND = re.compile(r"[~*?[<(@]")
+"""What ends the name of a family in what is shown: arguments, parameters, a file, a digest, or a pattern."""
 _OPERATORS = (
     "a[NSadnw]|c[lmov]|d[Vaelv]|e[Ooq]|g[et]|i[x]|l[Seist]|m[ILilm]|n[aegtw]|o[Ror]|p[Llmpst]|q[u]|r[MSms]|s[s]"
 )
@@ -136,8 +138,7 @@ class Names:
 
     def called(self, shown: str) -> list[Key]:
         """The symbols of the kernels that are shown so at some width, or of which a glob fits what is shown."""
-        cut = any(sign in shown for sign in "…~*?[")  # what is not begins with its family's name
-        families = [each for each in self._families.values() if cut or shown.startswith(each.base)]
+        families = [each for each in self._families.values() if _may_be_of(shown, each.base)]
         symbols = [symbol for family in families for symbol in family.symbols]
         for width in (WIDTH, *range(len(shown), len(shown) + _CUT_AT_COMMAS)) if symbols else ():
             if found := [symbol for symbol in symbols if self.of(symbol, width) == shown]:
@@ -300,6 +301,20 @@ class _Cuts:
                 self.of[base] = found
                 self.shared.update(taken.intersection(found))
                 taken.update(found)
+
+
+def _may_be_of(shown: str, base: str) -> bool:
+    """Whether a kernel of a family may be shown so: the family's name stands in front of it, whole or cut. All others
+    need not be read to their last argument, which takes many times as long."""
+    if shown.startswith(base):
+        return True
+    pieces = _BEHIND.split(shown, 1)[0].split("…")
+    first, *others = pieces[:1] if "~" in shown else pieces  # with a digest, arguments may stand behind the first sign
+    at = len(first) if base.startswith(first) and any(sign in shown for sign in "…~*?[") else -1
+    for piece in others:
+        at = -1 if at < 0 else base.find(piece, at)
+        at += len(piece) if at >= 0 else 0
+    return at >= 0
 
 
 def _of_one_start(symbols: Iterable[Key]) -> dict[str, list[Key]]:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct, field
 
 from spillscan.judging.places import Tree, annotated_place, in_diff
-from spillscan.model import Build, Change, Finding, Hole, Issue
+from spillscan.model import Build, Change, Finding, Hole, Issue, Kernel
 from spillscan.model.build import labels_of
 from spillscan.naming import Names
 from spillscan.occupancy.launches import Launches, LaunchMap
 
 if TYPE_CHECKING:
     from spillscan.advice.ranking import Ranked
+    from spillscan.advice.remedies import Remedy
     from spillscan.judging.baseline.model import BaselineResult
     from spillscan.judging.compare.causes import Growth
     from spillscan.judging.compare.code_changes import CodeChange
@@ -38,14 +39,25 @@ JUDGED: tuple[Kind, ...] = ("check", "diff")
 class Way(Struct, frozen=True, kw_only=True):
     """The way on from the findings of one family."""
 
-    label: str
-    """Its worst kernel."""
-    cause: str
-    """Why, or that it is not known."""
-    remedy: str
-    """What to do."""
+    finding: Finding
+    """The first of them: where findings stand one by one, it shows the way."""
+    made: Remedy
+    """What is known of its worst kernel, and what to do."""
     command: str
     """What leads on from here, to be pasted; empty where the input cannot be read again."""
+
+    @property
+    def kernel(self) -> Kernel:
+        """The worst kernel of the family."""
+        return self.made.ranked.worst
+
+    @property
+    def lines(self) -> Iterator[tuple[str, str]]:
+        """(heading, text): a cause where one is known, what to do, and the command; three at most."""
+        yield from (("cause", each) for each in self.made.causes[:1])
+        yield from (("remedy", each) for each in self.made.remedies[:1])
+        if self.command:
+            yield "next", self.command
 
 
 class Details(Struct, frozen=True, kw_only=True):

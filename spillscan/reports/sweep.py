@@ -5,13 +5,13 @@ values of JSON, a page. Pure.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import structs, to_builtins
 
 from spillscan.advice.sweep import timing
 from spillscan.advice.sweep.curves import damage
-from spillscan.advice.sweep.model import AS_IS, Advice, Curve, Point, Timing
+from spillscan.advice.sweep.model import AS_IS, Advice, Curve, Point, Ran, Timing
 from spillscan.advice.sweep.timing import INTERRUPTED, figure
 from spillscan.model import symbols
 from spillscan.naming import Names
@@ -27,6 +27,8 @@ NOT_SAID = "-"
 BEST, PLAIN = "*", " "
 _LONGEST_REASON, _LONGEST_SENTENCE = 400, 600
 _HEADER = ["point", "regs", "spill st/ld", "by depth", "stack", "blocks", "warps", "occ", "limited by"]
+_MOST_LABELS = 4
+"""Points that are named of which the same is said."""
 _TIMES = ["time", "spread"]
 _LEFT = ("point", "limited by")
 _SPARE = ("spread", "warps", "stack")
@@ -58,8 +60,9 @@ def sentences(curve: Curve) -> Iterator[str]:
     """What is said below the table, on the page too: failures, facts, flags, advice."""
     said = [(point, text) for point in shown_points(curve) for text in dict.fromkeys(_said(point))]
     for text in dict.fromkeys(text for _, text in said):
-        labels = ", ".join(point.setting.label for point, its in said if its == text)
-        yield f"{labels}: {printable(text, _LONGEST_REASON)}"
+        labels = [point.setting.label for point, its in said if its == text]
+        more = f" and {len(labels) - _MOST_LABELS} more" if len(labels) > _MOST_LABELS else ""
+        yield f"{', '.join(labels[:_MOST_LABELS])}{more}: {printable(text, _LONGEST_REASON)}"
     yield from filter(None, (curve.facts, curve.measured))
     yield from (f"note: {printable(flag, _LONGEST_REASON)}" for flag in curve.flags)
     if curve.no_advice:
@@ -94,8 +97,8 @@ def _alike(points: Sequence[Point]) -> list[list[Point]]:
 
 
 def _figures(point: Point) -> tuple[object, ...]:
-    plain = structs.replace(point, setting=AS_IS, best=False)
-    return point.setting.kind, plain
+    plain = structs.replace(point, setting=AS_IS, best=False, ran=Ran())
+    return point.setting.kind, point.setting.knobs, plain
 
 
 def cells(group: Sequence[Point]) -> list[str]:
@@ -104,9 +107,10 @@ def cells(group: Sequence[Point]) -> list[str]:
     mark = BEST if any(each.best for each in group) else PLAIN
     label = f"{mark} {point.setting.label}"
     if len(group) > 1:
-        label = f"{mark} {point.setting.kind} {group[-1].setting.registers}-{point.setting.registers}"
+        caps = f"{point.setting.kind} {group[-1].setting.registers}-{point.setting.registers}"
+        label = " ".join((mark, caps, *(each.label for each in point.setting.knobs)))
     if point.failure:
-        return [label, *([NOT_SAID] * (len(_HEADER) - 2)), "failed"]
+        return [label, *([NOT_SAID] * (len(_HEADER) - 2)), "failed" if point.ran.status else "not there"]
     assumed = "≤" if point.blocks is None else ""
     fraction = point.fraction
     return [
@@ -207,7 +211,11 @@ def _number(value: int | None) -> str:
 
 def document(curves: Sequence[Curve]) -> dict[str, Any]:
     """The curves as JSON."""
-    return {"version": VERSION, "curves": [curve_data(curve) for curve in curves]}
+    return {
+        "version": VERSION,
+        "over_all": [each._asdict() for each in over_all(curves)],
+        "curves": [curve_data(curve) for curve in curves],
+    }
 
 
 def text(curves: Sequence[Curve], style: Style) -> Iterator[str]:
@@ -216,6 +224,7 @@ def text(curves: Sequence[Curve], style: Style) -> Iterator[str]:
     names = list(dict.fromkeys(curve.symbol for curve in ordered))
     shown = names[: style.rows]
     called = Names(names)
+    yield from over_all_lines(curves, style)
     for curve in ordered:
         if curve.symbol in shown:
             yield from lines(curve, style, called)
@@ -223,6 +232,91 @@ def text(curves: Sequence[Curve], style: Style) -> Iterator[str]:
     if len(shown) < len(names):
         yield f"… {len(names) - len(shown):,} more kernels (--all shows them)"
     yield from legend(style, timed=any(point.timing for curve in curves for point in curve.points))
+
+
+class Sum(NamedTuple):
+    """What a point makes of all kernels that were swept."""
+
+    arch: str
+    toolkit: str
+    point: str
+    """Its label."""
+    kernels: int
+    """Compiled at it."""
+    failed: int
+    """Rejected at it."""
+    spilling: int
+    spill_bytes: int
+    """Stores and loads of all, each instruction once."""
+    warps: int
+    """Resident per SM, of all together."""
+    code_bytes: int
+    best: bool = False
+    """No other point of that arch and release at which as many compile has more warps without more spills, or fewer
+    spills without fewer warps."""
+
+
+def over_all(curves: Sequence[Curve]) -> list[Sum]:
+    """A row a point, where several kernels were swept."""
+    if len({(curve.input, curve.symbol) for curve in curves}) < 2:
+        return []
+    groups: dict[tuple[str, str, str], list[Point]] = {}
+    for curve in curves:
+        for each in curve.points:
+            groups.setdefault((curve.arch, curve.toolkit, each.setting.label), []).append(each)
+    sums = []
+    for about, points in groups.items():
+        made = [each for each in points if not each.failure and each.spill_bytes is not None]
+        spills = [each.spill_bytes or 0 for each in made]
+        sums.append(
+            Sum(
+                *about,
+                kernels=len(made),
+                failed=sum(bool(each.failure and each.ran.status) for each in points),
+                spilling=sum(map(bool, spills)),
+                spill_bytes=sum(spills),
+                warps=sum(each.warps or 0 for each in made),
+                code_bytes=sum(each.code_bytes or 0 for each in made),
+            )
+        )
+    return [
+        each._replace(best=not any(_beats(sums, at, number) for at in range(len(sums))))
+        for number, each in enumerate(sums)
+    ]
+
+
+def _beats(sums: Sequence[Sum], one: int, other: int) -> bool:
+    """Of equal points the first is best."""
+    if sums[one][:2] != sums[other][:2]:
+        return False
+    mine, its = ((each.kernels, each.warps, -each.spill_bytes) for each in (sums[one], sums[other]))
+    return one < other if mine == its else all(a >= b for a, b in zip(mine, its, strict=True))
+
+
+def over_all_lines(curves: Sequence[Curve], style: Style) -> Iterator[str]:
+    """All kernels together: one table."""
+    sums = over_all(curves)
+    if not sums:
+        return
+    several = len({(each.arch, each.toolkit) for each in sums}) > 1
+    rows: list[Row] = [
+        (
+            [
+                f"{BEST if each.best else PLAIN} {each.point}",
+                *([f"{each.arch} {each.toolkit}"] if several else []),
+                *(f"{number:,}" for number in each[3:9]),
+            ],
+            RED if each.failed else GREEN if each.best else "",
+        )
+        for each in sums
+    ]
+    header = ["point", *(["for"] if several else []), "kernels", "failed", "spilling", "spill B", "warps", "code B"]
+    yield paint("all kernels together", BOLD, style)
+    lines = table(
+        header, rows, style._replace(width=style.width - 2), left=("point", "for"), spare=("code B", "failed")
+    )
+    yield from (f"  {line}" for line in lines)
+    yield ""
 
 
 def worst_first(curves: Sequence[Curve]) -> list[Curve]:
@@ -267,6 +361,7 @@ def point_data(point: Point) -> dict[str, Any]:
     found = to_builtins(point)
     return {
         **found.pop("setting"),
+        **found.pop("ran"),
         **found,
         "loop_spill_bytes": point.loop_spill_bytes,
         "time": None if point.timing is None else timing_data(point.timing),

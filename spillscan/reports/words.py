@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from spillscan.judging.places import BY_NAME, UNKNOWN, Place, annotated_place, heaviest, log_path, source_place
-from spillscan.model import SEVERITIES, Build, Change, Finding, Hole, Kernel
+from spillscan.model import SEVERITIES, Build, Change, Finding, Hole, Kernel, at_least
 from spillscan.model.symbols import natural
 from spillscan.naming import WIDTH, Names
 from spillscan.naming.identity.libraries import library_of
@@ -16,7 +16,7 @@ from spillscan.output.nouns import between, count, size
 from spillscan.output.safe import clip, printable
 from spillscan.output.terminal import BOLD, DIM, RED, YELLOW, Cell, Style, fold, paint
 from spillscan.reports.groups import none_spills, shared_label
-from spillscan.reports.report import Report
+from spillscan.reports.report import Report, Way
 
 if TYPE_CHECKING:
     from spillscan.model.code import PortableCode
@@ -334,11 +334,16 @@ def baseline_line(report: Report) -> Iterator[str]:
 def way_lines(report: Report, style: Style) -> Iterator[str]:
     """The way on: at most three lines a family, each whole, so that it can be pasted."""
     for way in report.details.ways:
+        (heading, text), *others = way_facts(way)
         yield ""
-        yield paint(f"{way.label}: cause: {printable(way.cause, LONGEST_MESSAGE)}", BOLD, style)
-        yield printable(f"  remedy: {way.remedy}", LONGEST_MESSAGE)
-        if way.command:
-            yield printable(f"  next: {way.command}")  # whole
+        yield paint(f"{label_of(way.kernel, report.names)}: {heading}: {text}", BOLD, style)
+        yield from (f"  {heading}: {text}" for heading, text in others)
+
+
+def way_facts(way: Way) -> Iterator[tuple[str, str]]:
+    """What is said of the way on from the findings of a family; a command is whole, so that it can be pasted."""
+    for heading, text in way.lines:
+        yield heading, printable(text, None if heading == "next" else LONGEST_MESSAGE)
 
 
 def verdict_lines(report: Report, style: Style, listed: Sequence[Finding]) -> Iterator[str]:
@@ -356,6 +361,11 @@ def verdict_lines(report: Report, style: Style, listed: Sequence[Finding]) -> It
 def counted(report: Report) -> list[Finding]:
     """The open findings of a diff that are listed: notes only where they count, since their figures stand in tables."""
     return [each for each in report.open_findings if each.severity != "note" or report.fail_on == "note"]
+
+
+def fails(report: Report) -> bool:
+    """Whether findings count, so that there is a way on from them."""
+    return any(at_least(each.severity, report.fail_on) for each in report.open_findings)
 
 
 def bounds(change: Change) -> str:

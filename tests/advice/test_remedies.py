@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from spillscan import scan
 from spillscan.advice.profile.judged import judge
 from spillscan.advice.profile.reading import read_all
-from spillscan.advice.ranking import ranked
+from spillscan.advice.ranking import Ranked, ranked
 from spillscan.advice.remedies import Need, causes, registers_needed, relaxation, relief, remedy
 from spillscan.builds import buildfile
 from spillscan.builds.buildfile import BuildFile, Kept, encoded
@@ -165,6 +165,18 @@ def test_shared_memory_is_offered_for_spills_only_where_ptxas_takes_the_pragma(
     assert all("not tried" in line for line in found)
 
 
+def test_what_its_compiler_or_its_role_forbids_is_not_offered() -> None:
+    def first(version: str, role: str = "entry") -> str:
+        made = Maker(tool="ptxas", version=version, options="")
+        one = replace(kernel("k", 8, registers=40, sass=code({0: 8}, maker=made)), role=role)
+        about = Ranked("spills", "k", (one,), 8, 1.0)
+        return remedy(about, LaunchMap(), Tree()).remedies[0]
+
+    assert "__maxnreg__(48)" in first("12.4.99")
+    assert "-maxrregcount=48 for its file" in first("12.3.107")
+    assert first("13.0.88", "function").startswith("it is no kernel: bounds stand at the kernels that call it")
+
+
 def test_causes_are_facts() -> None:
     def of(options: str, threads: int | None = None, registers: int = 40) -> list[str]:
         bounds = None if threads is None else LaunchBounds(max_threads=threads)
@@ -176,6 +188,7 @@ def test_causes_are_facts() -> None:
         )
 
     assert of("-maxrregcount 40 -arch sm_90") == ["-maxrregcount=40 leaves it 40 registers"]
+    assert of("-maxrregcount 40", threads=256) == [], "its bounds override the option"
     assert of("-arch sm_90", threads=256) == [], "a dump does not say the cap"
     assert of("", registers=255) == ["it takes 255 registers, all that an instruction can name"]
     role = WarpRole(address=16, registers=24, follows=False, spill=Traffic(stores=2, store_bytes=8), local=Traffic())

@@ -75,7 +75,9 @@ def test_each_step_is_what_ptxas_makes_of_it(symbol: str, bounds: tuple[int, int
         assert (by_hand[1] == 0) is (step is steps[-1])
     assert f"{steps[-1]['registers']} registers, no spills" in made["remedies"][0]
     assert "(tried, ptxas 12.9.86)" in made["remedies"][0]
-    offered = first(tmp_path, "build.log")["commands"][0]
+    plain = first(tmp_path, "build.log")
+    assert plain["tried"] is None
+    offered = plain["commands"][0]
     assert offered == f"spillscan advise build.log --kernel {shlex.quote(made['name'])} --arch sm_90 --try"
 
 
@@ -91,7 +93,7 @@ def test_a_block_size_that_is_not_known_takes_steps_of_eight_registers(tmp_path:
 @pytest.mark.parametrize(
     ("prepare", "why"),
     [
-        (lambda folder: (folder / "k.ptx").unlink(), "neither its source nor a record of its compilation is at hand"),
+        (lambda folder: (folder / "k.ptx").unlink(), "k.ptx is not here, and no record has its command"),
         (lambda folder: (folder / "k.ptx").write_text(PTX.read_text()),
          "compiled here it spills nothing, the input says"),
         (lambda folder: (folder / "k.ptx").write_text(".version 8.0\n.target sm_90\n"), "does not hold it"),
@@ -106,6 +108,9 @@ def test_what_cannot_be_tried_says_why(prepare: Any, why: str, tmp_path: Path) -
     assert why in made["tried"]["missing"]
     assert made["tried"]["points"] == []
     assert "an estimate, not tried" in made["remedies"][0]
+    plain = first(tmp_path, "build.log")
+    offered = any(each.endswith("--try") for each in plain["commands"])
+    assert offered is (plain["tried"] is None), "it says what is missing, or offers to try"
     status, said = advise(tmp_path, "build.log", "--try", XDG_CACHE_HOME=str(tmp_path))
     assert status == 0
     assert "tried   no: " in said
@@ -118,12 +123,13 @@ def test_a_red_check_leads_to_what_was_tried(tmp_path: Path) -> None:
     status, said = spillscan(tmp_path, "check", "build.log")
     assert status == 1
     way = said.split("\n\n")[-1].splitlines()
-    assert len(way) == 3
-    assert "an estimate, not tried" in way[1]
-    program, *words = shlex.split(way[2].removeprefix("  next: "))
+    assert len(way) == 2, "a log shows no cause"
+    assert "an estimate, not tried" in way[0]
+    program, *words = shlex.split(way[1].removeprefix("  next: "))
     assert (program, words[-1]) == ("spillscan", "--try")
     status, answer = spillscan(tmp_path, *words, XDG_CACHE_HOME=str(tmp_path))
     assert status == 0
+    assert "cause __launch_bounds__(256, 4) leaves it 64 registers" in " ".join(answer.split())
     assert "__launch_bounds__(256, 2) ends its spills (tried, ptxas 12.9.86)" in " ".join(answer.split())
     _, brief = spillscan(tmp_path, "check", "build.log", "--brief")
     assert said.startswith(brief)

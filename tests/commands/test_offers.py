@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import FIXTURES, ROOT, run
+from tests.reporting import payload_of
 from tests.services import git
 
 HEAD = FIXTURES / "demo" / "head.log"
@@ -96,3 +98,29 @@ def test_what_is_offered_works(
         status, answer = spillscan(tmp_path, re.sub(r"\b[A-Z]{4,}\b", lambda word: CHOSEN[word[0]], each))
         assert "usage:" not in answer, answer
         assert status in (0, 1) or "moved away" in answer, (each, answer)
+
+
+FORMS = ("text", "markdown", "github", "sarif", "html")
+
+
+def test_a_red_check_shows_one_way_on_in_each_form(tmp_path: Path) -> None:
+    """Cause, remedy and command come from one place, and the command works where it is printed; --brief leaves them
+    out."""
+    shutil.copy(HEAD, tmp_path / "build log.txt")
+    status, said = spillscan(tmp_path, CHECK + "".join(f" -f {form}:{form}" for form in FORMS))
+    assert status == 1
+    assert spillscan(tmp_path, f"{CHECK} --brief" + "".join(f" -f {form}:brief-{form}" for form in FORMS))[0] == 1
+    remedy, command = re.findall(r"(?:remedy|next): (.*)", (tmp_path / "text").read_text())
+    assert spillscan(tmp_path, command)[0] == 0, said
+    run_of = json.loads((tmp_path / "sarif").read_text())["runs"][0]
+    help_here = [rule["help"] for rule in run_of["tool"]["driver"]["rules"]]
+    forms = {form: (tmp_path / form).read_text() for form in FORMS[:3]}
+    forms["sarif"], forms["markdown of sarif"] = (
+        "\n".join(each[key] for each in help_here) for key in ("text", "markdown")
+    )
+    forms["html"] = payload_of((tmp_path / "html").read_text())["first"][0]["facts"][-1][1]
+    for form, text in forms.items():
+        assert text.replace("%0A", "\n").count(command) == 1, form
+        assert remedy.split(" (")[0] in text or form == "html", form
+    for form in FORMS:
+        assert command not in (tmp_path / f"brief-{form}").read_text(), form

@@ -29,7 +29,8 @@ from random import Random
 from spillscan import scan
 from spillscan.advice import remedies
 from spillscan.advice.sweep import plan
-from spillscan.advice.sweep.compilers import Cache, Compilers
+from spillscan.advice.sweep.compilers import Compilers
+from spillscan.advice.sweep.front_end import Cache
 from spillscan.advice.sweep.model import AS_IS
 from spillscan.advice.sweep.toolkits import Processes
 from spillscan.model import Kernel, Launch

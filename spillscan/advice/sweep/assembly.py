@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from spillscan.advice.sweep.compilers import Cache, Compiled, Module, compile_at
+from spillscan.advice.sweep.compilers import Compiled, compile_at
+from spillscan.advice.sweep.front_end import Cache, Module
 from spillscan.advice.sweep.model import AS_IS
 from spillscan.advice.sweep.toolkits import Processes, Toolkit
 from spillscan.model import Build, Issue, Origin, Reading

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from msgspec import structs
 
 from spillscan.advice.sweep.compilers import Compiled
-from spillscan.advice.sweep.model import AS_IS, Advice, Curve, Depth, Direction, Point, Setting
+from spillscan.advice.sweep.model import AS_IS, Advice, Curve, Depth, Direction, Point, Ran, Setting
 from spillscan.advice.sweep.ptx import PtxEntry
 from spillscan.model import Kernel, KernelKey, Launch, LaunchBounds, Usage
 from spillscan.model.code import SassFunction
@@ -87,9 +87,9 @@ def point(
 ) -> Point:
     """One kernel at one setting."""
     if outcome.failure:
-        return Point(setting=setting, failure=outcome.failure)
+        return Point(setting=setting, failure=outcome.failure, ran=Ran(status=outcome.status))
     if kernel is None:
-        return Point(setting=setting, failure="ptxas says nothing of it")
+        return Point(setting=setting, failure="there is no such kernel at this point", ran=Ran(status=outcome.status))
     launch = launch_at(setting, entry, arch, launches)
     summary = _summary(kernel, arch, launch)
     occupancy = summary.occupancy if summary else None
@@ -97,6 +97,7 @@ def point(
     spills = kernel.spills
     return Point(
         setting=setting,
+        ran=Ran(status=outcome.status, in_ptx=outcome.in_ptx),
         registers=kernel.usage.registers,
         spill_store_bytes=spills[0] if spills else None,
         spill_load_bytes=spills[1] if spills else None,
@@ -109,7 +110,7 @@ def point(
         warps=occupancy.active_warps if occupancy else None,
         max_warps=occupancy.max_warps if occupancy else None,
         limiters=_limiters(summary),
-        overridden=entry.overrides_cap if setting.kind == "cap" else "",
+        overridden=entry.overrides_cap if setting.kind == "cap" and not setting.knobs else "",
         remarks=tuple(advisory.text for advisory in kernel.advisories if advisory.kind in _REMARKS),
         final=kernel.final,
     )
@@ -308,7 +309,7 @@ def flags(entry: PtxEntry, arch: str, as_is: Point, own_cap: int | None, caps_sw
         cap = f"-maxrregcount={own_cap}" if own_cap is not None else "-maxrregcount"
         yield (
             f"{entry.overrides_cap} overrides {cap}: ptxas ignores the cap (--maxnreg and --bounds do not)"
-            + (", so --caps has no row" if caps_swept else "")
+            + (", so --caps alone has no row" if caps_swept else "")
         )
     yield from _beyond(entry, here)
     if entry.threads is None and as_is.registers is not None:

@@ -10,12 +10,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from spillscan.model import Launch
 from spillscan.output.errors import UsageError
 
-Kind = Literal["as is", "cap", "bounds", "maxnreg", "shared spills"]
+Kind = Literal["as is", "cap", "bounds", "maxnreg"]
 
 DEFAULT_CAPS = (32, 40, 48, 56, 64, 72, 80, 96, 128, 168, 255)
 """The most registers per thread with which 16, 12, 10, 9, 8, 7, 6, 5, 4, 3 and 2 warps share a quarter of an SM's
@@ -24,10 +24,39 @@ MOST_REGISTERS = 255
 """ptxas ignores greater caps, and says so."""
 MOST_THREADS, MOST_BLOCKS = 1024, 32
 
-_BOUNDS = re.compile(r"([0-9]{1,5})(?:[xX,]([0-9]{1,3}))?")
+_BOUNDS = re.compile(r"([0-9]{1,5})?(?:[xX,]([0-9]{1,3}))?")
 
 
 _ASKED = {name: f"{name}_asked" for name in ("registers", "threads", "blocks")}
+
+
+class Knob(Struct, frozen=True, kw_only=True):
+    """One value of one axis: what is added to a command, or to a kernel."""
+
+    tool: Literal["nvcc", "ptxas", "pragma"]
+    """What takes it; a pragma stands at the head of the kernel's body."""
+    word: str
+    """The option, ``--opt-level``, ``-DTILE``, or the pragma."""
+    value: str = ""
+    """Its value; empty: none."""
+
+    @property
+    def written(self) -> str:
+        """The word with its value."""
+        return f"{self.word}={self.value}" if self.value else self.word
+
+    @property
+    def label(self) -> str:
+        """For tables: ``opt-level=1``, ``TILE=16``."""
+        name = self.word.removeprefix("-D") if self.word.startswith("-D") else self.word.lstrip("-")
+        return f"{name}={self.value.rpartition('/')[2]}" if self.value else name
+
+    @property
+    def source(self) -> str:
+        """As it is written in a source or on nvcc's command line."""
+        if self.tool == "pragma":
+            return f'asm volatile (".pragma \\"{self.written}\\";");'
+        return self.written if self.tool == "nvcc" else f"-Xptxas {self.written}"
 
 
 class Setting(Struct, frozen=True, kw_only=True, rename=_ASKED):
@@ -35,52 +64,59 @@ class Setting(Struct, frozen=True, kw_only=True, rename=_ASKED):
 
     kind: Kind = "as is"
     """``as is``: nothing is changed; ``cap``: ``-maxrregcount``; ``bounds``: ``__launch_bounds__``; ``maxnreg``:
-    ``__maxnreg__``; ``shared spills``: the pragma that lets ptxas spill to shared memory."""
+    ``__maxnreg__``."""
     registers: int | None = None
     """Of a cap or ``maxnreg``: registers per thread."""
     threads: int | None = None
-    """Of bounds: threads per block."""
+    """Of bounds: threads per block; ``None``: those of its own bounds."""
     blocks: int | None = None
     """Of bounds: fewest blocks per SM; ``None`` where only the threads are bound."""
+    knobs: tuple[Knob, ...] = ()
+    """What else is changed, a value of each axis."""
+
+    def with_knobs(self, knobs: tuple[Knob, ...]) -> Setting:
+        """The setting with values of other axes."""
+        return structs.replace(self, knobs=knobs)
+
+    def words(self, tool: Literal["nvcc", "ptxas", "pragma"]) -> tuple[str, ...]:
+        """What is added for a tool."""
+        return tuple(each.written for each in self.knobs if each.tool == tool)
 
     @property
     def label(self) -> str:
-        """For tables: ``as is``, ``cap 64``, ``256x4``, ``maxnreg 64``."""
-        if self.kind in ("as is", "shared spills"):
-            return self.kind
+        """For tables: ``as is``, ``cap 64``, ``256x4``, ``maxnreg 64 opt-level=1``."""
+        known = [] if self.kind == "as is" else [self.kind_label]
+        return " ".join((*known, *(each.label for each in self.knobs))) or self.kind
+
+    @property
+    def kind_label(self) -> str:
+        """The same without other axes."""
         if self.kind == "bounds":
-            return f"{self.threads}" + (f"x{self.blocks}" if self.blocks else "")
-        return f"{self.kind} {self.registers}"
+            return f"{self.threads or ''}" + (f"x{self.blocks}" if self.blocks else "")
+        return self.kind if self.registers is None else f"{self.kind} {self.registers}"
 
     @property
     def source(self) -> str:
         """As it is written in a source or on nvcc's command line."""
-        if self.kind == "bounds":
-            return (
-                f"__launch_bounds__({self.threads}, {self.blocks})"
-                if self.blocks
-                else f"__launch_bounds__({self.threads})"
-            )
-        if self.kind == "maxnreg":
-            return f"__maxnreg__({self.registers})"
-        if self.kind == "shared spills":
-            return f'asm volatile (".pragma \\"{SHARED_SPILLS_PRAGMA}\\";");'
-        return f"-maxrregcount={self.registers}" if self.kind == "cap" else "as is"
+        own = {
+            "bounds": f"__launch_bounds__({self.threads or 'its own'}" + (f", {self.blocks})" if self.blocks else ")"),
+            "maxnreg": f"__maxnreg__({self.registers})",
+            "cap": f"-maxrregcount={self.registers}",
+        }
+        written = [own[self.kind]] if self.kind in own else []
+        return " ".join((*written, *(each.source for each in self.knobs))) or "as is"
 
 
 AS_IS = Setting()
-SHARED_SPILLS = Setting(kind="shared spills")
-SHARED_SPILLS_PRAGMA = "enable_smem_spilling"
+SHARED_SPILLS = Setting(knobs=(Knob(tool="pragma", word="enable_smem_spilling"),))
 
 
-def parse(caps: Sequence[str] | None, bounds: Sequence[str], maxnreg: Sequence[str]) -> tuple[Setting, ...]:
-    """The points that options ask for, each once, ``as is`` first; without any, ``as is`` and the default caps."""
-    found = [Setting(kind="cap", registers=count) for count in _registers("--caps", caps or ())]
-    found += [_bounds(word) for word in _words(bounds)]
+def registers_of(caps: Sequence[str], bounds: Sequence[str], maxnreg: Sequence[str]) -> list[Setting]:
+    """What options ask for of registers, each once."""
+    found = [Setting(kind="cap", registers=count) for count in _registers("--caps", caps)]
+    found += [_bounds(word) for word in words_of(bounds)]
     found += [Setting(kind="maxnreg", registers=count) for count in _registers("--maxnreg", maxnreg)]
-    if not found and caps is None:
-        found = [Setting(kind="cap", registers=count) for count in DEFAULT_CAPS]
-    return (AS_IS, *dict.fromkeys(sorted(found, key=_order)))
+    return list(dict.fromkeys(sorted(found, key=_order)))
 
 
 def _order(setting: Setting) -> tuple[object, ...]:
@@ -88,13 +124,14 @@ def _order(setting: Setting) -> tuple[object, ...]:
     return kinds.index(setting.kind), -(setting.registers or 0), setting.threads or 0, setting.blocks or 0
 
 
-def _words(texts: Iterable[str]) -> list[str]:
+def words_of(texts: Iterable[str]) -> list[str]:
+    """Words between commas or blanks."""
     return [word for text in texts for word in re.split(r"[,\s]+", text) if word]
 
 
 def _registers(option: str, texts: Iterable[str]) -> list[int]:
     counts = []
-    for word in _words(texts):
+    for word in words_of(texts):
         if not (word.isascii() and word.isdigit() and 1 <= int(word[:9]) <= MOST_REGISTERS):
             raise UsageError(f"{option}: {word!r} is no register count", f"give 1 to {MOST_REGISTERS}, as in 32,48,64")
         counts.append(int(word))
@@ -104,9 +141,9 @@ def _registers(option: str, texts: Iterable[str]) -> list[int]:
 def _bounds(word: str) -> Setting:
     match = _BOUNDS.fullmatch(word)
     if match is None:
-        raise UsageError(f"--bounds: {word!r} are no launch bounds", "write THREADSxBLOCKS, as in 256x4")
-    threads, blocks = int(match[1]), int(match[2]) if match[2] else None
-    if not 1 <= threads <= MOST_THREADS:
+        raise UsageError(f"--bounds: {word!r} are no launch bounds", "write THREADSxBLOCKS, as in 256x4, or x4")
+    threads, blocks = (int(part) if part else None for part in match.groups())
+    if threads is not None and not 1 <= threads <= MOST_THREADS:
         raise UsageError(f"--bounds: {word!r} asks for {threads:,} threads", "a block has 1 to 1,024 threads")
     if blocks is not None and not 1 <= blocks <= MOST_BLOCKS:
         raise UsageError(f"--bounds: {word!r} asks for {blocks} blocks", f"an SM holds 1 to {MOST_BLOCKS}")
@@ -159,6 +196,17 @@ class Timing:
         return (max(self.figures) - min(self.figures)) / middle if middle else None
 
 
+class Ran(Struct, frozen=True, kw_only=True):
+    """How a point was compiled."""
+
+    command: tuple[str, ...] = ()
+    """What compiles it by hand, in the folder of its own command; bounds and pragmas stand in the source."""
+    status: int | None = None
+    """Exit status of the compiler; negative: the signal that ended it; ``None`` where none ran."""
+    in_ptx: bool = False
+    """Whether bounds of a CUDA source stand in its PTX alone: in the source they may make other PTX."""
+
+
 _IN_JSON = {
     "depths": "spills_by_depth",
     "threads": "threads_per_block",
@@ -175,6 +223,8 @@ class Point(Struct, frozen=True, kw_only=True, rename=_IN_JSON):
     """What was asked for."""
     failure: str = ""
     """Why there are no figures, one line; empty where there are."""
+    ran: Ran = Ran()
+    """How it was compiled."""
     registers: int | None = None
     """Per thread."""
     spill_store_bytes: int | None = None

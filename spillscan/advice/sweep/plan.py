@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
+
+from msgspec import structs
 
 from spillscan.advice.sweep import command_line, ptx, toolkits
 from spillscan.advice.sweep.command_line import TranslationUnit
@@ -17,10 +20,20 @@ from spillscan.advice.sweep.toolkits import Toolkit
 from spillscan.builds.databases import Command, commands, is_database, recorded
 from spillscan.model.patterns import matches
 from spillscan.occupancy.launches import Launches
-from spillscan.output.errors import InputError, UsageError
+from spillscan.output.errors import InputError, SpillscanError, UsageError
 from spillscan.reading import pipeline
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stop:
+    """When the points that are left are not compiled."""
+
+    spill_free: bool = False
+    """Of a unit: once none of its kernels spills at a point."""
+    seconds: float | None = None
+    """Of all: when so many have gone by."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,12 +52,14 @@ class Question:
     """Which kernels."""
     advise: bool = False
     """Whether the step that ends spills, and the next steps of occupancy, are to be compiled, too."""
+    stop: Stop = Stop()
+    """When points are left out."""
 
 
-def units(text: str, globs: Sequence[str]) -> list[TranslationUnit]:
+def units(text: str, globs: Sequence[str], whole: Callable[[str], None] | None = None) -> list[TranslationUnit]:
     """What an argument of the command names; of a ``compile_commands.json``, or a record of ``spillscan wrap``, the
     compilations of the kernels that ``globs`` name, as their objects show, or, where they are not built, the texts of
-    their sources.
+    their sources. With ``whole`` and no globs all of them: it is told which cannot be compiled.
 
     Raises :class:`~spillscan.SpillscanError` where it names nothing that can be compiled.
     """
@@ -54,8 +69,8 @@ def units(text: str, globs: Sequence[str]) -> list[TranslationUnit]:
         listed = [each for each in commands(text) if each.by_nvcc]
     else:
         return [command_line.unit(text)]
-    if not globs and len(listed) > 1:
-        raise UsageError(f"{text} names {len(listed):,} sources", "choose by --kernel GLOB")
+    if not globs and whole is None and len(listed) > 1:
+        raise UsageError(f"{text} names {len(listed):,} sources", "choose by --kernel GLOB, or take --all")
     found = [each for each in listed if not globs or _may_hold(each, globs)]
     if not found:
         built = sum(os.path.isfile(each.object) for each in listed)
@@ -63,7 +78,15 @@ def units(text: str, globs: Sequence[str]) -> list[TranslationUnit]:
             f"none of {len(listed):,} sources is known to hold {' or '.join(globs)}",
             f"{built:,} of their objects are built; those say which kernels they hold",
         )
-    return [command_line.of_command(each.source, each.words, each.folder) for each in found]
+    made = []
+    for each in found:
+        try:
+            made.append(command_line.of_command(each.source, each.words, each.folder))
+        except SpillscanError as error:
+            if whole is None:
+                raise
+            whole(f"{each.source}: {error}")
+    return made
 
 
 def _may_hold(command: Command, globs: Sequence[str]) -> bool:
@@ -88,6 +111,8 @@ def targets(question: Question) -> list[CompileTarget]:
     chosen = toolkits.choose(question.toolkits) if question.toolkits else None
     default: list[Toolkit] | None = None
     for unit in question.units:
+        if unit.is_ptx and any(each.words("nvcc") for each in question.settings):
+            raise UsageError(f"{unit.path} is PTX, and -D and --nvcc are for nvcc", "give the CUDA source")
         own = toolkits.of_compiler(unit.compiler) if unit.compiler else None
         if unit.compiler and os.path.dirname(unit.compiler) and own is None and chosen is None:
             raise InputError(f"{unit.compiler}: there is no such compiler here", "choose another by --toolkits")
@@ -127,39 +152,90 @@ def _archs(unit: TranslationUnit) -> tuple[str, ...]:
     raise UsageError(f"{unit.path}: no arch", "give --arch sm_90, or a command line that has one")
 
 
-def sweep(question: Question, compilers: Compilers, launches: Launches) -> list[Curve]:
-    """A curve for each kernel, unit by unit, arch by arch, toolkit by toolkit.
+def sweep(
+    question: Question, compilers: Compilers, launches: Launches, note: Callable[[str], None] = lambda text: None
+) -> list[Curve]:
+    """A curve for each kernel, unit by unit, arch by arch, toolkit by toolkit; ``note`` is told of units without any.
 
     Raises :class:`~spillscan.InputError` where nothing at all could be compiled, or no kernel is chosen.
     """
     wanted = targets(question)
-    asked = [
-        CompileRequest(
-            target, setting, partial(is_chosen, arch=target.arch, globs=question.globs) if question.globs else None
-        )
-        for target in wanted
-        for setting in question.settings
-    ]
-    outcomes = dict(zip((each[:2] for each in asked), compilers.compile(asked), strict=True))
+    outcomes = _compiled(question, wanted, compilers)
     _refuse_nothing(outcomes.values())
     found: list[Curve] = []
     for target in wanted:
-        entries = compilers.entries(target)
+        made = [(setting, outcomes[target, setting]) for setting in question.settings if (target, setting) in outcomes]
+        entries = _entries(target, [setting for setting, _ in made], compilers)
+        if not entries:
+            note(f"{target.unit.file} ({target.arch}): {made[0][1].failure or 'it has no kernels'}")
         series = Series(
             input=target.unit.file,
             arch=target.arch,
             toolkit=target.toolkit.version,
             entries=entries,
             own_cap=target.unit.cap,
-            outcomes=tuple((setting, outcomes[target, setting]) for setting in question.settings),
+            outcomes=tuple(made),
         )
-        curves = curves_of(series, launches, question.globs)
+        curves = [_by_hand(curve, target) for curve in curves_of(series, launches, question.globs)]
         found += _advised(target, entries, curves, compilers, launches) if question.advise else curves
     if not found:
         known = sorted({entry.symbol for target in wanted for entry in compilers.entries(target)})
         named = ", ".join(known[:5]) + (f" and {len(known) - 5} more" if len(known) > 5 else "")
         raise InputError("no kernel to sweep", f"--kernel names none of {named}" if known else "the PTX has no entry")
     return found
+
+
+_Outcomes = dict[tuple[CompileTarget, Setting], Compiled]
+
+
+def _compiled(question: Question, wanted: Sequence[CompileTarget], compilers: Compilers) -> _Outcomes:
+    """What came of each point; with a rule to stop in rounds, of each target as many as keep all processors busy."""
+    stop, begun = question.stop, time.monotonic()
+    chosen = {
+        target: partial(is_chosen, arch=target.arch, globs=question.globs) if question.globs else None
+        for target in wanted
+    }
+    left = {target: list(question.settings) for target in wanted}
+    found: _Outcomes = {}
+    while left and not (found and stop.seconds is not None and time.monotonic() - begun >= stop.seconds):
+        several = max(compilers.workers // len(left), 1) if stop != Stop() else len(question.settings)
+        asked = [CompileRequest(each, setting, chosen[each]) for each, its in left.items() for setting in its[:several]]
+        found |= zip((each[:2] for each in asked), compilers.compile(asked), strict=True)
+        left = {
+            target: its[several:]
+            for target, its in left.items()
+            if its[several:] and not (stop.spill_free and _spill_free(target, question, found))
+        }
+    return found
+
+
+def _spill_free(target: CompileTarget, question: Question, found: _Outcomes) -> bool:
+    """Whether no kernel of a target that is asked for spills at one of its points."""
+    for outcome in (found.get((target, setting)) for setting in question.settings):
+        if outcome is not None and not outcome.failure:
+            kernels = kernels_of(outcome).values()
+            asked = [each for each in kernels if not question.globs or any(matches(each, it) for it in question.globs)]
+            if asked and all(each.spills == (0, 0) for each in asked):
+                return True
+    return False
+
+
+def _entries(target: CompileTarget, settings: Iterable[Setting], compilers: Compilers) -> tuple[ptx.PtxEntry, ...]:
+    """Its kernels, and those that it has at points only at which nvcc is given something else."""
+    found = {entry.symbol: entry for entry in compilers.entries(target)}
+    for setting in settings:
+        if setting.words("nvcc"):
+            found = {entry.symbol: entry for entry in compilers.entries(target, setting)} | found
+    return tuple(found.values())
+
+
+def _by_hand(curve: Curve, target: CompileTarget) -> Curve:
+    """The points with the commands that compile them."""
+    points = (
+        structs.replace(each, ran=structs.replace(each.ran, command=target.by_hand(each.setting)))
+        for each in curve.points
+    )
+    return replace(curve, points=tuple(points))
 
 
 def _refuse_nothing(outcomes: Iterable[Compiled]) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 
-from spillscan.advice.sweep.model import SHARED_SPILLS_PRAGMA, Setting
+from spillscan.advice.sweep.model import Setting
 
 _NO_CODE = re.compile(r"\.pragma[^;]*;|//[^\n]*|/\*.*?\*/|\"[^\"\n]*\"", re.DOTALL)
 _ENTRY = re.compile(r"\.entry\s+([A-Za-z_$%][\w$%]*)\s*(?:\([^)]*\))?")
@@ -81,24 +81,34 @@ def entries(text: str) -> tuple[PtxEntry, ...]:
     return tuple(found)
 
 
+def has(entry: PtxEntry, setting: Setting) -> bool:
+    """Whether an entry has the setting's bounds already; other settings have none."""
+    if setting.kind == "maxnreg":
+        return entry.max_registers == setting.registers
+    threads = setting.threads in (None, entry.max_threads)
+    return setting.kind != "bounds" or (threads and entry.min_blocks == setting.blocks)
+
+
 def rewritten(text: str, setting: Setting) -> str:
     """The module with the setting's bounds in the place of every entry's own.
 
     ``__launch_bounds__`` replaces all that an entry says of its block size, blocks and registers. ``__maxnreg__``,
-    which CUDA C++ allows beside ``__block_size__`` only, leaves ``.reqntid``. Spilling to shared memory is a pragma at
-    the head of the body. Other settings change nothing.
+    which CUDA C++ allows beside ``__block_size__`` only, leaves ``.reqntid``. Pragmas stand at the head of the body.
+    Other settings change nothing.
     """
     dropped: set[str] = set()
-    inside = ""
-    if setting.kind == "bounds":
+    added = ""
+    inside = "".join(f'\n.pragma "{each}";' for each in setting.words("pragma"))
+    if setting.kind == "bounds" and setting.threads is None:
+        dropped = {"minnctapersm", "maxnctapersm", "maxnreg"}
+        added = f".minnctapersm {setting.blocks}\n"
+    elif setting.kind == "bounds":
         dropped = {"maxntid", "reqntid", "minnctapersm", "maxnctapersm", "maxnreg"}
         added = f".maxntid {setting.threads}, 1, 1\n" + (f".minnctapersm {setting.blocks}\n" if setting.blocks else "")
     elif setting.kind == "maxnreg":
         dropped = {"maxntid", "minnctapersm", "maxnctapersm", "maxnreg"}
         added = f".maxnreg {setting.registers}\n"
-    elif setting.kind == "shared spills":
-        added, inside = "", f'\n.pragma "{SHARED_SPILLS_PRAGMA}";'
-    else:
+    elif not inside:
         return text
     pieces: list[str] = []
     at = 0

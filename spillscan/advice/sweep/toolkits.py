@@ -13,7 +13,7 @@ import shutil
 import signal
 import subprocess
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +24,8 @@ from spillscan.output.errors import UsageError
 _VERSION = re.compile(r"\bV(\d+(?:\.\d+)+)")
 _WORD = re.compile(r"\d+(?:\.\d+){0,3}")
 _TIMEOUT_SECONDS = 60
-_HINT = "put a CUDA toolkit's bin on the PATH, set CUDA_HOME, pip install 'spillscan[sweep]', or give --toolkits FOLDER"
+HINT = "put a CUDA toolkit's bin on the PATH, set CUDA_HOME, pip install 'spillscan[sweep]', or give --toolkits FOLDER"
+"""What to do where no compiler is found."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +45,7 @@ class Toolkit:
 def installed() -> list[Toolkit]:
     """Every release that is found, each once: the path's first, then CUDA_HOME's, /usr/local's, the wheels'."""
     found: dict[str, Toolkit] = {}
-    for folder in _folders():
+    for folder in folders():
         toolkit = _of(folder)
         if toolkit is not None and (
             toolkit.version not in found or (found[toolkit.version].nvcc is None and toolkit.nvcc)
@@ -62,7 +63,7 @@ def choose(words: Sequence[str]) -> list[Toolkit]:
     chosen: dict[str, Toolkit] = {}
     known = installed() if not names or any(name == "all" or _WORD.fullmatch(name) for name in names) else []
     if not names and not known:
-        raise UsageError("no ptxas found", _HINT)
+        raise UsageError("no ptxas found", HINT)
     for name in names or [known[0].version]:
         for toolkit in _named(name, known):
             chosen.setdefault(toolkit.ptxas, toolkit)
@@ -78,13 +79,13 @@ def of_compiler(word: str) -> Toolkit | None:
 def _named(name: str, known: Sequence[Toolkit]) -> list[Toolkit]:
     if name == "all":
         if not known:
-            raise UsageError("no ptxas found", _HINT)
+            raise UsageError("no ptxas found", HINT)
         return list(known)
     if _WORD.fullmatch(name) and not os.path.exists(name):
         match = [toolkit for toolkit in known if f"{toolkit.version}.".startswith(f"{name}.")]
         if not match:
             have = ", ".join(toolkit.version for toolkit in known) or "none"
-            raise UsageError(f"no toolkit {name} found (there are: {have})", _HINT)
+            raise UsageError(f"no toolkit {name} found (there are: {have})", HINT)
         return match[:1]
     path = os.path.expanduser(name)
     folder = path if os.path.isdir(path) else os.path.dirname(path)
@@ -95,7 +96,8 @@ def _named(name: str, known: Sequence[Toolkit]) -> list[Toolkit]:
     raise UsageError(f"no ptxas in {name}", "name a release, a toolkit's folder, or a ptxas")
 
 
-def _folders() -> Iterator[str]:
+def folders() -> Iterator[str]:
+    """Where a toolkit's programs may be."""
     path = shutil.which("ptxas")
     if path is not None:
         yield os.path.dirname(path)
@@ -162,8 +164,10 @@ class Processes:
         self._lock = threading.Lock()
         self._stopped = False
 
-    def run(self, command: Sequence[str], folder: str | None = None) -> Ended:
-        """Run ``command`` in ``folder``, and wait for it."""
+    def run(
+        self, command: Sequence[str], folder: str | None = None, variables: Mapping[str, str] | None = None
+    ) -> Ended:
+        """Run ``command`` in ``folder``, with more ``variables``, and wait for it."""
         with self._lock:
             if self._stopped:
                 return Ended(-signal.SIGTERM, b"", b"", "interrupted")
@@ -175,7 +179,7 @@ class Processes:
                     stdout=subprocess.PIPE,
                     stderr=subprocess.PIPE,
                     start_new_session=True,
-                    env=os.environ,
+                    env=os.environ | dict(variables or {}),
                 )
             except OSError as error:
                 return Ended(127, b"", b"", f"{command[0]}: {error.strerror}")

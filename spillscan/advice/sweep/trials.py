@@ -3,6 +3,7 @@ more registers, up to the first that ends its spills; many kernels at once, each
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -10,15 +11,16 @@ from functools import partial
 
 from spillscan.advice.sweep import plan
 from spillscan.advice.sweep.compilers import Compiled, CompileRequest, Compilers, CompileTarget
-from spillscan.advice.sweep.curves import Series, curves_of, kernels_of, point, relaxations
+from spillscan.advice.sweep.curves import REGISTER_STEP, Series, curves_of, kernels_of, point, relaxations
+from spillscan.advice.sweep.missing import PER_FUNCTION, refusal
 from spillscan.advice.sweep.model import AS_IS, SHARED_SPILLS, Curve, Point, Setting
 from spillscan.advice.sweep.ptx import PtxEntry
 from spillscan.model import Kernel, Launch
+from spillscan.occupancy.devices import device
+from spillscan.occupancy.headroom import register_cap
 from spillscan.occupancy.launches import Launches
-from spillscan.output.errors import SpillscanError
+from spillscan.output.errors import SpillscanError, UsageError
 
-NO_COMMAND = "neither its source nor a record of its compilation is at hand"
-"""Why most kernels cannot be tried; the other reasons are those of a sweep."""
 _FIRST_WITH_SHARED_SPILLS = 13
 
 
@@ -31,6 +33,8 @@ class Trial:
     takes that; ``None`` where it could not be tried."""
     missing: str = ""
     """Why it could not be tried; empty where it was."""
+    cause: str = ""
+    """What bounds its registers as it is compiled here; empty where nothing does."""
 
     @property
     def steps(self) -> tuple[Point, ...]:
@@ -68,7 +72,22 @@ class _Run:
     left: list[Setting] = field(default_factory=list)
 
     def trial(self) -> Trial:
-        return Trial(curve=self.curve, missing=self.missing)
+        return Trial(curve=self.curve, missing=self.missing, cause=self._cause())
+
+    def _cause(self) -> str:
+        if self.curve is None or self.target is None or self.entry is None:
+            return ""
+        cap, by = self.target.unit.cap, "-maxrregcount"
+        if self.entry.overrides_cap:
+            by, cap = self.entry.overrides_cap, self.entry.max_registers
+            if cap is None and self.entry.threads:
+                with contextlib.suppress(UsageError):  # no device, or more threads than a block may have
+                    cap = register_cap(
+                        device(self.target.arch), self.entry.threads, self.entry.min_blocks or 1
+                    ).registers
+        registers = self.curve.as_is.registers
+        bound = cap is not None and registers is not None and cap - registers < REGISTER_STEP
+        return f"{by} leaves it {cap} registers" if bound else ""
 
 
 class _Known:
@@ -85,7 +104,7 @@ def tried(wanted: Sequence[tuple[Kernel, str]], compilers: Compilers, launches: 
     """What came of each kernel; with it what a sweep would be given to compile it, empty where that is not known."""
     runs = [_Run(kernel) for kernel, _ in wanted]
     for run, (_, command) in zip(runs, wanted, strict=True):
-        run.missing = _refusal(run.kernel, command)
+        run.missing = refusal(run.kernel, command)
         if not run.missing:
             run.launches = _Known(launches.launch_of(run.kernel), launches)
             try:
@@ -95,16 +114,6 @@ def tried(wanted: Sequence[tuple[Kernel, str]], compilers: Compilers, launches: 
     _as_is([run for run in runs if not run.missing], compilers)
     _steps([run for run in runs if not run.missing], compilers)
     return [run.trial() for run in runs]
-
-
-def _refusal(kernel: Kernel, command: str) -> str:
-    if not command:
-        return NO_COMMAND
-    if kernel.role != "entry":
-        return "it is no kernel: bounds stand at the kernels that call it"
-    if kernel.sass is not None and kernel.sass.roles:
-        return "setmaxnreg gives its warps their registers, not bounds"
-    return "" if kernel.key.arch else "its arch is not known"
 
 
 def _target(kernel: Kernel, command: str) -> CompileTarget:
@@ -180,9 +189,8 @@ def _takes_shared_spills(run: _Run) -> bool:
     assert run.curve is not None
     assert run.entry is not None
     release = run.target.toolkit.version.split(".")[0]
-    able = (
-        release.isdigit() and int(release) >= _FIRST_WITH_SHARED_SPILLS and "-rdc=true" not in run.target.unit.options
-    )
+    able = release.isdigit() and int(release) >= _FIRST_WITH_SHARED_SPILLS
+    able = able and not PER_FUNCTION.search(" ".join(run.target.unit.options))
     return bool(able and run.entry.threads and not run.entry.dynamic_shared and run.curve.as_is.spill_bytes)
 
 

@@ -10,12 +10,12 @@ from collections import Counter
 from collections.abc import Iterator
 
 from spillscan.judging.places import annotated_place
-from spillscan.model import Severity
+from spillscan.model import Finding, Severity
 from spillscan.output.nouns import count
 from spillscan.output.safe import printable
 from spillscan.output.terminal import Style
 from spillscan.reports.report import JUDGED, Report
-from spillscan.reports.words import LONGEST_ARCH, detail_of, hole_lines, name_of, summary
+from spillscan.reports.words import LONGEST_ARCH, detail_of, hole_lines, name_of, summary, way_facts
 
 FORMAT = "github"
 HELP = "GitHub annotations, 10 of each severity, worst first"
@@ -23,6 +23,7 @@ KINDS = JUDGED
 
 SHOWN = 10
 """Annotations of one type that the runner keeps of one step."""
+_LONGEST = 4096
 _COMMANDS: dict[Severity, str] = {"error": "error", "warning": "warning", "note": "notice"}
 
 
@@ -54,13 +55,23 @@ def render(report: Report, style: Style) -> Iterator[str]:
         title = f"{name_of(finding.kernel, report.names)} ({arch}) [{finding.rule}]"
         line = "" if place.line is None else f"line={place.line},"
         properties = f"file={_property(place.path)},{line}title={_property(title)}"
-        yield f"::{_COMMANDS[severity]} {properties}::{_data(detail_of(finding, report))}\n"
+        yield f"::{_COMMANDS[severity]} {properties}::{_data(_message(finding, report))}\n"
     rest = [f"{number - shown[name]:,} {name}s" for name, number in counts.items() if number > shown[name]]
     if rest:
         text = f"{count(len(findings), 'finding')}; not shown here: {', '.join(rest)}"
         yield f"::notice title=spillscan::{_data(text)}\n"
     if not findings and not unknown:
         yield f"spillscan: no findings in {_data(summary(report.build).splitlines()[0])}\n"
+
+
+def _message(finding: Finding, report: Report) -> str:
+    """What was found; the first of a family says what to do about it."""
+    message = detail_of(finding, report)
+    for way in report.details.ways:
+        for heading, text in way_facts(way) if way.finding is finding else ():
+            if len(message) + len(heading) + len(text) + 3 <= _LONGEST:
+                message += f"\n{heading}: {text}"
+    return message
 
 
 def _data(text: str) -> str:

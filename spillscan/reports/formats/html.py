@@ -8,7 +8,7 @@ from typing import Any
 
 from spillscan import __version__
 from spillscan.advice.ranking import why_here
-from spillscan.advice.remedies import facts, registers_needed, relaxation, relief, remedy
+from spillscan.advice.remedies import Remedy, facts, registers_needed, relaxation, relief, remedy
 from spillscan.judging.compare.matrix import side_by_side
 from spillscan.judging.rule_docs import explanations
 from spillscan.model import SEVERITIES, Build, Kernel, Severity
@@ -128,21 +128,29 @@ _LONGEST_REASON = 600
 
 
 def _first(report: Report, index: Index) -> list[dict[str, Any]]:
-    """What to do first: as ``advise`` says it."""
+    """The way on from what fails; then what to do first, as ``advise`` says it."""
+    ways = report.details.ways
+    shown = {way.made.ranked.family for way in ways}
+    entries: list[tuple[str, str, Remedy, Sequence[str]]] = [
+        ("found", way.finding.message, way.made, [way.command] * bool(way.command)) for way in ways
+    ]
+    for each in report.first:
+        if each.family not in shown:
+            code = report.details.code.get(id(each.worst))
+            entries.append((each.about, why_here(each), remedy(each, report.launches, report.tree, code), ()))
     return [
         {
-            "kernel": index[id(each.worst)],
-            **named(each.worst, report.names),
-            "about": each.about,
-            "why": why_here(each),
+            "kernel": index[id(made.ranked.worst)],
+            **named(made.ranked.worst, report.names),
+            "about": about,
+            "why": printable(why, _LONGEST_REASON),
             "facts": [
-                [heading, printable(text, _LONGEST_REASON)]
-                for heading, text in facts(
-                    remedy(each, report.launches, report.tree, report.details.code.get(id(each.worst)))
-                )
+                [heading, printable(text, None if heading == "try" else _LONGEST_REASON)]
+                for heading, text in facts(made, commands)
             ],
         }
-        for each in report.first
+        for about, why, made, commands in entries
+        if id(made.ranked.worst) in index
     ]
 
 

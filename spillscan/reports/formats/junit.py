@@ -9,7 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from xml.sax.saxutils import escape, quoteattr
 
-from spillscan.judging.places import place_of
+from spillscan.judging.places import annotated_place
 from spillscan.model import Finding, Kernel, at_least
 from spillscan.naming import Names
 from spillscan.output.safe import printable
@@ -118,7 +118,7 @@ def _failure(report: Report, finding: Finding) -> str:
 
 def _line(report: Report, finding: Finding) -> str:
     state = f", {finding.baseline_state}" if finding.baseline_state else ""
-    return f"{place_of(finding, report.tree)}: {finding.severity}: {detail_of(finding, report)} [{finding.rule}{state}]"
+    return f"{annotated_place(finding, report.tree)}: {finding.severity}: {detail_of(finding, report)} [{finding.rule}{state}]"
 
 
 def _attribute(text: str) -> str:

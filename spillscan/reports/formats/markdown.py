@@ -35,12 +35,14 @@ from spillscan.reports.words import (
     alike,
     baseline_line,
     bounds,
+    fails,
     hole_lines,
     legend_lines,
     name_of,
     place_text,
     spills_of,
     summary,
+    way_facts,
 )
 
 FORMAT = "markdown"
@@ -101,6 +103,21 @@ def _scan(report: Report) -> Iterator[str]:
             count(number, "other kernel" if spilling else "kernel"), _sized(header, rows, "row", len(rest) - len(rows))
         )
     yield from _legend(report, [group.kernels[0] for group in (*spilling[:SHOWN], *rest[:_FOLDED])])
+
+
+def _ways(report: Report) -> Iterator[str]:
+    """The way on from what fails, at most three lines a family."""
+    lines = []
+    for way in report.details.ways:
+        (heading, text), *others = ((heading, _said(heading, text)) for heading, text in way_facts(way))
+        lines.append(f"- **{_name(report, way.kernel)}** {heading}: {text}")
+        lines += [f"  - {heading}: {text}" for heading, text in others]
+    kept, _ = within(lines, _FIRST_BYTES)
+    yield from ("", *kept) if kept else ()
+
+
+def _said(heading: str, text: str) -> str:
+    return code(text, len(text)) if heading == "next" else words(text)
 
 
 def _first(report: Report) -> Iterator[str]:
@@ -251,7 +268,7 @@ def _by_severity(report: Report) -> tuple[list[Finding], list[Finding]]:
 
 
 def _findings(report: Report, severe: Sequence[Finding], mild: Sequence[Finding]) -> Iterator[str]:
-    """Those that matter, a row a family and rule where they are many; what to do first; the others, folded."""
+    """Those that matter, a row a family and rule where they are many; the way on; the others, folded."""
     header = ("finding", "kernel", "where")
     groups = []
     for group in alike(severe, report):
@@ -260,7 +277,7 @@ def _findings(report: Report, severe: Sequence[Finding], mild: Sequence[Finding]
     if severe:
         yield ""
         yield from _sized(header, [_finding_row(report, group) for group in shown], "row")
-        yield from _first(report)
+        yield from _ways(report) if fails(report) else _first(report)
     for found, noun in (
         ([*groups[SHOWN:], *([finding] for finding in others)], "more finding"),
         (alike(mild, report), "note"),

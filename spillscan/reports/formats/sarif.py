@@ -20,11 +20,12 @@ from spillscan.judging.rules import all_rules
 from spillscan.model import Finding, Issue, Kernel, Rule
 from spillscan.model.usage import NUMBERS
 from spillscan.naming import Names
+from spillscan.output.markdown import code, words
 from spillscan.output.records import array, harmless
 from spillscan.output.safe import printable
 from spillscan.output.terminal import Style
-from spillscan.reports.report import JUDGED, Report
-from spillscan.reports.words import detail_of, family_of, label_of, name_of, one_of_a_kind
+from spillscan.reports.report import JUDGED, Report, Way
+from spillscan.reports.words import detail_of, family_of, label_of, name_of, one_of_a_kind, way_facts
 
 FORMAT = "sarif"
 HELP = "SARIF 2.1.0 for code scanning"
@@ -53,7 +54,7 @@ def render(report: Report, style: Style) -> Iterator[str]:
         "notifications": [_kind(code) for code in sorted(_codes(report))],
     }
     yield f'  "tool": {{"driver": {json.dumps(driver)[:-1]}, "rules": '
-    yield from array((json.dumps(_rule(rule)) for rule in all_rules().values()), "   ")
+    yield from array((json.dumps(_rule(rule, report)) for rule in all_rules().values()), "   ")
     yield f'}}}},\n  "invocations": [{harmless(json.dumps(_invocation(report)))}],\n'
     yield '  "columnKind": "unicodeCodePoints",\n  "results": '
     results = (_result(report, finding) for finding in report.findings[:MOST_RESULTS])
@@ -61,8 +62,13 @@ def render(report: Report, style: Style) -> Iterator[str]:
     yield "\n }]\n}\n"
 
 
-def _rule(rule: Rule) -> dict[str, Any]:
+def _rule(rule: Rule, report: Report) -> dict[str, Any]:
     about = explanations("rules")[rule.id]
+    text, markdown = dict(about.parts), dict(about.parts)
+    ways = [way for way in report.details.ways if way.finding.rule == rule.id]
+    if ways:
+        text[_HERE] = "\n".join(each for way in ways for each in _way(way, report))
+        markdown[_HERE] = "\n\n".join("\n".join(_way(way, report, escape=True)) for way in ways)
     return {
         "id": rule.id,
         "name": "".join(word.capitalize() for word in rule.id.split("-")),
@@ -70,8 +76,8 @@ def _rule(rule: Rule) -> dict[str, Any]:
         "fullDescription": {"text": about.parts["What it means"][:_LONGEST_DESCRIPTION]},
         "helpUri": address("rules", rule.id),
         "help": {
-            "text": "\n\n".join(f"{title}: {text}" for title, text in about.parts.items()),
-            "markdown": "\n\n".join(f"**{title}**\n\n{text}" for title, text in about.parts.items()),
+            "text": "\n\n".join(f"{title}: {said}" for title, said in text.items()),
+            "markdown": "\n\n".join(f"**{title}**\n\n{said}" for title, said in markdown.items()),
         },
         "defaultConfiguration": {"level": rule.severity},
         "properties": {
@@ -80,6 +86,18 @@ def _rule(rule: Rule) -> dict[str, Any]:
             "problem.severity": _PROBLEMS[rule.severity],
         },
     }
+
+
+_HERE = "What to do here"
+
+
+def _way(way: Way, report: Report, *, escape: bool = False) -> Iterator[str]:
+    """The way on from what a rule found in a family; ``escape``: in Markdown."""
+    label = label_of(way.kernel, report.names)
+    yield f"- {code(label)}" if escape else label
+    for heading, text in way_facts(way):
+        said = (code(text, len(text)) if heading == "next" else words(text)) if escape else text
+        yield f"  - {heading}: {said}" if escape else f"  {heading}: {said}"
 
 
 def _codes(report: Report) -> set[str]:

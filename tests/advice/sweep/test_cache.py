@@ -7,7 +7,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spillscan.advice.sweep.compilers import Cache, key
+from spillscan.advice.sweep.front_end import Cache, key
 from spillscan.output.folders import kept
 
 

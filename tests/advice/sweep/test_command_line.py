@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from spillscan.advice.sweep.command_line import unit
-from spillscan.advice.sweep.compilers import ptxas_options
+from spillscan.advice.sweep.front_end import ptxas_options
 from spillscan.output.errors import SpillscanError
 
 

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import pytest
 
-from spillscan.advice.sweep.model import DEFAULT_CAPS, parse
+from spillscan.advice.sweep.axes import settings_of
+from spillscan.advice.sweep.model import DEFAULT_CAPS
 from spillscan.output.errors import UsageError
 
 
 def test_defaults() -> None:
-    assert [setting.label for setting in parse(None, [], [])] == [
+    assert [setting.label for setting in settings_of(None, [], [])] == [
         "as is",
         *(f"cap {cap}" for cap in reversed(DEFAULT_CAPS)),
     ]
-    assert [setting.label for setting in parse([], [], [])] == ["as is"]
-    assert [setting.label for setting in parse(None, ["64"], [])] == ["as is", "64"]
+    assert [setting.label for setting in settings_of([], [], [])] == ["as is"]
+    assert [setting.label for setting in settings_of(None, ["64"], [])] == ["as is", "64"]
 
 
 def test_each_point_once_in_one_order() -> None:
-    told = parse(["32, 64", "64"], ["256x4,128,128X8"], ["40"])
+    told = settings_of(["32, 64", "64"], ["256x4,128,128X8"], ["40"])
     assert [setting.label for setting in told] == ["as is", "cap 64", "cap 32", "128", "128x8", "256x4", "maxnreg 40"]
     assert [setting.source for setting in told][3:] == [
         "__launch_bounds__(128)",
@@ -39,9 +40,9 @@ def test_each_point_once_in_one_order() -> None:
         ([], ["0x1"], "1,024"),
         ([], ["128x33"], "33 blocks"),
         ([], ["128x0"], "0 blocks"),
-        ([], ["x4"], "no launch bounds"),
+        ([], ["x"], "no launch bounds"),
     ],
 )
 def test_nonsense_is_refused(caps: list[str], bounds: list[str], says: str) -> None:
     with pytest.raises(UsageError, match=says):
-        parse(caps, bounds, [])
+        settings_of(caps, bounds, [])

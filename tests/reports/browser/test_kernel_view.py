@@ -142,7 +142,7 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_what_to_do_first_leads_to_curve_lines_and_code(browse: Open, compiled: Path) -> None:
     tab = browse(compiled)
     assert tab.text("#first") == "What to do first"
-    assert tab.text(".first .who").startswith("array_and_spills sm_80 · 1 kernel, 41 % of the weight of all spills")
+    assert tab.text(".first .who").startswith("array_and_spills sm_80 · spills: 160 B stores, 160 B loads")
     assert tab.texts(".first dt")[:3] == ["line", "cause", "remedy"]
     tab.page.locator(".first a").first.click()
     assert "registers are live at once" in tab.text(".spillmap p")

@@ -41,8 +41,9 @@ def page(folder: Path, *words: str) -> dict[str, Any]:
 def test_what_to_do_first_and_what_is_live(folder: Path) -> None:
     found = page(folder, "check", str(folder / "new.cubin"), "--source-root", str(folder / "tree"))
     first = found["first"][0]
-    assert (first["name"], first["about"], first["kernel"]) == ("array_and_spills", "spills", 0)
+    assert (first["name"], first["about"], first["kernel"]) == ("array_and_spills", "found", 0)
     assert first["facts"][0][1].endswith("sass.cu:37 6 %")
+    assert first["facts"][-1][0] == "try"
     held = found["code"]["0"]
     assert held["peak"] <= held["allocated"] == held["cap"] == 32 < held["demand"]
     assert max(held["curve"]) == held["peak"] == held["curve"][held["at"] // held["unit"]]

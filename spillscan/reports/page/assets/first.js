@@ -1,4 +1,4 @@
-// What to do first: families by weight, each with line, cause and remedy; what a rule's name means; why a kernel grew.
+// What to do first: what fails, with the way on; families by weight, each with line, cause and remedy; what a rule's name means; why a kernel grew.
 const first = (() => {
   const { h, printable, marked } = spillscan;
 
@@ -18,11 +18,12 @@ const first = (() => {
     const found = payload.first || [];
     if (!found.length) return null;
     const part = (about) => found.filter((each) => each.about === about);
-    const [spills, others] = [part("spills"), part("occupancy")];
+    const [fails, spills, others] = [part("found"), part("spills"), part("occupancy")];
     const list = (entries, start) => h("ol", { class: "first", start }, entries.map(entry));
     return h("section", { "aria-labelledby": "first" }, h("h2", { id: "first" }, "What to do first"),
-      spills.length ? [h("p", { class: "quiet" }, "By the weight of their spills: bytes, ten times as many for each loop around them."), list(spills, 1)] : null,
-      others.length ? h("details", { open: !spills.length }, h("summary", {}, "No spills, limited by occupancy"), list(others, spills.length + 1)) : null);
+      fails.length ? list(fails, 1) : null,
+      spills.length ? [h("p", { class: "quiet" }, "By the weight of their spills: bytes, ten times as many for each loop around them."), list(spills, fails.length + 1)] : null,
+      others.length ? h("details", { open: !spills.length && !fails.length }, h("summary", {}, "No spills, limited by occupancy"), list(others, fails.length + spills.length + 1)) : null);
   }
 
   // What `explain` says of a rule; null where the page has no text of it.

@@ -1,0 +1,227 @@
+"""nvcc's front end: from a CUDA source to PTX, as nvcc itself does it, and results that are kept by content.
+
+nvcc gives its front end the register cap and the launch bounds, and the PTX depends on both (measured: 13.0, six of
+seven sources). So each has PTX of its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+import shlex
+import tempfile
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from spillscan.advice.sweep import source as in_source
+from spillscan.advice.sweep.command_line import TranslationUnit
+from spillscan.advice.sweep.model import Setting
+from spillscan.advice.sweep.toolkits import Ended, Processes, Toolkit
+
+_MOST_BYTES = 1 << 30
+
+
+def key(*parts: str | bytes) -> str:
+    """A hash of all parts; no two lists of parts share one."""
+    digest = hashlib.sha256()
+    for part in parts:
+        data = part.encode("utf-8", "surrogateescape") if isinstance(part, str) else part
+        digest.update(b"%d:" % len(data) + data)
+    return digest.hexdigest()
+
+
+class Cache:
+    """A folder of results by content hash, no entry of it half-written; ``None`` keeps nothing. What cannot be read,
+    or is damaged, is not there: it is made anew."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self._folder = folder
+
+    def get(self, name: str) -> tuple[bytes, ...] | None:
+        """The pieces kept under ``name``."""
+        if self._folder is None:
+            return None
+        try:
+            data = self._place(name).read_bytes()
+        except OSError:
+            return None
+        packed = zlib.decompressobj()
+        try:
+            body = packed.decompress(data, _MOST_BYTES)
+            return msgspec.msgpack.decode(body, type=tuple[bytes, ...]) if packed.eof else None  # the checksum is right
+        except (zlib.error, msgspec.DecodeError):
+            return None
+
+    def put(self, name: str, *pieces: bytes) -> None:
+        """Keep ``pieces``; a full or read-only disk keeps nothing, and no result is the worse for it."""
+        if self._folder is None:
+            return
+        body = zlib.compress(msgspec.msgpack.encode(pieces), 1)
+        place = self._place(name)
+        with contextlib.suppress(OSError):
+            place.parent.mkdir(parents=True, exist_ok=True)
+            handle, draft = tempfile.mkstemp(dir=place.parent, prefix=".")
+            try:
+                with open(handle, "wb") as file:
+                    file.write(body)
+                os.replace(draft, place)
+            except OSError:
+                os.unlink(draft)
+                raise
+
+    def _place(self, name: str) -> Path:
+        assert self._folder is not None
+        return self._folder / name[:2] / name
+
+
+_PTX, _PREPROCESSED = "kernel.ptx", ".cpp1.ii"
+_SET_HERE = ("-arch=", "--gpu-name=", "-maxrregcount=", "--maxrregcount=")
+
+
+class FailedError(Exception):
+    """A compiler failed; the text is why, one line."""
+
+    def __init__(self, why: str, status: int | None = None) -> None:
+        super().__init__(why)
+        self.status = status
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Module:
+    """PTX, and how to compile it."""
+
+    text: str
+    """The PTX."""
+    options: tuple[str, ...] = ()
+    """ptxas's options besides arch, cap and files."""
+
+
+class FrontEnd:
+    """nvcc on one unit for one arch."""
+
+    def __init__(self, unit: TranslationUnit, toolkit: Toolkit, arch: str, processes: Processes, cache: Cache) -> None:
+        assert toolkit.nvcc is not None
+        self._unit, self._toolkit, self._arch = unit, toolkit, arch
+        self._processes, self._cache = processes, cache
+        self._nvcc = toolkit.nvcc
+
+    def prepare(self) -> tuple[str, tuple[str, ...]]:
+        """(hash of the preprocessed source, options for ptxas). Raises :class:`FailedError`."""
+        preprocessed = self._run("-E", *self._for(self._unit.virtual(self._arch)))
+        said = self._run("-cubin", "-o", "kernel.cubin", *self._for(self._arch), "--dryrun")
+        options = ptxas_options(said.err.decode("utf-8", "surrogateescape"))
+        if options is None:
+            raise FailedError("nvcc --dryrun names no ptxas")
+        return key(preprocessed.out), options
+
+    def ptx(self, source: str, cap: int | None) -> str:
+        """PTX at a cap, of the preprocessed source with that hash. Raises :class:`FailedError`."""
+        words = [*self._for(self._unit.virtual(self._arch)), *([] if cap is None else [f"-maxrregcount={cap}"])]
+        name = key("ptx", self._toolkit.banner, source, self._unit.file, *self._unit.options, *words)
+        if kept := self._cache.get(name):
+            return kept[0].decode("utf-8", "surrogateescape")
+        with tempfile.TemporaryDirectory(prefix="spillscan-") as folder:
+            target = os.path.join(folder, _PTX)
+            self._run("-ptx", "-o", target, *words)
+            with open(target, "rb") as file:
+                data = file.read()
+        self._cache.put(name, data)
+        return data.decode("utf-8", "surrogateescape")
+
+    def bounded(self, source: str, cap: int | None, setting: Setting) -> str:
+        """PTX of the source with a setting's bounds in it: what ``nvcc --dryrun`` would run, the bounds rewritten in
+        what is preprocessed. Raises :class:`FailedError`."""
+        words = [*self._for(self._unit.virtual(self._arch)), *([] if cap is None else [f"-maxrregcount={cap}"])]
+        name = key("bounded", self._toolkit.banner, source, self._unit.file, *self._unit.options, *words, setting.label)
+        if kept := self._cache.get(name):
+            return kept[0].decode("utf-8", "surrogateescape")
+        with tempfile.TemporaryDirectory(prefix="spillscan-") as folder:
+            target = os.path.join(folder, _PTX)
+            said = self._run("-ptx", "-o", target, *words, "--keep", "--keep-dir", folder, "--dryrun")
+            variables, commands = dry_run(said.err.decode("utf-8", "surrogateescape"))
+            for command in commands:
+                if os.path.basename(command[0]) == "ptxas":
+                    break
+                ended = self._processes.run(command, self._unit.folder or None, variables)
+                if ended.status or ended.why:
+                    raise FailedError(reason(os.path.basename(command[0]), ended), ended.status)
+                made = Path(command[-1])
+                if made.name.endswith(_PREPROCESSED) and made.is_file():
+                    text = made.read_bytes().decode("utf-8", "surrogateescape")
+                    changed = in_source.rewritten(text, setting)
+                    made.write_bytes(changed.encode("utf-8", "surrogateescape"))
+            try:
+                data = Path(target).read_bytes()
+            except OSError:
+                raise FailedError("nvcc --dryrun names no front end") from None
+        self._cache.put(name, data)
+        return data.decode("utf-8", "surrogateescape")
+
+    def _for(self, code: str) -> tuple[str, ...]:
+        return ("-gencode", f"arch={self._unit.virtual(self._arch)},code={code}")
+
+    def _run(self, *words: str) -> Ended:
+        command = [self._nvcc, *self._unit.options, *words, self._unit.safe_path]
+        ended = self._processes.run(command, self._unit.folder or None)
+        if ended.status or ended.why:
+            raise FailedError(reason("nvcc", ended), ended.status)
+        return ended
+
+
+def dry_run(said: str) -> tuple[dict[str, str], list[list[str]]]:
+    """(variables, commands) that ``nvcc --dryrun`` prints; no shell reads them."""
+    variables: dict[str, str] = {}
+    found = []
+    for line in said.splitlines():
+        if not line.startswith("#$ "):
+            continue
+        name, equals, value = line[3:].partition("=")
+        if equals and name.isidentifier():
+            variables[name] = value
+            continue
+        with contextlib.suppress(ValueError):
+            words = shlex.split(line[3:])
+            found.append([re.sub(r"\$(\w+)", lambda match: variables.get(match[1], match[0]), each) for each in words])
+    return variables, [words for words in found if words]
+
+
+def ptxas_options(said: str) -> tuple[str, ...] | None:
+    """ptxas's options from what ``nvcc --dryrun`` prints, without arch, cap and files; ``None`` where it runs none."""
+    found = None
+    for line in said.splitlines():
+        if not line.startswith("#$ "):
+            continue
+        try:
+            words = shlex.split(line[3:])
+        except ValueError:
+            continue
+        if words and os.path.basename(words[0]) in ("ptxas", "ptxas.exe"):
+            found = words[1:]
+    if found is None:
+        return None
+    options: list[str] = []
+    rest = iter(found)
+    for word in rest:
+        if word == "-o":
+            next(rest, None)
+        elif not word.endswith(".ptx") and not word.startswith(_SET_HERE) and word not in ("-v", "-m64"):
+            options.append(word)
+    return tuple(options)
+
+
+def reason(tool: str, ended: Ended) -> str:
+    """Why a compiler failed: its first line that names an error, else its last, else its exit status."""
+    if ended.why:
+        return f"{tool}: {ended.why}"
+    lines = [
+        line.strip() for line in (ended.err + b"\n" + ended.out).decode(errors="replace").splitlines() if line.strip()
+    ]
+    errors = [line for line in lines if "error" in line.lower() or "fatal" in line.lower()]
+    said = errors[0] if errors else lines[-1] if lines else ""
+    ending = f"ended by signal {-ended.status}" if ended.status < 0 else f"exit status {ended.status}"
+    return said or f"{tool}: {ending}"

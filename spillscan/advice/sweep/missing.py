@@ -1,0 +1,49 @@
+"""What is missing to try a kernel's remedies (its source or PTX, the command that compiles it, a compiler), and what
+the flags of its compilation forbid."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+
+from spillscan.advice.sweep.toolkits import HINT, folders
+from spillscan.model import Kernel
+
+PER_FUNCTION = re.compile(
+    r"(?:^|\s)(?:-c|--compile-only|-ewp|--extensible-whole-program|-g|-G|--device-debug|-rdc[= ]true)(?!\S)"
+)
+"""Options with which ptxas refuses to spill to shared memory: "not allowed for per-function compilation modes"."""
+CALLED = "it is no kernel: bounds stand at the kernels that call it"
+"""Of a function."""
+ROLES = "setmaxnreg gives its warps their registers, not bounds"
+"""Of a kernel whose groups of warps take registers from each other."""
+
+
+def refusal(kernel: Kernel, command: str) -> str:
+    """Why a kernel's remedies cannot be tried, as far as is known before anything runs; empty where they can be.
+    ``command``: what a sweep would be given to compile it, empty where that is not known."""
+    if kernel.role == "function":
+        return CALLED
+    if kernel.sass is not None and kernel.sass.roles:
+        return ROLES
+    if not command:
+        return _no_command(kernel)
+    if not kernel.key.arch:
+        return "its arch is not known"
+    own = shutil.which(command.split(maxsplit=1)[0]) if " " in command else None
+    places = [*([os.path.dirname(own)] if own else []), *folders()]
+    if not any(place and shutil.which("ptxas", path=place) for place in places):
+        return f"no ptxas is found: {HINT}"
+    if not command.endswith(".ptx") and not any(place and shutil.which("nvcc", path=place) for place in places):
+        return "its source needs nvcc, and none is found: give PTX (nvcc -ptx), or install a toolkit"
+    return ""
+
+
+def _no_command(kernel: Kernel) -> str:
+    """Which of source and command there is not."""
+    record = "no record has its command (spillscan wrap, compile_commands.json)"
+    for file in (kernel.source, kernel.key.unit):
+        if file and file.endswith((".cu", ".ptx")):
+            return record if os.path.isfile(file) else f"{file} is not here, and {record}"
+    return f"its source is not known, and {record}"
