@@ -118,7 +118,8 @@ def _failure(report: Report, finding: Finding) -> str:
 
 def _line(report: Report, finding: Finding) -> str:
     state = f", {finding.baseline_state}" if finding.baseline_state else ""
-    return f"{annotated_place(finding, report.tree)}: {finding.severity}: {detail_of(finding, report)} [{finding.rule}{state}]"
+    place, said = annotated_place(finding, report.tree), detail_of(finding, report)
+    return f"{place}: {finding.severity}: {said} [{finding.rule}{state}]"
 
 
 def _attribute(text: str) -> str:
