@@ -4,6 +4,7 @@ variables and toolkit. Texts only."""
 from __future__ import annotations
 
 import ast
+import os
 import re
 import shlex
 import sys
@@ -189,7 +190,8 @@ def _run(shown: Shown, command: Sequence[str]) -> str:
     line = " ".join(
         (shlex.quote(program.rpartition("/")[2] if program.startswith("/") else program), *map(shown.word, words))
     )
-    named = "" if shown.inputs[0].rpartition("/")[2] == NAME else f"-o {shlex.quote(shown.inputs[0])} "
+    written = os.path.relpath(shown.inputs[0], shown.place or os.curdir)
+    named = "" if written == NAME else f"-o {shlex.quote(written)} "
     line = f"spillscan run {named}-- {line}"
     return f"(cd {shlex.quote(shown.place)} && {line.replace('$PWD', '$OLDPWD')})" if shown.place else line
 

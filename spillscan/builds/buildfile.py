@@ -34,6 +34,8 @@ class BuildFile(Struct, frozen=True, kw_only=True):
     format: str = FORMAT
     command: tuple[str, ...]
     """What was run."""
+    folder: str = ""
+    """Where it was run; empty in files of earlier releases."""
     status: int
     """Its exit status, below 0 the signal that ended it."""
     units: tuple[Kept, ...] = ()
@@ -114,7 +116,8 @@ def moved(build: BuildFile, folder: str) -> BuildFile:
         )
         for kept in build.units
     )
-    return msgspec.structs.replace(build, units=units, unexplained=tuple(map(here, build.unexplained)))
+    unexplained = tuple(map(here, build.unexplained))
+    return msgspec.structs.replace(build, folder=here(build.folder), units=units, unexplained=unexplained)
 
 
 def objects_of(path: str) -> list[str]:

@@ -291,6 +291,7 @@ def account_of(
     unexplained = [os.path.relpath(path, top) for path in (*written, *older)]
     return BuildFile(
         command=tuple(command),
+        folder=os.curdir,
         status=seen.status,
         units=tuple(units.values()),
         unexplained=tuple(unexplained),

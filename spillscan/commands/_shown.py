@@ -45,7 +45,7 @@ def shown(inputs: Sequence[str], build: Build, found: BuildSystem | None) -> Sho
         options=options,
         sure=sure,
         watched=command,
-        place=os.path.dirname(os.path.relpath(path)) if os.path.basename(path) == buildfile.NAME else "",
+        place=_place(file, path),
         release=release_of(build, folder),
         archs=tuple(sorted({each.key.arch for each in build.kernels if each.key.arch}, key=natural)),
         environment=environment,
@@ -64,6 +64,14 @@ def _watched(inputs: Iterable[str]) -> tuple[BuildFile | None, str]:
             if os.path.isfile(path) and buildfile.is_one(path):
                 return buildfile.read(path), path
     return None, ""
+
+
+def _place(file: BuildFile | None, path: str) -> str:
+    """Where the command of such a file ran, seen from here; empty: here, or nothing says where."""
+    if file is None or not (file.folder or os.path.basename(path) == buildfile.NAME):
+        return ""
+    place = os.path.relpath(file.folder or os.path.dirname(os.path.abspath(path)))
+    return "" if place == os.curdir else place
 
 
 def _configured(

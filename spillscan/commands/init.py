@@ -66,17 +66,18 @@ def run(arguments: argparse.Namespace) -> int:
     read or is not all there."""
     build = _inputs.scan(arguments.inputs) if arguments.inputs else None
     found = build_system(text_of)
-    system, missing, took = found or BUILD_SYSTEMS[-1], [], None
+    system, known, missing, took = found or BUILD_SYSTEMS[-1], found is not None, [], None
     if build is not None:
         made = shown(arguments.inputs, build, found)
         system, missing = repeated(made, found), [*lacks(made)]
+        known = known or bool(made.watched) or made.configured is not None
         took = configured.seconds(made.configured.folder) if made.configured and not made.watched else None
     proposed = [*_proposals(build, arguments, system)]
     kept = [path for path, old, new in proposed if old == new]
     changed = [(path, old, new) for path, old, new in proposed if old != new]
     say(line for path, old, new in changed for line in _diff(path, old, new))
     say(f"{path} is there, and stays as it is" for path in kept)
-    say(_next(system, build, known=found is not None or system.name != BUILD_SYSTEMS[-1].name))
+    say(_next(system, build, known=known))
     say(f"a runner will lack: {printable(each)}" for each in missing)
     if changed and not (arguments.yes or _agreed(len(changed))):
         complain("nothing is written; --yes writes it")

@@ -168,6 +168,7 @@ def test_the_file_may_lie_elsewhere(build: Build, project: Path) -> None:
     build(BOTH, "-o", "out/kept.json")
     build("nvcc -c a.cu -o a.o", "-o", "out/kept.json")
     assert {unit["object"] for unit in units(project, "out/kept.json").values()} == {"../a.o", "../b.o"}
+    assert json.loads((project / "out/kept.json").read_text())["folder"] == "..", "the job that init writes goes there"
     done = run("scan", "out/kept.json", "-f", "csv", cwd=project)
     assert done.returncode == 0, done.stderr
 
