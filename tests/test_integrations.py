@@ -1,7 +1,8 @@
-"""What other programs load of ours, as docs/integrations.md shows it: CMake's package, pytest's plugin."""
+"""What other programs load of ours, as docs/integrations.md shows it: VS Code, CMake and pytest."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -23,6 +24,25 @@ ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT)}
 def example(language: str) -> str:
     (text,) = re.findall(f"```{language}\n(.*?)```", DOCUMENT, re.S)
     return str(text)
+
+
+# ---- VS Code -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["demo/head.log", "effects", "ptxas/spill-13.0.log"])
+def test_the_problem_matcher_takes_what_check_prints(name: str) -> None:
+    (task,) = json.loads(example("json"))["tasks"]
+    pattern = task["problemMatcher"]["pattern"]
+    done = run(*task["command"].split()[1:-1], f"fixtures/{name}", cwd=ROOT)
+    lines = [line for line in done.stdout.decode().splitlines() if re.search(": (error|warning|note): ", line)]
+    assert lines
+    for line in lines:
+        found = re.search(pattern["regexp"], line)
+        assert found, line
+        assert (ROOT / found[pattern["file"]]).is_file()
+        assert int(found[pattern["line"]]) > 0
+        assert found[pattern["severity"]] in ("error", "warning", "note")
+        assert f"[{found[pattern['code']]}" in found[pattern["message"]]
 
 
 # ---- CMake ---------------------------------------------------------------------------------------------------------
