@@ -192,20 +192,11 @@ def dry_run(said: str) -> tuple[dict[str, str], list[list[str]]]:
 
 def ptxas_options(said: str) -> tuple[str, ...] | None:
     """ptxas's options from what ``nvcc --dryrun`` prints, without arch, cap and files; ``None`` where it runs none."""
-    found = None
-    for line in said.splitlines():
-        if not line.startswith("#$ "):
-            continue
-        try:
-            words = shlex.split(line[3:])
-        except ValueError:
-            continue
-        if words and os.path.basename(words[0]) in ("ptxas", "ptxas.exe"):
-            found = words[1:]
-    if found is None:
+    calls = [words for words in dry_run(said)[1] if os.path.basename(words[0]) in ("ptxas", "ptxas.exe")]
+    if not calls:
         return None
     options: list[str] = []
-    rest = iter(found)
+    rest = iter(calls[-1][1:])
     for word in rest:
         if word == "-o":
             next(rest, None)
