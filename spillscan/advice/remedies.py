@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from msgspec import structs
 
 from spillscan.advice.ranking import Ranked, summary_of
-from spillscan.advice.sweep.missing import CALLED, PER_FUNCTION
+from spillscan.advice.sweep.missing import CALLED, release, spills_to_shared
 from spillscan.judging.places import Place, Tree, placed, weighed
 from spillscan.model import Kernel, Launch
 from spillscan.model.code import NO_TRAFFIC
@@ -48,8 +48,8 @@ MOST_REGISTERS = 255
 _REGISTER_BYTES = 4
 _REGISTERS_STEP = 8
 """Registers are given out in eights a thread."""
-_FIRST_WITH_SHARED_SPILLS, _FIRST_WITH_MAXNREG = (13, 0), (12, 4)
-"""The releases of CUDA that take ``enable_smem_spilling`` and ``__maxnreg__``."""
+_FIRST_WITH_MAXNREG = (12, 4)
+"""The release of CUDA that takes ``__maxnreg__``."""
 _CAP = re.compile(r"-{1,2}maxrregcount[= ]+(\d+)|with +(\d+) of maxrregcount option")
 
 
@@ -371,7 +371,7 @@ def relief(kernel: Kernel, need: Need, step: Relaxation | None, launch: Launch |
     if launch is None:
         most = min(-(-need.registers // _REGISTERS_STEP) * _REGISTERS_STEP, MOST_REGISTERS)
         maker = kernel.sass.maker if kernel.sass else None
-        old = maker is not None and (0, 0) < _release(maker.version) < _FIRST_WITH_MAXNREG
+        old = maker is not None and (0, 0) < release(maker.version) < _FIRST_WITH_MAXNREG
         cap = f"-maxrregcount={most} for its file" if old else f"__maxnreg__({most})"
         return f"{ends}: {cap}; what that costs in blocks is not known without its block size (--launch)"
     if step is None:
@@ -384,12 +384,6 @@ def relief(kernel: Kernel, need: Need, step: Relaxation | None, launch: Launch |
         cost = f"{count(step.blocks_after, 'block')}/SM as before"
     bound = "at most " if step.blocks_at_most else ""
     return f"{ends}: __launch_bounds__({step.threads}, {step.blocks}) leaves {step.registers}; {bound}{cost}"
-
-
-def _release(version: str) -> tuple[int, int]:
-    """(0, 0) where it is not known."""
-    numbers = re.match(r"(\d+)\.(\d+)", version)
-    return (int(numbers[1]), int(numbers[2])) if numbers else (0, 0)
 
 
 def relief_data(need: Need | None, step: Relaxation | None) -> dict[str, Any]:
@@ -428,10 +422,10 @@ def _unlike(kernel: Kernel, point: Point) -> str:
 def _shared_memory(kernel: Kernel, launch: Launch | None) -> Iterator[str]:
     """Where ptxas can spill to shared memory instead: CUDA 13, no dynamic shared memory, a block size that it knows."""
     maker = kernel.sass.maker if kernel.sass else None
-    if maker is None or _release(maker.version) < _FIRST_WITH_SHARED_SPILLS or kernel.dynamic_shared is not False:
+    if maker is None or not spills_to_shared(maker.version, maker.options) or kernel.dynamic_shared is not False:
         return
-    if kernel.final is not None or PER_FUNCTION.search(maker.options):
-        return  # relocatable code, linked or not, and debug builds
+    if kernel.final is not None:
+        return  # relocatable code, linked or not
     configuration = _configuration(kernel, launch)
     bound = launch is not None and launch.source in ("bounds", "required")
     if configuration is None or not bound or (kernel.sass and kernel.sass.shared_spills):

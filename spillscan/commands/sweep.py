@@ -145,7 +145,7 @@ def run(arguments: argparse.Namespace) -> int:
     for each in notes[:_MOST_NOTES]:
         complain(each)
     if len(notes) > _MOST_NOTES:
-        complain(f"{len(notes) - _MOST_NOTES:,} more units without a kernel")
+        complain(f"{len(notes) - _MOST_NOTES:,} more sources that have no kernel, or cannot be compiled")
     if left := _left_out(curves, question):
         complain(f"{count(left, 'point')} left out by --stop or --stop-after; without them the same command goes on")
     if compilers.failed:

@@ -13,6 +13,7 @@ import re
 import shlex
 import tempfile
 import zlib
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -121,44 +122,48 @@ class FrontEnd:
 
     def ptx(self, source: str, cap: int | None) -> str:
         """PTX at a cap, of the preprocessed source with that hash. Raises :class:`FailedError`."""
-        words = [*self._for(self._unit.virtual(self._arch)), *([] if cap is None else [f"-maxrregcount={cap}"])]
-        name = key("ptx", self._toolkit.banner, source, self._unit.file, *self._unit.options, *words)
-        if kept := self._cache.get(name):
-            return kept[0].decode("utf-8", "surrogateescape")
-        with tempfile.TemporaryDirectory(prefix="spillscan-") as folder:
-            target = os.path.join(folder, _PTX)
-            self._run("-ptx", "-o", target, *words)
-            with open(target, "rb") as file:
-                data = file.read()
-        self._cache.put(name, data)
-        return data.decode("utf-8", "surrogateescape")
+        words = self._words(cap)
+        return self._kept(("ptx", source, words), lambda target: self._run("-ptx", "-o", target, *words))
 
     def bounded(self, source: str, cap: int | None, setting: Setting) -> str:
         """PTX of the source with a setting's bounds in it: what ``nvcc --dryrun`` would run, the bounds rewritten in
         what is preprocessed. Raises :class:`FailedError`."""
-        words = [*self._for(self._unit.virtual(self._arch)), *([] if cap is None else [f"-maxrregcount={cap}"])]
-        name = key("bounded", self._toolkit.banner, source, self._unit.file, *self._unit.options, *words, setting.label)
+        words = self._words(cap)
+        return self._kept(
+            ("bounded", source, [*words, setting.label]), lambda target: self._rewritten(target, words, setting)
+        )
+
+    def _rewritten(self, target: str, words: Sequence[str], setting: Setting) -> None:
+        keep = ("--keep", "--keep-dir", os.path.dirname(target))
+        said = self._run("-ptx", "-o", target, *words, *keep, "--dryrun")
+        variables, commands = dry_run(said.err.decode("utf-8", "surrogateescape"))
+        for command in commands:
+            if os.path.basename(command[0]) == "ptxas":
+                break
+            ended = self._processes.run(command, self._unit.folder or None, variables)
+            if ended.status or ended.why:
+                raise FailedError(reason(os.path.basename(command[0]), ended), ended.status)
+            made = Path(command[-1])
+            if made.name.endswith(_PREPROCESSED) and made.is_file():
+                text = made.read_bytes().decode("utf-8", "surrogateescape")
+                made.write_bytes(in_source.rewritten(text, setting).encode("utf-8", "surrogateescape"))
+
+    def _words(self, cap: int | None) -> list[str]:
+        return [*self._for(self._unit.virtual(self._arch)), *([] if cap is None else [f"-maxrregcount={cap}"])]
+
+    def _kept(self, about: tuple[str, str, Sequence[str]], make: Callable[[str], object]) -> str:
+        """PTX of a kind and source by these words: from the cache, else what ``make`` writes to a file."""
+        kind, source, words = about
+        name = key(kind, self._toolkit.banner, source, self._unit.file, *self._unit.options, *words)
         if kept := self._cache.get(name):
             return kept[0].decode("utf-8", "surrogateescape")
         with tempfile.TemporaryDirectory(prefix="spillscan-") as folder:
-            target = os.path.join(folder, _PTX)
-            said = self._run("-ptx", "-o", target, *words, "--keep", "--keep-dir", folder, "--dryrun")
-            variables, commands = dry_run(said.err.decode("utf-8", "surrogateescape"))
-            for command in commands:
-                if os.path.basename(command[0]) == "ptxas":
-                    break
-                ended = self._processes.run(command, self._unit.folder or None, variables)
-                if ended.status or ended.why:
-                    raise FailedError(reason(os.path.basename(command[0]), ended), ended.status)
-                made = Path(command[-1])
-                if made.name.endswith(_PREPROCESSED) and made.is_file():
-                    text = made.read_bytes().decode("utf-8", "surrogateescape")
-                    changed = in_source.rewritten(text, setting)
-                    made.write_bytes(changed.encode("utf-8", "surrogateescape"))
+            target = Path(folder, _PTX)
+            make(str(target))
             try:
-                data = Path(target).read_bytes()
+                data = target.read_bytes()
             except OSError:
-                raise FailedError("nvcc --dryrun names no front end") from None
+                raise FailedError("nvcc wrote no PTX") from None
         self._cache.put(name, data)
         return data.decode("utf-8", "surrogateescape")
 

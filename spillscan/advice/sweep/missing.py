@@ -10,14 +10,27 @@ import shutil
 from spillscan.advice.sweep.toolkits import HINT, folders
 from spillscan.model import Kernel
 
-PER_FUNCTION = re.compile(
+_PER_FUNCTION = re.compile(
     r"(?:^|\s)(?:-c|--compile-only|-ewp|--extensible-whole-program|-g|-G|--device-debug|-rdc[= ]true)(?!\S)"
 )
 """Options with which ptxas refuses to spill to shared memory: "not allowed for per-function compilation modes"."""
+_FIRST_WITH_SHARED_SPILLS = (13, 0)
+"""The release of CUDA that takes ``enable_smem_spilling``."""
 CALLED = "it is no kernel: bounds stand at the kernels that call it"
 """Of a function."""
 ROLES = "setmaxnreg gives its warps their registers, not bounds"
 """Of a kernel whose groups of warps take registers from each other."""
+
+
+def release(version: str) -> tuple[int, int]:
+    """The release of CUDA in a compiler's version; (0, 0) where it is not known."""
+    numbers = re.match(r"(\d+)\.(\d+)", version)
+    return (int(numbers[1]), int(numbers[2])) if numbers else (0, 0)
+
+
+def spills_to_shared(version: str, options: str) -> bool:
+    """Whether ptxas of a version takes ``enable_smem_spilling`` beside these options."""
+    return release(version) >= _FIRST_WITH_SHARED_SPILLS and not _PER_FUNCTION.search(options)
 
 
 def refusal(kernel: Kernel, command: str) -> str:

@@ -12,7 +12,7 @@ from functools import partial
 from spillscan.advice.sweep import plan
 from spillscan.advice.sweep.compilers import Compiled, CompileRequest, Compilers, CompileTarget
 from spillscan.advice.sweep.curves import REGISTER_STEP, Series, curves_of, kernels_of, point, relaxations
-from spillscan.advice.sweep.missing import PER_FUNCTION, refusal
+from spillscan.advice.sweep.missing import refusal, spills_to_shared
 from spillscan.advice.sweep.model import AS_IS, SHARED_SPILLS, Curve, Point, Setting
 from spillscan.advice.sweep.ptx import PtxEntry
 from spillscan.model import Kernel, Launch
@@ -20,8 +20,6 @@ from spillscan.occupancy.devices import device
 from spillscan.occupancy.headroom import register_cap
 from spillscan.occupancy.launches import Launches
 from spillscan.output.errors import SpillscanError, UsageError
-
-_FIRST_WITH_SHARED_SPILLS = 13
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,9 +186,7 @@ def _takes_shared_spills(run: _Run) -> bool:
     assert run.target is not None
     assert run.curve is not None
     assert run.entry is not None
-    release = run.target.toolkit.version.split(".")[0]
-    able = release.isdigit() and int(release) >= _FIRST_WITH_SHARED_SPILLS
-    able = able and not PER_FUNCTION.search(" ".join(run.target.unit.options))
+    able = spills_to_shared(run.target.toolkit.version, " ".join(run.target.unit.options))
     return bool(able and run.entry.threads and not run.entry.dynamic_shared and run.curve.as_is.spill_bytes)
 
 
