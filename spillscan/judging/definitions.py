@@ -95,10 +95,8 @@ def definitions(path: str, text: str) -> Iterable[tuple[str, Definition]]:
         if found := _declarator(plain, at, end):
             name, place, parameters, body = found
             line, counted = line + plain.count("\n", counted, place), place
-            yield (
-                name,
-                Definition(path, line, line + plain.count("\n", place, _closed(plain, body, end) or place), parameters),
-            )
+            last = line + plain.count("\n", place, _closed(plain, body, end) or place)
+            yield name, Definition(path, line, last, parameters)
         at = following
 
 

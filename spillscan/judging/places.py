@@ -101,7 +101,7 @@ class Place(Struct, frozen=True, kw_only=True, eq=False):
     by_name: bool = False
     """Whether the line is where a source defines a kernel of that name: nothing else says where it stands."""
     in_diff: bool = False
-    """Whether it is a line of the kernel that the request changes, though what is spoken of stands elsewhere."""
+    """Whether it is a line of the kernel that the request's diff shows, though what is spoken of stands elsewhere."""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Place) and (self.path, self.line) == (other.path, other.line)

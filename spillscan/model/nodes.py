@@ -154,13 +154,10 @@ class _Composer:
             return Node(str(event.value) if self._foreign and event.tag else _scalar(event, place), place, event.value)
         if depth > DEPTH:
             raise UsageError(f"{place}: nested too deep")
-        if isinstance(event, self._yaml.MappingStartEvent) and (
-            self._foreign or event.tag in (None, "!", _TAG + "map")
-        ):
+        tag = None if self._foreign else event.tag
+        if isinstance(event, self._yaml.MappingStartEvent) and tag in (None, "!", _TAG + "map"):
             return Node(self._mapping(depth), place)
-        if isinstance(event, self._yaml.SequenceStartEvent) and (
-            self._foreign or event.tag in (None, "!", _TAG + "seq")
-        ):
+        if isinstance(event, self._yaml.SequenceStartEvent) and tag in (None, "!", _TAG + "seq"):
             return Node(self._sequence(depth), place)
         raise UsageError(f"{place}: the tag {event.tag} is not read", "write a plain value")
 

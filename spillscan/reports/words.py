@@ -7,11 +7,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from spillscan.judging.places import BY_NAME, UNKNOWN, Place, annotated_place, heaviest, log_path, source_place
+from spillscan.judging.places import BY_NAME, UNKNOWN, Place, heaviest, log_path, source_place
 from spillscan.model import SEVERITIES, Build, Change, Finding, Hole, Kernel, at_least
 from spillscan.model.symbols import natural
 from spillscan.naming import WIDTH, Names
 from spillscan.naming.identity.libraries import library_of
+from spillscan.output import markdown
 from spillscan.output.nouns import between, count, size
 from spillscan.output.safe import clip, printable
 from spillscan.output.terminal import BOLD, DIM, RED, YELLOW, Cell, Style, fold, paint
@@ -109,15 +110,14 @@ def message_of(finding: Finding) -> str:
     return printable(finding.message, LONGEST_MESSAGE)
 
 
-IN_DIFF = " (shown at a line that the request changes in the kernel of this name)"
+IN_DIFF = " (shown at a line of the request's diff, in the kernel of this name)"
 
 
-def detail_of(finding: Finding, report: Report) -> str:
-    """:func:`message_of`, and where several source lines share in it, which (see :func:`lines_of`), or that its place
-    was found by name."""
+def detail_of(finding: Finding, report: Report, place: Place) -> str:
+    """:func:`message_of`, and where several source lines share in it, which (see :func:`lines_of`), or that the
+    ``place`` at which it is annotated was found by name."""
     lines = lines_of(finding, report)
-    where = source_place(finding, report.tree) if report.tree.changed is None else annotated_place(finding, report.tree)
-    behind = IN_DIFF if where is not None and where.in_diff else "" if lines else _by_name(where)
+    behind = IN_DIFF if place.in_diff else "" if lines else _by_name(place)
     return message_of(finding) + (f"; {lines}" if lines else "") + behind
 
 
@@ -344,6 +344,12 @@ def way_facts(way: Way) -> Iterator[tuple[str, str]]:
     """What is said of the way on from the findings of a family; a command is whole, so that it can be pasted."""
     for heading, text in way.lines:
         yield heading, printable(text, None if heading == "next" else LONGEST_MESSAGE)
+
+
+def way_markdown(way: Way) -> Iterator[str]:
+    """The same in Markdown, the command as code."""
+    for heading, text in way_facts(way):
+        yield f"{heading}: {markdown.code(text, len(text)) if heading == 'next' else markdown.words(text)}"
 
 
 def verdict_lines(report: Report, style: Style, listed: Sequence[Finding]) -> Iterator[str]:

@@ -218,7 +218,7 @@ def test_a_request_is_annotated_where_its_diff_shows_the_kernel(
     assert (place.path, place.line, place.in_diff) == ("src/gemm.cu", line, chosen), why
     assert annotated_place(one, replace(tree, changed=None)) == place_of(one, tree), "no request"
     report = replace(report_of("check", [one.kernel]), tree=tree)
-    assert detail_of(one, report).endswith(IN_DIFF) == chosen, why
+    assert detail_of(one, report, place).endswith(IN_DIFF) == chosen, why
 
 
 def test_a_request_is_annotated_at_the_heaviest_spill_that_its_diff_shows() -> None:

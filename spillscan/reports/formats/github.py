@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from spillscan.judging.places import annotated_place
+from spillscan.judging.places import Place, annotated_place
 from spillscan.model import Finding, Severity
 from spillscan.output.nouns import count
 from spillscan.output.safe import printable
@@ -55,7 +55,7 @@ def render(report: Report, style: Style) -> Iterator[str]:
         title = f"{name_of(finding.kernel, report.names)} ({arch}) [{finding.rule}]"
         line = "" if place.line is None else f"line={place.line},"
         properties = f"file={_property(place.path)},{line}title={_property(title)}"
-        yield f"::{_COMMANDS[severity]} {properties}::{_data(_message(finding, report))}\n"
+        yield f"::{_COMMANDS[severity]} {properties}::{_data(_message(finding, report, place))}\n"
     rest = [f"{number - shown[name]:,} {name}s" for name, number in counts.items() if number > shown[name]]
     if rest:
         text = f"{count(len(findings), 'finding')}; not shown here: {', '.join(rest)}"
@@ -64,9 +64,9 @@ def render(report: Report, style: Style) -> Iterator[str]:
         yield f"spillscan: no findings in {_data(summary(report.build).splitlines()[0])}\n"
 
 
-def _message(finding: Finding, report: Report) -> str:
+def _message(finding: Finding, report: Report, place: Place) -> str:
     """What was found; the first of a family says what to do about it."""
-    message = detail_of(finding, report)
+    message = detail_of(finding, report, place)
     for way in report.details.ways:
         for heading, text in way_facts(way) if way.finding is finding else ():
             if len(message) + len(heading) + len(text) + 3 <= _LONGEST:

@@ -35,7 +35,8 @@ def render(report: Report, style: Style) -> Iterator[str]:
 def _entries(report: Report) -> Iterator[str]:
     findings = [finding for finding in report.findings if finding.baseline_state != "suppressed"]
     for finding in findings:
-        place, said = annotated_place(finding, report.tree), detail_of(finding, report)
+        place = annotated_place(finding, report.tree)
+        said = detail_of(finding, report, place)
         yield json.dumps(
             {
                 "description": f"{label_of(finding.kernel, report.names)}: {said} [{finding.rule}]",

@@ -118,8 +118,8 @@ def _failure(report: Report, finding: Finding) -> str:
 
 def _line(report: Report, finding: Finding) -> str:
     state = f", {finding.baseline_state}" if finding.baseline_state else ""
-    place, said = annotated_place(finding, report.tree), detail_of(finding, report)
-    return f"{place}: {finding.severity}: {said} [{finding.rule}{state}]"
+    place = annotated_place(finding, report.tree)
+    return f"{place}: {finding.severity}: {detail_of(finding, report, place)} [{finding.rule}{state}]"
 
 
 def _attribute(text: str) -> str:

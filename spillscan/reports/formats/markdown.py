@@ -42,7 +42,7 @@ from spillscan.reports.words import (
     place_text,
     spills_of,
     summary,
-    way_facts,
+    way_markdown,
 )
 
 FORMAT = "markdown"
@@ -109,15 +109,11 @@ def _ways(report: Report) -> Iterator[str]:
     """The way on from what fails, at most three lines a family."""
     lines = []
     for way in report.details.ways:
-        (heading, text), *others = ((heading, _said(heading, text)) for heading, text in way_facts(way))
-        lines.append(f"- **{_name(report, way.kernel)}** {heading}: {text}")
-        lines += [f"  - {heading}: {text}" for heading, text in others]
+        first, *others = way_markdown(way)
+        lines.append(f"- **{_name(report, way.kernel)}** {first}")
+        lines += [f"  - {each}" for each in others]
     kept, _ = within(lines, _FIRST_BYTES)
     yield from ("", *kept) if kept else ()
-
-
-def _said(heading: str, text: str) -> str:
-    return code(text, len(text)) if heading == "next" else words(text)
 
 
 def _first(report: Report) -> Iterator[str]:

@@ -20,12 +20,12 @@ from spillscan.judging.rules import all_rules
 from spillscan.model import Finding, Issue, Kernel, Rule
 from spillscan.model.usage import NUMBERS
 from spillscan.naming import Names
-from spillscan.output.markdown import code, words
+from spillscan.output.markdown import code
 from spillscan.output.records import array, harmless
 from spillscan.output.safe import printable
 from spillscan.output.terminal import Style
-from spillscan.reports.report import JUDGED, Report, Way
-from spillscan.reports.words import detail_of, family_of, label_of, name_of, one_of_a_kind, way_facts
+from spillscan.reports.report import JUDGED, Report
+from spillscan.reports.words import detail_of, family_of, label_of, name_of, one_of_a_kind, way_facts, way_markdown
 
 FORMAT = "sarif"
 HELP = "SARIF 2.1.0 for code scanning"
@@ -67,8 +67,13 @@ def _rule(rule: Rule, report: Report) -> dict[str, Any]:
     text, markdown = dict(about.parts), dict(about.parts)
     ways = [way for way in report.details.ways if way.finding.rule == rule.id]
     if ways:
-        text[_HERE] = "\n".join(each for way in ways for each in _way(way, report))
-        markdown[_HERE] = "\n\n".join("\n".join(_way(way, report, escape=True)) for way in ways)
+        labels = [label_of(way.kernel, report.names) for way in ways]
+        lines = [(f"  {heading}: {said}" for heading, said in way_facts(way)) for way in ways]
+        items = [(f"  - {each}" for each in way_markdown(way)) for way in ways]
+        text[_HERE] = "\n".join("\n".join((label, *its)) for label, its in zip(labels, lines, strict=True))
+        markdown[_HERE] = "\n\n".join(
+            "\n".join((f"- {code(label)}", *its)) for label, its in zip(labels, items, strict=True)
+        )
     return {
         "id": rule.id,
         "name": "".join(word.capitalize() for word in rule.id.split("-")),
@@ -91,15 +96,6 @@ def _rule(rule: Rule, report: Report) -> dict[str, Any]:
 _HERE = "What to do here"
 
 
-def _way(way: Way, report: Report, *, escape: bool = False) -> Iterator[str]:
-    """The way on from what a rule found in a family; ``escape``: in Markdown."""
-    label = label_of(way.kernel, report.names)
-    yield f"- {code(label)}" if escape else label
-    for heading, text in way_facts(way):
-        said = (code(text, len(text)) if heading == "next" else words(text)) if escape else text
-        yield f"  - {heading}: {said}" if escape else f"  {heading}: {said}"
-
-
 def _codes(report: Report) -> set[str]:
     """The kinds of what was not understood, or is not known."""
     kinds = {issue.code for issue in report.build.issues} | {hole.code for hole in report.holes}
@@ -117,7 +113,7 @@ def _result(report: Report, finding: Finding) -> dict[str, Any]:
     return {
         "ruleId": finding.rule,
         "level": finding.severity,
-        "message": {"text": _text(f"{label_of(finding.kernel, report.names)}: {detail_of(finding, report)}")},
+        "message": {"text": _text(f"{label_of(finding.kernel, report.names)}: {detail_of(finding, report, place)}")},
         "locations": [
             {
                 "physicalLocation": {
