@@ -68,7 +68,7 @@ def test_the_overview_of_a_check_leads_with_its_findings(site: Site, browse: Ope
     families = {(each.rule, each.severity, report.names.base(each.kernel.named_by)) for each in report.findings}
     assert tab.page.locator("section:has(#findings) > .findings > li").count() == min(6, len(families))
     tab.page.locator("section:has(#findings) li summary").first.click()
-    assert tab.page.locator("section:has(#findings) details li").count() > 0
+    tab.page.locator("section:has(#findings) details li").first.wait_for()  # drawn when the browser says it is open
 
 
 def test_the_page_of_a_build_without_kernels_says_so(site: Site, browse: Open) -> None:
