@@ -20,10 +20,11 @@ from spillscan.model.code import CodeText, SourceLine
 from spillscan.reading.binary.decode import Decoded
 from spillscan.reading.binary.opcode_tables import table
 from spillscan.reading.binary.pressure import Registers, elsewhere, registers
+from spillscan.reading.binary.sums import Operands, sum_of
 from spillscan.reading.binary.window import Window
 from spillscan.reading.binary.words import ALWAYS, FIRST_WITH_LOW_BYTE, Wide, Words
 from spillscan.reading.machine.accesses import WIDTHS
-from spillscan.reading.machine.instruction import FILES, LOADS, STORES, Instruction, Place
+from spillscan.reading.machine.instruction import BARRIERS, FILES, LOADS, STORES, Instruction, Place, Sum
 from spillscan.reading.machine.liveness import INSTRUCTION, Graph, live
 
 _CONTROL = (1 << 126) - (1 << 105)
@@ -31,6 +32,8 @@ _CONTROL = (1 << 126) - (1 << 105)
 MOST_BYTES = 64 << 20
 """Of one function's code; what a snapshot packs beyond that is left out."""
 _BRANCH, _UNIFORM_BRANCH, _CALL, _MEET = 0x947, 0x547, 0x944, 0x945
+_WARPS: dict[int, tuple[int, str]] = {0x945: (16, "w"), 0x941: (16, "r"), 0x942: (16, "rw"), 0x355: (24, "w")}
+"""BSSY, BSYNC, BREAK, and the BMOV that clears: lowest bit of the warps' barrier that they name, and what they do."""
 _GUARD = 12
 _MODIFIERS, _SIGNS, _IN_REGISTERS = 72, 62, 1
 """Lowest bit of most modifiers; of the signs of a second source; the form of instructions without constants."""
@@ -105,7 +108,7 @@ class Code:
         unmet = [elsewhere(self.text.number, file) for file in FILES]
         low_byte = self.text.number >= FIRST_WITH_LOW_BYTE
         words = zip(lows.view(np.uint64).tolist(), highs.view(np.uint64).tolist(), strict=True)
-        masks: dict[tuple[int, ...], tuple[int, list[_Field], list[int]]] = {}
+        masks: dict[tuple[int, ...], tuple[int, list[_Field]]] = {}
         for row, (low, high) in enumerate(words):
             word, opcode = low | high << 64, low & 0xFFF
             classes = tuple(at[row] for _, _, at, _ in columns)
@@ -116,9 +119,9 @@ class Code:
                 mask = _WHOLE & ~_CONTROL
                 for field in fields:
                     mask &= ~(((1 << field.width) - 1) << field.at)
-                others = [at for file in (1, 3) for at in unmet[file].get(opcode, ())]
-                masks[classes] = mask, fields, others
-            mask, fields, others = masks[classes]
+                masks[classes] = mask, fields
+            mask, fields = masks[classes]
+            others = [[at for each in unmet[file].get(opcode, ()) for at in each.of(word)] for file in (1, 3, 2)]
             target = None
             if opcode in (_BRANCH, _UNIFORM_BRANCH, _CALL, _MEET):
                 mask &= ~(_MEETING if opcode == _MEET else _TARGET)
@@ -144,6 +147,12 @@ class Code:
                 some = word >> _SET_OF_PREDICATES & _MASK_OF_PREDICATES
                 named = [256 * FILES.index("P") + number for number in range(7) if some >> number & 1]
                 (read if _OF_PREDICATES[opcode] == "r" else written).extend(named)
+            if opcode in _WARPS:
+                at, does = _WARPS[opcode]
+                barrier = BARRIERS + (word >> at & 15)
+                mask &= ~(15 << at)
+                read += [barrier] * ("r" in does)
+                written += [barrier] * ("w" in does)
             found.append(
                 Instruction(
                     self.names[self._ranks[row]],
@@ -153,8 +162,8 @@ class Code:
                     word >> 12 & 15 != ALWAYS,
                     self.complete
                     and not any(unknown[row] for _, _, _, unknown in columns)
-                    and all(word >> at & 7 == ALWAYS for at in others)
-                    and not (word >> _UNIFORM & 1 and unmet[2].get(opcode))
+                    and all(word >> at & 7 == ALWAYS for at in (*others[0], *others[1]))
+                    and not (word >> _UNIFORM & 1 and others[2])
                     and (self._one_module or not _of_module(low))
                     and not (target is not None and row in moved)
                     and (opcode in _OF_PREDICATES or self.names[self._ranks[row]] not in ("P2R", "R2P")),
@@ -163,6 +172,7 @@ class Code:
                     next(iter(guards), None) if word >> _GUARD & 7 != ALWAYS else None,
                     _swaps(self.names[self._ranks[row]], word, fields),
                     _place(self.names[self._ranks[row]], word, fields),
+                    None if row in moved else _sum(self.names[self._ranks[row]], word, fields, read, written),
                     (tuple(operands[0]), tuple(operands[1])),
                 )
             )
@@ -253,6 +263,18 @@ def _swaps(name: str, word: int, fields: Sequence[_Field]) -> tuple[int, ...]:
             places[field.at] = at
         at += len(field.shape)
     return tuple(places[each] for each in operands) if {*operands} <= {*places} else ()
+
+
+def _sum(name: str, word: int, fields: Sequence[_Field], read: Sequence[int], written: Sequence[int]) -> Sum | None:
+    """Its result as a sum, if it is one."""
+    if not written or written[0] // 256 not in (0, 2) or sum(each // 256 in (0, 2) for each in written) > 1:
+        return None
+    at, registers, predicates = 0, dict[int, int](), dict[int, int]()
+    for field in (each for each in fields if not each.writes):
+        if len(field.shape) == 1:
+            (registers if FILES[field.file] in "RU" else predicates)[field.at] = at
+        at += len(field.shape)
+    return sum_of(name, word, Operands(registers, predicates, read))
 
 
 def _alike(table: int, operands: tuple[int, ...]) -> bool:

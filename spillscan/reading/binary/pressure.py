@@ -255,15 +255,20 @@ _TABLES = Path(__file__).parent / "registers"
 def registers(number: int, file: str = "R") -> Registers | None:
     """The table of an architecture by its number; ``None`` where none was derived. ``file``: of general registers, of
     predicates (P), uniform registers (U), uniform predicates (Q)."""
-    entries = _entries(number, file)
-    if entries is None and file != "R":
-        entries = _entries(_KIN.get(number, number), file)
+    entries = _known(number, file)
     return None if entries is None else Registers(entries)
 
 
-_KIN = {86: 80, 87: 80, 88: 80, 89: 80, 121: 120}
+def _known(number: int, file: str) -> dict[str, Any] | None:
+    """Its own entries; of other than general registers, where it has none, those of its kin."""
+    own = _entries(number, file)
+    return _entries(_KIN.get(number, number), file) if own is None and file != "R" else own
+
+
+_KIN = {86: 80, 87: 80, 88: 80, 89: 80, 101: 100, 103: 100, 107: 100, 110: 100, 121: 120}
 """Architectures whose predicates and uniform registers stand in the same places as another's, of which a table was
-derived (held against each other: sm_80 and sm_86, 254 of 255 opcodes; the other has one class more)."""
+derived (held against each other: sm_86 and sm_89 against sm_80, sm_103 against sm_100, sm_121 against sm_120: 600, 603,
+534 and 575 entries, no class is another)."""
 
 
 def _entries(number: int, file: str) -> dict[str, Any] | None:
@@ -278,18 +283,40 @@ def _entries(number: int, file: str) -> dict[str, Any] | None:
     return found
 
 
+class Elsewhere(NamedTuple):
+    """Fields that an opcode has on another architecture, and was not seen to have on this one."""
+
+    bits: tuple[int, ...]
+    """That decide it there."""
+    fields: Mapping[int, frozenset[int]]
+    """By their values: lowest bits of the fields."""
+
+    def of(self, word: int) -> frozenset[int]:
+        """What one word would have there."""
+        return self.fields.get(sum((word >> bit & 1) << at for at, bit in enumerate(self.bits)), frozenset())
+
+
 @cache
-def elsewhere(number: int, file: str) -> Mapping[int, frozenset[int]]:
-    """By opcode: the lowest bits of the fields that it has on another architecture and was not seen to have on this
-    one: words that nobody met there may have them, too."""
-    own = _places(_entries(number, file) or _entries(_KIN.get(number, number), file) or {})
-    found: dict[int, frozenset[int]] = {}
+def elsewhere(number: int, file: str) -> Mapping[int, tuple[Elsewhere, ...]]:
+    """By opcode: what it has on other architectures under modifiers that nobody met on this one: words with them may
+    have it here, too. What it has there without any, words of this architecture were asked about."""
+    own = _of(number, file)
+    known = {code: frozenset().union(*each.fields.values()) for code, each in own.items()}
+    found: dict[int, tuple[Elsewhere, ...]] = {}
     for source in sorted(_TABLES.glob("sm_*.json")):
         other = int(source.stem.removeprefix("sm_"))
-        for code, places in _places(_entries(other, file) or {}).items():
-            if places - own.get(code, places) and _mnemonic(number, code) == _mnemonic(other, code):
-                found[code] = found.get(code, frozenset()) | places - own[code]
+        for code, each in _of(other, file).items() if other != number else ():
+            fields = {value: new for value, places in each.fields.items() if (new := places - known.get(code, places))}
+            if fields and each.bits and _mnemonic(number, code) == _mnemonic(other, code):
+                found[code] = (*found.get(code, ()), Elsewhere(each.bits, fields))
     return found
+
+
+@cache
+def _of(number: int, file: str) -> Mapping[int, Elsewhere]:
+    """Where the fields of a table's opcodes are, by the bits that decide."""
+    entries = (_known(number, file) or {}).items()
+    return {int(code, 16): Elsewhere(tuple(bits), _places(values)) for code, (bits, values) in entries}
 
 
 def _mnemonic(number: int, opcode: int) -> str:
@@ -297,8 +324,8 @@ def _mnemonic(number: int, opcode: int) -> str:
     return "" if known is None else [*known.names, ""][int(known.ranks[opcode])]
 
 
-def _places(entries: dict[str, Any]) -> dict[int, frozenset[int]]:
+def _places(values: Mapping[str, str]) -> dict[int, frozenset[int]]:
     return {
-        int(code, 16): frozenset(int(field[1:].partition(".")[0]) for text in values.values() for field in text.split())
-        for code, (_, values) in entries.items()
+        int(value, 16): frozenset(int(field[1:].partition(".")[0]) for field in text.split())
+        for value, text in values.items()
     }

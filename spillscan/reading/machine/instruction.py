@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 FILES = "RPUQ"
 """General registers, predicates, uniform registers, uniform predicates."""
+BARRIERS = 256 * len(FILES)
+"""The number of B0: barriers of warps are told apart like registers."""
 LOADS = {"LDG": "global", "LDS": "shared", "LDSM": "shared", "LDL": "local"}
 STORES = {"STG": "global", "STS": "shared", "STSM": "shared", "STL": "local"}
 
@@ -17,6 +19,26 @@ class Place(NamedTuple):
     """Those registers, and behind them what else of the word says how the address is made."""
     offset: int
     size: int
+
+
+class Sum(NamedTuple):
+    """What an instruction leaves in the one register of 32 bits that it writes, modulo 2^32."""
+
+    terms: tuple[tuple[int, int], ...]
+    """Places among the registers that it reads, and how many times what each holds is added."""
+    carries: tuple[tuple[int, bool], ...]
+    """Places among them of predicates that are added as 0 or 1, and whether negated."""
+    product: tuple[int, int] | None
+    """Places of two whose product is added."""
+    banks: tuple[tuple[int, int], ...]
+    """Operands in constant banks, as the word has them, and how many times each is added."""
+    constant: int
+
+    @property
+    def shape(self) -> tuple[object, ...]:
+        """All but the registers."""
+        times = sorted(each for _, each in self.terms)
+        return *times, len(self.carries), self.product is None, self.banks, self.constant
 
 
 class Instruction(NamedTuple):
@@ -44,5 +66,7 @@ class Instruction(NamedTuple):
     """Places among what it reads whose values may be exchanged: sums, products."""
     place: Place | None = None
     """Of an access, where it goes as far as its word says."""
+    sum: Sum | None = None
+    """Of what adds and multiplies by constants, its result."""
     operands: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
     """What it names as written and as read, the guard left out: of a wide operand the first register."""

@@ -18,11 +18,23 @@ instructions wait for others are checked.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from itertools import count
+from typing import Any, NamedTuple
 
-from spillscan.model.code import OPCODE_CLASSES
-from spillscan.reading.machine.instruction import FILES, LOADS, STORES, Instruction, Place
+from spillscan.reading.machine.instruction import BARRIERS, FILES, LOADS, STORES, Instruction
+from spillscan.reading.machine.values import (
+    ACROSS,
+    ENDS,
+    ORDERED,
+    PARTING,
+    PURE,
+    SPECIAL,
+    Numbers,
+    executed,
+    kind_of,
+    set_of,
+)
 from spillscan.reading.machine.waits import unwaited
 
 _BYTES = 16
@@ -30,49 +42,17 @@ _BYTES = 16
 _STACK_POINTER, _NOBODY_S = 1, -1
 """A register that has a value where a kernel begins; the class of all others there, which nobody wrote yet: what they
 hold decides nothing in code that a compiler wrote."""
-_WARP_BARRIER = 16
-"""Lowest bit of the barrier at which warps meet."""
+_GENERAL = 256
+"""Numbers of general registers are below."""
+_MEETING = 2
+"""In the place of a side: where warps meet, by the number that their barrier has on the first."""
+_CALLED = 8
+"""Times that each block may be come to by other calls, at most."""
 
 
-def _set(opcodes: str) -> frozenset[str]:
-    return frozenset(opcodes.split())
-
-
-ACROSS = _set("SHFL VOTE VOTEU MATCH REDUX CREDUX R2UR MOVM FSWZ FSWZADD HMMA IMMA DMMA BMMA")
-"""They read what other threads of the warp hold: those that are there stay the same until warps part or meet."""
-_SPACES = ("global", "shared", "local")
-SPECIAL = _set("S2R S2UR CS2R CS2UR")
-PURE = (
-    frozenset(
-        opcode
-        for name in ("fp32", "fp64", "fp16", "fp8", "sfu", "int", "convert", "move", "predicate", "constant")
-        for opcode in OPCODE_CLASSES[name]
-    )
-    - ACROSS
-    - SPECIAL
-    - _set("LEPC ULEPC CCTLC UP2UR UR2UP")
-)
-"""What they write follows from what they read, and they do nothing else. Not those that read or write all uniform
-predicates at once."""
-_CONSTANT = frozenset((0x00, 0x21, 0x22, 0x23, 0x25, 0x26, 0x27, 0xFF))
-"""Numbers of special registers that never change: lane, thread, block, zero."""
-ORDERED = _set(
-    "BAR MEMBAR DEPBAR LDGDEPBAR LDGSTS ATOM ATOMG ATOMS RED REDG ERRBAR CCTL LD ST BSSY BREAK WARPSYNC YIELD NANOSLEEP"
-    " FENCE"
-)
-"""They do more than write registers: none of them passes another, nor an access to memory."""
-_GLOBAL, _ORDER, _READ_ONLY, _STRONG = _set("LDG STG"), 77, 4, 8
-"""The field of four bits that says how an access is ordered: plain ones may stand in any order, those of memory that
-nobody writes (``.CONSTANT``) do not mind stores, others may see each other in theirs (volatile, relaxed, acquire,
-release; measured: CUDA 13.0, sm_75 to sm_120)."""
-_TOGETHER = 256
-"""Stores whose order does not matter, at most: so many are looked at for each."""
-_NEGATED_GUARD = 15
 _UNIFORM_BRANCH, _NEGATED = 0x547, 90
 """A BRA by a uniform predicate; the bit that turns the condition of a branch."""
-_ENDS = _set("BRA EXIT BSYNC CALL RET")
-"""Control may go on elsewhere behind them."""
-_WITH_TARGET = _set("BRA BSSY CALL")
+_WITH_TARGET = set_of("BRA BSSY CALL")
 
 
 class NotProvenError(Exception):
@@ -93,7 +73,9 @@ def _understood(each: Instruction) -> bool:
     if name == "NOP":
         return True
     known = name in PURE or name in ACROSS or name in LOADS or name in STORES or name in SPECIAL or name in ORDERED
-    return each.known and (known or name in _ENDS) and (each.target is not None) == (name in _WITH_TARGET)
+    known |= name in PARTING and any(register >= BARRIERS for register in (*each.read, *each.written))
+    known &= name != "BMOV" or not any(0 <= register < BARRIERS for register in each.written)
+    return each.known and (known or name in ENDS) and (each.target is not None) == (name in _WITH_TARGET)
 
 
 class _Blocks:
@@ -107,7 +89,7 @@ class _Blocks:
                 if each.target % _BYTES or not 0 <= each.target < len(rows) * _BYTES:
                     raise NotProvenError(f"a {each.name} goes to what is not in the function")
                 begins.add(each.target // _BYTES)
-            if each.name in _ENDS:
+            if each.name in ENDS:
                 begins.add(row + 1)
         self.begins = sorted(begins - {len(rows)})
         ends = (*self.begins[1:], len(rows))
@@ -120,13 +102,22 @@ class _Blocks:
     def last(self, begin: int) -> Instruction | None:
         """What ends it, if anything does."""
         each = self.rows[self.ends[begin] - 1]
-        return each if each.name in _ENDS else None
+        return each if each.name in ENDS else None
 
 
 _Classes = dict[tuple[int, int], Hashable]
-"""By side and register: the class of what it holds."""
+"""By side and register: the class of what it holds; :class:`_Constant` where that is known. By barrier, where warps
+meet."""
 _Pair = tuple[int, int]
 """Where a block of either side begins."""
+_Calls = tuple[_Pair, ...]
+"""Where the calls go on that led to a block, the innermost last."""
+
+
+class _Constant(NamedTuple):
+    """The class of registers that hold a number which is known, and of barriers where it is known where warps meet."""
+
+    value: Any
 
 
 class _Proof:
@@ -157,7 +148,7 @@ class _Proof:
             name = next(iter(new - old))
             raise NotProvenError(f"a {name} may not wait for what it reads")
         entering = self._settled()
-        for pair, classes in entering.items():
+        for (pair, _), classes in entering.items():
             self._check(pair, classes)
 
     def _pair(self) -> None:
@@ -173,7 +164,7 @@ class _Proof:
             if pair in self._ways:
                 continue
             blocks = [side.block(begin) for side, begin in zip(self._sides, pair, strict=True)]
-            both = [Counter((each.name, each.key) for each in block) for block in blocks]
+            both = [Counter(kind_of(each) for each in block) for block in blocks]
             if both[0] != both[1]:
                 ((name, _),) = next(iter(((both[0] - both[1]) + (both[1] - both[0])).items()))[:1]
                 raise NotProvenError(f"other instructions, first {name}")
@@ -242,6 +233,8 @@ class _Proof:
             last = self._sides[0].last(pair[0])
             if last is not None and last.name == "CALL":
                 behind.append((self._sides[0].ends[pair[0]],) * 2)
+                if not last.guarded:
+                    self._ways[pair].remove(behind[-1])  # control comes there from a return
         for pair in self._ways:
             last = self._sides[0].last(pair[0])
             if last is not None and last.name == "RET" and not self._function:
@@ -249,36 +242,69 @@ class _Proof:
         if self._function and behind:
             raise NotProvenError("a device function that calls")
 
-    def _settled(self) -> dict[_Pair, _Classes]:
-        """What is known to be equal where each pair of blocks begins."""
+    def _settled(self) -> dict[tuple[_Pair, _Calls], _Classes]:
+        """What is known to be equal where each pair of blocks begins, by the calls that led there."""
         kept = range(256 * len(FILES)) if self._function else (_STACK_POINTER,)
         start = {
             (side, register): register if register in kept else _NOBODY_S
             for side in (0, 1)
             for register in self._used[side]
         }
-        entering: dict[_Pair, _Classes] = {(0, 0): dict(start)}
-        work = [(0, 0)]
+        start |= {(_MEETING, number): _NOBODY_S for several in self._meets.values() for number, _ in several}
+        first: tuple[_Pair, _Calls] = (0, 0), ()
+        entering: dict[tuple[_Pair, _Calls], _Classes] = {first: dict(start)}
+        work = [first]
         while work:
-            pair = work.pop()
-            behind, _ = self._run(pair, entering[pair])
-            for way in self._ways[pair]:
+            place = work.pop()
+            behind, _ = self._run(place[0], entering[place])
+            behind |= {(side, number): each for (side, number), each in entering[place].items() if side == _MEETING}
+            behind |= {(_MEETING, number): _Constant(meeting) for number, meeting in self._meets.get(place[0], ())}
+            for way in self._next(*place, behind):
                 known = entering.get(way)
                 joined = behind if known is None else _joined(known, behind)
-                if known is None or len(set(joined.values())) != len(set(known.values())):
+                if known is None or _fineness(joined) != _fineness(known):
                     entering[way] = joined
                     work.append(way)
+            if len(entering) > _CALLED * len(self._ways):
+                raise NotProvenError("calls of calls")
         return entering
+
+    def _next(self, pair: _Pair, calls: _Calls, behind: _Classes) -> Iterator[tuple[_Pair, _Calls]]:
+        """Where control goes. Warps that meet go on where the BSSY of their barrier said, if that is known; a return
+        goes behind the call that led there: the register that it reads must say so."""
+        last = self._sides[0].last(pair[0])
+        ways: Iterable[_Pair] = self._ways[pair]
+        after: _Pair = self._sides[0].ends[pair[0]], self._sides[1].ends[pair[1]]
+        if last is not None and last.name == "BSYNC":
+            meeting = behind.get((_MEETING, _barrier(last)))
+            ways = {after, meeting.value} if isinstance(meeting, _Constant) else ways
+        if last is None or last.name not in ("CALL", "RET") or self._function:
+            yield from ((way, calls) for way in ways)
+            return
+        if last.name == "CALL":
+            yield from ((way, calls if way == after else (*calls, after)) for way in ways)
+            return
+        if last.guarded or _decides(last):
+            yield after, calls
+        if not calls:
+            return  # no kernel returns: more ways of warps that meet are followed than there are
+        for side, each in enumerate((last, self._sides[1].last(pair[1]))):
+            assert each is not None
+            low, high = [register for register in each.read if 0 <= register < _GENERAL][:2]
+            said = behind[side, low], behind[side, high]
+            if said != (_Constant(calls[-1][side] * _BYTES), _Constant(0)):
+                raise NotProvenError("a return to what is not known")
+        yield calls[-1], calls[:-1]
 
     def _run(self, pair: _Pair, entering: _Classes) -> tuple[_Classes, list[dict[str, Hashable]]]:
         """What registers hold behind the blocks, and on each side the states of all else."""
-        numbers: dict[Hashable, int] = defaultdict(count(1 << 20).__next__)
+        numbers = Numbers()
         behind: _Classes = {}
         states = []
         for side in (0, 1):
-            held = {register: numbers["in", entering[side, register]] for register in self._used[side]}
-            states.append(_executed(self._sides[side].block(pair[side]), held, numbers))
-            behind |= {(side, register): numbers[held[register]] for register in self._used[side]}
+            held = {register: _entered(entering[side, register], numbers) for register in self._used[side]}
+            states.append(executed(self._sides[side].block(pair[side]), held, numbers))
+            behind |= {(side, register): _left(held[register], numbers) for register in self._used[side]}
         return behind, states
 
     def _check(self, pair: _Pair, entering: _Classes) -> None:
@@ -302,105 +328,29 @@ def _decides(each: Instruction) -> bool:
 
 def _barrier(each: Instruction) -> int:
     """Of warps, that a BSSY or BSYNC names."""
-    return each.key[0] >> _WARP_BARRIER & 15
+    return next(register for register in (*each.written, *each.read) if register >= BARRIERS)
+
+
+def _entered(known: Hashable, numbers: Numbers) -> int:
+    """The number of what is of some class where a block begins."""
+    return numbers.summed((frozenset(), (), known.value)) if isinstance(known, _Constant) else numbers["in", known]
+
+
+def _left(number: int, numbers: Numbers) -> Hashable:
+    """The class of a value behind its block."""
+    values, banks, constant = numbers.sums.get(number, ((number,), (), 0))
+    return numbers["out", number] if values or banks else _Constant(constant)
+
+
+def _fineness(classes: _Classes) -> tuple[int, int]:
+    """How little is known to be equal; it only grows."""
+    return len({*classes.values()}), sum(not isinstance(each, _Constant) for each in classes.values())
 
 
 def _joined(one: _Classes, other: _Classes) -> _Classes:
     """What both know to be equal."""
     numbers: dict[Hashable, int] = defaultdict(count().__next__)
-    return {place: numbers[one[place], other[place]] for place in one}
-
-
-class _Memory:
-    """The state of one memory: stores to places of one base that do not overlap may stand in any order, and a load does
-    not see those that it does not overlap."""
-
-    def __init__(self, numbers: dict[Hashable, int]) -> None:
-        self._numbers = numbers
-        self._before = 0
-        self._base: Hashable = None
-        self._stores: dict[int, tuple[int, int]] = {}
-        """By its number: first byte, and the one behind the last."""
-
-    @property
-    def state(self) -> int:
-        """After all stores so far."""
-        return self._numbers["stores", self._before, frozenset(self._stores)] if self._stores else self._before
-
-    @state.setter
-    def state(self, now: int) -> None:
-        self._before, self._base, self._stores = now, None, {}
-
-    def seen(self, base: Hashable, place: Place) -> int:
-        """The state that an access finds."""
-        return self._before if self._apart(base, place) else self.state
-
-    def _apart(self, base: Hashable, place: Place) -> bool:
-        begin, end = place.offset, place.offset + place.size
-        return base == self._base and all(end <= first or last <= begin for first, last in self._stores.values())
-
-    def store(self, base: Hashable, place: Place, number: int) -> None:
-        """Take in a store."""
-        if not self._apart(base, place) or len(self._stores) >= _TOGETHER:
-            self.state = self.state
-            self._base = base
-        self._stores[number] = place.offset, place.offset + place.size
-
-
-def _executed(block: Sequence[Instruction], held: dict[int, int], numbers: dict[Hashable, int]) -> dict[str, Hashable]:
-    """Run a block on the numbers of values; what registers hold is put into ``held``. Returns the states of memories,
-    of all else, and of control."""
-    memories = {space: _Memory(numbers) for space in _SPACES}
-    state: dict[str, Hashable] = dict.fromkeys(("warp", "order", "control"), 0)
-    under: dict[int, tuple[tuple[int, int], int]] = {}
-    """Of registers last written under a guard: that guard, and what they hold where it is true."""
-    for each in block:
-        name = each.name
-        guard = None if each.guard is None else (held[each.guard], each.key[0] >> _NEGATED_GUARD & 1)
-        found = {
-            register: under[register][1] if register in under and under[register][0] == guard else held[register]
-            for register in (*each.read, *(each.place.base[:-1] if each.place else ()))
-            if register >= 0
-        }
-        values: list[Hashable] = [found.get(register, register) for register in each.read]
-        for at, value in zip(each.swaps, sorted(values[at] for at in each.swaps), strict=True):  # type: ignore[type-var]
-            values[at] = value
-        special = name in SPECIAL and each.key[0] >> 72 & 0xFF not in _CONSTANT
-        order = each.key[0] >> _ORDER & 15 if name in _GLOBAL else 0
-        ordered = name in ORDERED or order >= _STRONG
-        space = LOADS.get(name) or STORES.get(name)
-        if ordered or name in _ENDS or special:
-            values += [*state.values(), *(memory.state for memory in memories.values())]
-        elif name in ACROSS:
-            values.append(state["warp"])
-        elif space is not None:
-            values.append(state["warp"])
-            base, place = None, each.place
-            if place is not None:
-                base = tuple(found.get(register, register) for register in place.base[:-1]), place.base[-1]
-            if name in LOADS and order != _READ_ONLY:
-                values.append(memories[space].state if place is None else memories[space].seen(base, place))
-            elif name in STORES and place is None:
-                values.append(memories[space].state)
-        number = numbers[name, each.key, len(each.written), tuple(values)]
-        if ordered:
-            state.update(warp=number, order=number)
-            for memory in memories.values():
-                memory.state = number
-        elif name in STORES and space is not None:
-            if place is None:
-                memories[space].state = number
-            else:
-                memories[space].store(base, place, number)
-        elif special:
-            state["order"] = number
-        elif name in _ENDS:
-            state["control"] = number
-        for at, register in enumerate(each.written):
-            if register >= 0:
-                value = numbers[number, at]
-                under.pop(register, None)
-                if guard is not None:
-                    under[register] = guard, value
-                held[register] = numbers["kept", value, held[register]] if each.guarded else value
-    return state | {space: memory.state for space, memory in memories.items()}
+    return {
+        place: known if isinstance(known, _Constant) and known == other[place] else numbers[known, other[place]]
+        for place, known in one.items()
+    }

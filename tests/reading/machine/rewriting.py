@@ -26,6 +26,8 @@ MUTATED = 2
 NOP = 0x000FC00000000000_0000000000007918
 STAYS = "BAR MEMBAR DEPBAR LDGDEPBAR LDGSTS ATOM ATOMG ATOMS RED REDG ERRBAR CCTL BSSY BSYNC BREAK BRA EXIT CALL RET "
 STAYS += "WARPSYNC YIELD NANOSLEEP NOP S2R S2UR CS2R SHFL VOTE VOTEU MATCH REDUX R2UR HMMA IMMA DMMA LD ST"
+SUMS = ["IADD3", "IMAD", "MOV", "VIADD", "LEA", "SHF", "HFMA2", "UIADD3", "UIMAD", "UMOV", "ULEA", "USHF"]
+SIGNED = 73
 LOADS, STORES = {"LDG", "LDS", "LDL", "LDSM"}, {"STG", "STS", "STL", "STSM"}
 
 Field = tuple[str, int, int, list[int], bool]
@@ -190,6 +192,11 @@ def aimed(word: int, steps: int, number: int) -> int:
     return word | (steps & (1 << 30) - 1) << 34 | (steps >> 30 & (1 << 18) - 1) << 64
 
 
+def _offset(word: int) -> int:
+    """Of an access."""
+    return word >> 40 & (1 << 24) - 1
+
+
 def mutants(held: Words, random: Random) -> Iterator[tuple[str, CodeText]]:
     """(what was done, the function that does other work)."""
     words, opcodes = held.words, table(held.text.number)
@@ -202,9 +209,13 @@ def mutants(held: Words, random: Random) -> Iterator[tuple[str, CodeText]]:
     for row in random.sample(rows, min(len(rows), MUTATED)):
         word = words[row]
         yield f"opcode of {held.names[row]}", with_word(row, word ^ random.choice((1, 2, 4, 8)))
+        if held.names[row] in SUMS and 0xFF in (word >> 24 & 0xFF, word >> 32 & 0xFF, word >> 64 & 0xFF):
+            continue  # -RZ is RZ, and any constant times RZ
         if word >> 9 & 7 == 4:
             yield f"constant of {held.names[row]}", with_word(row, word ^ 1 << random.randrange(32, 64))
-        yield f"modifier of {held.names[row]}", with_word(row, word ^ 1 << random.randrange(72, 81))
+        bit = random.randrange(72, 81)
+        if bit != SIGNED or "IMAD" not in held.names[row]:  # of lower halves of products nothing
+            yield f"modifier of {held.names[row]}", with_word(row, word ^ 1 << bit)
     for row in rows:
         fields = {at: (file, width, shape) for file, at, width, shape, writes in held.fields[row] or () if not writes}
         pair = fields.get(24), fields.get(32)
@@ -215,6 +226,10 @@ def mutants(held: Words, random: Random) -> Iterator[tuple[str, CodeText]]:
         both = held.names[row : row + 2]
         alias = {*both} & STORES and {*both} <= STORES | LOADS and len({name[2] for name in both}) == 1 < len(both)
         apart = words[row] >> 24 & 0xFF == words[row + 1] >> 24 & 0xFF  # may be apart
+        if {*both} <= {"LDL", "STL"}:  # others may be at offsets from copies of one stack pointer
+            apart = words[row] >> 24 & 0xFF != words[row + 1] >> 24 & 0xFF or _offset(words[row]) != _offset(
+                words[row + 1]
+            )
         if alias and not apart and words[row] != words[row + 1] and (row + 1) * 16 not in held.targets:
             turned = [*words[:row], words[row + 1], words[row], *words[row + 2 :]]
             yield f"order of {' and '.join(both)}", held.made(turned)

@@ -14,8 +14,9 @@ from spillscan.reading.binary import records
 from spillscan.reading.binary.instructions import Code
 from spillscan.reading.binary.pressure import registers
 from spillscan.reading.inputs.source import Source
-from spillscan.reading.machine.instruction import Instruction, Place
-from spillscan.reading.machine.sameness import PURE, NotProvenError, _Blocks, _Proof, prove
+from spillscan.reading.machine.instruction import BARRIERS, Instruction, Place
+from spillscan.reading.machine.sameness import NotProvenError, _Blocks, _Proof, prove
+from spillscan.reading.machine.values import PURE
 from tests.conftest import FIXTURES
 from tests.reading.machine.rewriting import Words, mutants
 
@@ -95,12 +96,13 @@ def test_what_is_written_anew_is_proven_the_same_work(way: str) -> None:
 def test_no_change_of_meaning_is_called_the_same_work() -> None:
     """Of opcodes, constants, modifiers, operands, sources, the order of stores and loads."""
     kinds: Counter[str] = Counter()
-    for name, words in [*understood().items()][::2]:  # each takes half a second
+    for name, words in understood().items():
         for what, new in mutants(words, Random(str(name))):
             if new.words != words.text.words:
                 kinds[what.split(" ")[0]] += 1
                 assert verdict(words.text, new) != "same", (name, what)
-    assert min(kinds[kind] for kind in ("opcode", "constant", "modifier", "operands", "source", "order")) >= 10, kinds
+    assert min(kinds[kind] for kind in ("opcode", "constant", "modifier", "operands", "source")) >= 10, kinds
+    assert kinds["order"] >= 5
 
 
 def test_instructions_that_do_not_wait_are_not_proven() -> None:
@@ -199,12 +201,12 @@ def test_under_one_guard_it_does_not_matter_what_stood_there(guard: int, proven:
 def test_warps_meet_where_the_barrier_that_reaches_says() -> None:
     """One barrier is used twice: from the first place nothing leads to the second."""
     rows = [
-        row("BSSY", target=3 * 16),
+        row("BSSY", (), (BARRIERS,), target=3 * 16),
         row("BRA", (256,), target=2 * 16, guarded=True),
-        row("BSYNC"),
-        row("BSSY", target=6 * 16),
+        row("BSYNC", (BARRIERS,)),
+        row("BSSY", (), (BARRIERS,), target=6 * 16),
         row("BRA", (256,), target=5 * 16, guarded=True),
-        row("BSYNC"),
+        row("BSYNC", (BARRIERS,)),
         row("EXIT"),
     ]
     proof = _Proof(_Blocks(rows), _Blocks(rows), function=False)
