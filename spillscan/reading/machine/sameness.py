@@ -30,8 +30,10 @@ from spillscan.reading.machine.values import (
     PARTING,
     PURE,
     SPECIAL,
+    Guard,
     Numbers,
     executed,
+    guard_of,
     kind_of,
     set_of,
 )
@@ -118,6 +120,24 @@ class _Constant(NamedTuple):
     """The class of registers that hold a number which is known, and of barriers where it is known where warps meet."""
 
     value: Any
+
+
+class _Run(NamedTuple):
+    """Two blocks that were executed."""
+
+    numbers: Numbers
+    held: list[dict[int, int]]
+    """On each side, the numbers of what registers hold behind."""
+    states: list[dict[str, Hashable]]
+    """The states of all else."""
+
+    def behind(self, guards: tuple[Guard | None, Guard | None] = (None, None)) -> _Classes:
+        """The classes of what registers hold, where guards are true."""
+        return {
+            (side, register): _left(self.numbers.where(guard, number), self.numbers)
+            for side, guard in enumerate(guards)
+            for register, number in self.held[side].items()
+        }
 
 
 class _Proof:
@@ -256,11 +276,11 @@ class _Proof:
         work = [first]
         while work:
             place = work.pop()
-            behind, _ = self._run(place[0], entering[place])
-            behind |= {(side, number): each for (side, number), each in entering[place].items() if side == _MEETING}
-            behind |= {(_MEETING, number): _Constant(meeting) for number, meeting in self._meets.get(place[0], ())}
-            for way in self._next(*place, behind):
-                known = entering.get(way)
+            run = self._run(place[0], entering[place])
+            met = {(side, number): each for (side, number), each in entering[place].items() if side == _MEETING}
+            met |= {(_MEETING, number): _Constant(meeting) for number, meeting in self._meets.get(place[0], ())}
+            for way in self._next(*place, run.behind() | met):
+                known, behind = entering.get(way), run.behind(self._given(place[0], way[0], run)) | met
                 joined = behind if known is None else _joined(known, behind)
                 if known is None or _fineness(joined) != _fineness(known):
                     entering[way] = joined
@@ -296,19 +316,31 @@ class _Proof:
                 raise NotProvenError("a return to what is not known")
         yield calls[-1], calls[:-1]
 
-    def _run(self, pair: _Pair, entering: _Classes) -> tuple[_Classes, list[dict[str, Hashable]]]:
-        """What registers hold behind the blocks, and on each side the states of all else."""
-        numbers = Numbers()
-        behind: _Classes = {}
-        states = []
+    def _given(self, pair: _Pair, way: _Pair, run: _Run) -> tuple[Guard | None, Guard | None]:
+        """What is known to be true on a way, of either side: the guard of the branch, or that it is not."""
+        found: list[Guard | None] = []
+        for side, held in enumerate(run.held):
+            last, after = self._sides[side].last(pair[side]), self._sides[side].ends[pair[side]]
+            if last is None or last.name != "BRA" or _decides(last, guard=False) or last.target == after * _BYTES:
+                return None, None
+            guard = guard_of(last, held)
+            if guard is None:
+                return None, None
+            found.append((guard[0], guard[1] ^ (way[side] == after)))
+        return found[0], found[1]
+
+    def _run(self, pair: _Pair, entering: _Classes) -> _Run:
+        """Execute both blocks on what is known."""
+        numbers, helds, states = Numbers(), [], []
         for side in (0, 1):
             held = {register: _entered(entering[side, register], numbers) for register in self._used[side]}
             states.append(executed(self._sides[side].block(pair[side]), held, numbers))
-            behind |= {(side, register): _left(held[register], numbers) for register in self._used[side]}
-        return behind, states
+            helds.append(held)
+        return _Run(numbers, helds, states)
 
     def _check(self, pair: _Pair, entering: _Classes) -> None:
-        behind, (old, new) = self._run(pair, entering)
+        run = self._run(pair, entering)
+        behind, (old, new) = run.behind(), run.states
         for name in old:
             if old[name] != new[name]:
                 raise NotProvenError(f"other values or another order: {name}")
@@ -319,11 +351,13 @@ class _Proof:
                     raise NotProvenError("a caller may find other registers")
 
 
-def _decides(each: Instruction) -> bool:
-    """Whether a BRA, EXIT or RET without a guard may go on: it has a condition, of a predicate or a uniform one."""
+def _decides(each: Instruction, *, guard: bool = True) -> bool:
+    """Whether a BRA, EXIT or RET may go on: it has a condition, of a predicate or a uniform one. ``guard``: that which
+    guards it counts."""
     word = each.key[0]
-    predicates = any(register >= 0 and register // 256 != FILES.index("R") for register in each.read)
-    return predicates or word & 0xFFF == _UNIFORM_BRANCH or bool(word >> _NEGATED & 1)
+    predicates = sum(register >= 0 and register // 256 != FILES.index("R") for register in each.read)
+    own = predicates - (not guard and each.guard is not None)
+    return own > 0 or word & 0xFFF == _UNIFORM_BRANCH or bool(word >> _NEGATED & 1)
 
 
 def _barrier(each: Instruction) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from itertools import count
 
 from spillscan.model.code import OPCODE_CLASSES
@@ -53,7 +53,7 @@ _ZERO, _TRUE, _MODULUS = -1, (-2, -4), 1 << 32
 ENDS = set_of("BRA EXIT BSYNC CALL RET")
 """Control may go on elsewhere behind them."""
 _Terms = tuple[frozenset[tuple[Hashable, int]], tuple[tuple[int, int], ...], int]
-_Guard = tuple[int, int]
+Guard = tuple[int, int]
 """The value of a predicate; 1: it must be false."""
 
 
@@ -64,7 +64,7 @@ class Numbers(defaultdict[Hashable, int]):
         super().__init__(count(1 << 20).__next__)
         self.sums: dict[int, _Terms] = {_ZERO: (frozenset(), (), 0)}
         """What is a sum: values and how many times each is added, operands in constant banks, a constant."""
-        self.kept: dict[int, tuple[_Guard, int, int]] = {}
+        self.kept: dict[int, tuple[Guard, int, int]] = {}
         """What was written under a guard: that, what it is where it is true, and else."""
 
     def summed(self, terms: _Terms) -> int:
@@ -80,7 +80,7 @@ class Numbers(defaultdict[Hashable, int]):
         self.sums[number] = terms
         return number
 
-    def under(self, guard: _Guard | None, value: int, held: int) -> int:
+    def under(self, guard: Guard | None, value: int, held: int) -> int:
         """The number of a value where a guard is true, else of what was held. What the same guard wrote before is lost,
         and what both ways write does not depend on what was there before them."""
         before = self.kept.get(held)
@@ -89,10 +89,20 @@ class Numbers(defaultdict[Hashable, int]):
             before = self.kept.get(held)
         if before is not None and guard is not None and before[0] == (guard[0], 1 - guard[1]):
             both = (value, before[1]) if guard[1] else (before[1], value)
-            return self["either", guard[0], both]
-        number = self["kept", guard, value, held]
+            number = self["either", guard[0], both]
+            held = before[1]
+        else:
+            number = self["kept", guard, value, held]
         if guard is not None:
             self.kept[number] = guard, value, held
+        return number
+
+    def where(self, guard: Guard | None, number: int) -> int:
+        """The number of what is left of a value where a guard is known to be true."""
+        before = self.kept.get(number)
+        while before is not None and guard is not None and before[0][0] == guard[0]:
+            number = before[1] if before[0] == guard else before[2]
+            before = self.kept.get(number)
         return number
 
 
@@ -130,6 +140,11 @@ class _Memory:
             self.state = self.state
             self._base = base
         self._stores[number] = place.offset, place.offset + place.size
+
+
+def guard_of(each: Instruction, held: Mapping[int, int]) -> Guard | None:
+    """What must be true for an instruction to be executed, where that is known."""
+    return None if each.guard is None else (held[each.guard], each.key[0] >> _NEGATED_GUARD & 1)
 
 
 def kind_of(each: Instruction) -> tuple[str, Hashable]:
@@ -173,7 +188,7 @@ def executed(block: Sequence[Instruction], held: dict[int, int], numbers: Number
     """Of registers last written under a guard: that guard, and what they hold where it is true."""
     for each in block:
         name = each.name
-        guard = None if each.guard is None else (held[each.guard], each.key[0] >> _NEGATED_GUARD & 1)
+        guard = guard_of(each, held)
         found = {
             register: under[register][1] if register in under and under[register][0] == guard else held[register]
             for register in (*each.read, *(each.place.base[:-1] if each.place else ()))
