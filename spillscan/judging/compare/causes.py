@@ -1,14 +1,15 @@
 """Why a kernel's registers and spills are other than before: what its code and records show, ranked, with the evidence.
 
 Nothing is a cause that no difference shows. What its compilation was bound to comes first (launch bounds, caps on
-registers), then another toolkit, which may explain all else; then what became of its code: calls inlined or outlined,
-wider types and accesses, loads that left loops, lines that stand more often, new lines; then other options.
+registers), then another toolkit and other options, which may explain all else; then what became of its code: calls
+inlined or outlined, wider types and accesses, loads that left loops, lines that stand more often or are made of other
+instructions, new lines.
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import Literal
 
@@ -16,7 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from spillscan.model import Kernel
-from spillscan.model.code import SourceLine
+from spillscan.model.code import CLASS_OF, SourceLine
 from spillscan.model.findings import moved_bounds
 from spillscan.reading.binary.pressure import Pressure
 from spillscan.reading.machine.liveness import INSTRUCTION
@@ -92,11 +93,9 @@ def causes(before: Kernel, after: Kernel, old: Pressure | None, new: Pressure | 
             found.append(Cause(kind="cap", evidence=f"{allowed} ({by})"))
         elif found[0].kind == "bounds":
             found[0] = replace(found[0], evidence=f"{found[0].evidence}; {allowed}")
-    tools = list(_tools(before, after))
-    found += [each for each in tools if each.kind == "toolkit"]
+    found += _tools(before, after)
     if old is not None and new is not None:
         found += _code(before, after, old, new)
-    found += [each for each in tools if each.kind != "toolkit"]
     return found or list(_mix(before, after))
 
 
@@ -113,8 +112,8 @@ def open_questions(before: Kernel, after: Kernel, old: Pressure | None, new: Pre
         yield "toolkit and options of both builds: only cubins of CUDA 13 and later name both"
 
 
-def _mix(before: Kernel, after: Kernel) -> Iterator[Cause]:
-    """Where nothing else differs: other instructions."""
+def _mix(before: Kernel, after: Kernel, lines: tuple[str, ...] = ()) -> Iterator[Cause]:
+    """Other instructions, of some lines, or where nothing else differs."""
     if before.sass is None or after.sass is None:
         return
     old, new = (Counter({name: n for name, n in each.opcodes if name != "NOP"}) for each in (before.sass, after.sass))
@@ -123,8 +122,9 @@ def _mix(before: Kernel, after: Kernel) -> Iterator[Cause]:
     )
     if sum(abs(new[name] - old[name]) for name in moved) >= _LEAST_MORE:
         words = ", ".join(f"{name} {old[name]:,} → {new[name]:,}" for name in moved[:_SHOWN])
-        evidence = f"other instructions (another source, or flags of the compiler before ptxas): {words}"
-        yield Cause(kind="mix", evidence=evidence)
+        where = f" at {', '.join(lines)}" if lines else ""
+        evidence = f"other instructions{where} (another source, or flags of the compiler before ptxas): {words}"
+        yield Cause(kind="mix", evidence=evidence, lines=lines)
 
 
 def _bounds(before: Kernel, after: Kernel) -> Iterator[Cause]:
@@ -164,11 +164,18 @@ def _code(before: Kernel, after: Kernel, old: Pressure, new: Pressure) -> Iterat
     if moved:  # then lines stand more often, or for the first time, because of that
         return
     counts = [_counted(each, code) for each, code in ((before, old), (after, new))]
-    repeated = {
+    more = {
         line: (counts[0][line], count)
         for line, count in counts[1].items()
         if line in counts[0] and count >= _REPEATED * counts[0][line] and count - counts[0][line] >= _LEAST_MORE
     }
+    mixes = _opcodes(old), _opcodes(new)
+    foreign = [line for line in more if _other_instructions(mixes[0][line], mixes[1][line])]
+    repeated = {line: both for line, both in more.items() if line not in foreign}
+    if foreign and not any(_loads_more(mixes[0][line], mixes[1][line]) for line in more):
+        yield from _mix(before, after, tuple(sorted(foreign, key=lambda line: more[line][0] - more[line][1])[:_SHOWN]))
+    elif more:
+        repeated = more
     if repeated:
         ranked = sorted(repeated, key=lambda line: repeated[line][0] - repeated[line][1])
         words = ", ".join(f"{line} {repeated[line][0]:,} → {repeated[line][1]:,}" for line in ranked[:_SHOWN])
@@ -180,6 +187,28 @@ def _code(before: Kernel, after: Kernel, old: Pressure, new: Pressure) -> Iterat
         words = ", ".join(f"{line} {fresh[line]:,}" for line in ranked)
         evidence = f"instructions of lines that had none before: {words}"
         yield Cause(kind="new-code", evidence=evidence, lines=tuple(ranked))
+
+
+def _other_instructions(old: Counter[str], new: Counter[str]) -> bool:
+    """Whether most of what a line has more, copies and integers left out, is of opcodes that it did not have: not the
+    same, more often."""
+    added = Counter({name: n for name, n in (new - old).items() if CLASS_OF.get(name) not in ("move", "int")})
+    return 2 * sum(n for name, n in added.items() if name not in old) > added.total()
+
+
+def _loads_more(old: Counter[str], new: Counter[str]) -> bool:
+    """Whether a line loads more often than before: what it does stands more often."""
+    return sum(new[name] for name in _LOADS - {"LDC"}) > sum(old[name] for name in _LOADS - {"LDC"})
+
+
+def _opcodes(code: Pressure) -> dict[str, Counter[str]]:
+    """What each line is made of."""
+    names, numbers = code.opcodes
+    found: dict[str, Counter[str]] = defaultdict(Counter)
+    for row, source in enumerate(code.sources):
+        if source is not None:
+            found[_place(source)][names[numbers[row]]] += 1
+    return found
 
 
 def _hoisted(old: Pressure, new: Pressure) -> Iterator[Cause]:
@@ -210,7 +239,7 @@ def _calls(old: Pressure, new: Pressure) -> Iterator[Cause]:
     alone, inlined = ([_lines(each, inlined=way) for each in (old, new)] for way in (False, True))
     for kind, one, other in (("inlined", 0, 1), ("outlined", 1, 0)):
         moved = (alone[one] & inlined[other]) - alone[other]
-        if calls[one] > calls[other] and (moved or not any(old.sources) or calls[other] == 0):
+        if calls[one] > calls[other] and (moved or not (any(old.sources) and any(new.sources))):
             counted = Counter(_place(s) for s in (old, new)[other].sources if s is not None)
             lines = tuple(sorted(moved, key=lambda line: -counted[line])[:_SHOWN])
             where = f"; lines {', '.join(lines)}" if lines else ""

@@ -23,7 +23,8 @@ from spillscan.output.nouns import count
 from spillscan.reading.binary.instructions import Code
 from spillscan.reading.machine.accesses import WIDTHS
 from spillscan.reading.machine.liveness import INSTRUCTION
-from spillscan.reading.machine.sameness import NotProvenError, prove
+from spillscan.reading.machine.sameness import prove
+from spillscan.reading.machine.values import NotProvenError
 
 Work = Literal["same work", "same figures", "other work"]
 WORKS: tuple[Work, ...] = ("other work", "same figures", "same work")

@@ -31,7 +31,7 @@ _CONTROL = (1 << 126) - (1 << 105)
 """Stall count, yield, barriers that are set and waited for, operands that are kept for reuse: when, not what."""
 MOST_BYTES = 64 << 20
 """Of one function's code; what a snapshot packs beyond that is left out."""
-_BRANCH, _UNIFORM_BRANCH, _CALL, _MEET = 0x947, 0x547, 0x944, 0x945
+_BRANCH, _UNIFORM_BRANCH, _CALL, _MEET, _RETURN = 0x947, 0x547, 0x944, 0x945, 0x950
 _WARPS: dict[int, tuple[int, str]] = {0x945: (16, "w"), 0x941: (16, "r"), 0x942: (16, "rw"), 0x355: (24, "w")}
 """BSSY, BSYNC, BREAK, and the BMOV that clears: lowest bit of the warps' barrier that they name, and what they do."""
 _GUARD = 12
@@ -128,6 +128,8 @@ class Code:
                 target = meetings[row] if opcode == _MEET else targets[row]
                 if low_byte and opcode != _MEET:
                     mask &= ~_LOW_BYTE
+            if opcode == _RETURN and targets[row] == 0:  # the address that it reads counts from there
+                mask &= ~(_TARGET | _LOW_BYTE * low_byte)
             read, written = list[int](), list[int]()
             operands: tuple[list[int], list[int]] = [], []
             for field in fields:

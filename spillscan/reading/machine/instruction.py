@@ -35,6 +35,11 @@ class Sum(NamedTuple):
     constant: int
 
     @property
+    def alone(self) -> bool:
+        """It is a constant."""
+        return not (self.terms or self.carries or self.product or self.banks)
+
+    @property
     def shape(self) -> tuple[object, ...]:
         """All but the registers."""
         times = sorted(each for _, each in self.terms)

@@ -31,6 +31,7 @@ from spillscan.reading.machine.values import (
     PURE,
     SPECIAL,
     Guard,
+    NotProvenError,
     Numbers,
     executed,
     guard_of,
@@ -57,10 +58,6 @@ _UNIFORM_BRANCH, _NEGATED = 0x547, 90
 _WITH_TARGET = set_of("BRA BSSY CALL")
 
 
-class NotProvenError(Exception):
-    """The functions may do the same work or not: why that is not known, in a line."""
-
-
 def prove(old: Sequence[Instruction], new: Sequence[Instruction], *, function: bool) -> None:
     """Both do the same work; else :class:`NotProvenError`. ``function``: device functions, whose callers go on with
     their registers."""
@@ -85,6 +82,8 @@ class _Blocks:
 
     def __init__(self, rows: Sequence[Instruction]) -> None:
         self.rows = rows
+        self.called = {row + 1 for row, each in enumerate(rows) if each.name == "CALL"}
+        """Where calls go on."""
         begins = {0}
         for row, each in enumerate(rows):
             if each.target is not None:
@@ -147,6 +146,8 @@ class _Proof:
         self._sides = old, new
         self._function = function
         self._ways: dict[_Pair, list[_Pair]] = {}
+        self._addresses: tuple[dict[int, _Pair], ...] = ({}, {})
+        """On each side, where calls go on, by the address; none where the addresses of both are the same."""
         self._meets: dict[_Pair, list[tuple[int, _Pair]]] = {}
         """Barriers of warps that a block sets, and where they meet."""
         self._used = [
@@ -175,7 +176,8 @@ class _Proof:
         """Which block of one function is which of the other, from the entry on."""
         partner: list[dict[int, int]] = [{}, {}]
         work = [(0, 0)]
-        fixed = False
+        called = [{row * _BYTES for row in side.called} for side in self._sides]
+        moved = called[0] != called[1]
         while work:
             pair = work.pop()
             for side, other in ((0, 1), (1, 0)):
@@ -184,7 +186,10 @@ class _Proof:
             if pair in self._ways:
                 continue
             blocks = [side.block(begin) for side, begin in zip(self._sides, pair, strict=True)]
-            both = [Counter(kind_of(each) for each in block) for block in blocks]
+            both = [
+                Counter(kind_of(each, addresses) for each in block)
+                for block, addresses in zip(blocks, called if moved else ((), ()), strict=True)
+            ]
             if both[0] != both[1]:
                 ((name, _),) = next(iter(((both[0] - both[1]) + (both[1] - both[0])).items()))[:1]
                 raise NotProvenError(f"other instructions, first {name}")
@@ -203,7 +208,6 @@ class _Proof:
                 goes_on = last.guarded or last.name in ("BSYNC", "CALL") or _decides(last)
                 if last.target is not None and lasts[1].target is not None:
                     ways.append((last.target // _BYTES, lasts[1].target // _BYTES))
-                fixed |= last.name in ("CALL", "RET")
             if goes_on:
                 ends = tuple(side.ends[begin] for side, begin in zip(self._sides, pair, strict=True))
                 if any(end >= len(side.rows) for side, end in zip(self._sides, ends, strict=True)):
@@ -211,8 +215,7 @@ class _Proof:
                 ways.append((ends[0], ends[1]))
             self._ways[pair] = ways
             work += ways
-        if fixed:
-            self._calls()
+        self._calls(moved)
         self._meet()
 
     def _meet(self) -> None:
@@ -243,24 +246,23 @@ class _Proof:
                 met |= lost
                 work += lost
 
-    def _calls(self) -> None:
-        """A return goes behind any call. It goes by an address that is a value as others are, so that all blocks must
-        stand at the same places."""
-        behind = []
-        for pair in self._ways:
-            if pair[0] != pair[1] or self._sides[0].ends[pair[0]] != self._sides[1].ends[pair[1]]:
-                raise NotProvenError("calls and other addresses")
+    def _calls(self, moved: bool) -> None:
+        """A return goes behind any call. ``moved``: calls stand elsewhere; else its address is a number like others."""
+        behind: list[_Pair] = []
+        for pair, ways in self._ways.items():
             last = self._sides[0].last(pair[0])
             if last is not None and last.name == "CALL":
-                behind.append((self._sides[0].ends[pair[0]],) * 2)
+                behind.append((self._sides[0].ends[pair[0]], self._sides[1].ends[pair[1]]))
                 if not last.guarded:
-                    self._ways[pair].remove(behind[-1])  # control comes there from a return
+                    ways.remove(behind[-1])  # control comes there from a return
         for pair in self._ways:
             last = self._sides[0].last(pair[0])
             if last is not None and last.name == "RET" and not self._function:
                 self._ways[pair] += behind
         if self._function and behind:
             raise NotProvenError("a device function that calls")
+        if moved:
+            self._addresses = tuple({pair[side] * _BYTES: pair for pair in behind} for side in (0, 1))
 
     def _settled(self) -> dict[tuple[_Pair, _Calls], _Classes]:
         """What is known to be equal where each pair of blocks begins, by the calls that led there."""
@@ -311,8 +313,8 @@ class _Proof:
         for side, each in enumerate((last, self._sides[1].last(pair[1]))):
             assert each is not None
             low, high = [register for register in each.read if 0 <= register < _GENERAL][:2]
-            said = behind[side, low], behind[side, high]
-            if said != (_Constant(calls[-1][side] * _BYTES), _Constant(0)):
+            address = calls[-1] if self._addresses[side] else calls[-1][side] * _BYTES
+            if (behind[side, low], behind[side, high]) != (_Constant(address), _Constant(0)):
                 raise NotProvenError("a return to what is not known")
         yield calls[-1], calls[:-1]
 
@@ -334,7 +336,7 @@ class _Proof:
         numbers, helds, states = Numbers(), [], []
         for side in (0, 1):
             held = {register: _entered(entering[side, register], numbers) for register in self._used[side]}
-            states.append(executed(self._sides[side].block(pair[side]), held, numbers))
+            states.append(executed(self._sides[side].block(pair[side]), held, numbers, self._addresses[side]))
             helds.append(held)
         return _Run(numbers, helds, states)
 
@@ -367,11 +369,15 @@ def _barrier(each: Instruction) -> int:
 
 def _entered(known: Hashable, numbers: Numbers) -> int:
     """The number of what is of some class where a block begins."""
+    if isinstance(known, _Constant) and isinstance(known.value, tuple):
+        return numbers.address(known.value)
     return numbers.summed((frozenset(), (), known.value)) if isinstance(known, _Constant) else numbers["in", known]
 
 
 def _left(number: int, numbers: Numbers) -> Hashable:
     """The class of a value behind its block."""
+    if number in numbers.addresses:
+        return _Constant(numbers.addresses[number])
     values, banks, constant = numbers.sums.get(number, ((number,), (), 0))
     return numbers["out", number] if values or banks else _Constant(constant)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Container, Hashable, Iterable, Mapping, Sequence
 from itertools import count
 
 from spillscan.model.code import OPCODE_CLASSES
@@ -57,6 +57,10 @@ Guard = tuple[int, int]
 """The value of a predicate; 1: it must be false."""
 
 
+class NotProvenError(Exception):
+    """The functions may do the same work or not: why that is not known, in a line."""
+
+
 class Numbers(defaultdict[Hashable, int]):
     """Of values: equal ones have one."""
 
@@ -64,6 +68,8 @@ class Numbers(defaultdict[Hashable, int]):
         super().__init__(count(1 << 20).__next__)
         self.sums: dict[int, _Terms] = {_ZERO: (frozenset(), (), 0)}
         """What is a sum: values and how many times each is added, operands in constant banks, a constant."""
+        self.addresses: dict[int, Hashable] = {}
+        """What is the address of code, and of which."""
         self.kept: dict[int, tuple[Guard, int, int]] = {}
         """What was written under a guard: that, what it is where it is true, and else."""
 
@@ -78,6 +84,12 @@ class Numbers(defaultdict[Hashable, int]):
             return _ZERO
         number = self["sum", values, banks, constant]
         self.sums[number] = terms
+        return number
+
+    def address(self, of: Hashable) -> int:
+        """The number of an address of code."""
+        number = self["address", of]
+        self.addresses[number] = of
         return number
 
     def under(self, guard: Guard | None, value: int, held: int) -> int:
@@ -147,9 +159,11 @@ def guard_of(each: Instruction, held: Mapping[int, int]) -> Guard | None:
     return None if each.guard is None else (held[each.guard], each.key[0] >> _NEGATED_GUARD & 1)
 
 
-def kind_of(each: Instruction) -> tuple[str, Hashable]:
-    """What must stand in both blocks as often."""
-    return (each.name, each.key) if each.sum is None else ("a sum", each.sum.shape)
+def kind_of(each: Instruction, addresses: Container[int]) -> tuple[str, Hashable]:
+    """What must stand in both blocks as often. ``addresses``: constants that are no numbers, but where code lies."""
+    if each.sum is None:
+        return each.name, each.key
+    return "a sum", "an address" if each.sum.alone and each.sum.constant in addresses else each.sum.shape
 
 
 def _added(sum_: Sum, values: Sequence[int], numbers: Numbers) -> int:
@@ -179,9 +193,12 @@ def _added(sum_: Sum, values: Sequence[int], numbers: Numbers) -> int:
     return numbers.summed((terms, tuple(others), constant % _MODULUS))
 
 
-def executed(block: Sequence[Instruction], held: dict[int, int], numbers: Numbers) -> dict[str, Hashable]:
+def executed(
+    block: Sequence[Instruction], held: dict[int, int], numbers: Numbers, addresses: Mapping[int, Hashable]
+) -> dict[str, Hashable]:
     """Run a block on the numbers of values; what registers hold is put into ``held``. Returns the states of memories,
-    of all else, and of control."""
+    of all else, and of control. ``addresses``: constants that are addresses of code, and of which; a return alone may
+    use one."""
     memories = {space: _Memory(numbers) for space in _SPACES}
     state: dict[str, Hashable] = dict.fromkeys(("warp", "order", "control"), 0)
     under: dict[int, tuple[tuple[int, int], int]] = {}
@@ -215,6 +232,7 @@ def executed(block: Sequence[Instruction], held: dict[int, int], numbers: Number
             elif name in STORES and place is None:
                 values.append(memories[space].state)
         number = numbers[name, each.key, len(each.written), tuple(values)]
+        used: Iterable[int] = found.values()
         if name in PARTING:
             state["warp"] = number
         elif ordered:
@@ -233,9 +251,16 @@ def executed(block: Sequence[Instruction], held: dict[int, int], numbers: Number
         for at, register in enumerate(each.written):
             if register >= 0:
                 summed = each.sum if at == 0 and (guard is not None or not each.guarded) else None
-                value = numbers[number, at] if summed is None else _added(summed, read, numbers)
+                if summed is not None and summed.alone and summed.constant in addresses:
+                    value = numbers.address(addresses[summed.constant])
+                else:
+                    value = numbers[number, at] if summed is None else _added(summed, read, numbers)
+                if value in numbers.addresses:
+                    used = (value,) if each.guarded else ()  # to move it is not to use it
                 under.pop(register, None)
                 if guard is not None:
                     under[register] = guard, value
                 held[register] = numbers.under(guard, value, held[register]) if each.guarded else value
+        if name != "RET" and not numbers.addresses.keys().isdisjoint(used):
+            raise NotProvenError("an address of code is used")
     return state | {space: memory.state for space, memory in memories.items()}

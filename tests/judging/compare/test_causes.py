@@ -48,7 +48,7 @@ def code(rows: list[tuple[SourceLine, int]], accesses: dict[tuple[str, int], int
         None,
         0,
         None,
-        ((), np.zeros(0, np.int64)),
+        (("FADD",), np.zeros(len(rows), np.int64)),
     )
 
 

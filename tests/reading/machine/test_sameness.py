@@ -15,8 +15,8 @@ from spillscan.reading.binary.instructions import Code
 from spillscan.reading.binary.pressure import registers
 from spillscan.reading.inputs.source import Source
 from spillscan.reading.machine.instruction import BARRIERS, Instruction, Place
-from spillscan.reading.machine.sameness import NotProvenError, _Blocks, _Proof, prove
-from spillscan.reading.machine.values import PURE
+from spillscan.reading.machine.sameness import _Blocks, _Proof, prove
+from spillscan.reading.machine.values import PURE, NotProvenError
 from tests.conftest import FIXTURES
 from tests.reading.machine.rewriting import Words, mutants
 
