@@ -14,7 +14,7 @@ from spillscan.reading.binary import records
 from spillscan.reading.binary.instructions import Code
 from spillscan.reading.binary.pressure import registers
 from spillscan.reading.inputs.source import Source
-from spillscan.reading.machine.instruction import BARRIERS, Instruction, Place
+from spillscan.reading.machine.instruction import BARRIERS, Instruction, Place, Sum
 from spillscan.reading.machine.sameness import _Blocks, _Proof, prove
 from spillscan.reading.machine.values import PURE, NotProvenError
 from tests.conftest import FIXTURES
@@ -213,3 +213,111 @@ def test_warps_meet_where_the_barrier_that_reaches_says() -> None:
     proof._pair()
     assert proof._ways[2, 2] == [(3, 3)]
     assert proof._ways[5, 5] == [(6, 6)]
+
+
+def sum_of(to: int, *terms: int, constant: int = 0, carries: tuple[int, ...] = (), name: str = "IADD3") -> Instruction:
+    """Adds registers, predicates and a constant."""
+    places = tuple((at, 1) for at in range(len(terms)))
+    carried = tuple((at, False) for at in range(len(terms), len(terms) + len(carries)))
+    word = len(name) << 20 | constant
+    return row(name, (*terms, *carries), (to,), word=word, sum=Sum(places, carried, None, (), constant))
+
+
+def times(to: int, one: int, other: int) -> Instruction:
+    """Multiplies."""
+    return row("IMAD", (one, other), (to,), sum=Sum((), (), (0, 1), (), 0))
+
+
+SET = row("ISETP", (2,), (256,), word=7)
+SUMS: list[tuple[str, list[Instruction], list[Instruction], bool]] = [
+    ("another opcode", [sum_of(4, 2, 3)], [sum_of(4, 2, 3, name="IMAD")], True),
+    ("the other order", [sum_of(4, 2, 3)], [sum_of(4, 3, 2)], True),
+    ("another constant", [sum_of(4, 2, constant=1)], [sum_of(4, 2, constant=2)], False),
+    ("another term", [sum_of(4, 2, 3)], [sum_of(4, 2, 2)], False),
+    ("a copy, and what is copied", [sum_of(5, 2), sum_of(4, 5, 3)], [sum_of(5, 3), sum_of(4, 2, 5)], True),
+    ("sums of sums", [sum_of(5, 2, 3), sum_of(4, 5, 2)], [sum_of(5, 2, 2), sum_of(4, 5, 3)], True),
+    ("a product", [times(4, 2, 3)], [times(4, 3, 2)], True),
+    ("another product", [times(4, 2, 3)], [times(4, 2, 2)], False),
+    ("the same carry", [SET, sum_of(4, 2, carries=(256,))], [SET, sum_of(4, 2, carries=(256,), name="IMAD")], True),
+    ("another carry", [SET, sum_of(4, 2, carries=(256,))], [SET, sum_of(4, 2, carries=(257,))], False),
+    ("fewer", [sum_of(5, 2), sum_of(4, 5)], [sum_of(4, 2)], False),  # equal, but not the same work
+]
+
+
+@pytest.mark.parametrize(("old", "new", "proven"), [case[1:] for case in SUMS], ids=[case[0] for case in SUMS])
+def test_sums_are_equal_by_what_they_add(old: list[Instruction], new: list[Instruction], proven: bool) -> None:
+    assert same([*MADE, *old, store(0, 4)], [*MADE, *new, store(0, 4)]) == proven
+
+
+def under(*written: tuple[int, bool], last: int = 4) -> list[Instruction]:
+    """Copies of R2 (thread) or R3 (block) under a predicate, or where it is false; then what is there is stored."""
+    rows = [SET]
+    for source, negated in written:
+        moved = sum_of(4, source)
+        rows.append(moved._replace(guard=256, guarded=True, read=(*moved.read, 256), key=(negated << 15, "")))
+    return [*rows, store(0, last)]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "proven"),
+    [
+        (under((2, False), (3, True)), under((3, True), (2, False)), True),  # each way is written
+        (under((2, False), (3, True)), under((2, True), (3, False)), False),
+        (under((3, False), (2, False)), under((2, False), (2, False)), True),  # the first is lost
+        (under((2, False), (3, False)), under((3, False), (2, False)), False),
+        ([sum_of(4, 2), *under((3, False))], [sum_of(4, 3), *under((3, False))], False),  # what was there stays
+    ],
+)
+def test_what_is_written_under_guards(old: list[Instruction], new: list[Instruction], proven: bool) -> None:
+    assert same(MADE + old, MADE + new) == proven
+
+
+def calling(nops: int, *, moved: int = 0, used: bool = False, returned: int | None = None) -> list[Instruction]:
+    """R4 is where the call goes on; a callee changes R2, and returns there."""
+    at = len(MADE) + nops + 3
+    rows = [*MADE, *[row("NOP")] * nops, sum_of(4, constant=16 * (at if returned is None else returned)), sum_of(5)]
+    rows += [row("CALL", target=16 * (at + 3 + moved)), store(0, 2), store(4, 4 if used else 3), row("EXIT")]
+    return rows + [row("NOP")] * moved + [row("FADD", (2, 3), (2,)), row("RET", (4, 5))]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "proven"),
+    [
+        (calling(0), calling(0), True),
+        (calling(0), calling(1), True),  # the call stands elsewhere
+        (calling(0), calling(0, moved=1), True),  # the callee does
+        (calling(0), calling(1, moved=2), True),
+        (calling(0, used=True), calling(0, used=True), True),  # the address is stored, and is the same
+        (calling(0, used=True), calling(1, used=True), False),
+        (calling(0), calling(0, returned=6), False),  # it returns elsewhere
+    ],
+)
+def test_calls_may_stand_elsewhere(old: list[Instruction], new: list[Instruction], proven: bool) -> None:
+    try:
+        prove(old, new, function=False)
+        found = True
+    except NotProvenError:
+        found = False
+    assert found == proven
+
+
+def test_barriers_of_warps_may_have_other_numbers() -> None:
+    def meeting(barrier: int, met: int) -> list[Instruction]:
+        begin = row("BSSY", (), (BARRIERS + barrier,), target=(len(MADE) + 3) * 16)
+        return [*MADE, SET, begin, row("BSYNC", (BARRIERS + met,)), store(0, 2)]
+
+    assert same(meeting(0, 0), meeting(1, 1))
+    assert not same(meeting(0, 0), meeting(0, 1))
+
+
+def test_what_a_branch_decides_is_known_on_its_ways() -> None:
+    """Where the predicate is true, R4 was written under it: what stood there before does not matter."""
+
+    def branching(stood: int, spare: int) -> list[Instruction]:
+        moved = sum_of(4, 2)._replace(guard=256, guarded=True, read=(2, 256))
+        branch = row("BRA", (256,), target=(len(MADE) + 6) * 16, guarded=True, guard=256)
+        return [*MADE, SET, sum_of(4, stood), sum_of(6, spare), moved, branch, row("EXIT"), store(0, 4)]
+
+    rows = [*branching(2, 3)], [*branching(3, 2)]
+    assert len(rows[0]) == len(MADE) + 7
+    assert same(*rows)
