@@ -81,7 +81,7 @@ def regressions(change: Change, terms: Terms) -> Iterator[Said]:
     most = terms.limit(MAX_GROWTH)
     if change.after is None or most is None:
         return
-    if change.before is None or change.evidence.one_of is not None:
+    if change.before is None or (change.state == "renamed" and change.evidence.one_of is not None):
         least = max(change.after.spill_bounds[0] if change.after.spill_bounds else (0,))
         if least > most:
             like = f"; {_predecessor(change)}" if change.before else ""
