@@ -352,7 +352,7 @@ def test_names_that_may_have_changed_places_carry_no_error() -> None:
                 Kernel(
                     key=KernelKey(symbol=symbol, arch="sm_80"),
                     role="entry",
-                    usage=Usage(**{**CLEAN, "spill_store_bytes": amount}),
+                    usage=Usage(registers=32, spill_store_bytes=amount, spill_load_bytes=0, barriers=1),
                 )
                 for symbol, amount in zip(("_Z3onePf", "_Z3twoPf"), spilled, strict=True)
             )
