@@ -17,6 +17,7 @@ from spillscan.judging.compare.figures import (
     messages,
     other_code,
     reported_alike,
+    same_code,
     worst_first,
 )
 from spillscan.model import LOST_SETTING, Build, Change, Changes, Effect, Kernel, KernelKey, Metric
@@ -135,7 +136,9 @@ def _changed(before: Kernel, after: Kernel, launches: Launches, devices: Sequenc
     differing, unknown, found = ((), (), ()) if alike else _differences(before, after, launches, devices, known)
     appeared, vanished = messages(before, after) if before.advisories or after.advisories else ((), ())
     differs = bool(differing or appeared or vanished or moved_bounds(before, after))
-    settled = _settled(after) and ((alike and before.role == after.role) or _settled(before))
+    settled = same_code(before, after) or (
+        _settled(after) and ((alike and before.role == after.role) or _settled(before))
+    )
     if settled and not differs and not unknown:
         return None
     return Change(
