@@ -221,7 +221,10 @@ def _report(
     holes = [
         *gate.holes(held),
         *holes_of_input(builds[0], needs, strict=policy.strict),
-        *(nothing_in_common(base, head) or missing_kernels(found.changes, builds[0], builds[-1], policy.max_removed)),
+        *(
+            nothing_in_common(base, head)
+            or missing_kernels(found.changes, builds[0], builds[-1], policy.max_removed, chosen)
+        ),
         *holes_of(builds[-1], undecided, needs, policy),
     ]
     if gated and holes and not policy.strict and _same(Path(arguments.inputs[0]), Path(arguments.inputs[-1])):

@@ -74,7 +74,7 @@ class Evidence(Struct, frozen=True, kw_only=True):
     kind: EvidenceKind = "identity"
     """What says so."""
     rule: str = ""
-    """The substitution: ``flash → fa3``."""
+    """The substitution: ``flash → fa3``; of an identity that is open, names that may have changed places: ``f ↔ g``."""
     explains: int = 0
     """How many names it explains."""
     one_of: int | None = None

@@ -34,8 +34,22 @@ def words(text: str) -> str:
     """``text``: plain words and figures as they are, all else as code spans."""
     if not text or _plain(text):
         return text or code(text)
-    runs = groupby(printable(text, _LONGEST).split(" "), _plain)
+    runs = groupby(_pieces(printable(text, _LONGEST)), _plain)
     return " ".join(filter(None, (" ".join(run) if plain else _span(" ".join(run)) for plain, run in runs))) or "-"
+
+
+def _pieces(text: str) -> list[str]:
+    """Its words; what stands in angles, as of ``scale<float, 2>``, is one."""
+    found: list[str] = []
+    waiting: list[str] = []
+    depth = 0
+    for word in text.split(" "):
+        waiting.append(word)
+        depth += word.count("<") + word.count("->") - word.count(">")
+        if depth <= 0:
+            found.append(" ".join(waiting))
+            waiting, depth = [], 0
+    return found + waiting  # what nothing closes is no name
 
 
 def _plain(text: str) -> bool:

@@ -78,9 +78,11 @@ def rules(changes: Sequence[Change]) -> Iterator[str]:
         shown = [f"{printable(rule, _WIDEST)} explains {number:,}" for (rule, number), _ in known.most_common(_RULES)]
         more = f", and {count(len(known) - _RULES, 'other rule')}" if len(known) > _RULES else ""
         yield f"renames: {'; '.join(shown)}{more}"
-    guesses = sum(change.evidence.one_of is not None for change in changes)
-    if guesses and guesses < len(changes):
-        yield f"{count(guesses, 'rename')} may be another kernel's: no name nor code tells"
+    guesses = Counter(change.state == "renamed" for change in changes if change.evidence.one_of is not None)
+    if guesses[True] and guesses[True] < len(changes):
+        yield f"{count(guesses[True], 'rename')} may be another kernel's: no name nor code tells"
+    if guesses[False]:
+        yield f"{count(guesses[False], 'kernel')} may have exchanged names with others"
 
 
 def renaming(change: Change, names: Names) -> str:
@@ -94,6 +96,11 @@ def renaming(change: Change, names: Names) -> str:
         else f"{new}, was {full if len(full) <= _WIDEST else full[:_WIDEST] + '…'}"
     )
     return f"{both} ({_because(change)})"
+
+
+def exchange(change: Change) -> str:
+    """That a kernel has what another had: ``may be another's: scale ↔ dot``."""
+    return f"may be another's: {printable(change.evidence.rule, 2 * _WIDEST)}"
 
 
 def _because(change: Change) -> str:

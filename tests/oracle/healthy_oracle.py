@@ -1,21 +1,29 @@
 """Forty pairs of builds of equal sources: no change and no hole may be told of any.
 
-    python -m tests.oracle.healthy_oracle [--projects N] [--nvcc PATH]
+    python -m tests.oracle.healthy_oracle [FOLDER | WHEEL …] [--projects N] [--nvcc PATH]
 
-Each project has two sources with templates, lambdas, unnamed namespaces and statics. It is built twice in one place,
-once in another checkout for another user's home and temporary folder, and once more with one source compiled anew;
-logs, objects, the shared library and snapshots are compared, also with their files in another order. Exits with 1 where
-``diff --fail-on note --strict`` is anything but silent.
+Each project has two sources with templates, lambdas, unnamed namespaces and statics; FOLDER is the clone of a public
+one, with all ``.cu`` files below it. It is built twice in one place, once in another checkout for another user's home
+and temporary folder, once more with one source compiled anew, by two compilers at once, and, of our own, with
+kernels in another order in their sources; logs, objects, the shared library and snapshots are compared. A WHEEL is
+compared with itself under another name, and unpacked. Exits with 1 where ``diff --fail-on note --strict``
+is anything but silent, or ``check --strict`` with a baseline of the older build anything but green (wheels aside,
+whose code does not say all of spills).
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import re
+import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
+import zipfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tests.conftest import FIXTURES, ROOT
@@ -26,24 +34,39 @@ sys.path.insert(0, str(ROOT / "fixtures"))
 from maker.toolchains import Toolchains
 
 SOURCES = 2
+_TEMPLATE = re.compile(r"^template[^\n]*(?: \}\n|\{\n(?: [^\n]*\n)+\}\n)", re.MULTILINE)
+_INSTANCES = re.compile(r"instances<\w+>\([^;]*;")
+
+
+def reordered(text: str) -> str:
+    """A source with its templates of unnamed namespaces, and their instances, the other way round."""
+    for pattern in (_TEMPLATE, _INSTANCES):
+        found = [match[0] for match in pattern.finditer(text)][:2]
+        text = text.replace(found[0], "\0").replace(found[1], found[0]).replace("\0", found[1])
+    return text
 
 
 class Checkout:
-    """One project, built."""
+    """One project, built: ``project`` is the number of our own, or the folder of a public one."""
 
-    def __init__(self, folder: Path, nvcc: Path, number: int, home: str) -> None:
-        folder.mkdir(parents=True)
-        (folder / "home").mkdir()
+    def __init__(self, folder: Path, nvcc: Path, project: int | Path, home: str = "", *, other_order: bool = False):
+        (folder / "home").mkdir(parents=True)
         self.folder, self.nvcc = folder, nvcc
         self.environment = os.environ | {
             "PATH": f"{nvcc.parent}:{os.environ['PATH']}",
             "HOME": home or str(folder / "home"),
             "TMPDIR": str(folder / "home"),
         }
-        (folder / "pressure.cuh").write_text((ROOT / "fixtures" / "sources" / "pressure.cuh").read_text())
-        for at in range(SOURCES):
-            (folder / f"part_{at}.cu").write_text(source(SOURCES * number + at))
-            self.compile(at)
+        if isinstance(project, Path):
+            shutil.copytree(project, folder / "src", ignore=shutil.ignore_patterns("build", ".git", "test"))
+            self.sources = sorted(str(each.relative_to(folder)) for each in (folder / "src").rglob("*.cu"))
+        else:
+            (folder / "pressure.cuh").write_text((ROOT / "fixtures" / "sources" / "pressure.cuh").read_text())
+            self.sources = [f"part_{at}.cu" for at in range(SOURCES)]
+            for at, name in enumerate(self.sources):
+                text = source(SOURCES * project + at)
+                (folder / name).write_text(reordered(text) if other_order else text)
+        self.logs = list(map(self.compile, self.sources))
         self.link()
 
     def _run(self, *words: str) -> str:
@@ -52,23 +75,41 @@ class Checkout:
         )
         return done.stdout + done.stderr
 
-    def compile(self, at: int) -> None:
-        """One source: its object and its log."""
-        flags = ("-arch=sm_90", "-extended-lambda", "-lineinfo", "-Xcompiler", "-fPIC", "-Xptxas", "-v")
-        log = self._run(*flags, "-c", f"part_{at}.cu", "-o", f"part_{at}.o")
-        (self.folder / f"part_{at}.log").write_text(log)
+    def compile(self, name: str) -> str:
+        """One source: makes its object, returns its log, as make prints it."""
+        flags = ["-arch=sm_90", "-extended-lambda", "-lineinfo", "-Xcompiler", "-fPIC", "-Xptxas", "-v"]
+        flags += [f"-I{each}" for each in ("src", "src/include") if (self.folder / each).is_dir()]
+        words = (*flags, "-c", name, "-o", self.object_of(name))
+        return f"{shlex.join(('nvcc', *words))}\n{self._run(*words)}"
+
+    def object_of(self, name: str) -> str:
+        """Where the object of a source lies, below the folder."""
+        (self.folder / "objects").mkdir(exist_ok=True)
+        return f"objects/{name.replace('/', '_')[:-3]}.o"
 
     def link(self) -> None:
-        """The library, the build's log in both orders, and a snapshot."""
-        self._run("-shared", "-o", "libparts.so", *(f"part_{at}.o" for at in range(SOURCES)))
-        logs = [(self.folder / f"part_{at}.log").read_text() for at in range(SOURCES)]
-        (self.folder / "build.log").write_text("".join(logs))
-        (self.folder / "reversed.log").write_text("".join(reversed(logs)))
-        (self.folder / "objects").mkdir(exist_ok=True)
-        for at in range(SOURCES):
-            (self.folder / "objects" / f"part_{at}.o").write_bytes((self.folder / f"part_{at}.o").read_bytes())
+        """The library, with its objects in both orders, the build's log in both orders, and a snapshot."""
+        objects = [self.object_of(name) for name in self.sources]
+        self._run("-shared", "-o", "libparts.so", *objects)
+        (self.folder / "reversed").mkdir(exist_ok=True)
+        self._run("-shared", "-o", "reversed/libparts.so", *reversed(objects))
+        (self.folder / "build.log").write_text("".join(self.logs))
+        (self.folder / "reversed.log").write_text("".join(reversed(self.logs)))
+        elsewhere = "".join(self.logs).replace(str(self.folder), "/home/runner/work").replace("/tmp/", "/var/tmp/7/")
+        (self.folder / "elsewhere.log").write_text(elsewhere)
         snapshot = spillscan("scan", "--code", "-f", "json", str(self.folder / "libparts.so"))
         (self.folder / "parts.json").write_text(snapshot.stdout)
+
+    def again(self) -> None:
+        """The last source is compiled anew."""
+        self.compile(self.sources[-1])
+        self.link()
+
+    def at_once(self) -> None:
+        """All sources, two at a time: each compiler writes into one log when it likes."""
+        with (self.folder / "at_once.log").open("a") as log, ThreadPoolExecutor(2) as pool:
+            for text in pool.map(self.compile, reversed(self.sources)):
+                log.write(text)
 
 
 def spillscan(*words: str) -> subprocess.CompletedProcess[str]:
@@ -76,44 +117,77 @@ def spillscan(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-m", "spillscan", *words], capture_output=True, text=True, check=False)
 
 
-def pairs(nvcc: Path, folder: Path, number: int) -> Iterator[tuple[str, Path, Path]]:
-    """Ten of each project."""
-    here = Checkout(folder / "here", nvcc, number, "")
-    again = Checkout(folder / "again" / "here", nvcc, number, "")
-    there = Checkout(folder / "some" / "where" / "else", nvcc, number, str(folder))
+def pairs(nvcc: Path, folder: Path, project: int | Path) -> Iterator[tuple[str, Path, Path]]:
+    """Those of one project."""
+    here = Checkout(folder / "here", nvcc, project)
+    again = Checkout(folder / "again" / "here", nvcc, project)
+    there = Checkout(folder / "some" / "where" / "else", nvcc, project, str(folder))
     for what, one, other, name, second in (
         ("built twice, logs", here, again, "build.log", ""),
         ("built twice, objects", here, again, "objects", ""),
         ("built twice, library", here, again, "libparts.so", ""),
         ("logs in another order", here, again, "build.log", "reversed.log"),
+        ("objects linked in another order", here, again, "libparts.so", "reversed/libparts.so"),
+        ("paths of another machine, logs", here, again, "build.log", "elsewhere.log"),
         ("another checkout and home, logs", here, there, "build.log", ""),
         ("another checkout and home, objects", here, there, "objects", ""),
         ("another checkout and home, library", here, there, "libparts.so", ""),
         ("another checkout and home, snapshot", here, there, "parts.json", "libparts.so"),
     ):
         yield what, one.folder / name, other.folder / (second or name)
-    again.compile(1)
-    again.link()
+    again.again()
     yield "one source compiled anew, objects", here.folder / "objects", again.folder / "objects"
     yield "one source compiled anew, library", here.folder / "libparts.so", again.folder / "libparts.so"
+    again.at_once()
+    yield "two compilers at once, log", here.folder / "build.log", again.folder / "at_once.log"
+    if isinstance(project, int):
+        other = Checkout(folder / "order" / "here", nvcc, project, other_order=True)
+        yield "kernels in another order, logs", here.folder / "build.log", other.folder / "build.log"
+        yield "kernels in another order, library", here.folder / "libparts.so", other.folder / "libparts.so"
+
+
+def of_wheel(wheel: Path, folder: Path) -> Iterator[tuple[str, Path, Path]]:
+    """One package under two names, and unpacked."""
+    renamed = folder / re.sub(r"-\d[\w.]*", "-99.0.1", wheel.name, count=1)
+    shutil.copy(wheel, renamed)
+    yield "under another name", wheel, renamed
+    with zipfile.ZipFile(wheel) as package:
+        package.extractall(folder / "unpacked")
+    yield "unpacked", wheel, folder / "unpacked"
+
+
+def unlike(base: Path, head: Path, baseline: Path | None) -> Iterator[str]:
+    """What is told of a pair that should not be."""
+    done = spillscan("diff", "--code", "--fail-on", "note", "--strict", str(base), str(head))
+    if done.returncode or not done.stdout.startswith("no changes"):
+        yield f"diff: exit {done.returncode}\n{done.stdout[:2000]}{done.stderr[:1000]}"
+    if baseline is None:
+        return
+    baseline.unlink(missing_ok=True)
+    done = spillscan("baseline", "write", str(base), "-o", str(baseline))
+    done = spillscan("check", "--strict", str(head), "--baseline", str(baseline)) if not done.returncode else done
+    if done.returncode:
+        yield f"{done.args[3]}: exit {done.returncode}\n{done.stdout[:2000]}{done.stderr[:1000]}"
 
 
 def main() -> int:
     """Build and compare."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--projects", type=int, default=4)
+    parser.add_argument("given", nargs="*", type=Path)
+    parser.add_argument("--projects", type=int, default=2)
     parser.add_argument("--nvcc", type=Path)
     arguments = parser.parse_args()
     nvcc = arguments.nvcc or Toolchains(FIXTURES / "cases.yaml", None).root("13.0") / "bin" / "nvcc"
     wrong = total = 0
-    for number in range(arguments.projects):
-        with tempfile.TemporaryDirectory() as folder:
-            for what, base, head in pairs(nvcc, Path(folder), number):
-                done = spillscan("diff", "--code", "--fail-on", "note", "--strict", str(base), str(head))
-                silent = done.returncode == 0 and done.stdout.startswith("no changes")
-                total, wrong = total + 1, wrong + (not silent)
-                if not silent:
-                    print(f"project {number}, {what}: exit {done.returncode}\n{done.stdout[:2000]}{done.stderr[:1000]}")
+    for project in (*range(arguments.projects), *arguments.given):
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            wheel = isinstance(project, Path) and project.suffix == ".whl"
+            for what, base, head in of_wheel(project, folder) if wheel else pairs(nvcc, folder, project):
+                told = list(unlike(base, head, None if wheel else folder / "baseline.yaml"))
+                total, wrong = total + 1, wrong + bool(told)
+                for each in told:
+                    print(f"project {project}, {what}, {each}", flush=True)
     print(f"{total - wrong} of {total} healthy pairs without a change or a hole")
     return int(wrong > 0)
 

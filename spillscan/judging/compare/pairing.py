@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from itertools import chain
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -16,10 +17,11 @@ from spillscan.judging.compare.figures import (
     messages,
     other_code,
     reported_alike,
+    same_code,
     worst_first,
 )
 from spillscan.model import LOST_SETTING, Build, Change, Changes, Effect, Kernel, KernelKey, Metric
-from spillscan.model.findings import moved_bounds
+from spillscan.model.findings import IDENTITY, moved_bounds
 from spillscan.naming.identity.pairs import pair, paired
 from spillscan.occupancy.launches import Launches, LaunchMap
 
@@ -73,15 +75,17 @@ def comparison(
     unattached = {kind for issue in base.issues if (kind := _UNATTACHED.get(issue.code))}
     known: _Known = {}
     found = paired(base.kernels, head.kernels, chosen=chosen, given=given)
-    for before, after in found.same:
+    same = ((*pair, IDENTITY) for pair in found.same)
+    for before, after, evidence in chain(same, ((m.before, m.after, m.evidence) for m in found.doubtful)):
         alike = _changed(before, after, launches, devices, known)
         if alike is not None:
+            alike = alike if evidence is IDENTITY else replace(alike, evidence=evidence)
             if doubtful or unattached:
                 names = doubtful.get(before.key, set()) | doubtful.get(after.key, set())
                 alike = _doubted(alike, names, unattached)
             (unsettled if alike.state == "unknown" else changes).append(alike)
         elif other_code(before, after):
-            recoded.append(Change(state="recoded", before=before, after=after))
+            recoded.append(Change(state="recoded", before=before, after=after, evidence=evidence))
         elif all_pairs:
             equal.append(Change(state="equal", before=before, after=after))
     for match in found.renamed:
@@ -132,7 +136,9 @@ def _changed(before: Kernel, after: Kernel, launches: Launches, devices: Sequenc
     differing, unknown, found = ((), (), ()) if alike else _differences(before, after, launches, devices, known)
     appeared, vanished = messages(before, after) if before.advisories or after.advisories else ((), ())
     differs = bool(differing or appeared or vanished or moved_bounds(before, after))
-    settled = _settled(after) and ((alike and before.role == after.role) or _settled(before))
+    settled = same_code(before, after) or (
+        _settled(after) and ((alike and before.role == after.role) or _settled(before))
+    )
     if settled and not differs and not unknown:
         return None
     return Change(

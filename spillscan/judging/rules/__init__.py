@@ -210,12 +210,14 @@ def _of_guess(change: Change, spoken: Iterable[Spoken], facts: set[Rule]) -> Ite
     assert change.before is not None
     several = change.evidence.one_of or 1
     among = f", one of {several:,} that it may be" if several > 1 else ""
+    kept = change.state != "renamed"
+    was = "if it has kept its name" if kept else f"if it was {alone(change.before.named_by)}"
     for each in spoken:
-        if each.rule in facts:
+        if each.rule in facts and not kept:
             yield each
         else:
             mildest: Severity = "warning" if at_least(each.severity, "warning") else "note"
-            yield Spoken(each.rule, mildest, f"{each.text}, if it was {alone(change.before.named_by)}{among}")
+            yield Spoken(each.rule, mildest, f"{each.text}, {was}{among}")
 
 
 def undecided_changes(changes: Sequence[Change], policy: Demands) -> list[Undecided]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from spillscan.judging.compare.figures import sides
+from spillscan.judging.compare.figures import same_code, sides
 from spillscan.judging.rules._declared import Family, Said, Terms
 from spillscan.model import Change, Kernel, Limit, Metric, Rule
 from spillscan.naming import alone
@@ -81,7 +81,7 @@ def regressions(change: Change, terms: Terms) -> Iterator[Said]:
     most = terms.limit(MAX_GROWTH)
     if change.after is None or most is None:
         return
-    if change.before is None or change.evidence.one_of is not None:
+    if change.before is None or (change.state == "renamed" and change.evidence.one_of is not None):
         least = max(change.after.spill_bounds[0] if change.after.spill_bounds else (0,))
         if least > most:
             like = f"; {_predecessor(change)}" if change.before else ""
@@ -109,12 +109,13 @@ def regressions(change: Change, terms: Terms) -> Iterator[Said]:
 
 
 def undecided_change(change: Change, terms: Terms) -> Said | None:
-    """A kernel whose spills one of the builds does not give, unless the other answers alone: none now is no growth."""
+    """A kernel whose spills one of the builds does not give, unless the other answers alone: none now is no growth, nor
+    is the same code."""
     most = terms.limit(MAX_GROWTH)
     if change.after is None or most is None or any(True for _ in regressions(change, terms)):
         return None
     before, after = change.before, change.after
-    if _tolerated(after, terms):
+    if _tolerated(after, terms) or (before is not None and same_code(before, after)):
         return None
     if after.spills is None or (after.spill_bounds and after.spill_bounds[0] != after.spill_bounds[1]):
         linked = (before is None or (before.spills is None and before.final)) and after.final

@@ -61,11 +61,13 @@ def by_library(base: Sequence[Kernel], head: Sequence[Kernel], chosen: Sequence[
     sides = [_libraries(base), _libraries(head)]
     for at, side in enumerate(sides):
         for glob in (pair[at] for pair in chosen):
-            picked = [name for name in side if name and fnmatchcase(name, glob)]
+            known = [name for name in side if name]
+            picked = [name for name in known if fnmatchcase(name, glob)]
             if len(picked) != 1:
                 which = "newer" if at else "older"
-                several = f"{len(picked):,} libraries" if picked else "no library"
-                raise UsageError(f"--pair: {several} of the {which} build match {glob}", nearest(glob, list(side)))
+                several = f"{len(picked):,} libraries match" if picked else "no library matches"
+                hint = nearest(glob, known) if known else "it has no shared library"
+                raise UsageError(f"--pair: in the {which} build {several} {glob}", hint)
     names = [[name for name in side if name] for side in sides]
     if not names[0] or not names[1]:
         return [(list(base), list(head))]

@@ -14,11 +14,12 @@ from typing import NamedTuple
 
 from spillscan.model import Kernel
 from spillscan.model.symbols import arch_family
+from spillscan.naming.identity.exchanges import perhaps_swapped, swapped
 from spillscan.naming.identity.libraries import by_library
 from spillscan.naming.identity.likeness import code, configuration
 from spillscan.naming.identity.namesakes import Key, Pairs, aligned, but, by_figures, grouped, same_code
 from spillscan.naming.identity.renames import renames
-from spillscan.naming.identity.same_code import Match, swapped
+from spillscan.naming.identity.same_code import Match
 from spillscan.naming.identity.symbol import canonical, source_file
 
 _COPY = re.compile(r"#\d+\Z")
@@ -45,6 +46,7 @@ def pair(base: Iterable[Kernel], head: Iterable[Kernel], *, families: bool = Tru
     found = paired(base, head, families=families)
     return [
         *(Pair(before, after) for before, after in found.same),
+        *(Pair(match.before, match.after) for match in found.doubtful),
         *(Pair(match.before, match.after, match.score) for match in found.renamed),
         *(Pair(kernel, None) for kernel in found.gone),
         *(Pair(None, kernel) for kernel in found.new),
@@ -56,6 +58,8 @@ class Paired(NamedTuple):
 
     same: Pairs
     """Of one identity."""
+    doubtful: list[Match]
+    """Of one identity, of names that may have changed places."""
     renamed: list[Match]
     """Alike, under another name."""
     gone: list[Kernel]
@@ -85,6 +89,7 @@ def paired(
     right: list[Kernel] = []
     library: dict[int, int] = {}
     crossed: list[Match] = []
+    doubtful: list[Match] = []
     for number, (ours, theirs) in enumerate(groups):
         if len(groups) > 1 and not (ours and theirs):
             gone += ours
@@ -93,8 +98,9 @@ def paired(
         same: Pairs = []
         unpaired, unmet, alone = _of_one_identity(ours, theirs, same, families)
         crossed += (matches := swapped(same))
-        moved = {id(match.before) for match in matches}
-        pairs += [pair for pair in same if id(pair[0]) not in moved] if moved else same
+        same = _without(same, matches)
+        doubtful += perhaps_swapped(same, matches, unpaired, unmet)
+        pairs += same
         left += unpaired
         right += unmet
         gone += alone[0]
@@ -105,11 +111,17 @@ def paired(
     found += crossed
     known = {id(kernel) for match in found for kernel in (match.before, match.after)}
     return Paired(
-        same=pairs,
+        same=_without(pairs, doubtful),
+        doubtful=doubtful,
         renamed=found,
         gone=[kernel for kernel in (*gone, *left) if id(kernel) not in known],
         new=[kernel for kernel in (*new, *right) if id(kernel) not in known],
     )
+
+
+def _without(pairs: Pairs, matches: list[Match]) -> Pairs:
+    known = {id(match.before) for match in matches}
+    return [pair for pair in pairs if id(pair[0]) not in known] if known else pairs
 
 
 def _of_one_identity(

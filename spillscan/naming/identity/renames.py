@@ -120,7 +120,9 @@ def _by_substitution(
         ]
         for at in (0, 1)
     )
-    vocabularies = [Vocabulary(own, kept[at], (*gone, *new)) for at, own in enumerate((gone, new))]
+    concerned = (*gone, *new)
+    shared = Vocabulary((), kept[0] & kept[1], concerned)
+    vocabularies = [Vocabulary(own, kept[at] - kept[1 - at], concerned, shared) for at, own in enumerate((gone, new))]
 
     @cache
     def figures(side: int, name: Name) -> Counter[tuple[Hashable, Usage]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import cache
 
@@ -33,7 +32,8 @@ class Match(Struct, frozen=True):
 
 MOST = 0.999
 """No rename is an identity."""
-_CODE = Evidence(kind="code")
+SAME = Evidence(kind="code")
+"""Equal machine code, which no third kernel has."""
 
 
 def by_code(
@@ -43,18 +43,16 @@ def by_code(
     in both builds, or that it has a counterpart of equal arguments."""
     gone, new = ({kernel.key.symbol for kernel in side} for side in (left, right))
     for key, score in ((digest, MOST), (code, SAME_BYTES)):
-        of_code = _of_code(key, target)
-        sides = [
-            grouped((kernel for kernel in side if code(kernel) and key(kernel)), of_code) for side in (left, right)
-        ]
+        place = of_code(key, target)
+        sides = [grouped((kernel for kernel in side if code(kernel) and key(kernel)), place) for side in (left, right)]
         ours, theirs = ({same: some[0] for same, some in side.items() if len(some) == 1} for side in sides)
         both = {same for same in ours.keys() & theirs.keys() if not _otherwise(ours[same], theirs[same], gone, new)}
         if both:
-            both -= {of_code(kernel) for pair in paired for kernel in pair}
+            both -= {place(kernel) for pair in paired for kernel in pair}
             living = {kernel.key.symbol for pair in paired for kernel in pair}
             both = {same for same in both if living.isdisjoint((ours[same].key.symbol, theirs[same].key.symbol))}
         taken = {id(side[same]) for same in both for side in (ours, theirs)}
-        yield from (Match(ours[same], theirs[same], score, _CODE) for same in ours if same in both)
+        yield from (Match(ours[same], theirs[same], score, SAME) for same in ours if same in both)
         left, right = ([kernel for kernel in side if id(kernel) not in taken] for side in (left, right))
 
 
@@ -66,30 +64,8 @@ def _otherwise(before: Kernel, after: Kernel, gone: set[str], new: set[str]) -> 
     return arguments[0] != arguments[1] and (second + arguments[0] in new or first + arguments[1] in gone)
 
 
-def swapped(pairs: Sequence[tuple[Kernel, Kernel]]) -> list[Match]:
-    """Pairs of one identity whose names have changed places: each has the code now that another one had, which no third
-    has. What such kernels are is said by their code, not by their names."""
-    differing = [pair for pair in pairs if code(pair[0]) and None not in map(digest, pair) and _apart(pair)]
-    place = _of_code(digest, lambda kernel: kernel.key.arch)
-    sides = [grouped((pair[at] for pair in differing), place) for at in (0, 1)]
-    crossing = {key for key in sides[0].keys() & sides[1].keys() if len(sides[0][key]) == len(sides[1][key]) == 1}
-    if not crossing:
-        return []
-    times = [Counter(place(pair[at]) for pair in pairs) for at in (0, 1)]
-    crossing = {key for key in crossing if times[0][key] == times[1][key] == 1}
-    while True:  # what closes no circle is a kernel that has become like another
-        closed = {place(before) for before, after in differing if {place(before), place(after)} <= crossing}
-        if closed == crossing:
-            break
-        crossing = closed
-    return [Match(sides[0][key][0], sides[1][key][0], MOST, _CODE) for key in sides[0] if key in crossing]
-
-
-def _apart(pair: tuple[Kernel, Kernel]) -> bool:
-    return digest(pair[0]) != digest(pair[1])
-
-
-def _of_code(key: Key, target: Target) -> Key:
+def of_code(key: Key, target: Target) -> Key:
+    """Role, ``target`` and ``key`` of a kernel."""
     return lambda kernel: (kernel.role == "function", target(kernel), key(kernel))
 
 

@@ -63,10 +63,17 @@ class Agreement(NamedTuple):
 class Vocabulary:
     """What a build has: words, and of templates that are concerned their shapes and arguments at their places."""
 
-    def __init__(self, own: Iterable[Name], kept: Iterable[str], concerned: Iterable[Name]) -> None:
-        self.words: set[str] = set()
-        self._shapes: set[tuple[str, int, str]] = set()
-        self._slots: set[tuple[str, int, int, str]] = set()
+    def __init__(
+        self,
+        own: Iterable[Name],
+        kept: Iterable[str],
+        concerned: Iterable[Name],
+        shared: Vocabulary | None = None,
+    ) -> None:
+        """``shared``: what both builds have, which is looked at once."""
+        self.words: set[str] = set(shared.words) if shared else set()
+        self._shapes: set[tuple[str, int, str]] = set(shared._shapes) if shared else set()
+        self._slots: set[tuple[str, int, int, str]] = set(shared._slots) if shared else set()
         bases = {base_word(name) for name in concerned}
         self.add(own)
         for symbol in kept:

@@ -68,7 +68,7 @@ class EvidenceJson(msgspec.Struct):
     """identity: equal names, whatever checkout or toolkit wrote them; code: equal machine code; substitution: a rule
     that explains several names; likeness: names and figures are alike"""
     rule: str
-    """the substitution, flash → fa3; empty without"""
+    """the substitution, flash → fa3; of names that may have changed places, f ↔ g; empty without"""
     explains: Count
     """how many names the substitution explains"""
     one_of: Count | None

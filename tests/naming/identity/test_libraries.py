@@ -76,9 +76,9 @@ def test_libraries(why: str, base: list[str], head: list[str], expected: set[tup
 def test_a_library_that_the_user_names() -> None:
     base, head = ["x_cuda118.so", "x_cuda120.so", "x_cuda129.so"], ["x_cuda118.so", "x_cuda132.so"]
     assert ("x_cuda129.so", "x_cuda132.so") in libraries(base, head, (("*129*", "*132*"),))
-    with pytest.raises(UsageError, match="no library of the older build"):
+    with pytest.raises(UsageError, match="older build no library matches"):
         libraries(base, head, (("*130*", "*132*"),))
-    with pytest.raises(UsageError, match="3 libraries of the older build"):
+    with pytest.raises(UsageError, match="older build 3 libraries match"):
         libraries(base, head, (("*", "*132*"),))
 
 
@@ -118,6 +118,8 @@ def test_a_library_that_is_there_is_not_missing_whatever_folder_was_given() -> N
     base = Build(kernels=(*base.kernels, held("old/lib/z.so", "z", unit="#4")))
     (hole,) = missing_kernels(comparison(base, head).changes, base, head)
     assert (hole.code, hole.names) == ("unit-missing", ("z.so",))
+    chosen = [("z.*", "y.*")]  # as the user says, z is y now
+    assert missing_kernels(comparison(base, head, chosen=chosen).changes, base, head, chosen=chosen) == []
 
 
 def test_a_package_s_library_is_kept_where_the_source_is_known() -> None:

@@ -1,0 +1,21 @@
+"""Words in Markdown: a name is one code span, whatever stands in its angles."""
+
+from __future__ import annotations
+
+import pytest
+
+from spillscan.output.markdown import words
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("12 kernels gone", "12 kernels gone"),
+        ("gone (scale<half, 1, 0>, dot, …)", "gone (`scale<half, 1, 0>`, dot, …)"),
+        ("of scale<pair<int, 2>, 3> now", "of `scale<pair<int, 2>, 3>` now"),
+        ("a < b, and so on", "a `<` b, and so on"),
+        ("old -> new, of f<int, 2>", "old `->` new, of `f<int, 2>`"),
+    ],
+)
+def test_words(text: str, shown: str) -> None:
+    assert words(text) == shown
