@@ -334,8 +334,8 @@ def archs_of(entry: Entry) -> str:
 def _remarks(change: Change) -> list[tuple[str, str, str]]:
     """(label, text, color) of what is no figure."""
     found = [("launch bounds", words.bounds(change), YELLOW)] if change.bounds else []
-    if change.state != "renamed" and change.evidence.one_of is not None:
-        found.append((f"one of {change.evidence.one_of:,}", pairings.exchange(change), YELLOW))
+    if exchanged := pairings.exchange(change):
+        found.append((f"one of {change.evidence.one_of:,}", exchanged, YELLOW))
     found += [("ptxas says", kind.replace("_", " "), YELLOW) for kind in change.appeared]
     found += [("no longer says", kind.replace("_", " "), "") for kind in change.vanished]
     if moved_to_shared(change) and not any(name == "shared_spills" for name, _, _ in change.metrics):

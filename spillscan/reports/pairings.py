@@ -95,15 +95,17 @@ def renaming(change: Change, names: Names) -> str:
         if alone(change.before.named_by) != alone(change.kernel.named_by)
         else f"{new}, was {full if len(full) <= _WIDEST else full[:_WIDEST] + '…'}"
     )
-    return f"{both} ({_because(change)})"
+    return f"{both} ({because(change)})"
 
 
-def exchange(change: Change) -> str:
-    """That a kernel has what another had: ``may be another's: scale ↔ dot``."""
+def exchange(change: Change) -> str | None:
+    """That a kernel that kept its name has what another had: ``may be another's: scale ↔ dot``."""
+    if change.state == "renamed" or change.evidence.one_of is None:
+        return None
     return f"may be another's: {printable(change.evidence.rule, 2 * _WIDEST)}"
 
 
-def _because(change: Change) -> str:
+def because(change: Change) -> str:
     """Why a renamed kernel is taken for the same: ``flash → fa3 explains 15``, ``one of 3, 83% alike``."""
     evidence = change.evidence
     if evidence.one_of is not None:

@@ -23,8 +23,7 @@ from spillscan.output.nouns import count
 from spillscan.reading.binary.instructions import Code
 from spillscan.reading.machine.accesses import WIDTHS
 from spillscan.reading.machine.liveness import INSTRUCTION
-from spillscan.reading.machine.sameness import prove
-from spillscan.reading.machine.values import NotProvenError
+from spillscan.reading.machine.sameness import NotProvenError, prove
 
 Work = Literal["same work", "same figures", "other work"]
 WORKS: tuple[Work, ...] = ("other work", "same figures", "same work")

@@ -40,6 +40,8 @@ from spillscan.reading.machine.values import (
 )
 from spillscan.reading.machine.waits import unwaited
 
+__all__ = ["NotProvenError", "prove"]
+
 _BYTES = 16
 """Of an instruction."""
 _STACK_POINTER, _NOBODY_S = 1, -1

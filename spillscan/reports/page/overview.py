@@ -28,6 +28,7 @@ from spillscan.reports.page.columns import (
     shown_name,
     shown_namespace,
 )
+from spillscan.reports.pairings import because, exchange
 from spillscan.reports.words import UNCOUNTED
 
 BIN_REGISTERS = 8
@@ -163,6 +164,7 @@ def changes(
     unchanged: int,
 ) -> dict[str, Any]:
     """Every change from ``base``, in the order given. Figures are (number in ``metrics``, before, after);
+    ``because`` says why a renamed kernel is taken for the older one, or that one that kept its name may not be;
     ``severities`` are those of the findings by the ``id`` of their kernel."""
     metrics: dict[str, int] = {}
     rows = []
@@ -191,7 +193,9 @@ def changes(
             row["old"] = clip(change.before.key.symbol, _LONGEST_SYMBOL)
             row["old_name"] = shown_name(change.before.named_by, called)
             row["new"] = clip(kernel.key.symbol, _LONGEST_SYMBOL)
-            row["score"] = round(change.score, 3)
+            row["because"] = because(change)
+        if exchanged := exchange(change):
+            row["because"] = f"one of {change.evidence.one_of:,}, {exchanged}"
         if change.appeared:
             row["appeared"] = list(change.appeared)
         rows.append(row)

@@ -125,7 +125,7 @@
     const figures = [...row.figures, ...(row.unknown || [])];
     return h("li", {},
       h("div", { class: "who" }, h("p", {}, h("b", {}, store.anchor(row.kernel, within ? filters.under(row.name, within) : row.name)), " ", h("span", { class: "quiet" }, archs)),
-        row.state === "renamed" ? renamed(row) : row.state === "changed" ? null : h("p", { class: "quiet" }, row.state)),
+        row.state === "renamed" ? renamed(row) : row.because || row.state !== "changed" ? h("p", { class: "quiet" }, row.because || row.state) : null),
       h("div", { class: "what" },
         !figures.length && row.registers !== undefined ? h("p", { class: "quiet" }, row.registers === null ? "registers not reported" : count(row.registers, "register"),
           row.spills && row.spills[0] + row.spills[1] ? h("span", { class: "bad" }, `, spills ${number(row.spills[0])} B stores, ${number(row.spills[1])} B loads`) : "") : null,
@@ -150,7 +150,7 @@
   }
 
   function renamed(row) {
-    return [h("p", { class: "quiet" }, "renamed, ", h("b", {}, `${Math.round(100 * row.score)} % alike`)),
+    return [h("p", { class: "quiet" }, "renamed: ", h("b", {}, row.because)),
       h("details", { class: "full" }, h("summary", {}, `was ${row.old_name}`), h("div", { class: "names" }, h("code", {}, row.old), h("code", {}, row.new)))];
   }
 
