@@ -8,7 +8,7 @@ Where none of these does, it is the *same figures* with other operands, constant
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Literal
 
 import numpy as np
@@ -189,10 +189,12 @@ def said(moved: Sequence[Moved]) -> str:
 
 
 _Place = tuple[int | None, str]
+_MOST_MOVED = 200
+"""Lines of one file that may have moved, at most, so that they are looked for."""
 
 
 def _hunks(sides: tuple[Code, Code], kernels: tuple[Kernel, Kernel]) -> list[Hunk]:
-    groups = [_placed(each) for each in sides]
+    groups = _aligned([_placed(each) for each in sides], sides)
     spilling = [
         Counter(a.address // INSTRUCTION for a in each.sass.local.accesses if a.kind == "spill")
         if each.sass
@@ -222,6 +224,44 @@ def _hunks(sides: tuple[Code, Code], kernels: tuple[Kernel, Kernel]) -> list[Hun
             )
         )
     return sorted(found, key=lambda each: (-(each.depth or 0), -_weight(each), each.place, str(each.depth)))
+
+
+def _aligned(groups: list[dict[_Place, list[int]]], sides: tuple[Code, Code]) -> list[dict[_Place, list[int]]]:
+    """The same with lines that moved under the numbers that they have now: of one file, as deep in loops, and of the
+    most equal instructions, half of them at least; in order where several are."""
+    words, names = (
+        [
+            {place: _held(rows, code, whole) for place, rows in one.items() if place not in other}
+            for one, other, code in zip(groups, groups[::-1], sides, strict=True)
+        ]
+        for whole in (True, False)
+    )
+    new: dict[Hashable, list[_Place]] = defaultdict(list)
+    for place in sorted(words[1], key=_in_order):
+        new[place[0], _in_order(place)[0]].append(place)
+    moved: dict[_Place, _Place] = {}
+    for place in sorted(words[0], key=lambda place: (-words[0][place].total(), _in_order(place))):
+        some = new[place[0], _in_order(place)[0]]
+        if not some or len(some) > _MOST_MOVED:
+            continue
+        best = max(some, key=lambda other: [_common(held, place, other) for held in (words, names)])
+        if 2 * _common(names, place, best) >= max(names[0][place].total(), names[1][best].total()):
+            moved[place] = best
+            some.remove(best)
+    return [{moved.get(place, place): rows for place, rows in groups[0].items()}, groups[1]]
+
+
+def _held(rows: Sequence[int], code: Code, whole: bool) -> Counter[Hashable]:
+    return Counter((code.name(row), code.instructions[row].key if whole else None) for row in rows)
+
+
+def _common(held: list[dict[_Place, Counter[Hashable]]], old: _Place, new: _Place) -> int:
+    return (held[0][old] & held[1][new]).total()
+
+
+def _in_order(place: _Place) -> tuple[str, int]:
+    file, _, line = place[1].rpartition(":")
+    return file, int(line or 0)
 
 
 def _weight(hunk: Hunk) -> int:

@@ -37,6 +37,7 @@ _CONSTANT = frozenset((0x00, 0x21, 0x22, 0x23, 0x25, 0x26, 0x27, 0xFF))
 """Numbers of special registers that never change: lane, thread, block, zero."""
 ORDERED = set_of(
     "BAR MEMBAR DEPBAR LDGDEPBAR LDGSTS ATOM ATOMG ATOMS RED REDG ERRBAR CCTL LD ST WARPSYNC YIELD NANOSLEEP FENCE"
+    " ACQBULK PREEXIT"
 )
 """They do more than write registers: none of them passes another, nor an access to memory."""
 _GLOBAL, _ORDER, _READ_ONLY, _STRONG = set_of("LDG STG"), 77, 4, 8

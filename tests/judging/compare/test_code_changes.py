@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from spillscan import scan
-from spillscan.judging.compare.code_changes import WORKS, code_changes
+from spillscan.judging.compare.code_changes import WORKS, _hunks, code_changes
 from spillscan.judging.compare.pairing import comparison
 from spillscan.model import Build, Kernel
 from spillscan.model.code import CodeText, Maker
@@ -106,6 +107,22 @@ def test_other_work_says_what_differs() -> None:
     depths = [hunk["depth"] or 0 for hunk in worst["hunks"]]
     assert depths
     assert depths == sorted(depths, reverse=True)
+
+
+def test_lines_that_only_moved_are_no_places_that_differ() -> None:
+    build_ = build(FIXTURES / "binary" / "lines-sm_80-13.5.cubin.zst")
+    kernel = max((each for each in build_.kernels if each.sass), key=lambda each: each.sass.instructions)  # type: ignore[union-attr]
+    old = texts_of([kernel], {})[id(kernel)]
+    new = replace(old, lines=tuple((row, file, line + 100 * (line > 0)) for row, file, line in old.lines))
+    assert len({line for _, _, line in old.lines}) > 5
+    assert not _hunks((instructions.Code(old), instructions.Code(new)), (kernel, kernel))
+    words = bytearray(zlib.decompress(old.words))
+    row = next(row for row in range(0, len(words), 16) if words[row + 1] & 0x0E == 0x08 and words[row] == 0x10)  # IADD3
+    words[row + 4] ^= 1
+    (hunk,) = _hunks(
+        (instructions.Code(old), instructions.Code(replace(new, words=zlib.compress(bytes(words))))), (kernel, kernel)
+    )
+    assert (hunk.opcodes, hunk.altered) == ((), (("IADD3", 1),))
 
 
 def test_without_tables_nothing_is_proven_and_differences_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
