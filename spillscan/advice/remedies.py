@@ -7,13 +7,13 @@ spills of a kernel is what a sweep measured, else an estimate that is called one
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import structs
 
+from spillscan.advice.holding import Holding, holdings
 from spillscan.advice.ranking import Ranked, summary_of
 from spillscan.advice.sweep.missing import CALLED, release, spills_to_shared
 from spillscan.judging.places import Place, Tree, placed, weighed
@@ -31,7 +31,7 @@ from spillscan.occupancy.headroom import (
 from spillscan.occupancy.model import Configuration
 from spillscan.output.errors import UsageError
 from spillscan.output.nouns import count
-from spillscan.reading.machine.spillmap import TOP, share_text
+from spillscan.reading.machine.spillmap import TOP, culprits, share_text
 
 if TYPE_CHECKING:
     from spillscan.advice.sweep.model import Curve, Point
@@ -128,13 +128,15 @@ def remedy(
     found = (measured or {}).get((kernel.key.symbol, kernel.key.arch)) if ends is None else ends.registers
     need = registers_needed(kernel, code, found)
     step = None if need is None else relaxation(kernel, launch, need)
+    held = [] if code is None else holdings(code, local, tree)
+    why = tuple(causes(kernel, tree, code, held))
     return Remedy(
         ranked=about,
         places=places,
-        causes=tuple(causes(kernel, tree, code)) or (() if trial is None or not trial.cause else (trial.cause,)),
+        causes=why or (() if trial is None or not trial.cause else (trial.cause,)),
         need=need,
         relaxation=step,
-        remedies=tuple(_remedies(kernel, launch, need, step, places, trial)),
+        remedies=tuple(_remedies(kernel, launch, need, step, places, trial, held)),
         trial=trial,
         untried=untried if trial is None else trial.missing,
     )
@@ -211,8 +213,8 @@ def _configuration(kernel: Kernel, launch: Launch | None, on: str | None = None)
         return None
 
 
-def causes(kernel: Kernel, tree: Tree, code: Pressure | None) -> Iterator[str]:
-    """Why a kernel spills: the facts that its code and records show."""
+def causes(kernel: Kernel, tree: Tree, code: Pressure | None, held: Sequence[Holding] = ()) -> Iterator[str]:
+    """Why a kernel spills: the facts that its code and records show; ``held``: what holds its registers."""
     cap = _cap(kernel, code)
     if cap:
         yield cap
@@ -223,13 +225,7 @@ def causes(kernel: Kernel, tree: Tree, code: Pressure | None) -> Iterator[str]:
         demand = code.demand(kernel.sass.local) if kernel.sass else None
         beside = f", {demand} with those that wait in spill slots" if demand and demand > peak.registers else ""
         yield f"{least}{peak.registers} registers are live at once{where}{beside}"
-        held: Counter[str] = Counter()
-        for each in code.ranges:
-            if each.source is not None:
-                held[placed(each.source, tree).text] += len(each.registers)
-        if held:
-            lines = (f"{number} written at {line}" for line, number in held.most_common(TOP))
-            yield f"held through it: {', '.join(lines)}"
+        yield from (each.cause for each in held[:TOP])
     if kernel.sass is None:
         return
     for role in kernel.sass.roles:
@@ -237,7 +233,9 @@ def causes(kernel: Kernel, tree: Tree, code: Pressure | None) -> Iterator[str]:
             yield f"warps that setmaxnreg gives {role.registers} registers spill {role.spill.bytes:,} B"
     arrays = kernel.sass.local.of("array")
     if arrays.accesses:
-        yield f"local arrays besides, which are no spills: {arrays.bytes:,} B moved"
+        lines = "; ".join(map(str, culprits(kernel.sass.local, "array")[:TOP]))
+        at = f": {lines}" if lines else ""
+        yield f"local arrays that are indexed at run time, which are no spills, {arrays.bytes:,} B moved{at}"
     if code is not None and code.calls:
         yield f"{count(code.calls, 'call')} not inlined: what is live across one stays in registers or is saved"
 
@@ -307,6 +305,7 @@ def _remedies(
     step: Relaxation | None,
     places: Sequence[Place],
     trial: Trial | None,
+    held: Sequence[Holding],
 ) -> Iterator[str]:
     if trial is not None and trial.curve is not None:
         yield _tried(trial, trial.curve)
@@ -318,7 +317,9 @@ def _remedies(
         yield f"no bounds leave more registers: {_FEWER}"
     elif need is not None:
         yield relief(kernel, need, step, launch)
-    if places:
+    if held:
+        yield f"{held[0].relief}: at most {held[0].fewer} registers fewer ({_ESTIMATE})"
+    elif places:
         share = f", {share_text(places[0].share)} of the weight" if places[0].share is not None else ""
         yield f"fewer values live at {places[0].text}{share}: split it, unroll less, or compute again what is held"
     if trial is None or trial.curve is None:

@@ -20,6 +20,7 @@ PUBLIC = (
     "join",
     "logs",
     "machine.accesses",
+    "machine.held",
     "machine.liveness",
     "machine.sameness",
     "machine.spillmap",

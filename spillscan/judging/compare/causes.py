@@ -21,14 +21,26 @@ from spillscan.model.code import CLASS_OF, SourceLine
 from spillscan.model.findings import moved_bounds
 from spillscan.reading.binary.pressure import Pressure
 from spillscan.reading.machine.liveness import INSTRUCTION
-from spillscan.reading.machine.spillmap import where
+from spillscan.reading.machine.spillmap import culprits, where
 
 Kind = Literal[
-    "cap", "bounds", "inlined", "outlined", "wider", "hoisted", "repeated", "new-code", "mix", "toolkit", "options"
+    "cap",
+    "bounds",
+    "array",
+    "inlined",
+    "outlined",
+    "wider",
+    "hoisted",
+    "repeated",
+    "new-code",
+    "mix",
+    "toolkit",
+    "options",
 ]
-"""Another cap on registers; other launch bounds; calls that became code, or code that became calls; wider types or
-accesses; loads that moved out of loops; lines whose code stands more often (unrolled loops); lines that were not there;
-other instructions, where nothing else differs; another version of ptxas; other options of it."""
+"""Another cap on registers; other launch bounds; local arrays that were in registers and are in memory; calls that
+became code, or code that became calls; wider types or accesses; loads that moved out of loops; lines whose code stands
+more often (unrolled loops); lines that were not there; other instructions, where nothing else differs; another version
+of ptxas; other options of it."""
 
 _CAP = re.compile(r"-{1,2}maxrregcount[= ]+(?P<registers>\d+)")
 _WITHOUT_MEANING = re.compile(r"-{1,2}maxrregcount[= ]+\d+|-{1,2}(?:v|verbose|lineinfo|generate-line-info)\b")
@@ -157,6 +169,7 @@ def _tools(before: Kernel, after: Kernel) -> Iterator[Cause]:
 
 
 def _code(before: Kernel, after: Kernel, old: Pressure, new: Pressure) -> Iterator[Cause]:
+    yield from _arrays(before, after)
     moved = list(_calls(old, new))
     yield from moved
     yield from _wider(before, after, old, new)
@@ -231,6 +244,17 @@ def _loads(code: Pressure) -> Counter[int]:
     loads = {number for number, name in enumerate(names) if name in _LOADS}
     both = zip(numbers.tolist(), code.graph.depths(), strict=True)
     return Counter(depth for number, depth in both if number in loads and depth is not None)
+
+
+def _arrays(before: Kernel, after: Kernel) -> Iterator[Cause]:
+    """Local arrays in memory, where there was none: an index of theirs is not known when the code is compiled."""
+    arrays = [each.sass.local.of("array") if each.sass else None for each in (before, after)]
+    if after.sass is None or arrays[0] is None or arrays[1] is None or arrays[0].accesses or not arrays[1].accesses:
+        return
+    lines = tuple(f"{_place(each.place)}" for each in culprits(after.sass.local, "array")[:_SHOWN])
+    at = f" at {', '.join(lines)}" if lines else ""
+    evidence = f"a local array is in memory now, {arrays[1].bytes:,} B moved{at}: its index is known only at run time"
+    yield Cause(kind="array", evidence=evidence, lines=lines)
 
 
 def _calls(old: Pressure, new: Pressure) -> Iterator[Cause]:

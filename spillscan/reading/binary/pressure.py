@@ -25,11 +25,14 @@ from spillscan.reading.binary.decode import Decoded
 from spillscan.reading.binary.opcode_tables import table
 from spillscan.reading.binary.words import ALWAYS, Wide, Words
 from spillscan.reading.machine.accesses import REGISTER_BYTES
+from spillscan.reading.machine.held import SlotAccess, Value, in_registers, in_slots
 from spillscan.reading.machine.liveness import INSTRUCTION, WORDS, Effects, Graph, Live, live
 
 REGISTERS = 255
 _PLACES = [place for place in range(64 * WORDS) if place != 1]
 """Where slots stand in a set of registers: not for the stack pointer, which is live at the end."""
+_COPIES = frozenset({"MOV", "CS2R", "MOV32I"})
+"""They put a constant into a register, or copy."""
 
 
 class Range(NamedTuple):
@@ -70,6 +73,13 @@ class Pressure(NamedTuple):
     """Most registers per thread that ptxas was allowed; ``None``: as many as an instruction can name."""
     opcodes: tuple[Sequence[str], NDArray[np.int64]]
     """Mnemonics, and of each instruction the number of its own; one that is unknown has the number behind the last."""
+    effects: Effects
+    """What each instruction does to registers."""
+
+    def opcode(self, row: int) -> str:
+        """The mnemonic of an instruction; empty: unknown."""
+        names, numbers = self.opcodes
+        return names[numbers[row]] if numbers[row] < len(names) else ""
 
     @property
     def lines(self) -> list[tuple[SourceLine, int]]:
@@ -112,30 +122,71 @@ class Pressure(NamedTuple):
     def demand(self, local: LocalTraffic) -> int | None:
         """The most values that are live at once, in registers and in spill slots, which are live from a store to the
         last load: as many registers as this order of instructions would take; ``None`` where slots are not known."""
+        slots = self._slots(local)
+        return None if slots is None else int((self.live.counts + slots.counts).max())
+
+    def values(self, local: LocalTraffic) -> tuple[int, list[Value]]:
+        """The instruction at which most values are live at once, and these values; those in spill slots are left out
+        where slots are not known."""
+        slots, counts = self._slots(local), self.live.counts
+        row = int((counts if slots is None else counts + slots.counts).argmax())
+        found = [*in_registers(self.live, self.effects, row, self._copies)]
+        if slots is not None:
+            found += in_slots(slots.at(row), slots.accesses, self.live, self.effects, row, self._copies)
+        return row, found
+
+    def _copies(self, row: int) -> bool:
+        return self.opcode(row) in _COPIES
+
+    def _slots(self, local: LocalTraffic) -> _Slots | None:
         spills = [access for access in local.accesses if access.kind == "spill"]
         if self.graph is None or not spills or any(access.slot is None for access in spills):
             return None
-        words = [
-            [(access.part, access.slot + offset) for offset in range(0, access.bytes, REGISTER_BYTES)]
+        accesses = [
+            SlotAccess(
+                access.address // INSTRUCTION,
+                access.store,
+                tuple((access.part, access.slot + offset) for offset in range(0, access.bytes, REGISTER_BYTES)),
+            )
             for access in spills
             if access.slot is not None
         ]
-        slots = sorted({word for each in words for word in each})
-        total = self.live.counts
-        for first in range(0, len(slots), len(_PLACES)):
-            places = zip(slots[first:], _PLACES, strict=False)
+        guarded = np.zeros(len(self.live.sets), bool)
+        guarded[[access.row for access, each in zip(accesses, spills, strict=True) if each.predicated]] = True
+        names = sorted({slot for access in accesses for slot in access.slots})
+        held = []
+        for first in range(0, len(names), len(_PLACES)):
+            places = zip(names[first:], _PLACES, strict=False)
             bits = {slot: (place // 64, np.uint64(1 << place % 64)) for slot, place in places}
             read, written = (np.zeros_like(self.live.sets) for _ in "rw")
-            guarded = np.zeros(len(total), bool)
-            for access, touched in zip(spills, words, strict=True):
-                row = access.address // INSTRUCTION
-                for column, bit in (bits[slot] for slot in touched if slot in bits):
-                    (written if access.store else read)[row, column] |= bit
-                guarded[row] |= access.predicated
-            (held,) = live([(Effects(read, written, guarded, np.zeros(len(total), bool)), self.graph)])
-            aside = Live(held.sets & ~(read | written), False)  # what is stored or loaded is in a register here
-            total = total + aside.counts - aside.of(1)
-        return int(total.max())
+            for access in accesses:
+                for column, bit in (bits[slot] for slot in access.slots if slot in bits):
+                    (written if access.store else read)[access.row, column] |= bit
+            unknown = np.zeros(len(guarded), bool)
+            (found,) = live([(Effects(read, written, guarded & written.any(axis=1), unknown), self.graph)])
+            held.append(Live(found.sets & ~(read | written), False))  # what is stored or loaded is in a register here
+        return _Slots(accesses, names, held)
+
+
+class _Slots(NamedTuple):
+    """The spill slots of a function."""
+
+    accesses: Sequence[SlotAccess]
+    names: Sequence[tuple[int, int]]
+    held: Sequence[Live]
+    """Where each is live; as many together as a set has places."""
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        """How many are live, by instruction."""
+        found: NDArray[np.int64] = sum((each.counts - each.of(1) for each in self.held), np.int64(0))  # type: ignore[arg-type]
+        return found
+
+    def at(self, row: int) -> Iterator[tuple[int, int]]:
+        """Those that are live at an instruction."""
+        for first, each in enumerate(self.held):
+            places = zip(self.names[first * len(_PLACES) :], _PLACES, strict=False)
+            yield from (name for name, place in places if int(each.sets[row, place // 64]) >> place % 64 & 1)
 
 
 def pressures(cubin: Cubin, wanted: Callable[[Function], bool] = lambda _: True) -> Iterator[tuple[Function, Pressure]]:
@@ -158,11 +209,11 @@ def pressures(cubin: Cubin, wanted: Callable[[Function], bool] = lambda _: True)
                 held.append((function, decoded.accesses(), decoded.opcodes()))
                 first = (function.code.start - stretch.start) // INSTRUCTION
                 graphs.append((effects.part(first, first + graph.rows), graph))
-        for (function, accesses, names), (_, ways), found in zip(held, graphs, live(graphs), strict=True):
+        for (function, accesses, names), (own, ways), found in zip(held, graphs, live(graphs), strict=True):
             addresses = range(0, len(found.sets) * INSTRUCTION, INSTRUCTION)
             sources = cubin.lines.of(function.section, addresses) or [None] * len(addresses)
             cap = cubin.info_of(function).register_cap
-            yield function, Pressure(found, sources, accesses, ways, ways.calls, cap, names)
+            yield function, Pressure(found, sources, accesses, ways, ways.calls, cap, names, own)
 
 
 _OPCODE_BITS = 0xFFF

@@ -12,10 +12,10 @@ import pytest
 from spillscan.cli import main
 from spillscan.judging.compare.causes import Kind, causes, held, open_questions, risen
 from spillscan.model import Kernel, KernelKey, LaunchBounds, Usage
-from spillscan.model.code import Maker, SassStats, SourceLine
+from spillscan.model.code import Group, LocalTraffic, Maker, SassStats, SourceLine
 from spillscan.reading.binary.pressure import Pressure
 from spillscan.reading.machine.liveness import WORDS, Live
-from tests.reading.binary.support import stored
+from tests.reading.binary.support import nothing, stored
 
 CALLED = SourceLine(file="/x/k.cu", line=3)
 INLINED = SourceLine(file="/x/k.cu", line=3, inlined_at=SourceLine(file="/x/k.cu", line=9))
@@ -25,12 +25,16 @@ def line(number: int) -> SourceLine:
     return SourceLine(file="/x/k.cu", line=number)
 
 
-def kernel(options: str = "", version: str = "13.0.1", threads: int | None = None, **opcodes: int) -> Kernel:
+def kernel(
+    options: str = "", version: str = "13.0.1", threads: int | None = None, array: int = 0, **opcodes: int
+) -> Kernel:
+    """``array``: loads of a local array that is in memory."""
     stats = SassStats(
         instructions=sum(opcodes.values()),
         code_bytes=16 * sum(opcodes.values()),
         opcodes=tuple(opcodes.items()),
         maker=Maker(tool="ptxas", version=version, options=options),
+        local=LocalTraffic(kept=((Group("array", False, 4, 0, False), array),) if array else ()),
     )
     bounds = None if threads is None else LaunchBounds(max_threads=threads)
     key = KernelKey(symbol="k", arch="sm_90", unit="")
@@ -49,6 +53,7 @@ def code(rows: list[tuple[SourceLine, int]], accesses: dict[tuple[str, int], int
         0,
         None,
         (("FADD",), np.zeros(len(rows), np.int64)),
+        nothing(len(rows)),
     )
 
 
@@ -82,6 +87,9 @@ CASES: list[tuple[str, Kernel, Kernel, Pressure, Pressure, list[Kind]]] = [
         code([(line(9), 4)] * 4 + [(CALLED, 4)] * 4)._replace(calls=2),
         ["outlined"],
     ),
+    ("in memory", kernel(), kernel(array=2), PLAIN, PLAIN, ["array"]),
+    ("in memory before", kernel(array=1), kernel(array=2), PLAIN, PLAIN, []),
+    ("in registers now", kernel(array=2), kernel(), PLAIN, PLAIN, []),
     ("jumps", kernel(FADD=8), kernel(CALL=2, FADD=8), PLAIN, PLAIN, []),
     (
         "several",

@@ -6,6 +6,7 @@ import mmap
 from itertools import islice
 from pathlib import Path
 
+import numpy as np
 import zstandard
 
 from spillscan.model import Issue
@@ -16,6 +17,7 @@ from spillscan.reading.binary.decode import Counts
 from spillscan.reading.binary.opcode_tables import Table
 from spillscan.reading.binary.window import Budget, Limits, Window
 from spillscan.reading.inputs.source import Source
+from spillscan.reading.machine.liveness import WORDS, Effects
 from tests.conftest import FIXTURES
 
 FOLDER = FIXTURES / "binary"
@@ -81,3 +83,9 @@ def extract(data: bytes | mmap.mmap, member: int) -> bytes:
     images = (image for image in found if isinstance(image, containers.Image))
     window = next(islice(images, member, None)).plain()
     return window.copy(0, window.size, "cubin")
+
+
+def nothing(rows: int) -> Effects:
+    """Of instructions that touch no register."""
+    sets, none = np.zeros((rows, WORDS), np.uint64), np.zeros(rows, bool)
+    return Effects(sets, sets, none, none)

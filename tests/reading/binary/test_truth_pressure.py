@@ -15,6 +15,7 @@ from spillscan.reading.binary.pressure import Pressure, Range
 from spillscan.reading.machine.flow import Flow, Moves
 from spillscan.reading.machine.liveness import WORDS, Graph, Live
 from tests.conftest import FIXTURES
+from tests.reading.binary.support import nothing
 from tests.reading.machine.test_liveness import NOTHING, sets
 
 A, B = SourceLine(file="a.cu", line=1), SourceLine(file="a.cu", line=2)
@@ -23,7 +24,16 @@ A, B = SourceLine(file="a.cu", line=1), SourceLine(file="a.cu", line=2)
 def pressure(rows: list[set[int]], sources: list[SourceLine | None] | None = None) -> Pressure:
     straight = Graph(Flow(Moves.of(()), last=16 * (len(rows) - 1), kernel=True), NOTHING, len(rows), function=False)
     live = Live(sets(rows), False)
-    return Pressure(live, sources or [None] * len(rows), Counter(), straight, 0, None, ((), np.zeros(0, np.int64)))
+    return Pressure(
+        live,
+        sources or [None] * len(rows),
+        Counter(),
+        straight,
+        0,
+        None,
+        ((), np.zeros(len(rows), np.int64)),
+        nothing(len(rows)),
+    )
 
 
 @pytest.mark.parametrize(
