@@ -8,6 +8,7 @@ jobs.
 PUBLIC = (
     "adoption",
     "jobs",
+    "outcomes",
     "profile.exports",
     "profile.judged",
     "profile.launchmap",

@@ -13,7 +13,7 @@ from msgspec import structs
 
 from spillscan.advice.ranking import Ranked, spill_weight
 from spillscan.advice.remedies import remedy
-from spillscan.advice.sweep.missing import refusal
+from spillscan.advice.sweep.missing import no_step, refusal
 from spillscan.builds import buildfile, records
 from spillscan.builds.compilation import parse, split
 from spillscan.builds.databases import commands, recorded
@@ -110,7 +110,7 @@ def commands_for(
     if launch is not None and launch.source in ("policy", "override"):
         threads = ["--launch", f"{kernel.key.symbol}={_of(launch)}"]
     able = bool(source) and not refusal(kernel, source)
-    if able and about.about == "spills" and not tried and "-" not in inputs:
+    if able and not tried and "-" not in inputs and not no_step(kernel, launch):
         policy = ["--config", config] if config else []
         yield shlex.join(["spillscan", "advise", *inputs, "--kernel", called, *chosen, *threads, *policy, "--try"])
     if able:

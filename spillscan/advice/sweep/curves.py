@@ -14,6 +14,7 @@ from typing import NamedTuple
 from msgspec import structs
 
 from spillscan.advice.sweep.compilers import Compiled
+from spillscan.advice.sweep.missing import NO_LAUNCH, no_more_blocks
 from spillscan.advice.sweep.model import AS_IS, Advice, Curve, Depth, Direction, Point, Ran, Setting
 from spillscan.advice.sweep.ptx import PtxEntry
 from spillscan.model import Kernel, KernelKey, Launch, LaunchBounds, Usage
@@ -366,16 +367,14 @@ def proposals(curve: Curve, steps: int = MOST_STEPS) -> tuple[tuple[Proposal, ..
     if as_is.failure or as_is.registers is None:
         return (), "it could not be compiled as it is"
     if launch is None:
-        return (), "its block size is not known: give --launch 'GLOB=THREADS'"
+        return (), NO_LAUNCH
     try:
         now = resident(_configuration(curve.arch, as_is, launch))
     except UsageError as error:
         return (), error.what
     found = relaxations(curve)
-    if not now.can_launch and "registers" not in now.limiters:
-        return tuple(found), "it cannot be launched: " + "; ".join(now.reasons)
-    if now.can_launch and now.limiters and "registers" not in now.limiters:
-        return tuple(found), f"registers do not limit it, {' and '.join(now.limiters).replace('_', ' ')} do"
+    if why := no_more_blocks(now):
+        return tuple(found), why
     more = []
     for _ in range(steps):
         bounds = bounds_for_more_blocks(now)
@@ -385,7 +384,7 @@ def proposals(curve: Curve, steps: int = MOST_STEPS) -> tuple[tuple[Proposal, ..
         capped = Setting(kind="maxnreg", registers=min(bounds.registers, _MOST_MAXNREG))
         more += [Proposal("more blocks", setting, bounds.registers) for setting in (written, capped)]
         now = resident(structs.replace(now.configuration, registers=bounds.registers))
-    return (*found, *more), "" if more else "no fewer registers bring another block"
+    return (*found, *more), ""
 
 
 def relaxations(curve: Curve) -> list[Proposal]:
