@@ -36,7 +36,7 @@ LEGEND = (
     f"{BEST} best: no other point has more resident warps without more spills, or fewer spills without fewer warps",
     "by depth: spill instructions by the number of loops around them, innermost first (2:8 is 8 in two loops)",
 )
-LEGEND_OF_TIMES = "time: median of the runs of the program at that cap; spread: largest less smallest, of the median"
+LEGEND_OF_TIMES = "time: median of the runs of the program at that point; spread: largest less smallest, of the median"
 
 
 def lines(curve: Curve, style: Style, names: Names) -> Iterator[str]:
@@ -369,7 +369,7 @@ def point_data(point: Point) -> dict[str, Any]:
 
 
 def timing_data(timed: Timing) -> dict[str, Any]:
-    """What the program took at one cap; ``unit`` is ``None`` where only the program knows it."""
+    """What the program took at one point; ``unit`` is ``None`` where only the program knows it."""
     return {
         "command": list(timed.command),
         "figures": list(timed.figures),
@@ -408,7 +408,7 @@ def _swept(curve: Curve, several: bool, called: Names) -> dict[str, Any]:
 
 def _point(point: Point, fastest: bool) -> dict[str, Any]:
     setting, timed = point.setting, point.timing
-    cap = setting.registers if setting.kind == "cap" else None
+    cap = setting.registers if setting.kind == "cap" and not setting.knobs else None
     failures = (point.failure, f"run: {timed.failure}" if timed and timed.failure else "")
     return {
         "cap": cap,

@@ -48,8 +48,12 @@ class Knob(Struct, frozen=True, kw_only=True):
     @property
     def label(self) -> str:
         """For tables: ``opt-level=1``, ``TILE=16``."""
-        name = self.word.removeprefix("-D") if self.word.startswith("-D") else self.word.lstrip("-")
-        return f"{name}={self.value.rpartition('/')[2]}" if self.value else name
+        return f"{self.name}={self.value.rpartition('/')[2]}" if self.value else self.name
+
+    @property
+    def name(self) -> str:
+        """The axis: ``opt-level``, ``TILE``."""
+        return self.word.removeprefix("-D") if self.word.startswith("-D") else self.word.lstrip("-")
 
     @property
     def source(self) -> str:
@@ -168,8 +172,8 @@ Value = int | str
 class Timing:
     """What one value of the sweep took."""
 
-    value: Value
-    """The value, as given."""
+    value: Value | Setting
+    """The value, or the point, as given."""
     command: tuple[str, ...]
     """The words that were run for it."""
     figures: tuple[float, ...] = ()
@@ -258,7 +262,7 @@ class Point(Struct, frozen=True, kw_only=True, rename=_IN_JSON):
     best: bool = False
     """No other point has more resident warps without more spills, or fewer spills without fewer warps."""
     timing: Timing | None = None
-    """What the user's own program took at this cap; ``None`` where it was not run."""
+    """What the user's own program took at this point; ``None`` where it was not run."""
 
     @property
     def spill_bytes(self) -> int | None:

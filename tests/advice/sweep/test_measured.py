@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import re
@@ -17,9 +18,11 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from spillscan.advice.sweep import timing
-from spillscan.advice.sweep.model import AS_IS, Curve, Timing
+from spillscan.advice.sweep.axes import settings_of
+from spillscan.advice.sweep.model import AS_IS, Curve, Setting, Timing
 from spillscan.advice.sweep.timing import INTERRUPTED
 from spillscan.cli import main
+from spillscan.commands import sweep
 from tests.advice.sweep.conftest import run
 from tests.advice.sweep.support import point, program, toolkit
 from tests.conftest import ROOT
@@ -46,7 +49,9 @@ print("time_ms:", {128: 3.0, 96: 2.5, 64: 40}[cap])
 
 
 def measured(cap: int, *figures: float, unit: str = "s", failure: str = "") -> Timing:
-    return Timing(value=cap, command=("x", str(cap)), figures=figures, unit=unit, failure=failure)
+    return Timing(
+        value=Setting(kind="cap", registers=cap), command=("x", str(cap)), figures=figures, unit=unit, failure=failure
+    )
 
 
 def curve(*timings: Timing) -> Curve:
@@ -58,7 +63,7 @@ def curve(*timings: Timing) -> Curve:
 
 def test_each_cap_has_its_own_time_and_the_kernel_as_it_is_none() -> None:
     found = curve(measured(32, 1.0), measured(96, 0.5))
-    assert [each.timing and each.timing.value for each in found.points] == [None, None, 96, None, 32]
+    assert [each.timing and each.timing.figures for each in found.points] == [None, None, (0.5,), None, (1.0,)]
     assert (found.facts, found.measured) == ("facts", "fastest measured: cap 96, 500 ms")
 
 
@@ -201,6 +206,8 @@ def test_ctrl_c_keeps_what_was_measured(tmp_path: Path, words: tuple[str | Path,
     [
         (("--run", "./same"), "the same for every value"),
         (("--run", "'./{cap}"), "close its quotes"),
+        (("--run", "./x {cap}", "--pragma", "a=1,2", "--caps", "9"), "is the same at cap 9 a=1 and cap 9 a=2"),
+        (("--run", "./x {b}", "--pragma", "a=1,2"), "the same for every value"),
         (("--run", "./x {cap}", "--caps", "none"), "--run has no cap"),
         (("--run", "./x {cap}", "--measure", "("), "no regular expression"),
         (("--runs", "3"), "--runs goes with --run"),
@@ -221,3 +228,47 @@ def test_what_makes_no_sense_is_refused_before_anything_is_compiled(
     out, said = capsys.readouterr()
     assert (out, said.count("\n")) == ("", 1)
     assert says in said
+
+
+AXES = ("-D", "TILE=16,32", "--ptxas", "opt-level=1,3")
+
+
+@pytest.mark.parametrize(
+    ("template", "options", "run"),
+    [
+        ("x {cap}", ("--caps", "64,32"), ["x 64", "x 32"]),
+        ("x {point}", ("--caps", "64"), ["x as-is", "x cap-64"]),
+        ("x {point}", ("--caps", "none", "--bounds", "256x4,x2", "--maxnreg", "40"),
+         ["x as-is", "x x2", "x 256x4", "x maxnreg-40"]),
+        ("x {cap}", ("--caps", "64", "--bounds", "256x4"), ["x 64"]),
+        ("x-{TILE}", ("-D", "TILE=16,32"), ["x-16", "x-32"]),
+        ("x-{TILE}", ("-D", "TILE=16,32", "--caps", "64"), ["x-16", "x-32"]),
+        ("x-{TILE}-{cap}", ("-D", "TILE=16,32", "--caps", "64,32"), ["x-16-64", "x-32-64", "x-16-32", "x-32-32"]),
+        ("x-{opt-level}{TILE}", AXES, ["x-116", "x-316", "x-132", "x-332"]),
+        ("x {point}", AXES,
+         ["x as-is", *(f"x TILE={tile}-opt-level={level}" for tile in (16, 32) for level in (1, 3))]),
+        ("x {point}", ("--pragma", "enable_smem_spilling"), ["x as-is", "x enable_smem_spilling"]),
+        ("x {point} {cap}", ("--caps", "64", "-D", "N=1"), ["x cap-64-N=1 64"]),
+        ("x {cap}{N} {M}", ("--caps", "64", "-D", "N=1,2"), ["x 641 {M}", "x 642 {M}"]),
+    ],
+)  # fmt: skip
+def test_where_a_command_is_run(template: str, options: tuple[str, ...], run: list[str]) -> None:
+    """At each point that has a value for all of its placeholders."""
+    parser = argparse.ArgumentParser()
+    sweep.add_arguments(parser)
+    given = parser.parse_args(["k.cu", *options])
+    caps = None if given.caps is None else [text for text in given.caps if text != "none"]
+    able = timing.to_run(template, settings_of(caps, given.bounds, given.maxnreg, given.axes))
+    assert [" ".join(timing.words_of(template, each)) for each in able] == run
+
+
+def test_points_of_axes_have_their_times(tmp_path: Path, words: tuple[str | Path, ...]) -> None:
+    program(
+        tmp_path / "a program", """print("time_ms:", {"as-is": 5, "opt-level=1": 7, "opt-level=3": 4}[sys.argv[1]])"""
+    )
+    options = ("--caps", "none", "--ptxas", "opt-level=1,3", "--run", "'./a program' {point}")
+    done = run(*(word for word in words if word not in ("--caps", "32,64,96,128")), *options, folder=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    rows = re.findall(r"^[ *]+(as is|opt-level=\d) .* (\S+) +0.0%$", done.stdout, re.M)
+    assert rows == [("as is", "5"), ("opt-level=1", "7"), ("opt-level=3", "4")]
+    assert "fastest measured: opt-level=3, 4\n" in done.stdout
