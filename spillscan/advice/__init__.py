@@ -22,6 +22,7 @@ PUBLIC = (
     "sweep.compilers",
     "sweep.curves",
     "sweep.front_end",
+    "sweep.kept",
     "sweep.missing",
     "sweep.model",
     "sweep.plan",

@@ -51,8 +51,17 @@ def rows(trial: Trial, curve: Curve, kernel: Kernel) -> Iterator[str]:
     yield from (f"{each.setting.source}: {outcome(curve.as_is, each)}" for each in trial.steps)
 
 
+def of_sweep(curve: Curve) -> Iterator[str]:
+    """Each point of a sweep that was run, a line each, its time last; which was the fastest, and whether fewer spills
+    were faster; before them what its loops hold."""
+    ran = [each for each in curve.points if each.timing is not None]
+    yield from (f"{each.setting.label}: {outcome(curve.as_is, each)}" for each in ran)
+    yield from filter(None, (curve.loops, curve.measured, *curve.spills_and_times))
+
+
 def outcome(before: Point, after: Point) -> str:
-    """What ptxas made of a kernel at one point: ``52 registers, no spills, 12 → 9 blocks/SM, 4,096 B of code``."""
+    """What ptxas made of a kernel at one point, and what it took where it was run: ``52 registers, no spills, 12 → 9
+    blocks/SM, 4,096 B of code, 3.04 ms``."""
     if after.failure:
         return f"it does not compile: {after.failure}"
     spills = f"spills {after.spill_bytes:,} B" if after.spill_bytes else "no spills"
@@ -65,6 +74,10 @@ def outcome(before: Point, after: Point) -> str:
         words.append(f"{after.code_bytes:,} B of code")
     if after.ran.in_ptx:
         words.append("in its PTX alone")
+    if after.timing is not None:
+        from spillscan.advice.sweep.timing import figure
+
+        words.append(figure(after.timing) if after.timing.figures else f"run: {after.timing.failure}")
     return ", ".join(words)
 
 

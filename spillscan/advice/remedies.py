@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import structs
 
-from spillscan.advice.outcomes import FEWER, outcome, rows, sentence
+from spillscan.advice.outcomes import FEWER, of_sweep, outcome, rows, sentence
 from spillscan.advice.ranking import Ranked, summary_of
 from spillscan.advice.sweep.missing import CALLED, release, spills_to_shared
 from spillscan.judging.places import Place, Tree, placed, weighed
@@ -35,6 +35,7 @@ from spillscan.output.nouns import count
 from spillscan.reading.machine.spillmap import TOP, share_text
 
 if TYPE_CHECKING:
+    from spillscan.advice.sweep.model import Curve
     from spillscan.advice.sweep.trials import Trial
     from spillscan.occupancy.launches import Launches
     from spillscan.reading.binary.pressure import Pressure
@@ -101,6 +102,8 @@ class Remedy:
     """What came of compiling it; ``None`` where that was not asked for."""
     untried: str = ""
     """Why it cannot be tried; empty where it can be, or that is not asked."""
+    swept: Curve | None = None
+    """What a sweep made of it; ``None`` where none did."""
 
 
 # ---- remedies --------------------------------------------------------------------------------------------------------
@@ -111,22 +114,21 @@ def remedy(
     launches: Launches,
     tree: Tree,
     code: Pressure | None = None,
-    measured: Mapping[tuple[str, str | None], int] | None = None,
     trial: Trial | None = None,
     untried: str = "",
+    swept: Curve | None = None,
 ) -> Remedy:
-    """What to do about a family. ``code``: the live registers of its worst kernel; ``measured``: registers that end the
-    spills of kernels, by symbol and arch, as sweeps compiled them; ``trial``: what came of compiling the worst;
-    ``untried``: why it cannot be compiled."""
+    """What to do about a family. ``code``: the live registers of its worst kernel; ``trial``: what came of compiling
+    that; ``untried``: why it cannot be compiled; ``swept``: what a sweep made of it."""
     kernel = about.worst
     launch = launches.launch_of(kernel)
     untried = untried if trial is None else trial.missing
     if about.about == "occupancy":
-        return _for_occupancy(about, launch, trial, untried)
+        return replace(_for_occupancy(about, launch, trial, untried), swept=swept)
     local = kernel.sass.local if kernel.sass else NO_TRAFFIC
     places = tuple(weighed(local, "spill", tree)[:TOP])
     ends = None if trial is None else trial.ends
-    found = (measured or {}).get((kernel.key.symbol, kernel.key.arch)) if ends is None else ends.registers
+    found = ends.registers if ends is not None else None if swept is None else swept.registers_needed
     need = registers_needed(kernel, code, found)
     step = None if need is None else relaxation(kernel, launch, need)
     return Remedy(
@@ -138,6 +140,7 @@ def remedy(
         remedies=tuple(_remedies(kernel, launch, need, step, places, trial)),
         trial=trial,
         untried=untried,
+        swept=swept,
     )
 
 
@@ -382,6 +385,8 @@ def facts(made: Remedy, commands: Sequence[str] = ()) -> Iterator[tuple[str, str
         yield from (("tried", text) for text in rows(made.trial, made.trial.curve, made.ranked.worst))
     elif made.untried:
         yield "tried", f"no: {made.untried}"
+    if made.swept is not None:
+        yield from (("sweep", text) for text in of_sweep(made.swept))
     yield from (("try", text) for text in commands)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from spillscan.advice.profile.judged import JudgedLaunch, judge, launch_figures
 from spillscan.advice.profile.reading import read_all
@@ -22,7 +22,6 @@ from spillscan.model import Build, Kernel, Launch
 from spillscan.model.build import labels_of
 from spillscan.naming import Names
 from spillscan.occupancy.launches import Launches, settled
-from spillscan.output.errors import InputError
 from spillscan.output.markdown import code, words
 from spillscan.output.safe import printable
 from spillscan.output.terminal import BOLD, Style, fold, hung, paint
@@ -30,6 +29,9 @@ from spillscan.reading.binary import fetch
 from spillscan.reading.inputs.source import expand
 from spillscan.reports.render import tree_here
 from spillscan.reports.words import label_of, summary
+
+if TYPE_CHECKING:
+    from spillscan.advice.sweep.model import Curve
 
 EPILOG = "Example: spillscan advise build/ --launch 'gemm*=256' --top 5"
 _LONGEST = 400
@@ -42,7 +44,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--profile", metavar="CSV", help="what ncu --csv wrote: families whose spills take most time come first"
     )
     parser.add_argument(
-        "--sweep", metavar="JSON", help="what sweep -f json wrote: registers that end spills, measured, not estimated"
+        "--sweep",
+        metavar="JSON",
+        help="what sweep -f json wrote: registers that end spills, tried, not estimated; with --run its times",
     )
     _trying.add_try(parser, "families")
     _options.add_launches(parser)
@@ -61,7 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
     build = _inputs.scan(inputs, unpacking=unpacking)
     kept = Selection(arguments.arch, arguments.kernel, arguments.launch).of(build, policy.labels)
     names = Names((kernel.named_by for kernel in build.kernels), labels=labels_of([build], policy.labels))
-    measured = _measured(arguments.sweep) if arguments.sweep else {}
+    swept = _swept(arguments.sweep) if arguments.sweep else {}
     profile = _profiled(arguments.profile, build) if arguments.profile else ()
     launches = _Launches(policy, profile)
     found = ranked(kept.kernels, names, launches, profile)
@@ -75,7 +79,8 @@ def run(arguments: argparse.Namespace) -> int:
     for each in shown:
         stuck = no_step(each.worst, launches.launch_of(each.worst))  # and says so itself
         untried = "" if stuck else refusal(each.worst, sources[id(each)])
-        made = remedy(each, launches, tree, code.get(id(each.worst)), measured, trials.get(id(each)), untried)
+        curve = swept.get((each.worst.key.symbol, each.worst.key.arch))
+        made = remedy(each, launches, tree, code.get(id(each.worst)), trials.get(id(each)), untried, curve)
         offered = _offers.commands_for(
             each, sources[id(each)], inputs, names, launches, arguments.config, made.trial is not None
         )
@@ -111,28 +116,10 @@ def _profiled(place: str, build: Build) -> Sequence[JudgedLaunch]:
     return judge(read_all(expand([place])), build)
 
 
-def _measured(path: str) -> Mapping[tuple[str, str | None], int]:
-    """The fewest registers at which a sweep compiled each kernel without spills."""
-    import json
+def _swept(path: str) -> Mapping[tuple[str, str | None], Curve]:
+    from spillscan.advice.sweep import kept
 
-    found: dict[tuple[str, str | None], int] = {}
-    try:
-        with open(path, encoding="utf-8") as file:
-            for curve in json.load(file)["curves"]:
-                points = [*curve["points"], *curve["advice"]]
-                clean = [
-                    int(each["registers"])
-                    for each in points
-                    if each["registers"] is not None and each["spill_store_bytes"] == each["spill_load_bytes"] == 0
-                ]
-                if clean:
-                    key = str(curve["symbol"]), str(curve["arch"])
-                    found[key] = min(clean) if key not in found else min(found[key], *clean)
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}") from None
-    except (ValueError, KeyError, TypeError, RecursionError):
-        raise InputError(f"{path} is no sweep", "spillscan sweep … -f json:FILE writes one") from None
-    return found
+    return kept.swept(kept.curves_in(path))
 
 
 # ---- forms -----------------------------------------------------------------------------------------------------------
@@ -191,6 +178,20 @@ def _markdown(build: Build, advice: Advice, rest: Sequence[str], more: int, name
         yield from ("", words(line))
 
 
+def _sweep_data(curve: Curve | None) -> dict[str, Any] | None:
+    """What a sweep shows of its loops and times."""
+    if curve is None:
+        return None
+    from spillscan.reports.sweep import point_data
+
+    return {
+        "points": [point_data(each) for each in curve.points if each.timing],
+        "loops": curve.loops,
+        "measured": curve.measured,
+        "spills_and_times": list(curve.spills_and_times),
+    }
+
+
 def _document(build: Build, advice: Advice, rest: Sequence[str], total: int, names: Names) -> dict[str, Any]:
     return {
         "version": 1,
@@ -216,6 +217,7 @@ def _document(build: Build, advice: Advice, rest: Sequence[str], total: int, nam
                 "causes": list(made.causes),
                 **relief_data(made.need, made.relaxation),
                 "tried": _trying.trial_data(made.trial, made.untried),
+                "sweep": _sweep_data(made.swept),
                 "remedies": list(made.remedies),
                 "commands": list(commands),
             }

@@ -63,7 +63,7 @@ def sentences(curve: Curve) -> Iterator[str]:
         labels = [point.setting.label for point, its in said if its == text]
         more = f" and {len(labels) - _MOST_LABELS} more" if len(labels) > _MOST_LABELS else ""
         yield f"{', '.join(labels[:_MOST_LABELS])}{more}: {printable(text, _LONGEST_REASON)}"
-    yield from filter(None, (curve.facts, curve.measured))
+    yield from filter(None, (curve.facts, curve.loops, curve.measured, *curve.spills_and_times))
     yield from (f"note: {printable(flag, _LONGEST_REASON)}" for flag in curve.flags)
     if curve.no_advice:
         lead = "no step to more blocks" if curve.advice else "no advice"
@@ -340,7 +340,9 @@ def curve_data(curve: Curve) -> dict[str, Any]:
         "launch": None if launch is None else structs.asdict(launch),
         "points": [point_data(point) for point in curve.points],
         "facts": curve.facts,
+        "loops": curve.loops,
         "measured": curve.measured,
+        "spills_and_times": list(curve.spills_and_times),
         "flags": list(curve.flags),
         "advice": [
             {

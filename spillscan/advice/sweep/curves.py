@@ -7,13 +7,14 @@ Pure.
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from msgspec import structs
 
 from spillscan.advice.sweep.compilers import Compiled
+from spillscan.advice.sweep.loops import grown, instructions_in_loops
 from spillscan.advice.sweep.missing import NO_LAUNCH, no_more_blocks
 from spillscan.advice.sweep.model import AS_IS, Advice, Curve, Depth, Direction, Point, Ran, Setting
 from spillscan.advice.sweep.ptx import PtxEntry
@@ -173,6 +174,7 @@ def curves_of(series: Series, launches: Launches, globs: Sequence[str] = ()) -> 
                 point(setting, entry, series.arch, outcome, kernels.get(entry.symbol), launches)
                 for setting, outcome, kernels in found
             ),
+            dict(series.outcomes),
         )
         for entry in chosen
     ]
@@ -190,7 +192,13 @@ def damage(curve: Curve) -> tuple[object, ...]:
     return -(point.spill_bytes or 0), -(point.registers or 0)
 
 
-def _curve(series: Series, entry: PtxEntry, launches: Launches, points: tuple[Point, ...]) -> Curve:
+def _curve(
+    series: Series,
+    entry: PtxEntry,
+    launches: Launches,
+    points: tuple[Point, ...],
+    outcomes: Mapping[Setting, Compiled],
+) -> Curve:
     marked = mark(points)
     as_is = next((point for point in marked if point.setting == AS_IS), marked[0])
     swept = any(point.setting.kind == "cap" for point in marked)
@@ -202,6 +210,7 @@ def _curve(series: Series, entry: PtxEntry, launches: Launches, points: tuple[Po
         launch=launch_at(AS_IS, entry, series.arch, launches),
         points=marked,
         facts=facts(marked),
+        loops=grown(marked, lambda point: instructions_in_loops(outcomes[point.setting].cubin, entry.symbol)),
         flags=tuple(flags(entry, series.arch, as_is, series.own_cap, swept)),
     )
 

@@ -320,8 +320,13 @@ class Curve:
     """In the order of the settings, ``as is`` first."""
     facts: str = ""
     """The trade-off in one sentence."""
+    loops: str = ""
+    """How many more instructions the loops hold at the first point without spills than at the next registers above, in
+    one sentence; empty where they hold no more, and where that is not known."""
     measured: str = ""
     """The fastest of the runs of the user's program, in one sentence; empty where there are none."""
+    spills_and_times: tuple[str, ...] = ()
+    """Whether fewer spills were faster, as far as the user's program was run, a sentence each."""
     flags: tuple[str, ...] = ()
     """What about its bounds does not do what it seems to, a sentence each."""
     advice: tuple[Advice, ...] = ()
@@ -334,3 +339,10 @@ class Curve:
     def as_is(self) -> Point:
         """The kernel as it is built now."""
         return next((point for point in self.points if point.setting == AS_IS), self.points[0])
+
+    @property
+    def registers_needed(self) -> int | None:
+        """The fewest registers at which nothing spilled, whatever set them, all else as it is; ``None`` where all
+        points spill."""
+        clean = [each for each in self.points if each.spill_bytes == 0 and not each.setting.knobs]
+        return min((each.registers for each in clean if each.registers is not None), default=None)

@@ -19,7 +19,8 @@ from typing import IO
 
 from msgspec import structs
 
-from spillscan.advice.sweep.model import Curve, Point, Setting, Timing, Value
+from spillscan.advice.sweep.loops import called, spill_free
+from spillscan.advice.sweep.model import Curve, Knob, Point, Setting, Timing, Value
 from spillscan.advice.sweep.toolkits import end, held_back
 from spillscan.output.errors import UsageError
 from spillscan.output.safe import printable
@@ -87,12 +88,12 @@ def to_run(template: str, settings: Sequence[Setting]) -> tuple[Setting, ...]:
     return tuple(able)
 
 
-def order(count: int, rounds: int) -> Iterator[tuple[int, int]]:
+def order(number: int, rounds: int) -> Iterator[tuple[int, int]]:
     """(round, index) of every run: each round takes all of them once, every other round from the end, so that neither a
     warming machine nor a place in the round favours one.
     """
     for turn in range(rounds):
-        yield from ((turn, index) for index in (range(count) if turn % 2 == 0 else reversed(range(count))))
+        yield from ((turn, index) for index in (range(number) if turn % 2 == 0 else reversed(range(number))))
 
 
 def time_runs(
@@ -221,7 +222,7 @@ _SCALES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"))
 
 
 def with_times(curves: Sequence[Curve], timings: Sequence[Timing]) -> list[Curve]:
-    """``curves`` with the timing of each point, and the fastest of them in a sentence.
+    """``curves`` with the timing of each point, the fastest of them, and whether fewer spills were faster.
 
     The times are the program's: curves of several kernels, archs and releases share them.
     """
@@ -231,7 +232,7 @@ def with_times(curves: Sequence[Curve], timings: Sequence[Timing]) -> list[Curve
 
 def _timed(curve: Curve, by_setting: Mapping[Value | Setting, Timing]) -> Curve:
     points = tuple(structs.replace(point, timing=by_setting.get(point.setting)) for point in curve.points)
-    return replace(curve, points=points, measured=fastest(points))
+    return replace(curve, points=points, measured=fastest(points), spills_and_times=tuple(against_spills(points)))
 
 
 def fastest(points: Sequence[Point]) -> str:
@@ -249,6 +250,53 @@ def fastest(points: Sequence[Point]) -> str:
     ]
     alike = f" (not to be distinguished from {', '.join(near)})" if near else ""
     return f"fastest measured: {best.setting.label}, {figure(best.timing)}{alike}"
+
+
+def against_spills(points: Sequence[Point]) -> Iterator[str]:
+    """Whether fewer spills were faster, as far as runs show: each point that spills and whose runs overlap with those
+    of the first point without spills, or are all below them; how much longer the others take; and the fastest point,
+    where the first without spills is slower than it in every run. Of points that differ in more than registers, those
+    are held against each other that do not, as far as there are such.
+    """
+    groups: dict[tuple[Knob, ...], list[Point]] = {}
+    able = [each for each in points if _counts(each) and each.spill_bytes is not None]
+    for each in able:
+        groups.setdefault(each.setting.knobs, []).append(each)
+    both = [group for group in groups.values() if len({bool(each.spill_bytes) for each in group}) == 2]
+    for group in both or [able]:
+        spilling, clean = [each for each in group if each.spill_bytes], spill_free(group)
+        best = min(group, key=_median, default=None)
+        if clean and best is not None and _median(best) > 0:
+            yield from _against(spilling, clean[0], best)
+
+
+def _against(spilling: Sequence[Point], first: Point, best: Point) -> Iterator[str]:
+    it = f"{called(first)}, the first without spills"
+    mine, slower = _figures(first), []
+    for point in spilling:
+        its = _figures(point)
+        if min(its) > max(mine):
+            slower.append(_median(point) / _median(first))
+            continue
+        how = "is as fast as" if max(its) >= min(mine) else "is faster than"
+        figures = f"{_figure(point)} against {_figure(first)}"
+        yield f"{called(point)}: spills {point.spill_bytes:,} B, but {how} {it} ({figures})"
+    if slower:
+        least, most = (f"{times:.3g}" for times in (min(slower), max(slower)))
+        other = " other" if len(slower) < len(spilling) else ""
+        many = f"{len(slower)} points that spill take" if slower[1:] else "point that spills takes"
+        yield f"the{other} {many} {least if least == most else f'{least} to {most}'} times as long as {it}"
+    if spilling and min(mine) > max(_figures(best)):
+        factor = f"{_median(first) / _median(best):.3g} times as long as"
+        yield f"{it}, takes {_figure(first)}, {factor} {called(best)} ({_figure(best)})"
+
+
+def _figures(point: Point) -> tuple[float, ...]:
+    return point.timing.figures if point.timing else ()
+
+
+def _figure(point: Point) -> str:
+    return figure(point.timing) if point.timing else "-"
 
 
 def winner(points: Sequence[Point]) -> Point | None:

@@ -17,12 +17,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from spillscan.advice.sweep import timing
+from spillscan.advice.sweep import kept, timing
 from spillscan.advice.sweep.axes import settings_of
-from spillscan.advice.sweep.model import AS_IS, Curve, Setting, Timing
+from spillscan.advice.sweep.model import AS_IS, Curve, Knob, Setting, Timing
 from spillscan.advice.sweep.timing import INTERRUPTED
 from spillscan.cli import main
 from spillscan.commands import sweep
+from spillscan.reports import sweep as report
 from tests.advice.sweep.conftest import run
 from tests.advice.sweep.support import point, program, toolkit
 from tests.conftest import ROOT
@@ -96,6 +97,60 @@ def test_a_cap_that_bounds_override_is_no_winner() -> None:
     points = [replace(each, overridden="__launch_bounds__(64)") for each in curve(measured(64, 1.0)).points]
     assert timing.winner(points) is None
     assert timing.fastest(points) == ""
+
+
+IT = "cap 80, the first without spills"
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        # (cap, bytes of spills, times)
+        ([(64, 24, 3.0, 3.1), (80, 0, 3.05, 3.2)], [
+            f"cap 64: spills 24 B, but is as fast as {IT} (3.05 against 3.125)",
+        ]),
+        ([(64, 24, 3.0, 3.04), (80, 0, 3.05, 3.2)], [
+            f"cap 64: spills 24 B, but is faster than {IT} (3.02 against 3.125)",
+            f"{IT}, takes 3.125, 1.03 times as long as cap 64 (3.02)",
+        ]),
+        ([(64, 24, 3.3, 3.4), (80, 0, 3.05, 3.2)], [f"the point that spills takes 1.07 times as long as {IT}"]),
+        ([(32, 200, 9, 9), (40, 100, 6, 6), (64, 24, 3, 3), (80, 0, 3, 3)], [
+            f"cap 64: spills 24 B, but is as fast as {IT} (3 against 3)",
+            f"the other 2 points that spill take 2 to 3 times as long as {IT}",
+        ]),
+        ([(32, 200, 9, 9), (80, 0, 3, 3), (96, 0, 2, 2), (128, 0, 2.5, 2.5)], [
+            f"the point that spills takes 3 times as long as {IT}",
+            f"{IT}, takes 3, 1.5 times as long as cap 96 (2)",
+        ]),
+        ([(32, 200, 9, 9), (80, 0, 3, 3), (96, 0, 2, 3)], [f"the point that spills takes 3 times as long as {IT}"]),
+        ([(80, 0, 3, 3), (96, 0, 2, 2)], []),
+        ([(32, 200, 9, 9), (40, 100, 6, 6)], []),
+        ([(32, 200, 9, 9), (80, 0)], []),
+        ([(32, 200, 0, 0), (80, 0, 3, 3)], []),
+        ([], []),
+    ],
+)  # fmt: skip
+def test_whether_fewer_spills_were_faster(rows: list[tuple[int, ...]], said: list[str]) -> None:
+    points = [
+        replace(point(cap, 8, spills=spills), timing=measured(cap, *times, unit="") if times else None)
+        for cap, spills, *times in rows
+    ]
+    assert list(timing.against_spills(points)) == said
+
+
+def test_points_of_other_axes_are_held_against_their_own_kind() -> None:
+    """Of two tiles each has its first point without spills."""
+    rows = [("16", 64, 8, 3), ("16", 80, 0, 3), ("32", 64, 80, 9), ("32", 80, 0, 6)]
+    points = []
+    for tile, cap, spills, took in rows:
+        setting = Setting(kind="cap", registers=cap, knobs=(Knob(tool="nvcc", word="-DTILE", value=tile),))
+        timed = Timing(value=setting, command=("x",), figures=(took,))
+        points.append(replace(point(cap, 8, spills=spills), setting=setting, timing=timed))
+    assert list(timing.against_spills(points)) == [
+        "cap 64 TILE=16: spills 8 B, but is as fast as cap 80 TILE=16, the first without spills (3 against 3)",
+        "the point that spills takes 1.5 times as long as cap 80 TILE=32, the first without spills",
+    ]
+    assert len(list(timing.against_spills([points[1], points[2]]))) == 1, "one of each: over all"
 
 
 @given(st.lists(st.floats(1e-9, 1e9), min_size=1, max_size=4))
@@ -260,6 +315,46 @@ def test_where_a_command_is_run(template: str, options: tuple[str, ...], run: li
     caps = None if given.caps is None else [text for text in given.caps if text != "none"]
     able = timing.to_run(template, settings_of(caps, given.bounds, given.maxnreg, given.axes))
     assert [" ".join(timing.words_of(template, each)) for each in able] == run
+
+
+def test_advice_shows_what_a_sweep_measured(
+    tmp_path: Path, words: tuple[str | Path, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The points with their times last, and the sentences of the sweep; without times not a word of what is faster."""
+    done = run(*words, "-f", "json:s.json", folder=tmp_path)
+    assert done.returncode == 0
+    (tmp_path / "build.log").write_text(
+        "ptxas info    : Compiling entry function 'k' for 'sm_90'\n"
+        "ptxas info    : Function properties for k\n"
+        "    16 bytes stack frame, 16 bytes spill stores, 16 bytes spill loads\n"
+        "ptxas info    : Used 64 registers\n"
+    )
+    (written,) = json.loads((tmp_path / "s.json").read_text())["curves"]
+    for each in written["points"]:  # the stand-in spills nothing
+        if (each["registers_asked"] or 0) in (96, 64):
+            each["spill_store_bytes"] = 24
+    (tmp_path / "s.json").write_text(json.dumps({"curves": [written]}))
+    (curve,) = kept.curves_in(str(tmp_path / "s.json"))
+    assert json.loads(json.dumps(report.curve_data(curve)["points"])) == written["points"]
+    ask = ("advise", str(tmp_path / "build.log"), "--sweep", str(tmp_path / "s.json"))
+    assert main([*ask]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "sweep cap 128: 128 registers, no spills, 3 cap 96: 96 registers, spills 24 B, 2.5 cap 64:" in said
+    assert "run: exit status 1" in said
+    assert "cap 96: spills 24 B, but is faster than cap 128, the first without spills (2.5 against 3)" in said
+    assert main([*ask, "-f", "json"]) == 0
+    made = json.loads(capsys.readouterr().out)["first"][0]["sweep"]
+    assert [each["time"]["median"] for each in made["points"]] == [3.0, 2.5, 40.0, None]
+    assert [made["measured"], *made["spills_and_times"]] == [curve.measured, *curve.spills_and_times]
+    assert main([*ask, "-f", "markdown"]) == 0
+    assert "- sweep: `cap 96: spills 24 B, but is faster than" in capsys.readouterr().out
+    for each in written["points"]:
+        each["time"] = None
+    (tmp_path / "s.json").write_text(json.dumps({"curves": [written]}))
+    assert main([*ask]) == 0
+    said = capsys.readouterr().out
+    assert "registers end its spills (tried)" in said
+    assert "fast" not in said
 
 
 def test_points_of_axes_have_their_times(tmp_path: Path, words: tuple[str | Path, ...]) -> None:
