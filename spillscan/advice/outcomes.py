@@ -74,6 +74,8 @@ def outcome(before: Point, after: Point) -> str:
         words.append(f"{after.code_bytes:,} B of code")
     if after.ran.in_ptx:
         words.append("in its PTX alone")
+    if after.final is False:
+        words.append("before the link")
     if after.timing is not None:
         from spillscan.advice.sweep.timing import figure
 

@@ -282,12 +282,12 @@ def _against(spilling: Sequence[Point], first: Point, best: Point) -> Iterator[s
         figures = f"{_figure(point)} against {_figure(first)}"
         yield f"{called(point)}: spills {point.spill_bytes:,} B, but {how} {it} ({figures})"
     if slower:
-        least, most = (f"{times:.3g}" for times in (min(slower), max(slower)))
+        least, most = (f"{times:.4g}" for times in (min(slower), max(slower)))
         other = " other" if len(slower) < len(spilling) else ""
         many = f"{len(slower)} points that spill take" if slower[1:] else "point that spills takes"
         yield f"the{other} {many} {least if least == most else f'{least} to {most}'} times as long as {it}"
     if spilling and min(mine) > max(_figures(best)):
-        factor = f"{_median(first) / _median(best):.3g} times as long as"
+        factor = f"{_median(first) / _median(best):.4g} times as long as"
         yield f"{it}, takes {_figure(first)}, {factor} {called(best)} ({_figure(best)})"
 
 
