@@ -198,7 +198,7 @@ def others(folder: Path) -> None:
     [
         ((), None, "its block size is not known: give --launch 'GLOB=THREADS'"),
         (("--launch", "*=256,999999"), None, "it cannot be launched: "),
-        (("--launch", "*=32,65536,override"), None, "registers do not limit it, shared memory do"),
+        (("--launch", "*=32,65536,override"), None, "registers do not limit it, but shared memory"),
         (("--launch", "*=256"), unlinked, "k.ptx is not here, and no record has its command"),
         (("--launch", "*=256"), others, "compiled here it spills 2,448 B, the input says nothing"),
     ],
@@ -225,3 +225,16 @@ def test_limiters_try_what_ends_spills_too(tmp_path: Path) -> None:
     assert status == 0
     assert f"  spills: {made['remedies'][0]}\n" in said
     assert "__launch_bounds__(256, 2) ends its spills (tried" in said
+
+
+def test_a_check_that_is_red_for_blocks_leads_to_what_was_tried(tmp_path: Path) -> None:
+    (tmp_path / "build.log").write_text(ptxas(PTX.read_text(), "_Z3fftILi16EEvP6float2i", tmp_path)[2])
+    launch = "launch: {threads_per_block: 256, dynamic_shared_bytes: 0}"
+    (tmp_path / "spillscan.yaml").write_text(f'kernels:\n  - match: "*"\n    {launch}\n    min_blocks_per_sm: 4\n')
+    status, said = spillscan(tmp_path, "check", "build.log")
+    assert status == 1
+    program, *words = shlex.split(said.splitlines()[-1].removeprefix("  next: "))
+    assert (program, words[-1]) == ("spillscan", "--try")
+    status, answer = spillscan(tmp_path, *words, XDG_CACHE_HOME=str(tmp_path))
+    assert status == 0
+    assert "remedy __launch_bounds__(256, 4) gives 3 → 4 blocks/SM, costs " in " ".join(answer.split())
