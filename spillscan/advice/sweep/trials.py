@@ -34,7 +34,6 @@ class Trial:
     """Why it could not be tried; empty where it was."""
     cause: str = ""
     """What bounds its registers as it is compiled here; empty where nothing does."""
-
     direction: Direction = "no spills"
     """What its steps are for."""
 
@@ -46,11 +45,8 @@ class Trial:
     @property
     def ends(self) -> Point | None:
         """The first step that ends the spills; ``None`` where none does, or it has none."""
-        return (
-            None
-            if self.direction == "more blocks"
-            else next((each for each in self.steps if each.spill_bytes == 0), None)
-        )
+        steps = self.steps if self.direction == "no spills" else ()
+        return next((each for each in steps if each.spill_bytes == 0), None)
 
     @property
     def shared(self) -> Point | None:
