@@ -8,6 +8,7 @@ jobs.
 PUBLIC = (
     "adoption",
     "jobs",
+    "outcomes",
     "profile.exports",
     "profile.judged",
     "profile.launchmap",
@@ -21,6 +22,7 @@ PUBLIC = (
     "sweep.compilers",
     "sweep.curves",
     "sweep.front_end",
+    "sweep.kept",
     "sweep.missing",
     "sweep.model",
     "sweep.plan",

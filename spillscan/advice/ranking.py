@@ -153,7 +153,10 @@ def why_here(about: Ranked) -> str:
     if about.about == "spills":
         words.append(f"{share_text(about.share)} of the weight of all spills")
     if about.spill_ns is not None:
-        words.append(f"{time_text(about.spill_ns)} of {time_text(about.time_ns or 0)} measured go to spills")
+        share = about.spill_ns / about.time_ns if about.time_ns else 0
+        words.append(
+            f"{time_text(about.time_ns or 0)} measured, {share_text(share)} of the instructions in it are spills"
+        )
     elif about.time_ns is not None:
         words.append(f"{time_text(about.time_ns)} measured")
     return ", ".join(words)

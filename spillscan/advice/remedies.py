@@ -7,13 +7,14 @@ spills of a kernel is what a sweep measured, else an estimate that is called one
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import structs
 
 from spillscan.advice.holding import Holding, holdings
+from spillscan.advice.outcomes import FEWER, of_sweep, outcome, rows, sentence
 from spillscan.advice.ranking import Ranked, summary_of
 from spillscan.advice.sweep.missing import CALLED, release, spills_to_shared
 from spillscan.judging.places import Place, Tree, placed, weighed
@@ -34,7 +35,7 @@ from spillscan.output.nouns import count
 from spillscan.reading.machine.spillmap import TOP, culprits, share_text
 
 if TYPE_CHECKING:
-    from spillscan.advice.sweep.model import Curve, Point
+    from spillscan.advice.sweep.model import Curve
     from spillscan.advice.sweep.trials import Trial
     from spillscan.occupancy.launches import Launches
     from spillscan.reading.binary.pressure import Pressure
@@ -101,6 +102,8 @@ class Remedy:
     """What came of compiling it; ``None`` where that was not asked for."""
     untried: str = ""
     """Why it cannot be tried; empty where it can be, or that is not asked."""
+    swept: Curve | None = None
+    """What a sweep made of it; ``None`` where none did."""
 
 
 # ---- remedies --------------------------------------------------------------------------------------------------------
@@ -111,21 +114,21 @@ def remedy(
     launches: Launches,
     tree: Tree,
     code: Pressure | None = None,
-    measured: Mapping[tuple[str, str | None], int] | None = None,
     trial: Trial | None = None,
     untried: str = "",
+    swept: Curve | None = None,
 ) -> Remedy:
-    """What to do about a family. ``code``: the live registers of its worst kernel; ``measured``: registers that end the
-    spills of kernels, by symbol and arch, as sweeps compiled them; ``trial``: what came of compiling the worst;
-    ``untried``: why it cannot be compiled."""
+    """What to do about a family. ``code``: the live registers of its worst kernel; ``trial``: what came of compiling
+    that; ``untried``: why it cannot be compiled; ``swept``: what a sweep made of it."""
     kernel = about.worst
     launch = launches.launch_of(kernel)
+    untried = untried if trial is None else trial.missing
     if about.about == "occupancy":
-        return _for_occupancy(about, launch)
+        return replace(_for_occupancy(about, launch, trial, untried), swept=swept)
     local = kernel.sass.local if kernel.sass else NO_TRAFFIC
     places = tuple(weighed(local, "spill", tree)[:TOP])
     ends = None if trial is None else trial.ends
-    found = (measured or {}).get((kernel.key.symbol, kernel.key.arch)) if ends is None else ends.registers
+    found = ends.registers if ends is not None else None if swept is None else swept.registers_needed
     need = registers_needed(kernel, code, found)
     step = None if need is None else relaxation(kernel, launch, need)
     held = [] if code is None else holdings(code, local, tree)
@@ -138,17 +141,23 @@ def remedy(
         relaxation=step,
         remedies=tuple(_remedies(kernel, launch, need, step, places, trial, held)),
         trial=trial,
-        untried=untried if trial is None else trial.missing,
+        untried=untried,
+        swept=swept,
     )
 
 
-def _for_occupancy(about: Ranked, launch: Launch | None) -> Remedy:
+def _for_occupancy(about: Ranked, launch: Launch | None, trial: Trial | None, untried: str) -> Remedy:
     summary = summary_of(about.worst, launch)
     entries = () if summary is None else summary.advice
     return Remedy(
         ranked=about,
         causes=(*([summary.line] if summary else []), *(f"{LABELS[each.limiter]}: {each.finding}" for each in entries)),
-        remedies=tuple(f"{each.remedy}; the price: {each.trade_off}" for each in entries if each.remedy),
+        remedies=(
+            *([sentence(trial, trial.curve)] if trial is not None and trial.curve is not None and not untried else []),
+            *(f"{each.remedy}; the price: {each.trade_off}" for each in entries if each.remedy),
+        ),
+        trial=trial,
+        untried=untried,
     )
 
 
@@ -289,7 +298,6 @@ def _device(kernel: Kernel) -> Device | None:
 
 
 _ROLES = "give the warps that spill more registers (setmaxnreg), and those that do not fewer"
-_FEWER = "fewer values a thread, by smaller tiles or more threads for one"
 _ESTIMATE = "an estimate, not tried"
 _BASES: dict[Basis, str] = {
     "tried": "{} registers end its spills (tried)",
@@ -308,13 +316,13 @@ def _remedies(
     held: Sequence[Holding],
 ) -> Iterator[str]:
     if trial is not None and trial.curve is not None:
-        yield _tried(trial, trial.curve)
+        yield sentence(trial, trial.curve)
     elif kernel.sass is not None and kernel.sass.roles:
         yield _ROLES
     elif kernel.role == "function":
-        yield f"{CALLED}; {_FEWER}"
+        yield f"{CALLED}; {FEWER}"
     elif need is None and (kernel.usage.registers or 0) >= MOST_REGISTERS - 2:
-        yield f"no bounds leave more registers: {_FEWER}"
+        yield f"no bounds leave more registers: {FEWER}"
     elif need is not None:
         yield relief(kernel, need, step, launch)
     if held:
@@ -328,45 +336,16 @@ def _remedies(
         yield f"{trial.shared.setting.source} in the kernel: {outcome(trial.curve.as_is, trial.shared)} (tried)"
 
 
-def _tried(trial: Trial, curve: Curve) -> str:
-    before, ends = curve.as_is, trial.ends
-    if ends is not None:
-        return f"{ends.setting.source} ends its spills (tried, ptxas {curve.toolkit}): {outcome(before, ends)}"
-    able = [each for each in trial.steps if each.spill_bytes is not None]
-    if not able:
-        return f"no bounds leave more registers than {before.registers} (tried, ptxas {curve.toolkit}): {_FEWER}"
-    least = min(able, key=lambda each: each.spill_bytes or 0)
-    most = f"{least.setting.source} leaves the fewest, {outcome(before, least)}"
-    return f"no bounds end its spills (tried, ptxas {curve.toolkit}): {most}; {_FEWER}"
-
-
-def outcome(before: Point, after: Point) -> str:
-    """What ptxas made of a kernel at one point: ``52 registers, no spills, 12 → 9 blocks/SM, 4,096 B of code``."""
-    if after.failure:
-        return f"it does not compile: {after.failure}"
-    spills = f"spills {after.spill_bytes:,} B" if after.spill_bytes else "no spills"
-    words = [f"{after.registers} registers", spills]
-    if before.blocks is not None and after.blocks is not None:
-        change = f"{before.blocks} → " if before.blocks != after.blocks else ""
-        same = "" if change or before is after else " as before"
-        words.append(f"{change}{count(after.blocks, 'block')}/SM{same}")
-    if after.code_bytes is not None:
-        words.append(f"{after.code_bytes:,} B of code")
-    if after.ran.in_ptx:
-        words.append("in its PTX alone")
-    return ", ".join(words)
-
-
 def relief(kernel: Kernel, need: Need, step: Relaxation | None, launch: Launch | None) -> str:
     """How many registers end the spills, which bounds leave as many, and what that costs in blocks."""
     if kernel.sass is not None and kernel.sass.roles:
         return _ROLES
     if need.registers == MOST_REGISTERS + 1:  # no more than one that is missing is known
-        return f"no bounds leave more registers: {_FEWER}"
+        return f"no bounds leave more registers: {FEWER}"
     if need.registers > MOST_REGISTERS:
         return (
             f"no bounds end its spills: about {need.registers:,} values are live at once ({_ESTIMATE}), and an"
-            f" instruction names {MOST_REGISTERS} registers: {_FEWER}"
+            f" instruction names {MOST_REGISTERS} registers: {FEWER}"
         )
     ends = _BASES[need.basis].format(need.registers)
     if launch is None:
@@ -403,21 +382,13 @@ def facts(made: Remedy, commands: Sequence[str] = ()) -> Iterator[tuple[str, str
         yield "line", lines or "not known: compile with -lineinfo, and give the binary"
     yield from (("cause", text) for text in made.causes or ["not known"])
     yield from (("remedy", text) for text in made.remedies or ["not known"])
-    if made.trial is not None and made.trial.curve is not None:
-        curve = made.trial.curve
-        yield "tried", f"as it is: {outcome(curve.as_is, curve.as_is)}{_unlike(made.ranked.worst, curve.as_is)}"
-        yield from (("tried", f"{each.setting.source}: {outcome(curve.as_is, each)}") for each in made.trial.steps)
+    if made.trial is not None and made.trial.curve is not None and not made.untried:
+        yield from (("tried", text) for text in rows(made.trial, made.trial.curve, made.ranked.worst))
     elif made.untried:
         yield "tried", f"no: {made.untried}"
+    if made.swept is not None:
+        yield from (("sweep", text) for text in of_sweep(made.swept))
     yield from (("try", text) for text in commands)
-
-
-def _unlike(kernel: Kernel, point: Point) -> str:
-    """Where what is compiled here is not what the input holds: another ptxas, or options that the command lacks."""
-    spills = kernel.spills
-    if spills is None or (kernel.usage.registers, sum(spills)) == (point.registers, point.spill_bytes):
-        return ""
-    return f"; the input says {kernel.usage.registers} registers, spills {sum(spills):,} B: it was made otherwise"
 
 
 def _shared_memory(kernel: Kernel, launch: Launch | None) -> Iterator[str]:

@@ -13,7 +13,7 @@ from msgspec import structs
 
 from spillscan.advice.ranking import Ranked, spill_weight
 from spillscan.advice.remedies import remedy
-from spillscan.advice.sweep.missing import refusal
+from spillscan.advice.sweep.missing import no_step, refusal
 from spillscan.builds import buildfile, records
 from spillscan.builds.compilation import parse, split
 from spillscan.builds.databases import commands, recorded
@@ -56,7 +56,7 @@ def with_ways(report: Report, inputs: Sequence[str], config: str | None, unpacki
     ways = []
     for about in shown:
         made = remedy(about, report.launches, tree, code.get(id(about.worst)))
-        source = source_of(about.worst, databases) if about.weight else ""
+        source = source_of(about.worst, databases)
         finding = first[about.family]
         causes = made.causes if about.weight or made.remedies else (finding.message,)
         remedies = made.remedies or (explanations("rules")[finding.rule].remedy,)
@@ -109,8 +109,8 @@ def commands_for(
     threads = []
     if launch is not None and launch.source in ("policy", "override"):
         threads = ["--launch", f"{kernel.key.symbol}={_of(launch)}"]
-    able = bool(source) and not refusal(kernel, source)
-    if able and about.about == "spills" and not tried and "-" not in inputs:
+    able = bool(source) and not no_step(kernel, launch) and not refusal(kernel, source)
+    if able and not tried and "-" not in inputs:
         policy = ["--config", config] if config else []
         yield shlex.join(["spillscan", "advise", *inputs, "--kernel", called, *chosen, *threads, *policy, "--try"])
     if able:

@@ -9,38 +9,31 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spillscan.advice.profile.judged import JudgedLaunch, judge, launch_figures
 from spillscan.advice.profile.reading import read_all
-from spillscan.advice.ranking import Ranked, ranked, spill_weight, why_here
+from spillscan.advice.ranking import ranked, spill_weight, why_here
 from spillscan.advice.remedies import Remedy, facts, relief_data, remedy
-from spillscan.advice.sweep.missing import refusal
-from spillscan.commands import _answers, _inputs, _issues, _offers, _options, _policy
+from spillscan.advice.sweep.missing import no_step, refusal
+from spillscan.commands import _answers, _inputs, _issues, _offers, _options, _policy, _trying
 from spillscan.commands._selection import Selection
 from spillscan.model import Build, Kernel, Launch
 from spillscan.model.build import labels_of
 from spillscan.naming import Names
 from spillscan.occupancy.launches import Launches, settled
-from spillscan.output import folders
-from spillscan.output.errors import InputError
 from spillscan.output.markdown import code, words
-from spillscan.output.progress import Progress
 from spillscan.output.safe import printable
 from spillscan.output.terminal import BOLD, Style, fold, hung, paint
-from spillscan.reading import workers
 from spillscan.reading.binary import fetch
 from spillscan.reading.inputs.source import expand
 from spillscan.reports.render import tree_here
 from spillscan.reports.words import label_of, summary
 
 if TYPE_CHECKING:
-    from spillscan.advice.sweep.trials import Trial
+    from spillscan.advice.sweep.model import Curve
 
 EPILOG = "Example: spillscan advise build/ --launch 'gemm*=256' --top 5"
-_TIMEOUT_SECONDS = 600
-"""Of each compiler that --try starts."""
 _LONGEST = 400
 
 
@@ -51,13 +44,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--profile", metavar="CSV", help="what ncu --csv wrote: families whose spills take most time come first"
     )
     parser.add_argument(
-        "--sweep", metavar="JSON", help="what sweep -f json wrote: registers that end spills, measured, not estimated"
+        "--sweep",
+        metavar="JSON",
+        help="what sweep -f json wrote: registers that end spills, tried, not estimated; with --run its times",
     )
-    _options.flag(
-        parser,
-        "--try",
-        "compile the remedies of the families shown, where a source or PTX, its command and a ptxas are at hand",
-    )
+    _trying.add_try(parser, "families")
     _options.add_launches(parser)
     _policy.add_file(parser)
     _options.add_selection(parser)
@@ -74,7 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
     build = _inputs.scan(inputs, unpacking=unpacking)
     kept = Selection(arguments.arch, arguments.kernel, arguments.launch).of(build, policy.labels)
     names = Names((kernel.named_by for kernel in build.kernels), labels=labels_of([build], policy.labels))
-    measured = _measured(arguments.sweep) if arguments.sweep else {}
+    swept = _swept(arguments.sweep) if arguments.sweep else {}
     profile = _profiled(arguments.profile, build) if arguments.profile else ()
     launches = _Launches(policy, profile)
     found = ranked(kept.kernels, names, launches, profile)
@@ -82,12 +73,14 @@ def run(arguments: argparse.Namespace) -> int:
     code = fetch.pressures_of((each.worst for each in shown), unpacking)
     tree, databases = tree_here(), _offers.databases_near(inputs)
     sources = {id(each): _offers.source_of(each.worst, databases) for each in shown}
-    spilling = [each for each in shown if each.about == "spills"]
-    trials = _trials(spilling, sources, launches) if vars(arguments)["try"] else {}
+    made_of = _trying.trials_of(arguments, [(each.worst, sources[id(each)]) for each in shown], launches)
+    trials = dict(zip(map(id, shown), made_of, strict=False))
     advice = []
     for each in shown:
-        untried = refusal(each.worst, sources[id(each)]) if each.about == "spills" else ""
-        made = remedy(each, launches, tree, code.get(id(each.worst)), measured, trials.get(id(each)), untried)
+        stuck = no_step(each.worst, launches.launch_of(each.worst))  # and says so itself
+        untried = "" if stuck else refusal(each.worst, sources[id(each)])
+        curve = swept.get((each.worst.key.symbol, each.worst.key.arch))
+        made = remedy(each, launches, tree, code.get(id(each.worst)), trials.get(id(each)), untried, curve)
         offered = _offers.commands_for(
             each, sources[id(each)], inputs, names, launches, arguments.config, made.trial is not None
         )
@@ -123,41 +116,10 @@ def _profiled(place: str, build: Build) -> Sequence[JudgedLaunch]:
     return judge(read_all(expand([place])), build)
 
 
-def _measured(path: str) -> Mapping[tuple[str, str | None], int]:
-    """The fewest registers at which a sweep compiled each kernel without spills."""
-    import json
+def _swept(path: str) -> Mapping[tuple[str, str | None], Curve]:
+    from spillscan.advice.sweep import kept
 
-    found: dict[tuple[str, str | None], int] = {}
-    try:
-        with open(path, encoding="utf-8") as file:
-            for curve in json.load(file)["curves"]:
-                points = [*curve["points"], *curve["advice"]]
-                clean = [
-                    int(each["registers"])
-                    for each in points
-                    if each["registers"] is not None and each["spill_store_bytes"] == each["spill_load_bytes"] == 0
-                ]
-                if clean:
-                    key = str(curve["symbol"]), str(curve["arch"])
-                    found[key] = min(clean) if key not in found else min(found[key], *clean)
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}") from None
-    except (ValueError, KeyError, TypeError, RecursionError):
-        raise InputError(f"{path} is no sweep", "spillscan sweep … -f json:FILE writes one") from None
-    return found
-
-
-def _trials(shown: Sequence[Ranked], sources: Mapping[int, str], launches: Launches) -> dict[int, Trial]:
-    from spillscan.advice.sweep import trials
-    from spillscan.advice.sweep.compilers import Compilers
-    from spillscan.advice.sweep.front_end import Cache
-    from spillscan.advice.sweep.toolkits import Processes
-
-    progress = Progress("compiling", "points")
-    cache = Cache(Path(folders.kept("sweep")))
-    compilers = Compilers(Processes(_TIMEOUT_SECONDS), cache, workers.processors(), progress)
-    made = trials.tried([(each.worst, sources[id(each)]) for each in shown], compilers, launches)
-    return {id(each): trial for each, trial in zip(shown, made, strict=True)}
+    return kept.swept(kept.curves_in(path))
 
 
 # ---- forms -----------------------------------------------------------------------------------------------------------
@@ -216,19 +178,17 @@ def _markdown(build: Build, advice: Advice, rest: Sequence[str], more: int, name
         yield from ("", words(line))
 
 
-def _trial_data(made: Remedy) -> dict[str, Any] | None:
-    """``None`` where it could be tried, and that was not asked for."""
-    trial = made.trial
-    if trial is None and not made.untried:
+def _sweep_data(curve: Curve | None) -> dict[str, Any] | None:
+    """What a sweep shows of its loops and times."""
+    if curve is None:
         return None
     from spillscan.reports.sweep import point_data
 
-    curve = None if trial is None else trial.curve
     return {
-        "missing": made.untried or None,
-        "toolkit": None if curve is None else curve.toolkit,
-        "points": [] if curve is None else [point_data(each) for each in curve.points],
-        "ends_spills": None if trial is None or trial.ends is None else trial.ends.setting.source,
+        "points": [point_data(each) for each in curve.points if each.timing],
+        "loops": curve.loops,
+        "measured": curve.measured,
+        "spills_and_times": list(curve.spills_and_times),
     }
 
 
@@ -256,7 +216,8 @@ def _document(build: Build, advice: Advice, rest: Sequence[str], total: int, nam
                 ],
                 "causes": list(made.causes),
                 **relief_data(made.need, made.relaxation),
-                "tried": _trial_data(made),
+                "tried": _trying.trial_data(made.trial, made.untried),
+                "sweep": _sweep_data(made.swept),
                 "remedies": list(made.remedies),
                 "commands": list(commands),
             }

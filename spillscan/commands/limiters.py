@@ -1,21 +1,23 @@
 """What limits each kernel's occupancy, how far the next step is, how to get there, and what that trades away; of a
-kernel that spills first the other way: which launch bounds end its spills, and what they cost in blocks."""
+kernel that spills first the other way: which launch bounds end its spills, and what they cost in blocks. --try compiles
+these bounds, and says what came of it."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from spillscan.advice.outcomes import sentence
 from spillscan.advice.remedies import Need, Relaxation, registers_needed, relaxation, relief, relief_data
-from spillscan.commands import _answers, _inputs, _issues, _options, _policy, _selection
+from spillscan.commands import _answers, _inputs, _issues, _offers, _options, _policy, _selection, _trying
 from spillscan.commands._selection import Selection
 from spillscan.judging.policy import Policy
 from spillscan.model import Kernel
 from spillscan.model.build import damage, labels_of
 from spillscan.naming import Names
 from spillscan.occupancy.data import next_block_data, summary_data
-from spillscan.occupancy.devices import judged_on
+from spillscan.occupancy.devices import judged_on, resolve
 from spillscan.occupancy.headroom import headroom
 from spillscan.occupancy.summary import Summary, summarise
 from spillscan.occupancy.text import footprint_line, headroom_lines, next_block_line
@@ -23,12 +25,16 @@ from spillscan.output.terminal import Style, fold, hung
 from spillscan.reading.binary import fetch
 from spillscan.reading.binary.pressure import Pressure
 
+if TYPE_CHECKING:
+    from spillscan.advice.sweep.trials import Trial
+
 EPILOG = "Example: spillscan limiters build.log --kernel 'gemm*' --launch 'gemm*=256,49152'"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     _options.add_inputs(parser)
+    _trying.add_try(parser, "kernels")
     _options.add_launches(parser)
     _options.add_devices(parser, "show what limits")
     _policy.add_file(parser)
@@ -43,7 +49,8 @@ def run(arguments: argparse.Namespace) -> int:
     arguments.devices = ",".join(arguments.device) or None
     policy = _policy.policy_of(arguments)
     unpacking = _policy.unpacking(policy)
-    build = _inputs.scan(_inputs.inputs_or_stdin(arguments.inputs), unpacking=unpacking)
+    inputs = _inputs.inputs_or_stdin(arguments.inputs)
+    build = _inputs.scan(inputs, unpacking=unpacking)
     kept = Selection(arguments.arch, arguments.kernel, arguments.launch).of(build, policy.labels)
     _selection.refuse_devices(kept.kernels, arguments.device)
     entries = sorted((kernel for kernel in kept.kernels if kernel.role == "entry"), key=damage)
@@ -51,14 +58,18 @@ def run(arguments: argparse.Namespace) -> int:
     shown = entries[: _options.rows_of(arguments)]
     code = fetch.pressures_of((kernel for kernel in shown if sum(kernel.spills or ())), unpacking)
 
+    databases = _offers.databases_near(inputs) if vars(arguments)["try"] else {}
+    wanted = [(kernel, _offers.source_of(kernel, databases)) for kernel in shown] if vars(arguments)["try"] else []
+    trials = dict(zip(map(id, shown), _trying.trials_of(arguments, wanted, policy), strict=False))
+
     def text(style: Style) -> Iterator[str]:
         for kernel in shown:
             for device, summary in _summaries(kernel, policy):
-                yield from hung(_lines(kernel, device, summary, names, code), style)
+                yield from hung(_lines(kernel, device, summary, names, code, trials.get(id(kernel))), style)
                 yield ""
         yield from fold(len(entries) - len(shown), style)
 
-    _answers.answer(forms, text=text, json=lambda: _data(entries, policy, code))
+    _answers.answer(forms, text=text, json=lambda: _data(entries, policy, code, trials))
     _issues.report_issues(build.issues)
     return 0
 
@@ -71,7 +82,12 @@ def _summaries(kernel: Kernel, policy: Policy) -> Iterator[tuple[str | None, Sum
 
 
 def _lines(
-    kernel: Kernel, device: str | None, summary: Summary, names: Names, code: Mapping[int, Pressure]
+    kernel: Kernel,
+    device: str | None,
+    summary: Summary,
+    names: Names,
+    code: Mapping[int, Pressure],
+    trial: Trial | None,
 ) -> Iterator[str]:
     usage = kernel.usage
     figures = [f"{usage.registers} registers" if usage.registers is not None else "registers unknown"]
@@ -88,9 +104,15 @@ def _lines(
     yield f"  {summary.line}"
     if kernel.final is False:
         yield "  relocatable code: registers are final only after the link"
-    need, step = _relief(kernel, device, summary, code)
-    if need is not None:
+    trial = trial if _its_own(kernel, device) else None
+    curve = None if trial is None or trial.missing else trial.curve
+    need, step = _relief(kernel, device, summary, code, trial)
+    if trial is not None and curve is not None:
+        yield f"  {'next block' if trial.direction == 'more blocks' else 'spills'}: {sentence(trial, curve)}"
+    elif need is not None:
         yield f"  spills: {relief(kernel, need, step, summary.launch)}"
+    if trial is not None and trial.missing:
+        yield f"  not tried: {trial.missing}"
     if summary.occupancy is not None and not summary.at_most:
         yield from (f"  {line}" for line in headroom_lines(headroom(summary.occupancy)))
         yield from (f"  {line}" for line in [next_block_line(summary.occupancy)] if line)
@@ -105,22 +127,36 @@ def _lines(
         yield f"  {footprint_line(summary.local_memory)}"
 
 
+def _its_own(kernel: Kernel, device: str | None) -> bool:
+    """Whether what was compiled, for the kernel's arch, holds on a device."""
+    arch = kernel.key.arch
+    return device == arch or (None not in (device, arch) and resolve(str(device))[0] == resolve(str(arch))[0])
+
+
 def _relief(
-    kernel: Kernel, device: str | None, summary: Summary, code: Mapping[int, Pressure]
+    kernel: Kernel, device: str | None, summary: Summary, code: Mapping[int, Pressure], trial: Trial | None
 ) -> tuple[Need | None, Relaxation | None]:
     """What ends a kernel's spills; (``None``, ``None``) where it has none, or nothing says."""
     if not sum(kernel.spills or ()):
         return None, None
-    need = registers_needed(kernel, code.get(id(kernel)))
+    ends = None if trial is None else trial.ends
+    need = registers_needed(kernel, code.get(id(kernel)), None if ends is None else ends.registers)
     return need, None if need is None else relaxation(kernel, summary.launch, need, device)
 
 
-def _data(kernels: list[Kernel], policy: Policy, code: Mapping[int, Pressure]) -> list[dict[str, Any]]:
-    return [
-        {"symbol": kernel.key.symbol, "arch": kernel.key.arch, "unit": kernel.key.unit, "device": device}
-        | summary_data(summary)
-        | relief_data(*_relief(kernel, device, summary, code))
-        | {"next_block": next_block_data(summary.occupancy) if summary.occupancy and not summary.at_most else None}
-        for kernel in kernels
-        for device, summary in _summaries(kernel, policy)
-    ]
+def _data(
+    kernels: list[Kernel], policy: Policy, code: Mapping[int, Pressure], trials: Mapping[int, Trial]
+) -> list[dict[str, Any]]:
+    found = []
+    for kernel in kernels:
+        for device, summary in _summaries(kernel, policy):
+            trial = trials.get(id(kernel)) if _its_own(kernel, device) else None
+            occupancy = None if summary.at_most else summary.occupancy
+            found.append(
+                {"symbol": kernel.key.symbol, "arch": kernel.key.arch, "unit": kernel.key.unit, "device": device}
+                | summary_data(summary)
+                | relief_data(*_relief(kernel, device, summary, code, trial))
+                | {"next_block": next_block_data(occupancy) if occupancy else None}
+                | {"tried": _trying.trial_data(trial, trial.missing if trial else "")}
+            )
+    return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from dataclasses import replace
 
 from spillscan.advice.profile import text
 from spillscan.advice.profile.judged import JudgedLaunch, document, issues, judge, row, worst_first
@@ -21,6 +22,9 @@ EPILOG = "Example: ncu --set full --csv --page raw ./app > app.csv; spillscan pr
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     add_profile(parser)
+    _options.words(
+        parser, "--trips", "GLOB=N,…", "how often the loops of kernels turn, the outermost first: 'gemm*=128'"
+    )
     _options.add_selection(parser)
     _options.add_formats(parser)
     _options.add_rows(parser, 25, "rows of text to show", "rows of text")
@@ -47,6 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
     """0; 2 where the profile or the build cannot be read."""
     forms = _answers.forms_of(arguments)
     complaints, judged, build = read(arguments)
+    judged = _turning(judged, arguments.trips)
     found = [*complaints, *issues(judged, build is not None)]
     chosen = worst_first(select(judged, arguments.arch, arguments.kernel))
     rows = [row(each) for each in chosen]
@@ -68,6 +73,19 @@ def read(arguments: argparse.Namespace) -> tuple[list[Issue], tuple[JudgedLaunch
     profile = read_all(expand([arguments.profile]))
     build = _inputs.scan(arguments.inputs) if arguments.inputs else None
     return list(profile.issues), judge(profile, build), build
+
+
+def _turning(judged: Sequence[JudgedLaunch], texts: Sequence[str]) -> tuple[JudgedLaunch, ...]:
+    """The launches with the trips of their loops; of several that fit the last counts."""
+    found = list(judged)
+    for each in texts:
+        glob, equals, listed = each.rpartition("=")
+        words = listed.split(",")
+        if not (glob and equals and all(word.isascii() and word.isdigit() for word in words)):
+            raise UsageError(f"--trips: {each!r} says no trips", "write --trips 'gemm*=128', or 128,4 of nested loops")
+        trips, chosen = tuple(map(int, words)), {id(launch) for launch in select(found, [], [glob])}
+        found = [replace(launch, trips=trips) if id(launch) in chosen else launch for launch in found]
+    return tuple(found)
 
 
 def select(judged: Sequence[JudgedLaunch], arches: Sequence[str], globs: Sequence[str]) -> list[JudgedLaunch]:

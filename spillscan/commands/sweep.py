@@ -1,7 +1,7 @@
 """Compile a kernel with real ptxas at each register cap or launch bound, and tabulate what comes out: registers, spills
 and the loops they stand in, stack, resident blocks. Best points are marked; --advise adds the launch bounds that reach
 the next steps of occupancy. Needs ptxas: of a CUDA toolkit, or pip install 'spillscan[sweep]'. No GPU; where there is
-one, --run times your own program at each cap.
+one, --run times your own program at each point.
 """
 
 from __future__ import annotations
@@ -191,9 +191,9 @@ class Runs(NamedTuple):
     """What is to be run."""
 
     template: str
-    """The command, with ``{cap}``."""
-    caps: tuple[int, ...]
-    """Its values."""
+    """The command, with ``{cap}``, ``{point}`` or names of axes."""
+    settings: tuple[Setting, ...]
+    """Where it is run."""
     measure: str | None
     """Regular expression of the figure that the program prints; ``None``: the wall clock."""
     runs: int
@@ -211,7 +211,8 @@ def add_runs(parser: argparse.ArgumentParser) -> None:
         "--run",
         dest="timed",
         metavar="COMMAND",
-        help="run your own program at each cap, and show its times beside the figures: './gemm-{cap} 4096'; no shell",
+        help="run your own program at each point, and show its times beside the figures: './gemm-{cap} 4096', {point},"
+        " {TILE} of -D TILE=…; no shell",
     )
     timed.add_argument(
         "--measure",
@@ -219,7 +220,7 @@ def add_runs(parser: argparse.ArgumentParser) -> None:
         help="the time is what its first group finds last in what the program prints, such as 'ms: ([0-9.]+)'; default:"
         " the wall clock",
     )
-    _options.number(timed, "--runs", f"runs at each cap that count (default: {RUNS})", least=1)
+    _options.number(timed, "--runs", f"runs at each point that count (default: {RUNS})", least=1)
     _options.number(timed, "--warmups", f"runs before them (default: {WARMUPS})")
     _options.number(timed, "--run-timeout", f"for each run (default: {TIMEOUT_SECONDS})", metavar="SECONDS", least=1)
 
@@ -231,16 +232,11 @@ def runs_of(arguments: argparse.Namespace, settings: Sequence[Setting]) -> Runs 
             if getattr(arguments, option) is not None:
                 raise UsageError(f"--{option.replace('_', '-')} goes with --run", "give --run 'COMMAND {cap}'")
         return None
-    if any(setting.knobs for setting in settings):
-        raise UsageError("--run goes with --caps alone", "leave out -D, --nvcc, --ptxas and --pragma")
-    caps = tuple(setting.registers for setting in settings if setting.kind == "cap" and setting.registers is not None)
-    if not caps:
-        raise UsageError("--run has no cap to run at", "give --caps 32,64,128")
-    timing.words_of(arguments.timed, caps[0])
+    able = timing.to_run(arguments.timed, settings)
     timing.pattern_of(arguments.measure)
     return Runs(
         template=arguments.timed,
-        caps=caps,
+        settings=able,
         measure=arguments.measure,
         runs=arguments.runs or RUNS,
         warmups=WARMUPS if arguments.warmups is None else arguments.warmups,
@@ -250,21 +246,21 @@ def runs_of(arguments: argparse.Namespace, settings: Sequence[Setting]) -> Runs 
 
 def timed(curves: Sequence[Curve], wanted: Runs) -> tuple[list[Curve], str]:
     """(``curves`` with what was measured, why that is not all or nothing of it is of use; empty where all is well)."""
-    total = len(wanted.caps) * (wanted.runs + wanted.warmups)
+    total = len(wanted.settings) * (wanted.runs + wanted.warmups)
     begun = 0
 
     progress = Progress("running", "runs")
     progress.expect(total)
 
-    def begins(cap: Value) -> None:
+    def begins(point: Value | Setting) -> None:
         nonlocal begun
-        progress.reach(begun, f"cap {cap}")
+        progress.reach(begun, point.label if isinstance(point, Setting) else str(point))
         begun += 1
 
     with progress:
         found = timing.time_runs(
             wanted.template,
-            wanted.caps,
+            wanted.settings,
             wanted.runs,
             wanted.warmups,
             wanted.timeout_seconds,

@@ -36,7 +36,7 @@ LEGEND = (
     f"{BEST} best: no other point has more resident warps without more spills, or fewer spills without fewer warps",
     "by depth: spill instructions by the number of loops around them, innermost first (2:8 is 8 in two loops)",
 )
-LEGEND_OF_TIMES = "time: median of the runs of the program at that cap; spread: largest less smallest, of the median"
+LEGEND_OF_TIMES = "time: median of the runs of the program at that point; spread: largest less smallest, of the median"
 
 
 def lines(curve: Curve, style: Style, names: Names) -> Iterator[str]:
@@ -63,7 +63,7 @@ def sentences(curve: Curve) -> Iterator[str]:
         labels = [point.setting.label for point, its in said if its == text]
         more = f" and {len(labels) - _MOST_LABELS} more" if len(labels) > _MOST_LABELS else ""
         yield f"{', '.join(labels[:_MOST_LABELS])}{more}: {printable(text, _LONGEST_REASON)}"
-    yield from filter(None, (curve.facts, curve.measured))
+    yield from filter(None, (curve.facts, curve.loops, curve.measured, *curve.spills_and_times))
     yield from (f"note: {printable(flag, _LONGEST_REASON)}" for flag in curve.flags)
     if curve.no_advice:
         lead = "no step to more blocks" if curve.advice else "no advice"
@@ -340,7 +340,9 @@ def curve_data(curve: Curve) -> dict[str, Any]:
         "launch": None if launch is None else structs.asdict(launch),
         "points": [point_data(point) for point in curve.points],
         "facts": curve.facts,
+        "loops": curve.loops,
         "measured": curve.measured,
+        "spills_and_times": list(curve.spills_and_times),
         "flags": list(curve.flags),
         "advice": [
             {
@@ -369,7 +371,7 @@ def point_data(point: Point) -> dict[str, Any]:
 
 
 def timing_data(timed: Timing) -> dict[str, Any]:
-    """What the program took at one cap; ``unit`` is ``None`` where only the program knows it."""
+    """What the program took at one point; ``unit`` is ``None`` where only the program knows it."""
     return {
         "command": list(timed.command),
         "figures": list(timed.figures),
@@ -408,7 +410,7 @@ def _swept(curve: Curve, several: bool, called: Names) -> dict[str, Any]:
 
 def _point(point: Point, fastest: bool) -> dict[str, Any]:
     setting, timed = point.setting, point.timing
-    cap = setting.registers if setting.kind == "cap" else None
+    cap = setting.registers if setting.kind == "cap" and not setting.knobs else None
     failures = (point.failure, f"run: {timed.failure}" if timed and timed.failure else "")
     return {
         "cap": cap,

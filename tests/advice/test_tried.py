@@ -1,4 +1,5 @@
-"""`advise --try`: what it says of each step is what ptxas makes of it by hand; where it cannot try, it says why."""
+"""`advise --try` and `limiters --try`: what they say of each step is what ptxas makes of it by hand; where they cannot
+try, they say why."""
 
 from __future__ import annotations
 
@@ -14,6 +15,7 @@ import pytest
 
 from spillscan.advice.sweep import ptx, toolkits
 from spillscan.advice.sweep.model import Setting
+from spillscan.output.nouns import count
 from tests.advice.sweep.support import PTX, RELEASE
 from tests.conftest import ROOT
 from tests.conftest import run as command
@@ -134,3 +136,105 @@ def test_a_red_check_leads_to_what_was_tried(tmp_path: Path) -> None:
     _, brief = spillscan(tmp_path, "check", "build.log", "--brief")
     assert said.startswith(brief)
     assert "next:" not in brief
+
+
+FFT, STENCIL, NARROW = "_Z3fftILi32EEvP6float2i", "_Z7stencilILi8EEvPKdPdS1_iii", "_Z3fftILi8EEvP6float2i"
+
+
+@pytest.mark.parametrize(
+    ("symbol", "threads", "bounds", "blocks"),
+    [
+        (FFT, 256, 2, (1, 2)),
+        (STENCIL, 256, 3, (2, 3)),
+        (GEMM, 128, 5, (4, 5)),
+        (GEMM, 1024, 1, (0, 1)),
+        (NARROW, 256, 8, (6, 8)),
+    ],
+)
+def test_the_next_block_is_what_ptxas_makes_of_its_bounds(
+    symbol: str, threads: int, bounds: int, blocks: tuple[int, int], tmp_path: Path
+) -> None:
+    """Of a kernel that does not spill; `limiters` says the same, word for word."""
+    (tmp_path / "build.log").write_text(ptxas(PTX.read_text(), symbol, tmp_path)[2])
+    words = ("build.log", "--launch", f"*={threads}", "--try")
+    made = first(tmp_path, *words, XDG_CACHE_HOME=str(tmp_path))
+    as_is, step = made["tried"]["points"]
+    (tmp_path / "hand").mkdir()
+    asked = Setting(kind="bounds", threads=threads, blocks=bounds)
+    registers, spills, _ = ptxas(ptx.rewritten(PTX.read_text(), asked), symbol, tmp_path / "hand")
+    assert (made["tried"]["for"], made["tried"]["ends_spills"]) == ("more blocks", None)
+    assert (step["registers"], step["spill_store_bytes"] + step["spill_load_bytes"]) == (registers, spills)
+    assert (as_is["resident_blocks"], step["resident_blocks"]) == blocks
+    price = f", costs {spills:,} B of spills" if spills else " without spills"
+    sentence = f"__launch_bounds__({threads}, {bounds}) gives {blocks[0]} → {count(blocks[1], 'block')}/SM{price}"
+    assert made["remedies"][0].startswith(sentence)
+    assert "faster" not in json.dumps(made)
+    status, said = spillscan(tmp_path, "limiters", *words, XDG_CACHE_HOME=str(tmp_path), COLUMNS="500")
+    assert status == 0
+    assert f"  next block: {made['remedies'][0]}\n" in said
+    _, data = spillscan(tmp_path, "limiters", *words, "-f", "json", XDG_CACHE_HOME=str(tmp_path))
+    assert json.loads(data)[0]["tried"] == made["tried"]
+    for form, lead in (("text", "remedy"), ("markdown", "- remedy:")):
+        assert (
+            f"{lead} {'`' if form == 'markdown' else ' '}{sentence}"
+            in advise(tmp_path, *words, "-f", form, XDG_CACHE_HOME=str(tmp_path), COLUMNS="500")[1]
+        )
+    plain = first(tmp_path, *words[:-1])
+    assert plain["tried"] is None
+    assert plain["commands"][0].endswith(" --try")
+
+
+def unlinked(folder: Path) -> None:
+    (folder / "k.ptx").unlink()
+
+
+def others(folder: Path) -> None:
+    text = ptx.rewritten(PTX.read_text(), Setting(kind="bounds", threads=256, blocks=4))
+    (folder / "k.ptx").write_text(text)
+
+
+@pytest.mark.parametrize(
+    ("launch", "prepare", "why"),
+    [
+        ((), None, "its block size is not known: give --launch 'GLOB=THREADS'"),
+        (("--launch", "*=256,999999"), None, "it cannot be launched: "),
+        (("--launch", "*=32,65536,override"), None, "registers do not limit it, but shared memory"),
+        (("--launch", "*=256"), unlinked, "k.ptx is not here, and no record has its command"),
+        (("--launch", "*=256"), others, "compiled here it spills 2,448 B, the input says nothing"),
+    ],
+)  # fmt: skip
+def test_why_no_block_can_be_tried(launch: tuple[str, ...], prepare: Any, why: str, tmp_path: Path) -> None:
+    (tmp_path / "build.log").write_text(ptxas(PTX.read_text(), GEMM, tmp_path)[2])
+    if prepare:
+        prepare(tmp_path)
+    words = ("limiters", "build.log", *launch, "--try")
+    status, said = spillscan(tmp_path, *words, XDG_CACHE_HOME=str(tmp_path), COLUMNS="500")
+    assert status == 0, said
+    assert f"  not tried: {why}" in said
+    (made,) = json.loads(spillscan(tmp_path, *words, "-f", "json", XDG_CACHE_HOME=str(tmp_path))[1])
+    assert made["tried"]["missing"].startswith(why)
+    assert made["tried"]["points"] == []
+
+
+def test_limiters_try_what_ends_spills_too(tmp_path: Path) -> None:
+    """By the code of `advise`, and not on a device that the kernel is not compiled for."""
+    source = ptx.rewritten(PTX.read_text(), Setting(kind="bounds", threads=256, blocks=4))
+    (tmp_path / "build.log").write_text(ptxas(source, GEMM, tmp_path)[2])
+    made = first(tmp_path, "build.log", "--try", XDG_CACHE_HOME=str(tmp_path))
+    status, said = spillscan(tmp_path, "limiters", "build.log", "--try", XDG_CACHE_HOME=str(tmp_path), COLUMNS="500")
+    assert status == 0
+    assert f"  spills: {made['remedies'][0]}\n" in said
+    assert "__launch_bounds__(256, 2) ends its spills (tried" in said
+
+
+def test_a_check_that_is_red_for_blocks_leads_to_what_was_tried(tmp_path: Path) -> None:
+    (tmp_path / "build.log").write_text(ptxas(PTX.read_text(), "_Z3fftILi16EEvP6float2i", tmp_path)[2])
+    launch = "launch: {threads_per_block: 256, dynamic_shared_bytes: 0}"
+    (tmp_path / "spillscan.yaml").write_text(f'kernels:\n  - match: "*"\n    {launch}\n    min_blocks_per_sm: 4\n')
+    status, said = spillscan(tmp_path, "check", "build.log")
+    assert status == 1
+    program, *words = shlex.split(said.splitlines()[-1].removeprefix("  next: "))
+    assert (program, words[-1]) == ("spillscan", "--try")
+    status, answer = spillscan(tmp_path, *words, XDG_CACHE_HOME=str(tmp_path))
+    assert status == 0
+    assert "remedy __launch_bounds__(256, 4) gives 3 → 4 blocks/SM, costs " in " ".join(answer.split())

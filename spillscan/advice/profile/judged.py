@@ -18,6 +18,7 @@ from typing import Any, Literal
 
 from msgspec.structs import replace
 
+from spillscan.advice.profile.executed import Executed, executed, without_spills
 from spillscan.advice.profile.matching import Kernels, Match, agrees
 from spillscan.advice.profile.model import FIGURES, Measured, Profile, ProfiledLaunch
 from spillscan.model import Build, Issue, Launch, Usage
@@ -170,6 +171,15 @@ class JudgedLaunch:
     """Why there is no occupancy of our own, one line."""
     verdict: ProfileVerdict
     """What the published procedure makes of it."""
+    clean: ProfiledLaunch | None = None
+    """The same launch by a build that executes no spills; ``None`` where the profile has none."""
+    trips: tuple[int, ...] = ()
+    """How often its loops turn, the outermost first; empty: not known."""
+
+    @property
+    def executed(self) -> tuple[Executed, ...]:
+        """Loads and stores of local memory, held against its code."""
+        return executed(self.match, self.trips)
 
     @property
     def launch(self) -> ProfiledLaunch:
@@ -191,9 +201,12 @@ class JudgedLaunch:
 def judge(profile: Profile, build: Build | None) -> tuple[JudgedLaunch, ...]:
     """Every launch of the profile, in its order; without ``build``, by the profile's own figures."""
     if build is None:
-        return tuple(_judged(Match(launch=launch, reason="no build was given")) for launch in profile.launches)
-    kernels = Kernels(build.kernels)
-    return tuple(_judged(kernels.match(launch)) for launch in profile.launches)
+        matches = [Match(launch=launch, reason="no build was given") for launch in profile.launches]
+    else:
+        kernels = Kernels(build.kernels)
+        matches = [kernels.match(launch) for launch in profile.launches]
+    clean = without_spills(profile.launches)
+    return tuple(_judged(each, clean.get(id(each.launch))) for each in matches)
 
 
 def worst_first(judged: Sequence[JudgedLaunch]) -> list[JudgedLaunch]:
@@ -256,7 +269,7 @@ def why_no_figures(launch: ProfiledLaunch) -> str:
 _ROUNDED = "its dynamic shared memory is printed rounded (export with --print-units base)"
 
 
-def _judged(match: Match) -> JudgedLaunch:
+def _judged(match: Match, clean: ProfiledLaunch | None) -> JudgedLaunch:
     launch = launch_figures(match.launch)
     if launch is not None and match.kernel is not None:
         launch = settled(match.kernel, launch)
@@ -280,6 +293,7 @@ def _judged(match: Match) -> JudgedLaunch:
         limiters=limiters,
         unknown=unknown,
         verdict=verdict(match.launch.measured, limiters),
+        clean=clean,
     )
 
 
@@ -340,6 +354,10 @@ def _of(each: JudgedLaunch, against_build: bool) -> Iterator[tuple[str, str]]:
                 "profile-contradicts",
                 f"launched with {shared:,} B static shared memory, compiled with {compiled:,} B: another build?",
             )
+    for local in (local for local in each.executed if not local.within):
+        ran = f"a warp executed {local.per_warp:,.6g} local {local.way}s"
+        turning = " with the trips given" if local.inside else ""
+        yield "profile-contradicts", f"{ran}, its code at most {local.most:,}{turning}: another build?"
     ours, theirs = each.occupancy, measured.figure("theoretical_percent")
     if ours is not None and theirs is not None and abs(100 * ours.fraction - theirs) > _ROUNDING_POINTS:
         yield (
@@ -357,7 +375,7 @@ _SHOWN_OTHERWISE = ("block_threads", "capability_major", "capability_minor")
 def row(judged: JudgedLaunch) -> dict[str, Any]:
     """One launch, flat: lists and pairs are left out."""
     launch, kernel = judged.launch, judged.match.kernel
-    measured = launch.measured
+    measured, trips = launch.measured, {each.way: each.trips for each in judged.executed}
     return {
         "kernel": launch.kernel,
         "symbol": None if kernel is None else kernel.key.symbol,
@@ -373,6 +391,8 @@ def row(judged: JudgedLaunch) -> dict[str, Any]:
         **{name: measured.figure(name) for name in FIGURES if name not in _SHOWN_OTHERWISE},
         "local_share": measured.local_share,
         "spill_instruction_share": measured.spill_instruction_share,
+        **{f"local_{way}_trips": trips.get(way) for way in ("load", "store")},
+        "duration_without_spills_ns": None if judged.clean is None else judged.clean.measured.figure("duration_ns"),
         "occupancy": None if judged.occupancy is None else judged.occupancy.fraction,
         "resident_blocks": None if judged.occupancy is None else judged.occupancy.resident_blocks,
         "limiters": "+".join(judged.limiters),
@@ -398,6 +418,7 @@ def document(judged: Sequence[JudgedLaunch], issues: Sequence[Issue]) -> dict[st
                 "rounded": sorted(each.measured.rounded),
                 "copies": each.match.copies if each.match.kernel is not None else 0,
                 "concerns": list(each.verdict.concerns),
+                "local": [{**local._asdict(), "trips": local.trips} for local in each.executed],
             }
             for each in judged
         ],

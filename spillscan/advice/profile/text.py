@@ -14,6 +14,10 @@ _HEADER = (
     "kernel", "arch", "n", "block", "dyn smem", "regs", "occ", "ncu occ", "achieved", "limited by", "local",
     "spill inst", "time",
 )  # fmt: skip
+_SHARE = (
+    "spill inst: a share of the instructions executed, not of time; how much time ends with the spills, only a run"
+    " without them shows"
+)
 _MOST_NAMES = 6
 """Kernels that are named before one verdict."""
 _SPARE = ("arch", "n", "regs", "dyn smem", "local", "spill inst")
@@ -28,6 +32,8 @@ def text(judged: Sequence[JudgedLaunch], style: Style) -> Iterator[str]:
     yield from fold(len(groups) - len(shown), style)
     if any(len(group) > 1 for group in shown):
         yield "n: launches that are alike; the figures are the worst one's"
+    if any(group[0].measured.figure("spill_instructions") for group in shown):
+        yield from hung([_SHARE], style)
     yield ""
     several = Counter(group[0].name for group in shown)
     for said, same in groupby(shown, key=_said):
@@ -48,8 +54,20 @@ def alike(judged: Sequence[JudgedLaunch]) -> list[list[JudgedLaunch]]:
 
 
 def _said(group: Sequence[JudgedLaunch]) -> tuple[str, ...]:
-    verdict = group[0].verdict
-    return (verdict.text, *verdict.concerns)
+    worst = group[0]
+    local = (each.text for each in worst.executed if each.per_warp)
+    return (worst.verdict.text, *worst.verdict.concerns, *local, *_ended(worst))
+
+
+def _ended(judged: JudgedLaunch) -> Iterator[str]:
+    """What the same launch took without spills."""
+    if judged.clean is None:
+        return
+    own, other = judged.measured.figure("duration_ns"), judged.clean.measured.figure("duration_ns")
+    registers = judged.clean.measured.figure("registers")
+    by = "" if registers is None else f" ({registers} registers)"
+    share = f"{100 * abs(own - other) / own:.0f} % {'less' if other <= own else 'more'}"
+    yield f"without spills{by} the same launch took {time_text(other)} instead of {time_text(own)}, {share}"
 
 
 def _label(each: JudgedLaunch, with_launch: bool) -> str:

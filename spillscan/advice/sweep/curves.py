@@ -7,13 +7,15 @@ Pure.
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from msgspec import structs
 
 from spillscan.advice.sweep.compilers import Compiled
+from spillscan.advice.sweep.loops import grown, instructions_in_loops
+from spillscan.advice.sweep.missing import NO_LAUNCH, no_more_blocks
 from spillscan.advice.sweep.model import AS_IS, Advice, Curve, Depth, Direction, Point, Ran, Setting
 from spillscan.advice.sweep.ptx import PtxEntry
 from spillscan.model import Kernel, KernelKey, Launch, LaunchBounds, Usage
@@ -172,6 +174,7 @@ def curves_of(series: Series, launches: Launches, globs: Sequence[str] = ()) -> 
                 point(setting, entry, series.arch, outcome, kernels.get(entry.symbol), launches)
                 for setting, outcome, kernels in found
             ),
+            dict(series.outcomes),
         )
         for entry in chosen
     ]
@@ -189,7 +192,13 @@ def damage(curve: Curve) -> tuple[object, ...]:
     return -(point.spill_bytes or 0), -(point.registers or 0)
 
 
-def _curve(series: Series, entry: PtxEntry, launches: Launches, points: tuple[Point, ...]) -> Curve:
+def _curve(
+    series: Series,
+    entry: PtxEntry,
+    launches: Launches,
+    points: tuple[Point, ...],
+    outcomes: Mapping[Setting, Compiled],
+) -> Curve:
     marked = mark(points)
     as_is = next((point for point in marked if point.setting == AS_IS), marked[0])
     swept = any(point.setting.kind == "cap" for point in marked)
@@ -201,6 +210,7 @@ def _curve(series: Series, entry: PtxEntry, launches: Launches, points: tuple[Po
         launch=launch_at(AS_IS, entry, series.arch, launches),
         points=marked,
         facts=facts(marked),
+        loops=grown(marked, lambda point: instructions_in_loops(outcomes[point.setting].cubin, entry.symbol)),
         flags=tuple(flags(entry, series.arch, as_is, series.own_cap, swept)),
     )
 
@@ -366,16 +376,14 @@ def proposals(curve: Curve, steps: int = MOST_STEPS) -> tuple[tuple[Proposal, ..
     if as_is.failure or as_is.registers is None:
         return (), "it could not be compiled as it is"
     if launch is None:
-        return (), "its block size is not known: give --launch 'GLOB=THREADS'"
+        return (), NO_LAUNCH
     try:
         now = resident(_configuration(curve.arch, as_is, launch))
     except UsageError as error:
         return (), error.what
     found = relaxations(curve)
-    if not now.can_launch and "registers" not in now.limiters:
-        return tuple(found), "it cannot be launched: " + "; ".join(now.reasons)
-    if now.can_launch and now.limiters and "registers" not in now.limiters:
-        return tuple(found), f"registers do not limit it, {' and '.join(now.limiters).replace('_', ' ')} do"
+    if why := no_more_blocks(now):
+        return tuple(found), why
     more = []
     for _ in range(steps):
         bounds = bounds_for_more_blocks(now)
@@ -385,7 +393,7 @@ def proposals(curve: Curve, steps: int = MOST_STEPS) -> tuple[tuple[Proposal, ..
         capped = Setting(kind="maxnreg", registers=min(bounds.registers, _MOST_MAXNREG))
         more += [Proposal("more blocks", setting, bounds.registers) for setting in (written, capped)]
         now = resident(structs.replace(now.configuration, registers=bounds.registers))
-    return (*found, *more), "" if more else "no fewer registers bring another block"
+    return (*found, *more), ""
 
 
 def relaxations(curve: Curve) -> list[Proposal]:

@@ -1,5 +1,5 @@
 """What is missing to try a kernel's remedies (its source or PTX, the command that compiles it, a compiler), and what
-the flags of its compilation forbid."""
+the flags of its compilation forbid; and why no step of bounds is left to try."""
 
 from __future__ import annotations
 
@@ -8,7 +8,12 @@ import re
 import shutil
 
 from spillscan.advice.sweep.toolkits import HINT, folders
-from spillscan.model import Kernel
+from spillscan.model import Kernel, Launch
+from spillscan.occupancy.binding import LABELS
+from spillscan.occupancy.headroom import bounds_for_more_blocks
+from spillscan.occupancy.model import Occupancy
+from spillscan.occupancy.summary import summarise
+from spillscan.output.errors import UsageError
 
 _PER_FUNCTION = re.compile(
     r"(?:^|\s)(?:-c|--compile-only|-ewp|--extensible-whole-program|-g|-G|--device-debug|-rdc[= ]true)(?!\S)"
@@ -18,6 +23,8 @@ _FIRST_WITH_SHARED_SPILLS = (13, 0)
 """The release of CUDA that takes ``enable_smem_spilling``."""
 CALLED = "it is no kernel: bounds stand at the kernels that call it"
 """Of a function."""
+NO_LAUNCH = "its block size is not known: give --launch 'GLOB=THREADS'"
+"""Of a kernel whose launch nothing says."""
 ROLES = "setmaxnreg gives its warps their registers, not bounds"
 """Of a kernel whose groups of warps take registers from each other."""
 
@@ -31,6 +38,32 @@ def release(version: str) -> tuple[int, int]:
 def spills_to_shared(version: str, options: str) -> bool:
     """Whether ptxas of a version takes ``enable_smem_spilling`` beside these options."""
     return release(version) >= _FIRST_WITH_SHARED_SPILLS and not _PER_FUNCTION.search(options)
+
+
+def no_step(kernel: Kernel, launch: Launch | None) -> str:
+    """Why no launch bounds bring another block; empty where some do, and of a kernel that spills."""
+    if kernel.spills != (0, 0):
+        return ""
+    if launch is None:
+        return NO_LAUNCH
+    try:
+        summary = summarise(kernel.usage, kernel.key.arch, launch)
+    except UsageError as error:
+        return error.what
+    if summary.occupancy is None:
+        return summary.unknown
+    if summary.at_most:
+        return "its dynamic shared memory is not known: give --launch 'GLOB=THREADS,BYTES'"
+    return no_more_blocks(summary.occupancy)
+
+
+def no_more_blocks(now: Occupancy) -> str:
+    """Why fewer registers bring no further block; empty where they do."""
+    if not now.can_launch and "registers" not in now.limiters:
+        return "it cannot be launched: " + "; ".join(now.reasons)
+    if now.can_launch and now.limiters and "registers" not in now.limiters:
+        return f"registers do not limit it, but {' and '.join(LABELS[each] for each in now.limiters)}"
+    return "" if bounds_for_more_blocks(now) else "no fewer registers bring another block"
 
 
 def refusal(kernel: Kernel, command: str) -> str:

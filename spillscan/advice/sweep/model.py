@@ -48,8 +48,12 @@ class Knob(Struct, frozen=True, kw_only=True):
     @property
     def label(self) -> str:
         """For tables: ``opt-level=1``, ``TILE=16``."""
-        name = self.word.removeprefix("-D") if self.word.startswith("-D") else self.word.lstrip("-")
-        return f"{name}={self.value.rpartition('/')[2]}" if self.value else name
+        return f"{self.name}={self.value.rpartition('/')[2]}" if self.value else self.name
+
+    @property
+    def name(self) -> str:
+        """The axis: ``opt-level``, ``TILE``."""
+        return self.word.removeprefix("-D") if self.word.startswith("-D") else self.word.lstrip("-")
 
     @property
     def source(self) -> str:
@@ -168,8 +172,8 @@ Value = int | str
 class Timing:
     """What one value of the sweep took."""
 
-    value: Value
-    """The value, as given."""
+    value: Value | Setting
+    """The value, or the point, as given."""
     command: tuple[str, ...]
     """The words that were run for it."""
     figures: tuple[float, ...] = ()
@@ -258,7 +262,7 @@ class Point(Struct, frozen=True, kw_only=True, rename=_IN_JSON):
     best: bool = False
     """No other point has more resident warps without more spills, or fewer spills without fewer warps."""
     timing: Timing | None = None
-    """What the user's own program took at this cap; ``None`` where it was not run."""
+    """What the user's own program took at this point; ``None`` where it was not run."""
 
     @property
     def spill_bytes(self) -> int | None:
@@ -316,8 +320,13 @@ class Curve:
     """In the order of the settings, ``as is`` first."""
     facts: str = ""
     """The trade-off in one sentence."""
+    loops: str = ""
+    """How many more instructions the loops hold at the first point without spills than at the next registers above, in
+    one sentence; empty where they hold no more, and where that is not known."""
     measured: str = ""
     """The fastest of the runs of the user's program, in one sentence; empty where there are none."""
+    spills_and_times: tuple[str, ...] = ()
+    """Whether fewer spills were faster, as far as the user's program was run, a sentence each."""
     flags: tuple[str, ...] = ()
     """What about its bounds does not do what it seems to, a sentence each."""
     advice: tuple[Advice, ...] = ()
@@ -330,3 +339,10 @@ class Curve:
     def as_is(self) -> Point:
         """The kernel as it is built now."""
         return next((point for point in self.points if point.setting == AS_IS), self.points[0])
+
+    @property
+    def registers_needed(self) -> int | None:
+        """The fewest registers at which nothing spilled, whatever set them, all else as it is; ``None`` where all
+        points spill."""
+        clean = [each for each in self.points if each.spill_bytes == 0 and not each.setting.knobs]
+        return min((each.registers for each in clean if each.registers is not None), default=None)

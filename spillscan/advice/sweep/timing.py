@@ -1,6 +1,6 @@
 """The user's own program, timed at each value of a sweep: interleaved runs, so that what drifts drifts for all of them.
 
-Nothing that runs knows what a cap is: a command template, the values of its placeholder, and numbers that come back.
+Nothing that runs knows what a cap is: a command template, the values of its placeholders, and numbers that come back.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ import shlex
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import IO
 
 from msgspec import structs
 
-from spillscan.advice.sweep.model import Curve, Point, Timing, Value
+from spillscan.advice.sweep.loops import called, spill_free
+from spillscan.advice.sweep.model import Curve, Knob, Point, Setting, Timing, Value
 from spillscan.advice.sweep.toolkits import end, held_back
 from spillscan.output.errors import UsageError
 from spillscan.output.safe import printable
@@ -27,19 +28,30 @@ from spillscan.output.safe import printable
 INTERRUPTED = "interrupted"
 """The failure of what Ctrl-C left unmeasured."""
 
-_PLACEHOLDER = "{cap}"
 _TAIL_BYTES = 1 << 20
 _LONGEST_REASON = 200
 _END_SECONDS = 5
 """A program that was killed is gone sooner."""
 
 
-def words_of(template: str, cap: Value) -> tuple[str, ...]:
-    """The words of a command line, its placeholder ``{cap}`` filled in after it was split as a shell splits it.
+def placeholders(value: Value | Setting) -> dict[str, Value]:
+    """What is put for ``{NAME}`` at a value of the sweep: of a plain value ``cap``; of a point its label as ``point``,
+    blanks as ``-`` (``cap-64-TILE=16``, ``as-is``), the registers of a cap as ``cap``, and the values of its axes by
+    their names (``TILE``, ``opt-level``)."""
+    if not isinstance(value, Setting):
+        return {"cap": value}
+    found: dict[str, Value] = {each.name: each.value for each in value.knobs if each.value}
+    if value.kind == "cap" and value.registers is not None:
+        found["cap"] = value.registers
+    return found | {"point": value.label.replace(" ", "-")}
+
+
+def words_of(template: str, value: Value | Setting) -> tuple[str, ...]:
+    """The words of a command line, its placeholders filled in after it was split as a shell splits it.
 
     A value therefore never becomes more than a part of one word, and no shell runs unless the user writes one
     (``sh -c '…'``). Other braces stay as they are. :class:`UsageError` where the template cannot be split, is empty,
-    or lacks the placeholder.
+    or lacks a placeholder.
     """
     try:
         words = shlex.split(template)
@@ -47,35 +59,57 @@ def words_of(template: str, cap: Value) -> tuple[str, ...]:
         raise UsageError(f"the command {template!r} cannot be split into words: {error}", "close its quotes") from None
     if not words:
         raise UsageError("the command to time is empty", "write the program and its arguments")
-    if not any(_PLACEHOLDER in word for word in words):
+    known = placeholders(value)
+    names = re.compile("|".join(re.escape(f"{{{name}}}") for name in known))
+    if not any(map(names.search, words)):
         raise UsageError(
-            f"the command {template!r} is the same for every value", f"write {_PLACEHOLDER} where it differs"
+            f"the command {template!r} is the same for every value",
+            f"write {' or '.join(f'{{{name}}}' for name in known)} where it differs",
         )
-    return tuple(word.replace(_PLACEHOLDER, str(cap)) for word in words)
+    return tuple(names.sub(lambda found: str(known[found[0][1:-1]]), word) for word in words)
 
 
-def order(count: int, rounds: int) -> Iterator[tuple[int, int]]:
+def to_run(template: str, settings: Sequence[Setting]) -> tuple[Setting, ...]:
+    """The points at which a command can be run: those that have a value for each of its placeholders.
+
+    :class:`UsageError` where there is none, and where the command is the same at two of them.
+    """
+    names = {name for each in settings for name in placeholders(each)}
+    if "{cap}" in template and "cap" not in names:
+        raise UsageError("--run has no cap to run at", "give --caps 32,64,128, or write {point}")
+    used = {name for name in names if f"{{{name}}}" in template}
+    able = [each for each in settings if used <= placeholders(each).keys()]
+    seen: dict[tuple[str, ...], Setting] = {}
+    for each in able:
+        words = words_of(template, each)
+        if (other := seen.setdefault(words, each)) != each:
+            both = f"{other.label} and {each.label}"
+            raise UsageError(f"the command {template!r} is the same at {both}", "write {point} where it differs")
+    return tuple(able)
+
+
+def order(number: int, rounds: int) -> Iterator[tuple[int, int]]:
     """(round, index) of every run: each round takes all of them once, every other round from the end, so that neither a
     warming machine nor a place in the round favours one.
     """
     for turn in range(rounds):
-        yield from ((turn, index) for index in (range(count) if turn % 2 == 0 else reversed(range(count))))
+        yield from ((turn, index) for index in (range(number) if turn % 2 == 0 else reversed(range(number))))
 
 
 def time_runs(
     template: str,
-    values: Sequence[Value],
+    values: Sequence[Value | Setting],
     runs: int,
     warmups: int,
     timeout_s: float,
     *,
     measure: str | None = None,
-    watch: Callable[[Value], None] | None = None,
+    watch: Callable[[Value | Setting], None] | None = None,
 ) -> tuple[Timing, ...]:
     """Run ``template`` for each of ``values``: ``warmups`` rounds that do not count, then ``runs`` rounds that do.
 
-    ``values`` are put for ``{cap}``. ``measure`` is a regular expression of what the program prints: its first group
-    (without groups, all of it) at its last match is the figure, in the program's own unit; without ``measure`` a
+    ``values`` are put for the :func:`placeholders`. ``measure`` is a regular expression of what the program prints: its
+    first group (without groups, all of it) at its last match is the figure, in the program's own unit; without it a
     figure is wall seconds, process start included. ``watch`` gets the value of each run that is about to begin.
 
     A run that fails, takes longer than ``timeout_s`` or prints no figure ends the runs of its value, and says so in
@@ -188,26 +222,21 @@ _SCALES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"))
 
 
 def with_times(curves: Sequence[Curve], timings: Sequence[Timing]) -> list[Curve]:
-    """``curves`` with the timing of each cap at its point, and the fastest of them in a sentence.
+    """``curves`` with the timing of each point, the fastest of them, and whether fewer spills were faster.
 
     The times are the program's: curves of several kernels, archs and releases share them.
     """
-    by_cap = {timing.value: timing for timing in timings}
-    return [_timed(curve, by_cap) for curve in curves]
+    by_setting = {timing.value: timing for timing in timings}
+    return [_timed(curve, by_setting) for curve in curves]
 
 
-def _timed(curve: Curve, by_cap: dict[int | str, Timing]) -> Curve:
-    points = tuple(
-        structs.replace(point, timing=by_cap.get(point.setting.registers or 0))
-        if point.setting.kind == "cap"
-        else point
-        for point in curve.points
-    )
-    return replace(curve, points=points, measured=fastest(points))
+def _timed(curve: Curve, by_setting: Mapping[Value | Setting, Timing]) -> Curve:
+    points = tuple(structs.replace(point, timing=by_setting.get(point.setting)) for point in curve.points)
+    return replace(curve, points=points, measured=fastest(points), spills_and_times=tuple(against_spills(points)))
 
 
 def fastest(points: Sequence[Point]) -> str:
-    """``fastest measured: cap 128, 3.04 ms``, and the caps whose runs overlap with its runs: so few runs do not show
+    """``fastest measured: cap 128, 3.04 ms``, and the points whose runs overlap with its runs: so few runs do not show
     which of these is faster. Empty where nothing was measured.
     """
     best = winner(points)
@@ -221,6 +250,53 @@ def fastest(points: Sequence[Point]) -> str:
     ]
     alike = f" (not to be distinguished from {', '.join(near)})" if near else ""
     return f"fastest measured: {best.setting.label}, {figure(best.timing)}{alike}"
+
+
+def against_spills(points: Sequence[Point]) -> Iterator[str]:
+    """Whether fewer spills were faster, as far as runs show: each point that spills and whose runs overlap with those
+    of the first point without spills, or are all below them; how much longer the others take; and the fastest point,
+    where the first without spills is slower than it in every run. Of points that differ in more than registers, those
+    are held against each other that do not, as far as there are such.
+    """
+    groups: dict[tuple[Knob, ...], list[Point]] = {}
+    able = [each for each in points if _counts(each) and each.spill_bytes is not None]
+    for each in able:
+        groups.setdefault(each.setting.knobs, []).append(each)
+    both = [group for group in groups.values() if len({bool(each.spill_bytes) for each in group}) == 2]
+    for group in both or [able]:
+        spilling, clean = [each for each in group if each.spill_bytes], spill_free(group)
+        best = min(group, key=_median, default=None)
+        if clean and best is not None and _median(best) > 0:
+            yield from _against(spilling, clean[0], best)
+
+
+def _against(spilling: Sequence[Point], first: Point, best: Point) -> Iterator[str]:
+    it = f"{called(first)}, the first without spills"
+    mine, slower = _figures(first), []
+    for point in spilling:
+        its = _figures(point)
+        if min(its) > max(mine):
+            slower.append(_median(point) / _median(first))
+            continue
+        how = "is as fast as" if max(its) >= min(mine) else "is faster than"
+        figures = f"{_figure(point)} against {_figure(first)}"
+        yield f"{called(point)}: spills {point.spill_bytes:,} B, but {how} {it} ({figures})"
+    if slower:
+        least, most = (f"{times:.4g}" for times in (min(slower), max(slower)))
+        other = " other" if len(slower) < len(spilling) else ""
+        many = f"{len(slower)} points that spill take" if slower[1:] else "point that spills takes"
+        yield f"the{other} {many} {least if least == most else f'{least} to {most}'} times as long as {it}"
+    if spilling and min(mine) > max(_figures(best)):
+        factor = f"{_median(first) / _median(best):.4g} times as long as"
+        yield f"{it}, takes {_figure(first)}, {factor} {called(best)} ({_figure(best)})"
+
+
+def _figures(point: Point) -> tuple[float, ...]:
+    return point.timing.figures if point.timing else ()
+
+
+def _figure(point: Point) -> str:
+    return figure(point.timing) if point.timing else "-"
 
 
 def winner(points: Sequence[Point]) -> Point | None:

@@ -1,5 +1,6 @@
 """Remedies that are tried: a kernel that spills is compiled as it is built, and at each step of bounds that leaves it
-more registers, up to the first that ends its spills; many kernels at once, each alone."""
+more registers, up to the first that ends its spills; one that does not, at the bounds that bring the next block; many
+kernels at once, each alone."""
 
 from __future__ import annotations
 
@@ -11,9 +12,9 @@ from functools import partial
 
 from spillscan.advice.sweep import plan
 from spillscan.advice.sweep.compilers import Compiled, CompileRequest, Compilers, CompileTarget
-from spillscan.advice.sweep.curves import REGISTER_STEP, Series, curves_of, kernels_of, point, relaxations
-from spillscan.advice.sweep.missing import refusal, spills_to_shared
-from spillscan.advice.sweep.model import AS_IS, SHARED_SPILLS, Curve, Point, Setting
+from spillscan.advice.sweep.curves import REGISTER_STEP, Series, curves_of, kernels_of, point, proposals, relaxations
+from spillscan.advice.sweep.missing import no_step, refusal, spills_to_shared
+from spillscan.advice.sweep.model import AS_IS, SHARED_SPILLS, Curve, Direction, Point, Setting
 from spillscan.advice.sweep.ptx import PtxEntry
 from spillscan.model import Kernel, Launch
 from spillscan.occupancy.devices import device
@@ -33,16 +34,19 @@ class Trial:
     """Why it could not be tried; empty where it was."""
     cause: str = ""
     """What bounds its registers as it is compiled here; empty where nothing does."""
+    direction: Direction = "no spills"
+    """What its steps are for."""
 
     @property
     def steps(self) -> tuple[Point, ...]:
-        """The steps of more registers, as far as they were tried."""
+        """The steps of bounds, as far as they were tried."""
         return tuple(each for each in self._points if each.setting.kind in ("bounds", "maxnreg"))
 
     @property
     def ends(self) -> Point | None:
-        """The first step that ends the spills."""
-        return next((each for each in self.steps if each.spill_bytes == 0), None)
+        """The first step that ends the spills; ``None`` where none does, or it has none."""
+        steps = self.steps if self.direction == "no spills" else ()
+        return next((each for each in steps if each.spill_bytes == 0), None)
 
     @property
     def shared(self) -> Point | None:
@@ -67,10 +71,11 @@ class _Run:
     missing: str = ""
     entry: PtxEntry | None = None
     curve: Curve | None = None
+    direction: Direction = "no spills"
     left: list[Setting] = field(default_factory=list)
 
     def trial(self) -> Trial:
-        return Trial(curve=self.curve, missing=self.missing, cause=self._cause())
+        return Trial(curve=self.curve, missing=self.missing, cause=self._cause(), direction=self.direction)
 
     def _cause(self) -> str:
         if self.curve is None or self.target is None or self.entry is None:
@@ -102,9 +107,10 @@ def tried(wanted: Sequence[tuple[Kernel, str]], compilers: Compilers, launches: 
     """What came of each kernel; with it what a sweep would be given to compile it, empty where that is not known."""
     runs = [_Run(kernel) for kernel, _ in wanted]
     for run, (_, command) in zip(runs, wanted, strict=True):
-        run.missing = refusal(run.kernel, command)
+        launch = launches.launch_of(run.kernel)
+        run.missing = no_step(run.kernel, launch) or refusal(run.kernel, command)
         if not run.missing:
-            run.launches = _Known(launches.launch_of(run.kernel), launches)
+            run.launches = _Known(launch, launches)
             try:
                 run.target = _target(run.kernel, command)
             except SpillscanError as error:
@@ -140,12 +146,24 @@ def _as_is(runs: Sequence[_Run], compilers: Compilers) -> None:
             outcomes=((AS_IS, outcome),),
         )
         (run.curve,) = curves_of(series, run.launches)
-        made, before = run.curve.as_is, sum(run.kernel.spills or ())
-        if made.failure or (before and made.spill_bytes == 0):
-            other = f"compiled here it spills nothing, the input says {before:,} B: its options or its ptxas are others"
-            run.missing, run.curve = made.failure or other, None
-        else:
+        run.missing = _unlike(run.kernel, run.curve.as_is)
+        if run.missing:
+            run.curve = None
+            continue
+        if run.curve.as_is.spill_bytes:
             run.left = [each.setting for each in relaxations(run.curve)]
+        else:
+            run.direction = "more blocks"
+            steps, run.missing = proposals(run.curve, 1)
+            run.left = [each.setting for each in steps if each.setting.kind == "bounds"]
+
+
+def _unlike(kernel: Kernel, made: Point) -> str:
+    """Why what is compiled here is of no use; empty where it is."""
+    if made.failure or kernel.spills is None or bool(made.spill_bytes) == bool(sum(kernel.spills)):
+        return made.failure
+    here, there = (f"{number:,} B" if number else "nothing" for number in (made.spill_bytes, sum(kernel.spills)))
+    return f"compiled here it spills {here}, the input says {there}: its options or its ptxas are others"
 
 
 def _steps(runs: Sequence[_Run], compilers: Compilers) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import re
@@ -16,10 +17,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from spillscan.advice.sweep import timing
-from spillscan.advice.sweep.model import AS_IS, Curve, Timing
+from spillscan.advice.sweep import kept, timing
+from spillscan.advice.sweep.axes import settings_of
+from spillscan.advice.sweep.model import AS_IS, Curve, Knob, Setting, Timing
 from spillscan.advice.sweep.timing import INTERRUPTED
 from spillscan.cli import main
+from spillscan.commands import sweep
+from spillscan.reports import sweep as report
 from tests.advice.sweep.conftest import run
 from tests.advice.sweep.support import point, program, toolkit
 from tests.conftest import ROOT
@@ -46,7 +50,9 @@ print("time_ms:", {128: 3.0, 96: 2.5, 64: 40}[cap])
 
 
 def measured(cap: int, *figures: float, unit: str = "s", failure: str = "") -> Timing:
-    return Timing(value=cap, command=("x", str(cap)), figures=figures, unit=unit, failure=failure)
+    return Timing(
+        value=Setting(kind="cap", registers=cap), command=("x", str(cap)), figures=figures, unit=unit, failure=failure
+    )
 
 
 def curve(*timings: Timing) -> Curve:
@@ -58,7 +64,7 @@ def curve(*timings: Timing) -> Curve:
 
 def test_each_cap_has_its_own_time_and_the_kernel_as_it_is_none() -> None:
     found = curve(measured(32, 1.0), measured(96, 0.5))
-    assert [each.timing and each.timing.value for each in found.points] == [None, None, 96, None, 32]
+    assert [each.timing and each.timing.figures for each in found.points] == [None, None, (0.5,), None, (1.0,)]
     assert (found.facts, found.measured) == ("facts", "fastest measured: cap 96, 500 ms")
 
 
@@ -91,6 +97,60 @@ def test_a_cap_that_bounds_override_is_no_winner() -> None:
     points = [replace(each, overridden="__launch_bounds__(64)") for each in curve(measured(64, 1.0)).points]
     assert timing.winner(points) is None
     assert timing.fastest(points) == ""
+
+
+IT = "cap 80, the first without spills"
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        # (cap, bytes of spills, times)
+        ([(64, 24, 3.0, 3.1), (80, 0, 3.05, 3.2)], [
+            f"cap 64: spills 24 B, but is as fast as {IT} (3.05 against 3.125)",
+        ]),
+        ([(64, 24, 3.0, 3.04), (80, 0, 3.05, 3.2)], [
+            f"cap 64: spills 24 B, but is faster than {IT} (3.02 against 3.125)",
+            f"{IT}, takes 3.125, 1.035 times as long as cap 64 (3.02)",
+        ]),
+        ([(64, 24, 3.3, 3.4), (80, 0, 3.05, 3.2)], [f"the point that spills takes 1.072 times as long as {IT}"]),
+        ([(32, 200, 9, 9), (40, 100, 6, 6), (64, 24, 3, 3), (80, 0, 3, 3)], [
+            f"cap 64: spills 24 B, but is as fast as {IT} (3 against 3)",
+            f"the other 2 points that spill take 2 to 3 times as long as {IT}",
+        ]),
+        ([(32, 200, 9, 9), (80, 0, 3, 3), (96, 0, 2, 2), (128, 0, 2.5, 2.5)], [
+            f"the point that spills takes 3 times as long as {IT}",
+            f"{IT}, takes 3, 1.5 times as long as cap 96 (2)",
+        ]),
+        ([(32, 200, 9, 9), (80, 0, 3, 3), (96, 0, 2, 3)], [f"the point that spills takes 3 times as long as {IT}"]),
+        ([(80, 0, 3, 3), (96, 0, 2, 2)], []),
+        ([(32, 200, 9, 9), (40, 100, 6, 6)], []),
+        ([(32, 200, 9, 9), (80, 0)], []),
+        ([(32, 200, 0, 0), (80, 0, 3, 3)], []),
+        ([], []),
+    ],
+)  # fmt: skip
+def test_whether_fewer_spills_were_faster(rows: list[tuple[int, ...]], said: list[str]) -> None:
+    points = [
+        replace(point(cap, 8, spills=spills), timing=measured(cap, *times, unit="") if times else None)
+        for cap, spills, *times in rows
+    ]
+    assert list(timing.against_spills(points)) == said
+
+
+def test_points_of_other_axes_are_held_against_their_own_kind() -> None:
+    """Of two tiles each has its first point without spills."""
+    rows = [("16", 64, 8, 3), ("16", 80, 0, 3), ("32", 64, 80, 9), ("32", 80, 0, 6)]
+    points = []
+    for tile, cap, spills, took in rows:
+        setting = Setting(kind="cap", registers=cap, knobs=(Knob(tool="nvcc", word="-DTILE", value=tile),))
+        timed = Timing(value=setting, command=("x",), figures=(took,))
+        points.append(replace(point(cap, 8, spills=spills), setting=setting, timing=timed))
+    assert list(timing.against_spills(points)) == [
+        "cap 64 TILE=16: spills 8 B, but is as fast as cap 80 TILE=16, the first without spills (3 against 3)",
+        "the point that spills takes 1.5 times as long as cap 80 TILE=32, the first without spills",
+    ]
+    assert len(list(timing.against_spills([points[1], points[2]]))) == 1, "one of each: over all"
 
 
 @given(st.lists(st.floats(1e-9, 1e9), min_size=1, max_size=4))
@@ -201,6 +261,8 @@ def test_ctrl_c_keeps_what_was_measured(tmp_path: Path, words: tuple[str | Path,
     [
         (("--run", "./same"), "the same for every value"),
         (("--run", "'./{cap}"), "close its quotes"),
+        (("--run", "./x {cap}", "--pragma", "a=1,2", "--caps", "9"), "is the same at cap 9 a=1 and cap 9 a=2"),
+        (("--run", "./x {b}", "--pragma", "a=1,2"), "the same for every value"),
         (("--run", "./x {cap}", "--caps", "none"), "--run has no cap"),
         (("--run", "./x {cap}", "--measure", "("), "no regular expression"),
         (("--runs", "3"), "--runs goes with --run"),
@@ -221,3 +283,87 @@ def test_what_makes_no_sense_is_refused_before_anything_is_compiled(
     out, said = capsys.readouterr()
     assert (out, said.count("\n")) == ("", 1)
     assert says in said
+
+
+AXES = ("-D", "TILE=16,32", "--ptxas", "opt-level=1,3")
+
+
+@pytest.mark.parametrize(
+    ("template", "options", "run"),
+    [
+        ("x {cap}", ("--caps", "64,32"), ["x 64", "x 32"]),
+        ("x {point}", ("--caps", "64"), ["x as-is", "x cap-64"]),
+        ("x {point}", ("--caps", "none", "--bounds", "256x4,x2", "--maxnreg", "40"),
+         ["x as-is", "x x2", "x 256x4", "x maxnreg-40"]),
+        ("x {cap}", ("--caps", "64", "--bounds", "256x4"), ["x 64"]),
+        ("x-{TILE}", ("-D", "TILE=16,32"), ["x-16", "x-32"]),
+        ("x-{TILE}", ("-D", "TILE=16,32", "--caps", "64"), ["x-16", "x-32"]),
+        ("x-{TILE}-{cap}", ("-D", "TILE=16,32", "--caps", "64,32"), ["x-16-64", "x-32-64", "x-16-32", "x-32-32"]),
+        ("x-{opt-level}{TILE}", AXES, ["x-116", "x-316", "x-132", "x-332"]),
+        ("x {point}", AXES,
+         ["x as-is", *(f"x TILE={tile}-opt-level={level}" for tile in (16, 32) for level in (1, 3))]),
+        ("x {point}", ("--pragma", "enable_smem_spilling"), ["x as-is", "x enable_smem_spilling"]),
+        ("x {point} {cap}", ("--caps", "64", "-D", "N=1"), ["x cap-64-N=1 64"]),
+        ("x {cap}{N} {M}", ("--caps", "64", "-D", "N=1,2"), ["x 641 {M}", "x 642 {M}"]),
+    ],
+)  # fmt: skip
+def test_where_a_command_is_run(template: str, options: tuple[str, ...], run: list[str]) -> None:
+    """At each point that has a value for all of its placeholders."""
+    parser = argparse.ArgumentParser()
+    sweep.add_arguments(parser)
+    given = parser.parse_args(["k.cu", *options])
+    caps = None if given.caps is None else [text for text in given.caps if text != "none"]
+    able = timing.to_run(template, settings_of(caps, given.bounds, given.maxnreg, given.axes))
+    assert [" ".join(timing.words_of(template, each)) for each in able] == run
+
+
+def test_advice_shows_what_a_sweep_measured(
+    tmp_path: Path, words: tuple[str | Path, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The points with their times last, and the sentences of the sweep; without times not a word of what is faster."""
+    done = run(*words, "-f", "json:s.json", folder=tmp_path)
+    assert done.returncode == 0
+    (tmp_path / "build.log").write_text(
+        "ptxas info    : Compiling entry function 'k' for 'sm_90'\n"
+        "ptxas info    : Function properties for k\n"
+        "    16 bytes stack frame, 16 bytes spill stores, 16 bytes spill loads\n"
+        "ptxas info    : Used 64 registers\n"
+    )
+    (written,) = json.loads((tmp_path / "s.json").read_text())["curves"]
+    for each in written["points"]:  # the stand-in spills nothing
+        if (each["registers_asked"] or 0) in (96, 64):
+            each["spill_store_bytes"] = 24
+    (tmp_path / "s.json").write_text(json.dumps({"curves": [written]}))
+    (curve,) = kept.curves_in(str(tmp_path / "s.json"))
+    assert json.loads(json.dumps(report.curve_data(curve)["points"])) == written["points"]
+    ask = ("advise", str(tmp_path / "build.log"), "--sweep", str(tmp_path / "s.json"))
+    assert main([*ask]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "sweep cap 128: 128 registers, no spills, 3 cap 96: 96 registers, spills 24 B, 2.5 cap 64:" in said
+    assert "run: exit status 1" in said
+    assert "cap 96: spills 24 B, but is faster than cap 128, the first without spills (2.5 against 3)" in said
+    assert main([*ask, "-f", "json"]) == 0
+    made = json.loads(capsys.readouterr().out)["first"][0]["sweep"]
+    assert [each["time"]["median"] for each in made["points"]] == [3.0, 2.5, 40.0, None]
+    assert [made["measured"], *made["spills_and_times"]] == [curve.measured, *curve.spills_and_times]
+    assert main([*ask, "-f", "markdown"]) == 0
+    assert "- sweep: `cap 96: spills 24 B, but is faster than" in capsys.readouterr().out
+    for each in written["points"]:
+        each["time"] = None
+    (tmp_path / "s.json").write_text(json.dumps({"curves": [written]}))
+    assert main([*ask]) == 0
+    said = capsys.readouterr().out
+    assert "registers end its spills (tried)" in said
+    assert "fast" not in said
+
+
+def test_points_of_axes_have_their_times(tmp_path: Path, words: tuple[str | Path, ...]) -> None:
+    program(
+        tmp_path / "a program", """print("time_ms:", {"as-is": 5, "opt-level=1": 7, "opt-level=3": 4}[sys.argv[1]])"""
+    )
+    options = ("--caps", "none", "--ptxas", "opt-level=1,3", "--run", "'./a program' {point}")
+    done = run(*(word for word in words if word not in ("--caps", "32,64,96,128")), *options, folder=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    rows = re.findall(r"^[ *]+(as is|opt-level=\d) .* (\S+) +0.0%$", done.stdout, re.M)
+    assert rows == [("as is", "5"), ("opt-level=1", "7"), ("opt-level=3", "4")]
+    assert "fastest measured: opt-level=3, 4\n" in done.stdout

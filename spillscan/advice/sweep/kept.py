@@ -1,0 +1,66 @@
+"""Curves that ``sweep -f json`` wrote, read again: what was tried, and how long it took."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from msgspec import convert, structs
+
+from spillscan.advice.sweep.model import MOST_REGISTERS, Curve, Point, Setting, Timing
+from spillscan.advice.sweep.timing import with_times
+from spillscan.output.errors import InputError
+
+
+def curves_in(path: str) -> list[Curve]:
+    """The curves of a sweep, points of its advice behind the others. Raises :class:`~spillscan.InputError` where the
+    file cannot be read, or is no sweep."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            return [_curve(each) for each in json.load(file)["curves"]]
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}") from None
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise InputError(f"{path} is no sweep", "spillscan sweep … -f json:FILE writes one") from None
+
+
+def swept(curves: Iterable[Curve]) -> dict[tuple[str, str | None], Curve]:
+    """By symbol and arch; of several releases the curve with times, then that whose spills end with the fewest
+    registers."""
+    found: dict[tuple[str, str | None], Curve] = {}
+    for curve in sorted(curves, key=_worth):
+        found.setdefault((curve.symbol, curve.arch), curve)
+    return found
+
+
+def _worth(curve: Curve) -> tuple[bool, int]:
+    return not curve.measured, curve.registers_needed or MOST_REGISTERS
+
+
+def _curve(data: dict[str, Any]) -> Curve:
+    points = tuple(map(_point, (*data["points"], *data["advice"])))
+    curve = Curve(
+        input=str(data.get("input", "")),
+        symbol=str(data["symbol"]),
+        arch=str(data["arch"]),
+        toolkit=str(data.get("toolkit", "")),
+        points=points,
+        loops=str(data.get("loops", "")),
+    )
+    return with_times([curve], [each.timing for each in points if each.timing is not None])[0]
+
+
+def _point(data: dict[str, Any]) -> Point:
+    setting, time = convert(data, Setting), data.get("time")
+    point = convert({**data, "setting": data, "ran": data, "time": None}, Point)
+    if time is None:
+        return point
+    timing = Timing(
+        value=setting,
+        command=convert(time["command"], tuple[str, ...]),
+        figures=convert(time["figures"], tuple[float, ...]),
+        unit=str(time["unit"] or ""),
+        failure=str(time["failure"]),
+    )
+    return structs.replace(point, timing=timing)
