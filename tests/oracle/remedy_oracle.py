@@ -9,8 +9,8 @@ compiled again: it must not spill; as many registers as it says are counted, and
 it was the smallest. A kernel whose name several kernels share is left out: bounds would be all of theirs.
 
 What ``advise`` says of the log and of the cubin without ``--try`` is compiled, too, with ``__maxnreg__`` of so many
-registers: what it calls an upper estimate must end the spills, of other estimates it is counted how far they are beside
-the fewest that do.
+registers: where it says that none end the spills, 255 must leave some; of each estimate it is counted how far it is
+beside the fewest that end them.
 """
 
 from __future__ import annotations
@@ -164,8 +164,8 @@ class Oracle:
             self.tally["no estimate"] += 1
             return
         self.tally[basis] += 1
-        if first and basis == "upper estimates":
-            self.wrong.append(f"{where}: {said['name']}: up to {need} registers end its spills; they do not")
+        if need > MOST_REGISTERS and not first:
+            self.wrong.append(f"{where}: {said['name']}: no registers end its spills, it says; {MOST_REGISTERS} do")
         beside = 0
         step = REGISTER_STEP if first else -REGISTER_STEP
         while beside < _FAR and at + step > 0 and (at < MOST_REGISTERS or not first) and spills(at + step) == first:
