@@ -40,9 +40,9 @@ if TYPE_CHECKING:
     from spillscan.occupancy.launches import Launches
     from spillscan.reading.binary.pressure import Pressure
 
-Basis = Literal["tried", "estimate", "upper estimate"]
+Basis = Literal["tried", "estimate", "rough estimate"]
 """It was compiled; values that are live at once, in registers and in spill slots; every slot, or every store, taken
-for one value, which is more."""
+for one value. None is a bound: where ptxas has more registers, it orders instructions in another way."""
 
 MOST_REGISTERS = 255
 """That an instruction can name."""
@@ -147,6 +147,8 @@ def remedy(
 
 
 def _for_occupancy(about: Ranked, launch: Launch | None, trial: Trial | None, untried: str) -> Remedy:
+    if _for_debugger(about.worst):
+        return Remedy(ranked=about, causes=(_DEBUG_BUILD,), remedies=(_NO_DEBUG,))
     summary = summary_of(about.worst, launch)
     entries = () if summary is None else summary.advice
     return Remedy(
@@ -184,7 +186,7 @@ def registers_needed(kernel: Kernel, code: Pressure | None, swept: int | None = 
     least = min(filter(None, bounds), default=None)
     if least is None or now >= MOST_REGISTERS:
         return None
-    return Need(registers=min(now + least, MOST_REGISTERS), basis="upper estimate")
+    return Need(registers=min(now + least, MOST_REGISTERS), basis="rough estimate")
 
 
 def relaxation(kernel: Kernel, launch: Launch | None, need: Need, on: str | None = None) -> Relaxation | None:
@@ -224,8 +226,9 @@ def _configuration(kernel: Kernel, launch: Launch | None, on: str | None = None)
 
 def causes(kernel: Kernel, tree: Tree, code: Pressure | None, held: Sequence[Holding] = ()) -> Iterator[str]:
     """Why a kernel spills: the facts that its code and records show; ``held``: what holds its registers."""
-    cap = _cap(kernel, code)
-    if cap:
+    if _for_debugger(kernel):
+        yield _DEBUG_BUILD
+    elif cap := _cap(kernel, code):
         yield cap
     if code is not None:
         peak = code.peak
@@ -247,6 +250,11 @@ def causes(kernel: Kernel, tree: Tree, code: Pressure | None, held: Sequence[Hol
         yield f"local arrays that are indexed at run time, which are no spills, {arrays.bytes:,} B moved{at}"
     if code is not None and code.calls:
         yield f"{count(code.calls, 'call')} not inlined: what is live across one stays in registers or is saved"
+
+
+def _for_debugger(kernel: Kernel) -> bool:
+    maker = kernel.sass.maker if kernel.sass else None
+    return maker is not None and not {"-g", "-G", "--device-debug"}.isdisjoint(maker.options.split())
 
 
 def _cap(kernel: Kernel, code: Pressure | None) -> str:
@@ -298,11 +306,13 @@ def _device(kernel: Kernel) -> Device | None:
 
 
 _ROLES = "give the warps that spill more registers (setmaxnreg), and those that do not fewer"
+_DEBUG_BUILD = "built for a debugger (-G): ptxas optimises nothing, and calls what would be inlined"
+_NO_DEBUG = "judge a build without -G: what this one spills says nothing of that"
 _ESTIMATE = "an estimate, not tried"
 _BASES: dict[Basis, str] = {
     "tried": "{} registers end its spills (tried)",
     "estimate": f"about {{}} registers end its spills ({_ESTIMATE}: what is live at once, spill slots included)",
-    "upper estimate": f"up to {{}} registers end its spills ({_ESTIMATE}: every slot or store taken for one value)",
+    "rough estimate": f"about {{}} registers may end its spills ({_ESTIMATE}: every slot or store taken for one value)",
 }
 
 
@@ -315,7 +325,9 @@ def _remedies(
     trial: Trial | None,
     held: Sequence[Holding],
 ) -> Iterator[str]:
-    if trial is not None and trial.curve is not None:
+    if _for_debugger(kernel):
+        yield _NO_DEBUG
+    elif trial is not None and trial.curve is not None:
         yield sentence(trial, trial.curve)
     elif kernel.sass is not None and kernel.sass.roles:
         yield _ROLES

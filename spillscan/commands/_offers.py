@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from msgspec import structs
 
-from spillscan.advice.ranking import Ranked, spill_weight
+from spillscan.advice.ranking import Ranked, spill_weight, summary_of
 from spillscan.advice.remedies import remedy
 from spillscan.advice.sweep.missing import no_step, refusal
 from spillscan.builds import buildfile, records
@@ -56,18 +56,45 @@ def with_ways(report: Report, inputs: Sequence[str], config: str | None, unpacki
     ways = []
     for about in shown:
         made = remedy(about, report.launches, tree, code.get(id(about.worst)))
-        source = source_of(about.worst, databases)
         finding = first[about.family]
+        source = source_of(about.worst, databases) if _by_registers(about, finding, report.launches) else ""
         causes = made.causes if about.weight or made.remedies else (finding.message,)
         remedies = made.remedies or (explanations("rules")[finding.rule].remedy,)
         ways.append(
             Way(
                 finding=finding,
                 made=replace(made, causes=causes, remedies=remedies),
-                command=next(commands_for(about, source, inputs, names, report.launches, config), ""),
+                command=_next(about, finding, source, inputs, names, report.launches, config),
             )
         )
     return structs.replace(report, details=structs.replace(report.details, ways=tuple(ways)))
+
+
+def _by_registers(about: Ranked, finding: Finding, launches: Launches) -> bool:
+    """Whether other registers mend it."""
+    if about.weight or finding.rule.startswith("registers"):
+        return True
+    found = summary_of(about.worst, launches.launch_of(about.worst)) if finding.rule.startswith("blocks") else None
+    return found is not None and "registers" in found.limiters
+
+
+_OF_FRAMES = ("local-array", "stack")
+"""Rules of what stands in a kernel's frame: what shows that is the way on, not what limits its blocks."""
+
+
+def _next(
+    about: Ranked,
+    finding: Finding,
+    source: str,
+    inputs: Sequence[str],
+    names: Names,
+    launches: Launches,
+    config: str | None,
+) -> str:
+    of_frame = not about.weight and finding.rule.startswith(_OF_FRAMES)
+    if of_frame and about.worst.sass is not None and "-" not in inputs:
+        return _show(about.worst, inputs, names)
+    return next(commands_for(about, source, inputs, names, launches, config), "")
 
 
 def databases_near(inputs: Sequence[str]) -> dict[str, set[str]]:
@@ -114,13 +141,19 @@ def commands_for(
         policy = ["--config", config] if config else []
         yield shlex.join(["spillscan", "advise", *inputs, "--kernel", called, *chosen, *threads, *policy, "--try"])
     if able:
-        yield shlex.join(["spillscan", "sweep", source, "--kernel", kernel.key.symbol, *chosen, *threads, "--advise"])
+        aims = ["--advise"] if about.about == "spills" or launch is not None else []  # without, it shows caps
+        yield shlex.join(["spillscan", "sweep", source, "--kernel", kernel.key.symbol, *chosen, *threads, *aims])
     if "-" in inputs:
         return
     if kernel.sass is not None and about.about == "spills":
-        yield shlex.join(["spillscan", "show", called, *inputs, *chosen])
+        yield _show(kernel, inputs, names)
     else:
         yield shlex.join(["spillscan", "limiters", *inputs, "--kernel", called, *chosen, *threads])
+
+
+def _show(kernel: Kernel, inputs: Sequence[str], names: Names) -> str:
+    chosen = ["--arch", kernel.key.arch] if kernel.key.arch else []
+    return shlex.join(["spillscan", "show", _called(kernel, names), *inputs, *chosen])
 
 
 def _of(launch: Launch) -> str:

@@ -85,10 +85,10 @@ def test_a_profile_puts_first_what_takes_time() -> None:
 def test_how_many_registers_end_the_spills() -> None:
     assert registers_needed(kernel("k", 0), None) is None
     logged = kernel("k", 40, registers=40)  # a frame of 40 bytes: ten values at most
-    assert registers_needed(logged, None) == Need(registers=50, basis="upper estimate")
+    assert registers_needed(logged, None) == Need(registers=50, basis="rough estimate")
     assert registers_needed(logged, None, 64) == Need(registers=64, basis="tried")
     assert registers_needed(kernel("k", 4000, registers=255), None) is None
-    assert registers_needed(kernel("k", 4000, registers=200), None) == Need(registers=255, basis="upper estimate")
+    assert registers_needed(kernel("k", 4000, registers=200), None) == Need(registers=255, basis="rough estimate")
 
 
 @pytest.mark.parametrize("name", ["sass-sm_90a-13.5.cubin", "sass-sm_80-12.3.cubin"])
@@ -166,8 +166,8 @@ def test_shared_memory_is_offered_for_spills_only_where_ptxas_takes_the_pragma(
 
 
 def test_what_its_compiler_or_its_role_forbids_is_not_offered() -> None:
-    def first(version: str, role: str = "entry") -> str:
-        made = Maker(tool="ptxas", version=version, options="")
+    def first(version: str, role: str = "entry", options: str = "") -> str:
+        made = Maker(tool="ptxas", version=version, options=options)
         one = replace(kernel("k", 8, registers=40, sass=code({0: 8}, maker=made)), role=role)
         about = Ranked("spills", "k", (one,), 8, 1.0)
         return remedy(about, LaunchMap(), Tree()).remedies[0]
@@ -175,6 +175,9 @@ def test_what_its_compiler_or_its_role_forbids_is_not_offered() -> None:
     assert "__maxnreg__(48)" in first("12.4.99")
     assert "-maxrregcount=48 for its file" in first("12.3.107")
     assert first("13.0.88", "function").startswith("it is no kernel: bounds stand at the kernels that call it")
+    for role in ("entry", "function"):
+        assert first("13.0.88", role, "-v -g -arch sm_90").startswith("judge a build without -G")
+    assert "__maxnreg__(48)" in first("13.0.88", options="-v -generate-line-info")
 
 
 def test_causes_are_facts() -> None:
@@ -190,6 +193,9 @@ def test_causes_are_facts() -> None:
     assert of("-maxrregcount 40 -arch sm_90") == ["-maxrregcount=40 leaves it 40 registers"]
     assert of("-maxrregcount 40", threads=256) == [], "its bounds override the option"
     assert of("-arch sm_90", threads=256) == [], "a dump does not say the cap"
+    assert of("-arch sm_90 -g") == [
+        "built for a debugger (-G): ptxas optimises nothing, and calls what would be inlined"
+    ]
     assert of("", registers=255) == ["it takes 255 registers, all that an instruction can name"]
     role = WarpRole(address=16, registers=24, follows=False, spill=Traffic(stores=2, store_bytes=8), local=Traffic())
     split = kernel("k", 8, sass=code({0: 8}, roles=(role,)))
@@ -360,9 +366,9 @@ def test_limiters_go_both_ways(capsys: pytest.CaptureFixture[str]) -> None:
     log = str(ROOT / "fixtures" / "demo" / "head.log")
     assert main(["limiters", log, "--launch", "gemm*=256", "--kernel", "gemm<8>", "--arch", "sm_80"]) == 0
     said = " ".join(capsys.readouterr().out.split())
-    assert "spills: up to 96 registers end its spills" in said
+    assert "spills: about 96 registers may end its spills" in said
     assert "__launch_bounds__(256, 2) leaves 128; 4 → 2 blocks/SM" in said
     assert said.index("end its spills") < said.index("to reduce: 48 registers give 5 blocks")
     assert main(["limiters", log, "--launch", "gemm*=256", "--kernel", "gemm*", "-f", "json"]) == 0
     rows = json.loads(capsys.readouterr().out)
-    assert {row["registers_needed_by"] for row in rows} == {"upper estimate", None}
+    assert {row["registers_needed_by"] for row in rows} == {"rough estimate", None}

@@ -124,3 +124,13 @@ def test_a_red_check_shows_one_way_on_in_each_form(tmp_path: Path) -> None:
         assert remedy.split(" (")[0] in text or form == "html", form
     for form in FORMS:
         assert command not in (tmp_path / f"brief-{form}").read_text(), form
+
+
+def test_a_kernel_with_arrays_is_shown(tmp_path: Path) -> None:
+    """What limits its blocks says nothing of the index that keeps an array in memory."""
+    shutil.copy(FIXTURES / "sass" / "nvdisasm-gi-sm_80-13.5.sass", tmp_path / "k.sass")
+    status, said = spillscan(tmp_path, "spillscan check k.sass --kernel local_array --fail-on note")
+    assert status == 1
+    (command,) = re.findall(r"next: (.*)", said)
+    assert command == "spillscan show local_array k.sass --arch sm_80"
+    assert "local arrays: 12 stores" in spillscan(tmp_path, command)[1]

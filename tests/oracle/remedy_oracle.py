@@ -1,12 +1,16 @@
 """The remedy that ``advise --try`` proves, written into the source of a public project and compiled by hand.
 
-    python -m tests.oracle.remedy_oracle FOLDER… [--cap N] [--arch A,…] [--most N] [--seconds N]
+    python -m tests.oracle.remedy_oracle FOLDER… [--cap N] [--arch A,…] [--most N] [--seconds N] [--seed N]
 
 Each folder is a checkout of a project. Each of its CUDA sources that nvcc compiles within so many seconds is compiled
 as it is, and with ``-maxrregcount``, which gives a log with its command; ``advise --try`` reads that, and nothing else.
 Of each kernel of which it says that bounds end its spills, these are written at its ``__global__``, and the source is
 compiled again: it must not spill; as many registers as it says are counted, and whether one step less spills, so that
-it was the smallest. A kernel whose name several kernels share is left out: bounds would be all of theirs.
+it was the smallest. Where a template makes several kernels, all of them have the bounds, and the one is looked at.
+
+What ``advise`` says of the log and of the cubin without ``--try`` is compiled, too, with ``__maxnreg__`` of so many
+registers: where it says that none end the spills, 255 must leave some; of each estimate it is counted how far it is
+beside the fewest that end them.
 """
 
 from __future__ import annotations
@@ -14,6 +18,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import random
 import re
 import shlex
 import subprocess
@@ -24,6 +29,8 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from spillscan.advice.remedies import MOST_REGISTERS
+from spillscan.advice.sweep.curves import REGISTER_STEP
 from tests.conftest import ROOT
 
 _FOUND = re.compile(
@@ -55,6 +62,23 @@ def written(text: str, name: str, bounds: str) -> str:
     return head.sub(lambda match: f"{match[1]}{match[2]} {bounds} {match[3]}", text)
 
 
+def advice(folder: Path, cache: str, *words: str) -> list[dict[str, Any]]:
+    """What is said of the families that spill."""
+    command = [sys.executable, "-m", "spillscan", "advise", *words, "--all", "-f", "json"]
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": cache}
+    said = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=environment, check=False)
+    return [each for each in json.loads(said.stdout)["first"] if each["about"] == "spills"]
+
+
+def plain_name(name: str) -> str:
+    """A kernel's name in its source."""
+    return re.split(r"[<(]", re.sub(r"\(anonymous namespace\)|<unnamed>", "", name))[0].split("::")[-1]
+
+
+_FAR = 32
+"""No further is looked for what an estimate should have been."""
+
+
 class Oracle:
     """Counts, and what was stated wrongly."""
 
@@ -69,7 +93,7 @@ class Oracle:
         """All kernels of one source."""
         include = [
             f"-I{project}",
-            *(f"-I{each}" for each in ("Common", "include", "cuda") if (project / each).is_dir()),
+            *(f"-I{project / each}" for each in ("Common", "include", "cuda") if (project / each).is_dir()),
         ]
         capped = [] if cap is None else [f"-maxrregcount={cap}"]
         words = ["nvcc", "-O3", "-std=c++17", f"-arch={arch}", *capped, "-Xptxas", "-v", *include]
@@ -84,17 +108,17 @@ class Oracle:
             if not any(spilled for _, spilled in figures.values()):
                 return
             (source.parent / ".build.log").write_text(f"{shlex.join(words)}\n{log}")
+            where = f"{source} {arch} cap {cap}"
             try:
-                command = [sys.executable, "-m", "spillscan", "advise", ".build.log", "--all", "--try", "-f", "json"]
-                environment = os.environ | {"PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": name}
-                said = subprocess.run(
-                    command, cwd=source.parent, capture_output=True, text=True, env=environment, check=False
-                )
+                said = advice(source.parent, name, ".build.log", "--try")
+                estimates = [advice(source.parent, name, each) for each in (".build.log", words[-1])]
             finally:
                 (source.parent / ".build.log").unlink()
-            for each in json.loads(said.stdout)["first"]:
-                if each["about"] == "spills" and self.projects[project.name] < self.most:
-                    self.kernel(project, source, words, figures, each, f"{source} {arch} cap {cap}")
+            for each in said:
+                if self.projects[project.name] < self.most:
+                    self.kernel(project, source, words, figures, each, where)
+                    for made in (one for first in estimates for one in first if one["symbol"] == each["symbol"]):
+                        self.estimate(project, source, words, made, where)
 
     def kernel(
         self, project: Path, source: Path, words: list[str], before: dict[str, tuple[int, int]], said: dict[str, Any],
@@ -109,12 +133,11 @@ class Oracle:
         if not tried["ends_spills"]:
             self.tally["no bounds end its spills, as it says"] += 1
             return
-        name = re.split(r"[<(]", re.sub(r"\(anonymous namespace\)|<unnamed>", "", said["name"]))[0].split("::")[-1]
-        alike = [each for each in before if re.search(rf"\d{name}(?=[A-Z]|$)|^{name}$", each)]
+        name = plain_name(said["name"])
         steps = [each for each in tried["points"] if each["kind"] in ("bounds", "maxnreg")]
         made = [self._by_hand(project, source, words, name, step, symbol) for step in steps[-2:]]
-        if len(alike) > 1 or made[-1] is None:
-            self.tally["its text is not found, or several kernels share it"] += 1
+        if made[-1] is None:
+            self.tally["its text is not found"] += 1
             return
         self.projects[project.name] += 1
         self.tally["kernels"] += 1
@@ -126,6 +149,28 @@ class Oracle:
         self.tally["with as many registers as stated"] += registers == steps[-1]["registers"]
         smaller = made[-2] if len(made) > 1 else (0, before[symbol][1])
         self.tally["at the smallest step"] += bool(smaller and smaller[1])
+
+    def estimate(self, project: Path, source: Path, words: list[str], said: dict[str, Any], where: str) -> None:
+        """Registers that are said to end the spills of a kernel, compiled."""
+        need, basis = said["registers_needed"], f"{said['registers_needed_by']}s"
+
+        def spills(registers: int) -> bool | None:
+            asked = {"kind": "maxnreg", "registers_asked": min(registers, MOST_REGISTERS)}
+            made = self._by_hand(project, source, words, plain_name(said["name"]), asked, said["symbol"])
+            return made and bool(made[1])
+
+        if need is None or (first := spills(at := min(need, MOST_REGISTERS))) is None:
+            self.tally["no estimate"] += 1
+            return
+        self.tally[basis] += 1
+        if need > MOST_REGISTERS and not first:
+            self.wrong.append(f"{where}: {said['name']}: no registers end its spills, it says; {MOST_REGISTERS} do")
+        beside = 0
+        step = REGISTER_STEP if first else -REGISTER_STEP
+        while beside < _FAR and at + step > 0 and (at < MOST_REGISTERS or not first) and spills(at + step) == first:
+            beside, at = beside + REGISTER_STEP, at + step
+        few = "not even 255 end them" if first and at >= MOST_REGISTERS else f"{beside + REGISTER_STEP} too few"
+        self.tally[f"{basis}: {few if first else f'{beside} too many'}"] += 1
 
     def _by_hand(
         self, project: Path, source: Path, words: list[str], name: str, step: dict[str, Any], symbol: str
@@ -155,10 +200,13 @@ def main() -> int:
     parser.add_argument("--most", type=int, default=10, help="kernels of a project (default: 10)")
     parser.add_argument("--seconds", type=float, default=20, help="for each source (default: 20)")
     parser.add_argument("--include", action="append", type=Path, default=[], help="what nvcc includes from, besides")
+    parser.add_argument("--seed", type=int, default=0, help="of the order of sources (default: 0)")
     arguments = parser.parse_args()
+    order = random.Random(arguments.seed)
     oracle = Oracle(arguments.most, arguments.seconds, arguments.include)
     for folder in arguments.folders:
         sources = [folder] if folder.is_file() else sorted(folder.rglob("*.cu"))
+        order.shuffle(sources)
         project = folder.parent if folder.is_file() else folder
         for source in (each.resolve() for each in sources):
             for arch, cap in product(arguments.arch.split(","), (None, arguments.cap)):
