@@ -32,7 +32,7 @@ from spillscan.occupancy.headroom import (
 from spillscan.occupancy.model import Configuration
 from spillscan.output.errors import UsageError
 from spillscan.output.nouns import count
-from spillscan.reading.machine.spillmap import TOP, culprits, share_text
+from spillscan.reading.machine.spillmap import TOP, share_text
 
 if TYPE_CHECKING:
     from spillscan.advice.sweep.model import Curve
@@ -245,8 +245,8 @@ def causes(kernel: Kernel, tree: Tree, code: Pressure | None, held: Sequence[Hol
             yield f"warps that setmaxnreg gives {role.registers} registers spill {role.spill.bytes:,} B"
     arrays = kernel.sass.local.of("array")
     if arrays.accesses:
-        lines = "; ".join(map(str, culprits(kernel.sass.local, "array")[:TOP]))
-        at = f": {lines}" if lines else ""
+        lines = ", ".join(each.text for each in weighed(kernel.sass.local, "array", tree)[:TOP])
+        at = f" at {lines}" if lines else ""
         yield f"local arrays that are indexed at run time, which are no spills, {arrays.bytes:,} B moved{at}"
     if code is not None and code.calls:
         yield f"{count(code.calls, 'call')} not inlined: what is live across one stays in registers or is saved"
