@@ -136,8 +136,8 @@ def commands_for(
     threads = []
     if launch is not None and launch.source in ("policy", "override"):
         threads = ["--launch", f"{kernel.key.symbol}={_of(launch)}"]
-    able = bool(source) and not no_step(kernel, launch) and not refusal(kernel, source)
-    if able and not tried and "-" not in inputs:
+    able = bool(source) and not refusal(kernel, source)
+    if able and not tried and "-" not in inputs and not no_step(kernel, launch):
         policy = ["--config", config] if config else []
         yield shlex.join(["spillscan", "advise", *inputs, "--kernel", called, *chosen, *threads, *policy, "--try"])
     if able:

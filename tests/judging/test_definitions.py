@@ -107,4 +107,5 @@ def test_hostile_text_takes_no_longer_than_it_is(part: str) -> None:
         list(definitions("a.cu", f"__global__{text}"))
         return time.process_time() - begin
 
-    assert seconds(2_000_000) < 10 * max(seconds(500_000), 0.01)
+    short, long = (min(seconds(size) for _ in range(3)) for size in (500_000, 2_000_000))  # other work slows some
+    assert long < 10 * max(short, 0.01)
