@@ -8,9 +8,9 @@ predicates stand in ``registers/*.json``, which nvdisasm's own marks were the so
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -108,7 +108,7 @@ class Code:
         unmet = [elsewhere(self.text.number, file) for file in FILES]
         low_byte = self.text.number >= FIRST_WITH_LOW_BYTE
         words = zip(lows.view(np.uint64).tolist(), highs.view(np.uint64).tolist(), strict=True)
-        masks: dict[tuple[int, ...], tuple[int, list[_Field]]] = {}
+        masks: dict[tuple[int, ...], tuple[int, list[_Field], dict[int, int]]] = {}
         for row, (low, high) in enumerate(words):
             word, opcode = low | high << 64, low & 0xFFF
             classes = tuple(at[row] for _, _, at, _ in columns)
@@ -119,8 +119,8 @@ class Code:
                 mask = _WHOLE & ~_CONTROL
                 for field in fields:
                     mask &= ~(((1 << field.width) - 1) << field.at)
-                masks[classes] = mask, fields
-            mask, fields = masks[classes]
+                masks[classes] = mask, fields, _sources(fields)
+            mask, fields, places = masks[classes]
             others = [[at for each in unmet[file].get(opcode, ()) for at in each.of(word)] for file in (1, 3, 2)]
             target = None
             if opcode in (_BRANCH, _UNIFORM_BRANCH, _CALL, _MEET):
@@ -172,10 +172,11 @@ class Code:
                     target,
                     (word >> 110 & 7, word >> 113 & 7, word >> 116 & 63),
                     next(iter(guards), None) if word >> _GUARD & 7 != ALWAYS else None,
-                    _swaps(self.names[self._ranks[row]], word, fields),
+                    _swaps(self.names[self._ranks[row]], word, fields, places),
                     _place(self.names[self._ranks[row]], word, fields),
-                    None if row in moved else _sum(self.names[self._ranks[row]], word, fields, read, written),
+                    None if row in moved else _sum(self.names[self._ranks[row]], word, fields, places, read, written),
                     (tuple(operands[0]), tuple(operands[1])),
+                    places,
                 )
             )
         return found
@@ -197,18 +198,19 @@ class Code:
     @cached_property
     def depths(self) -> Sequence[int | None]:
         """Loops around each instruction; ``None`` where control is not known, or never comes."""
-        return [None] * self.rows if self._graph is None else self._graph.depths()
+        return [None] * self.rows if self.graph is None else self.graph.depths()
 
     @cached_property
-    def _graph(self) -> Graph | None:
+    def graph(self) -> Graph | None:
+        """What may follow what; ``None`` where control is not known."""
         return self._decoded.graph(self.text.parts, function=self.text.function)
 
     @cached_property
     def live(self) -> NDArray[np.int64]:
         """Live general registers at each instruction."""
-        if self._graph is None:
+        if self.graph is None:
             return np.zeros(self.rows, np.int64)
-        (found,) = live([(self._files[0][1].effects(*self._code.words()), self._graph)])
+        (found,) = live([(self._files[0][1].effects(*self._code.words()), self.graph)])
         return found.counts
 
     @cached_property
@@ -248,7 +250,14 @@ def _of_module(low: int) -> bool:
     return low >> 9 & 7 in _CONSTANT_FORMS and low >> 54 & 31 not in _OWN_BANKS
 
 
-def _swaps(name: str, word: int, fields: Sequence[_Field]) -> tuple[int, ...]:
+def _sources(fields: Sequence[_Field]) -> dict[int, int]:
+    """By the lowest bit of each field that is read: the place of its first register among all that is."""
+    reading = [field for field in fields if not field.writes]
+    places = accumulate((len(field.shape) for field in reading), initial=0)
+    return {field.at: place for field, place in zip(reading, places, strict=False)}
+
+
+def _swaps(name: str, word: int, fields: Sequence[_Field], sources: Mapping[int, int]) -> tuple[int, ...]:
     """Which of the registers that an instruction reads may change places: operands of 32 bits, in registers and without
     a sign of their own, of what does the same with each."""
     if name not in _SWAPPED or word >> 9 & 7 != _IN_REGISTERS:
@@ -259,24 +268,26 @@ def _swaps(name: str, word: int, fields: Sequence[_Field]) -> tuple[int, ...]:
         operands = next((each for each in ((24, 32, 64), (24, 32), (32, 64), (24, 64)) if _alike(table, each)), ())
     elif word >> _SIGNS & 3 or word >> _MODIFIERS & (1 if name == "IMAD" else 11):
         return ()
-    at, places = 0, {}
-    for field in (each for each in fields if not each.writes):
-        if field.file == 0 and len(field.shape) == 1:
-            places[field.at] = at
-        at += len(field.shape)
-    return tuple(places[each] for each in operands) if {*operands} <= {*places} else ()
+    single = {each.at for each in fields if not each.writes and each.file == 0 and len(each.shape) == 1}
+    return tuple(sources[each] for each in operands) if {*operands} <= single else ()
 
 
-def _sum(name: str, word: int, fields: Sequence[_Field], read: Sequence[int], written: Sequence[int]) -> Sum | None:
+def _sum(
+    name: str, word: int, fields: Sequence[_Field], sources: Mapping[int, int], read: Sequence[int],
+    written: Sequence[int],
+) -> Sum | None:  # fmt: skip
     """Its result as a sum, if it is one."""
     if not written or written[0] // 256 not in (0, 2) or sum(each // 256 in (0, 2) for each in written) > 1:
         return None
-    at, registers, predicates = 0, dict[int, int](), dict[int, int]()
-    for field in (each for each in fields if not each.writes):
-        if len(field.shape) == 1:
-            (registers if FILES[field.file] in "RU" else predicates)[field.at] = at
-        at += len(field.shape)
+    registers, predicates = (
+        {each.at: sources[each.at] for each in fields if _is_single(each) and FILES[each.file] in files}
+        for files in ("RU", "PQ")
+    )
     return sum_of(name, word, Operands(registers, predicates, read))
+
+
+def _is_single(field: _Field) -> bool:
+    return not field.writes and len(field.shape) == 1
 
 
 def _alike(table: int, operands: tuple[int, ...]) -> bool:

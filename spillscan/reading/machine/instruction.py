@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 FILES = "RPUQ"
@@ -75,3 +76,5 @@ class Instruction(NamedTuple):
     """Of what adds and multiplies by constants, its result."""
     operands: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
     """What it names as written and as read, the guard left out: of a wide operand the first register."""
+    sources: Mapping[int, int] = {}
+    """Lowest bit of a field that names what it reads, to the place of its first register among that."""
