@@ -3,8 +3,8 @@
 KERNEL is what a table calls it, a glob for any of its names, or a part of the symbol. Without --arch every architecture
 of the inputs is shown. Of several kernels, one that uses no local memory takes one line.
 A snapshot (scan -f json of a dump) has all figures, but no longer the single slots. Of a binary, --sass adds the text
-of the machine code; that takes nvdisasm. Of one kernel of a binary it also says which accesses take more than their bytes
-need: bank conflicts, and lanes that go far apart.
+of the machine code; that takes nvdisasm. Of one kernel of a binary it also says which accesses take more than their
+bytes need: bank conflicts, and lanes that go far apart.
 """
 
 from __future__ import annotations
