@@ -14,7 +14,7 @@ from typing import NamedTuple
 from msgspec import structs
 
 from spillscan.advice.sweep.compilers import Compiled
-from spillscan.advice.sweep.loops import grown, instructions_in_loops
+from spillscan.advice.sweep.loops import grown, loops_of
 from spillscan.advice.sweep.missing import NO_LAUNCH, no_more_blocks
 from spillscan.advice.sweep.model import AS_IS, Advice, Curve, Depth, Direction, Point, Ran, Setting
 from spillscan.advice.sweep.ptx import PtxEntry
@@ -210,7 +210,7 @@ def _curve(
         launch=launch_at(AS_IS, entry, series.arch, launches),
         points=marked,
         facts=facts(marked),
-        loops=grown(marked, lambda point: instructions_in_loops(outcomes[point.setting].cubin, entry.symbol)),
+        loops=grown(marked, lambda point: loops_of(outcomes[point.setting].cubin, entry.symbol)),
         flags=tuple(flags(entry, series.arch, as_is, series.own_cap, swept)),
     )
 

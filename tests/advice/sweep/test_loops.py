@@ -9,11 +9,12 @@ import pytest
 from msgspec.structs import replace
 
 from spillscan.advice.sweep import toolkits
-from spillscan.advice.sweep.loops import grown, instructions_in_loops, spill_free
+from spillscan.advice.sweep.loops import Loops, grown, loops_of, spill_free
 from spillscan.advice.sweep.model import AS_IS, Setting
 from tests.advice.sweep.support import RELEASE, point
 
 IT = "cap 48, the first without spills, has 147 instructions in loops, 4 more than cap 56"
+WAITS = "that need a result of the 4 before"
 
 
 @pytest.mark.parametrize(
@@ -33,7 +34,28 @@ IT = "cap 48, the first without spills, has 147 instructions in loops, 4 more th
 )
 def test_how_many_more(rows: list[tuple[int, int]], counts: dict[int, int], said: str) -> None:
     points = [point(cap, 8, spills=spills) for cap, spills in rows]
-    assert grown(points, lambda each: counts.get(each.registers or 0)) == said
+    loops = {cap: Loops(number, 0) for cap, number in counts.items()}
+    assert grown(points, lambda each: loops.get(each.registers or 0)) == said
+
+
+@pytest.mark.parametrize(
+    ("here", "there", "said"),
+    [
+        ((147, 103), (143, 77), f"{IT}; 103 of them {WAITS}, 26 more"),
+        ((147, 80), (143, 77), IT),
+        (
+            (143, 103),
+            (143, 77),
+            f"cap 48, the first without spills, has 103 of 143 instructions in loops {WAITS}, 26 more than at cap 56",
+        ),
+        ((143, 70), (143, 77), ""),
+        ((0, 0), (0, 0), ""),
+    ],
+)
+def test_how_many_more_wait(here: tuple[int, int], there: tuple[int, int], said: str) -> None:
+    points = [point(40, 8, spills=80), point(48, 8, spills=0), point(56, 8, spills=0)]
+    loops = {48: Loops(*here), 56: Loops(*there)}
+    assert grown(points, lambda each: loops.get(each.registers or 0)) == said
 
 
 def test_of_equal_registers_the_kernel_as_it_is_then_the_least_cap_is_named() -> None:
@@ -62,17 +84,28 @@ def test_instructions_in_loops_are_counted_each_once(tmp_path: Path) -> None:
     """One store more in the source is one instruction more; outside of the loop it is none."""
     store = "st.volatile.global.u32 [%d1], %r2;"
     found = [
-        instructions_in_loops(compiled(text, tmp_path), "k")
+        loops_of(compiled(text, tmp_path), "k")
         for text in (
             LOOP.replace("BODY", store),
             LOOP.replace("BODY", store * 4),
             LOOP.replace("BODY", store).replace("  ret;", f"{store * 3} ret;"),
         )
     ]
-    first = found[0]
-    assert first is not None
-    assert first > 1
-    assert found == [first, first + 3, first]
+    numbers = [each.instructions for each in found if each is not None]
+    assert numbers[0] > 1
+    assert numbers == [numbers[0], numbers[0] + 3, numbers[0]]
+
+
+def test_instructions_that_need_one_of_the_four_before(tmp_path: Path) -> None:
+    """Each of a chain of eight but the first, which takes what the last turn left."""
+    chain = (
+        "".join(f"mad.lo.u32 %r3, %r3, %r3, {number};" for number in range(1, 9)) + "st.volatile.global.u32 [%d1], %r3;"
+    )
+    own = "st.volatile.global.u32 [%d1], %r2;"
+    some, none = (loops_of(compiled(LOOP.replace("BODY", body), tmp_path), "k") for body in (chain, own))
+    assert some is not None
+    assert none is not None
+    assert some.waiting == none.waiting + 7
 
 
 def compiled(text: str, folder: Path) -> bytes:
@@ -84,8 +117,8 @@ def compiled(text: str, folder: Path) -> bytes:
 
 def test_where_it_is_not_known(tmp_path: Path) -> None:
     cubin = compiled(LOOP.replace("BODY", ""), tmp_path)
-    assert instructions_in_loops(cubin, "other") is None
-    assert instructions_in_loops(b"no cubin", "k") is None
-    assert instructions_in_loops(cubin[: len(cubin) // 2], "k") is None
+    assert loops_of(cubin, "other") is None
+    assert loops_of(b"no cubin", "k") is None
+    assert loops_of(cubin[: len(cubin) // 2], "k") is None
     straight = LOOP.replace("@%p1 bra $again;", "").replace("BODY", "")
-    assert instructions_in_loops(compiled(straight, tmp_path), "k") == 0
+    assert loops_of(compiled(straight, tmp_path), "k") == Loops(0, 0)
