@@ -74,9 +74,9 @@ def grown(points: Sequence[Point], loops: Callable[[Point], Loops | None]) -> st
     more, waiting = here.instructions - there.instructions, here.waiting - there.waiting
     said = [f"{here.instructions:,} instructions in loops, {more:,} more than {called(above)}"] if more > 0 else []
     if waiting * _SHARE >= here.instructions > 0:
-        of = "of them" if said else f"of {here.instructions:,} instructions in loops"
+        of = "of them" if said else f"of {here.instructions:,} instructions in loops that"
         than = "" if said else f" than at {called(above)}"
-        said.append(f"{here.waiting:,} {of} that need a result of the {_NEAR} before, {waiting:,} more{than}")
+        said.append(f"{here.waiting:,} {of} need a result of the {_NEAR} before, {waiting:,} more{than}")
     return f"{called(clean[0])}, the first without spills, has {'; '.join(said)}" if said else ""
 
 
