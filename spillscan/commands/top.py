@@ -8,9 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from spillscan.commands import _answers, _datasets, _options, _policy
 from spillscan.commands._selection import Selection
 from spillscan.history.dataset.answers import Ranked, rank
+from spillscan.history.dataset.history import names_in
 from spillscan.history.dataset.reading import Dataset
 from spillscan.model import Kernel, KernelKey, Usage
-from spillscan.naming import Key, Names, symbol_of
+from spillscan.naming import Names
 from spillscan.occupancy.model import Occupancy
 from spillscan.output.safe import printable
 from spillscan.reports.table import Column, Table
@@ -56,7 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
     families = arguments.by == "family"
     policy = _policy.policy_of(arguments)
     ranking = rank(dataset, label, arguments.measure, _ALL if families else arguments.n, policy)
-    names = Names(_named(dataset, label, ranking.entries), labels=policy.labels)
+    names = names_in(dataset, [label], [entry.kernel for entry in ranking.entries], policy.labels)
     entries, sizes = _worst_of_families(ranking.entries, names, arguments.n) if families else (ranking.entries, {})
     unknown = f"; of {ranking.unknown:,} more kernels it is not known" if ranking.unknown else ""
     table = Table(
@@ -82,13 +83,6 @@ def _kernels(dataset: Dataset, label: str) -> list[Kernel]:
     """The kernels of a build, without figures."""
     rows = dataset.ask("SELECT DISTINCT symbol, arch FROM kernels WHERE label = ?", [label]).rows
     return [Kernel(key=KernelKey(symbol=symbol, arch=arch), role="entry", usage=Usage()) for symbol, arch in rows]
-
-
-def _named(dataset: Dataset, label: str, entries: list[Ranked]) -> list[Key]:
-    """What the kernels of a build are named by: those shown that were tuned, by what for."""
-    tuned = {entry.kernel.named_by for entry in entries if entry.kernel.configuration}
-    shared = {symbol_of(key) for key in tuned}
-    return [*tuned, *(each.key.symbol for each in _kernels(dataset, label) if each.key.symbol not in shared)]
 
 
 def _columns(

@@ -150,6 +150,13 @@ def histories(
     )
 
 
+def kernels_in(found: Iterable[Series]) -> Iterator[Kernel]:
+    """All that some kernels were over the builds, by whatever name."""
+    for series in found:
+        yield series.kernel
+        yield from (event.was for event in series.events if event.was is not None)
+
+
 _ONE_OF_EACH_SET = """SELECT min(label) FROM (
     SELECT label, count(*) AS kernels, sum(hash(symbol, configuration)::HUGEINT) AS names FROM kernels GROUP BY label
 ) GROUP BY kernels, names ORDER BY ALL"""
@@ -159,16 +166,15 @@ _ONE_OF_EACH_SET = """SELECT min(label) FROM (
 def names_in(
     dataset: Dataset,
     labels: Sequence[str],
-    found: Iterable[Series] | None = None,
+    kernels: Iterable[Kernel] | None = None,
     parameters: Parameters | None = None,
 ) -> Names:
-    """What the kernels of some builds are called, or those of ``found`` and all that may be called alike; candidates of
+    """What the kernels of some builds are called, or these ``kernels`` and all that may be called alike; candidates of
     a tuner by what they were tuned for."""
     alike, words = "", []
-    if found is not None:
-        kernels = [kernel for each in found for kernel in (each.kernel, *(event.was for event in each.events))]
+    if kernels is not None:
         alike = " WHERE short_name IN (SELECT unnest(?))"
-        words = [sorted({kernel.short_name for kernel in kernels if kernel is not None})]
+        words = [sorted({kernel.short_name for kernel in kernels})]
     else:
         labels = [label for (label,) in dataset.ask(_ONE_OF_EACH_SET, (), labels).rows]
     question = f"SELECT DISTINCT label, symbol, configuration FROM kernels{alike} ORDER BY ALL"
@@ -281,7 +287,11 @@ class _Past:
         self.labels = [build.label for build in builds]
         self.held: dict[Key, dict[int, list[Copy]]] = defaultdict(dict)
         """The copies of each key, by the index of the build."""
-        self._links: dict[int, tuple[Link, ...]] = {}
+        self._links: dict[tuple[int, Key], Link] = {}
+        """By the position of the build before, and the key in it."""
+        self._back: dict[tuple[int, Key], Link] = {}
+        """The same, by the key in the build after."""
+        self._paired: set[int] = set()
 
     @property
     def filled(self) -> int:
@@ -329,11 +339,16 @@ class _Past:
         """One kernel."""
         points: list[dict[str, int | None] | None] = [None] * len(self._builds)
         copies = 0
+        made: dict[tuple[int, ...], dict[str, int | None]] = {}  # builds that hold the same rows share a point
         for run, _ in chain:
             for position in range(run.first, run.last + 1):
                 index = self._filled[position]
-                points[index] = _point(self.held[run.key][index], launches)
-                copies = max(copies, len(self.held[run.key][index]))
+                held = self.held[run.key][index]
+                same = tuple(map(id, held))
+                if same not in made:
+                    made[same] = _point(held, launches)
+                points[index] = made[same]
+                copies = max(copies, len(held))
         newest = chain[-1][0]
         return Series(
             kernel=self._kernel(newest),
@@ -370,17 +385,20 @@ class _Past:
         return found
 
     def _into(self, run: _Run) -> Link | None:
-        return next((link for link in self._links.get(run.first - 1, ()) if link.after == run.key), None)
+        return self._back.get((run.first - 1, run.key))
 
     def _out_of(self, run: _Run) -> Link | None:
-        return next((link for link in self._links.get(run.last, ()) if link.before == run.key), None)
+        return self._links.get((run.last, run.key))
 
     def _pair(self, positions: set[int]) -> None:
         """Know what goes on as what behind these builds."""
-        new = [at for at in sorted(positions - self._links.keys()) if 0 <= at < len(self._filled) - 1]
+        new = [at for at in sorted(positions - self._paired) if 0 <= at < len(self._filled) - 1]
+        self._paired.update(new)
         asked = {(self._label(at), self._label(at + 1)): at for at in new}
         for both, found in links.found(self._dataset, list(asked)):
-            self._links[asked[both]] = found
+            at = asked[both]
+            self._links.update(((at, link.before), link) for link in found)
+            self._back.update(((at, link.after), link) for link in found)
 
     def _label(self, position: int) -> str:
         return self.labels[self._filled[position]]
