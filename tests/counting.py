@@ -1,5 +1,5 @@
-"""Work, counted: lines of Python that are carried out, rounds of loops within one, and calls of functions of C. The same
-input takes the same number, on whatever machine. What one call of C does (an expression, a sort) is not seen."""
+"""Work, counted: lines of Python that are carried out, rounds of loops within one, and calls of functions of C. The
+same input takes the same number, on whatever machine. What one call of C does (an expression, a sort) is not seen."""
 
 from __future__ import annotations
 
