@@ -57,7 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
     families = arguments.by == "family"
     policy = _policy.policy_of(arguments)
     ranking = rank(dataset, label, arguments.measure, _ALL if families else arguments.n, policy)
-    names = names_in(dataset, [label], [entry.kernel for entry in ranking.entries], policy.labels)
+    names = names_in(dataset, [label], [entry.kernel.short_name for entry in ranking.entries], policy.labels)
     entries, sizes = _worst_of_families(ranking.entries, names, arguments.n) if families else (ranking.entries, {})
     unknown = f"; of {ranking.unknown:,} more kernels it is not known" if ranking.unknown else ""
     table = Table(

@@ -17,7 +17,16 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from spillscan.history.dataset import links
 from spillscan.history.dataset.links import Key, Link
-from spillscan.history.dataset.lookup import COLUMNS, STORED, called, changing_names, light_kernel, named, settings_of
+from spillscan.history.dataset.lookup import (
+    COLUMNS,
+    STORED,
+    called,
+    changing_names,
+    light_kernel,
+    named,
+    settings_of,
+    shown_as,
+)
 from spillscan.judging.compare.effects import blocks
 from spillscan.model import Kernel
 from spillscan.model.figures import TRACED, figure, rank
@@ -132,7 +141,7 @@ def histories(
     if not past.held and not changing:
         past.read(named(dataset, pattern, past.labels))
     if not past.held and not changing:
-        keys = names_in(dataset, past.labels, parameters=parameters).called(pattern)
+        keys = names_in(dataset, past.labels, shown_as(dataset, pattern, past.labels), parameters).called(pattern)
         past.read([canonical(symbol_of(key)) for key in keys])
     chains = past.chains()
     series = [past.series(chain, launches) for chain in chains]
@@ -150,11 +159,10 @@ def histories(
     )
 
 
-def kernels_in(found: Iterable[Series]) -> Iterator[Kernel]:
-    """All that some kernels were over the builds, by whatever name."""
-    for series in found:
-        yield series.kernel
-        yield from (event.was for event in series.events if event.was is not None)
+def bases_of(found: Iterable[Series]) -> set[str]:
+    """The base names of kernels, all that they had over the builds."""
+    kernels = (kernel for each in found for kernel in (each.kernel, *(event.was for event in each.events)))
+    return {kernel.short_name for kernel in kernels if kernel is not None}
 
 
 _ONE_OF_EACH_SET = """SELECT min(label) FROM (
@@ -166,15 +174,15 @@ _ONE_OF_EACH_SET = """SELECT min(label) FROM (
 def names_in(
     dataset: Dataset,
     labels: Sequence[str],
-    kernels: Iterable[Kernel] | None = None,
+    bases: Iterable[str] | None = None,
     parameters: Parameters | None = None,
 ) -> Names:
-    """What the kernels of some builds are called, or these ``kernels`` and all that may be called alike; candidates of
-    a tuner by what they were tuned for."""
+    """What the kernels of some builds are called, or those of some base names, which alone may be called alike;
+    candidates of a tuner by what they were tuned for."""
     alike, words = "", []
-    if kernels is not None:
+    if bases is not None:
         alike = " WHERE short_name IN (SELECT unnest(?))"
-        words = [sorted({kernel.short_name for kernel in kernels})]
+        words = [sorted(set(bases))]
     else:
         labels = [label for (label,) in dataset.ask(_ONE_OF_EACH_SET, (), labels).rows]
     question = f"SELECT DISTINCT label, symbol, configuration FROM kernels{alike} ORDER BY ALL"
