@@ -102,8 +102,10 @@ class Dataset:
 
     @classmethod
     def open(cls, root: str, label: str | None = None) -> Dataset:
-        """The dataset at ``root``, or one build of it. Raises :class:`~spillscan.InputError` where there is none, or
-        all of it is damaged."""
+        """The dataset at ``root``, or one build of it, whatever the files of others hold.
+
+        Raises :class:`~spillscan.InputError` where there is none, or all of it is damaged.
+        """
         with needed():
             import duckdb  # noqa: F401 - before the store is asked
             import pyarrow.parquet  # noqa: F401
@@ -112,8 +114,8 @@ class Dataset:
         if not commits and not damage:
             raise InputError(f"there is no dataset at {root}", "spillscan audit makes one")
         asked = commits if label is None else [each for each in commits if each.label == label]
-        found = cls(place, commits, [*damage, *records.check(place, asked)])
-        if not found.commits:
+        found = cls(place, asked or commits, [*damage, *records.check(place, asked)])
+        if not found.commits and label is None:
             raise InputError(found.damage[0].text(root), advice(root))
         return found
 
