@@ -10,7 +10,6 @@ from typing import NamedTuple
 from spillscan.commands import _policy
 from spillscan.commands._options import DATASET, DATASET_VARIABLE
 from spillscan.commands._selection import Selection
-from spillscan.history.dataset import open_dataset
 from spillscan.history.dataset.builds import KeptBuild, ordered
 from spillscan.history.dataset.history import Series, bases_of, histories, names_in
 from spillscan.history.dataset.reading import Dataset, advice
@@ -18,9 +17,9 @@ from spillscan.naming import Names
 from spillscan.output.errors import UndecidedError, UsageError
 
 
-def dataset_of(arguments: argparse.Namespace) -> Dataset:
-    """The dataset that was asked for."""
-    dataset = open_dataset(place_of(arguments))
+def dataset_of(arguments: argparse.Namespace, chosen: Callable[[Sequence[KeptBuild]], str] | None = None) -> Dataset:
+    """The dataset that was asked for, or the build of it that is ``chosen``."""
+    dataset = Dataset.open(place_of(arguments), chosen)
     import pyarrow
 
     pyarrow.set_memory_pool(pyarrow.system_memory_pool())  # the others keep a third more than they use

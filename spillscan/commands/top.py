@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from spillscan.commands import _answers, _datasets, _options, _policy
 from spillscan.commands._selection import Selection
 from spillscan.history.dataset.answers import Ranked, rank
+from spillscan.history.dataset.builds import KeptBuild, ordered
 from spillscan.history.dataset.history import names_in
 from spillscan.history.dataset.reading import Dataset
 from spillscan.model import Kernel, KernelKey, Usage
@@ -50,8 +51,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """0; 2 where the build reports no such figure."""
     forms = _answers.forms_of(arguments)
-    dataset = _datasets.dataset_of(arguments)
-    label = arguments.label or _datasets.builds_of(dataset, arguments)[-1].label
+
+    def chosen(kept: Sequence[KeptBuild]) -> str:
+        return arguments.label or ordered(kept, arguments.order)[-1].label
+
+    dataset = _datasets.dataset_of(arguments, chosen)
+    label = chosen(dataset.builds)
     if arguments.launch:
         Selection((), (), arguments.launch).refuse_unmatched(_kernels(dataset, label))
     families = arguments.by == "family"

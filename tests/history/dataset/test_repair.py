@@ -86,6 +86,8 @@ def test_whatever_file_is_harmed_the_others_answer_and_the_rest_is_restored(tmp_
             assert done.err.startswith(f"spillscan: left out: {owner}: {work}/{name} ")
             other = "v2" if owner == "v1" else "v1"
             assert done.out.split() == ["label,n", f"{other},{len(before[other]['kernels'])}"]
+            assert plain(load_build(str(work), other)) == before[other]
+            assert command("top", work, "--label", owner).status == 2
         repair(str(work))
         assert verify(str(work)) == []
         after = held(work)
