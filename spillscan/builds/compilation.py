@@ -96,7 +96,7 @@ def parse(words: Sequence[str]) -> Compilation | None:
     paths: list[str] = []
     relocatable = compiles = False
     previous = ""
-    for word, following in zip(words, [*words[1:], ""], strict=True):
+    for word, following in pairwise([*words, ""]):
         if word in ("-o", "--output-file"):
             output = following
         elif word.startswith("--output-file=") or (

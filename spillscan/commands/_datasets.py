@@ -10,17 +10,16 @@ from typing import NamedTuple
 from spillscan.commands import _policy
 from spillscan.commands._options import DATASET, DATASET_VARIABLE
 from spillscan.commands._selection import Selection
-from spillscan.history.dataset import open_dataset
 from spillscan.history.dataset.builds import KeptBuild, ordered
-from spillscan.history.dataset.history import Series, histories, names_in
+from spillscan.history.dataset.history import Series, bases_of, histories, names_in
 from spillscan.history.dataset.reading import Dataset, advice
 from spillscan.naming import Names
 from spillscan.output.errors import UndecidedError, UsageError
 
 
-def dataset_of(arguments: argparse.Namespace) -> Dataset:
-    """The dataset that was asked for."""
-    dataset = open_dataset(place_of(arguments))
+def dataset_of(arguments: argparse.Namespace, chosen: Callable[[Sequence[KeptBuild]], str] | None = None) -> Dataset:
+    """The dataset that was asked for, or the build of it that is ``chosen``."""
+    dataset = Dataset.open(place_of(arguments), chosen)
     import pyarrow
 
     pyarrow.set_memory_pool(pyarrow.system_memory_pool())  # the others keep a third more than they use
@@ -73,4 +72,4 @@ def followed(arguments: argparse.Namespace, chosen: Callable[[Sequence[KeptBuild
     series = histories(dataset, builds, arguments.pattern, policy, arguments.arch, policy.labels)
     Selection(arguments.arch, (), arguments.launch).refuse_unmatched([each.kernel for each in series])
     labels = [build.label for build in builds]
-    return Followed(dataset, builds, series, lambda some: names_in(dataset, labels, some, policy.labels))
+    return Followed(dataset, builds, series, lambda some: names_in(dataset, labels, bases_of(some), policy.labels))

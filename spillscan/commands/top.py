@@ -8,9 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from spillscan.commands import _answers, _datasets, _options, _policy
 from spillscan.commands._selection import Selection
 from spillscan.history.dataset.answers import Ranked, rank
+from spillscan.history.dataset.builds import KeptBuild, ordered
+from spillscan.history.dataset.history import names_in
 from spillscan.history.dataset.reading import Dataset
 from spillscan.model import Kernel, KernelKey, Usage
-from spillscan.naming import Key, Names, symbol_of
+from spillscan.naming import Names
 from spillscan.occupancy.model import Occupancy
 from spillscan.output.safe import printable
 from spillscan.reports.table import Column, Table
@@ -49,14 +51,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """0; 2 where the build reports no such figure."""
     forms = _answers.forms_of(arguments)
-    dataset = _datasets.dataset_of(arguments)
-    label = arguments.label or _datasets.builds_of(dataset, arguments)[-1].label
+
+    def chosen(kept: Sequence[KeptBuild]) -> str:
+        return arguments.label or ordered(kept, arguments.order)[-1].label
+
+    dataset = _datasets.dataset_of(arguments, chosen)
+    label = chosen(dataset.builds)
     if arguments.launch:
         Selection((), (), arguments.launch).refuse_unmatched(_kernels(dataset, label))
     families = arguments.by == "family"
     policy = _policy.policy_of(arguments)
     ranking = rank(dataset, label, arguments.measure, _ALL if families else arguments.n, policy)
-    names = Names(_named(dataset, label, ranking.entries), labels=policy.labels)
+    names = names_in(dataset, [label], [entry.kernel.short_name for entry in ranking.entries], policy.labels)
     entries, sizes = _worst_of_families(ranking.entries, names, arguments.n) if families else (ranking.entries, {})
     unknown = f"; of {ranking.unknown:,} more kernels it is not known" if ranking.unknown else ""
     table = Table(
@@ -82,13 +88,6 @@ def _kernels(dataset: Dataset, label: str) -> list[Kernel]:
     """The kernels of a build, without figures."""
     rows = dataset.ask("SELECT DISTINCT symbol, arch FROM kernels WHERE label = ?", [label]).rows
     return [Kernel(key=KernelKey(symbol=symbol, arch=arch), role="entry", usage=Usage()) for symbol, arch in rows]
-
-
-def _named(dataset: Dataset, label: str, entries: list[Ranked]) -> list[Key]:
-    """What the kernels of a build are named by: those shown that were tuned, by what for."""
-    tuned = {entry.kernel.named_by for entry in entries if entry.kernel.configuration}
-    shared = {symbol_of(key) for key in tuned}
-    return [*tuned, *(each.key.symbol for each in _kernels(dataset, label) if each.key.symbol not in shared)]
 
 
 def _columns(

@@ -257,16 +257,9 @@ class Names:
             each for each in several if self._together(each) > 1 or len({self._tree(symbol) for symbol in each}) > 1
         ]
 
-    def _together(self, symbols: Iterable[Key]) -> int:
+    def _together(self, symbols: Sequence[Key]) -> int:
         """How many of them the build has that has most."""
-        more_than: list[int] = []  # of each number, the builds that have more, a bit each
-        for symbol in symbols:
-            here = sum(1 << at for at, build in enumerate(self.builds) if symbol in build)  # a bit a build
-            for number, those in enumerate(more_than):
-                more_than[number], here = those | here, those & here
-            if here:
-                more_than.append(here)
-        return len(more_than)
+        return max((sum(symbol in build for symbol in symbols) for build in self.builds), default=0)
 
     def _suffixes(self, symbols: Sequence[Key]) -> dict[Key, str]:
         """Overloads by where their parameters differ, what a file hides by the file, copies of a library by release."""

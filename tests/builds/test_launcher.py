@@ -280,6 +280,12 @@ def test_words_that_only_look_like_a_compiler() -> None:
     assert compilation.parse(["g++", "-Xptxas", "-c", "a.cpp", "-o", "a.o"]) is None
 
 
+def test_a_tool_without_arguments_makes_nothing() -> None:
+    made = compilation.parse(["nvcc"])
+    assert made is not None
+    assert (made.tool, made.output, made.paths, made.compiles) == ("nvcc", "", (), False)
+
+
 @pytest.mark.parametrize(
     ("command", "added"),
     [

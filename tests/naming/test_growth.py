@@ -1,4 +1,5 @@
-"""A name costs no more than its length: whatever reads it is timed at n, 2n and 4n, over families of hostile names."""
+"""A name costs no more than its length: whatever reads it is timed at n, 2n and 4n, over families of hostile names.
+Many names cost no more than their number: steps are counted."""
 
 from __future__ import annotations
 
@@ -14,6 +15,7 @@ from spillscan.naming import Names, alone
 from spillscan.naming.identity import canonical, source_file
 from spillscan.naming.identity.likeness import name_parts
 from spillscan.naming.tree import LONGEST, NameParser
+from tests.counting import MOST_GROWTH, growth
 
 
 def tokens(length: int) -> str:
@@ -126,3 +128,45 @@ def test_a_name_beyond_the_longest_is_one_word() -> None:
     name = f"f<{'a' * LONGEST}>()"
     assert NameParser().parsed(name).node.head == name
     assert NameParser().parsed("f<a>()").node.head == "f"
+
+
+def _symbol(base: str, arguments: str = "", parameters: str = "v") -> str:
+    return f"_Z{len(base)}{base}{f'I{arguments}Ev' if arguments else ''}{parameters}"
+
+
+def _word(number: int, length: int) -> str:
+    return "".join(random.Random(number).choices("abcdefghijklmnopqrstuvwxyz", k=length))
+
+
+MANY: dict[str, Callable[[int], str]] = {
+    "long names": lambda at: _symbol(f"{_word(at, 9)}_{'x_' * 40}{_word(at + 7, 9)}"),
+    "long, one beginning": lambda at: _symbol("common_" * 12 + _word(at, 9)),
+    "long, one end": lambda at: _symbol(_word(at, 9) + "_common" * 12),
+    "long, one word": lambda at: _symbol(_word(at, 90)),
+    "near-equal": lambda at: _symbol(f"a_very_long_name_of_a_kernel_that_{at:06}_is_cut_in_tables_somewhere"),
+    "numbered": lambda at: _symbol("k" * 70 + f"{at:06}"),
+    "namespaces": lambda at: f"_ZN1a1b{len(f'n{at}')}n{at}1e4kernEv",
+    "instances": lambda at: _symbol("kern", f"Li{at}E"),
+    "instances of many arguments": lambda at: _symbol("kern", "".join(f"Li{at >> bit & 1}E" for bit in range(14))),
+    "instances of long types": lambda at: _symbol("kern", f"60{_word(at, 60)}"),
+    "overloads": lambda at: _symbol("kern", "", "".join("ijfd"[at >> bit & 3] for bit in range(0, 20, 2))),
+    "modules": lambda at: f"_ZN36_GLOBAL__N__{at:08x}_4_a_cu_123456784kernEv",
+    "lambdas": lambda at: f"_Z1kIZ1fvEUlvE{f'{at}_' if at else '_'}EvT_",
+    "no names": lambda at: f"f{at}<",
+}
+
+
+@pytest.mark.parametrize("family", MANY)
+def test_work_grows_as_the_number_of_names(family: str) -> None:
+    def all_of(size: int) -> None:
+        symbols = [MANY[family](at) for at in range(size)]
+        names = Names(symbols)
+        names.at(60)
+        names.legend(symbols)
+
+    def one_of(size: int) -> None:
+        symbols = [MANY[family](at) for at in range(size)]
+        Names(symbols).of(symbols[size // 2], 24)
+
+    assert growth(all_of, 100) <= MOST_GROWTH
+    assert growth(one_of, 100) <= MOST_GROWTH

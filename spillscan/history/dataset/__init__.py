@@ -75,4 +75,4 @@ def load_build(root: str, label: str) -> Build:
     """
     from spillscan.history.dataset.reading import Dataset
 
-    return Dataset.open(root, label).build(label)
+    return Dataset.open(root, lambda _: label).build(label)

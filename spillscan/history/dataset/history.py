@@ -17,7 +17,16 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from spillscan.history.dataset import links
 from spillscan.history.dataset.links import Key, Link
-from spillscan.history.dataset.lookup import COLUMNS, STORED, called, changing_names, light_kernel, named, settings_of
+from spillscan.history.dataset.lookup import (
+    COLUMNS,
+    STORED,
+    called,
+    changing_names,
+    light_kernel,
+    named,
+    settings_of,
+    shown_as,
+)
 from spillscan.judging.compare.effects import blocks
 from spillscan.model import Kernel
 from spillscan.model.figures import TRACED, figure, rank
@@ -132,7 +141,7 @@ def histories(
     if not past.held and not changing:
         past.read(named(dataset, pattern, past.labels))
     if not past.held and not changing:
-        keys = names_in(dataset, past.labels, parameters=parameters).called(pattern)
+        keys = names_in(dataset, past.labels, shown_as(dataset, pattern, past.labels), parameters).called(pattern)
         past.read([canonical(symbol_of(key)) for key in keys])
     chains = past.chains()
     series = [past.series(chain, launches) for chain in chains]
@@ -150,6 +159,12 @@ def histories(
     )
 
 
+def bases_of(found: Iterable[Series]) -> set[str]:
+    """The base names of kernels, all that they had over the builds."""
+    kernels = (kernel for each in found for kernel in (each.kernel, *(event.was for event in each.events)))
+    return {kernel.short_name for kernel in kernels if kernel is not None}
+
+
 _ONE_OF_EACH_SET = """SELECT min(label) FROM (
     SELECT label, count(*) AS kernels, sum(hash(symbol, configuration)::HUGEINT) AS names FROM kernels GROUP BY label
 ) GROUP BY kernels, names ORDER BY ALL"""
@@ -159,16 +174,15 @@ _ONE_OF_EACH_SET = """SELECT min(label) FROM (
 def names_in(
     dataset: Dataset,
     labels: Sequence[str],
-    found: Iterable[Series] | None = None,
+    bases: Iterable[str] | None = None,
     parameters: Parameters | None = None,
 ) -> Names:
-    """What the kernels of some builds are called, or those of ``found`` and all that may be called alike; candidates of
-    a tuner by what they were tuned for."""
+    """What the kernels of some builds are called, or those of some base names, which alone may be called alike;
+    candidates of a tuner by what they were tuned for."""
     alike, words = "", []
-    if found is not None:
-        kernels = [kernel for each in found for kernel in (each.kernel, *(event.was for event in each.events))]
+    if bases is not None:
         alike = " WHERE short_name IN (SELECT unnest(?))"
-        words = [sorted({kernel.short_name for kernel in kernels if kernel is not None})]
+        words = [sorted(set(bases))]
     else:
         labels = [label for (label,) in dataset.ask(_ONE_OF_EACH_SET, (), labels).rows]
     question = f"SELECT DISTINCT label, symbol, configuration FROM kernels{alike} ORDER BY ALL"
@@ -281,7 +295,11 @@ class _Past:
         self.labels = [build.label for build in builds]
         self.held: dict[Key, dict[int, list[Copy]]] = defaultdict(dict)
         """The copies of each key, by the index of the build."""
-        self._links: dict[int, tuple[Link, ...]] = {}
+        self._links: dict[tuple[int, Key], Link] = {}
+        """By the position of the build before, and the key in it."""
+        self._back: dict[tuple[int, Key], Link] = {}
+        """The same, by the key in the build after."""
+        self._paired: set[int] = set()
 
     @property
     def filled(self) -> int:
@@ -329,11 +347,16 @@ class _Past:
         """One kernel."""
         points: list[dict[str, int | None] | None] = [None] * len(self._builds)
         copies = 0
+        made: dict[tuple[int, ...], dict[str, int | None]] = {}  # builds that hold the same rows share a point
         for run, _ in chain:
             for position in range(run.first, run.last + 1):
                 index = self._filled[position]
-                points[index] = _point(self.held[run.key][index], launches)
-                copies = max(copies, len(self.held[run.key][index]))
+                held = self.held[run.key][index]
+                same = tuple(map(id, held))
+                if same not in made:
+                    made[same] = _point(held, launches)
+                points[index] = made[same]
+                copies = max(copies, len(held))
         newest = chain[-1][0]
         return Series(
             kernel=self._kernel(newest),
@@ -370,17 +393,20 @@ class _Past:
         return found
 
     def _into(self, run: _Run) -> Link | None:
-        return next((link for link in self._links.get(run.first - 1, ()) if link.after == run.key), None)
+        return self._back.get((run.first - 1, run.key))
 
     def _out_of(self, run: _Run) -> Link | None:
-        return next((link for link in self._links.get(run.last, ()) if link.before == run.key), None)
+        return self._links.get((run.last, run.key))
 
     def _pair(self, positions: set[int]) -> None:
         """Know what goes on as what behind these builds."""
-        new = [at for at in sorted(positions - self._links.keys()) if 0 <= at < len(self._filled) - 1]
+        new = [at for at in sorted(positions - self._paired) if 0 <= at < len(self._filled) - 1]
+        self._paired.update(new)
         asked = {(self._label(at), self._label(at + 1)): at for at in new}
         for both, found in links.found(self._dataset, list(asked)):
-            self._links[asked[both]] = found
+            at = asked[both]
+            self._links.update(((at, link.before), link) for link in found)
+            self._back.update(((at, link.after), link) for link in found)
 
     def _label(self, position: int) -> str:
         return self.labels[self._filled[position]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -71,6 +72,19 @@ def named(dataset: Dataset, pattern: str, labels: Sequence[str]) -> list[str]:
         condition, words = "contains(symbol, ?) OR contains(name, ?)", [needle, needle]
     rows = dataset.ask(f"SELECT DISTINCT symbol, canonical FROM kernels WHERE {condition}", words, labels).rows
     return sorted({name for symbol, name in rows if ready.fits(text_of(names := names_of(symbol)), names)})
+
+
+def shown_as(dataset: Dataset, shown: str, labels: Sequence[str]) -> list[str]:
+    """The base names of kernels that tables may call so: the words in front of the arguments, whole or cut, stand in
+    their names."""
+    words = [] if shown.startswith("re:") else _WORD.findall(_BEHIND.split(shown, maxsplit=1)[0])
+    condition = " AND ".join(["(contains(name, ?) OR contains(symbol, ?))"] * len(words)) or "false"
+    both = [word for word in words for _ in range(2)]
+    rows = dataset.ask(f"SELECT DISTINCT short_name FROM kernels WHERE {condition}", both, labels).rows
+    return [name for (name,) in rows]
+
+
+_WORD, _BEHIND = re.compile(r"[^\W_]+"), re.compile(r"[~<(\[@]")
 
 
 def light_kernel(row: dict[str, Any]) -> Kernel:

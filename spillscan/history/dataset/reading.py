@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -101,9 +101,11 @@ class Dataset:
         """Of the builds that can be read."""
 
     @classmethod
-    def open(cls, root: str, label: str | None = None) -> Dataset:
-        """The dataset at ``root``, or one build of it. Raises :class:`~spillscan.InputError` where there is none, or
-        all of it is damaged."""
+    def open(cls, root: str, chosen: Callable[[Sequence[KeptBuild]], str] | None = None) -> Dataset:
+        """The dataset at ``root``, or the one build of it that is ``chosen``, whatever the files of others hold.
+
+        Raises :class:`~spillscan.InputError` where there is none, or all of it is damaged.
+        """
         with needed():
             import duckdb  # noqa: F401 - before the store is asked
             import pyarrow.parquet  # noqa: F401
@@ -111,10 +113,12 @@ class Dataset:
         commits, damage = records.load(place)
         if not commits and not damage:
             raise InputError(f"there is no dataset at {root}", "spillscan audit makes one")
+        label = None if chosen is None or not commits else chosen(builds.of(commits))
         asked = commits if label is None else [each for each in commits if each.label == label]
-        found = cls(place, commits, [*damage, *records.check(place, asked)])
+        found = cls(place, asked or commits, [*damage, *records.check(place, asked)])
         if not found.commits:
-            raise InputError(found.damage[0].text(root), advice(root))
+            own = [each for each in found.damage if label in each.labels]
+            raise InputError((own or found.damage)[0].text(root), advice(root))
         return found
 
     @property

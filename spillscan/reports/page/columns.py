@@ -48,15 +48,15 @@ def columns(kernels: Sequence[Kernel], summaries: Summaries, called: Names) -> d
     families, namespaces = Texts(), Texts()
     keys: dict[Key, int] = {}
     table: dict[str, list[Any]] = {name: [] for name in _COLUMNS}
+    known: dict[int, tuple[int, int | None, int | None, int | None]] = {}  # kernels of one summary share it
     for kernel in kernels:
         found = summaries.of(kernel)
-        occupancy = found.occupancy if found else None
-        flags = {"entry": 0, "function": FUNCTION, "unknown": UNKNOWN_ROLE}[kernel.role]
+        if id(found) not in known:
+            known[id(found)] = _residency(found, limiters)
+        sure, *residency = known[id(found)]
+        flags = sure | {"entry": 0, "function": FUNCTION, "unknown": UNKNOWN_ROLE}[kernel.role]
         flags |= AMBIGUOUS if kernel.confidence == "ambiguous" else 0
         flags |= NOT_FINAL if kernel.final is False else 0
-        if found and occupancy:
-            flags |= ASSUMED if found.assumed else AT_MOST if found.at_most else 0
-            flags |= BY_BOUNDS if found.by_bounds else 0
         symbol = keys.setdefault(kernel.named_by, len(keys))
         row = (
             symbol,
@@ -64,9 +64,7 @@ def columns(kernels: Sequence[Kernel], summaries: Summaries, called: Names) -> d
             units.number(clip(kernel.key.unit, LONGEST_UNIT)),
             files.number(shown_file(kernel)),
             flags,
-            None if occupancy is None else whole(1000 * occupancy.fraction, bool(flags & (ASSUMED | AT_MOST))),
-            None if found is None or occupancy is None else limiters.number(words(found)),
-            None if kernel.role == "function" else LIMITERS.index(binds(found)),
+            *residency,
         )
         for values, value in zip(table.values(), row, strict=True):
             values.append(value)
@@ -95,6 +93,19 @@ def columns(kernels: Sequence[Kernel], summaries: Summaries, called: Names) -> d
         "limiters": limiters.texts,
         "full": packed([(printable(symbol), printable(demangle(symbol))) for symbol in map(symbol_of, keys)]),
     }
+
+
+def _residency(found: Summary | None, limiters: Texts) -> tuple[int, int | None, int | None, int | None]:
+    """Flags, occupancy in thousandths, all that binds, and what does; of a device function, which is never launched,
+    nothing."""
+    if found is None:
+        return 0, None, None, None
+    bound = LIMITERS.index(binds(found))
+    if found.occupancy is None:
+        return 0, None, None, bound
+    flags = ASSUMED if found.assumed else AT_MOST if found.at_most else 0
+    share = whole(1000 * found.occupancy.fraction, bool(flags))
+    return flags | (BY_BOUNDS if found.by_bounds else 0), share, limiters.number(words(found)), bound
 
 
 _COLUMNS = ("symbol", "arch", "unit", "file", "flags", "occupancy", "limiter", "bound")

@@ -75,7 +75,10 @@ def _by_arch(kernels: Sequence[Kernel], summaries: Summaries) -> list[dict[str, 
     found = []
     for arch in sorted(groups, key=natural):
         summed = [summaries.of(kernel) for kernel in groups[arch]]
-        bound = Counter(binds(each) for each in summed)
+        distinct = {id(each): each for each in summed}
+        bound: Counter[str] = Counter()
+        for each, kernels_of_it in Counter(map(id, summed)).items():
+            bound[binds(distinct[each])] += kernels_of_it
         found.append(
             {
                 "arch": shown_arch(arch),

@@ -26,9 +26,23 @@ def make(root: Path) -> None:
     append(root, "v2", FIXTURES / "hostile" / "names.log", time="2026-01-02")
 
 
+def make_shared(root: Path) -> None:
+    """Builds that share their files, and one that has its own."""
+    for number in range(compaction.FEWEST_SHARING):
+        append(root, f"b{number:02}", BASE, time=f"2026-01-{number + 1:02}")
+    compaction.compact(open_dataset(str(root)))
+    append(root, "own", HEAD, time="2026-02-01")
+
+
 def held(root: Path) -> dict[str, dict[str, Any]]:
     """All that can be read."""
     return {label: plain(load_build(str(root), label)) for label in open_dataset(str(root)).labels}
+
+
+def ways(rng: random.Random, data: bytes) -> tuple[bytes | None, ...]:
+    """What is left of a file that is truncated, lost, or has one flipped bit."""
+    at, bit = rng.randrange(4, len(data)), 1 << rng.randrange(8)
+    return data[: len(data) // 2], None, data[:at] + bytes([data[at] ^ bit]) + data[at + 1 :]
 
 
 def harmed(rng: random.Random, sound: Path) -> Iterator[tuple[str, bytes | None]]:
@@ -38,9 +52,8 @@ def harmed(rng: random.Random, sound: Path) -> Iterator[tuple[str, bytes | None]
     met = Counter[str]()
     for name, data in whole.items():
         table = name.split("/")[0]
-        at, bit = rng.randrange(4, len(data)), 1 << rng.randrange(8)
-        ways = (data[: len(data) // 2], None, data[:at] + bytes([data[at] ^ bit]) + data[at + 1 :])
-        for bad in ways if of_table[table] < len(ways) else (ways[met[table] % len(ways)],):
+        several = ways(rng, data)
+        for bad in several if of_table[table] < len(several) else (several[met[table] % len(several)],):
             yield name, bad
         met[table] += 1
 
@@ -73,6 +86,8 @@ def test_whatever_file_is_harmed_the_others_answer_and_the_rest_is_restored(tmp_
             assert done.err.startswith(f"spillscan: left out: {owner}: {work}/{name} ")
             other = "v2" if owner == "v1" else "v1"
             assert done.out.split() == ["label,n", f"{other},{len(before[other]['kernels'])}"]
+            assert plain(load_build(str(work), other)) == before[other]
+            assert command("top", work, "--label", owner).status == 2
         repair(str(work))
         assert verify(str(work)) == []
         after = held(work)
@@ -106,10 +121,7 @@ def test_what_was_lost_is_not_finished(tmp_path: Path) -> None:
 @pytest.mark.parametrize("table", ["kernels", "units", "commits"])
 def test_files_that_builds_share(table: str, tmp_path: Path) -> None:
     root = tmp_path / "data"
-    for number in range(compaction.FEWEST_SHARING):
-        append(root, f"b{number:02}", BASE, time=f"2026-01-{number + 1:02}")
-    compaction.compact(open_dataset(str(root)))
-    append(root, "own", HEAD, time="2026-02-01")
+    make_shared(root)
     before = held(root)
     (path,) = (root / table / "several").iterdir()
     path.write_bytes(path.read_bytes()[:-9])

@@ -1,4 +1,5 @@
-"""The work of reading a dump grows with its size, whatever stands in it: processor time at n, 2n and 4n."""
+"""The work of reading a dump grows with its size, whatever stands in it: steps are counted at n, 2n and 4n, and, as an
+expression is one of them, the processor's time is taken."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from spillscan.reading import dumps
+from tests.counting import MOST_GROWTH, growth
 
 SASS = b'\tcode for sm_90\n\t\tFunction : f\n\t.headerflags\t@"EF_CUDA_SM90"\n'
 SASS_END = b"\n\t\t..........\n\n\n"
@@ -85,6 +87,7 @@ def test_documents(family: str) -> None:
 
 def _grows(data: Callable[[int], bytes], size: int) -> None:
     """A quadratic expression takes 16 times as long for four times the text; noise is below 20 ms."""
+    assert growth(lambda size: [*dumps.reader([data(size)], "dump")], size // 4) <= MOST_GROWTH
     four = _seconds(data(4 * size))
     if four >= 0.02:
         one = _seconds(data(size))
