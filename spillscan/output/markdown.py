@@ -10,7 +10,7 @@ from spillscan.output.safe import printable
 
 _TABLE_SIGNS = str.maketrans({"`": "'", "|": "¦"})  # what would end a span, or a cell even inside of one
 # Our own words and figures: letters, digits, and signs that mean nothing where a blank or the end follows them.
-_WORDS = re.compile(r"(?:[^\W_]|[ ()+→↑↓%=…-]|[.,:;](?= |$)|(?<=\d)[.,](?=\d))*")
+_WORDS = re.compile(r"(?:[^\W_]|[ ()+→↑↓%=…-]|[.,:;](?= |$)|(?<=\d)[.,](?=\d)|(?<=[ks])/SM(?!\w))*")
 _REFERENCE = re.compile(r"[0-9a-fA-F]{7}|GH-|  |^[ +=-]")  # commits, issues; what a line must not begin with
 
 _LONGEST = 600
@@ -39,12 +39,14 @@ def words(text: str) -> str:
 
 
 def _pieces(text: str) -> list[str]:
-    """Its words; what stands in angles, as of ``scale<float, 2>``, is one."""
+    """Its words; what stands in angles, as of ``scale<float, 2>``, or in the brackets of a call is one."""
     found: list[str] = []
     waiting: list[str] = []
     depth = 0
     for word in text.split(" "):
         waiting.append(word)
+        if depth > 0 or "(" in word[1:]:
+            depth += word.count("(") - word.count(")")
         depth += word.count("<") + word.count("->") - word.count(">")
         if depth <= 0:
             found.append(" ".join(waiting))

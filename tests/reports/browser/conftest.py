@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, ViewportSize, sync_playwright
 
 from tests.reports.browser import pages
 
@@ -58,6 +58,44 @@ def until(page: Page, expression: str, argument: Any = None) -> None:
 
 
 DRAWN = "() => new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))"
+
+
+BOXES = """() => {
+  const shown = [], found = [], scrolls = /auto|scroll/, cut = /hidden|clip/;
+  const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  for (let node = walk.nextNode(); node; node = walk.nextNode()) {
+    const own = node.parentElement, text = node.data.trim().slice(0, 50), range = document.createRange();
+    if (!text || !own.checkVisibility({ opacityProperty: true, visibilityProperty: true })) continue;
+    if (own.closest(".hidden, [aria-hidden=true], noscript, title, option")) continue;
+    range.selectNodeContents(node);
+    let boxes = [...range.getClientRects()].filter((box) => box.width > 1 && box.height > 1), sticky = false;
+    for (let each = own; each && each !== document.body; each = each.parentElement) {
+      const style = getComputedStyle(each), room = each.getBoundingClientRect();
+      sticky ||= style.position === "sticky";
+      if (each instanceof SVGElement || style.overflow === "visible" || style.display === "inline") continue;
+      const cuts = cut.test(style.overflowX) && style.textOverflow !== "ellipsis";
+      const outside = (box) => box.right > room.right + 1.5 || box.left < room.left - 1.5;
+      if (cuts && boxes.some(outside)) found.push(`${text} is cut off`);
+      boxes = boxes.map((box) => {
+        const left = Math.max(box.left, room.left), top = Math.max(box.top, room.top);
+        return new DOMRect(left, top, Math.min(box.right, room.right) - left, Math.min(box.bottom, room.bottom) - top);
+      }).filter((box) => box.width > 1 && box.height > 1);
+    }
+    if (!sticky) boxes.forEach((box) => shown.push([box, text, own]));
+  }
+  shown.sort(([one], [other]) => one.top - other.top);
+  shown.forEach(([box, text, own], at) => {
+    for (let next = at + 1; next < shown.length && shown[next][0].top < box.bottom - 3; next += 1) {
+      const [other, words, its] = shown[next], high = Math.min(box.bottom, other.bottom) - other.top;
+      const wide = Math.min(box.right, other.right) - Math.max(box.left, other.left);
+      if (own === its || wide <= 2 || high <= Math.min(box.height, other.height) / 3) continue;
+      found.push(`${text} lies on ${words}`);
+    }
+  });
+  return found;
+}"""
+"""Texts that are cut off without an ellipsis, or lie on one another; what scrolls, and stays in sight, may."""
+SIZES = [ViewportSize(width=width, height=900) for width in (1440, 1024, 768, 390)]
 
 
 @dataclass

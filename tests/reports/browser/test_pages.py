@@ -22,7 +22,20 @@ from spillscan.reports.page.series import weight_document
 from tests.conftest import FIXTURES
 from tests.reporting import rendered
 from tests.reports.browser import pages
-from tests.reports.browser.conftest import DESKTOP, DRAWN, EVERY, PHONE, REQUIRED, Open, Site, Tab, serious, until
+from tests.reports.browser.conftest import (
+    BOXES,
+    DESKTOP,
+    DRAWN,
+    EVERY,
+    PHONE,
+    REQUIRED,
+    SIZES,
+    Open,
+    Site,
+    Tab,
+    serious,
+    until,
+)
 
 MIB = 1 << 20
 ROWS = ".rows .row"
@@ -448,6 +461,17 @@ def test_nothing_is_wider_than_the_screen(name: str, site: Site, browse: Open) -
         assert tab.page.locator("svg").evaluate_all(UNNAMED) == 0, "each picture is told to who cannot see it"
 
 
+@pytest.mark.parametrize("name", ["check", "diff", "matrix", "tuned", "trend", "history", "sweep", "size", "times"])
+def test_no_text_is_cut_off_or_lies_on_another(name: str, site: Site, browse: Open) -> None:
+    tab = browse(site[name])
+    for route in routes(name, tab):
+        tab.go(route)
+        for screen in SIZES:
+            tab.page.set_viewport_size(screen)
+            tab.page.evaluate(DRAWN)
+            assert tab.page.evaluate(BOXES) == [], (route, screen)
+
+
 def test_columns_stand_below_their_heads_whatever_the_names(site: Site, browse: Open) -> None:
     tab = browse(site["hostile"], "#/table")
     edges = "all => [...new Set(all.map(each => Math.round(each.getBoundingClientRect().right)))]"
@@ -607,7 +631,7 @@ def test_bytes_read_as_in_text(tmp_path: Path, browse: Open) -> None:
     assert browse(path).texts(".weights tbody td:nth-child(2)") == list(map(size, counts))
 
 
-def test_two_hundred_cells_are_those_of_json_and_of_text(
+def test_five_hundred_cells_are_those_of_json_and_of_text(
     tmp_path: Path, browse: Open, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "400")
@@ -626,7 +650,7 @@ def test_two_hundred_cells_are_those_of_json_and_of_text(
 
     tab = browse(page, "#/table")
     height = tab.page.locator(".rows .row").first.bounding_box()["height"]  # type: ignore[index]
-    for place in draw.sample(range(len(ranked)), 30):
+    for place in draw.sample(range(len(ranked)), 75):
         tab.page.locator("[role=grid]").evaluate("(grid, top) => { grid.scrollTop = top }", place * height)
         until(tab.page, "at => document.querySelector(`.row[aria-rowindex='${at}'] .cell-arch`)", place + 2)
         row = tab.page.locator(f".row[aria-rowindex='{place + 2}']")
@@ -635,7 +659,7 @@ def test_two_hundred_cells_are_those_of_json_and_of_text(
 
     rows = [re.split(r"\s{2,}", line) for line in capsys.readouterr().out.partition("\n\n")[0].splitlines()[1:]]
     names = Names(kernel.named_by for kernel in kernels)
-    for name, archs, *figures in draw.sample(rows, 30):
+    for name, archs, *figures in draw.sample(rows, 75):
         called = set(names.called(name.removesuffix(" (function)")))
         arch = archs.partition(",")[0].partition(" …")[0]
         alike = [cells(at) for at, each in enumerate(kernels) if each.named_by in called and each.key.arch == arch]
