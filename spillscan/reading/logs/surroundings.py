@@ -35,10 +35,13 @@ class Surroundings:
     def __init__(self) -> None:
         self.block = b""
         self._before = b""
+        self._announced: tuple[int, tuple[str, bool | None]] = -1, ("", None)
+        """A position in the block, and what stands before it (:meth:`last_announced`); -1: none was asked about."""
 
     def begin(self, block: bytes) -> None:
         """The next block of the log."""
         self._before, self.block = self.block, block
+        self._announced = -1, ("", None)
 
     def line(self, begin: int, end: int) -> str:
         """The line at these positions, without its prefix."""
@@ -53,13 +56,16 @@ class Surroundings:
         """Whether a step with its number stands before position ``begin``."""
         return _NUMBERED.search(self.block, max(0, begin - _CONTEXT_BYTES), begin) is not None
 
-    def _lines_before(self, begin: int, word: bytes) -> Iterator[str]:
-        """Lines with ``word`` before position ``begin`` of the block, backwards."""
-        for text, end in ((self.block, begin), (self._before, len(self._before))):
-            first, last = max(0, end - _CONTEXT_BYTES), end
+    def _lines_before(self, begin: int, word: bytes, since: int = -1) -> Iterator[str]:
+        """Lines with ``word`` before position ``begin`` of the block, backwards; none before ``since``, where it is
+        given."""
+        blocks = (self.block, begin, since), (self._before, len(self._before), 0)
+        for text, end, least in blocks[: 1 if since >= 0 else 2]:
+            first, last = max(0, least - 1, end - _CONTEXT_BYTES), end
             while (position := text.rfind(word, first, last)) >= 0:
                 last = text.rfind(b"\n", 0, position) + 1
-                yield unprefixed(text[last:end].partition(b"\n")[0][:LONGEST_LINE_BYTES])
+                behind = text.find(b"\n", last, min(end, last + LONGEST_LINE_BYTES))
+                yield unprefixed(text[last : behind if behind >= 0 else min(end, last + LONGEST_LINE_BYTES)])
 
     def holds_device_code(self, subject: str, begin: int) -> bool | None:
         """By its name, or else by the lines that announce it."""
@@ -74,11 +80,16 @@ class Surroundings:
 
     def last_announced(self, begin: int) -> tuple[str, bool | None]:
         """(what the last step before position ``begin`` makes, whether that holds device code)."""
-        for line in self._lines_before(begin, b"\n"):
+        since, found = self._announced
+        if since > begin:
+            since, found = -1, ("", None)
+        for line in self._lines_before(begin, b"\n", since):
             names, device = announced(line)
             if device is not None:
-                return names[0], device
-        return "", None
+                found = names[0], device
+                break
+        self._announced = begin, found  # what fails next looks no further back
+        return found
 
     def last_step(self, lines: int) -> tuple[int, bool, str]:
         """(line, whether others must follow, text) of the last numbered step; line 0 where there is none."""

@@ -140,6 +140,7 @@ LOGS: dict[str, Callable[[int], str]] = {
     "what is written over": lambda n: "[1/9] a\r" * n + "\n" + "a\r\n\ra\r\r\n" * n,
     "kernels between what is written over": lambda n: "".join(f"50%\r60%\r\n{BLOCK.format(i)}" for i in range(n)),
     "times": lambda n: "2026-05-01T12:34:56Z stderr F 12:34:56  x\n" * n + "2026-05-01T12:34:56Z " * n * 20,
+    "failures with blank lines between": lambda n: ("\n" * 300 + "zsh: command not found: nvcc\n") * n,
     "fields before times": lambda n: "a\t" * n * 20 + "\ta\ta\t2026-05-01\n" + "x\ty\t\n" * n,
     "clocks": lambda n: "[12:34:56]W:\t [x\n" * n + "[12:34:56]W:\t" * n * 20 + "12:34:56 " * n,
 }
