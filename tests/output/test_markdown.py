@@ -15,7 +15,10 @@ from spillscan.output.markdown import words
         ("of scale<pair<int, 2>, 3> now", "of `scale<pair<int, 2>, 3>` now"),
         ("a < b, and so on", "a `<` b, and so on"),
         ("old -> new, of f<int, 2>", "old `->` new, of `f<int, 2>`"),
-        ("__launch_bounds__(256, 2) leaves 128; 3 → 2 blocks/SM", "`__launch_bounds__(256, 2)` leaves 128; 3 → 2 blocks/SM"),
+        (
+            "__launch_bounds__(256, 2) leaves 128; 3 → 2 blocks/SM",
+            "`__launch_bounds__(256, 2)` leaves 128; 3 → 2 blocks/SM",
+        ),
         ("as src/SM has it (an estimate)", "as `src/SM` has it (an estimate)"),
     ],
 )
