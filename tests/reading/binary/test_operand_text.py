@@ -29,9 +29,7 @@ def rows(path: Path) -> Iterator[tuple[str, str]]:
         yield from zip(said, (re.sub(r"\s+,", ",", re.sub(r"\s+", " ", text)) for text, _, _ in found), strict=True)
 
 
-@pytest.mark.parametrize(
-    "path", [each for each in DUMPS if "13.5" in each.name and "sm_75" not in each.name], ids=lambda path: path.name
-)
+@pytest.mark.parametrize("path", [each for each in DUMPS if "13.5" in each.name], ids=lambda path: path.name)
 def test_the_text_is_nvdisasm_s(path: Path) -> None:
     assert [pair for pair in rows(path) if pair[0] != pair[1]] == []
 
