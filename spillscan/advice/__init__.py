@@ -7,6 +7,7 @@ jobs.
 
 PUBLIC = (
     "adoption",
+    "holding",
     "jobs",
     "outcomes",
     "profile.exports",

@@ -57,6 +57,17 @@ def holdings(code: Pressure, local: LocalTraffic, tree: Tree) -> list[Holding]:
     return sorted(found, key=lambda each: -each.fewer)
 
 
+def at_lines(held: Sequence[Holding]) -> dict[str, list[tuple[int, str]]]:
+    """What is said of each source line, ``gemm.cu:31``, by the name of its file alone: registers that it gains at most,
+    and a sentence."""
+    found: dict[str, list[tuple[int, str]]] = defaultdict(list)
+    for each in held:
+        gain = f"at most {count(each.fewer, 'register')} fewer"
+        for line in each.lines:
+            found[_base(line)].append((each.fewer, f"{each.cause}; what would relieve it, {gain}: {each.relief}"))
+    return found
+
+
 class _Groups:
     def __init__(self, code: Pressure, row: int, values: Sequence[Value], tree: Tree) -> None:
         self._code, self._row, self._values, self._tree = code, row, values, tree

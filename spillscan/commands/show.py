@@ -19,7 +19,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from spillscan.advice.holding import at_lines, holdings
 from spillscan.commands import _inputs, _issues, _options, _policy, _selection
+from spillscan.judging.places import Tree
 from spillscan.model import Kernel
 from spillscan.model.build import damage, labels_of
 from spillscan.model.code import LocalAccess, Operands, SassStats, WarpRole
@@ -105,7 +107,8 @@ def run(arguments: argparse.Namespace) -> int:
         if id(kernel) in codes:
             say(hung(memory_lines(memory(codes[id(kernel)])), style))
         if arguments.source and id(kernel) in texts:
-            say(hung(source_lines(kernel.sass, live[id(kernel)], codes[id(kernel)], sources), style))
+            held = at_lines(holdings(live[id(kernel)], kernel.sass.local, Tree())) if sum(kernel.spills or ()) else {}
+            say(hung(source_lines(kernel.sass, live[id(kernel)], codes[id(kernel)], sources, held), style))
         elif arguments.source:
             say(["  its machine code cannot be read again: give the binary itself, of sm_75 or later"])
         if arguments.sass:
@@ -245,10 +248,14 @@ _AROUND = 2
 
 
 def source_lines(
-    stats: SassStats, pressure: Pressure, code: Code, sources: Mapping[str, Sequence[str]]
+    stats: SassStats,
+    pressure: Pressure,
+    code: Code,
+    sources: Mapping[str, Sequence[str]],
+    advice: dict[str, list[tuple[int, str]]],
 ) -> Iterator[str]:
     """Source lines beside their instructions where it spills, without spills where most registers are live; what lies
-    between is counted."""
+    between is counted. ``advice`` stands at its line, or behind all."""
     accesses = {access.address // INSTRUCTION: access for access in stats.local.accesses}
     hot = {row for row, access in accesses.items() if access.kind == "spill"} or {pressure.peak.address // INSTRUCTION}
     shown = sorted({near for row in hot for near in range(row - _AROUND, row + _AROUND + 1) if 0 <= near < code.rows})
@@ -260,7 +267,7 @@ def source_lines(
     live = pressure.live.counts.tolist()
     width = max(map(len, (code.said[row] for row in shown)), default=0)
     last, at = -1, None
-    yield "  source and machine code where it spills: address, loop depth, live registers, what it writes ← and reads"
+    yield "  source and machine code where it spills: address, loop depth, live registers"
     for row in shown:
         if row > last + 1:
             yield f"    … {count(row - last - 1, 'instruction')}"
@@ -269,6 +276,7 @@ def source_lines(
             text = sources.get(source.file, ())
             known = printable(text[source.line - 1].strip(), 100) if 0 < source.line <= len(text) else ""
             yield f"  {spillmap.where(source)}{known and '  ' + known}"
+            yield from (f"    advice  {each}" for _, each in advice.pop(spillmap.where(source).partition(",")[0], ()))
         last, at = row, source
         access, depth = accesses.get(row), code.depths[row]
         what = ""
@@ -279,6 +287,8 @@ def source_lines(
         yield f"    {row * INSTRUCTION:#06x}  {loop:>2}  {live[row]:>3}  {code.said[row]:{width}}  {what}".rstrip()
     if last + 1 < code.rows:
         yield f"    … {count(code.rows - last - 1, 'instruction')}"
+    for line, said in advice.items():
+        yield from (f"  {line}  advice  {each}" for _, each in said)
 
 
 def _role(role: WarpRole) -> str:

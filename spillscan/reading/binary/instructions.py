@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spillscan.model.code import CodeText, SourceLine
+from spillscan.reading.binary import operand_text
 from spillscan.reading.binary.decode import Decoded
 from spillscan.reading.binary.opcode_tables import table
 from spillscan.reading.binary.pressure import Registers, elsewhere, registers
@@ -183,16 +184,27 @@ class Code:
 
     @cached_property
     def said(self) -> list[str]:
-        """Each instruction for people, as far as tables know it: ``@P0 LDL R8 ← R1``: the guard, the mnemonic, what it
-        writes and what it reads; of wide operands the first register, as nvdisasm names them."""
-        found = []
-        for each in self.instructions:
-            guard = "" if each.guard is None else f"@{_register(each.guard)} "
+        """Each instruction as nvdisasm prints it, with addresses for labels: ``@!P0 LDG.E R8, desc[UR4][R2.64+0x10]``.
+        Where no table has its text, the registers that it writes and reads: ``LDL R8 ← R1``."""
+        lows, highs = (column.view(np.uint64).tolist() for column in self._code.words())
+        texts, found = operand_text.table(self.text.number), []
+        targets = self._code.targets(np.arange(self.rows)).tolist()
+        for each, low, high, target in zip(self.instructions, lows, highs, targets, strict=True):
+            word, text = low | high << 64, texts[low & 0xFFF]
+            guard = word >> _GUARD & 15
             written, read = each.operands
-            sides = _registers(written), _registers(read)
-            operands = f" {sides[0]} ← {sides[1]}" if all(sides) else f" {sides[0]} ←" if sides[0] else f" {sides[1]}"
-            target = "" if each.target is None else f" to {each.target:#06x}"
-            found.append(f"{guard}{each.name or '?'}{operands.rstrip()}{target}")
+            name = "PT" if each.guard is None else _register(each.guard)
+            if text is not None:
+                operands = text.operands(word, target if each.target is None else each.target)
+                operands = f"{text.modifiers(word, 0)} {operands}" if operands else text.modifiers(word, 0)
+            else:
+                sides = _registers(written), _registers(read)
+                operands = (
+                    f" {sides[0]} ← {sides[1]}" if all(sides) else f" {sides[0]} ←" if sides[0] else f" {sides[1]}"
+                )
+                operands = operands.rstrip() + ("" if each.target is None else f" to {each.target:#06x}")
+            when = "" if guard == ALWAYS else f"@{'!' if guard > ALWAYS else ''}{name} "
+            found.append(f"{when}{each.name or '?'}{operands}")
         return found
 
     @cached_property

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from spillscan import __version__
+from spillscan.advice.holding import at_lines, holdings
 from spillscan.advice.ranking import why_here
 from spillscan.advice.remedies import Remedy, facts, registers_needed, relaxation, relief, remedy
 from spillscan.judging.compare.matrix import side_by_side
@@ -162,6 +163,9 @@ def _code(report: Report, kernels: Sequence[Kernel], first: Sequence[int]) -> di
         need = registers_needed(kernel, report.details.code[id(kernel)]) if sum(kernel.spills or ()) else None
         if need is not None:
             made["relief"] = relief(kernel, need, relaxation(kernel, launch, need), launch)
+            if "code" in made and kernel.sass is not None:
+                held = holdings(report.details.code[id(kernel)], kernel.sass.local, report.tree)
+                made["advice"] = {printable(line): said for line, said in at_lines(held).items()}
     return found
 
 

@@ -52,10 +52,10 @@ def test_what_to_do_first_and_what_is_live(folder: Path) -> None:
     assert listed["more"] == 0
     assert {len(listed[name]) * 16 for name in ("op", "live", "depth", "place", "kind", "slot")} == {held["bytes"]}
     row = listed["kind"].index("S")
-    assert listed["text"][listed["op"][row]] == "STL R1 R16"
+    assert listed["text"][listed["op"][row]] == "STL [R1+0x40], R16"
     assert listed["slots"][listed["slot"][row]] == "R1+0x40"
     above = dict(listed["defined"])[row]
-    assert listed["text"][listed["op"][above]].split()[1] == "R16"
+    assert listed["text"][listed["op"][above]].split()[1] == "R16,"
     assert (
         max(depth or 0 for depth, kind in zip(listed["depth"], listed["kind"], strict=True) if kind in ("s", "S")) == 1
     )
@@ -140,6 +140,6 @@ def test_show_prints_source_beside_code_where_it_spills(folder: Path, capsys: py
     said = capsys.readouterr().out
     _, _, listing = said.partition("source and machine code where it spills")
     assert "  sass.cu:36  source line 36 ====" in listing
-    assert re.search(r"0x08b0 +1 +30  STL R1 R13 +spill store R1\+0x88\n", listing)
+    assert re.search(r"0x08b0 +1 +30  STL \[R1\+0x88\], R13 +spill store R1\+0x88\n", listing)
     counted = sum(int(number.replace(",", "")) for number in re.findall(r"… ([\d,]+) instruction", listing))
     assert counted + len(re.findall(r"^ +0x[0-9a-f]{4} ", listing, re.M)) == 304, "what is folded is counted"

@@ -21,12 +21,13 @@ const source = (() => {
     return lines;
   }
 
-  function draw(code, relief = "") {
+  function draw(code, relief = "", advice = {}) {
     const lines = gathered(code);
     const { params } = spillscan.route;
     const inner = (row) => (code.places[code.place[row]][0] ? keyOf(code.places[code.place[row]][0]) : null);
     const tints = new Map([...lines].filter(([, { rows }]) => rows.length).map(([key], at) => [key, at % TINTS]));
     const nameOf = (key) => { const { file, line } = lines.get(key); return `${code.files[file][0]}:${line}`; };
+    const helps = (key) => (key === null ? [] : advice[nameOf(key)] || []);
     const heaviest = [...lines].filter(([, { rows }]) => rows.length).sort(([, a], [, b]) => b.share - a.share || b.live - a.live).map(([key]) => key)[0] ?? null;
     const worst = (rows) => rows.reduce((best, row) => (weight(row) > weight(best) ? row : best), rows[0] ?? 0);
     const weight = (row) => (/s/i.test(code.kind[row]) ? 1000 * (1 + (code.depth[row] || 0)) : 0) + code.live[row] / 1000;
@@ -37,8 +38,8 @@ const source = (() => {
     const folded = new Set(code.files.map((_, file) => file).filter((file) => file && ![...lines.values()].some((line) => line.file === file && line.stores + line.loads)));
     const said = h("output", { class: "said" });
 
-    const columns = [["line", "line", "minmax(3rem, 3.5rem)", 1], ["text", "source", "minmax(9rem, 1fr)"], ["share", "share", "3.5rem", 1], ["live", "live", "3.2rem", 1], ["spills", "st/ld", "4.2rem", 1]]
-      .map(([key, label, width, num]) => ({ key, label, width, num: Boolean(num), title: { live: "most registers live at its instructions", share: "of the weight of all spills", spills: "spill stores and reloads" }[key] }));
+    const columns = [["line", "line", "minmax(3rem, 3.5rem)", 1], ["text", "source", "minmax(9rem, 1fr)"], ["share", "share", "3.5rem", 1], ["live", "live", "3.2rem", 1], ["spills", "st/ld", "4.2rem", 1], ...(Object.keys(advice).length ? [["advice", "advice", "4rem", 1]] : [])]
+      .map(([key, label, width, num]) => ({ key, label, width, num: Boolean(num), title: { live: "most registers live at its instructions", share: "of the weight of all spills", spills: "spill stores and reloads", advice: "registers that undoing what advise says of it gains at most" }[key] }));
     const left = grid({ name: "source", title: "Source lines", high: HIGH, printed: Infinity, columns, empty: "", sorted: () => {}, fold, made: lineRow, open: (item) => (typeof item === "number" ? fold(item) : choose(item, null)) });
     const heads = [["address", "address", "4.2rem"], ["depth", "loop", "2.6rem", 1], ["live", "live", "4.6rem", 1], ["code", "instruction", "minmax(10rem, 1fr)"], ["slot", "local memory", "10.5rem"]]
       .map(([key, label, width, num]) => ({ key, label, width, num: Boolean(num), title: { depth: "loops around it", live: "registers live", slot: "what it does to local memory, and where" }[key] }));
@@ -51,12 +52,12 @@ const source = (() => {
     function lineRow(item) {
       if (typeof item === "number") {
         const open = !folded.has(item);
-        return { kind: "file", level: 1, expanded: open, cells: [[""], [h("b", { class: open ? "fold open" : "fold" }, printable(code.files[item][0]))], [""], [""], [""]] };
+        return { kind: "file", level: 1, expanded: open, cells: [[""], [h("b", { class: open ? "fold open" : "fold" }, printable(code.files[item][0]))], [""], [""], [""], [""]] };
       }
       const { line, text, share, live, stores, loads, rows } = lines.get(item);
       const percent = share ? (share < .005 ? "<1 %" : `${Math.round(share * 100)} %`) : "";
       return { kind: `${rows.length ? `tint-${tints.get(item)}` : "idle"}${item === chosen ? " chosen" : ""}`, level: 2, cells: [[number(line)], [h("code", { title: text }, text === null ? (rows.length ? count(rows.length, "instruction") : "") : printable(text) || " ")], [percent, "bad"],
-        [rows.length ? number(live) : "", "quiet"], [stores + loads ? `${stores}/${loads}` : "", "bad"]] };
+        [rows.length ? number(live) : "", "quiet"], [stores + loads ? `${stores}/${loads}` : "", "bad"], [helps(item).length ? `≤${number(Math.max(...helps(item).map(([fewer]) => fewer)))}` : "", "good"]] };
     }
 
     function codeRow(i) {
@@ -81,7 +82,7 @@ const source = (() => {
       const line = lines.get(chosen), chain = code.places[code.place[row]] || [];
       said.textContent = [line ? `${printable(nameOf(chosen))}: ${count(line.rows.length, "instruction")}${line.share ? `, ${Math.round(100 * line.share)} % of the weight of its spills` : ""}${line.stores + line.loads ? `, ${count(line.stores, "spill store")} and ${count(line.loads, "reload")}${line.depth ? ` to loop depth ${line.depth}` : ""}` : ""}, at most ${count(line.live, "register")} live` : "",
         `${hex(row)}: ${code.text[code.op[row]]}${chain.length > 1 ? `, inlined at ${chain.slice(1).map((one) => printable(nameOf(keyOf(one)))).join(", ")}` : ""}`,
-        line && chosen === heaviest && relief ? relief[0].toUpperCase() + relief.slice(1) : ""].filter(Boolean).join(". ");
+        ...helps(chosen).map(([, text]) => printable(text[0].toUpperCase() + text.slice(1))), line && chosen === heaviest && relief ? relief[0].toUpperCase() + relief.slice(1) : ""].filter(Boolean).join(". ");
     }
 
     const shown = () => code.files.flatMap((_, file) => [file, ...(folded.has(file) ? [] : [...lines.keys()].filter((key) => lines.get(key).file === file))]);
@@ -106,7 +107,7 @@ const source = (() => {
       if (which !== "code" && place >= 0) left.reach(place, true);
     }
 
-    return { node: h("div", { class: "sourceview" }, h("p", { class: "quiet small" }, `${count(code.op.length, "instruction")}${lines.size ? "; a click on either side, or Enter, shows what belongs to it on the other" : "; no line information: compile with -lineinfo"}. Operands: the registers that it writes ← and reads; `, h("code", {}, "spillscan show --sass"), " prints all.",
+    return { node: h("div", { class: "sourceview" }, h("p", { class: "quiet small" }, `${count(code.op.length, "instruction")}${lines.size ? "; a click on either side, or Enter, shows what belongs to it on the other" : "; no line information: compile with -lineinfo"}.`,
       code.more ? ` ${count(code.more, "more instruction")} not shown.` : ""), said, node, slots(code, jump)), jump };
   }
 

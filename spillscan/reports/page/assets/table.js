@@ -90,7 +90,7 @@ function grid({ name = "row", title, columns, empty, made, open, fold, sorted, h
     const { cells, kind: own = "", level = null, expanded = null } = made(item);
     return h("div", { role: "row", id: `${name}-${at}`, class: `row ${own}`, "aria-rowindex": at + 2, "aria-level": level, "aria-expanded": expanded === null ? null : String(expanded),
       style: { transform: `translateY(${at * high()}px)` }, onclick: (event) => { if (!String(getSelection())) open(item, event.target.closest("a")); } },
-      cells.map(([content, tone], place) => h("div", { role: "gridcell", class: `${kind(columns[place])} ${tone || ""}`, "data-label": columns[place].short || null }, content)));
+      columns.map((column, place) => h("div", { role: "gridcell", class: `${kind(column)} ${cells[place][1] || ""}`, "data-label": column.short || null }, cells[place][0])));
   }
 
   function mark() {

@@ -1,0 +1,150 @@
+"""The text of an instruction: its modifiers and operands as nvdisasm prints them, of Turing and later.
+
+The tables, data of ``operands/*.json``, are derived by ``fixtures/operands.py`` from what nvdisasm prints of machine
+words. Of each opcode they have two forms, its modifiers' and its operands'. A form is a text in which a field stands
+between braces, ``[form where it is not so, form where it is, condition]``, or ``{"all": [form, …]}``, one behind the
+other. A condition is the number of a bit, or ``81.3``: all of 3 bits from bit 81 on are set; with ``z`` behind it none
+is, with ``p`` one, with ``i`` the lowest alone. A field is a kind and where its bits are, the lowest first: ``R24`` or
+``x32.32``, a width behind the point where the kind has none of its own, and ``*2`` where it is to be shifted by 2.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import struct
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+Form = str | list[Any] | dict[str, Any]
+Part = Callable[[int, int], str]
+"""Text of a word and of its target."""
+
+WIDTHS = {"R": 8, "P": 3, "Q": 3, "B": 4, "S": 3, "f": 32, "d": 32, "h": 16, "b": 16}
+"""Bits of a field by its kind: registers, predicates, uniform predicates, barriers of warps and of loads; numbers of 32
+bits, of 64 whose upper half alone is there, of 16."""
+_NAMES = {"R": ("R", "RZ"), "P": ("P", "PT"), "Q": ("UP", "UPT"), "U": ("UR", "URZ")}
+_FIELD = re.compile(r"\{([A-Za-z])([\d.+*]*)\}")
+_SPECIAL = {"inf": "+INF", "-inf": "-INF", "-0": "-0.0"}
+_LONG = 1e9
+"""From this number on nvdisasm prints all digits and an exponent."""
+
+
+class Text(NamedTuple):
+    """How one opcode is printed."""
+
+    modifiers: Part
+    operands: Part
+
+
+def number(kind: str, bits: int, width: int) -> str:
+    """The value of a field as it is printed. ``bits``: of it, without sign; of an offset in bytes 0 is not printed."""
+    if kind in _NAMES:
+        name, none = _NAMES[kind]
+        return none if bits == (1 << width) - 1 else f"{name}{bits}"
+    if kind in "BS":
+        return f"{'SB' if kind == 'S' else 'B'}{bits}"
+    if kind in "sO":
+        bits -= (bits >> width - 1) << width
+    if kind in "oO":
+        return f"+{bits:#x}" if bits else ""
+    return _real(kind, bits) if kind in "fdhb" else f"{bits:#x}"
+
+
+def _real(kind: str, bits: int) -> str:
+    value: float
+    if kind == "d":
+        (value,) = struct.unpack("<d", (bits << 32).to_bytes(8, "little"))
+        quiet = bits >> 19 & 1
+    elif kind == "h":
+        (value,) = struct.unpack("<e", bits.to_bytes(2, "little"))
+        quiet = bits >> 9 & 1
+    else:
+        single = bits << 16 if kind == "b" else bits
+        (value,) = struct.unpack("<f", single.to_bytes(4, "little"))
+        quiet = single >> 22 & 1
+    if math.isnan(value):
+        sign = bits >> WIDTHS[kind] - 1
+        return f"{'-' if sign else '+'}{'QNAN' if quiet else 'SNAN'}"
+    text = f"{value:.20e}" if abs(value) >= _LONG else f"{value:.20g}"
+    return _SPECIAL.get(text, text)
+
+
+def pieces(field: str, kind: str) -> list[tuple[int, int]]:
+    """Where the bits of a field are: lowest bit and width of each piece."""
+    found = []
+    for piece in field.split("+"):
+        at, _, width = piece.partition(".")
+        found.append((int(at), int(width or WIDTHS[kind])))
+    return found
+
+
+def bits_of(word: int, places: list[tuple[int, int]]) -> int:
+    """The value that stands there."""
+    value = shift = 0
+    for at, width in places:
+        value |= (word >> at & (1 << width) - 1) << shift
+        shift += width
+    return value
+
+
+def part(form: Form) -> Part:
+    """How a form is printed."""
+    if isinstance(form, dict):
+        parts = [part(each) for each in form["all"]]
+        return lambda word, target: "".join(each(word, target) for each in parts)
+    if isinstance(form, list):
+        no, yes, condition = part(form[0]), part(form[1]), form[2]
+        at, _, behind = str(condition).partition(".")
+        width, test = behind.rstrip("zpi"), behind[-1:]
+        mask, low = (1 << int(width or 1)) - 1 << int(at), 1 << int(at)
+        if test == "p":
+            return lambda word, target: (yes if (word & mask).bit_count() == 1 else no)(word, target)
+        wanted = {"z": 0, "i": low}.get(test, mask)
+        return lambda word, target: (yes if word & mask == wanted else no)(word, target)
+    found = _FIELD.split(form)
+    if len(found) == 1:
+        return lambda word, target: form
+    return lambda word, target: _filled(found, word, target)
+
+
+def _filled(found: list[str], word: int, target: int) -> str:
+    text = [found[0]]
+    for kind, field, behind in zip(found[1::3], found[2::3], found[3::3], strict=True):
+        if kind == "t":
+            text.append(f"{target:#x}")
+        else:
+            scaled, _, shift = field.partition("*")
+            places = pieces(scaled, kind)
+            scale = int(shift or 0)
+            text.append(number(kind, bits_of(word, places) << scale, sum(width for _, width in places) + scale))
+        text.append(behind)
+    return "".join(text)
+
+
+_TABLES = Path(__file__).parent / "operands"
+_SHARED = {80: 89, 86: 89, 87: 89, 88: 89, 103: 100, 121: 120}
+"""Architectures whose words stand in the table of another."""
+
+
+class Table(dict[int, Text | None]):
+    """By opcode; ``None`` of those that are not known."""
+
+    def __init__(self, forms: dict[str, list[Form]]) -> None:
+        super().__init__()
+        self._forms = forms
+
+    def __missing__(self, opcode: int) -> Text | None:
+        forms = self._forms.get(f"{opcode:03x}")
+        text = self[opcode] = None if forms is None else Text(part(forms[0]), part(forms[1]))
+        return text
+
+
+@cache
+def table(number: int) -> Table:
+    """Of an architecture; empty where none was derived."""
+    source = _TABLES / f"sm_{_SHARED.get(number, number)}.json"
+    return Table(json.loads(source.read_text())["opcodes"] if source.is_file() else {})
