@@ -1,4 +1,4 @@
-"""``spillscan profile`` and ``spillscan launches`` as users run them."""
+"""``spillscan profile`` and ``spillscan profile launches`` as users run them."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_names_cannot_act(tmp_path: Path) -> None:
         assert b"\x1b" not in result.stdout + result.stderr
         assert b"##[" not in result.stdout + result.stderr
     assert b"\r\n=cmd" not in run("profile", path, "-f", "csv").stdout
-    assert b"\x1b" not in run("launches", path).stdout
+    assert b"\x1b" not in run("profile", "launches", path).stdout
 
 
 # ---- launches -----------------------------------------------------------------------------------------------------
@@ -130,7 +130,7 @@ def test_the_launch_map_is_a_policy_that_gives_each_kernel_a_launch_it_had(
         launched = launch.threads_per_block, launch.dynamic_shared_bytes
         assert launched in had[kernel.key.symbol]
         expected.append(f"({occupancy[kernel.key.symbol, *launched]:.4g} %)")
-    shown = lines("limiters", log, "--config", path, "--all")
+    shown = lines("occupancy", log, "--config", path, "--all")
     known = [found[0] for line in shown if (found := re.search(r"\([\d.]+ %\)", line))]
     assert sorted(known) == sorted(expected), "exactly what Nsight Compute calls theoretical"
     assert not any(line.endswith(": ") for line in shown)
@@ -164,7 +164,7 @@ def test_without_a_build_only_plain_names_have_entries() -> None:
 
 
 def test_no_launch_at_all_is_an_error() -> None:
-    result = run("launches", NCU / "demo-metrics.csv.zst", DEMO_LOG)
+    result = run("profile", "launches", NCU / "demo-metrics.csv.zst", DEMO_LOG)
     assert (result.returncode, result.stdout) == (2, b"")
     assert b"--section LaunchStats" in result.stderr
 

@@ -228,7 +228,11 @@ def test_a_store_without_keys_or_without_an_answer_is_one_line(
     }.items():
         monkeypatch.setenv(name, value)
     s3fs.S3FileSystem.clear_instance_cache()
-    words = ["dataset", "info", "-d", "s3://gone/data"] if command == "dataset" else [*command.split(), "--label", "v"]
+    words = (
+        ["history", "dataset", "info", "-d", "s3://gone/data"]
+        if command == "dataset"
+        else [*command.split(), "--label", "v"]
+    )
     try:
         assert main(words) == 2
     finally:

@@ -205,7 +205,7 @@ def test_parts_that_are_gone_take_one_line(words: tuple[str, ...], tmp_path: Pat
     done = command(*words, "-d", tmp_path)
     assert (done.status, done.out, done.err.count("\n")) == (2, "", 1)
     part = next(each for each in sorted(held) if "kernels" in each)
-    assert f"v1: {tmp_path}/{part} is lost; `spillscan dataset verify {tmp_path}` says" in done.err, (
+    assert f"v1: {tmp_path}/{part} is lost; `spillscan history dataset verify {tmp_path}` says" in done.err, (
         "whole, and with what helps"
     )
 

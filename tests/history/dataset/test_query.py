@@ -216,7 +216,7 @@ def test_the_environment_names_the_dataset(root: Path, monkeypatch: pytest.Monke
     assert command("query", "SELECT 1") == (
         2,
         "",
-        "spillscan: there is no dataset at /nowhere; spillscan audit makes one\n",
+        "spillscan: there is no dataset at /nowhere; spillscan history audit makes one\n",
     )
 
 
