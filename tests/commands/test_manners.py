@@ -112,7 +112,11 @@ def test_every_command_with_formats_has_the_same_option() -> None:
 
 
 def test_csv_has_one_line_end_and_one_guard() -> None:
-    for words in (("scan", "times", HEAD), ("scan", HEAD), ("occupancy", "--arch", "sm_80", "--launch-bounds", "256,2")):
+    for words in (
+        ("scan", "times", HEAD),
+        ("scan", HEAD),
+        ("occupancy", "--arch", "sm_80", "--launch-bounds", "256,2"),
+    ):
         out = run(*words, "-f", "csv").stdout
         assert out.count(b"\n") == out.count(b"\r\n") > 0
     row = records.row(["=1+1", " =1+1", "\t@x", "＝1", "a", -1, None, "-5", ["=", 1]])
@@ -303,7 +307,9 @@ def test_color_and_sort() -> None:
 
 
 @pytest.mark.parametrize("encoding", ["cp1252", "cp437", "ascii"])
-@pytest.mark.parametrize("words", [("scan", "fixtures/demo/head.log"), ("scan", "--help"), ("occupancy", "devices")], ids=" ".join)
+@pytest.mark.parametrize(
+    "words", [("scan", "fixtures/demo/head.log"), ("scan", "--help"), ("occupancy", "devices")], ids=" ".join
+)
 def test_output_has_the_encoding_of_the_terminal(encoding: str, words: tuple[str, ...]) -> None:
     environment = {**os.environ, "PYTHONIOENCODING": encoding, "PYTHONUTF8": "0"}
     done = subprocess.run(

@@ -150,7 +150,7 @@ def test_interrupted_it_says_how_to_go_on_and_does(reference: Reference, tmp_pat
     heed = (
         "import signal, spillscan.cli; signal.signal(signal.SIGINT, signal.default_int_handler); spillscan.cli.entry()"
     )
-    command = [sys.executable, "-c", heed, "audit", reference.tree, "--label", "v1", "--processes", "1"]
+    command = [sys.executable, "-c", heed, "history", "audit", reference.tree, "--label", "v1", "--processes", "1"]
     try:
         with customised(tmp_path / "custom"):
             environment = {**os.environ, "GATE": str(gate)}
