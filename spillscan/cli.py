@@ -19,10 +19,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     :class:`BrokenPipeError` where whoever reads the output left.
     """
-    words = list(sys.argv[1:] if argv is None else argv)
-    if words[:1] == ["help"]:
-        words = [*words[1:2], "--help"]
+    words, note = commands.spelled(sys.argv[1:] if argv is None else argv)
     for_people(sys.stdout)
+    if note:
+        complain(note)
     gc.disable()  # one command, records without cycles: collecting would only walk them again and again
     try:
         arguments = commands.build_parser(words[0] if words else "").parse_args(words)

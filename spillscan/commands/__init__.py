@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import re
+from collections.abc import Sequence
 from importlib import import_module
 from typing import Any, NoReturn, Protocol, cast
 
@@ -35,51 +36,53 @@ class Command(Protocol):
 GROUPS: dict[str, dict[str, str]] = {
     "read": {
         "scan": "read build logs or binaries into a table of kernels",
-        "show": "print the spill map of a kernel in a SASS dump or a binary",
-        "advise": "what to do first: families by weight, with line, cause, remedy and command",
-        "size": "show what binaries weigh: by arch, kind, kernel, family, file",
-        "times": "show what compilations took: by file, arch, tool, kernel, family",
-        "limiters": "what limits each kernel's occupancy, and the next steps",
+        "show": "the spill map of one kernel",
+        "advise": "what to do first: line, cause, remedy and command of each family",
+        "size": "what binaries weigh: by arch, kind, kernel, family, file",
         "profile": "hold what Nsight Compute measured against a build",
-        "launches": "make a launch map for the policy: of a profile, a table, or a cache",
     },
     "gate": {
         "check": "exit with 1 if a kernel spills or breaks a limit",
         "baseline": "record the findings that are accepted, or drop those that are gone",
+        "init": "write a policy, a baseline and a CI job for this repository",
+        "doctor": "say what the gate of this repository lacks",
     },
     "compare": {
-        "diff": "compare two builds, or several side by side",
-        "why": "say why a kernel's registers or spills grew between two builds",
-        "bisect": "the builds of a dataset in which a figure changed, or a kernel came or went",
-        "sweep": "what real ptxas makes of a kernel at each register cap or launch bound",
+        "diff": "compare two builds, or several side by side; say why a kernel grew",
+        "sweep": "what ptxas makes of a kernel at each cap or launch bound",
+        "history": "builds kept side by side: how figures went, and when they turned",
     },
     "explain": {
+        "occupancy": "resident blocks of a launch or a build, and what limits them",
         "explain": "explain a rule or a hole, or list all",
-        "occupancy": "resident blocks and warps per SM of a launch, what limits them, and the next step each way",
-        "devices": "list the known compute capabilities, or everything about one",
-    },
-    "history": {
-        "audit": "read whole trees into a dataset that keeps build after build",
-        "dataset": "list the builds of a dataset, verify, repair or compact it",
-        "history": "what the builds of a dataset come to, where that jumped, and what changed last",
-        "query": "ask a dataset anything, in SQL",
-        "top": "the worst kernels of a build in a dataset",
-        "trend": "how a kernel's figures went over the builds of a dataset",
     },
     "build": {
         "run": "run a build and keep what its compilers say",
         "wrap": "run a compiler and keep its figures in a record file",
-        "filter": "copy a build's output without the compiler's figures",
-    },
-    "set up": {
-        "init": "write a policy, a baseline and a CI job for this repository",
-        "doctor": "say what the gate of this repository lacks",
         "config": "print the policy in force, and where each value comes from",
         "completion": "print a completion script for bash, zsh or fish",
     },
 }
 """What people do, and the commands for it with a line on each, as the help lists them."""
+VERBS: dict[str, tuple[str, str]] = {
+    "scan times": ("times", "show what compilations took: by file, arch, tool, kernel, family"),
+    "profile launches": ("launches", "make a launch map for the policy: of a profile, a table, or a cache"),
+    "diff why": ("why", "say why a kernel's registers or spills grew between two builds"),
+    "history audit": ("audit", "read whole trees into a dataset that keeps build after build"),
+    "history dataset": ("dataset", "list the builds of a dataset, verify, repair or compact it"),
+    "history query": ("query", "ask a dataset anything, in SQL"),
+    "history top": ("top", "the worst kernels of a build in a dataset"),
+    "history trend": ("trend", "how a kernel's figures went over the builds of a dataset"),
+    "history bisect": ("bisect", "the builds in which a figure changed, or a kernel came or went"),
+    "occupancy INPUT": ("limiters", "what limits each kernel of a build, and the next steps"),
+    "occupancy devices": ("devices", "list the known compute capabilities, or everything about one"),
+    "run filter": ("filter", "copy a build's output without the compiler's figures"),
+}
+"""What a command does besides, by the word behind its name (``INPUT``: any that is no option): module, and a line."""
+_FORMER = {module: name for name, (module, _) in VERBS.items()}
+"""Names that were commands of their own; they go with the next release."""
 _ABOUT = {name: about for commands in GROUPS.values() for name, about in commands.items()}
+_ABOUT |= {name: about for name, (_, about) in VERBS.items()}
 _NAME_COLUMN = 12
 
 
@@ -89,7 +92,26 @@ def all_names() -> list[str]:
 
 
 def _command(name: str) -> Command:
-    return cast(Command, import_module(f"{__name__}.{name}"))
+    module, _ = VERBS.get(name, (name, ""))
+    return cast(Command, import_module(f"{__name__}.{module}"))
+
+
+def spelled(words: Sequence[str]) -> tuple[list[str], str]:
+    """Words of a call, a command and its verb as one of them; and what is to be said of a name that went."""
+    words = list(words)
+    if words[:1] == ["help"]:
+        words = [*words[1:], "--help"]
+    if words and words[0] in _FORMER:
+        now = _FORMER[words[0]]
+        note = f"`spillscan {words[0]}` is `spillscan {now}` now; the old name goes with the next release"
+        return [now, *words[1:]], note
+    for verb in words[1:2]:
+        name = f"{words[0]} {verb}"
+        if name in VERBS:
+            words[:2] = [name]
+        elif f"{words[0]} INPUT" in VERBS and (verb == "-" or not verb.startswith("-")):
+            words[:1] = [f"{words[0]} INPUT"]
+    return words, ""
 
 
 class _Formatter(argparse.HelpFormatter):
@@ -104,6 +126,15 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, **declared: Any) -> None:
         super().__init__(**{"formatter_class": _Formatter, **declared})
+
+    def format_help(self) -> str:
+        """As argparse does, with what the command does besides."""
+        verbs = [
+            f"  {name}: {about}"
+            for name, (_, about) in VERBS.items()
+            if f"spillscan {name}".startswith(f"{self.prog} ")
+        ]
+        return "\n".join([super().format_help(), *(["besides:", *verbs, ""] if verbs else [])])
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         """As argparse does."""
@@ -131,40 +162,44 @@ class _Overview(Parser):
     """The parser of all commands, whose help groups them by what people do."""
 
     def format_help(self) -> str:
-        """As argparse does, with headings in the list of commands."""
-        lines = [
-            f"{heading}:\n" + "\n".join(f"  {name:{_NAME_COLUMN}}{about}" for name, about in commands.items())
-            for heading, commands in GROUPS.items()
-        ]
-        formatter = self._get_formatter()
-        formatter.add_usage(self.usage, [], self._mutually_exclusive_groups)
-        formatter.add_text(self.description)
-        listed = "\n".join(lines)
-        options = "options:\n  -h, --help  show this help message and exit\n  --version   show the version and exit"
-        more = "`spillscan help COMMAND` describes one."
-        return f"{formatter.format_help()}\n{listed}\n\n{options}\n\n{more}\n{self.epilog}\n"
+        """The commands by what people do, and what to do first."""
+        lines = [f"usage: {self.usage}", self.description, ""]
+        for heading, commands in GROUPS.items():
+            lines += [f"{heading}:", *(f"  {name:{_NAME_COLUMN}}{about}" for name, about in commands.items())]
+        return "\n".join(map(str, [*lines, "", self.epilog, ""]))
 
 
-def build_parser(only: str | None = None) -> argparse.ArgumentParser:
+def build_parser(only: str | None = None, nested: bool = False) -> argparse.ArgumentParser:
     """The argument parser of every command, or of ``only`` one; where there is none of that name it knows all names
-    alone. A compiler launcher has no time for more."""
+    alone. A compiler launcher has no time for more. ``nested``: verbs stand below their commands, to be listed."""
     parser = _Overview(
         prog="spillscan",
-        usage="spillscan [-h] [--version] COMMAND ...",
-        description="Reads ptxas build logs into per-kernel records; finds register spills and regressions.",
-        epilog="Exit status: 0 clean, 1 findings, 2 the input or the call is wrong, or nothing was understood.",
+        usage="spillscan COMMAND ...",
+        description="Finds register spills and regressions in builds of CUDA kernels.\n"
+        "First: `spillscan scan build.log`, then `spillscan advise build.log`.",
+        epilog="`spillscan help COMMAND` describes one; `spillscan --version`.\n"
+        "Exit status: 0 clean, 1 findings, 2 the call or the input is wrong.",
     )
     parser.add_argument("--version", action="version", version=f"spillscan {__version__}")
     subparsers = parser.add_subparsers(
         title="commands", metavar="COMMAND", required=True, parser_class=Parser, prog="spillscan"
     )
     known = {only: _ABOUT[only]} if only in _ABOUT else _ABOUT
+    below: dict[str, Any] = {}
     for name, about in known.items():
         if only not in (None, name):
             subparsers.add_parser(name, help=about)
             continue
         command = _command(name)
-        subparser = subparsers.add_parser(name, help=about, description=command.__doc__, epilog=command.EPILOG or None)
+        own, _, verb = name.partition(" ")
+        if nested and verb == "INPUT":
+            continue
+        if nested and verb and own not in below:
+            below[own] = subparsers.choices[own].add_subparsers(metavar="VERB")
+        among = below[own] if nested and verb else subparsers
+        called = verb if nested and verb else name
+        subparser = among.add_parser(called, help=about, description=command.__doc__, epilog=command.EPILOG or None)
+        subparser.prog = f"spillscan {name.removesuffix(' INPUT')}"
         command.add_arguments(subparser)
         subparser.set_defaults(run=command.run, parser=subparser)
     return parser

@@ -148,7 +148,7 @@ def commands_for(
     if kernel.sass is not None and about.about == "spills":
         yield _show(kernel, inputs, names)
     else:
-        yield shlex.join(["spillscan", "limiters", *inputs, "--kernel", called, *chosen, *threads])
+        yield shlex.join(["spillscan", "occupancy", *inputs, "--kernel", called, *chosen, *threads])
 
 
 def _show(kernel: Kernel, inputs: Sequence[str], names: Names) -> str:

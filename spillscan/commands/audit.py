@@ -22,7 +22,7 @@ from spillscan.output.errors import InputError, UndecidedError, UsageError
 from spillscan.output.progress import Progress
 from spillscan.output.terminal import say
 
-EPILOG = "Example: spillscan audit build/ dist/*.whl --into data/ --label v1.2 --meta branch=main"
+EPILOG = "Example: spillscan history audit build/ dist/*.whl --into data/ --label v1.2 --meta branch=main"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

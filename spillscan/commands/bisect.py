@@ -20,7 +20,7 @@ from spillscan.naming import Names
 from spillscan.output.errors import InputError
 from spillscan.reports.table import Table
 
-EPILOG = "Example: spillscan bisect 'flash::fwd<128>' --metric spill_bytes --since v2.3"
+EPILOG = "Example: spillscan history bisect 'flash::fwd<128>' --metric spill_bytes --since v2.3"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -31,7 +31,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the script."""
     import shtab
 
-    parser = build_parser()
+    parser = build_parser(nested=True)
     archs = [device.target for device in devices()]
     for command, action in _actions(parser):
         show_rare(command)

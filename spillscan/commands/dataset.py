@@ -20,7 +20,7 @@ from spillscan.output.errors import InputError, UndecidedError
 from spillscan.output.files import Form
 from spillscan.reports.table import Column, Table, of_rows
 
-EPILOG = "Example: spillscan dataset compact s3://bucket/kernels"
+EPILOG = "Example: spillscan history dataset compact s3://bucket/kernels"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -60,7 +60,7 @@ def _check(arguments: argparse.Namespace, forms: Sequence[Form]) -> int:
     _answers.show(forms, of_rows(heads, rows, heads, empty="all is sound"))
     if found:
         advice = (
-            f"`spillscan dataset repair {shlex.quote(root)}` restores the rest"
+            f"`spillscan history dataset repair {shlex.quote(root)}` restores the rest"
             if verifying
             else "audit its inputs again"
         )

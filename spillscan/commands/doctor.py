@@ -116,7 +116,9 @@ def _of_kernels(kernels: Sequence[Kernel], policy: Policy) -> Iterator[Lack]:
         yield f"no source file of {those(spilling)}, which spill, is known: findings stand at the log's line", remedy
     if unlaunched := [kernel for kernel in entries if policy.launch_of(kernel) is None]:
         cost = "min_blocks_per_sm cannot judge them, and registers across a step of 8 are an error, whatever they cost"
-        remedy = "`launch` in the policy (`spillscan init` writes a skeleton), or `spillscan launches` of a profile"
+        remedy = (
+            "`launch` in the policy (`spillscan init` writes a skeleton), or `spillscan profile launches` of a profile"
+        )
         yield f"nothing says how {those(unlaunched)} are launched: {cost}", remedy
 
 

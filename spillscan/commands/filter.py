@@ -11,7 +11,7 @@ import sys
 from spillscan.builds.launcher import copy
 from spillscan.output.errors import UsageError
 
-EPILOG = "Example: set -o pipefail; make 2>&1 | spillscan filter --log build.log"
+EPILOG = "Example: set -o pipefail; make 2>&1 | spillscan run filter --log build.log"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

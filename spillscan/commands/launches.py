@@ -16,7 +16,8 @@ from spillscan.output.terminal import say
 from spillscan.reading.inputs.source import Source, kind_of_binary
 
 EPILOG = (
-    "Example: spillscan launches app.csv build.log > launches.yaml; spillscan limiters build.log --config launches.yaml"
+    "Example: spillscan profile launches app.csv build.log > launches.yaml;"
+    " spillscan occupancy build.log --config launches.yaml"
 )
 
 

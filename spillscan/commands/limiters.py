@@ -28,7 +28,7 @@ from spillscan.reading.binary.pressure import Pressure
 if TYPE_CHECKING:
     from spillscan.advice.sweep.trials import Trial
 
-EPILOG = "Example: spillscan limiters build.log --kernel 'gemm*' --launch 'gemm*=256,49152'"
+EPILOG = "Example: spillscan occupancy build.log --kernel 'gemm*' --launch 'gemm*=256,49152'"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -19,7 +19,7 @@ from spillscan.reports.table import of_rows
 
 _GRACE_SECONDS = 1.0
 """Behind the time limit, for DuckDB to obey."""
-EPILOG = 'Example: spillscan query "SELECT label, count(*) FROM kernels WHERE spill_bytes > 0 GROUP BY label"'
+EPILOG = 'Example: spillscan history query "SELECT label, count(*) FROM kernels WHERE spill_bytes > 0 GROUP BY label"'
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

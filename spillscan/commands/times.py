@@ -17,7 +17,7 @@ from spillscan.naming import Names
 from spillscan.output.errors import InputError
 from spillscan.reports.size_groups import NO_KERNEL, Measure, Part, SizeGroup, SizeGroups, of_kernels, whole
 
-EPILOG = "Example: spillscan times build.log --by family,arch --top 10"
+EPILOG = "Example: spillscan scan times build.log --by family,arch --top 10"
 _LEVELS = ("file", "arch", "tool", "step", "family", "kernel", "namespace", "about")
 MILLISECONDS = (Measure("milliseconds", "ms", 1),)
 _SOURCES = {"times": "nvcc --time", "trace": "nvcc -fdevice-time-trace"}

@@ -19,7 +19,7 @@ from spillscan.reports.table import Column, Table
 
 _ALL = 1 << 31
 """More kernels than a build has."""
-EPILOG = "Example: spillscan top --lost-blocks --launch 'gemm*=256' -n 20"
+EPILOG = "Example: spillscan history top --lost-blocks --launch 'gemm*=256' -n 20"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -19,7 +19,7 @@ from spillscan.output.terminal import Style
 from spillscan.reports.page.document import STATIC
 from spillscan.reports.page.history import ON_A_PAGE, trend_document
 
-EPILOG = "Example: spillscan trend 'gemm*' --launch 'gemm*=256'"
+EPILOG = "Example: spillscan history trend 'gemm*' --launch 'gemm*=256'"
 
 _SHOWN = ("registers", "spill_bytes", "resident_blocks")
 _STEPS_SHOWN = 8

@@ -23,7 +23,7 @@ from spillscan.output.safe import printable
 from spillscan.output.terminal import hung
 from spillscan.reading.binary import fetch
 
-EPILOG = "Example: spillscan why 'gemm<8>' old/libgemm.so new/libgemm.so"
+EPILOG = "Example: spillscan diff why 'gemm<8>' old/libgemm.so new/libgemm.so"
 _FIGURES = ("registers", "spill_store_bytes", "spill_load_bytes", "stack_bytes", "instructions")
 
 
@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """0; 2 where neither build has such a kernel in both."""
-    called, (old, new) = _inputs.kernel_of(arguments, "spillscan why KERNEL OLD NEW", 2)
+    called, (old, new) = _inputs.kernel_of(arguments, "spillscan diff why KERNEL OLD NEW", 2)
     forms = _answers.forms_of(arguments)
     unpacking = _policy.unpacking(_policy.policy_of(arguments))
     builds = [_inputs.scan(path, unpacking=unpacking) for path in (old, new)]

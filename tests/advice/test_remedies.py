@@ -364,11 +364,11 @@ def test_markdown_and_what_is_not_known(capsys: pytest.CaptureFixture[str]) -> N
 
 def test_limiters_go_both_ways(capsys: pytest.CaptureFixture[str]) -> None:
     log = str(ROOT / "fixtures" / "demo" / "head.log")
-    assert main(["limiters", log, "--launch", "gemm*=256", "--kernel", "gemm<8>", "--arch", "sm_80"]) == 0
+    assert main(["occupancy", log, "--launch", "gemm*=256", "--kernel", "gemm<8>", "--arch", "sm_80"]) == 0
     said = " ".join(capsys.readouterr().out.split())
     assert "spills: about 96 registers may end its spills" in said
     assert "__launch_bounds__(256, 2) leaves 128; 4 → 2 blocks/SM" in said
     assert said.index("end its spills") < said.index("to reduce: 48 registers give 5 blocks")
-    assert main(["limiters", log, "--launch", "gemm*=256", "--kernel", "gemm*", "-f", "json"]) == 0
+    assert main(["occupancy", log, "--launch", "gemm*=256", "--kernel", "gemm*", "-f", "json"]) == 0
     rows = json.loads(capsys.readouterr().out)
     assert {row["registers_needed_by"] for row in rows} == {"rough estimate", None}

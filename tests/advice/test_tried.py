@@ -169,10 +169,10 @@ def test_the_next_block_is_what_ptxas_makes_of_its_bounds(
     sentence = f"__launch_bounds__({threads}, {bounds}) gives {blocks[0]} → {count(blocks[1], 'block')}/SM{price}"
     assert made["remedies"][0].startswith(sentence)
     assert "faster" not in json.dumps(made)
-    status, said = spillscan(tmp_path, "limiters", *words, XDG_CACHE_HOME=str(tmp_path), COLUMNS="500")
+    status, said = spillscan(tmp_path, "occupancy", *words, XDG_CACHE_HOME=str(tmp_path), COLUMNS="500")
     assert status == 0
     assert f"  next block: {made['remedies'][0]}\n" in said
-    _, data = spillscan(tmp_path, "limiters", *words, "-f", "json", XDG_CACHE_HOME=str(tmp_path))
+    _, data = spillscan(tmp_path, "occupancy", *words, "-f", "json", XDG_CACHE_HOME=str(tmp_path))
     assert json.loads(data)[0]["tried"] == made["tried"]
     for form, lead in (("text", "remedy"), ("markdown", "- remedy:")):
         assert (
@@ -207,7 +207,7 @@ def test_why_no_block_can_be_tried(launch: tuple[str, ...], prepare: Any, why: s
     (tmp_path / "build.log").write_text(ptxas(PTX.read_text(), GEMM, tmp_path)[2])
     if prepare:
         prepare(tmp_path)
-    words = ("limiters", "build.log", *launch, "--try")
+    words = ("occupancy", "build.log", *launch, "--try")
     status, said = spillscan(tmp_path, *words, XDG_CACHE_HOME=str(tmp_path), COLUMNS="500")
     assert status == 0, said
     assert f"  not tried: {why}" in said
@@ -221,7 +221,7 @@ def test_limiters_try_what_ends_spills_too(tmp_path: Path) -> None:
     source = ptx.rewritten(PTX.read_text(), Setting(kind="bounds", threads=256, blocks=4))
     (tmp_path / "build.log").write_text(ptxas(source, GEMM, tmp_path)[2])
     made = first(tmp_path, "build.log", "--try", XDG_CACHE_HOME=str(tmp_path))
-    status, said = spillscan(tmp_path, "limiters", "build.log", "--try", XDG_CACHE_HOME=str(tmp_path), COLUMNS="500")
+    status, said = spillscan(tmp_path, "occupancy", "build.log", "--try", XDG_CACHE_HOME=str(tmp_path), COLUMNS="500")
     assert status == 0
     assert f"  spills: {made['remedies'][0]}\n" in said
     assert "__launch_bounds__(256, 2) ends its spills (tried" in said

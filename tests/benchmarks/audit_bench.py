@@ -50,7 +50,7 @@ def main() -> int:
         ways["2 Dask workers"] = ["--scheduler", address]
         tree(folder / "tree", -(-arguments.files // COPY_FILES))
         files = sum(path.is_file() for path in (folder / "tree").rglob("*"))
-        audit = [sys.executable, "-m", "spillscan", "audit", str(folder / "tree"), "--label", "v1", "--into"]
+        audit = [sys.executable, "-m", "spillscan", "history", "audit", str(folder / "tree"), "--label", "v1", "--into"]
         for _ in range(arguments.rounds):
             for way, options in ways.items():
                 data = folder / "data"

@@ -285,9 +285,9 @@ def history(bench: Bench) -> Iterator[Figure]:
     for at, build in enumerate(dataset_bench.builds(1_000_000, 1_000)):
         dataset_bench.put(str(root), Unit(uri="build.log", content_hash=f"{at:x}"), build)
     symbol = build.kernels[0].key.symbol
-    timed((PYTHON, "-m", "spillscan", "dataset", "compact", "-d", root), processors=2)
+    timed((PYTHON, "-m", "spillscan", "history", "dataset", "compact", "-d", root), processors=2)
     size = sum(path.stat().st_size for path in root.rglob("*") if path.is_file())
-    trend = (PYTHON, "-m", "spillscan", "trend", symbol, "-d", root)
+    trend = (PYTHON, "-m", "spillscan", "history", "trend", symbol, "-d", root)
     runs = bench.least(all=trend, last=(*trend, "--last", "10"))
     yield Figure("one kernel of 1,000 × 1,000", "1.5 s", runs["all"].cpu / 1.5, 1.0)
     yield Figure("one kernel, --last 10", "0.5 s", runs["last"].cpu / 0.5, 1.0)

@@ -53,7 +53,7 @@ def assert_one_clear_line(result: subprocess.CompletedProcess[bytes]) -> None:
 def test_bad_file(tmp_path: Path, name: str, command: str) -> None:
     path = tmp_path / "input"
     path.write_bytes(BAD[name])
-    assert_one_clear_line(run(command, path))
+    assert_one_clear_line(run(*command.split(), path))
 
 
 @pytest.mark.parametrize("name", ["empty", "png", "prose", "truncated gzip", "truncated zstd"])
@@ -76,16 +76,16 @@ def test_nothing_but_a_failed_build_names_the_page_that_says_what_to_do() -> Non
     assert b"Mend the build first" in run("explain", "build-failed").stdout
 
 
-@pytest.mark.parametrize("command", ["show", "why"])
+@pytest.mark.parametrize("command", ["show", "diff why"])
 def test_a_kernel_behind_its_input(command: str) -> None:
     dump = FIXTURES / "sass" / "cuobjdump-sm_80-13.5.sass.zst"
-    others = [dump] if command == "why" else []
-    result = run(command, dump, *others, "array_*")
+    others = [dump] if command == "diff why" else []
+    result = run(*command.split(), dump, *others, "array_*")
     assert_one_clear_line(result)
     assert b"is a file; the kernel comes first: spillscan " + command.encode() + b" KERNEL " in result.stderr
     for words in (("array_and_spills", dump, *others), (dump, *others, "--kernel", "array_and_spills")):
-        assert run(command, *words).returncode == 0
-    assert_one_clear_line(result := run(command, dump, *others))
+        assert run(*command.split(), *words).returncode == 0
+    assert_one_clear_line(result := run(*command.split(), dump, *others))
     assert f"beside the kernel; write spillscan {command} KERNEL".encode() in result.stderr
 
 
@@ -225,7 +225,7 @@ def test_command_lines_without_end_keep_memory_bounded(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 @pytest.mark.parametrize(
-    "options", ["check {log}", "check {log} -f json", "check {log} -f text:/dev/full", "explain spill", "filter"]
+    "options", ["check {log}", "check {log} -f json", "check {log} -f text:/dev/full", "explain spill", "run filter"]
 )
 def test_a_full_disk_is_no_verdict(options: str) -> None:
     words = options.format(log=FIXTURES / "demo" / "head.log").split()

@@ -20,6 +20,8 @@ from spillscan.commands.completion import SHELLS, _actions
 from spillscan.reports import formats
 from tests.conftest import ROOT, run
 
+_GROUPED = [name for names in commands.GROUPS.values() for name in names]
+
 
 def script(shell: str) -> str:
     result = run("completion", shell)
@@ -30,9 +32,9 @@ def script(shell: str) -> str:
 @pytest.mark.parametrize("shell", SHELLS)
 def test_nothing_is_left_out(shell: str) -> None:
     text = script(shell)
-    for name in commands.all_names():
-        assert name in text
-    shown = [action for _, action in _actions(build_parser()) if action.help != argparse.SUPPRESS]
+    names = [word for called in (*commands.VERBS, *_GROUPED) for word in called.split() if word != "INPUT"]
+    assert [name for name in names if name not in text] == []
+    shown = [action for _, action in _actions(build_parser(nested=True)) if action.help != argparse.SUPPRESS]
     for option in (option for action in shown for option in action.option_strings):
         assert (option.lstrip("-") if shell == "fish" else option) in text
     for name in formats.all_formats():
@@ -57,6 +59,7 @@ def test_the_shell_takes_it(shell: str) -> None:
         ("spillscan check --fail-on no", "note"),
         ("spillscan scan fixtures/demo/hea", "fixtures/demo/head.log"),
         ("spillscan diff a.log fixtures/demo/hea", "fixtures/demo/head.log"),
+        ("spillscan history trend --metr", "--metric"),
     ],
 )
 def test_bash_completes(words: str, offered: str) -> None:

@@ -44,9 +44,9 @@ LARGE = FIXTURES / "large" / "kernels5000-13.0.log.zst"
         ("diff", BASE, HEAD, "--kernel", "gemm*", "--kernel", "tpyo*", "--fail-on", "error"),
         ("diff", BASE, HEAD, "--launch", "tpyo*=128"),
         ("diff", BASE, HEAD, "--device", "H100", "--device", "K80"),
-        ("limiters", HEAD, "--launch", "tpyo*=128"),
-        ("limiters", HEAD, "--arch", "sm_80", "--arch", "sm_99"),
-        ("limiters", HEAD, "--device", "H100", "--device", "K80"),
+        ("occupancy", HEAD, "--launch", "tpyo*=128"),
+        ("occupancy", HEAD, "--arch", "sm_80", "--arch", "sm_99"),
+        ("occupancy", HEAD, "--device", "H100", "--device", "K80"),
         ("baseline", "write", HEAD, "-o", "never-written.yaml", "--arch", "sm_80", "--arch", "sm_99"),
     ],
     ids=lambda words: " ".join(str(word) for word in words if not isinstance(word, Path)),
@@ -75,8 +75,8 @@ def test_an_entry_of_a_policy_that_names_nothing_is_a_note(tmp_path: Path) -> No
 
 
 ANSWERING = (
-    ("devices",),
-    ("limiters", HEAD),
+    ("occupancy", "devices"),
+    ("occupancy", HEAD),
     ("occupancy", "--arch", "sm_80", "--threads", "128", "--registers", "40"),
     ("scan", HEAD),
     ("check", HEAD, "--fail-on", "never"),
@@ -112,7 +112,11 @@ def test_every_command_with_formats_has_the_same_option() -> None:
 
 
 def test_csv_has_one_line_end_and_one_guard() -> None:
-    for words in (("times", HEAD), ("scan", HEAD), ("occupancy", "--arch", "sm_80", "--launch-bounds", "256,2")):
+    for words in (
+        ("scan", "times", HEAD),
+        ("scan", HEAD),
+        ("occupancy", "--arch", "sm_80", "--launch-bounds", "256,2"),
+    ):
         out = run(*words, "-f", "csv").stdout
         assert out.count(b"\n") == out.count(b"\r\n") > 0
     row = records.row(["=1+1", " =1+1", "\t@x", "＝1", "a", -1, None, "-5", ["=", 1]])
@@ -153,7 +157,7 @@ def test_one_rule_for_colors(
 
 
 def test_a_table_obeys_it() -> None:
-    words = ("devices",)
+    words = ("occupancy", "devices")
     plain = {key: value for key, value in os.environ.items() if key not in ("NO_COLOR", "FORCE_COLOR")}
     assert b"\x1b" not in run(*words, env=plain | {"FORCE_COLOR": "0"}).stdout
     assert b"\x1b" in run(*words, env=plain | {"FORCE_COLOR": "1"}).stdout
@@ -200,12 +204,20 @@ def test_a_closed_pipe_ends_it_as_unix_tools_end(words: tuple[object, ...]) -> N
 # ---- help ---------------------------------------------------------------------------------------------------------
 
 
+MOST_COMMANDS, MOST_LINES = 18, 30
+"""Of the help that lists them."""
+
+
 def test_every_command_stands_in_one_group_of_the_help(capsys: pytest.CaptureFixture[str]) -> None:
     grouped = [name for names in commands.GROUPS.values() for name in names]
-    assert sorted(grouped) == commands.all_names()
+    verbs = [module for module, _ in commands.VERBS.values()]
+    assert sorted([*grouped, *verbs]) == commands.all_names()
+    assert len(grouped) <= MOST_COMMANDS
     with pytest.raises(SystemExit):
         main(["--help"])
     out = capsys.readouterr().out
+    assert out.count("\n") <= MOST_LINES
+    assert max(map(len, out.splitlines())) <= 80
     assert all(f"\n{heading}:\n  {next(iter(names))} " in out for heading, names in commands.GROUPS.items())
 
 
@@ -218,6 +230,23 @@ def test_help_of_a_command_by_its_name(capsys: pytest.CaptureFixture[str]) -> No
         shown.append(capsys.readouterr().out)
     assert shown[0] == shown[1]
     assert shown[0].startswith("usage: spillscan scan ")
+
+
+@pytest.mark.parametrize("module", [module for module, _ in commands.VERBS.values()])
+def test_old_names_work_and_say_the_new_one(module: str, capsys: pytest.CaptureFixture[str]) -> None:
+    (name,) = (name for name, (own, _) in commands.VERBS.items() if own == module)
+    words = "x" if name.endswith("INPUT") else name.split()[1]
+    shown = []
+    for call in ([module, "--help"], [name.split()[0], words, "--help"]):
+        with pytest.raises(SystemExit) as ended:
+            main(call)
+        assert ended.value.code == 0
+        shown.append(capsys.readouterr())
+    assert shown[0].out == shown[1].out
+    assert (shown[0].err, shown[1].err) == (
+        f"spillscan: `spillscan {module}` is `spillscan {name}` now; the old name goes with the next release\n",
+        "",
+    )
 
 
 @pytest.mark.parametrize(
@@ -278,7 +307,9 @@ def test_color_and_sort() -> None:
 
 
 @pytest.mark.parametrize("encoding", ["cp1252", "cp437", "ascii"])
-@pytest.mark.parametrize("words", [("scan", "fixtures/demo/head.log"), ("scan", "--help"), ("devices",)], ids=" ".join)
+@pytest.mark.parametrize(
+    "words", [("scan", "fixtures/demo/head.log"), ("scan", "--help"), ("occupancy", "devices")], ids=" ".join
+)
 def test_output_has_the_encoding_of_the_terminal(encoding: str, words: tuple[str, ...]) -> None:
     environment = {**os.environ, "PYTHONIOENCODING": encoding, "PYTHONUTF8": "0"}
     done = subprocess.run(

@@ -21,7 +21,7 @@ EFFECTS = FIXTURES / "effects" / "base.log"
 OFFERED = re.compile(r"`(spillscan [^`]+)`")
 CHOSEN = {"RULE": "spill", "HOLE": "torn-line", "COMMAND": "check", "BUILD": "'build log.txt'"}
 """What the reader puts in the place of a word."""
-NAMES = ("spillscan wrap", "spillscan run", "spillscan launches")
+NAMES = ("spillscan wrap", "spillscan run", "spillscan profile launches")
 """Commands that are only named: they begin what is the user's own, or read a profile."""
 
 
@@ -57,7 +57,7 @@ def repository(folder: Path) -> None:
 
 
 def dataset(folder: Path) -> None:
-    assert spillscan(folder, f"spillscan audit {shlex.quote(str(HEAD))} --into data --label a")[0] == 0
+    assert spillscan(folder, f"spillscan history audit {shlex.quote(str(HEAD))} --into data --label a")[0] == 0
     part = next((folder / "data").rglob("*.parquet"))
     part.write_bytes(part.read_bytes()[:-100])
 
@@ -80,10 +80,10 @@ CHECK = "spillscan check 'build log.txt'"
         (repository, "spillscan init", ["spillscan init build.log"]),
         (repository, "spillscan doctor 'build log.txt'",
          ["spillscan baseline write 'build log.txt'", "spillscan init 'build log.txt'"]),
-        (nothing, "spillscan limiters 'build log.txt' --device H10", ["spillscan devices"]),
+        (nothing, "spillscan occupancy 'build log.txt' --device H10", ["spillscan occupancy devices"]),
         (nothing, "spillscan check 'build log.txt' --baseline none.yaml",
          ["spillscan baseline write 'build log.txt' -o none.yaml"]),
-        (dataset, "spillscan dataset verify data", ["spillscan dataset repair data"]),
+        (dataset, "spillscan history dataset verify data", ["spillscan history dataset repair data"]),
     ],
 )  # fmt: skip
 def test_what_is_offered_works(

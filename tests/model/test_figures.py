@@ -74,10 +74,10 @@ CALLS = {
     "matrix": ["diff", "base.log", "head.log", "--by", "build", "--metric", "widgets"],
     "page": ["scan", "head.log", "-f", "html"],
     "sarif": ["check", "head.log", "--max-registers", "1", "-f", "sarif", "--fail-on", "never"],
-    "query": ["query", "SELECT label, widgets FROM kernels ORDER BY label", "-d", "data", "-f", "csv"],
-    "bisect": ["bisect", "k", "--metric", "widgets", "-d", "data"],
-    "trend": ["trend", "k", "--metric", "widgets", "-d", "data"],
-    "trend-csv": ["trend", "k", "-d", "data", "-f", "csv"],
+    "query": ["history", "query", "SELECT label, widgets FROM kernels ORDER BY label", "-d", "data", "-f", "csv"],
+    "bisect": ["history", "bisect", "k", "--metric", "widgets", "-d", "data"],
+    "trend": ["history", "trend", "k", "--metric", "widgets", "-d", "data"],
+    "trend-csv": ["history", "trend", "k", "-d", "data", "-f", "csv"],
     "top": ["top", "--metric", "widgets", "-d", "data", "-f", "csv"],
 }
 SCRIPT = """

@@ -60,7 +60,7 @@ def compact(dataset: Dataset, labels: Iterable[str] | None = None, hours: float 
     swept = _sweep(place, hours)
     wanted = set(dataset.labels if labels is None else labels)
     if strange := sorted(wanted - set(dataset.labels)):
-        hint = "spillscan dataset info lists them"
+        hint = "spillscan history dataset info lists them"
         raise InputError(f"{dataset.root} has no build {clip(printable(strange[0]), 60)}", hint)
     groups = list(_groups(dataset, wanted))
     for group in groups:

@@ -112,7 +112,7 @@ class Dataset:
         place = store(root)
         commits, damage = records.load(place)
         if not commits and not damage:
-            raise InputError(f"there is no dataset at {root}", "spillscan audit makes one")
+            raise InputError(f"there is no dataset at {root}", "spillscan history audit makes one")
         label = None if chosen is None or not commits else chosen(builds.of(commits))
         asked = commits if label is None else [each for each in commits if each.label == label]
         found = cls(place, asked or commits, [*damage, *records.check(place, asked)])
@@ -330,7 +330,7 @@ class Dataset:
 
 def advice(root: str) -> str:
     """What to do about a damaged dataset."""
-    return f"`spillscan dataset verify {shlex.quote(root)}` says what is lost, `repair` restores the rest"
+    return f"`spillscan history dataset verify {shlex.quote(root)}` says what is lost, `repair` restores the rest"
 
 
 def seen(root: str, label: str) -> list[Claim]:

@@ -39,7 +39,7 @@ def _opened(root: str) -> Store:
         import pyarrow.parquet  # noqa: F401
     place = store(root)
     if not place.list(COMMITS):
-        raise InputError(f"there is no dataset at {root}", "spillscan audit makes one")
+        raise InputError(f"there is no dataset at {root}", "spillscan history audit makes one")
     return place
 
 

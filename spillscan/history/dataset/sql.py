@@ -214,7 +214,7 @@ def _within(connection: duckdb.DuckDBPyConnection, seconds: float) -> Iterator[N
 
 def _unreadable(error: BaseException) -> InputError:
     said = printable(" ".join(str(error).split()))
-    hint = "`spillscan dataset verify DATA` says what is damaged; if it was compacted meanwhile, ask again"
+    hint = "`spillscan history dataset verify DATA` says what is damaged; if it was compacted meanwhile, ask again"
     return InputError(f"the dataset cannot be read: {said}", hint)
 
 

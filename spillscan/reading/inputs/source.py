@@ -277,7 +277,7 @@ def expand(inputs: Sequence[str]) -> list[Source]:
         elif _is_dataset(given):
             build = f"{given.rstrip('/')}{_MARK}LABEL"
             raise InputError(
-                f"{given} is a dataset", f"{build} is one of its builds; spillscan dataset info lists them"
+                f"{given} is a dataset", f"{build} is one of its builds; spillscan history dataset info lists them"
             )
         elif os.path.isdir(given):
             sources.extend(Source(path, explicit=False) for path in _files_below(given))
@@ -295,7 +295,7 @@ def expand(inputs: Sequence[str]) -> list[Source]:
 
 
 def _is_dataset(folder: str) -> bool:
-    """Whether ``spillscan audit`` writes its builds into ``folder``."""
+    """Whether ``spillscan history audit`` writes its builds into ``folder``."""
     try:
         labels = os.listdir(os.path.join(folder, "commits"))
     except OSError:

@@ -15,7 +15,11 @@ from spillscan.reading.inputs.source import expand
 from tests.conftest import FIXTURES, manifest
 
 NCU = FIXTURES / "ncu"
-FILES = [entry["file"].removeprefix("ncu/") for entry in manifest() if entry["format"] == "ncu"]
+FILES = [
+    path.removeprefix("ncu/")
+    for path in (entry["file"] for entry in manifest() if entry["format"] == "ncu")
+    if "ncu/" in path
+]
 AMBIGUOUS = {"report-raw-function.csv.zst": 6}
 """Launches of ``scale`` and ``each``, of which each has two instantiations with 16 registers to the profiler."""
 

@@ -51,7 +51,16 @@ def test_two_workers_make_the_same_dataset_one_of_them_killed_too(reference: Ref
             assert kept(tmp_path / "data") == kept(reference.data)
 
             waiting.write_text("WAITS AT THE GATE\n" * 5000)  # read early, at least before the small ones
-            command = [sys.executable, "-m", "spillscan", "audit", reference.tree, "--into", tmp_path / "killed"]
+            command = [
+                sys.executable,
+                "-m",
+                "spillscan",
+                "history",
+                "audit",
+                reference.tree,
+                "--into",
+                tmp_path / "killed",
+            ]
             try:
                 with subprocess.Popen(
                     [*command, "--label", "v1", "--scheduler", address], stdout=subprocess.PIPE

@@ -1,4 +1,4 @@
-"""`spillscan audit`: labels, exit codes, what it prints."""
+"""`spillscan history audit`: labels, exit codes, what it prints."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DEMO = FIXTURES / "demo"
 
 
 def audit(*arguments: object) -> int:
-    return main(["audit", "--processes", "1", *map(str, arguments)])
+    return main(["history", "audit", "--processes", "1", *map(str, arguments)])
 
 
 def test_build_after_build(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -91,7 +91,7 @@ def test_the_summary_and_dataset_info_count_the_same(tmp_path: Path, capsys: pyt
     assert said[0].startswith("2 files read: 17 kernels (2 spill), ")
     assert said[1] == "1 file failed:"
     assert said[3] == "1 hole: 1 build-failed"
-    assert main(["dataset", "info", "-d", str(tmp_path / "data"), "-f", "json"]) == 0
+    assert main(["history", "dataset", "info", "-d", str(tmp_path / "data"), "-f", "json"]) == 0
     (info,) = json.loads(capsys.readouterr().out)
     figures = {name: info[name] for name in ("files", "kernels", "spilling", "failed", "holes")}
     assert figures == {"files": 3, "kernels": 17, "spilling": 2, "failed": 1, "holes": 1}

@@ -116,7 +116,18 @@ def test_a_worker_that_is_killed_from_outside_loses_nothing(reference: Reference
     for number in range(4):
         (waiting.parent / f"{number}.log").write_text(f"{log}{number}\n")
     waiting.write_text(f"WAITS AT THE GATE\n{log}")
-    command = [sys.executable, "-m", "spillscan", "audit", waiting.parent, "--into", tmp_path / "data", "--label", "v1"]
+    command = [
+        sys.executable,
+        "-m",
+        "spillscan",
+        "history",
+        "audit",
+        waiting.parent,
+        "--into",
+        tmp_path / "data",
+        "--label",
+        "v1",
+    ]
     with customised(tmp_path / "custom"):
         environment = {**os.environ, "GATE": str(gate)}
         with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE) as process:
@@ -139,7 +150,7 @@ def test_interrupted_it_says_how_to_go_on_and_does(reference: Reference, tmp_pat
     heed = (
         "import signal, spillscan.cli; signal.signal(signal.SIGINT, signal.default_int_handler); spillscan.cli.entry()"
     )
-    command = [sys.executable, "-c", heed, "audit", reference.tree, "--label", "v1", "--processes", "1"]
+    command = [sys.executable, "-c", heed, "history", "audit", reference.tree, "--label", "v1", "--processes", "1"]
     try:
         with customised(tmp_path / "custom"):
             environment = {**os.environ, "GATE": str(gate)}

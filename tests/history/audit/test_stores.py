@@ -202,7 +202,8 @@ def test_a_file_that_never_comes_has_failed_until_it_comes(web: tuple[FlakyServe
 
 @pytest.mark.parametrize("keys", [{"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret"}, {}])
 @pytest.mark.parametrize(
-    "command", ["audit s3://gone/logs --into data", "audit a.log --into s3://gone/data", "dataset"]
+    "command",
+    ["history audit s3://gone/logs --into data", "history audit a.log --into s3://gone/data", "history dataset"],
 )
 def test_a_store_without_keys_or_without_an_answer_is_one_line(
     keys: dict[str, str],
@@ -228,7 +229,11 @@ def test_a_store_without_keys_or_without_an_answer_is_one_line(
     }.items():
         monkeypatch.setenv(name, value)
     s3fs.S3FileSystem.clear_instance_cache()
-    words = ["dataset", "info", "-d", "s3://gone/data"] if command == "dataset" else [*command.split(), "--label", "v"]
+    words = (
+        ["history", "dataset", "info", "-d", "s3://gone/data"]
+        if command == "history dataset"
+        else [*command.split(), "--label", "v"]
+    )
     try:
         assert main(words) == 2
     finally:

@@ -201,7 +201,7 @@ def _day(at: int) -> str:
 def disagreements(made: Past, root: Path) -> list[str]:
     """What ``bisect``, ``trend``, ``history`` and ``diff`` of each build with the next say otherwise than planted."""
     found = []
-    rows = json.loads(command("bisect", "*", "-d", root, "-f", "json").out)
+    rows = json.loads(command("history", "bisect", "*", "-d", root, "-f", "json").out)
     told = Counter(said for row in rows if (said := _said(row)) is not None)
     expected = made.expected()
     found += [f"bisect misses {said}" for said in (expected - told)]
@@ -224,7 +224,7 @@ def _said(row: dict[str, Any]) -> Said | None:
 
 def _of_trend(made: Past, root: Path) -> Iterator[str]:
     told: dict[tuple[str, str], dict[int, tuple[Any, ...]]] = defaultdict(dict)
-    for row in json.loads(command("trend", "*", "-d", root, "-f", "json").out):
+    for row in json.loads(command("history", "trend", "*", "-d", root, "-f", "json").out):
         name = row["canonical"], row["configuration"].replace("×", "x")
         told[name][int(row["label"][1:])] = tuple(row[metric] for metric in METRICS)
     for life in made.lives:

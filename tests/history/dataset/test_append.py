@@ -194,18 +194,16 @@ def test_what_is_no_dataset_is_told(tmp_path: Path) -> None:
         open_dataset(str(tmp_path))
 
 
-@pytest.mark.parametrize(
-    "words", [("trend", "*"), ("history",), ("top", "--spills"), ("query", "SELECT * FROM kernels")]
-)
+@pytest.mark.parametrize("words", [("trend", "*"), (), ("top", "--spills"), ("query", "SELECT * FROM kernels")])
 def test_parts_that_are_gone_take_one_line(words: tuple[str, ...], tmp_path: Path) -> None:
     append(tmp_path, "v1", BASE)
     held = files(tmp_path)
     for part in (tmp_path / "kernels").rglob("*.parquet"):
         part.unlink()
-    done = command(*words, "-d", tmp_path)
+    done = command("history", *words, "-d", tmp_path)
     assert (done.status, done.out, done.err.count("\n")) == (2, "", 1)
     part = next(each for each in sorted(held) if "kernels" in each)
-    assert f"v1: {tmp_path}/{part} is lost; `spillscan dataset verify {tmp_path}` says" in done.err, (
+    assert f"v1: {tmp_path}/{part} is lost; `spillscan history dataset verify {tmp_path}` says" in done.err, (
         "whole, and with what helps"
     )
 

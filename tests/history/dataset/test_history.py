@@ -133,28 +133,30 @@ def test_a_kernel_is_the_same_in_every_checkout(tmp_path: Path) -> None:
 
 
 def test_trend_draws(root: Path) -> None:
-    done = command("trend", "gemm<8>", "-d", root, "--launch", "gemm*=256")
+    done = command("history", "trend", "gemm<8>", "-d", root, "--launch", "gemm*=256")
     assert done.status == 0
     assert "gemm<8>  sm_90a  in 8 of 8 builds" in done.out
     assert "registers: 96 → 255" in done.out
     assert "b7: 64 → 255 (+191)" in done.out
     assert "blocks/SM: 2 → 1" in done.out
     assert "█" in done.out
-    rows = json.loads(command("trend", "gemm<8>", "-d", root, "-f", "json").out)
+    rows = json.loads(command("history", "trend", "gemm<8>", "-d", root, "-f", "json").out)
     assert [row["registers"] for row in rows] == list(REGISTERS)
-    table = list(csv.DictReader(io.StringIO(command("trend", "gemm<8>", "-d", root, "-f", "csv", "--last", "2").out)))
+    table = list(
+        csv.DictReader(io.StringIO(command("history", "trend", "gemm<8>", "-d", root, "-f", "csv", "--last", "2").out))
+    )
     assert [(row["label"], row["spill_bytes"]) for row in table] == [("b6", ""), ("b7", "1000")]
-    assert command("trend", "nothing", "-d", root).err == (
+    assert command("history", "trend", "nothing", "-d", root).err == (
         "spillscan: no kernel is called nothing; give its symbol, its name or a glob\n"
     )
 
 
 def test_trend_makes_a_page(root: Path, tmp_path: Path) -> None:
     aim = tmp_path / "trend.html"
-    done = command("trend", "*", "-d", root, "--launch", "gemm*=256", "-f", f"html:{aim}")
+    done = command("history", "trend", "*", "-d", root, "--launch", "gemm*=256", "-f", f"html:{aim}")
     assert (done.status, done.out) == (0, "")
     page = aim.read_text()
-    assert page == command("trend", "*", "-d", root, "--launch", "gemm*=256", "-f", "html").out
+    assert page == command("history", "trend", "*", "-d", root, "--launch", "gemm*=256", "-f", "html").out
     payload = json.loads(
         page.partition('<script type="application/json"')[2].partition(">")[2].partition("</script>")[0]
     )
@@ -165,7 +167,9 @@ def test_trend_makes_a_page(root: Path, tmp_path: Path) -> None:
     assert ("softmax<float>", "resident_blocks") not in told, "nobody says how it is launched"
     assert payload["builds"] == [f"b{at}" for at in range(8)]
     asked = [word for name in ("registers", "spill_bytes", "resident_blocks") for word in ("--metric", name)]
-    changes = json.loads(command("bisect", "*", "-d", root, "--launch", "gemm*=256", *asked, "-f", "json").out)
+    changes = json.loads(
+        command("history", "bisect", "*", "-d", root, "--launch", "gemm*=256", *asked, "-f", "json").out
+    )
     steps = [
         (each["before"], each["after"], payload["builds"][each["first"]]) for each in payload["turns"] if each["metric"]
     ]
@@ -173,7 +177,7 @@ def test_trend_makes_a_page(root: Path, tmp_path: Path) -> None:
         (each["before"], each["after"], each["first_build"]) for each in changes if each["event"] == "changed"
     ]
     for word in ("pdf", "html:", "html:no/such/folder/x", ""):
-        assert command("trend", "*", "-d", root, "-f", word).status == 2
+        assert command("history", "trend", "*", "-d", root, "-f", word).status == 2
 
 
 def test_bisect_names_every_build_that_changed_something(root: Path) -> None:
@@ -194,14 +198,14 @@ def test_bisect_names_every_build_that_changed_something(root: Path) -> None:
     short = command(*words, "--top", "2").out.splitlines()
     assert len(short) == 4
     assert short[-1] == "… 4 more changes (--all shows them)"
-    since = command("bisect", "gemm", "-d", root, "--metric", "registers", "--since", "b3").out.splitlines()
+    since = command("history", "bisect", "gemm", "-d", root, "--metric", "registers", "--since", "b3").out.splitlines()
     assert since[1].split() == ["gemm<8>", "sm_90a", "registers", "64", "255", "b7", "b6", "yes"]
     assert since[2].split() == ["gemm<8>", "sm_90a", "registers", "128", "64", "b5", "b4", "no"]
-    assert command("bisect", "gemm", "-d", root, "--since", "b6", "--metric", "spill_bytes").out == (
+    assert command("history", "bisect", "gemm", "-d", root, "--since", "b6", "--metric", "spill_bytes").out == (
         "nothing changed in 2 builds\n"
     )
     for words in (["--metric", "resident_blocks"], ["--since", "b9"]):
-        assert command("bisect", "gemm", "-d", root, *words).status == 2
+        assert command("history", "bisect", "gemm", "-d", root, *words).status == 2
 
 
 def test_a_history_follows_renames_and_says_what_came_and_went(tmp_path: Path) -> None:
@@ -212,7 +216,7 @@ def test_a_history_follows_renames_and_says_what_came_and_went(tmp_path: Path) -
         held += [kernel("_Z5freshPi", 40, 12)] * (at > 3) + [kernel("_Z3oldPii", 44)] * (at < 5)
         held += [kernel("_Z6awayedPd", 50)] * (at not in (1, 2))
         put(tmp_path, f"b{at}", *held, time=f"2026-01-0{at + 1}")
-    rows = json.loads(command("bisect", "*", "-d", tmp_path, "-f", "json").out)
+    rows = json.loads(command("history", "bisect", "*", "-d", tmp_path, "-f", "json").out)
     columns = ("canonical", "event", "was", "metric", "before", "after", "last_build_before", "first_build")
     new = "_ZN2ns7gemm_v2ILi8EEEvPf"
     assert [tuple(map(row.get, columns)) for row in rows] == [
@@ -229,7 +233,7 @@ def test_a_history_follows_renames_and_says_what_came_and_went(tmp_path: Path) -
         assert found.values("registers") == [96, 96, 96, 97, 97, 97]
     named = ("bisect", "*", "-d", tmp_path, "--metric", "registers", "--metric", "spill_bytes", "--worse", "-f", "json")
     assert [row["event"] for row in json.loads(command(*named).out)] == ["changed", "new", "changed"]
-    text = command("trend", "gemm", "-d", tmp_path).out
+    text = command("history", "trend", "gemm", "-d", tmp_path).out
     assert "gemm_v2<8>  sm_90a  in 6 of 6 builds\n  b3: renamed from gemm<8>, after b2\n" in text
 
 
@@ -238,7 +242,7 @@ def test_candidates_of_a_tuner_are_several_kernels(tmp_path: Path) -> None:
     put(tmp_path, "b0", *tiles, time="2026-01-01")
     put(tmp_path, "b1", tiles[0], replace(tiles[1], usage=Usage(registers=255)), time="2026-01-02")
     assert [found.values("registers") for found in series(tmp_path, "mm")] == [[64, 255], [64, 64]]
-    (row,) = json.loads(command("bisect", "mm", "-d", tmp_path, "--metric", "registers", "-f", "json").out)
+    (row,) = json.loads(command("history", "bisect", "mm", "-d", tmp_path, "--metric", "registers", "-f", "json").out)
     assert (row["configuration"], row["after"]) == ("128x64", 255)
 
 
@@ -322,23 +326,28 @@ def test_the_page_of_a_history_holds_what_its_tables_say(tmp_path: Path) -> None
 
 
 def test_top_ranks_the_newest_build(root: Path, tmp_path: Path) -> None:
-    rows = json.loads(command("top", "-d", root, "--registers", "-f", "json").out)
+    rows = json.loads(command("history", "top", "-d", root, "--registers", "-f", "json").out)
     assert [(row["name"].split("(")[0], row["registers"]) for row in rows] == [
         ("void ns::gemm<8>", 255),
         ("void ns::softmax<float>", 47),
     ]
-    assert "gemm<8>" in command("top", "-d", root).out
-    assert "softmax" not in command("top", "-d", root).out, "it spills nothing"
-    assert json.loads(command("top", "-d", root, "--label", "b0", "-f", "json").out) == []
-    assert command("top", "-d", root, "--label", "b9").err == "spillscan: there is no build 'b9'; the last one is b7\n"
-    copies = json.loads(command("top", "-d", root, "--registers", "--label", "b6", "-f", "json").out)
+    assert "gemm<8>" in command("history", "top", "-d", root).out
+    assert "softmax" not in command("history", "top", "-d", root).out, "it spills nothing"
+    assert json.loads(command("history", "top", "-d", root, "--label", "b0", "-f", "json").out) == []
+    assert (
+        command("history", "top", "-d", root, "--label", "b9").err
+        == "spillscan: there is no build 'b9'; the last one is b7\n"
+    )
+    copies = json.loads(command("history", "top", "-d", root, "--registers", "--label", "b6", "-f", "json").out)
     assert [(row["name"].split("(")[0], row["registers"], row["copies"]) for row in copies] == [
         ("void ns::gemm<8>", 64, 1),
         ("void ns::softmax<float>", 46, 2),
     ]
     put(tmp_path, "x", kernel(GEMM, None, None))
     for measure in ("--spills", "--registers", "--lost-blocks"):
-        assert command("top", measure, "-d", tmp_path).status == 2, "nothing is known is not nothing is wrong"
+        assert command("history", "top", measure, "-d", tmp_path).status == 2, (
+            "nothing is known is not nothing is wrong"
+        )
 
 
 def test_lost_blocks_are_those_that_slots_would_hold(tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ def test_whatever_file_is_harmed_the_others_answer_and_the_rest_is_restored(tmp_
     sound = tmp_path / "sound"
     make(sound)
     assert verify(str(sound)) == []
-    assert command("dataset", "verify", "-d", sound).out == "all is sound\n"
+    assert command("history", "dataset", "verify", "-d", sound).out == "all is sound\n"
     before = held(sound)
     work = tmp_path / "work"
     rng = random.Random(5)
@@ -81,13 +81,13 @@ def test_whatever_file_is_harmed_the_others_answer_and_the_rest_is_restored(tmp_
             continue
         assert [(each.path, each.labels) for each in found] == [(name, (owner,))]
         if not (bad is None and name.endswith(".json")):  # a record that is lost is known to nobody who only reads
-            done = command("query", QUESTION, "-d", work, "-f", "csv")
+            done = command("history", "query", QUESTION, "-d", work, "-f", "csv")
             assert done.status == 2
             assert done.err.startswith(f"spillscan: left out: {owner}: {work}/{name} ")
             other = "v2" if owner == "v1" else "v1"
             assert done.out.split() == ["label,n", f"{other},{len(before[other]['kernels'])}"]
             assert plain(load_build(str(work), other)) == before[other]
-            assert command("top", work, "--label", owner).status == 2
+            assert command("history", "top", work, "--label", owner).status == 2
         repair(str(work))
         assert verify(str(work)) == []
         after = held(work)
@@ -110,12 +110,12 @@ def test_what_was_lost_is_not_finished(tmp_path: Path) -> None:
     part = sorted((tmp_path / "kernels" / "label=v1").rglob("*.parquet"))[0]
     part.write_bytes(part.read_bytes()[:100])
     assert len(finished(str(tmp_path), "v1")) == 1, "of the other commit"
-    done = command("dataset", "repair", "-d", tmp_path)
+    done = command("history", "dataset", "repair", "-d", tmp_path)
     assert done.status == 2
     assert "moved away" in done.out
     assert (tmp_path / "quarantine" / part.relative_to(tmp_path)).stat().st_size == 100
     assert len(finished(str(tmp_path), "v1")) == 1
-    assert command("dataset", "verify", "-d", tmp_path).status == 0
+    assert command("history", "dataset", "verify", "-d", tmp_path).status == 0
 
 
 @pytest.mark.parametrize("table", ["kernels", "units", "commits"])

@@ -61,7 +61,7 @@ def test_a_missing_package_is_named(missing: str, tmp_path: Path) -> None:
     script = (
         f"import sys; sys.modules[{missing!r}] = None\n"
         "from spillscan.cli import main\n"
-        f"sys.exit(main(['query', 'SELECT 1', '-d', {str(tmp_path)!r}]))"
+        f"sys.exit(main(['history', 'query', 'SELECT 1', '-d', {str(tmp_path)!r}]))"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=False)
     assert done.returncode == 2

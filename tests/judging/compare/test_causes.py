@@ -169,7 +169,7 @@ def test_what_is_not_known_is_said() -> None:
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for side, name in (("old", "sass-sm_90a-12.3.cubin"), ("new", "sass-sm_90a-13.5.cubin")):
         (tmp_path / side).write_bytes(stored(name))
-    call = ["why", "array_and_spills", str(tmp_path / "old"), str(tmp_path / "new")]
+    call = ["diff", "why", "array_and_spills", str(tmp_path / "old"), str(tmp_path / "new")]
     assert main([*call, "-f", "json"]) == 0
     (report,) = json.loads(capsys.readouterr().out)
     assert [cause["kind"] for cause in report["causes"]][-1] == "toolkit"
@@ -178,5 +178,5 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     text = capsys.readouterr().out
     assert "CUDA 12.3 → 13.5.37" in text
     assert "not known: which lines grew: compile both builds with -lineinfo" in text
-    assert main(["why", "nothing_like_it", str(tmp_path / "old"), str(tmp_path / "new")]) == 2
+    assert main(["diff", "why", "nothing_like_it", str(tmp_path / "old"), str(tmp_path / "new")]) == 2
     assert "no kernel of both builds" in capsys.readouterr().err

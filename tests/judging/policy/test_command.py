@@ -294,7 +294,7 @@ def test_a_launch_that_the_code_contradicts(entry: str, threads: int, said: bool
         assert (
             "64 threads per block are said of 'bounds_256_8'; the code of 1 kernel says 256" in overruled[0]["message"]
         )
-    done = run("limiters", binary, "--kernel", "bounds_256_8", "-f", "json", cwd=tmp_path)
+    done = run("occupancy", binary, "--kernel", "bounds_256_8", "-f", "json", cwd=tmp_path)
     assert json.loads(done.stdout)[0]["threads_per_block"] == threads
 
 
@@ -302,12 +302,12 @@ def test_a_launch_that_the_code_contradicts(entry: str, threads: int, said: bool
 def test_scan_and_limiters_take_launches_and_devices_from_the_policy() -> None:
     table = here("scan", HEAD, COLUMNS="160").stdout.decode().splitlines()
     assert [line.split()[-2] for line in table if line.startswith("gemm<8>")] == ["50%", "50%"], "no ≤: known"
-    text = here("limiters", HEAD, "--kernel", "gemm<8>", SPILLSCAN_DEVICES="A10,H100").stdout.decode()
+    text = here("occupancy", HEAD, "--kernel", "gemm<8>", SPILLSCAN_DEVICES="A10,H100").stdout.decode()
     assert "gemm<8> (sm_80 on A10): 64 registers" in text
     assert "gemm<8> (sm_90a on H100): 64 registers" in text
     assert "sm_80 on H100" not in text, "code of another major does not run there"
-    assert "gemm<8> (sm_80 on A40): 64 registers" in here("limiters", HEAD, "--device", "A40").stdout.decode()
-    refused = here("limiters", HEAD, "--device", "sm_70")
+    assert "gemm<8> (sm_80 on A40): 64 registers" in here("occupancy", HEAD, "--device", "A40").stdout.decode()
+    refused = here("occupancy", HEAD, "--device", "sm_70")
     assert refused.returncode == 2
     assert b"no kernel runs on sm_70; the input has sm_80, sm_90a" in refused.stderr
 

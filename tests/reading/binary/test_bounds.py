@@ -39,7 +39,7 @@ def test_nesting_is_raised_by_its_option_variable_and_key(tmp_path: Path, monkey
     policy.write_text("max_nesting: 20\n")
     assert run("check", file, "--config", policy).returncode == 0
     monkeypatch.setenv("SPILLSCAN_MAX_NESTING", "20")
-    assert run("limiters", file, "--no-config").returncode == 0
+    assert run("occupancy", file, "--no-config").returncode == 0
 
 
 @pytest.mark.parametrize(

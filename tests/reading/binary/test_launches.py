@@ -155,6 +155,6 @@ def test_tables_mark_bounds(tmp_path: Path) -> None:
     assert "~100%" in said
     assert "≤ at most" in said
     assert "~ at the block size" in said
-    listed = json.loads(run("limiters", path, "-f", "json", "--all").stdout)
+    listed = json.loads(run("occupancy", path, "-f", "json", "--all").stdout)
     (bounded,) = [each for each in listed if each["symbol"] == "bounded_dynamic"]
     assert (bounded["at_most"], bounded["resident_blocks"], bounded["dynamic_shared_bytes"]) == (True, None, None)

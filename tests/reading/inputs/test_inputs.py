@@ -140,7 +140,7 @@ def test_a_folder_with_a_dataset_in_it_is_read_without_it(tmp_path: Path) -> Non
     log = tmp_path / "build.log"
     log.write_bytes(HEAD.read_bytes())
     data = tmp_path / "spillscan-data"
-    assert run("audit", log, "--into", data, "--label", "v1").returncode == 0
+    assert run("history", "audit", log, "--into", data, "--label", "v1").returncode == 0
     assert [each.uri for each in expand([str(tmp_path)])] == [str(log)]
     done = run("scan", data)
     assert done.returncode == 2

@@ -263,13 +263,13 @@ def test_a_candidate_is_beaten_by_one_of_its_tile_that_is_better_in_all(caches: 
 
 
 def test_the_policy_wins_where_it_says_so(caches: dict[str, Path]) -> None:
-    said = run("limiters", caches[TRITON[0]], "-f", "json", "--all", "--launch", "mm=32,1024,override").stdout
+    said = run("occupancy", caches[TRITON[0]], "-f", "json", "--all", "--launch", "mm=32,1024,override").stdout
     found = {(each["symbol"], each["threads_per_block"], each["launch_source"]) for each in json.loads(said)}
     assert found == {("mm", 32, "override"), ("softmax", 256, "sidecar"), ("add", 128, "sidecar")}
 
 
 def test_the_policy_may_speak_of_one_candidate(caches: dict[str, Path]) -> None:
-    call = ("limiters", caches[TRITON[0]], "-f", "json", "--all", "--launch")
+    call = ("occupancy", caches[TRITON[0]], "-f", "json", "--all", "--launch")
     found = {
         (dict(each)["threads_per_block"], dict(each)["launch_source"])
         for each in json.loads(run(*call, "mm[[]64×64×32,*=32,1024,override").stdout)

@@ -306,7 +306,12 @@ def test_diff_says_which_families_take_longer(capsys: pytest.CaptureFixture[str]
 
 
 def test_the_slowest_of_a_dataset(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    assert shown("audit", FOLDER / "spill-13.5.log", "--into", tmp_path / "data", "--label", "a", capsys=capsys)[0] == 0
+    assert (
+        shown(
+            "history", "audit", FOLDER / "spill-13.5.log", "--into", tmp_path / "data", "--label", "a", capsys=capsys
+        )[0]
+        == 0
+    )
     status, out, _ = shown("top", "-d", tmp_path / "data", "--metric", "compile_ms", "-f", "csv", capsys=capsys)
     assert status == 0
     ranked = [(row["symbol"], row["arch"], float(row["compile_ms"])) for row in csv.DictReader(io.StringIO(out))]

@@ -18,7 +18,7 @@ BESIDE = {"lds": 261, "sts": 1, "gld": 4}
 def measured() -> list[tuple[int, list[int], dict[str, int]]]:
     """Bytes a lane, where lanes go, and what the three kernels took for it."""
     size, *numbers = map(int, (ROOT / "tests" / "oracle" / "h200" / "lanes.txt").read_text().split())
-    text = read_text(FIXTURES / "ncu" / "lanes.csv.zst")
+    text = read_text(FIXTURES / "lanes" / "lanes.csv.zst")
     rows = list(csv.DictReader(io.StringIO(text[text.index('"ID"') :])))[1:]
     found = []
     for number in range(size):
