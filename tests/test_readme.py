@@ -18,7 +18,7 @@ from tests import pictures
 from tests.conftest import ROOT, run
 
 README = ROOT / "README.md"
-PAGES = [README, *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [README, *sorted((ROOT / "docs").rglob("*.md"))]
 EXAMPLE = re.compile(r"```console\n\$ (spillscan [^\n]*)\n(.*?)```", re.DOTALL)
 _CONSOLE = re.compile(r"```console\n(.*?)```", re.DOTALL)
 _COMMAND = re.compile(r"^\$ (.*)\n", re.MULTILINE)

@@ -1,6 +1,6 @@
 """The published examples, and the page of the docs that compares them with the truth.
 
-Run as a script it writes ``docs/published-occupancy.md`` and the examples of ``docs/occupancy.md`` again.
+Run as a script it writes ``docs/internals/published-occupancy.md`` and the examples of ``docs/occupancy.md`` again.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from tests.occupancy.assumptions import ASSUMPTIONS
 from tests.occupancy.deviations import DEVIATIONS
 
 EXAMPLES: list[dict[str, Any]] = yaml.safe_load(Path(__file__).with_name("published.yaml").read_text("utf-8"))
-PAGE = Path(__file__).parents[2] / "docs" / "published-occupancy.md"
+PAGE = Path(__file__).parents[2] / "docs" / "internals" / "published-occupancy.md"
 
-GUIDE = PAGE.with_name("occupancy.md")
+GUIDE = PAGE.parents[1] / "occupancy.md"
 PLAIN = {"NO_COLOR": "1", "COLUMNS": "80", "PYTHONUTF8": "1"}
 
 HEAD = """\
