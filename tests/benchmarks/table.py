@@ -42,7 +42,7 @@ OTHER_LIBRARY = ("faiss-gpu-cu12==1.14.1.post1", "*libfaiss*.so")
 DEMO = ROOT / "fixtures" / "demo" / "head.log"
 LOG_BYTES, LARGE_LOG_BYTES = 40_000_000, 100_000_000
 INSTRUCTIONS = 1_000_000
-"""That cuobjdump -sass disassembles: as many as where the bars come from (docs/binaries.md)."""
+"""That cuobjdump -sass disassembles: as many as where the bars come from (docs/internals/binaries.md)."""
 
 # The cost of the work itself: all images of a library decompressed, as the package does that is named like the format,
 # and each byte of them hashed once.
