@@ -24,7 +24,7 @@ EPILOG = 'Example: spillscan query "SELECT label, count(*) FROM kernels WHERE sp
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("query", metavar="SELECT", help="the question; docs/dataset.md lists the columns")
+    parser.add_argument("query", metavar="SELECT", help="the question; docs/nightly.md lists the columns")
     _options.add_dataset(parser, order=False)
     _options.add_formats(parser)
     parser.add_argument(
