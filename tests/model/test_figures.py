@@ -172,9 +172,8 @@ def page() -> str:
     lines = ["| figure | label | unit | from | linker | dataset | |", "|---|---|---|---|---|---|---|"]
     for each in FIGURES:
         linker, since = "yes" if each.linker else "", each.since or ""
-        lines.append(
-            f"| `{each.name}` | {each.label} | {each.unit} | {each.source} | {linker} | {since} | {each.about} |"
-        )
+        about = each.about.removesuffix(", where the machine code was read")
+        lines.append(f"| `{each.name}` | {each.label} | {each.unit} | {each.source} | {linker} | {since} | {about} |")
     return "\n".join(lines) + "\n"
 
 

@@ -29,8 +29,8 @@ def _table(name: str, fields: tuple[Field, ...]) -> Iterator[str]:
     yield f"| `{name}` | type | since | |"
     yield "|---|---|---|---|"
     for field in fields:
-        about = "[figure](figures.md)" if field.name in figures else field.about
-        yield f"| `{field.name}` | {_type(field.shape)} | {field.since} | {about} |"
+        if field.name not in figures or field.shape != "whole":
+            yield f"| `{field.name}` | {_type(field.shape)} | {field.since} | {field.about} |"
 
 
 def _type(shape: Shape) -> str:

@@ -1,4 +1,4 @@
-"""``docs/rules.md`` and ``docs/holes.md`` explain all; run as a module, this writes their tables and examples."""
+"""``docs/rules.md`` and ``docs/holes.md`` explain all; run as a module, this writes their lists and examples."""
 
 from __future__ import annotations
 
@@ -22,16 +22,18 @@ TABLE = re.compile(r"(?<=<!-- table -->\n).*?(?=<!-- end of table -->)", re.S)
 
 def table(document: str) -> Iterator[str]:
     """What stands between the marks."""
+    groups: dict[str, list[str]] = {}
     if document == "rules":
-        yield "| rule | severity | judges |\n|---|---|---|\n"
         for rule in all_rules().values():
-            yield f"| [`{rule.id}`](#{rule.id}) | {rule.severity} | {', '.join(rule.judges)} |\n"
-        return
-    everything = set().union(*KINDS.values())
-    yield "| kind | may hide |\n|---|---|\n"
-    for code, hides in KINDS.items():
-        hidden = "all" if everything == set(hides) else ", ".join(hides) or "nothing"
-        yield f"| [`{code}`](#{code}) | {hidden} |\n"
+            groups.setdefault(rule.severity, []).append(rule.id)
+    else:
+        everything = set().union(*KINDS.values())
+        for code, hides in KINDS.items():
+            may_hide = "everything" if everything == set(hides) else ", ".join(hides) or "nothing"
+            groups.setdefault(f"may hide {may_hide}", []).append(code)
+    for name, members in groups.items():
+        links = ", ".join(f"[`{each}`](#{each})" for each in members)
+        yield textwrap.fill(f"* **{name}**: {links}", 124, subsequent_indent="  ", break_on_hyphens=False) + "\n"
 
 
 def with_examples(old: str) -> str:
