@@ -40,6 +40,18 @@ def test_the_index_leads_to_every_page() -> None:
     assert {page.resolve() for page in DOCS.rglob("*.md")} - {index.resolve()} <= linked
 
 
+def _words(pages: list[Path]) -> int:
+    return sum(len(page.read_text(encoding="utf-8").split()) for page in pages)
+
+
+def test_documents_stay_small() -> None:
+    """What is added makes something else superfluous, or goes to ``internals``."""
+    assert len(list(DOCS.glob("*.md"))) <= 16
+    assert _words([*DOCS.glob("*.md")]) <= 22_000
+    assert _words([*(DOCS / "internals").glob("*.md")]) <= 12_000
+    assert _words([ROOT / "CHANGELOG.md"]) <= 1_500
+
+
 def test_the_glossary_is_short_and_in_order() -> None:
     terms = re.findall(r"^\| \*\*([^*]+)\*\* \|", (DOCS / "glossary.md").read_text(encoding="utf-8"), re.M)
     assert terms == sorted(terms, key=str.lower)

@@ -26,11 +26,11 @@ def tables() -> str:
 
 def _table(name: str, fields: tuple[Field, ...]) -> Iterator[str]:
     figures = {each.name for each in FIGURES}
-    yield f"| `{name}` | type | since | |"
-    yield "|---|---|---|---|"
+    yield f"| `{name}` | type | |"
+    yield "|---|---|---|"
     for field in fields:
         if field.name not in figures or field.shape != "whole":
-            yield f"| `{field.name}` | {_type(field.shape)} | {field.since} | {field.about} |"
+            yield f"| `{field.name}` | {_type(field.shape)} | {field.about} |"
 
 
 def _type(shape: Shape) -> str:
