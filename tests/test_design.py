@@ -1,4 +1,4 @@
-"""The picture in ``docs/design.md`` is what the imports say; ``python -m tests.test_design`` draws it anew.
+"""The picture in ``docs/internals/design.md`` is what the imports say; ``python -m tests.test_design`` draws it anew.
 
 A room is a package or a module of the product. Every import counts: late ones, and those for types only.
 """
@@ -15,7 +15,7 @@ from importlib.util import resolve_name
 
 from tests.conftest import ROOT
 
-DOCUMENT = ROOT / "docs" / "design.md"
+DOCUMENT = ROOT / "docs" / "internals" / "design.md"
 PRODUCT = ROOT / "spillscan"
 PICTURE = re.compile(r"(?<=<!-- picture -->\n).*?(?=<!-- end of picture -->)", re.S)
 BACK_UP = re.compile(r"^- `(\w+)` → `(\w+)`: \S.*", re.M)

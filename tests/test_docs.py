@@ -11,25 +11,49 @@ import yaml
 from spillscan.judging.rule_docs import SITE, address, explanations
 from tests.conftest import ROOT
 
-PAGES = [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
-LINK = re.compile(r"\]\((?!https?://|#|mailto:)([^)#\s]+)(?:#[^)]*)?\)")
+DOCS = ROOT / "docs"
+PAGES = [*sorted(DOCS.rglob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
+LINK = re.compile(r"\]\((?!https?://|mailto:)([^)#\s]*)(?:#([^)]*))?\)")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_somewhere(page: Path) -> None:
-    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.S)
-    for target in LINK.findall(text):
-        assert (page.parent / target).exists(), target
+    for target, anchor in LINK.findall(_prose(page)):
+        found = page.parent / target if target else page
+        assert found.exists(), target
+        assert not anchor or found.suffix != ".md" or anchor in anchors(found), (target, anchor)
+
+
+def _prose(page: Path) -> str:
+    return re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.S)
+
+
+def anchors(page: Path) -> set[str]:
+    """Of each heading, as GitHub and mkdocs make them."""
+    headings = re.findall(r"^#+ (.*)$", _prose(page), re.M)
+    return {re.sub(r" +", "-", re.sub(r"[^\w\- ]", "", each.lower().strip())) for each in headings}
 
 
 def test_the_index_leads_to_every_page() -> None:
-    index = ROOT / "docs" / "index.md"
-    linked = {(index.parent / target).resolve() for target in LINK.findall(index.read_text(encoding="utf-8"))}
-    assert {page.resolve() for page in (ROOT / "docs").glob("*.md")} - {index.resolve()} <= linked
+    index = DOCS / "index.md"
+    linked = {(DOCS / target).resolve() for target, _ in LINK.findall(index.read_text(encoding="utf-8"))}
+    assert {page.resolve() for page in DOCS.rglob("*.md")} - {index.resolve()} <= linked
+
+
+def _words(pages: list[Path]) -> int:
+    return sum(len(page.read_text(encoding="utf-8").split()) for page in pages)
+
+
+def test_documents_stay_small() -> None:
+    """What is added makes something else superfluous, or goes to ``internals``."""
+    assert len(list(DOCS.glob("*.md"))) <= 16
+    assert _words([*DOCS.glob("*.md")]) <= 22_000
+    assert _words([*(DOCS / "internals").glob("*.md")]) <= 12_000
+    assert _words([ROOT / "CHANGELOG.md"]) <= 1_500
 
 
 def test_the_glossary_is_short_and_in_order() -> None:
-    terms = re.findall(r"^\| \*\*([^*]+)\*\* \|", (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8"), re.M)
+    terms = re.findall(r"^\| \*\*([^*]+)\*\* \|", (DOCS / "glossary.md").read_text(encoding="utf-8"), re.M)
     assert terms == sorted(terms, key=str.lower)
     assert 30 < len(terms) <= 40
 
@@ -38,9 +62,9 @@ def test_the_site_has_every_page_and_the_places_that_reports_name() -> None:
     site = yaml.safe_load((ROOT / ".ci" / "mkdocs.yml").read_text(encoding="utf-8"))
     assert site["site_url"] == SITE
     listed = [page for part in site["nav"] for page in ([part] if isinstance(part, str) else next(iter(part.values())))]
-    assert sorted(listed) == sorted(page.name for page in (ROOT / "docs").glob("*.md"))
+    assert sorted(listed) == sorted(str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md"))
     for document in ("rules", "holes"):
-        text = (ROOT / "docs" / f"{document}.md").read_text(encoding="utf-8")
+        text = (DOCS / f"{document}.md").read_text(encoding="utf-8")
         for name in explanations(document):
             assert address(document, name) == f"{SITE}{document}/#{name}"
             assert f"\n## {name}\n" in text

@@ -1,4 +1,4 @@
-"""What other programs load of ours, as docs/integrations.md shows it: VS Code, CMake and pytest."""
+"""What other programs load of ours, as docs/build.md shows it: VS Code, CMake and pytest."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import pytest
 from tests.builds.test_launcher import COMPILER, LOG
 from tests.conftest import FIXTURES, ROOT, read_text, run
 
-DOCUMENT = (ROOT / "docs" / "integrations.md").read_text(encoding="utf-8")
+DOCUMENT = (ROOT / "docs" / "build.md").read_text(encoding="utf-8")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT)}
 

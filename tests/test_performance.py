@@ -1,4 +1,4 @@
-"""The table of docs/performance.md, as the bench writes it."""
+"""The table of docs/internals/performance.md, as the bench writes it."""
 
 from __future__ import annotations
 

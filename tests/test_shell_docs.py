@@ -21,7 +21,7 @@ from tests import forked
 from tests.conftest import FIXTURES, ROOT, read_text, run
 from tests.services import PERSON, git
 
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"```sh\n(.*?)```", re.S)
 ELSEWHERE = {
     "git clone ": "tests/oracle/adoption_oracle.py",

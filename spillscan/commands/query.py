@@ -24,7 +24,7 @@ EPILOG = 'Example: spillscan history query "SELECT label, count(*) FROM kernels 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("query", metavar="SELECT", help="the question; docs/dataset.md lists the columns")
+    parser.add_argument("query", metavar="SELECT", help="the question; docs/nightly.md lists the columns")
     _options.add_dataset(parser, order=False)
     _options.add_formats(parser)
     parser.add_argument(

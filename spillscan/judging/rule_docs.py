@@ -27,7 +27,7 @@ class Explanation(Struct, frozen=True, kw_only=True):
     title: str
     """One line, a sentence without its full stop: what is so."""
     parts: Mapping[str, str]
-    """Text by heading, in order: ``What it means``, ``Why it matters``, ``What to do`` …"""
+    """Text by heading, in order: ``What it means``, ``Example`` of rules, ``What to do``"""
 
     @property
     def remedy(self) -> str:

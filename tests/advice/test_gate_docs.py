@@ -32,6 +32,9 @@ def blocks() -> Iterator[tuple[str, str, str]]:
     for path in DOCUMENTS:
         for number, match in enumerate(BLOCK.finditer(path.read_text(encoding="utf-8"))):
             yield f"{path.name}:{number}", match["file"] or "", match["text"]
+    for path in sorted((ROOT / "docs" / "examples").glob("*.yml")):
+        text = path.read_text(encoding="utf-8")
+        yield path.name, text.split(maxsplit=2)[1], text.partition("\n")[2]
 
 
 BLOCKS = list(blocks())

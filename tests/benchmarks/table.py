@@ -4,8 +4,8 @@
 
 Each candidate is a whole process, start-up included; candidates of a row take turns, and the least of their rounds
 counts, since whatever else runs can only slow them down. Processor time (user and system, children included) is
-compared, but behind a pipe from cuobjdump: the clock. ``--keep`` puts the ratios into docs/performance.md. The
-libraries and NVIDIA's disassembler come from PyPI, kept where the oracles keep theirs.
+compared, but behind a pipe from cuobjdump: the clock. ``--keep`` puts the ratios into docs/internals/performance.md.
+The libraries and NVIDIA's disassembler come from PyPI, kept where the oracles keep theirs.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from tests.oracle.binary_oracle import tool_folder
 from tests.oracle.binary_sources import ROOT, libraries, wheel
 from tests.reports.browser.pages import many
 
-PAGE = ROOT / "docs" / "performance.md"
+PAGE = ROOT / "docs" / "internals" / "performance.md"
 PYTHON = sys.executable
 SCAN = (PYTHON, "-m", "spillscan", "scan")
 SCRIPT = (PYTHON, str(ROOT / "tests" / "benchmarks" / "regex_script.py"))
@@ -42,7 +42,7 @@ OTHER_LIBRARY = ("faiss-gpu-cu12==1.14.1.post1", "*libfaiss*.so")
 DEMO = ROOT / "fixtures" / "demo" / "head.log"
 LOG_BYTES, LARGE_LOG_BYTES = 40_000_000, 100_000_000
 INSTRUCTIONS = 1_000_000
-"""That cuobjdump -sass disassembles: as many as where the bars come from (docs/binaries.md)."""
+"""That cuobjdump -sass disassembles: as many as where the bars come from (docs/internals/binaries.md)."""
 
 # The cost of the work itself: all images of a library decompressed, as the package does that is named like the format,
 # and each byte of them hashed once.
@@ -350,7 +350,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("rows", nargs="*", metavar="ROW", help=", ".join(ROWS))
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--keep", action="store_true", help="put the ratios into docs/performance.md")
+    parser.add_argument("--keep", action="store_true", help="put the ratios into docs/internals/performance.md")
     arguments = parser.parse_args()
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # modules are compiled once, as an installation's are
     print(f"spillscan {__version__}, {workers.processors()} processors")

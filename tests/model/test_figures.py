@@ -169,12 +169,11 @@ def test_a_new_figure_is_kept_and_followed(said: dict[str, str]) -> None:
 
 def page() -> str:
     """The table of ``docs/figures.md``."""
-    lines = ["| figure | label | unit | from | linker | dataset | |", "|---|---|---|---|---|---|---|"]
+    lines = ["| figure | label | unit | from | dataset | |", "|---|---|---|---|---|---|"]
     for each in FIGURES:
-        linker, since = "yes" if each.linker else "", each.since or ""
-        lines.append(
-            f"| `{each.name}` | {each.label} | {each.unit} | {each.source} | {linker} | {since} | {each.about} |"
-        )
+        source = f"{each.source}, linker" if each.linker else each.source
+        about = each.about.removesuffix(", where the machine code was read")
+        lines.append(f"| `{each.name}` | {each.label} | {each.unit} | {source} | {each.since or ''} | {about} |")
     return "\n".join(lines) + "\n"
 
 

@@ -1,7 +1,7 @@
 """Where ``cuda_occupancy.h``, the driver, other tools and this model differ, each with its reason, in one place.
 
 The model equals the header 13.5 in every figure. The limiters are its own: the header's mask is not what it says.
-``docs/occupancy.md`` prints the table.
+``docs/internals/published-occupancy.md`` prints the table.
 """
 
 from __future__ import annotations

@@ -1,30 +1,21 @@
 """The published examples, and the page of the docs that compares them with the truth.
 
-Run as a script it writes ``docs/published-occupancy.md`` and the examples of ``docs/occupancy.md`` again.
+Run as a script it writes ``docs/internals/published-occupancy.md`` again.
 """
 
 from __future__ import annotations
 
-import contextlib
-import io
-import os
-import re
-import shlex
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from spillscan.cli import main
 from spillscan.occupancy import occupancy
 from tests.occupancy.assumptions import ASSUMPTIONS
 from tests.occupancy.deviations import DEVIATIONS
 
 EXAMPLES: list[dict[str, Any]] = yaml.safe_load(Path(__file__).with_name("published.yaml").read_text("utf-8"))
-PAGE = Path(__file__).parents[2] / "docs" / "published-occupancy.md"
-
-GUIDE = PAGE.with_name("occupancy.md")
-PLAIN = {"NO_COLOR": "1", "COLUMNS": "80", "PYTHONUTF8": "1"}
+PAGE = Path(__file__).parents[2] / "docs" / "internals" / "published-occupancy.md"
 
 HEAD = """\
 # Published occupancy examples against the true values
@@ -39,6 +30,14 @@ page is current.
 
 | id | example | printed | assuming | true | verdict | why |
 |---|---|---|---|---|---|---|
+"""
+
+TAIL = """
+
+## Where others say otherwise
+
+| what | who says otherwise | how | here |
+|---|---|---|---|
 """
 
 
@@ -70,27 +69,9 @@ def page() -> str:
             example["why"] or "–",
         ]
         lines.append("| " + " | ".join(str(cell).replace("|", "\\|") for cell in cells) + " |")
-    return HEAD.format(count=len(EXAMPLES), switches=switches) + "\n".join(lines) + "\n"
-
-
-def guide(text: str) -> str:
-    """``docs/occupancy.md`` with its examples run and its table of deviations filled in."""
-    rows = ["| what | who says otherwise | how | here |", "|---|---|---|---|"]
-    rows += [f"| {one.name} | {one.where} | {one.what} | {one.here} |" for one in DEVIATIONS]
-    begin, end = "<!-- deviations: from tests/occupancy/deviations.py -->", "<!-- end of deviations -->"
-    head, rest = text.split(begin)
-    text = head + begin + "\n" + "\n".join(rows) + "\n" + end + rest.split(end)[1]
-    return re.sub(r"```console\n\$ spillscan (.*)\n[^`]*```", _example, text)
-
-
-def _example(match: re.Match[str]) -> str:
-    out = io.StringIO()
-    with contextlib.redirect_stdout(out):
-        assert main(shlex.split(match[1])) == 0
-    return f"```console\n$ spillscan {match[1]}\n{out.getvalue()}```"
+    rows = [f"| {one.name} | {one.where} | {one.what} | {one.here} |" for one in DEVIATIONS]
+    return HEAD.format(count=len(EXAMPLES), switches=switches) + "\n".join(lines) + TAIL + "\n".join(rows) + "\n"
 
 
 if __name__ == "__main__":
     PAGE.write_text(page(), "utf-8")
-    os.environ |= PLAIN
-    GUIDE.write_text(guide(GUIDE.read_text("utf-8")), "utf-8")

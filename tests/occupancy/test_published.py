@@ -13,7 +13,7 @@ from spillscan.occupancy import device, devices, occupancy
 from spillscan.occupancy.formula import resident
 from spillscan.occupancy.headroom import register_cap, register_cliffs
 from tests.occupancy.assumptions import assume, assumed_device, parse_assumptions
-from tests.occupancy.published import EXAMPLES, GUIDE, PAGE, PLAIN, guide, page
+from tests.occupancy.published import EXAMPLES, PAGE, page
 
 FIXTURE = Path(__file__).parents[2] / "fixtures" / "occupancy" / "h200.csv.gz"
 
@@ -141,11 +141,3 @@ def test_there_are_all_64():
 
 def test_the_page_is_current():
     assert PAGE.read_text("utf-8") == page(), "run python tests/occupancy/published.py"
-
-
-def test_the_guide_is_current(monkeypatch):
-    for name, value in PLAIN.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.delenv("FORCE_COLOR", raising=False)
-    text = GUIDE.read_text("utf-8")
-    assert text == guide(text), "run python tests/occupancy/published.py"

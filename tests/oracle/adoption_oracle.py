@@ -1,4 +1,4 @@
-"""Runs what docs/gate.md says of public projects, word by word: from a clone to a red gate. Not part of `make test`.
+"""Runs what docs/internals/adoption.md says of public projects: from a clone to a red gate. Not part of `make test`.
 
     python -m tests.oracle.adoption_oracle [NAME ...]
 
@@ -78,7 +78,7 @@ def main() -> int:
     """All projects, or those that are named."""
     toolkit = Toolchains(ROOT / "fixtures" / "cases.yaml", None).root("projects-13.5")
     names = sys.argv[1:]
-    found = list(PROJECT.finditer((ROOT / "docs" / "gate.md").read_text(encoding="utf-8")))
+    found = list(PROJECT.finditer((ROOT / "docs" / "internals" / "adoption.md").read_text(encoding="utf-8")))
     results = [holds(match, toolkit) for match in found if not names or match["name"] in names]
     return 0 if results and all(results) else 1
 

@@ -18,7 +18,7 @@ it gives up a library because of one member, it gets each cubin of the architect
 only the largest cubins, until they hold N instructions; `--code HEX` only cubins that hold an instruction of such an
 opcode (the low 12 bits from Volta on, the high 13 before). Each step that is finished is written to the ledger; a run
 with the same ledger begins behind them, and its sums hold them. Differences are counted by kind, the first of each is
-shown; exit status 1 where there is one that is not explained in docs/binaries.md, or where a tool fails.
+shown; exit status 1 where there is one that is not explained in docs/internals/binaries.md, or where a tool fails.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     python -m tests.oracle.cubin_oracle [--cache DIR] [--units N] [--sources N]
 
 Two kinds of sources are compiled with few registers by each ptxas that writes annotations, and by some that do not,
-which leaves the rules of docs/sass.md: our generated units (fixtures/maker/generate.py), and random ones whose kernels
+which leaves the rules of docs/internals/binaries.md: our generated units (fixtures/maker/generate.py), and kernels that
 spill in many ways and call functions that do (spill_sources.py), these as relocatable code, too. Registers, stack,
 shared memory and spill figures of kernels, device functions and callees must be equal, and so must what a kernel and
 its callees spill together; where there are no annotations, figures may be unknown. Exit status 1 where one differs.

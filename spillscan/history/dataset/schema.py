@@ -1,7 +1,7 @@
 """The columns of a dataset, each stated once, as shapes that are laid out in Arrow and read back.
 
 Versions only add columns: what is there never changes its meaning, and records within columns (``sass``) keep their
-fields for good. ``docs/dataset.md`` lists the columns from here.
+fields for good. ``docs/nightly.md`` lists the columns from here.
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ def _prepared(texts: tuple[str, ...]) -> Items:
 
 
 THRESHOLD = 0.62
-"""Below it two kernels are two kernels. Chosen on generated renames, see docs/identity.md."""
+"""Below it two kernels are two kernels. Chosen on generated renames, see docs/internals/identity.md."""
 
 _BASE, _ARGUMENTS, _PARAMETERS, _SCOPES, _RECORD = 0.35, 0.15, 0.2, 0.1, 0.2
 _NUMBER = 0.3

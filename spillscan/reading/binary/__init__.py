@@ -4,7 +4,7 @@ architecture with its resources, local memory, loops and spills; no tool is need
 ``containers`` finds cubins in whatever they are packed in, ``cubin`` reads what sections and attributes say of each
 function, ``decode`` its machine words, ``figures`` makes records of them, ``members`` reads one cubin or module.
 
-Nothing has a grammar here: offsets are read, each checked (``docs/binaries.md``). The tables of opcodes and registers
+Nothing has a grammar here: offsets are read and checked (``docs/internals/binaries.md``). Opcodes and registers
 come from nvdisasm (``fixtures/opcodes.py``, ``fixtures/registers.py``). What code means (control flow, loops, classes
 of local memory, spills) has one home, ``reading/machine``, for dumps and binaries alike.
 """

@@ -44,7 +44,7 @@ _BECAME = 500
 
 
 def render(report: Report, style: Style) -> Iterator[str]:
-    """The page; see ``docs/page.md``."""
+    """The page; see ``docs/internals/page.md``."""
     found = payload(report)
     lines = (line for piece in text.render(report, STATIC) for line in piece.splitlines())
     yield from document(found["title"] or "spillscan", found, ASSETS, lines)

@@ -2,5 +2,5 @@
 
 ``document`` puts style sheets, scripts and a payload into one file; ``payload`` makes the payload of a report, and
 ``series`` pages of trends and sweeps. Assets are hand-written and lie in ``assets/``; a view is a script that registers
-itself by name (``docs/page.md``).
+itself by name (``docs/internals/page.md``).
 """

@@ -1,4 +1,4 @@
-"""docs/register-caps.md says what the H200 measured, and the static figures what its driver says."""
+"""docs/internals/register-caps.md says what the H200 measured, and the static figures what its driver says."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.conftest import FIXTURES, ROOT
 
 with (FIXTURES / "ncu" / "h200-times.csv").open(newline="") as table:
     ROWS = list(csv.DictReader(table))
-PAGE = (ROOT / "docs" / "register-caps.md").read_text(encoding="utf-8").replace("*", "")
+PAGE = (ROOT / "docs" / "internals" / "register-caps.md").read_text(encoding="utf-8").replace("*", "")
 
 
 def test_all_caps_were_measured_and_right() -> None:

@@ -1,4 +1,4 @@
-"""The columns in ``docs/dataset.md`` are those of the schema: ``python -m tests.history.dataset.test_docs``."""
+"""The columns in ``docs/nightly.md`` are those of the schema: ``python -m tests.history.dataset.test_docs``."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ import pytest
 
 from spillscan.history.dataset import schema
 from spillscan.history.dataset.shapes import Field, Many, Record, Shape
+from spillscan.model.figures import FIGURES
 from tests.conftest import ROOT
 from tests.history.dataset.support import BASE, HEAD, append
 
-PAGE = ROOT / "docs" / "dataset.md"
+PAGE = ROOT / "docs" / "nightly.md"
 TABLES = re.compile(r"(<!-- columns: [^>]*-->\n)(.*?)(<!-- end -->)", re.DOTALL)
 _WORDS = {"text": "text", "whole": "integer", "real": "double", "flag": "boolean"}
 
@@ -24,10 +25,12 @@ def tables() -> str:
 
 
 def _table(name: str, fields: tuple[Field, ...]) -> Iterator[str]:
-    yield f"| `{name}` | type | since | |"
-    yield "|---|---|---|---|"
+    figures = {each.name for each in FIGURES}
+    yield f"| `{name}` | type | |"
+    yield "|---|---|---|"
     for field in fields:
-        yield f"| `{field.name}` | {_type(field.shape)} | {field.since} | {field.about} |"
+        if field.name not in figures or field.shape != "whole":
+            yield f"| `{field.name}` | {_type(field.shape)} | {field.about} |"
 
 
 def _type(shape: Shape) -> str:

@@ -1,9 +1,12 @@
-"""``docs/rules.md`` and ``docs/holes.md`` explain all; ``python -m tests.judging.rules.test_docs`` writes tables."""
+"""``docs/rules.md`` and ``docs/holes.md`` explain all; run as a module, this writes their lists and examples."""
 
 from __future__ import annotations
 
 import re
+import tempfile
+import textwrap
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -11,28 +14,48 @@ from spillscan.judging.rule_docs import explanations
 from spillscan.judging.rules import all_rules
 from spillscan.model.holes import KINDS
 from tests.conftest import ROOT
+from tests.judging.rules.test_rules import EXAMPLES, findings
 
+EXAMPLE = re.compile(r"\*Example\.\* .*?(?=\n\n)", re.S)
 TABLE = re.compile(r"(?<=<!-- table -->\n).*?(?=<!-- end of table -->)", re.S)
 
 
 def table(document: str) -> Iterator[str]:
     """What stands between the marks."""
-    about = explanations(document)
+    groups: dict[str, list[str]] = {}
     if document == "rules":
-        yield "| rule | severity | judges | finds that |\n|---|---|---|---|\n"
         for rule in all_rules().values():
-            judges = ", ".join(rule.judges)
-            yield f"| [`{rule.id}`](#{rule.id}) | {rule.severity} | {judges} | {about[rule.id].title} |\n"
-        return
-    yield "| kind | may hide | says that |\n|---|---|---|\n"
-    for code, hides in KINDS.items():
-        yield f"| [`{code}`](#{code}) | {', '.join(hides) or 'nothing'} | {about[code].title} |\n"
+            groups.setdefault(rule.severity, []).append(rule.id)
+    else:
+        everything = set().union(*KINDS.values())
+        for code, hides in KINDS.items():
+            may_hide = "everything" if everything == set(hides) else ", ".join(hides) or "nothing"
+            groups.setdefault(f"may hide {may_hide}", []).append(code)
+    for name, members in groups.items():
+        links = ", ".join(f"[`{each}`](#{each})" for each in members)
+        yield textwrap.fill(f"* **{name}**: {links}", 124, subsequent_indent="  ", break_on_hyphens=False) + "\n"
+
+
+def with_examples(old: str) -> str:
+    """The rules with what a gate says of each one's first example."""
+    for rule in all_rules():
+        case = next(each for each in EXAMPLES if each["rule"] == rule)
+        with tempfile.TemporaryDirectory() as folder:
+            found = findings(case["fails"], Path(folder))
+        message = next(each.message for each in found if each.rule == rule)
+        example = textwrap.fill(f"*Example.* `{message}`.", 124, break_long_words=False, break_on_hyphens=False)
+        before, heading, after = old.partition(f"\n## {rule}\n")
+        place = EXAMPLE.search(after)
+        assert place, rule
+        old = before + heading + after[: place.start()] + example + after[place.end() :]
+    return old
 
 
 def text(document: str) -> str:
-    """The document with its table."""
+    """The document with its table and examples."""
     old = (ROOT / "docs" / f"{document}.md").read_text(encoding="utf-8")
-    return TABLE.sub(lambda _: "".join(table(document)), old)
+    new = TABLE.sub(lambda _: "".join(table(document)), old)
+    return with_examples(new) if document == "rules" else new
 
 
 @pytest.mark.parametrize("document", ["rules", "holes"])
@@ -48,7 +71,7 @@ def test_everything_is_explained_and_nothing_else() -> None:
 @pytest.mark.parametrize("document", ["rules", "holes"])
 def test_sections_are_whole(document: str) -> None:
     headings = {
-        "rules": ["What it means", "Why it matters", "What to do", "How to tune it"],
+        "rules": ["What it means", "Example", "What to do"],
         "holes": ["What it means", "What to do"],
     }[document]
     for name, about in explanations(document).items():

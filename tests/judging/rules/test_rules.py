@@ -44,7 +44,7 @@ def test_every_rule_is_documented(rule: Rule) -> None:
         assert "  " not in text
         assert text.count("`") % 2 == 0
         assert set(re.findall(r"`((?:max|min)_[a-z_]+)`", text)) <= set(keys()), "keys that a policy knows"
-    assert all(f"`{limit.name}`" in about.parts["How to tune it"] for limit in rule.limits)
+    assert all(f"`{limit.name}`" in about.parts["What it means"] for limit in rule.limits)
 
 
 def test_ids_are_unique() -> None:

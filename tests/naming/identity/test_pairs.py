@@ -39,7 +39,7 @@ def registers(pairs: list[Pair]) -> set[tuple[int | None, int | None]]:
 
 
 def test_figures_of_generated_renames() -> None:
-    """Precision at least 99 %, recall at least 95 %: see docs/identity.md for each kind."""
+    """Precision at least 99 %, recall at least 95 %: see docs/internals/identity.md for each kind."""
     right, named, expected = 0, 0, Counter[str]()
     found = Counter[str]()
     for seed in range(20):
