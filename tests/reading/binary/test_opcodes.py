@@ -102,15 +102,15 @@ def test_bits_are_found_that_tell_mnemonics_apart() -> None:
     for bits, name in names.items():
         for other in (0, 1 << 80):
             word = 0x5EA | bits | other
-            naming.add([Row(name, b" gdesc[UR4]", (word & (1 << 64) - 1, word >> 64))])
+            naming.add([Row(name, "", b" gdesc[UR4]", (word & (1 << 64) - 1, word >> 64))])
     naming.add(
         [
-            Row("MOV", b" R8, R4", (0x202 | 8 << 16 | 4 << 32, 0)),
-            Row("MOV", b" R4, RZ", (0x202 | 4 << 16 | 255 << 32, 0)),
-            Row("MOV", b" R4, R16", (0x202 | 4 << 16 | 16 << 32, 0)),
+            Row("MOV", "", b" R8, R4", (0x202 | 8 << 16 | 4 << 32, 0)),
+            Row("MOV", "", b" R4, RZ", (0x202 | 4 << 16 | 255 << 32, 0)),
+            Row("MOV", "", b" R4, R16", (0x202 | 4 << 16 | 16 << 32, 0)),
         ]
     )
-    naming.add([Row("MOV", b" RZ, R12", (0x202 | 255 << 16 | 12 << 32, 0))], real=True)
+    naming.add([Row("MOV", "", b" RZ, R12", (0x202 | 255 << 16 | 12 << 32, 0))], real=True)
     entries, left_out = naming.entries(Counter({0x202: 3}))
     assert entries["5ea"][0] == [["UTCHMMA", ["UTCIMMA", "UTCQMMA", 73], 72], "UTCOMMA", 63]
     assert entries["202"] == ["MOV", "db", 3]
@@ -140,7 +140,7 @@ def test_of_two_bits_that_change_together_the_first_tells() -> None:
     for bits, name in names.items():
         for other in (0, 1 << 80):
             word = 0x5EA | bits | other
-            naming.add([Row(name, b" gdesc[UR4]", (word & (1 << 64) - 1, word >> 64))])
+            naming.add([Row(name, "", b" gdesc[UR4]", (word & (1 << 64) - 1, word >> 64))])
     entries, left_out = naming.entries(Counter())
     assert entries["5ea"][0] == [["UTCHMMA", "UTCQMMA", 72], "UTCOMMA", 63]
     assert not left_out
