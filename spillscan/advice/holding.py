@@ -2,14 +2,15 @@
 
 Each has the number of registers that it holds, its source lines, and what would need fewer there.
 
-That a group holds so many is a fact of the code. What undoing it gains is a bound: no more than the group holds beside
-what is left of it; other values may take their place.
+That a group holds so many is a fact of the code. What undoing it gains at most is an estimate on the safe side, since
+the order of instructions becomes another: of lines that stand several times, all that is live but one of each; of
+``double``, half of all that is live; of inlined code, all else, too, if the peak is there.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from spillscan.judging.places import Tree, placed
@@ -52,9 +53,11 @@ class Holding(NamedTuple):
 def holdings(code: Pressure, local: LocalTraffic, tree: Tree) -> list[Holding]:
     """The groups that hold many registers where most values are live at once, what most can be gained by first."""
     row, values = code.values(local)
+    live = code.demand(local) or code.peak.registers
     least = max(_LEAST, len(values) // _SHARE)
-    found = [each for each in _Groups(code, row, values, tree).all() if each.registers >= least and each.fewer > 0]
-    return sorted(found, key=lambda each: -each.fewer)
+    groups = _Groups(code, row, values, live, tree).all()
+    found = [each for each in groups if each.registers >= least and each.fewer > 0]
+    return sorted(found, key=lambda each: -min(each.fewer, each.registers))
 
 
 def at_lines(held: Sequence[Holding]) -> dict[str, list[tuple[int, str]]]:
@@ -69,8 +72,8 @@ def at_lines(held: Sequence[Holding]) -> dict[str, list[tuple[int, str]]]:
 
 
 class _Groups:
-    def __init__(self, code: Pressure, row: int, values: Sequence[Value], tree: Tree) -> None:
-        self._code, self._row, self._values, self._tree = code, row, values, tree
+    def __init__(self, code: Pressure, row: int, values: Sequence[Value], live: int, tree: Tree) -> None:
+        self._code, self._row, self._values, self._live, self._tree = code, row, values, live, tree
         self._depths: Sequence[int | None] = [] if code.graph is None else code.graph.depths()
 
     def all(self) -> Iterator[Holding]:
@@ -100,42 +103,41 @@ class _Groups:
         yield Holding(
             "copies",
             held.total(),
-            self._beside(several),
+            self._live - sum(min(its.values()) for its in several.values()),  # what follows from a copy goes with it
             tuple(line for line, _ in held.most_common(_SHOWN)),
             f"an unrolled loop, or an array in registers: live at once are results of {words}",
             "a smaller factor of #pragma unroll there, or a smaller array",
         )
-
-    def _beside(self, several: Mapping[tuple[SourceLine, str], Counter[int]]) -> int:
-        """Registers of all that is made in as many loops as what stands several times, one of each left out: addresses
-        and what follows from a copy go with it."""
-        depths = {self._depth(row) for its in several.values() for row in its}
-        made = sum(self._depth(each.row) in depths for each in self._values)
-        return made - sum(min(its.values()) for its in several.values())
 
     def _inlined(self) -> Iterator[Holding]:
         calls: dict[str, list[Value]] = defaultdict(list)
         inner: dict[str, Counter[str]] = defaultdict(Counter)
         for value in self._values:
             source = self._code.sources[value.row]
-            if source is not None and source.inlined_at is not None:
-                call = source
-                while call.inlined_at is not None:
-                    call = call.inlined_at
-                line = self._line(call)
+            if source is not None and (line := self._line_of_call(value.row)):
                 calls[line].append(value)
                 inner[line][f"{_base(source.file)}:{source.line}"] += 1
         if calls:
             line, values = max(calls.items(), key=lambda each: len(each[1]))
             made = ", ".join(f"{place} ({n})" for place, n in inner[line].most_common(_SHOWN))
+            there = self._line_of_call(self._row) == line
             yield Holding(
                 "inlined",
                 len(values),
-                len(values),
+                max(len(values), self._live - len(values) if there else 0),  # all else may wait in memory meanwhile
                 (line,),
                 f"code inlined at {line} holds {len(values)} registers, made at {made}",
                 "__noinline__ for what is called there: then what is live across the call is held or saved",
             )
+
+    def _line_of_call(self, row: int) -> str:
+        """The line of the kernel at which an instruction was inlined; empty: it was not."""
+        source = self._code.sources[row]
+        if source is None or source.inlined_at is None:
+            return ""
+        while source.inlined_at is not None:
+            source = source.inlined_at
+        return self._line(source)
 
     def _wide(self) -> Iterator[Holding]:
         loads: Counter[int] = Counter(each.row for each in self._values if self._code.opcode(each.row) in _WIDE)
@@ -160,7 +162,8 @@ class _Groups:
         if rows:
             lines, registers = self._lines(rows), rows.total()
             at = f", made at {', '.join(lines)}" if lines else ""
-            fewer = registers // 2 if kind == "double" else registers
+            # loads, copies and selections of doubles, and what no instruction was seen to make, do not show their type
+            fewer = self._live // 2 if kind == "double" else registers
             yield Holding(kind, registers, fewer, lines, f"{what} hold {registers} registers{at}", relief)
 
     def _double(self) -> Iterator[Holding]:

@@ -172,10 +172,6 @@ def _code(before: Kernel, after: Kernel, old: Pressure, new: Pressure) -> Iterat
     yield from _arrays(before, after)
     moved = list(_calls(old, new))
     yield from moved
-    yield from _wider(before, after, old, new)
-    yield from _hoisted(old, new)
-    if moved:  # then lines stand more often, or for the first time, because of that
-        return
     counts = [_counted(each, code) for each, code in ((before, old), (after, new))]
     more = {
         line: (counts[0][line], count)
@@ -183,16 +179,26 @@ def _code(before: Kernel, after: Kernel, old: Pressure, new: Pressure) -> Iterat
         if line in counts[0] and count >= _REPEATED * counts[0][line] and count - counts[0][line] >= _LEAST_MORE
     }
     mixes = _opcodes(old), _opcodes(new)
+    multiplied = not moved and any(_loads_more(mixes[0][line], mixes[1][line]) for line in more)
+    yield from _wider(before, after, old, new, multiplied)
+    yield from _hoisted(old, new)
+    if moved:  # then lines stand more often, or for the first time, because of that
+        return
     foreign = [line for line in more if _other_instructions(mixes[0][line], mixes[1][line])]
     repeated = {line: both for line, both in more.items() if line not in foreign}
-    if foreign and not any(_loads_more(mixes[0][line], mixes[1][line]) for line in more):
+    loops = [sum(_loops(each).values()) for each in (old, new)]
+    fewer = loops[1] < loops[0]
+    if foreign and not fewer and not multiplied:
         yield from _mix(before, after, tuple(sorted(foreign, key=lambda line: more[line][0] - more[line][1])[:_SHOWN]))
     elif more:
         repeated = more
     if repeated:
         ranked = sorted(repeated, key=lambda line: repeated[line][0] - repeated[line][1])
         words = ", ".join(f"{line} {repeated[line][0]:,} → {repeated[line][1]:,}" for line in ranked[:_SHOWN])
-        evidence = f"instructions of lines that stand more often (unrolled, recomputed, or used more often): {words}"
+        gone = f"loops {loops[0]:,} → {loops[1]:,}; " if fewer else ""
+        evidence = (
+            f"{gone}instructions of lines that stand more often (unrolled, recomputed, or used more often): {words}"
+        )
         yield Cause(kind="repeated", evidence=evidence, lines=tuple(ranked[:_SHOWN]))
     fresh = {line: count for line, count in counts[1].items() if line not in counts[0] and counts[0]}
     if sum(fresh.values()) >= _LEAST_MORE:
@@ -225,15 +231,21 @@ def _opcodes(code: Pressure) -> dict[str, Counter[str]]:
 
 
 def _hoisted(old: Pressure, new: Pressure) -> Iterator[Cause]:
-    """Loads that stood in loops and stand before them now, or in fewer loops: what they load is held all the while."""
-    sides = [_loads(each) for each in (old, new)]
+    """Loads that stood in loops and stand before them now, or in fewer loops: what they load is held all the while.
+    Where a loop is gone, its loads left none: it was unrolled whole."""
+    sides, loops = ([function(each) for each in (old, new)] for function in (_loads, _loops))
     most = max((depth for side in sides for depth in side), default=0)
     for depth in range(most, 0, -1):
         inside, outside = ([side[depth] for side in sides], [sum(side[d] for d in range(depth)) for side in sides])
-        if inside[1] < inside[0] and outside[1] > outside[0]:
+        if inside[1] < inside[0] and outside[1] > outside[0] and loops[1][depth] >= loops[0][depth]:
             words = f"loads in {depth} loop{'s' * (depth > 1)} {inside[0]:,} → {inside[1]:,}, in fewer"
             yield Cause(kind="hoisted", evidence=f"{words} {outside[0]:,} → {outside[1]:,}")
             return
+
+
+def _loops(code: Pressure) -> Counter[int]:
+    """Loops by how deep they stand."""
+    return Counter() if code.graph is None else code.graph.loops()
 
 
 def _loads(code: Pressure) -> Counter[int]:
@@ -278,14 +290,24 @@ def _counted(kernel: Kernel, code: Pressure) -> Counter[str]:
 
 
 def _lines(code: Pressure, *, inlined: bool) -> set[str]:
-    """The lines that were inlined, or that were not."""
-    return {_place(s) for s in code.sources if s is not None and (s.inlined_at is not None) == inlined}
+    """The lines of functions that were inlined, with the calls in them, or of those that were not."""
+    found = set()
+    for source in {s for s in code.sources if s is not None}:
+        line = source
+        while line.inlined_at is not None:
+            if inlined:
+                found.add(_place(line))
+            line = line.inlined_at
+        if not inlined:
+            found.add(_place(line))
+    return found
 
 
-def _wider(before: Kernel, after: Kernel, old: Pressure, new: Pressure) -> Iterator[Cause]:
-    """Wider accesses, or arithmetic of wider types in place of narrower."""
+def _wider(before: Kernel, after: Kernel, old: Pressure, new: Pressure, multiplied: bool) -> Iterator[Cause]:
+    """Wider accesses, or arithmetic of wider types in place of narrower; ``multiplied``: lines load more often, of
+    which compilers make wide accesses themselves."""
     words = []
-    for name in sorted({name for name, _ in (*old.accesses, *new.accesses)}):
+    for name in sorted({name for name, _ in (*old.accesses, *new.accesses)} if not multiplied else ()):
         widths = [{size: n for (each, size), n in held.accesses.items() if each == name} for held in (old, new)]
         most = [max(each, default=0) for each in widths]
         mean = [sum(size * n for size, n in each.items()) / max(sum(each.values()), 1) for each in widths]

@@ -8,6 +8,7 @@ leaves, as nvdisasm has it.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -125,6 +126,12 @@ class Graph:
     def depths(self) -> Sequence[int | None]:
         """Loops around each instruction; ``None`` where control never comes, or is not known."""
         return depths(self._flow.controls(), self._flow.entries, np.arange(self.rows) * INSTRUCTION)
+
+    def loops(self) -> Counter[int]:
+        """Loops by how deep they stand, the outermost 1; only where control is known to come."""
+        nest = self.depths()
+        heads = {way for node, ways in enumerate(self.ways) for way in ways if way <= node}
+        return Counter(depth for way in heads if self.begins[way] < self.rows and (depth := nest[self.begins[way]]))
 
     @staticmethod
     def _return(ways: list[tuple[int, ...]], line: Line, flow: Flow, entries: Sequence[int]) -> None:

@@ -110,8 +110,11 @@ def test_causes(name: str, before: Kernel, after: Kernel, old: Pressure, new: Pr
 class _Loops:
     """Control of which the loops around each instruction are known."""
 
-    def __init__(self, *depths: int | None) -> None:
-        self._depths = depths
+    def __init__(self, *depths: int | None, loops: int = 1) -> None:
+        self._depths, self._loops = depths, loops
+
+    def loops(self) -> Counter[int]:
+        return Counter(dict.fromkeys((1, 2), self._loops))
 
     def depths(self) -> tuple[int | None, ...]:
         return self._depths
@@ -135,6 +138,23 @@ def test_loads_that_left_a_loop(before: tuple[int | None, ...], after: tuple[int
         for depths in (before, after)
     )
     assert [each.evidence for each in causes(kernel(), kernel(), old, new)] == [expected] * bool(expected)
+
+
+def test_loads_of_a_loop_that_is_gone_left_none() -> None:
+    old, new = (
+        code([(line(5), 4)] * 4)._replace(
+            graph=_Loops(*depths, loops=loops), opcodes=(("IADD3", "LDG"), np.ones(4, np.int64))
+        )
+        for depths, loops in (((0, 1, 1, 1), 2), ((0, 0, 0, 1), 1))
+    )
+    assert causes(kernel(), kernel(), old, new) == []
+
+
+def test_wide_accesses_of_lines_that_load_more_often_are_not_the_cause() -> None:
+    names = ("STS", "LDG")
+    old = code([(line(5), 4)] * 2, {("STS", 2): 1})._replace(opcodes=(names, np.array([0, 1])))
+    new = code([(line(5), 9)] * 9, {("STS", 8): 1})._replace(opcodes=(names, np.array([0] + [1] * 8)))
+    assert [each.kind for each in causes(kernel(), kernel(), old, new)] == ["repeated"]
 
 
 def test_other_instructions_are_said_where_nothing_else_differs() -> None:
