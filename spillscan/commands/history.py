@@ -85,7 +85,7 @@ def run(arguments: argparse.Namespace) -> int:
         for sums in ([summed["label"][build.label][total] for build in builds],)
         for jump in answers.jumps(sums, total, arguments.threshold)
     ]
-    found = histories(dataset, latest, "*", policy, arguments.arch, changing=True) if known else []
+    found = histories(dataset, latest, "*", policy, arguments.arch, timed=False, changing=True) if known else []
     names = names_in(dataset, [build.label for build in latest], bases_of(found), policy.labels)
     turned = _turns(dataset, latest, found, names, metrics, arguments)
     most = _options.rows_of(arguments)
@@ -157,7 +157,7 @@ def _page(
         kernels += sums[since]["kernels"].known or 0
     since = min(since, len(past.builds) - 1)
     held = past.builds[since:]
-    found = histories(dataset, held, "*", policy) if kernels else []
+    found = histories(dataset, held, "*", policy, timed=False) if kernels else []
     names = names_in(dataset, [build.label for build in held], bases_of(found), policy.labels)
     start = len(past.builds) - len(latest)
     ends = {

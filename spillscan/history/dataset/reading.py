@@ -213,6 +213,12 @@ class Dataset:
         these builds."""
         return sql.ask(self.connection, self._narrowed(question, labels), words, tables)
 
+    def stream(
+        self, question: str, words: Sequence[Any], labels: Collection[str], tables: Mapping[str, sql.Rows]
+    ) -> Iterator[tuple[Any, ...]]:
+        """The rows of :meth:`ask`, of which not all are held at once. Nothing else may be asked meanwhile."""
+        return sql.stream(self.connection, self._narrowed(question, labels), words, tables)
+
     def _narrowed(self, question: str, labels: Collection[str] | None) -> str:
         if labels is None or len(set(labels)) == len(self.labels):
             return question

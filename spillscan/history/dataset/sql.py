@@ -122,6 +122,23 @@ def ask(
         return Answer(tuple(column[0] for column in found.description or ()), found.fetchall())
 
 
+def stream(
+    connection: duckdb.DuckDBPyConnection,
+    question: str,
+    words: Sequence[Any] = (),
+    tables: Mapping[str, pyarrow.Table | Rows] | None = None,
+) -> Iterator[tuple[Any, ...]]:
+    """The rows of an answer, of which not all are held at once. Nothing else may be asked meanwhile."""
+    with unread():
+        hold(connection, tables or {})
+        found = connection.execute(question, list(words))
+        while rows := found.fetchmany(_AT_ONCE):
+            yield from rows
+
+
+_AT_ONCE = 10_000
+
+
 @contextmanager
 def unread() -> Iterator[None]:
     """Questions of our own: where one fails, the dataset cannot be read, or memory does not suffice."""
