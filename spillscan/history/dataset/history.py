@@ -16,9 +16,11 @@ from itertools import groupby, pairwise
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from spillscan import naming
 from spillscan.history.dataset import links
 from spillscan.history.dataset.links import Key, Link
 from spillscan.history.dataset.lookup import STORED, light_kernel, named, settings_of, shown_as, states
+from spillscan.history.dataset.sql import Rows
 from spillscan.judging.compare.effects import blocks
 from spillscan.model import Kernel
 from spillscan.model.figures import TRACED, figure, rank
@@ -173,12 +175,6 @@ def bases_of(found: Iterable[Series]) -> set[str]:
     return {kernel.short_name for kernel in kernels if kernel is not None}
 
 
-_ONE_OF_EACH_SET = """SELECT min(label) FROM (
-    SELECT label, count(*) AS kernels, sum(hash(symbol, configuration)::HUGEINT) AS names FROM kernels GROUP BY label
-) GROUP BY kernels, names ORDER BY ALL"""
-"""Builds whose kernels have the same names tell no more of names than one of them."""
-
-
 def names_in(
     dataset: Dataset,
     labels: Sequence[str],
@@ -187,17 +183,20 @@ def names_in(
 ) -> Names:
     """What the kernels of some builds are called, or those of some base names, which alone may be called alike;
     candidates of a tuner by what they were tuned for."""
-    alike, words = "", []
+    places = Rows({"label": "VARCHAR", "nth": "INTEGER"}, [(label, nth) for nth, label in enumerate(labels)])
+    alike, tables = "", {"places": places}
     if bases is not None:
-        alike = " WHERE short_name IN (SELECT unnest(?))"
-        words = [sorted(set(bases))]
-    else:
-        labels = [label for (label,) in dataset.ask(_ONE_OF_EACH_SET, (), labels).rows]
-    question = f"SELECT DISTINCT label, symbol, configuration FROM kernels{alike} ORDER BY ALL"
-    rows = dataset.ask(question, words, labels).rows
-    named = ((label, named_by(symbol, settings)) for label, symbol, settings in rows)
-    builds = (dict.fromkeys(key for _, key in group) for _, group in groupby(named, key=itemgetter(0)))
-    return Names(*builds, labels=parameters)
+        alike = " SEMI JOIN bases USING (short_name)"
+        tables["bases"] = Rows({"short_name": "VARCHAR"}, [(base,) for base in bases])
+    question = (
+        f"SELECT symbol, configuration, bitstring_agg(nth, 0, {max(len(labels) - 1, 0)})::VARCHAR FROM kernels"
+        f" JOIN places USING (label){alike} GROUP BY ALL ORDER BY ALL"
+    )
+    held: dict[naming.Key, int] = {}
+    for symbol, settings, bits in dataset.stream(question, (), labels, tables):
+        named = named_by(symbol, settings)
+        held[named] = held.get(named, 0) | int(bits, 2)
+    return Names.held(held, parameters)
 
 
 def named_by(symbol: str, settings: Sequence[dict[str, str]] | None) -> str | Tuned:
