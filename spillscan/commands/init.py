@@ -21,7 +21,7 @@ from spillscan.advice import adoption, jobs, trying
 from spillscan.advice.adoption import POLICY
 from spillscan.advice.jobs import BUILD_SYSTEMS, BuildSystem, build_system
 from spillscan.advice.shown import lacks, repeated
-from spillscan.builds import configured
+from spillscan.builds import buildfile, configured
 from spillscan.commands import _inputs, _options
 from spillscan.commands._policy import policy_of
 from spillscan.commands._shown import shown, text_of
@@ -36,7 +36,7 @@ from spillscan.output.files import Target
 from spillscan.output.safe import printable
 from spillscan.output.terminal import complain, say
 
-EPILOG = "Example: spillscan run -- make; spillscan init spillscan-build.json --try"
+EPILOG = "Example: spillscan run -- make; spillscan init --try"
 _LONGEST_DIFF = 60
 """Lines of a new file that are shown; a baseline has one a kernel."""
 _MISSING = re.compile("No such file|not found|[Cc]annot (?:find|open)|does not exist|No rule to make")
@@ -49,7 +49,7 @@ _LONGEST_FAILURE = 20
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    _options.add_inputs(parser)
+    _options.add_inputs(parser, default=f"{buildfile.NAME} where `spillscan run` left it")
     _options.flag(parser, "--yes", "write without asking")
     parser.add_argument(
         "--try",
@@ -64,6 +64,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """0, also where nothing was to be done or wanted; 1 where the job was tried and fails; 2 where the build cannot be
     read or is not all there."""
+    if not arguments.inputs and os.path.isfile(buildfile.NAME):
+        arguments.inputs = [buildfile.NAME]
+        say([f"the build is that of {buildfile.NAME}, which `spillscan run` wrote here"])
     build = _inputs.scan(arguments.inputs) if arguments.inputs else None
     found = build_system(text_of)
     system, known, missing, took = found or BUILD_SYSTEMS[-1], found is not None, [], None
