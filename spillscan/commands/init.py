@@ -21,7 +21,7 @@ from spillscan.advice import adoption, jobs, trying
 from spillscan.advice.adoption import POLICY
 from spillscan.advice.jobs import BUILD_SYSTEMS, BuildSystem, build_system
 from spillscan.advice.shown import lacks, repeated
-from spillscan.builds import buildfile, configured
+from spillscan.builds import configured
 from spillscan.commands import _inputs, _options
 from spillscan.commands._policy import policy_of
 from spillscan.commands._shown import shown, text_of
@@ -49,7 +49,7 @@ _LONGEST_FAILURE = 20
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    _options.add_inputs(parser, default=f"{buildfile.NAME} where `spillscan run` left it")
+    _options.add_inputs(parser, default=_inputs.LEFT)
     _options.flag(parser, "--yes", "write without asking")
     parser.add_argument(
         "--try",
@@ -64,9 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """0, also where nothing was to be done or wanted; 1 where the job was tried and fails; 2 where the build cannot be
     read or is not all there."""
-    if not arguments.inputs and os.path.isfile(buildfile.NAME):
-        arguments.inputs = [buildfile.NAME]
-        say([f"the build is that of {buildfile.NAME}, which `spillscan run` wrote here"])
+    arguments.inputs = _inputs.inputs_or_left(arguments.inputs)
     build = _inputs.scan(arguments.inputs) if arguments.inputs else None
     found = build_system(text_of)
     system, known, missing, took = found or BUILD_SYSTEMS[-1], found is not None, [], None
