@@ -243,7 +243,7 @@ def history(link: str = "") -> str:
                 kernel=kernel(symbol),
                 canonical=symbol,
                 builds=len(spills),
-                spans=_spans({"spill_bytes": spill, "registers": None} if spill is not None else None for spill in spills),
+                spans=_spans({"spill_bytes": it, "registers": None} if it is not None else None for it in spills),
                 copies=1,
             )
             for symbol, spills in points.items()
