@@ -20,7 +20,7 @@ from spillscan import naming
 from spillscan.history.dataset import links
 from spillscan.history.dataset.links import Key, Link
 from spillscan.history.dataset.lookup import STORED, light_kernel, named, settings_of, shown_as, states
-from spillscan.history.dataset.sql import Rows
+from spillscan.history.dataset.sql import Rows, among
 from spillscan.judging.compare.effects import blocks
 from spillscan.model import Kernel
 from spillscan.model.figures import TRACED, figure, rank
@@ -184,16 +184,13 @@ def names_in(
     """What the kernels of some builds are called, or those of some base names, which alone may be called alike;
     candidates of a tuner by what they were tuned for."""
     places = Rows({"label": "VARCHAR", "nth": "INTEGER"}, [(label, nth) for nth, label in enumerate(labels)])
-    alike, tables = "", {"places": places}
-    if bases is not None:
-        alike = " SEMI JOIN bases USING (short_name)"
-        tables["bases"] = Rows({"short_name": "VARCHAR"}, [(base,) for base in bases])
+    alike, tables = ("", {}) if bases is None else among(Rows({"short_name": "VARCHAR"}, [(base,) for base in bases]))
     question = (
         f"SELECT symbol, configuration, bitstring_agg(nth, 0, {max(len(labels) - 1, 0)})::VARCHAR FROM kernels"
         f" JOIN places USING (label){alike} GROUP BY ALL ORDER BY ALL"
     )
     held: dict[naming.Key, int] = {}
-    for symbol, settings, bits in dataset.stream(question, (), labels, tables):
+    for symbol, settings, bits in dataset.stream(question, (), labels, tables | {"places": places}):
         named = named_by(symbol, settings)
         held[named] = held.get(named, 0) | int(bits, 2)
     return Names.held(held, parameters)
@@ -300,7 +297,7 @@ class _State(NamedTuple):
     point: Point
     copies: int
     kernel: Kernel
-    """As the last of them names it."""
+    """As the last build without a gap has it."""
 
 
 class _Past:
@@ -335,7 +332,10 @@ class _Past:
             kernel = copies[0][0]
             point = _point(copies, self._launches)
             point = self._points.setdefault(tuple(point.values()), point)
-            self.held.setdefault(Key.of(kernel), []).append(_State(first, last, point, len(copies), kernel))
+            held = self.held.setdefault(Key.of(kernel), [])
+            if held and held[-1].last + 1 == first:
+                held[-1] = held[-1]._replace(kernel=kernel)  # so that not each is kept
+            held.append(_State(first, last, point, len(copies), kernel))
 
     def chains(self) -> list[list[tuple[_Run, float]]]:
         """What is one kernel: its runs, each with the likeness to the run before it. Reads the kernels that those

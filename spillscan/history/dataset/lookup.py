@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from spillscan.history.dataset.links import KEY_HASH
-from spillscan.history.dataset.sql import Rows, quoted
+from spillscan.history.dataset.sql import Rows, among
 from spillscan.model import Kernel, KernelKey, Launch, LaunchBounds, Usage
 from spillscan.model.figures import RANKED
 from spillscan.model.patterns import compiled, names_of, text_of
@@ -32,8 +32,8 @@ def settings_of(stored: Sequence[dict[str, str]] | None) -> tuple[tuple[str, str
     return tuple((each["name"], each["value"]) for each in stored or ())
 
 
-_STATES = """WITH placed AS (
-        SELECT {hash} AS key, nth, hash({alike}) AS state FROM kernels JOIN places USING (label){only}),
+_STATES = """WITH placed AS {once} MATERIALIZED (
+        SELECT {columns}, {hash} AS key, nth, hash({alike}) AS state FROM kernels JOIN places USING (label){only}),
     states AS (SELECT key, nth, sum(state) AS state FROM placed GROUP BY key, nth),
     edges AS (SELECT key, nth, lag(nth) OVER same IS DISTINCT FROM nth - 1 OR lag(state) OVER same <> state AS opens,
             lead(nth) OVER same IS DISTINCT FROM nth + 1 OR lead(state) OVER same <> state AS ends
@@ -41,9 +41,7 @@ _STATES = """WITH placed AS (
     spans AS (SELECT key, CASE WHEN opens THEN nth ELSE lag(nth) OVER same END AS since, nth, ends
         FROM edges WHERE opens OR ends WINDOW same AS (PARTITION BY key ORDER BY nth)),
     asked AS (SELECT key, since, nth FROM spans WHERE ends AND NOT (since = ? AND nth = ?))
-    SELECT key, since, nth, {columns} FROM asked
-    JOIN (SELECT {columns}, {hash} AS key, nth FROM kernels JOIN places USING (label){only}) USING (key, nth)
-    ORDER BY ALL"""
+    SELECT key, since, nth, {columns} FROM asked JOIN placed USING (key, nth) ORDER BY ALL"""
 
 
 def states(
@@ -53,22 +51,17 @@ def states(
     all builds in a row that hold equal ones, as the last of them has it. First a number of the key, and the indexes of
     the first and the last build. Times differ always: whether they are looked at is ``timed``.
     """
-    places = [(label, nth) for nth, label in enumerate(labels)]
-    only, tables = "", {"places": Rows({"label": "VARCHAR", "nth": "INTEGER"}, places)}
-    if names is not None and len(names) <= _FEW_NAMES:  # so that the statistics of files say which need not be read
-        only = f" WHERE canonical IN ({', '.join(map(quoted, names)) or 'NULL'})"
-    elif names is not None:
-        only = " SEMI JOIN names USING (canonical)"
-        tables["names"] = Rows({"canonical": "VARCHAR"}, [(name,) for name in names])
+    places = Rows({"label": "VARCHAR", "nth": "INTEGER"}, [(label, nth) for nth, label in enumerate(labels)])
+    only, tables = ("", {}) if names is None else among(Rows({"canonical": "VARCHAR"}, [(name,) for name in names]))
+    once = "" if names is not None and not tables else "NOT"  # few are held, so that files are read once
     alike = [name for name in COLUMNS if name not in _NAMES and (timed or name != "compile_ms")]
     columns = [name for name in COLUMNS if name != "short_name" and (timed or name != "compile_ms")]
     whole = (0, len(labels) - 1) if names is None else (-1, -1)
-    question = _STATES.format(hash=KEY_HASH, alike=", ".join(alike), columns=", ".join(columns), only=only)
-    for key, first, last, *row in dataset.stream(question, whole, labels, tables):
+    question = _STATES.format(once=once, hash=KEY_HASH, alike=", ".join(alike), columns=", ".join(columns), only=only)
+    for key, first, last, *row in dataset.stream(question, whole, labels, tables | {"places": places}):
         yield key, first, last, dict(zip(columns, row, strict=True))
 
 
-_FEW_NAMES = 200
 _NAMES = ("canonical", "arch", "symbol", "short_name")
 
 

@@ -52,6 +52,18 @@ class Rows(NamedTuple):
     """A row each."""
 
 
+_FEW = 200
+
+
+def among(wanted: Rows) -> tuple[str, dict[str, Rows]]:
+    """What stands behind a table of which only the rows with ``wanted`` values are asked for, and the table that is
+    asked besides. Few names stand in the question itself: so statistics of files say which need not be read."""
+    columns = ", ".join(wanted.columns)
+    if len(wanted.columns) > 1 or len(wanted.values) > _FEW:
+        return f" SEMI JOIN wanted USING ({columns})", {"wanted": wanted}
+    return f" WHERE {columns} IN ({', '.join(quoted(name) for (name,) in wanted.values) or 'NULL'})", {}
+
+
 class Answer(NamedTuple):
     """What a question gave."""
 
