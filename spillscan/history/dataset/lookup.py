@@ -32,8 +32,7 @@ def settings_of(stored: Sequence[dict[str, str]] | None) -> tuple[tuple[str, str
     return tuple((each["name"], each["value"]) for each in stored or ())
 
 
-_STATES = """WITH placed AS {once} MATERIALIZED (
-        SELECT {columns}, {hash} AS key, nth, hash({alike}) AS state FROM kernels JOIN places USING (label){only}),
+_STATES = """WITH {held}placed AS (SELECT {hash} AS key, nth, hash({alike}) AS state FROM {rows}),
     states AS (SELECT key, nth, sum(state) AS state FROM placed GROUP BY key, nth),
     edges AS (SELECT key, nth, lag(nth) OVER same IS DISTINCT FROM nth - 1 OR lag(state) OVER same <> state AS opens,
             lead(nth) OVER same IS DISTINCT FROM nth + 1 OR lead(state) OVER same <> state AS ends
@@ -41,7 +40,8 @@ _STATES = """WITH placed AS {once} MATERIALIZED (
     spans AS (SELECT key, CASE WHEN opens THEN nth ELSE lag(nth) OVER same END AS since, nth, ends
         FROM edges WHERE opens OR ends WINDOW same AS (PARTITION BY key ORDER BY nth)),
     asked AS (SELECT key, since, nth FROM spans WHERE ends AND NOT (since = ? AND nth = ?))
-    SELECT key, since, nth, {columns} FROM asked JOIN placed USING (key, nth) ORDER BY ALL"""
+    SELECT key, since, nth, {columns} FROM asked
+    JOIN (SELECT {columns}, {hash} AS key, nth FROM {rows}) USING (key, nth) ORDER BY ALL"""
 
 
 def states(
@@ -53,11 +53,13 @@ def states(
     """
     places = Rows({"label": "VARCHAR", "nth": "INTEGER"}, [(label, nth) for nth, label in enumerate(labels)])
     only, tables = ("", {}) if names is None else among(Rows({"canonical": "VARCHAR"}, [(name,) for name in names]))
-    once = "" if names is not None and not tables else "NOT"  # few are held, so that files are read once
+    rows, held = f"kernels JOIN places USING (label){only}", ""
+    if names is not None and not tables:  # few are held, so that files are read once
+        rows, held = "few", f"few AS MATERIALIZED (SELECT {', '.join(COLUMNS)}, nth FROM {rows}), "
     alike = [name for name in COLUMNS if name not in _NAMES and (timed or name != "compile_ms")]
     columns = [name for name in COLUMNS if name != "short_name" and (timed or name != "compile_ms")]
     whole = (0, len(labels) - 1) if names is None else (-1, -1)
-    question = _STATES.format(once=once, hash=KEY_HASH, alike=", ".join(alike), columns=", ".join(columns), only=only)
+    question = _STATES.format(held=held, hash=KEY_HASH, alike=", ".join(alike), columns=", ".join(columns), rows=rows)
     for key, first, last, *row in dataset.stream(question, whole, labels, tables | {"places": places}):
         yield key, first, last, dict(zip(columns, row, strict=True))
 
