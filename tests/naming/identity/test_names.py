@@ -52,6 +52,16 @@ def test_names_of_ten_thousand_characters() -> None:
     assert len(alone(wide)) < 20
 
 
+@pytest.mark.parametrize("size", [2_400, 13_500, 99_000, 400_000])
+@pytest.mark.parametrize("deeper", ["Z", "F", "PK", "IN1A", "L_Z1fIX", "ng"])
+def test_names_that_nest_deeper_than_there_is_stack(deeper: str, size: int) -> None:
+    """A demangler that goes down as deep as they do would end the process."""
+    for begin, end in (("_Z", "1fvE1g"), ("_Z1f", "i"), ("_Z1fIX", "Li1EEEvv")):
+        symbol = begin + deeper * (size // len(deeper)) + end
+        assert demangle(symbol)
+        assert short_name(symbol)
+
+
 def test_instantiations_stay_apart() -> None:
     symbols = {
         k.key.symbol for k in read_any(FIXTURES / "large" / "kernels5000-13.0.log.zst").kernels if k.role == "entry"
