@@ -1,6 +1,6 @@
 """What DuckDB alone takes for the answers of `history`: the questions as one would write them, on all files of kernels.
 
-    python -m tests.benchmarks.plain_questions DATASET count|top|trend|bisect|history SYMBOL LABEL
+    python -m tests.benchmarks.plain_questions DATASET count|top|bisect|history SYMBOL LABEL
 
 Nothing is checked, and nothing is followed through another name.
 """
@@ -21,7 +21,6 @@ def questions(root: str, symbol: str, label: str) -> dict[str, str]:
     """SQL by what is asked."""
     kinds = "hive_partitioning = true, hive_types = {'label': VARCHAR, 'arch': VARCHAR}"
     kernels = f"read_parquet('{root}/kernels/**/*.parquet', {kinds})"
-    figures = ", ".join(FIGURES)
     worst = ", ".join(f"max({each}) AS {each}" for each in FIGURES)
     before = ", ".join(f"lag({each}) OVER same AS {each}_was" for each in FIGURES)
     grown = ", ".join(f"max({each} - {each}_was) AS {each}_grown" for each in FIGURES)
@@ -30,7 +29,6 @@ def questions(root: str, symbol: str, label: str) -> dict[str, str]:
         "count": f"SELECT count(*) FROM {kernels}",
         "top": f"SELECT symbol, arch, object, spill_bytes, spills_in_loops, registers FROM {kernels}"
         f" WHERE label = '{label}' AND spill_bytes > 0 ORDER BY spill_bytes DESC LIMIT 25",
-        "trend": f"SELECT label, arch, {figures} FROM {kernels} WHERE canonical = '{symbol}' ORDER BY label",
         "bisect": "SELECT * FROM (SELECT label, arch, spill_bytes, lag(spill_bytes) OVER (PARTITION BY canonical, arch"
         f" ORDER BY label) AS was FROM {kernels} WHERE canonical = '{symbol}') WHERE spill_bytes IS DISTINCT FROM was",
         "history": f"WITH worst AS (SELECT label, canonical, arch, short_name, {worst} FROM {kernels} GROUP BY ALL),"
