@@ -32,8 +32,8 @@ def questions(root: str, symbol: str, label: str) -> dict[str, str]:
         "bisect": "SELECT * FROM (SELECT label, arch, spill_bytes, lag(spill_bytes) OVER (PARTITION BY canonical, arch"
         f" ORDER BY label) AS was FROM {kernels} WHERE canonical = '{symbol}') WHERE spill_bytes IS DISTINCT FROM was",
         "history": f"WITH worst AS (SELECT label, canonical, arch, short_name, {worst} FROM {kernels} GROUP BY ALL),"
-        f" both AS (SELECT *, {before} FROM worst WINDOW same AS (PARTITION BY canonical, arch ORDER BY label))"
-        f" SELECT label, short_name, {grown}, count(*) FROM both WHERE {changed} GROUP BY ALL",
+        f" moved AS (SELECT *, {before} FROM worst WINDOW same AS (PARTITION BY canonical, arch ORDER BY label))"
+        f" SELECT label, short_name, {grown}, count(*) FROM moved WHERE {changed} GROUP BY ALL",
     }
 
 
