@@ -17,7 +17,8 @@ from spillscan.commands._turns import turn_columns
 from spillscan.history.dataset import answers
 from spillscan.history.dataset.answers import By, Jump, Sum
 from spillscan.history.dataset.builds import KeptBuild
-from spillscan.history.dataset.history import Series, bases_of, happenings, histories, names_in
+from spillscan.history.dataset.history import Series, bases_of, happenings, histories
+from spillscan.history.dataset.lookup import names_in
 from spillscan.history.dataset.reading import Dataset, Held
 from spillscan.history.dataset.turns import TIME, Turn, gathered, reasons, times, turns
 from spillscan.judging.policy import Policy

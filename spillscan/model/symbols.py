@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import re
 import struct
-import threading
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from functools import cache, lru_cache
 from typing import NamedTuple
 
+from spillscan.model import apart
 from spillscan.model.demangled import UNNAMED, Function
 
 # nvcc puts the translation unit before the name of a static kernel in relocatable code:
@@ -42,7 +41,7 @@ def demangle(symbol: str) -> str:
     if not symbol.startswith("_Z") and not (mangled := _without_unit(symbol)).startswith("_Z"):
         return symbol
     try:
-        name = _demangler()(mangled) if len(mangled) < _DEEP else _demangled_apart(mangled)
+        name = apart.demangled(mangled) if apart.doubtful(mangled) else _demangler()(mangled)
     except ValueError:  # it begins as a mangled name, and is none
         return symbol
     return (_ANONYMOUS.sub(UNNAMED, name) if name and "_GLOBAL__N" in symbol else name) or symbol
@@ -53,34 +52,6 @@ def _demangler() -> Callable[[str], str | None]:
     import pycxxfilt  # LLVM's: no limit on the length of a name
 
     return pycxxfilt.itanium_demangle
-
-
-_DEEP, _LONGEST = 2_500, 100_000
-"""Of so many characters a name may nest so deep that there is no stack for it, and of so many it stays as it is."""
-_STACK = 96 << 20
-"""Bytes of stack that nesting of :data:`_LONGEST` takes: 627 a character at most (``_ZZZ…``, pycxxfilt 1.2)."""
-
-
-def _demangled_apart(mangled: str) -> str | None:
-    """In a thread with a stack of its own: LLVM's demangler goes down as deep as the name does, and has no bound."""
-    if len(mangled) > _LONGEST:
-        return None
-    found: list[str | None] = []
-
-    def work() -> None:
-        with suppress(ValueError):
-            found.append(_demangler()(mangled))
-
-    before = threading.stack_size(_STACK)
-    try:
-        thread = threading.Thread(target=work)
-        thread.start()
-    except RuntimeError:  # no room for the stack
-        return None
-    finally:
-        threading.stack_size(before)
-    thread.join()
-    return found[0] if found else None
 
 
 class Tuned(NamedTuple):

@@ -16,16 +16,13 @@ from itertools import groupby, pairwise
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from spillscan import naming
 from spillscan.history.dataset import links
 from spillscan.history.dataset.links import Key, Link
-from spillscan.history.dataset.lookup import STORED, light_kernel, named, settings_of, shown_as, states
-from spillscan.history.dataset.sql import Rows, among
+from spillscan.history.dataset.lookup import STORED, Parameters, light_kernel, named, names_in, shown_as, states
 from spillscan.judging.compare.effects import blocks
 from spillscan.model import Kernel
 from spillscan.model.figures import TRACED, figure, rank
 from spillscan.model.patterns import compiled
-from spillscan.model.symbols import Tuned, tuned_for
 from spillscan.naming import Names, symbol_of
 from spillscan.naming.identity import canonical
 from spillscan.output.errors import InputError
@@ -124,10 +121,6 @@ class Step:
         return -grown if figure(self.metric).worse == "fewer" else grown
 
 
-Parameters = Mapping[str, Sequence[str]]
-"""What templates call their parameters."""
-
-
 def histories(
     dataset: Dataset,
     builds: Sequence[KeptBuild],
@@ -173,32 +166,6 @@ def bases_of(found: Iterable[Series]) -> set[str]:
     """The base names of kernels, all that they had over the builds."""
     kernels = (kernel for each in found for kernel in (each.kernel, *(event.was for event in each.events)))
     return {kernel.short_name for kernel in kernels if kernel is not None}
-
-
-def names_in(
-    dataset: Dataset,
-    labels: Sequence[str],
-    bases: Iterable[str] | None = None,
-    parameters: Parameters | None = None,
-) -> Names:
-    """What the kernels of some builds are called, or those of some base names, which alone may be called alike;
-    candidates of a tuner by what they were tuned for."""
-    places = Rows({"label": "VARCHAR", "nth": "INTEGER"}, [(label, nth) for nth, label in enumerate(labels)])
-    alike, tables = ("", {}) if bases is None else among(Rows({"short_name": "VARCHAR"}, [(base,) for base in bases]))
-    question = (
-        f"SELECT symbol, configuration, bitstring_agg(nth, 0, {max(len(labels) - 1, 0)})::VARCHAR FROM kernels"
-        f" JOIN places USING (label){alike} GROUP BY ALL ORDER BY ALL"
-    )
-    held: dict[naming.Key, int] = {}
-    for symbol, settings, bits in dataset.stream(question, (), labels, tables | {"places": places}):
-        named = named_by(symbol, settings)
-        held[named] = held.get(named, 0) | int(bits, 2)
-    return Names.held(held, parameters)
-
-
-def named_by(symbol: str, settings: Sequence[dict[str, str]] | None) -> str | Tuned:
-    """What a stored kernel is named by."""
-    return Tuned(symbol, tuned_for(settings_of(settings)), "") if settings else symbol
 
 
 def steps(series: Series, metric: str) -> Iterator[Step]:

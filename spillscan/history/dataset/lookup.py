@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from spillscan import naming
 from spillscan.history.dataset.links import KEY_HASH
 from spillscan.history.dataset.sql import Rows, among
 from spillscan.model import Kernel, KernelKey, Launch, LaunchBounds, Usage
 from spillscan.model.figures import RANKED
 from spillscan.model.patterns import compiled, names_of, text_of
-from spillscan.model.symbols import short_name
+from spillscan.model.symbols import Tuned, short_name, tuned_for
 from spillscan.model.usage import NUMBERS
+from spillscan.naming import Names
 
 if TYPE_CHECKING:
     from spillscan.history.dataset.reading import Dataset
@@ -106,3 +108,33 @@ def light_kernel(row: dict[str, Any]) -> Kernel:
         launch=None if launch is None else Launch(**launch),
         configuration=settings_of(row["configuration"]),
     )
+
+
+Parameters = Mapping[str, Sequence[str]]
+"""What templates call their parameters."""
+
+
+def names_in(
+    dataset: Dataset,
+    labels: Sequence[str],
+    bases: Iterable[str] | None = None,
+    parameters: Parameters | None = None,
+) -> Names:
+    """What the kernels of some builds are called, or those of some base names, which alone may be called alike;
+    candidates of a tuner by what they were tuned for."""
+    places = Rows({"label": "VARCHAR", "nth": "INTEGER"}, [(label, nth) for nth, label in enumerate(labels)])
+    alike, tables = ("", {}) if bases is None else among(Rows({"short_name": "VARCHAR"}, [(base,) for base in bases]))
+    question = (
+        f"SELECT symbol, configuration, bitstring_agg(nth, 0, {max(len(labels) - 1, 0)})::VARCHAR FROM kernels"
+        f" JOIN places USING (label){alike} GROUP BY ALL ORDER BY ALL"
+    )
+    held: dict[naming.Key, int] = {}
+    for symbol, settings, bits in dataset.stream(question, (), labels, tables | {"places": places}):
+        named = named_by(symbol, settings)
+        held[named] = held.get(named, 0) | int(bits, 2)
+    return Names.held(held, parameters)
+
+
+def named_by(symbol: str, settings: Sequence[dict[str, str]] | None) -> str | Tuned:
+    """What a stored kernel is named by."""
+    return Tuned(symbol, tuned_for(settings_of(settings)), "") if settings else symbol
