@@ -44,7 +44,7 @@ def identifiers(kernels: Sequence[Kernel]) -> list[str]:
 
 def columns(kernels: Sequence[Kernel], summaries: Summaries, called: Names) -> dict[str, Any]:
     """The kernels in the order given; ``None`` where the input did not say."""
-    arches, units, limiters, files = Texts(), Texts(), Texts(), Texts()
+    arches, units, limiters, files, callers = Texts(), Texts(), Texts(), Texts(), Texts()
     families, namespaces = Texts(), Texts()
     keys: dict[Key, int] = {}
     table: dict[str, list[Any]] = {name: [] for name in _COLUMNS}
@@ -63,6 +63,7 @@ def columns(kernels: Sequence[Kernel], summaries: Summaries, called: Names) -> d
             None if kernel.key.arch is None else arches.number(clip(kernel.key.arch, LONGEST_ARCH)),
             units.number(clip(kernel.key.unit, LONGEST_UNIT)),
             files.number(shown_file(kernel)),
+            callers.number(shown_name(kernel.caller, called) if kernel.caller else ""),
             flags,
             *residency,
         )
@@ -88,6 +89,7 @@ def columns(kernels: Sequence[Kernel], summaries: Summaries, called: Names) -> d
         "families": families.texts,
         "namespaces": namespaces.texts,
         "files": files.texts,
+        "callers": callers.texts,
         "arches": arches.texts,
         "units": units.texts,
         "limiters": limiters.texts,
@@ -108,7 +110,7 @@ def _residency(found: Summary | None, limiters: Texts) -> tuple[int, int | None,
     return flags | (BY_BOUNDS if found.by_bounds else 0), share, limiters.number(words(found)), bound
 
 
-_COLUMNS = ("symbol", "arch", "unit", "file", "flags", "occupancy", "limiter", "bound")
+_COLUMNS = ("symbol", "arch", "unit", "file", "caller", "flags", "occupancy", "limiter", "bound")
 _KEYS = {
     "registers": "registers",
     "spill_store_bytes": "stores",

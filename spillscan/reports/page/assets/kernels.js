@@ -9,7 +9,7 @@
   // ---- columns ----------------------------------------------------------------------------------------------------
 
   const MAIN = ["name", "arch", "registers", "stores", "loads", "occupancy"]; // of which nothing is left out
-  const USUAL = [...MAIN, "stack", "shared", "limiter"]; // the others can be asked for
+  const USUAL = [...MAIN, "stack", "shared", "limiter", "object"]; // the others can be asked for
   const EQUAL = 4; // rows of which equal columns are worth a note
   const figure = (key, label, title, text = (i) => number(columns[key][i])) => ({ key, label, title, num: true, value: (i) => columns[key][i], text });
   const words = (key, label, value, texts) => ({ key, label, value, texts, text: (i) => value(i) || "–" });
@@ -19,6 +19,7 @@
     ...columns.figures.map(({ key, label, about }) => figure(key, label, about[0].toUpperCase() + about.slice(1), key === "registers" ? store.registers : undefined)),
     figure("occupancy", "occupancy", "Resident warps of the SM's; ≤ at the best block size, where it is not known how it is launched", (i) => store.occupancy(i) || "–"),
     words("limiter", "limited by", store.limiter, columns.limiters),
+    ...(filters.several("object") ? [words("object", "object", store.place, store.places)] : []),
   ].map((column) => ({ ...column, short: { registers: "regs", stores: "st", loads: "ld" }[column.key] || (column.num && column.key !== "occupancy" ? column.label : null), width: width(column) }));
   const reported = ALL.filter((column) => !column.num || columns[column.key].some((value) => value !== null));
   const alike = reported.filter(({ key, num }) => !MAIN.includes(key) && num && columns.count >= EQUAL && columns[key].every((value) => value === columns[key][0]));
@@ -26,7 +27,8 @@
 
   // Characters of the longest text, and what stands around it.
   function width({ key, label, num, texts }) {
-    if (key === "name") return "minmax(18rem, 1fr)";
+    if (key === "name") return "minmax(17rem, 1fr)";
+    if (key === "object") return "minmax(9rem, .5fr)";
     const most = key === "occupancy" ? 8 : num ? number(columns[key].reduce((one, other) => Math.max(one, other || 0), 0)).length : Math.max(8, ...texts.map(({ length }) => length));
     return `calc(${Math.min(Math.max(0.75 * label.length + 0.8, most), 22).toFixed(1)}ch + ${key === "occupancy" ? 4.3 : 1.25}rem)`;
   }
@@ -77,12 +79,13 @@
       const text = value === null || value === undefined ? "" : `${FORMULA.test(value) ? "'" : ""}${value}`;
       return /[",\r\n]/.test(text) ? `"${text.replace(/"/g, '""')}"` : text;
     };
+    const told = reported.filter(({ key }) => key !== "object"); // which a cell shortens
     const lines = shown.map((i) => {
       const symbol = columns.symbol[i];
-      const values = reported.map(({ key, value }) => (key === "occupancy" && value(i) !== null ? value(i) / 1000 : value(i)));
+      const values = told.map(({ key, value }) => (key === "occupancy" && value(i) !== null ? value(i) / 1000 : value(i)));
       return [...values, store.unit(i), full.symbols[symbol], full.names[symbol] || full.symbols[symbol]];
     });
-    return [[...reported.map(({ label }) => label), "object", "symbol", "full name"], ...lines].map((line) => `${line.map(cell).join(",")}\r\n`).join("");
+    return [[...told.map(({ label }) => label), "object", "symbol", "full name"], ...lines].map((line) => `${line.map(cell).join(",")}\r\n`).join("");
   }
 
   // ---- the view ---------------------------------------------------------------------------------------------------
@@ -185,10 +188,11 @@
     function cell(column, i) {
       const value = column.value(i);
       if (column.key === "name") {
-        const more = [store.role(i), store.flag(i, store.AMBIGUOUS) ? "ambiguous" : "", store.unit(i)].filter(Boolean).join(" · ");
+        const more = [store.role(i), store.flag(i, store.AMBIGUOUS) ? "ambiguous" : ""].filter(Boolean).join(" · ");
         const name = state.by === "family" ? filters.under(value, store.family(i)) : value;
         return [[h("a", { href: store.link(i), tabindex: "-1", title: value }, name), more ? h("span", { class: "quiet", title: more }, more) : null]];
       }
+      if (column.key === "object") return [h("bdi", { title: store.unit(i) }, column.text(i)), "quiet"];
       if (column.key === "occupancy" && value !== null)
         return [[h("span", { class: "meter", "aria-hidden": "true", style: { "--part": `${value / 10}%` } }), h("b", {}, column.text(i))]];
       return [column.text(i), value === 0 || value === null ? "quiet" : column.key === "stores" || column.key === "loads" ? "bad" : ""];
