@@ -138,7 +138,7 @@ def gated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (project / ".github").mkdir()
     git(project, "init", "-q")
     own = Machine(tools, project).environment() | {"PATH": f"{tools}:/usr/bin:/bin"}
-    for words in (("run", "--", "make"), ("init", "spillscan-build.json", "--yes")):
+    for words in (("run", "--", "make"), ("init", "--yes")):
         done = run(*words, cwd=project, env=own)
         assert done.returncode == 0, done.stderr.decode()
     assert len((project / "spillscan.yaml").read_text().splitlines()) <= 25

@@ -15,6 +15,7 @@ from spillscan.advice.jobs import BUILD_SYSTEMS, BuildSystem
 from spillscan.builds.buildfile import NAME
 from spillscan.builds.configured import COMPILER, Configured
 from spillscan.builds.releases import IMAGE_OF_RELEASE
+from spillscan.output.nouns import count
 
 TOOLKIT = "/usr/local/cuda"
 """Where images have theirs."""
@@ -42,6 +43,8 @@ class Shown:
     """The compiler's: ``13.0.88``; empty where nothing says."""
     archs: tuple[str, ...] = ()
     """Of its kernels: ``sm_90``."""
+    native: int = 0
+    """Compilations for the GPU of the machine that compiles, whichever that is."""
     environment: Mapping[str, str]
     """The variables that its scripts ask for and that are set."""
     requires: tuple[str, ...] = ()
@@ -211,9 +214,22 @@ def relative(path: str, root: str) -> str:
 _ABSOLUTE = re.compile(r"(?:^|[;: ='\"]|-[ILB]|-isystem)(/[^;: '\"]+)")
 
 
+def compiles_for_its_gpu(words: Sequence[str]) -> bool:
+    """Whether a command of nvcc says ``native`` for the arch: that of the machine's GPU, nvcc's default without one."""
+    return _NATIVE.search(f" {' '.join(words)} ") is not None
+
+
+_NATIVE = re.compile(r"\s(?:-arch|--?gpu-architecture)[= ]native\s")
+
+
 def lacks(shown: Shown) -> list[str]:
     """What a machine with no more than the job says will not have, or what is not sure, in words."""
     found = []
+    if shown.native:
+        found.append(
+            f"a GPU, by which {count(shown.native, 'compilation')} (-arch=native) would choose the arch; here it was"
+            f" {', '.join(shown.archs) or 'not said'}; name the archs that you ship"
+        )
     for value in (*shown.options.values(), *shown.environment.values(), *shown.watched[1:]):
         paths = (path for path in _ABSOLUTE.findall(shown.word(value)) if not path.startswith(("/usr/", "/bin/")))
         found += [f"{path}, which is not in the repository" for path in paths]

@@ -24,9 +24,17 @@ def inputs_or_stdin(inputs: Sequence[str]) -> list[str]:
         return list(inputs)
     if _is_piped():
         return ["-"]
-    if os.path.exists(buildfile.NAME):
-        return [buildfile.NAME]
+    if left := inputs_or_left(inputs):
+        return left
     raise UsageError("no INPUT", "give a log file or a folder of logs, or pipe a log in")
+
+
+LEFT = f"{buildfile.NAME} where `spillscan run` left it"
+
+
+def inputs_or_left(inputs: Sequence[str]) -> list[str]:
+    """``inputs``; without any what ``spillscan run`` left here, and nothing where it left nothing."""
+    return list(inputs) or [buildfile.NAME] * os.path.isfile(buildfile.NAME)
 
 
 def _is_piped() -> bool:

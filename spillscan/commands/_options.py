@@ -68,12 +68,13 @@ def number(
 # ---- what is read -------------------------------------------------------------------------------------------------
 
 
-def add_inputs(parser: Parser) -> None:
-    """INPUT…, with standard input as the default where it is a pipe."""
+def add_inputs(parser: Parser, *, default: str = "") -> None:
+    """INPUT…, with standard input as the default where it is a pipe; ``default``: what is taken instead, in words."""
     about = (
         "log, SASS dump, binary (library, object, cubin, wheel), folder of these, glob pattern, snapshot "
         "(scan -f json), build of a dataset (data/@LABEL), or - for standard input; .gz and .zst too"
     )
+    about += f" (default: {default})" * bool(default)
     parser.add_argument("inputs", nargs="*", metavar="INPUT", help=about)
 
 

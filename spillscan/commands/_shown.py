@@ -11,7 +11,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 
 from spillscan.advice.jobs import BuildSystem
-from spillscan.advice.shown import PACKAGE_OF_PROGRAM, TOOLKIT, Shown, asked_for, configures, required
+from spillscan.advice.shown import (
+    PACKAGE_OF_PROGRAM,
+    TOOLKIT,
+    Shown,
+    asked_for,
+    compiles_for_its_gpu,
+    configures,
+    required,
+)
 from spillscan.advice.trying import surroundings
 from spillscan.builds import buildfile, configured
 from spillscan.builds.buildfile import BuildFile
@@ -48,6 +56,7 @@ def shown(inputs: Sequence[str], build: Build, found: BuildSystem | None) -> Sho
         place=_place(file, path),
         release=release_of(build, folder),
         archs=tuple(sorted({each.key.arch for each in build.kernels if each.key.arch}, key=natural)),
+        native=sum(compiles_for_its_gpu(unit.command) for unit in build.units),
         environment=environment,
         requires=required(text_of("setup.py") or "", _project()),
         packages=_packages(folder.paths) if folder is not None else (),

@@ -40,7 +40,7 @@ Lack = tuple[str, str]
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    _options.add_inputs(parser)
+    _options.add_inputs(parser, default=_inputs.LEFT)
     _options.add_launches(parser)
     _policy.add_file(parser)
 
@@ -48,6 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """0 where nothing is missing, 1 where something is; 2 where the policy or an input cannot be read."""
     policy = _policy.policy_of(arguments)
+    arguments.inputs = _inputs.inputs_or_left(arguments.inputs)
     lacks: list[Lack] = []
     build = None
     if arguments.inputs:
@@ -224,6 +225,12 @@ def _of_build(inputs: Sequence[str], build: Build) -> Iterator[Lack]:
                 " `spillscan run --` before the build",
             )
             break
+    if made.native:
+        yield (
+            f"{count(made.native, 'compilation')} for the GPU of the machine that compiles (-arch=native): here"
+            f" {', '.join(made.archs) or 'no kernel says'}; a job without a GPU judges nvcc's default",
+            "name the archs that you ship: -arch=sm_90",
+        )
     here, was = (".".join(each.split(".")[:2]) for each in (release(), made.release))
     if here and was and here != was:
         yield f"CUDA {was} compiled this build, and the PATH's nvcc is of {here}", "build again, or mend the PATH"

@@ -36,7 +36,7 @@ from spillscan.output.files import Target
 from spillscan.output.safe import printable
 from spillscan.output.terminal import complain, say
 
-EPILOG = "Example: spillscan run -- make; spillscan init spillscan-build.json --try"
+EPILOG = "Example: spillscan run -- make; spillscan init --try"
 _LONGEST_DIFF = 60
 """Lines of a new file that are shown; a baseline has one a kernel."""
 _MISSING = re.compile("No such file|not found|[Cc]annot (?:find|open)|does not exist|No rule to make")
@@ -49,7 +49,7 @@ _LONGEST_FAILURE = 20
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    _options.add_inputs(parser)
+    _options.add_inputs(parser, default=_inputs.LEFT)
     _options.flag(parser, "--yes", "write without asking")
     parser.add_argument(
         "--try",
@@ -64,6 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """0, also where nothing was to be done or wanted; 1 where the job was tried and fails; 2 where the build cannot be
     read or is not all there."""
+    arguments.inputs = _inputs.inputs_or_left(arguments.inputs)
     build = _inputs.scan(arguments.inputs) if arguments.inputs else None
     found = build_system(text_of)
     system, known, missing, took = found or BUILD_SYSTEMS[-1], found is not None, [], None

@@ -121,6 +121,7 @@ def test_the_job_brings_what_the_build_had() -> None:
         ({"options": {"F": "-I/opt/x -O2"}, "watched": ("make", "P=/opt/y")}, ["/opt/x", "/opt/y"]),
         ({"options": {"F": "/repo/x;/usr/lib/y;/usr/local/cuda-13.0/z"}}, []),
         ({"sure": False}, ["a guess"]),
+        ({"native": 2, "archs": ("sm_75",)}, ["a GPU, by which 2 compilations (-arch=native) would choose the arch"]),
         ({"release": "13.0.88"}, []),
         ({"release": "14.1.7"}, ["nvidia/cuda:14.1.0-devel-ubuntu24.04 is the tag to be expected"]),
     ],

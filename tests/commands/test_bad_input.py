@@ -214,9 +214,9 @@ def test_garbled_lines_invent_nothing() -> None:
 
 
 def test_command_lines_without_end_keep_memory_bounded(tmp_path: Path) -> None:
-    """10 MB of lines that name ptxas and report nothing."""
+    """4 MB of lines that name ptxas and report nothing."""
     path = tmp_path / "build.log"
-    path.write_bytes(REAL + b"nvcc -Xptxas -v -I include -c kernel.cu -o kernel.o\n" * 200_000 + REAL)
+    path.write_bytes(REAL + b"nvcc -Xptxas -v -I include -c kernel.cu -o kernel.o\n" * 80_000 + REAL)
     kernels, peak = scan_peak(path)
     plain, plain_peak = scan_peak(FIXTURES / "ptxas" / "spill-13.0.log")
     assert kernels == 2 * plain

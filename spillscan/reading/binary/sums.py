@@ -149,6 +149,11 @@ def _multiplied(terms: _Terms, word: int) -> bool:
     return True
 
 
+def _plain(terms: _Terms, word: int) -> bool:
+    """Whether the second source is a register, a value or a bank as it stands: nothing negates it."""
+    return terms.form in (1, 4, 5, 6) and (terms.form == 4 or not word >> 62 & 3)
+
+
 def _moved(terms: _Terms, word: int) -> bool:
     if word >> 72 & 0x7FFFF != (_WHOLE if word & 0x1FF == _MOV else 0):
         return False
@@ -158,7 +163,7 @@ def _moved(terms: _Terms, word: int) -> bool:
 
 def _two(terms: _Terms, word: int) -> bool:
     """VIADD without modifiers."""
-    if word >> 72 & 0x7FFFF or (terms.form != 4 and word >> 62 & 3) or terms.form not in (1, 4, 5, 6):
+    if word >> 72 & 0x7FFFF or not _plain(terms, word):
         return False
     terms.add(terms.source(_A))
     terms.add(terms.source(_B))
@@ -167,7 +172,7 @@ def _two(terms: _Terms, word: int) -> bool:
 
 def _shifted(terms: _Terms, word: int) -> bool:
     """LEA: the first source times a power of two, and the second."""
-    if word >> 72 & 7 or word >> _HIGH & 1 or (terms.form != 4 and word >> 62 & 3) or terms.form not in (1, 4, 5, 6):
+    if word >> 72 & 7 or word >> _HIGH & 1 or not _plain(terms, word):
         return False
     terms.add(terms.source(_A), 1 << (word >> _SHIFT & 31))
     terms.add(terms.source(_B))

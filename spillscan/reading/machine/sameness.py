@@ -53,11 +53,10 @@ _MEETING = 2
 """In the place of a side: where warps meet, by the number that their barrier has on the first."""
 _CALLED = 8
 """Times that each block may be come to by other calls, at most."""
-
-
 _UNIFORM_BRANCH, _NEGATED = 0x547, 90
 """A BRA by a uniform predicate; the bit that turns the condition of a branch."""
 _WITH_TARGET = set_of("BRA BSSY CALL")
+_UNDERSTOOD = PURE.union(ACROSS, LOADS, STORES, SPECIAL, ORDERED, ENDS)
 
 
 def prove(old: Sequence[Instruction], new: Sequence[Instruction], *, function: bool) -> None:
@@ -73,10 +72,10 @@ def _understood(each: Instruction) -> bool:
     name = each.name
     if name == "NOP":
         return True
-    known = name in PURE or name in ACROSS or name in LOADS or name in STORES or name in SPECIAL or name in ORDERED
-    known |= name in PARTING and any(register >= BARRIERS for register in (*each.read, *each.written))
-    known &= name != "BMOV" or not any(0 <= register < BARRIERS for register in each.written)
-    return each.known and (known or name in ENDS) and (each.target is not None) == (name in _WITH_TARGET)
+    if name == "BMOV" and any(0 <= register < BARRIERS for register in each.written):
+        return False  # what a barrier of warps holds, in a general register
+    of_warps = name in PARTING and any(register >= BARRIERS for register in (*each.read, *each.written))
+    return each.known and (name in _UNDERSTOOD or of_warps) and (each.target is not None) == (name in _WITH_TARGET)
 
 
 class _Blocks:
