@@ -27,8 +27,8 @@
 
   // Characters of the longest text, and what stands around it.
   function width({ key, label, num, texts }) {
-    if (key === "name") return "minmax(17rem, 1fr)";
-    if (key === "object") return "minmax(9rem, .5fr)";
+    if (key === "name") return `minmax(${filters.several("object") ? 14 : 18}rem, 1fr)`;
+    if (key === "object") return `minmax(${Math.min(21, Math.max(10, ...texts.map(({ length }) => length)))}ch, .5fr)`;
     const most = key === "occupancy" ? 8 : num ? number(columns[key].reduce((one, other) => Math.max(one, other || 0), 0)).length : Math.max(8, ...texts.map(({ length }) => length));
     return `calc(${Math.min(Math.max(0.75 * label.length + 0.8, most), 22).toFixed(1)}ch + ${key === "occupancy" ? 4.3 : 1.25}rem)`;
   }
@@ -189,8 +189,9 @@
       const value = column.value(i);
       if (column.key === "name") {
         const more = [store.role(i), store.flag(i, store.AMBIGUOUS) ? "ambiguous" : ""].filter(Boolean).join(" · ");
+        const shown = more.replace(/^device function in /, "in ");
         const name = state.by === "family" ? filters.under(value, store.family(i)) : value;
-        return [[h("a", { href: store.link(i), tabindex: "-1", title: value }, name), more ? h("span", { class: "quiet", title: more }, more) : null]];
+        return [[h("a", { href: store.link(i), tabindex: "-1", title: value }, name), more ? h("span", { class: "quiet", title: more }, shown) : null]];
       }
       if (column.key === "object") return [h("bdi", { title: store.unit(i) }, column.text(i)), "quiet"];
       if (column.key === "occupancy" && value !== null)

@@ -22,12 +22,13 @@ const store = (() => {
   const registers = (i) => number(columns.registers[i]) + (flag(i, NOT_FINAL) && columns.registers[i] !== null ? "*" : "");
   const role = (i) => (flag(i, FUNCTION) ? `device function${columns.callers[columns.caller[i]] && ` in ${columns.callers[columns.caller[i]]}`}` : flag(i, UNKNOWN_ROLE) ? "role unknown" : "");
 
-  // Of each path its shortest end that is no other's: folders are cut off in front.
+  // Of each path its shortest end that is no other's, and the number of a copy: folders are cut off in front.
   function shortest(paths) {
     const tails = (path) => path.split("/").map((_, at, parts) => parts.slice(at).join("/"));
     const seen = new Map();
-    for (const tail of paths.flatMap(tails)) seen.set(tail, (seen.get(tail) || 0) + 1);
-    return paths.map((path) => tails(path).findLast((tail) => seen.get(tail) === 1) ?? path);
+    const numberless = (path) => path.replace(/#\d+$/, "");
+    for (const tail of [...new Set(paths.map(numberless))].flatMap(tails)) seen.set(tail, (seen.get(tail) || 0) + 1);
+    return paths.map((path) => (tails(numberless(path)).findLast((tail) => seen.get(tail) === 1) ?? numberless(path)) + path.slice(numberless(path).length));
   }
 
   // The number of the kernel with this id; undefined where there is none.
