@@ -461,6 +461,22 @@ def test_nothing_is_wider_than_the_screen(name: str, site: Site, browse: Open) -
         assert tab.page.locator("svg").evaluate_all(UNNAMED) == 0, "each picture is told to who cannot see it"
 
 
+GLUED = """() => {
+  const inline = (own) => /^(inline|contents)$/.test(getComputedStyle(own).display);
+  const block = (node) => { let own = node.parentElement; while (inline(own)) own = own.parentElement; return own; };
+  const told = (own) => own.checkVisibility() && !own.closest("[aria-hidden=true], option, svg");
+  const walk = document.createTreeWalker(document.querySelector("main"), NodeFilter.SHOW_TEXT), shown = [];
+  for (let node = walk.nextNode(); node; node = walk.nextNode())
+    if (node.data && told(node.parentElement)) shown.push(node);
+  return shown.flatMap((node, at) => {
+    const before = shown[at - 1];
+    if (!at || block(before) !== block(node) || before.parentElement === node.parentElement) return [];
+    return /[\\w)]$/.test(before.data) && /^[\\w(]/.test(node.data) ? [`${before.data} | ${node.data}`] : [];
+  });
+}"""
+"""Words that a reader hears, and a copy has, as one."""
+
+
 @pytest.mark.parametrize("name", ["check", "diff", "matrix", "tuned", "trend", "history", "sweep", "size", "times"])
 def test_no_text_is_cut_off_or_lies_on_another(name: str, site: Site, browse: Open) -> None:
     tab = browse(site[name])
@@ -470,6 +486,7 @@ def test_no_text_is_cut_off_or_lies_on_another(name: str, site: Site, browse: Op
             tab.page.set_viewport_size(screen)
             tab.page.evaluate(DRAWN)
             assert tab.page.evaluate(BOXES) == [], (route, screen)
+        assert tab.page.evaluate(GLUED) == [], (route, "no space stands between two words of a line")
 
 
 def test_columns_stand_below_their_heads_whatever_the_names(site: Site, browse: Open) -> None:

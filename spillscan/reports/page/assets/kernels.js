@@ -176,7 +176,7 @@
       const expanded = unfolded.has(label);
       const archs = new Set(kernels.map(store.arch)).size;
       return { kind: "group", level: 1, expanded, cells: visible.map((column) => (
-        column.key === "name" ? [[h("b", { class: expanded ? "fold open" : "fold" }, label || "not said"), h("span", { class: "quiet" }, said)]]
+        column.key === "name" ? [[h("b", { class: expanded ? "fold open" : "fold" }, label || "not said"), " ", h("span", { class: "quiet" }, said)]]
           : column.key === "arch" && archs > 1 ? [h("span", { class: "quiet" }, count(archs, "arch"))] : cell(column, kernels[0]))) };
     }
 
@@ -191,7 +191,7 @@
         const more = [store.role(i), store.flag(i, store.AMBIGUOUS) ? "ambiguous" : ""].filter(Boolean).join(" · ");
         const shown = more.replace(/^device function in /, "in ");
         const name = state.by === "family" ? filters.under(value, store.family(i)) : value;
-        return [[h("a", { href: store.link(i), tabindex: "-1", title: value }, name), more ? h("span", { class: "quiet", title: more }, shown) : null]];
+        return [[h("a", { href: store.link(i), tabindex: "-1", title: value }, name), " ", more ? h("span", { class: "quiet", title: more }, shown) : null]];
       }
       if (column.key === "object") return [h("bdi", { title: store.unit(i) }, column.text(i)), "quiet"];
       if (column.key === "occupancy" && value !== null)
