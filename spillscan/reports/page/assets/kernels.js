@@ -116,13 +116,14 @@
       sorted: ({ key, num }) => {
         const [first, second] = num ? ["-", ""] : ["", "-"];
         state.sort = state.sort === first + key ? second + key : first + key;
+        box.querySelector("#sort").value = state.sort; // of narrow screens, which have no heads
         apply();
       } });
     spillscan.add(box, h("h1", { class: "hidden" }, "Kernels"),
       controls.form(controls.search(state, apply),
         kinds.length ? controls.select(state, "by", "Show", [["none", "kernels"], ...kinds], () => { unfolded.clear(); apply(); }) : null,
         filters.chooser(state, CHOSEN, apply),
-        controls.select(state, "sort", "Order", [["", "worst first"], ...visible.map(({ key, label, num }) => [(num ? "-" : "") + key, label])], apply, "narrow-only"),
+        controls.select(state, "sort", "Order", [["", "worst first"], ...visible.flatMap(({ key, label, num }) => [[(num ? "-" : "") + key, label], [(num ? "" : "-") + key, `${label}, ${num ? "smallest" : "last"} first`]])], apply, "narrow-only"),
         controls.check(state, "spills", "spills only", apply), within,
         h("div", { class: "field end" }, tally, spared ? h("a", { href: spillscan.link("table", "", { ...Object.fromEntries(spillscan.route.params), columns: "all" }) }, count(spared, "more column")) : null,
           h("button", { type: "button", onclick: async () => copy(csv(shown, await store.names()), count(shown.length, "row")) }, "Copy as CSV"))),
