@@ -11,7 +11,8 @@ from spillscan.commands import _policy
 from spillscan.commands._options import DATASET, DATASET_VARIABLE
 from spillscan.commands._selection import Selection
 from spillscan.history.dataset.builds import KeptBuild, ordered
-from spillscan.history.dataset.history import Series, bases_of, histories, names_in
+from spillscan.history.dataset.history import Series, bases_of, histories
+from spillscan.history.dataset.lookup import names_in
 from spillscan.history.dataset.reading import Dataset, advice
 from spillscan.naming import Names
 from spillscan.output.errors import UndecidedError, UsageError

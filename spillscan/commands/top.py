@@ -9,7 +9,7 @@ from spillscan.commands import _answers, _datasets, _options, _policy
 from spillscan.commands._selection import Selection
 from spillscan.history.dataset.answers import Ranked, rank
 from spillscan.history.dataset.builds import KeptBuild, ordered
-from spillscan.history.dataset.history import names_in
+from spillscan.history.dataset.lookup import names_in
 from spillscan.history.dataset.reading import Dataset
 from spillscan.model import Kernel, KernelKey, Usage
 from spillscan.naming import Names

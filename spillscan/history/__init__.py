@@ -12,6 +12,7 @@ PUBLIC = (
     "dataset.builds",
     "dataset.compaction",
     "dataset.history",
+    "dataset.lookup",
     "dataset.reading",
     "dataset.repair",
     "dataset.sql",

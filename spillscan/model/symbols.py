@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from functools import cache, lru_cache
 from typing import NamedTuple
 
+from spillscan.model import apart
 from spillscan.model.demangled import UNNAMED, Function
 
 # nvcc puts the translation unit before the name of a static kernel in relocatable code:
@@ -40,7 +41,7 @@ def demangle(symbol: str) -> str:
     if not symbol.startswith("_Z") and not (mangled := _without_unit(symbol)).startswith("_Z"):
         return symbol
     try:
-        name = _demangler()(mangled)
+        name = apart.demangled(mangled) if apart.doubtful(mangled) else _demangler()(mangled)
     except ValueError:  # it begins as a mangled name, and is none
         return symbol
     return (_ANONYMOUS.sub(UNNAMED, name) if name and "_GLOBAL__N" in symbol else name) or symbol

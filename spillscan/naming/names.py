@@ -15,11 +15,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import translate
 from functools import cached_property
-from itertools import chain
-from typing import Final
+from typing import Final, Self
 
 from spillscan.model.symbols import Tuned, readable
 from spillscan.naming import columns
@@ -72,18 +71,27 @@ class Names:
 
     def __init__(self, *builds: Iterable[Key], labels: Mapping[str, Sequence[str]] | None = None) -> None:
         """``labels``: names of the parameters of templates (:class:`NameParser`)."""
-        self._named = [list(symbols) for symbols in builds]
+        self._held: dict[Key, int] = {}
+        for number, symbols in enumerate(builds):
+            for symbol in symbols:
+                self._held[symbol] = self._held.get(symbol, 0) | 1 << number
         self._at: dict[int, dict[Key, str]] = {}
         self._own: dict[tuple[str, int], Mapping[Key, str] | None] = {}
-        self._copied: dict[str, Mapping[Node, int]] = {}
+        self._copied: dict[str, Mapping[Node, bool]] = {}
         self._cut: dict[int, _Cuts] = {}
         self._parser = NameParser(labels)
         self._trees: dict[Key, Parsed] = {}
 
-    @cached_property
-    def builds(self) -> list[dict[Key, None]]:
-        """Each build's kernels."""
-        return [dict.fromkeys(each) for each in self._named]
+    @classmethod
+    def held(cls, held: dict[Key, int], labels: Mapping[str, Sequence[str]] | None = None) -> Self:
+        """Of each kernel the builds that have it, as a bit each."""
+        names = cls(labels=labels)
+        names._held = held
+        return names
+
+    def __iter__(self) -> Iterator[Key]:
+        """All kernels, each once."""
+        return iter(self._held)
 
     def of(self, symbol: Key, width: int = WIDTH) -> str:
         """What a kernel is called in at most ``width`` characters; one of no build as if it were alone."""
@@ -113,7 +121,7 @@ class Names:
     def arguments(self, symbol: Key, room: int) -> str:
         """``<14, 64, F>``: an instance under its family's name; the whole name where that does not set it apart."""
         family, node = self.family(symbol), self._tree(symbol).node
-        if self._copies(family)[node] > 1 or len(family.members) < 2:
+        if self._copies(family)[node] or len(family.members) < 2:
             return self.of(symbol, room)
         return family.bracketed(family.clipped(node, family.fitting(room), room - 2))
 
@@ -125,15 +133,13 @@ class Names:
         lines = {family.base: family.legend(room - (0 if headed else len(family.base))) for family in families}
         return {base: line for base, line in lines.items() if line}
 
-    def _copies(self, family: Family) -> Mapping[Node, int]:
-        """How many symbols of a build have one tree."""
+    def _copies(self, family: Family) -> Mapping[Node, bool]:
+        """Whether several symbols of a build have one tree."""
         if family.base not in self._copied:
             alike: dict[Node, list[Key]] = defaultdict(list)
             for symbol in family.symbols:
                 alike[self._tree(symbol).node].append(symbol)
-            self._copied[family.base] = {
-                node: self._together(symbols) if len(symbols) > 1 else 1 for node, symbols in alike.items()
-            }
+            self._copied[family.base] = {node: self._together(symbols) for node, symbols in alike.items()}
         return self._copied[family.base]
 
     def called(self, shown: str) -> list[Key]:
@@ -169,7 +175,7 @@ class Names:
     @cached_property
     def _heads(self) -> dict[Key, str]:
         """The name of each kernel without its arguments: all of one head are a family."""
-        found = dict.fromkeys(chain.from_iterable(self._named), "")
+        found = dict.fromkeys(self._held, "")
         for start, several in _of_one_start(found).items():
             alike = len(several) > 1 and _plain_template(start, several)
             of_all = self._parser.parsed(printable(readable(_shortest_of(start)))).node.head if alike else ""
@@ -253,13 +259,16 @@ class Names:
         for symbol, name in names.items():
             of_name[name].append(symbol)
         several = [symbols for symbols in of_name.values() if len(symbols) > 1]
-        return [
-            each for each in several if self._together(each) > 1 or len({self._tree(symbol) for symbol in each}) > 1
-        ]
+        return [each for each in several if self._together(each) or len({self._tree(symbol) for symbol in each}) > 1]
 
-    def _together(self, symbols: Sequence[Key]) -> int:
-        """How many of them the build has that has most."""
-        return max((sum(symbol in build for symbol in symbols) for build in self.builds), default=0)
+    def _together(self, symbols: Iterable[Key]) -> bool:
+        """Whether a build has two of them."""
+        seen = 0
+        for symbol in symbols:
+            if seen & self._held[symbol]:
+                return True
+            seen |= self._held[symbol]
+        return False
 
     def _suffixes(self, symbols: Sequence[Key]) -> dict[Key, str]:
         """Overloads by where their parameters differ, what a file hides by the file, copies of a library by release."""

@@ -295,6 +295,25 @@ def history(bench: Bench) -> Iterator[Figure]:
     yield Figure("a build of 1,000, compacted", "5 KB", size / 1000 / 5000, 1.0)
 
 
+def questions(bench: Bench) -> Iterator[Figure]:
+    """What is asked of ten builds of 50,000 kernels, as DuckDB alone answers it from the same files."""
+    root = bench.folder / "ten"
+    for at, build in enumerate(dataset_bench.builds(500_000, 50_000)):
+        dataset_bench.put(str(root), Unit(uri="build.log", content_hash=f"{at:x}"), build)
+    symbol = build.kernels[0].key.symbol
+    asked: dict[str, tuple[object, ...]] = {
+        "count": ("query", "SELECT count(*) FROM kernels", "-d", root),
+        "top": ("top", root),
+        "bisect": ("bisect", symbol, "-d", root),
+        "history": (root,),
+    }
+    for name, words in asked.items():
+        plain = (PYTHON, "-m", "tests.benchmarks.plain_questions", root, name, symbol, "b0009")
+        runs = bench.least(ours=(PYTHON, "-m", "spillscan", "history", *words), plain=plain)
+        yield Figure(f"{name} of 10 × 50,000", "DuckDB alone", runs["ours"].cpu / runs["plain"].cpu, 3)
+    yield Figure("history, most memory", "512 MB", runs["ours"].peak / 512e6, 1)
+
+
 def page(bench: Bench) -> Iterator[Figure]:
     """A page of 255,600 kernels; in this machine's seconds."""
     log, made = bench.folder / "many.log", bench.folder / "many.html"
@@ -317,7 +336,8 @@ def _printed(kernel: Kernel) -> str:
 
 
 ROWS: dict[str, Callable[[Bench], Iterator[Figure]]] = {
-    each.__name__: each for each in (build_log, library, cuobjdump, wheels, start, gates, dumps, history, page)
+    each.__name__: each
+    for each in (build_log, library, cuobjdump, wheels, start, gates, dumps, history, questions, page)
 }
 HEAD = "| work | against | bar |"
 

@@ -10,8 +10,7 @@ from decimal import Decimal
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from spillscan.history.dataset.history import named_by, names_in
-from spillscan.history.dataset.lookup import LAUNCHED, light_kernel
+from spillscan.history.dataset.lookup import LAUNCHED, light_kernel, named_by, names_in
 from spillscan.history.dataset.sql import quoted
 from spillscan.judging.compare.effects import resident
 from spillscan.judging.policy import Policy

@@ -8,6 +8,7 @@ kernel. Builds that hold no kernel say nothing of any.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,21 +18,11 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from spillscan.history.dataset import links
 from spillscan.history.dataset.links import Key, Link
-from spillscan.history.dataset.lookup import (
-    COLUMNS,
-    STORED,
-    called,
-    changing_names,
-    light_kernel,
-    named,
-    settings_of,
-    shown_as,
-)
+from spillscan.history.dataset.lookup import STORED, Parameters, light_kernel, named, names_in, shown_as, states
 from spillscan.judging.compare.effects import blocks
 from spillscan.model import Kernel
 from spillscan.model.figures import TRACED, figure, rank
 from spillscan.model.patterns import compiled
-from spillscan.model.symbols import Tuned, tuned_for
 from spillscan.naming import Names, symbol_of
 from spillscan.naming.identity import canonical
 from spillscan.output.errors import InputError
@@ -45,12 +36,8 @@ if TYPE_CHECKING:
 _TRACED = tuple(each.name for each in TRACED)
 
 
-class Copy(NamedTuple):
-    """One of the kernels of one build that share a name, an arch and a configuration."""
-
-    kernel: Kernel
-    figures: dict[str, int | None]
-    """As the dataset holds them."""
+Point = dict[str, int | None]
+"""Figures by metric."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +56,17 @@ class Event:
     """Of ``renamed``: how much alike the two are, as ``diff`` says."""
 
 
+class Span(NamedTuple):
+    """Builds without a gap in which the figures of a kernel are the same."""
+
+    first: int
+    """Index of the first."""
+    last: int
+    """Index of the last."""
+    point: Point
+    """Its figures."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Series:
     """One kernel of one arch over all builds."""
@@ -77,14 +75,24 @@ class Series:
     """As the last build that has it names it; with its figures as far as they are followed."""
     canonical: str
     """Its canonical name there."""
-    points: tuple[dict[str, int | None] | None, ...]
-    """Its figures by metric, a build each; ``None`` where a build does not have it."""
+    builds: int
+    """Over how many builds it is followed."""
+    spans: tuple[Span, ...]
+    """Its figures, in the order of the builds; between them, builds do not have it."""
     copies: int
     """The most copies (objects, lambdas) of one build; the figures are the worst of them."""
     events: tuple[Event, ...] = ()
     """Births, renames, gaps and its end, in the order of the builds. The first build gives birth to nothing."""
     arches: frozenset[str | None] = frozenset()
     """Those that it was compiled for: ``sm_90`` and ``sm_90a`` may follow each other."""
+
+    @property
+    def points(self) -> list[Point | None]:
+        """Its figures, a build each; ``None`` where a build does not have it."""
+        points: list[Point | None] = [None] * self.builds
+        for first, last, point in self.spans:
+            points[first : last + 1] = [point] * (last + 1 - first)
+        return points
 
     def values(self, metric: str) -> list[int | None]:
         """One metric, a value a build; ``None`` where it is not known."""
@@ -113,10 +121,6 @@ class Step:
         return -grown if figure(self.metric).worse == "fewer" else grown
 
 
-Parameters = Mapping[str, Sequence[str]]
-"""What templates call their parameters."""
-
-
 def histories(
     dataset: Dataset,
     builds: Sequence[KeptBuild],
@@ -125,17 +129,18 @@ def histories(
     arches: Sequence[str] = (),
     parameters: Parameters | None = None,
     *,
+    timed: bool = True,
     changing: bool = False,
 ) -> list[Series]:
     """The kernels that ``pattern`` (any name of a kernel, a glob, ``re:…``) names in any of ``builds``.
-    ``parameters``: what the policy's ``labels`` call those of templates; ``changing``: all to which something may have
-    happened, whatever they are called.
+    ``parameters``: what the policy's ``labels`` call those of templates; ``timed``: whether compile times are followed,
+    too; ``changing``: all to which something may have happened, whatever they are called.
 
     Raises :class:`~spillscan.InputError` where it names none.
     """
-    past = _Past(dataset, builds)
+    past = _Past(dataset, builds, launches, timed=timed)
     if changing:
-        past.read(changing_names(dataset, past.labels, past.filled))
+        past.read(None)
     elif (exact := compiled(pattern).exact) is not None:  # a symbol names its own kernel first
         past.read([canonical(exact)])
     if not past.held and not changing:
@@ -143,9 +148,7 @@ def histories(
     if not past.held and not changing:
         keys = names_in(dataset, past.labels, shown_as(dataset, pattern, past.labels), parameters).called(pattern)
         past.read([canonical(symbol_of(key)) for key in keys])
-    chains = past.chains()
-    series = [past.series(chain, launches) for chain in chains]
-    series = [each for each in series if not arches or not each.arches.isdisjoint(arches)]
+    series = [each for each in map(past.series, past.chains()) if not arches or not each.arches.isdisjoint(arches)]
     if not series and not changing:
         raise InputError(f"no kernel is called {clip(printable(pattern), 80)}", "give its symbol, its name or a glob")
     return sorted(
@@ -165,47 +168,17 @@ def bases_of(found: Iterable[Series]) -> set[str]:
     return {kernel.short_name for kernel in kernels if kernel is not None}
 
 
-_ONE_OF_EACH_SET = """SELECT min(label) FROM (
-    SELECT label, count(*) AS kernels, sum(hash(symbol, configuration)::HUGEINT) AS names FROM kernels GROUP BY label
-) GROUP BY kernels, names ORDER BY ALL"""
-"""Builds whose kernels have the same names tell no more of names than one of them."""
-
-
-def names_in(
-    dataset: Dataset,
-    labels: Sequence[str],
-    bases: Iterable[str] | None = None,
-    parameters: Parameters | None = None,
-) -> Names:
-    """What the kernels of some builds are called, or those of some base names, which alone may be called alike;
-    candidates of a tuner by what they were tuned for."""
-    alike, words = "", []
-    if bases is not None:
-        alike = " WHERE short_name IN (SELECT unnest(?))"
-        words = [sorted(set(bases))]
-    else:
-        labels = [label for (label,) in dataset.ask(_ONE_OF_EACH_SET, (), labels).rows]
-    question = f"SELECT DISTINCT label, symbol, configuration FROM kernels{alike} ORDER BY ALL"
-    rows = dataset.ask(question, words, labels).rows
-    named = ((label, named_by(symbol, settings)) for label, symbol, settings in rows)
-    builds = (dict.fromkeys(key for _, key in group) for _, group in groupby(named, key=itemgetter(0)))
-    return Names(*builds, labels=parameters)
-
-
-def named_by(symbol: str, settings: Sequence[dict[str, str]] | None) -> str | Tuned:
-    """What a stored kernel is named by."""
-    return Tuned(symbol, tuned_for(settings_of(settings)), "") if settings else symbol
-
-
 def steps(series: Series, metric: str) -> Iterator[Step]:
     """Where a metric changed, in the order of the builds."""
-    last: tuple[int, int] | None = None
-    for index, value in enumerate(series.values(metric)):
-        if value is None:
+    before: int | None = None
+    last = 0
+    for span in series.spans:
+        after = span.point[metric]
+        if after is None:
             continue
-        if last is not None and value != last[1]:
-            yield Step(metric=metric, before=last[1], after=value, last=last[0], first=index)
-        last = index, value
+        if before is not None and after != before:
+            yield Step(metric=metric, before=before, after=after, last=last, first=span.first)
+        before, last = after, span.last
 
 
 class Happening(NamedTuple):
@@ -262,7 +235,7 @@ def _events(series: Series, metrics: Sequence[str], *, named: bool) -> Iterator[
     """A kernel that spills from birth is a change for the worse. Where figures are ``named``, that is the only event
     that says something of them."""
     for event in series.events:
-        point = series.points[event.last if event.state == "gone" else event.first] or {}
+        point = series.spans[-1 if event.state == "gone" else 0].point
         metric = next(
             (name for name in sorted(metrics, key=rank) if event.state in ("new", "gone") and point[name]), None
         )
@@ -283,51 +256,63 @@ class _Run(NamedTuple):
     last: int
 
 
+class _State(NamedTuple):
+    """Builds without a gap in which the kernels of a key are the same; counted as those of a run."""
+
+    first: int
+    last: int
+    point: Point
+    copies: int
+    kernel: Kernel
+    """As the last build without a gap has it."""
+
+
 class _Past:
     """Builds of a dataset, and the kernels of some names in them."""
 
-    def __init__(self, dataset: Dataset, builds: Sequence[KeptBuild]) -> None:
+    def __init__(self, dataset: Dataset, builds: Sequence[KeptBuild], launches: Launches, *, timed: bool) -> None:
         self._dataset = dataset
         self._builds = builds
+        self._launches = launches
+        self._timed = timed
         sizes = links.sizes_of(dataset)
         self._filled = [index for index, build in enumerate(builds) if sizes[build.label]]
-        self._read: set[str] = set()
+        self._read: set[str] | None = set()
         self.labels = [build.label for build in builds]
-        self.held: dict[Key, dict[int, list[Copy]]] = defaultdict(dict)
-        """The copies of each key, by the index of the build."""
+        self.held: dict[Key, list[_State]] = {}
+        """Of each key, in the order of the builds."""
+        self._points: dict[tuple[int | None, ...], Point] = {}
         self._links: dict[tuple[int, Key], Link] = {}
         """By the position of the build before, and the key in it."""
         self._back: dict[tuple[int, Key], Link] = {}
         """The same, by the key in the build after."""
         self._paired: set[int] = set()
 
-    @property
-    def filled(self) -> int:
-        """How many of the builds hold kernels."""
-        return len(self._filled)
-
-    def read(self, names: Iterable[str]) -> None:
-        """Hold the kernels of these canonical names, too."""
-        new = sorted(set(names) - self._read)
-        self._read.update(new)
-        at = {build.label: index for index, build in enumerate(self._builds)}
-        for row in called(self._dataset, new, self.labels):
-            named = dict(zip(COLUMNS[:-1], row, strict=False))
-            copy = Copy(light_kernel(named), {name: _whole(named[name]) for name in STORED})
-            places = self.held[Key.of(copy.kernel)] if any(label in at for label in row[-1]) else {}
-            for label in row[-1]:
-                if label in at:
-                    places.setdefault(at[label], []).append(copy)
+    def read(self, names: Iterable[str] | None) -> None:
+        """Hold the kernels of these canonical names, too; ``None``: of all that not all builds have alike."""
+        new = None if names is None else sorted(set(names) - (self._read or set()))
+        self._read = None if new is None or self._read is None else self._read | set(new)
+        labels = [self._label(at) for at in range(len(self._filled))]
+        found = states(self._dataset, labels, new, timed=self._timed) if new or new is None else ()
+        for (_, first, last), rows in groupby(found, key=itemgetter(0, 1, 2)):
+            copies = [(light_kernel(row), row) for *_, row in rows]
+            kernel = copies[0][0]
+            point = _point(copies, self._launches)
+            point = self._points.setdefault(tuple(point.values()), point)
+            held = self.held.setdefault(Key.of(kernel), [])
+            if held and held[-1].last + 1 == first:
+                held[-1] = held[-1]._replace(kernel=kernel)  # so that not each is kept
+            held.append(_State(first, last, point, len(copies), kernel))
 
     def chains(self) -> list[list[tuple[_Run, float]]]:
         """What is one kernel: its runs, each with the likeness to the run before it. Reads the kernels that those
         already read were called before and after."""
         while True:
             runs = self._runs()
-            self._pair({run.first - 1 for run in runs} | {run.last for run in runs})
+            self._pair(runs)
             found = (link for run in runs for link in (self._into(run), self._out_of(run)) if link is not None)
-            missing = {key.canonical for link in found for key in (link.before, link.after)} - self._read
-            if not missing:
+            missing = {key.canonical for link in found for key in (link.before, link.after)}
+            if self._read is None or missing <= self._read:
                 break
             self.read(missing)
         ends: dict[Key, list[tuple[_Run, float]]] = {}
@@ -343,32 +328,39 @@ class _Past:
             ends[run.key] = chain
         return chains
 
-    def series(self, chain: Sequence[tuple[_Run, float]], launches: Launches) -> Series:
+    def series(self, chain: Sequence[tuple[_Run, float]]) -> Series:
         """One kernel."""
-        points: list[dict[str, int | None] | None] = [None] * len(self._builds)
-        copies = 0
-        made: dict[tuple[int, ...], dict[str, int | None]] = {}  # builds that hold the same rows share a point
-        for run, _ in chain:
-            for position in range(run.first, run.last + 1):
-                index = self._filled[position]
-                held = self.held[run.key][index]
-                same = tuple(map(id, held))
-                if same not in made:
-                    made[same] = _point(held, launches)
-                points[index] = made[same]
-                copies = max(copies, len(held))
+        found = [state for run, _ in chain for state in self._states(run)]
         newest = chain[-1][0]
         return Series(
             kernel=self._kernel(newest),
             canonical=newest.key.canonical,
-            points=tuple(points),
-            copies=copies,
+            builds=len(self._builds),
+            spans=tuple(span for state in found for span in self._spans(state)),
+            copies=max(state.copies for state in found),
             events=tuple(self._events(chain)),
             arches=frozenset(run.key.arch for run, _ in chain),
         )
 
+    def _states(self, run: _Run) -> Iterator[_State]:
+        held = self.held[run.key]
+        for at in range(bisect_left(held, run.first, key=itemgetter(0)), len(held)):
+            if held[at].first > run.last:
+                break
+            yield held[at]
+
+    def _spans(self, state: _State) -> Iterator[Span]:
+        """A state, without builds that hold no kernel."""
+        first = self._filled[state.first]
+        for one, other in pairwise(self._filled[state.first : state.last + 1]):
+            if other != one + 1:
+                yield Span(first, one, state.point)
+                first = other
+        yield Span(first, self._filled[state.last], state.point)
+
     def _kernel(self, run: _Run) -> Kernel:
-        return self.held[run.key][self._filled[run.last]][0].kernel
+        held = self.held[run.key]
+        return held[bisect_right(held, run.last, key=itemgetter(0)) - 1].kernel
 
     def _events(self, chain: Sequence[tuple[_Run, float]]) -> Iterator[Event]:
         start, end = chain[0][0].first, chain[-1][0].last
@@ -384,12 +376,14 @@ class _Past:
             yield Event(state="gone", last=self._filled[end], first=self._filled[end + 1])
 
     def _runs(self) -> list[_Run]:
-        place = {index: position for position, index in enumerate(self._filled)}
         found = []
-        for key, at in self.held.items():
-            positions = sorted(place[index] for index in at)
-            starts = [0, *(n for n in range(1, len(positions)) if positions[n] > positions[n - 1] + 1), len(positions)]
-            found += [_Run(key, positions[one], positions[other - 1]) for one, other in pairwise(starts)]
+        for key, held in self.held.items():
+            first = held[0].first
+            for one, other in pairwise(held):
+                if other.first > one.last + 1:
+                    found.append(_Run(key, first, one.last))
+                    first = other.first
+            found.append(_Run(key, first, held[-1].last))
         return found
 
     def _into(self, run: _Run) -> Link | None:
@@ -398,12 +392,17 @@ class _Past:
     def _out_of(self, run: _Run) -> Link | None:
         return self._links.get((run.last, run.key))
 
-    def _pair(self, positions: set[int]) -> None:
-        """Know what goes on as what behind these builds."""
-        new = [at for at in sorted(positions - self._paired) if 0 <= at < len(self._filled) - 1]
+    def _pair(self, runs: Iterable[_Run]) -> None:
+        """Know what goes on as what behind the builds in which these end, and before those in which they begin."""
+        names: dict[int, set[str]] = defaultdict(set)
+        for run in runs:
+            names[run.first - 1].add(run.key.canonical)
+            names[run.last].add(run.key.canonical)
+        new = [at for at in sorted(names.keys() - self._paired) if 0 <= at < len(self._filled) - 1]
         self._paired.update(new)
         asked = {(self._label(at), self._label(at + 1)): at for at in new}
-        for both, found in links.found(self._dataset, list(asked)):
+        changed = {both: names[at] for both, at in asked.items()} if self._read is None else None
+        for both, found in links.found(self._dataset, list(asked), changed):
             at = asked[both]
             self._links.update(((at, link.before), link) for link in found)
             self._back.update(((at, link.after), link) for link in found)
@@ -412,8 +411,10 @@ class _Past:
         return self.labels[self._filled[position]]
 
 
-def _point(copies: Sequence[Copy], launches: Launches) -> dict[str, int | None]:
-    found = [figures | {"resident_blocks": blocks(kernel, launches)} for kernel, figures in copies]
+def _point(copies: Sequence[tuple[Kernel, Mapping[str, Any]]], launches: Launches) -> Point:
+    found = [{name: _whole(row.get(name)) for name in STORED} for _, row in copies]
+    for point, (kernel, _) in zip(found, copies, strict=True):
+        point["resident_blocks"] = blocks(kernel, launches)
     return {name: _worst(name, [each[name] for each in found]) for name in _TRACED}
 
 

@@ -8,7 +8,7 @@ therefore compared whole; of the others it is only asked what they are called, o
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spillscan.history.dataset.sql import Rows
@@ -23,17 +23,21 @@ if TYPE_CHECKING:
 _AT_ONCE = 1 << 11
 """Names of kernels that are held whole, to be paired."""
 _SAMPLE = 2_000
-"""Kernels that live on and are looked at, in two builds, besides one of each template."""
+"""Kernels that live on and are looked at, in two builds, besides one of each template that something else has left."""
 
 Neighbours = tuple[str, str]
 """Labels of two builds, the older first."""
 
-KEY = (
-    "canonical, arch, CASE WHEN len(configuration) > 0 THEN configuration END AS configuration, "
-    "CASE WHEN len(configuration) > 0 THEN NULL ELSE launch_bounds.required_threads END AS threads, "
-    "role = 'function' AS function"
-)
-"""A :class:`Key`, in SQL."""
+_PARTS = {
+    "canonical": "canonical",
+    "arch": "arch",
+    "configuration": "CASE WHEN len(configuration) > 0 THEN configuration END",
+    "threads": "CASE WHEN len(configuration) > 0 THEN NULL ELSE launch_bounds.required_threads END",
+    "function": "role = 'function'",
+}
+_KEY = ", ".join(f"{part} AS {name}" for name, part in _PARTS.items())
+KEY_HASH = f"hash({', '.join(_PARTS.values())})"
+"""The number of a :class:`Key`, in SQL."""
 
 
 class Key(NamedTuple):
@@ -68,30 +72,32 @@ def sizes_of(dataset: Dataset) -> Counter[str]:
     return sizes
 
 
-_KEYS = f"""WITH sides AS (SELECT unnest(?) AS pair, unnest(?) AS label),
-    keys AS (SELECT DISTINCT label, {KEY} FROM kernels),
-    all_keys AS (SELECT pair, * EXCLUDE (pair, label), min(label) AS label, count(*) AS builds
-        FROM keys JOIN sides USING (label) GROUP BY ALL)"""
-_CHANGED = f"{_KEYS} SELECT DISTINCT pair, canonical FROM all_keys WHERE builds = 1 ORDER BY ALL"
-_LIVING = f"""{_KEYS}, living AS (SELECT DISTINCT pair, canonical, arch, function FROM all_keys
-        SEMI JOIN asked USING (pair) ANTI JOIN changed USING (pair, canonical) WHERE builds = 2),
-    named AS (SELECT pair, arch, function, any_value(symbol) AS symbol, any_value(short_name) AS base,
-            any_value(split_part(name, '<', 1)) AS head
-        FROM living JOIN (SELECT label, canonical, symbol, short_name, name FROM kernels) USING (canonical)
-        JOIN sides USING (pair, label) GROUP BY pair, canonical, arch, function)
-    SELECT pair, symbol, arch, function FROM named QUALIFY
-        row_number() OVER (PARTITION BY pair, base, head ORDER BY symbol) = 1
-        OR row_number() OVER (PARTITION BY pair ORDER BY symbol)
-            % (count(*) OVER (PARTITION BY pair) // {_SAMPLE} + 1) = 0
-    ORDER BY ALL"""
+_CHANGED = f"""WITH sides AS (SELECT unnest(?) AS pair, unnest(?) AS label),
+    keys AS (SELECT DISTINCT label, {_KEY} FROM kernels),
+    all_keys AS (SELECT * EXCLUDE (label), count(*) AS builds FROM keys JOIN sides USING (label) GROUP BY ALL)
+    SELECT DISTINCT pair, canonical FROM all_keys WHERE builds = 1 ORDER BY ALL"""
+_LIVING = f"""WITH sides AS (SELECT unnest(?) AS pair, unnest(?) AS label),
+    seen AS (SELECT label, {_KEY}, symbol, short_name AS base, split_part(name, '<', 1) AS head,
+        hash(canonical) % ? = 0 AS sample FROM kernels WHERE sample OR short_name IN (SELECT base FROM bases)),
+    living AS (SELECT pair, arch, function, sample, min(symbol) AS symbol, min(base) AS base, min(head) AS head
+        FROM seen JOIN sides USING (label) ANTI JOIN changed USING (pair, canonical)
+        GROUP BY pair, canonical, arch, configuration, threads, function, sample
+        HAVING count(DISTINCT label) = 2)
+    SELECT DISTINCT pair, symbol, arch, function FROM living
+    QUALIFY sample OR row_number() OVER (PARTITION BY pair, base, head ORDER BY symbol) = 1 ORDER BY ALL"""
 
 
-def found(dataset: Dataset, wanted: Iterable[Neighbours]) -> Iterator[tuple[Neighbours, tuple[Link, ...]]]:
-    """What goes on as what between these builds. Many builds are read at once, but not all that there are."""
+def found(
+    dataset: Dataset, wanted: Iterable[Neighbours], changed: Mapping[Neighbours, Iterable[str]] | None = None
+) -> Iterator[tuple[Neighbours, tuple[Link, ...]]]:
+    """What goes on as what between these builds. Many builds are read at once, but not all that there are.
+    ``changed``: names of kernels that one of both builds does not have, where all are known."""
     pairs = list(wanted)
     names: dict[int, list[str]] = defaultdict(list)
     labels = {label for both in pairs for label in both}
-    if pairs:
+    if changed is not None:
+        names |= {number: sorted(changed.get(both, ())) for number, both in enumerate(pairs)}
+    elif pairs:
         for number, name in dataset.ask(_CHANGED, _sides(pairs, range(len(pairs))), labels).rows:
             names[number].append(name)
     group: list[int] = []
@@ -127,14 +133,17 @@ def _of_group(
     ending = {number: [_ends(whole, pairs[number], names[number], side) for side in (0, 1)] for number in group}
     asked = [number for number in group if all(ending[number])]
     if asked:
+        bases = {each.short_name for held in whole.values() for kernels in held.values() for each in kernels}
         tables = {
-            "asked": Rows({"pair": "BIGINT"}, [(number,) for number in asked]),
+            "bases": Rows({"base": "VARCHAR"}, [(base,) for base in sorted(bases)]),
             "changed": Rows(
                 {"pair": "BIGINT", "canonical": "VARCHAR"}, [(number, name) for number, _, name in changed]
             ),
         }
         narrow = {label for number in asked for label in pairs[number]}
-        for number, symbol, arch, function in dataset.ask(_LIVING, _sides(pairs, asked), narrow, tables).rows:
+        sizes = sizes_of(dataset)
+        words = [*_sides(pairs, asked), max(sizes[label] for label in narrow) // _SAMPLE + 1]
+        for number, symbol, arch, function in dataset.ask(_LIVING, words, narrow, tables).rows:
             key = KernelKey(symbol=symbol, arch=arch)
             living[number].append(key)
             if function:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from spillscan.history.dataset.links import KEY
-from spillscan.history.dataset.sql import Rows, quoted
+from spillscan import naming
+from spillscan.history.dataset.links import KEY_HASH
+from spillscan.history.dataset.sql import Rows, among
 from spillscan.model import Kernel, KernelKey, Launch, LaunchBounds, Usage
 from spillscan.model.figures import RANKED
 from spillscan.model.patterns import compiled, names_of, text_of
-from spillscan.model.symbols import short_name
+from spillscan.model.symbols import Tuned, short_name, tuned_for
 from spillscan.model.usage import NUMBERS
+from spillscan.naming import Names
 
 if TYPE_CHECKING:
     from spillscan.history.dataset.reading import Dataset
@@ -32,34 +34,39 @@ def settings_of(stored: Sequence[dict[str, str]] | None) -> tuple[tuple[str, str
     return tuple((each["name"], each["value"]) for each in stored or ())
 
 
-def called(dataset: Dataset, names: Sequence[str], labels: Sequence[str]) -> list[tuple[Any, ...]]:
-    """The rows of the kernels of these names, equal ones of several builds as one; last the builds' labels."""
-    if not names:
-        return []
-    columns = ", ".join(name for name in COLUMNS if name != "short_name")
-    if len(names) <= _FEW_NAMES:  # so that the statistics of files say which rows need not be read
-        condition = f"WHERE canonical IN ({', '.join(map(quoted, names))})"
-    else:
-        condition = "SEMI JOIN names USING (canonical)"
-    question = f"SELECT {columns}, list(label) FROM kernels {condition} GROUP BY ALL ORDER BY ALL"
-    return dataset.ask(
-        question, (), labels, {"names": Rows({"canonical": "VARCHAR"}, [(name,) for name in names])}
-    ).rows
+_STATES = """WITH {held}placed AS (SELECT {hash} AS key, nth, hash({alike}) AS state FROM {rows}),
+    states AS (SELECT key, nth, sum(state) AS state FROM placed GROUP BY key, nth),
+    edges AS (SELECT key, nth, lag(nth) OVER same IS DISTINCT FROM nth - 1 OR lag(state) OVER same <> state AS opens,
+            lead(nth) OVER same IS DISTINCT FROM nth + 1 OR lead(state) OVER same <> state AS ends
+        FROM states WINDOW same AS (PARTITION BY key ORDER BY nth)),
+    spans AS (SELECT key, CASE WHEN opens THEN nth ELSE lag(nth) OVER same END AS since, nth, ends
+        FROM edges WHERE opens OR ends WINDOW same AS (PARTITION BY key ORDER BY nth)),
+    asked AS (SELECT key, since, nth FROM spans WHERE ends AND NOT (since = ? AND nth = ?))
+    SELECT key, since, nth, {columns} FROM asked
+    JOIN (SELECT {columns}, {hash} AS key, nth FROM {rows}) USING (key, nth) ORDER BY ALL"""
 
 
-_FEW_NAMES = 200
+def states(
+    dataset: Dataset, labels: Sequence[str], names: Sequence[str] | None, *, timed: bool
+) -> Iterator[tuple[Any, ...]]:
+    """The rows of the kernels of these canonical names, or of all that are not the same in all of these builds: one for
+    all builds in a row that hold equal ones, as the last of them has it. First a number of the key, and the indexes of
+    the first and the last build. Times differ always: whether they are looked at is ``timed``.
+    """
+    places = Rows({"label": "VARCHAR", "nth": "INTEGER"}, [(label, nth) for nth, label in enumerate(labels)])
+    only, tables = ("", {}) if names is None else among(Rows({"canonical": "VARCHAR"}, [(name,) for name in names]))
+    rows, held = f"kernels JOIN places USING (label){only}", ""
+    if names is not None and not tables:  # few are held, so that files are read once
+        rows, held = "few", f"few AS MATERIALIZED (SELECT {', '.join(COLUMNS)}, nth FROM {rows}), "
+    alike = [name for name in COLUMNS if name not in _NAMES and (timed or name != "compile_ms")]
+    columns = [name for name in COLUMNS if name != "short_name" and (timed or name != "compile_ms")]
+    whole = (0, len(labels) - 1) if names is None else (-1, -1)
+    question = _STATES.format(held=held, hash=KEY_HASH, alike=", ".join(alike), columns=", ".join(columns), rows=rows)
+    for key, first, last, *row in dataset.stream(question, whole, labels, tables | {"places": places}):
+        yield key, first, last, dict(zip(columns, row, strict=True))
 
 
-def changing_names(dataset: Dataset, labels: Sequence[str], filled: int) -> list[str]:
-    """The canonical names of kernels that not all of the builds that hold kernels have, or of which not all rows are
-    alike."""
-    alike = ", ".join(name for name in COLUMNS if name not in ("canonical", "symbol", "short_name", "compile_ms"))
-    question = (
-        f"SELECT DISTINCT canonical FROM (SELECT canonical FROM (SELECT {KEY}, label, hash({alike}) AS figures FROM"
-        " kernels) GROUP BY canonical, arch, configuration, threads, function"
-        " HAVING count(DISTINCT label) < ? OR min(figures) <> max(figures))"
-    )
-    return [name for (name,) in dataset.ask(question, [filled], labels).rows]
+_NAMES = ("canonical", "arch", "symbol", "short_name")
 
 
 def named(dataset: Dataset, pattern: str, labels: Sequence[str]) -> list[str]:
@@ -101,3 +108,33 @@ def light_kernel(row: dict[str, Any]) -> Kernel:
         launch=None if launch is None else Launch(**launch),
         configuration=settings_of(row["configuration"]),
     )
+
+
+Parameters = Mapping[str, Sequence[str]]
+"""What templates call their parameters."""
+
+
+def names_in(
+    dataset: Dataset,
+    labels: Sequence[str],
+    bases: Iterable[str] | None = None,
+    parameters: Parameters | None = None,
+) -> Names:
+    """What the kernels of some builds are called, or those of some base names, which alone may be called alike;
+    candidates of a tuner by what they were tuned for."""
+    places = Rows({"label": "VARCHAR", "nth": "INTEGER"}, [(label, nth) for nth, label in enumerate(labels)])
+    alike, tables = ("", {}) if bases is None else among(Rows({"short_name": "VARCHAR"}, [(base,) for base in bases]))
+    question = (
+        f"SELECT symbol, configuration, bitstring_agg(nth, 0, {max(len(labels) - 1, 0)})::VARCHAR FROM kernels"
+        f" JOIN places USING (label){alike} GROUP BY ALL ORDER BY ALL"
+    )
+    held: dict[naming.Key, int] = {}
+    for symbol, settings, bits in dataset.stream(question, (), labels, tables | {"places": places}):
+        named = named_by(symbol, settings)
+        held[named] = held.get(named, 0) | int(bits, 2)
+    return Names.held(held, parameters)
+
+
+def named_by(symbol: str, settings: Sequence[dict[str, str]] | None) -> str | Tuned:
+    """What a stored kernel is named by."""
+    return Tuned(symbol, tuned_for(settings_of(settings)), "") if settings else symbol

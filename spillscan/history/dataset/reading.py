@@ -213,6 +213,12 @@ class Dataset:
         these builds."""
         return sql.ask(self.connection, self._narrowed(question, labels), words, tables)
 
+    def stream(
+        self, question: str, words: Sequence[Any], labels: Collection[str], tables: Mapping[str, sql.Rows]
+    ) -> Iterator[tuple[Any, ...]]:
+        """The rows of :meth:`ask`, of which not all are held at once. Nothing else may be asked meanwhile."""
+        return sql.stream(self.connection, self._narrowed(question, labels), words, tables)
+
     def _narrowed(self, question: str, labels: Collection[str] | None) -> str:
         if labels is None or len(set(labels)) == len(self.labels):
             return question
@@ -318,9 +324,8 @@ class Dataset:
         """The rows of some builds that count, by column name; ``only``: those that have the values of a row in it."""
         folders = ("label", "arch") if table == "kernels" else ("label",)
         fields = [*schema.TABLES[table], *(Field(name=name, shape="text", get=itemgetter(name)) for name in folders)]
-        join = "" if only is None else f" SEMI JOIN only_these USING ({', '.join(only.columns)})"
-        tables = None if only is None else {"only_these": only}
-        found = self.arrow(f"SELECT * FROM ({self.source(table, labels)}){join}", tables=tables)
+        wanted, tables = ("", {}) if only is None else sql.among(only)
+        found = self.arrow(f"SELECT * FROM ({self.source(table, labels)}){wanted}", tables=tables)
         lists = {
             field.name: [value for chunk in found.column(field.name).chunks for value in decode(chunk, field.shape)]
             for field in fields

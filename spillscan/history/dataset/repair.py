@@ -14,12 +14,25 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from spillscan import __version__
 from spillscan.history.dataset import builds, records
 from spillscan.history.dataset.compaction import Mended, rewrite
 from spillscan.history.dataset.reading import Dataset
 from spillscan.history.dataset.records import Commit, Damage, Part
-from spillscan.history.dataset.store import COMMITS, ISSUES, QUARANTINE, SEVERAL, UNITS, Store, needed, store
-from spillscan.history.dataset.writing import TWIN
+from spillscan.history.dataset.schema import VERSION, UnitRow
+from spillscan.history.dataset.store import (
+    COMMITS,
+    ISSUES,
+    QUARANTINE,
+    SEVERAL,
+    UNITS,
+    Store,
+    Unit,
+    folder,
+    needed,
+    store,
+)
+from spillscan.history.dataset.writing import TWIN, encoded, now, put
 from spillscan.output.errors import InputError
 
 if TYPE_CHECKING:
@@ -38,7 +51,7 @@ def _opened(root: str) -> Store:
     with needed():
         import pyarrow.parquet  # noqa: F401
     place = store(root)
-    if not place.list(COMMITS):
+    if not place.list(COMMITS) and not place.list(UNITS):
         raise InputError(f"there is no dataset at {root}", "spillscan history audit makes one")
     return place
 
@@ -60,18 +73,23 @@ def repair(root: str) -> list[tuple[Damage, str]]:
     again, and says what is missing in it."""
     place = _opened(root)
     before = _damaged(place)
-    records_lost = {each.path for each in before if each.path.startswith(f"{COMMITS}/")}
+    records_lost = {each.path: each.labels for each in before if each.path.startswith(f"{COMMITS}/")}
     restored = {twin[0].path: twin for twin in _twins(place, records.load(place).commits)}
-    for path in sorted(records_lost):
+    for path, owners in sorted(records_lost.items()):
         _move(place, path)
         if path in restored:
             place.put(path, records.to_bytes(restored[path]))
+            continue
+        for label in owners:
+            name = path.split("/")[-1].removesuffix(".json")
+            _hole(place, Commit(name=name, label=label, time=now(), parts=()), f"a batch was lost with {path}")
     commits, _ = records.load(place)
     lost = {each.path for each in records.check(place, commits, digests=True)}
     damaged = {
         each.path: {one.label for one in commits if one.path == each.path} for each in commits if _hit(each, lost)
     }
     whole = {each.path for each in commits if any(part.path in lost and part.table == UNITS for part in each.parts)}
+    holes = [_hole(place, each, _why(each, lost)) for each in commits if each.path in whole]
     left = [
         msgspec.structs.replace(each, parts=tuple(part for part in each.parts if part.path not in lost))
         for each in commits
@@ -83,9 +101,24 @@ def repair(root: str) -> list[tuple[Damage, str]]:
         done.update(labels)
         if labels:
             rewrite(Dataset(place, left), labels, _marked(left, commits, lost))
-    for path in sorted({*lost, *damaged}):
+    for path in sorted({*lost, *damaged}.difference(holes)):
         _move(place, path)
     return [(each, "restored" if each.path in restored else "moved away") for each in before]
+
+
+def _hole(place: Store, commit: Commit, why: str) -> str:
+    """Where the record now lies of one unit that has failed, instead of units of which not even the names are known:
+    until the same batch is written again, or the hole is accepted."""
+    below = folder(UNITS, commit.label)
+    unit = Unit(uri=f"{below}/{commit.name}", content_hash="", failure=f"not all of {commit.label} is there: {why}")
+    left = msgspec.structs.replace(commit, parts=(), shared=None, version=VERSION, tool=__version__)
+    put(place, [left], below, encoded(UNITS, [UnitRow(unit, left.name, None)]))
+    return left.path
+
+
+def _why(commit: Commit, lost: Collection[str]) -> str:
+    gone = (part for part in commit.parts if part.path in lost)
+    return "; ".join(f"{part.rows:,} {part.table} were lost with {part.path}" for part in gone)
 
 
 def _hit(commit: Commit, lost: Collection[str]) -> bool:
@@ -94,13 +127,7 @@ def _hit(commit: Commit, lost: Collection[str]) -> bool:
 
 def _marked(left: Sequence[Commit], commits: Sequence[Commit], lost: Collection[str]) -> Mended:
     """Lets units say what of them was lost: they have failed, with a content that nobody has seen."""
-    why = {
-        each.label: "; ".join(
-            f"{part.rows:,} {part.table} were lost with {part.path}" for part in each.parts if part.path in lost
-        )
-        for each in commits
-        if _hit(each, lost)
-    }
+    why = {each.label: _why(each, lost) for each in commits if _hit(each, lost)}
     silent = {
         each.label
         for each in commits

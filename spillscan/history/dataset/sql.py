@@ -52,6 +52,18 @@ class Rows(NamedTuple):
     """A row each."""
 
 
+_FEW = 200
+
+
+def among(wanted: Rows) -> tuple[str, dict[str, Rows]]:
+    """What stands behind a table of which only the rows with ``wanted`` values are asked for, and the table that is
+    asked besides. Few names stand in the question itself: so statistics of files say which need not be read."""
+    columns = ", ".join(wanted.columns)
+    if len(wanted.columns) > 1 or len(wanted.values) > _FEW:
+        return f" SEMI JOIN wanted USING ({columns})", {"wanted": wanted}
+    return f" WHERE {columns} IN ({', '.join(quoted(name) for (name,) in wanted.values) or 'NULL'})", {}
+
+
 class Answer(NamedTuple):
     """What a question gave."""
 
@@ -120,6 +132,23 @@ def ask(
         hold(connection, tables or {})
         found = connection.execute(question, list(words))
         return Answer(tuple(column[0] for column in found.description or ()), found.fetchall())
+
+
+def stream(
+    connection: duckdb.DuckDBPyConnection,
+    question: str,
+    words: Sequence[Any] = (),
+    tables: Mapping[str, pyarrow.Table | Rows] | None = None,
+) -> Iterator[tuple[Any, ...]]:
+    """The rows of an answer, of which not all are held at once. Nothing else may be asked meanwhile."""
+    with unread():
+        hold(connection, tables or {})
+        found = connection.execute(question, list(words))
+        while rows := found.fetchmany(_AT_ONCE):
+            yield from rows
+
+
+_AT_ONCE = 10_000
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spillscan.history.dataset.history import Happening, gravity
@@ -160,19 +161,19 @@ def times(dataset: Dataset, builds: Sequence[KeptBuild], called: Callable[[str],
     """Where the compile time of a family turned. Families are compared where they have as many kernels: what a new one
     takes is said where it comes."""
     question = (
-        f"SELECT label, short_name, any_value(symbol), sum({TIME}), count(*), list_distinct(list(arch)) FROM kernels"
+        f"SELECT short_name, label, any_value(symbol), sum({TIME}), count(*), list_distinct(list(arch)) FROM kernels"
         f" WHERE role <> 'function' GROUP BY label, short_name HAVING count({TIME}) = count(*) ORDER BY ALL"
     )
     place = {build.label: at for at, build in enumerate(builds)}
-    families: dict[str, list[tuple[int, float, int, tuple[str, ...]]]] = defaultdict(list)
-    symbols: dict[str, str] = {}
-    for label, name, symbol, took, kernels, archs in dataset.ask(question, (), list(place)).rows:
-        families[name].append((place[label], float(took), kernels, tuple(sorted(archs))))
-        symbols.setdefault(name, symbol)
-    found = []
-    for name, points in families.items():
-        family = called(symbols[name])
-        family = name if family == alone(symbols[name]) else family
+    families, found = 0, []
+    for name, rows in groupby(dataset.stream(question, (), list(place), {}), key=itemgetter(0)):
+        families += 1
+        symbols, points = [], []
+        for _, label, symbol, took, kernels, archs in rows:
+            symbols.append(symbol)
+            points.append((place[label], float(took), kernels, tuple(sorted(archs))))
+        family = called(symbols[0])
+        family = name if family == alone(symbols[0]) else family
         for _, group in groupby(sorted(points), key=lambda point: point[2]):
             run = list(group)
             for shift in shifts([took for _, took, *_ in run], percent):
@@ -192,7 +193,7 @@ def times(dataset: Dataset, builds: Sequence[KeptBuild], called: Callable[[str],
                         arches=run[0][3],
                     )
                 )
-    return sorted(_together(found, len(families)), key=lambda turn: turn.order)
+    return sorted(_together(found, families), key=lambda turn: turn.order)
 
 
 def _together(found: Sequence[Turn], families: int) -> Iterator[Turn]:

@@ -34,16 +34,27 @@ _OPTIONS = re.compile(r"(?:-|[a-z][\w-]*=)\S* .* -[co] ")
 _LONGEST_CHARACTERS = 4096
 _LONGEST_ELLIPSIS = 80
 
-HALF_HEAD = re.compile(r"(?:[\w.,=]|ptxas(?: \w*)? *:? *)\Z|\A(?:ptxas|nvlink) |\A[-+]\Z|(?:^| )-[A-Za-z][^>|]*\Z")
-"""What stands before a head only where another line was cut off (a name, a command), or where two logs are compared
-line by line."""
-HALF_NAME = re.compile(r"\A(?:p?t?x?a?s?p?t?x?a?s?|n?v?l?i?n?k?) ?\Z")
-"""A tool's name of which letters are lost, or two pieces of it."""
+_HALF_HEAD = re.compile(r"[\w.,=]\Z|\A(?:ptxas|nvlink) |\A[-+]\Z")
+_HALF_TOOL, _OPTION = re.compile(r"ptxas(?: \w*)?\Z"), re.compile(r"(?:^| )-[A-Za-z]")
+_HALF_NAME = re.compile(r"\A(?:p?t?x?a?s?p?t?x?a?s?|n?v?l?i?n?k?) ?\Z")
 _ELLIPSIS = re.compile(r"(?:\.{2,}|…|\[(?:\.{2,}|…)\])\Z")
 HALF_SENTENCE = re.compile(r"deprecated since PTX ISA version (?!.*future PTX ISA version\Z)")
 """The one sentence of ptxas on deprecated instructions, without its end (11.8 to 13.5)."""
 _QUOTES = re.compile(r"(?<!\w)'|'(?!\w)")
 """Apostrophes aside."""
+
+
+def half_head(before: str) -> bool:
+    """Whether this stands before a head only where another line was cut off (a name, a command), or where two logs are
+    compared line by line."""
+    if _HALF_HEAD.search(before) or _HALF_TOOL.search(before.rstrip(" ").removesuffix(":").rstrip(" ")):
+        return True
+    return _OPTION.search(before, max(before.rfind(">"), before.rfind("|")) + 1) is not None
+
+
+def half_name(before: str) -> bool:
+    """Whether this is a tool's name of which letters are lost, or two pieces of it."""
+    return _HALF_NAME.search(before) is not None
 
 
 def may_remain(line: str) -> bool:

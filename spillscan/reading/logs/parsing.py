@@ -67,7 +67,7 @@ def message(line: str) -> Message | None:
     """What a line says, as it was :func:`printed`; ``None`` for a line that is no tool's report."""
     heads = [match.start() for match in islice(head("ptxas").finditer(line), 2)]
     if heads:
-        if len(heads) > 1 or PIECE.search(line, 0, heads[0]) or fragments.HALF_HEAD.search(line[: heads[0]]):
+        if len(heads) > 1 or PIECE.search(line, 0, heads[0]) or fragments.half_head(line[: heads[0]]):
             return Torn(line)
         return _headed(line[heads[0] :])
     if stack := text_pattern("ptxas", "stack").search(line):
@@ -80,8 +80,8 @@ def message(line: str) -> Message | None:
     start = next((start for start in starts if head("nvlink").match(line, start)), None)
     if start is not None and (line.startswith(("nvlink", "@"), start) or "ptxas" not in line):
         before = line[:start]
-        half = fragments.HALF_HEAD if line.startswith("nvlink", start) else fragments.HALF_NAME
-        torn = (before.strip() and half.search(before.lstrip())) or PIECE.search(before)
+        half = fragments.half_head if line.startswith("nvlink", start) else fragments.half_name
+        torn = (before.strip() and half(before.lstrip())) or PIECE.search(before)
         return Torn(line) if torn else _library_message(line[start:])
     of_tool = line.startswith(("ptxas ", "nvlink "))
     joined = of_tool and (fragments.half_quoted(line) or _OF_BUILDERS.search(line))

@@ -37,11 +37,14 @@ class Surroundings:
         self._before = b""
         self._announced: tuple[int, tuple[str, bool | None]] = -1, ("", None)
         """A position in the block, and what stands before it (:meth:`last_announced`); -1: none was asked about."""
+        self._held: dict[str, tuple[int, bool | None]] = {}
+        """The same of subjects (:meth:`holds_device_code`)."""
 
     def begin(self, block: bytes) -> None:
         """The next block of the log."""
         self._before, self.block = self.block, block
         self._announced = -1, ("", None)
+        self._held = {}
 
     def line(self, begin: int, end: int) -> str:
         """The line at these positions, without its prefix."""
@@ -72,11 +75,16 @@ class Surroundings:
         if _DEVICE_NAME.search(subject):
             return True
         name = posixpath.basename(subject.rstrip("/")).encode()
-        for line in islice(self._lines_before(begin, name), _MOST_LOOKED_AT) if name else ():
+        since, found = self._held.get(subject, (-1, None))
+        if since > begin:
+            since, found = -1, None
+        for line in islice(self._lines_before(begin, name, since), _MOST_LOOKED_AT) if name else ():
             names, device = announced(line)
             if device is not None and any(same_object(name, subject) for name in names):
-                return device
-        return False if _HOST_NAME.search(subject) else None
+                found = device
+                break
+        self._held[subject] = begin, found  # who asks next looks no further back
+        return False if found is None and _HOST_NAME.search(subject) else found
 
     def last_announced(self, begin: int) -> tuple[str, bool | None]:
         """(what the last step before position ``begin`` makes, whether that holds device code)."""

@@ -78,7 +78,7 @@ def payload(report: Report) -> dict[str, Any]:
         "kind": report.kind,
         "views": _views(report, tuned=bool(rows)),
         "overview": overview(report.build, summaries),
-        "legend": letters((key for keys in report.names.builds for key in keys), report.names),
+        "legend": letters(report.names, report.names),
         "asked": {"by": report.by, **({"sort": sorted_by(report.sort)} if report.sort else {})},
     }
     if report.kind != "scan":

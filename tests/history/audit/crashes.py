@@ -1,8 +1,10 @@
 """Audits that are killed with all their processes, or that find no room on the disk.
 
-``python -m tests.history.audit.crashes [KILLS [FILES [SEED]]]`` (200 kills, 2,000 objects) is the whole of what the
-tests do in part: after each kill all that was read more than :data:`REPEATED_SECONDS` ago is there, and what the last
-run makes is what an audit makes that nobody disturbs. Exit status 1 where it is not.
+``python -m tests.history.audit.crashes [KILLS [FILES [SEED [WHERE]]]]`` (200 kills, 2,000 objects, into a ``folder``)
+is the whole of what the tests do in part: after each kill all that was read more than :data:`REPEATED_SECONDS` ago is
+there, and what the last run makes is what an audit makes that nobody disturbs. Exit status 1 where it is not. WHERE:
+``s3``, an object store of which one call in ten fails; ``disk``, one that is full again and again instead of kills;
+``dask``, a cluster of four workers of which two are killed.
 """
 
 from __future__ import annotations
@@ -14,15 +16,23 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
+from spillscan.history.dataset.repair import verify
+from spillscan.history.dataset.store import store
+from spillscan.output.errors import SpillscanError
 from tests.conftest import ROOT
 from tests.history.audit.support import kept, run
 from tests.history.dataset.support import finished
 
 REPEATED_SECONDS = 5.0
 """Of an audit's work are done again at most after a kill."""
-AUDIT = "import sys; from tests.history.audit.support import run; run(*sys.argv[1:3], processes=2)"
+AUDIT = (
+    "import sys; from tests.history.audit.support import run; "
+    "run(*sys.argv[1:3], **({'scheduler': sys.argv[3]} if sys.argv[3:] else {'processes': 2}))"
+)
 SOURCES = sorted((ROOT / "fixtures" / "ptxas").glob("*.log"))
 
 
@@ -35,18 +45,23 @@ def objects(folder: Path, number: int) -> Path:
     return folder
 
 
-def started(tree: Path, data: Path) -> subprocess.Popen[bytes]:
+def started(tree: Path, data: Path | str, *words: str) -> subprocess.Popen[bytes]:
     """An audit, in a group of processes of its own."""
-    return subprocess.Popen([sys.executable, "-c", AUDIT, tree, data], cwd=ROOT, start_new_session=True)
+    return subprocess.Popen([sys.executable, "-c", AUDIT, tree, data, *words], cwd=ROOT, start_new_session=True)
 
 
-def killed(tree: Path, data: Path, seconds: float) -> float | None:
+def commits(data: Path | str) -> list[float]:
+    """When each commit of a dataset was made."""
+    return [each.modified or 0.0 for each in store(str(data)).list("commits")]
+
+
+def killed(tree: Path, data: Path | str, seconds: float) -> float | None:
     """Kill an audit so many seconds after its first commit, or after its start where it must make none; how long before
     the last of its commits was, ``None`` where it was done. What was there before must be there still."""
-    before = finished(str(data), "v1") if data.exists() else set()
+    records = len(commits(data))
+    before = finished(str(data), "v1")
     process = started(tree, data)
-    records = len(list(data.rglob("*.json")))
-    while process.poll() is None and len(list(data.rglob("*.json"))) <= records:
+    while process.poll() is None and len(commits(data)) <= records:
         time.sleep(0.05)
     time.sleep(seconds)
     if process.poll() is not None:
@@ -55,14 +70,78 @@ def killed(tree: Path, data: Path, seconds: float) -> float | None:
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     assert before <= finished(str(data), "v1"), "what was finished is lost"
-    return moment - max(path.stat().st_mtime for path in data.rglob("*.json"))
+    return moment - max(commits(data))
+
+
+@contextmanager
+def disk(folder: Path) -> Iterator[Callable[[int], None]]:
+    """A file system at ``folder``, and what makes it so many bytes large. Only root may."""
+    folder.mkdir()
+    subprocess.run(("mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", folder), check=True)
+    try:
+        yield lambda size: subprocess.run(("mount", "-o", f"remount,size={size}", folder), check=True) and None
+    finally:
+        subprocess.run(("umount", "-l", folder), check=True)
+
+
+def filled(folder: Path, tree: Path, dice: random.Random, often: int, expected: object) -> str:
+    """Audits for which there is no room until there is."""
+    times, audits = 0, 0
+    while times < often:
+        place, audits = folder / f"disk{audits}", audits + 1
+        with disk(place) as grow:
+            data, size = place / "data", 64 << 10
+            before: frozenset[tuple[str, str]] = frozenset()
+            while True:
+                size += dice.randrange(16 << 10, 256 << 10)
+                grow(size)
+                try:
+                    run(tree, data, processes=2)
+                    break
+                except SpillscanError as error:
+                    if "No space left" not in str(error):
+                        raise
+                    times += 1
+                there = finished(str(data), "v1")
+                assert before <= there, "what was finished is lost"
+                before = there
+            assert [each for each in verify(str(data)) if "append was killed" not in each.why] == []
+            assert kept(data) == expected, "another dataset"
+    return f"{times} times no room in {audits} audits: nothing lost, nothing twice"
+
+
+def clustered(folder: Path, tree: Path, dice: random.Random, often: int, expected: object, seconds: float) -> str:
+    """Audits by a cluster that loses half of its workers."""
+    from distributed import Client
+
+    from tests.history.audit.test_cluster import cluster
+
+    gone, audits = 0, 0
+    while gone < often:
+        place, audits = folder / f"cluster{audits}", audits + 1
+        place.mkdir()
+        with cluster(place, 4) as address, Client(address) as client:
+            client.wait_for_workers(4)
+            workers = sorted(client.run(os.getpid).values())
+            process = started(tree, place / "data", address)
+            for worker in dice.sample(workers, 2):
+                time.sleep(dice.random() * seconds / 2)
+                gone += process.poll() is None
+                os.kill(worker, signal.SIGKILL)
+            assert process.wait() == 0
+        assert kept(place / "data") == expected, "another dataset"
+    return f"{gone} workers of {audits} audits killed: nothing lost, nothing twice"
 
 
 def main() -> int:
     """Kill, go on, and compare."""
-    kills, number, seed = (int(word) for word in (*sys.argv[1:], *("200", "2000", "1")[len(sys.argv) - 1 :]))
+    words = sys.argv[1:]
+    kills, number, seed = (int(word) for word in (*words[:3], *("200", "2000", "1")[len(words) :]))
+    where = words[3] if words[3:] else "folder"
     dice = random.Random(seed)
-    with tempfile.TemporaryDirectory() as name:
+    from tests.history.audit.test_stores import object_store
+
+    with tempfile.TemporaryDirectory() as name, object_store(10) if where == "s3" else nullcontext():
         folder = Path(name)
         tree = objects(folder / "tree", number)
         began = time.monotonic()
@@ -70,8 +149,22 @@ def main() -> int:
         whole = time.monotonic() - began
         expected, repeated, at = kept(folder / "whole"), list[float](), 0
         print(f"{number:,} objects in {whole:.1f} s", flush=True)
+        if where == "disk":
+            print(filled(folder, tree, dice, kills, expected))
+            return 0
+        if where == "dask":
+            print(clustered(folder, tree, dice, kills, expected, whole))
+            return 0
+        base = str(folder)
+        if where == "s3":
+            import s3fs
+
+            from spillscan.history.audit.stores import retried
+
+            retried(lambda: s3fs.S3FileSystem().mkdir("nightly"))
+            base = "s3://nightly"
         while len(repeated) < kills:
-            data, at = folder / f"data{at}", at + 1
+            data, at = f"{base}/data{at}", at + 1
             while len(repeated) < kills and (late := killed(tree, data, dice.random() * whole / 3)) is not None:
                 repeated.append(late)
             run(tree, data)

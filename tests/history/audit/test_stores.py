@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import itertools
 import json
+import logging
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -79,6 +80,9 @@ class FlakyServer(ThreadingHTTPServer):
         self._requests = itertools.count(1)
         self._lock = Lock()
 
+    def handle_error(self, *_: object) -> None:
+        """Say nothing: a client may have been killed."""
+
     def fault(self, path: str) -> str:
         with self._lock:
             number = next(self._requests)
@@ -101,31 +105,39 @@ def flaky(behind: int, every: int) -> Iterator[FlakyServer]:
         server.server_close()
 
 
-@pytest.fixture
-def s3(monkeypatch: pytest.MonkeyPatch) -> Iterator[FlakyServer]:
+@contextmanager
+def object_store(every: int) -> Iterator[FlakyServer]:
+    """An S3 API for this process and those that it starts, of which one call in ``every`` fails."""
     from moto.server import ThreadedMotoServer
 
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     _, port = server.get_host_and_port()
-    for name, value in {
-        "AWS_ACCESS_KEY_ID": "key",
-        "AWS_SECRET_ACCESS_KEY": "secret",
-        "AWS_DEFAULT_REGION": "us-east-1",
-        "AWS_EC2_METADATA_DISABLED": "true",
-        "NO_PROXY": "127.0.0.1",
-    }.items():
-        monkeypatch.setenv(name, value)
-    # Who waits before it asks again is not what is tested: the server fails by number, not by time.
-    monkeypatch.setattr("botocore.retryhandler.delay_exponential", lambda *_, **__: 0.01)
-    with flaky(port, 9) as front:
-        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{front.server_port}")
+    with flaky(port, every) as front, pytest.MonkeyPatch.context() as patch:
+        for name, value in {
+            "AWS_ACCESS_KEY_ID": "key",
+            "AWS_SECRET_ACCESS_KEY": "secret",
+            "AWS_DEFAULT_REGION": "us-east-1",
+            "AWS_EC2_METADATA_DISABLED": "true",
+            "AWS_ENDPOINT_URL": f"http://127.0.0.1:{front.server_port}",
+            "NO_PROXY": "127.0.0.1",
+        }.items():
+            patch.setenv(name, value)
+        # Who waits before it asks again is not what is tested: the server fails by number, not by time.
+        patch.setattr("botocore.retryhandler.delay_exponential", lambda *_, **__: 0.01)
         import s3fs
 
         s3fs.S3FileSystem.clear_instance_cache()
         yield front
         s3fs.S3FileSystem.clear_instance_cache()
     server.stop()
+
+
+@pytest.fixture
+def s3() -> Iterator[FlakyServer]:
+    with object_store(9) as front:
+        yield front
 
 
 def test_inputs_and_dataset_in_a_flaky_object_store(s3: FlakyServer, reference: Reference, tmp_path: Path) -> None:

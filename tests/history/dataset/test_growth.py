@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from spillscan.history.dataset import open_dataset
-from spillscan.history.dataset.history import bases_of, happenings, histories, names_in
+from spillscan.history.dataset.history import bases_of, happenings, histories
+from spillscan.history.dataset.lookup import names_in
 from spillscan.history.dataset.turns import gathered, turns
 from spillscan.model import Kernel
 from spillscan.model.figures import TRACED

@@ -52,6 +52,26 @@ def test_names_of_ten_thousand_characters() -> None:
     assert len(alone(wide)) < 20
 
 
+@pytest.mark.parametrize("size", [2_400, 13_500, 99_000, 400_000])
+@pytest.mark.parametrize("deeper", ["Z", "F", "PK", "IN1A", "L_Z1fIX", "ng"])
+def test_names_that_nest_deeper_than_there_is_stack(deeper: str, size: int) -> None:
+    """A demangler that goes down as deep as they do would end the process."""
+    for begin, end in (("_Z", "1fvE1g"), ("_Z1f", "i"), ("_Z1fIX", "Li1EEEvv")):
+        symbol = begin + deeper * (size // len(deeper)) + end
+        assert demangle(symbol)
+        assert short_name(symbol)
+
+
+def test_names_that_refer_to_themselves_again_and_again() -> None:
+    """Each parameter is of two of the one before: some hundred characters mean more than all memory."""
+    for depth in (12, 30, 34):
+        parameters = [f"S_IS{number}_S{number}_E" for number in (*range(10), *"ABCDEFGHIJKLMNOPQRSTUVWXYZ")]
+        symbol = "_Z1f1AIiiES_IS0_S0_E" + "".join(parameters[1:depth])
+        assert (demangle(symbol) == symbol) == (depth > 12)
+        assert short_name(symbol) in ("f", symbol)
+    assert demangle("_Z1fI4onessifEvT_" + "T0_" * 60).startswith("void f<ones, short, int, float>(ones, short, short")
+
+
 def test_instantiations_stay_apart() -> None:
     symbols = {
         k.key.symbol for k in read_any(FIXTURES / "large" / "kernels5000-13.0.log.zst").kernels if k.role == "entry"

@@ -103,6 +103,8 @@ LOGS: dict[str, Callable[[int], str]] = {
         + "".join(f"nvcc -c a.cu -o d{i}/a.o\n" for i in range(n))
     ),
     "objects that make fails to build": lambda n: "".join(f"make: *** [a{i}.o] Error 1\n" for i in range(n)),
+    "blanks between a tool and a head": lambda n: f"ptxas{' ' * n}- ptxas info    : Used 64 registers\n",
+    "options, and a redirection, before a head": lambda n: f"nvcc{' -I a' * n}> ptxas info    : Used 64 registers\n",
     "makes inside of makes": lambda n: "".join(f"make[{i}]: *** [all] Error 2\n" for i in range(n)),
     "sources with errors": lambda n: "".join(f"a{i}.cu(1): error: x\n" for i in range(n)),
     "sources with errors, and makes": lambda n: "".join(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from itertools import product
@@ -15,7 +15,7 @@ from spillscan import diff as diff_builds
 from spillscan import scan
 from spillscan.advice.sweep.model import AS_IS, Curve, Point, Setting
 from spillscan.history.dataset.builds import KeptBuild
-from spillscan.history.dataset.history import Event, Series
+from spillscan.history.dataset.history import Event, Series, Span
 from spillscan.judging import rules
 from spillscan.judging.compare.matrix import matrix
 from spillscan.judging.policy import Policy
@@ -196,7 +196,8 @@ def trend() -> str:
         Series(
             kernel=kernel(symbol),
             canonical=symbol,
-            points=tuple(None if value is None else dict.fromkeys(metrics, value) for value in told),
+            builds=len(told),
+            spans=_spans(dict.fromkeys(metrics, value) if value is not None else None for value in told),
             copies=1,
             events=(Event(state="new", last=1, first=2),) if symbol == "late" else (),
         )
@@ -241,7 +242,8 @@ def history(link: str = "") -> str:
             Series(
                 kernel=kernel(symbol),
                 canonical=symbol,
-                points=tuple(None if spill is None else {"spill_bytes": spill, "registers": None} for spill in spills),
+                builds=len(spills),
+                spans=_spans({"spill_bytes": it, "registers": None} if it is not None else None for it in spills),
                 copies=1,
             )
             for symbol, spills in points.items()
@@ -249,6 +251,10 @@ def history(link: str = "") -> str:
         names=Names(points),
     )
     return "".join(pieces)
+
+
+def _spans(points: Iterable[dict[str, int | None] | None]) -> tuple[Span, ...]:
+    return tuple(Span(at, at, point) for at, point in enumerate(points) if point is not None)
 
 
 def _kept(label: str, time: datetime, link: str) -> KeptBuild:
