@@ -391,7 +391,8 @@ def facts(made: Remedy, commands: Sequence[str] = ()) -> Iterator[tuple[str, str
     """(heading, text) of everything that is said of one family."""
     if made.ranked.about == "spills":
         lines = ", ".join(f"{place.text} {share_text(place.share or 0)}" for place in made.places)
-        yield "line", lines or "not known: compile with -lineinfo, and give the binary"
+        binary = "" if made.ranked.worst.sass else ", and give the binary"
+        yield "line", lines or f"not known: compile with -lineinfo{binary}"
     yield from (("cause", text) for text in made.causes or ["not known"])
     yield from (("remedy", text) for text in made.remedies or ["not known"])
     if made.trial is not None and made.trial.curve is not None and not made.untried:

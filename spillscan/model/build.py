@@ -54,6 +54,8 @@ class Kernel(Struct, frozen=True, kw_only=True, gc=False):
     """How it is launched, as its compiler wrote beside its code; ``None`` where nothing does."""
     configuration: tuple[tuple[str, str], ...] = ()
     """(name, value) of what it was tuned for, as its compiler wrote beside its code: ``tile``, ``num_warps`` …"""
+    caller: str = ""
+    """Of a device function in a binary: the symbol of the kernel whose copy of it this is; empty: it stands alone."""
 
     @property
     def is_helper(self) -> bool:

@@ -117,6 +117,7 @@ def kernel_json(kernel: Kernel) -> KernelJson:
         kernel.dynamic_shared,
         kernel.launch,
         dict(kernel.configuration),
+        kernel.caller or msgspec.UNSET,
     )
 
 
@@ -264,6 +265,7 @@ def _kernel(found: KernelJson) -> Kernel:
         dynamic_shared=found.dynamic_shared,
         launch=_launch(found.launch),
         configuration=tuple(found.configuration.items()),
+        caller=found.caller or "",
         source=found.source,
         sass=None if found.sass is None else sass_of(found.sass),
     )

@@ -183,6 +183,8 @@ class KernelJson(msgspec.Struct, gc=False):
     dynamic_shared: bool | None = None
     launch: Launch | None = None
     configuration: dict[str, str] = {}
+    caller: str | msgspec.UnsetType = msgspec.UNSET
+    """of a device function: the symbol of the kernel whose copy of it this is; missing: it stands alone"""
 
 
 class IssueJson(msgspec.Struct, gc=False):

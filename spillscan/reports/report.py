@@ -12,6 +12,7 @@ from spillscan.judging.places import Tree, annotated_place, in_diff
 from spillscan.model import Build, Change, Finding, Hole, Issue, Kernel
 from spillscan.model.build import labels_of
 from spillscan.naming import Names
+from spillscan.naming.identity.libraries import library_of
 from spillscan.occupancy.launches import Launches, LaunchMap
 
 if TYPE_CHECKING:
@@ -149,6 +150,15 @@ class Report(Struct, frozen=True, kw_only=True, dict=True):
     def toolkits(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Of a diff, versions of the toolkits that made the code of the base and of the head, as far as it says."""
         return self.base.toolkits if self.base is not None else (), self.build.toolkits
+
+    @cached_property
+    def holders(self) -> Mapping[str, set[str]]:
+        """The inputs that hold a shared library, by its name."""
+        found: dict[str, set[str]] = {}
+        for kernel in self.build.kernels:
+            if kernel.origins:
+                found.setdefault(library_of(kernel, str), set()).add(kernel.origins[0].input)
+        return found
 
     @cached_property
     def grown(self) -> list[Change]:

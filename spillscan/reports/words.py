@@ -81,9 +81,17 @@ def family_of(kernel: Kernel, names: Names) -> str:
 
 
 def label_of(kernel: Kernel, names: Names) -> str:
-    """``gemm<8> (sm_90a)``; with the object where several may have the kernel."""
-    unit = f", {printable(kernel.key.unit, LONGEST_NAME)}" if kernel.key.unit else ""
-    return f"{name_of(kernel, names)} ({printable(kernel.key.arch or 'arch unknown', LONGEST_ARCH)}{unit})"
+    """``gemm<8> (sm_90a)``; with the object and the kernel where several may have it."""
+    told = [printable(kernel.key.arch or "arch unknown", LONGEST_ARCH), copy_of(kernel, names, kernel.key.unit)]
+    return f"{name_of(kernel, names)} ({', '.join(filter(None, told))})"
+
+
+def copy_of(kernel: Kernel, names: Names, unit: str = "") -> str:
+    """``#2, in gemm<8>``: which of several copies in one object it is, and of which kernel; empty where it is the only
+    one; ``unit``: to be said instead of the number."""
+    unit = unit or "".join(kernel.key.unit.partition("#")[1:])
+    caller = f"in {printable(names.of(kernel.caller), LONGEST_NAME)}" if kernel.caller else ""
+    return ", ".join(filter(None, (printable(unit, LONGEST_NAME), caller)))
 
 
 def legend_lines(shown: Iterable[Kernel], names: Names, room: int, width: int, headed: bool = False) -> list[str]:
@@ -266,8 +274,8 @@ def place_text(finding: Finding, report: Report) -> str:
     library = library_of(finding.kernel, str)
     line = f":{origin.line}" if origin.line else ""
     if library and library != origin.input:
-        inputs = {each.origins[0].input for each in report.build.kernels if each.origins}
-        return printable(library if len(inputs) == 1 else f"{log_path(origin.input, report.tree)}:{library}") + line
+        clear = report.holders[library] == {origin.input}
+        return printable(library if clear else f"{log_path(origin.input, report.tree)}:{library}") + line
     return printable(log_path(origin.input, report.tree)) + line
 
 
@@ -288,7 +296,8 @@ def _finding_line(group: Sequence[Finding], report: Report, style: Style) -> str
     )
     message, rest = message_of(finding), f"{inlined} [{finding.rule}{state}]{more}"
     arch = printable(kernel.key.arch or "arch unknown", LONGEST_ARCH)
-    unit = f", {printable(kernel.key.unit, LONGEST_NAME)}" if kernel.key.unit and source is None else ""
+    unit = copy_of(kernel, report.names, kernel.key.unit if source is None else "")
+    unit = f", {unit}" if unit else ""
     name = name_of(kernel, report.names)
 
     def excess() -> int:
@@ -299,8 +308,9 @@ def _finding_line(group: Sequence[Finding], report: Report, style: Style) -> str
         behind = _by_name(source)
     if excess() > 0 and more:  # the name begins with it
         rest = rest.removesuffix(more) + f" (+{len(group) - 1:,})"
-    if excess() > 0 and source is None and finding.origin is not None and finding.origin.line is None and unit:
-        place, unit = unit.removeprefix(", "), ""  # of a wheel or archive the library says more
+    if excess() > 0 and source is None and finding.origin and finding.origin.line is None and kernel.key.unit:
+        place, unit = printable(kernel.key.unit, LONGEST_NAME), copy_of(kernel, report.names)  # a library says more
+        unit = f", {unit}" if unit else ""
     if excess() > 0:
         message = message.removesuffix(" per thread")  # as all spills are
     if excess() > 0 and len(name) > _LEAST_NAME:

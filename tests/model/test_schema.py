@@ -24,7 +24,7 @@ KINDS = ("kernels", "changes", "rows")
 
 
 def schema() -> dict[str, Any]:
-    """All that is written is required and described; what a report of another kind has is left out."""
+    """All that is always written is required, all is described; what a report of another kind has is left out."""
     (_,), definitions = msgspec.json.schema_components([report.ReportJson], ref_template="#/$defs/{name}")
     about = {("Usage", each.name): each.about for each in FIGURES} | _docstrings(
         snapshot, report, code_changes, build, code, local, findings, holes, usage
@@ -46,12 +46,14 @@ def _name(name: str) -> str:
 
 def _described(name: str, definition: dict[str, Any], about: dict[tuple[str, str], str]) -> dict[str, Any]:
     properties: dict[str, Any] = {}
+    always = []
     for field, each in definition["properties"].items():
+        always += [field] if field in definition["required"] or "default" in each else []  # neither: may be unset
         each.pop("default", None)
         text = _about(name, "kind" if field == "class" else field, about)
         properties[field] = each | {"description": text}
     head = {"type": "object", "description": inspect.cleandoc(definition["description"]), "additionalProperties": False}
-    return head | {"required": list(properties), "properties": properties}
+    return head | {"required": always, "properties": properties}
 
 
 def _about(name: str, field: str, about: dict[tuple[str, str], str]) -> str:

@@ -71,7 +71,7 @@ def test_findings_of_a_family_are_one_row_of_a_comment() -> None:
     (row,) = [line for line in text.partition("<details>")[0].splitlines() if line.startswith("| **error**")]
     rule = "`spill`"
     assert row.startswith(f"| **error** {rule}: spills: 39 B stores, 39 B loads per thread (and 3 more like it) |")
-    assert "| `gemm<39, float>` `sm_80` |" in row
+    assert "| `gemm<39, float>` `sm_80`<br />`build.log:7` |" in row
     assert text.startswith("**spillscan** **4 findings** in 81 kernels")
     assert "<summary>3 more findings</summary>" in text
     assert sum(line.startswith("| **error**") for line in text.partition("<details>")[2].splitlines()) == 3

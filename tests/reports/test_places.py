@@ -19,10 +19,12 @@ from spillscan.model import Advisory, Finding, Kernel, Origin
 from spillscan.model.serialize import build_of
 from spillscan.output.terminal import Style
 from spillscan.reading.join import attach_code
+from spillscan.reading.join.alone import alone
 from spillscan.reports.formats.json import render as render_json
-from spillscan.reports.words import IN_DIFF, detail_of
+from spillscan.reports.words import IN_DIFF, detail_of, place_text
 from tests.conftest import FIXTURES, ROOT, read_any, read_log
-from tests.reporting import POLICY, at, kernel, report_of
+from tests.reading.binary.support import with_callees
+from tests.reporting import POLICY, at, kernel, rendered, report_of
 
 TREE = at("/work/app", "src/gemm.cu", "csrc/a/b.cu", "build/out.log")
 
@@ -254,3 +256,30 @@ def test_paths_are_relative_to_the_repository(tmp_path: Path, folder: str) -> No
 def test_origins_of_other_machines_stay_short() -> None:
     one = replace(found(), origin=Origin(input="/home/somebody/secret/build.log", line=3))
     assert str(place_of(one, TREE)) == "build.log:3"
+
+
+@pytest.mark.parametrize("release", ["12.4", "12.6", "13.5"])
+@pytest.mark.parametrize("name", ["text", "markdown"])
+def test_copies_of_a_device_function_are_told_apart(name: str, release: str) -> None:
+    """By the kernel in whose code each stands; a snapshot keeps it."""
+    kernels = list(alone(with_callees(f"callees-{release}.cubin")))
+    again = build_of(rendered("json", report_of("scan", kernels)).encode()).kernels
+    assert [each.caller for each in again] == [each.caller for each in kernels]
+    loaded = [replace(each, usage=kernel("k", spills=8).usage) for each in again]  # so that figures do not tell them
+    rows = [line for line in rendered(name, report_of("check", loaded)).splitlines() if "spills: 8 B" in line]
+    assert len(set(rows)) == len(rows) > 4
+    assert [row for row in rows if "pressed" in row and "in calls_one" in row and "#" not in row]
+
+
+def test_copies_in_several_libraries_are_told_apart() -> None:
+    """Of wheels that hold one library each, its name alone; of two that hold the same, the wheel as well."""
+
+    def places(*inputs: str) -> set[str]:
+        held = [("k/libgemm.so", inputs[0]), ("k/libgemm.so", inputs[-1]), ("k/libconv.so", inputs[0])]
+        origins = [(unit, (Origin(input=each, format="binary"),)) for unit, each in held]
+        kernels = [kernel("k", spills=8, unit=unit, origins=each) for unit, each in origins]
+        report = report_of("check", kernels)
+        return {place_text(each, report) for each in report.findings}
+
+    assert places("a.whl") == {"k/libgemm.so", "k/libconv.so"}
+    assert places("a.whl", "b.whl") == {"a.whl:k/libgemm.so", "b.whl:k/libgemm.so", "k/libconv.so"}

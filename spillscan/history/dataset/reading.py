@@ -381,6 +381,7 @@ def kernel_of(row: dict[str, Any]) -> Kernel:
         dynamic_shared=row["dynamic_shared"],
         launch=row["launch"],
         configuration=row["configuration"] or (),
+        caller=row["caller"] or "",
     )
 
 

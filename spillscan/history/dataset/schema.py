@@ -281,6 +281,7 @@ KERNELS: tuple[Field, ...] = (
         "what it was tuned for, as its compiler wrote beside its code",
         5,
     ),
+    _of_kernel("caller", "text", "caller", "of a device function: the symbol of the kernel whose copy it is", 10),
     Field(
         name="cluster_blocks",
         shape="whole",
@@ -350,7 +351,7 @@ ISSUES: tuple[Field, ...] = (
 """Of ``issues``, besides ``label``."""
 
 TABLES = {"kernels": KERNELS, "units": UNITS, "issues": ISSUES}
-VERSION = 9
+VERSION = 10
 """Of the schema that this spillscan writes; it reads this and all before. 7 lets several builds share files, 8 kept
 beside them what goes on under another name, which is no longer read, 9 has digests of all files."""
 WHOLE_SINCE = 6

@@ -48,6 +48,7 @@ def _kernel_with(kernel: Kernel | None, item: SassFunction | FunctionUsage, unit
             sass=item.stats,
             launch_bounds=item.launch_bounds,
             dynamic_shared=item.dynamic_shared,
+            caller=item.caller,
         )
     if kernel is None:
         return Kernel(key=key, role="unknown", usage=item.usage, origins=origins)

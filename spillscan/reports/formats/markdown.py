@@ -35,6 +35,7 @@ from spillscan.reports.words import (
     alike,
     baseline_line,
     bounds,
+    copy_of,
     fails,
     hole_lines,
     legend_lines,
@@ -265,7 +266,7 @@ def _by_severity(report: Report) -> tuple[list[Finding], list[Finding]]:
 
 def _findings(report: Report, severe: Sequence[Finding], mild: Sequence[Finding]) -> Iterator[str]:
     """Those that matter, a row a family and rule where they are many; the way on; the others, folded."""
-    header = ("finding", "kernel", "where")
+    header = ("finding", "kernel, where")
     groups = []
     for group in alike(severe, report):
         groups += [group] if len(group) >= _ONE_ROW or report.by else [[finding] for finding in group]
@@ -290,7 +291,7 @@ def _finding_row(report: Report, group: Sequence[Finding]) -> Row:
     severity = f"**{finding.severity}**" if finding.severity == "error" else finding.severity
     about = address("rules", finding.rule) if report.tree.web else ""
     said = f"{severity} {linked(code(finding.rule), about)}: {words(finding.message)}{more}"
-    return said, _name(report, finding.kernel), _where(report, finding)
+    return said, f"{_name(report, finding.kernel)}<br />{_where(report, finding)}"
 
 
 def _where(report: Report, finding: Finding) -> str:
@@ -329,8 +330,9 @@ def _sized(header: Row, rows: Sequence[Row], noun: str, more: int = 0) -> Iterat
 
 
 def _name(report: Report, kernel: Kernel) -> str:
-    arch = f" {code(kernel.key.arch, LONGEST_ARCH)}" if kernel.key.arch else ""
-    return code(name_of(kernel, report.names)) + arch
+    found = [code(name_of(kernel, report.names))]
+    told = [kernel.key.arch or "", copy_of(kernel, report.names)]
+    return " ".join([*found, *(code(each, LONGEST_NAME) for each in told if each)])
 
 
 def _figure(value: int | None) -> str:

@@ -44,9 +44,11 @@ def identifiers(kernels: Sequence[Kernel]) -> list[str]:
 
 def columns(kernels: Sequence[Kernel], summaries: Summaries, called: Names) -> dict[str, Any]:
     """The kernels in the order given; ``None`` where the input did not say."""
-    arches, units, limiters, files = Texts(), Texts(), Texts(), Texts()
+    arches, units, limiters, files, callers = Texts(), Texts(), Texts(), Texts(), Texts()
     families, namespaces = Texts(), Texts()
     keys: dict[Key, int] = {}
+    binaries = (each.origins[0].input for each in kernels if each.origins and each.origins[0].format == "binary")
+    several = len(set(binaries)) > 1
     table: dict[str, list[Any]] = {name: [] for name in _COLUMNS}
     known: dict[int, tuple[int, int | None, int | None, int | None]] = {}  # kernels of one summary share it
     for kernel in kernels:
@@ -61,8 +63,9 @@ def columns(kernels: Sequence[Kernel], summaries: Summaries, called: Names) -> d
         row = (
             symbol,
             None if kernel.key.arch is None else arches.number(clip(kernel.key.arch, LONGEST_ARCH)),
-            units.number(clip(kernel.key.unit, LONGEST_UNIT)),
+            units.number(clip(_object(kernel, several), LONGEST_UNIT)),
             files.number(shown_file(kernel)),
+            callers.number(shown_name(kernel.caller, called) if kernel.caller else ""),
             flags,
             *residency,
         )
@@ -88,11 +91,20 @@ def columns(kernels: Sequence[Kernel], summaries: Summaries, called: Names) -> d
         "families": families.texts,
         "namespaces": namespaces.texts,
         "files": files.texts,
+        "callers": callers.texts,
         "arches": arches.texts,
         "units": units.texts,
         "limiters": limiters.texts,
         "full": packed([(printable(symbol), printable(demangle(symbol))) for symbol in map(symbol_of, keys)]),
     }
+
+
+def _object(kernel: Kernel, several: bool) -> str:
+    """What holds the kernel; of ``several`` binaries with the one that it is in."""
+    unit = kernel.key.unit
+    if not several or not kernel.origins or kernel.origins[0].format != "binary":
+        return unit
+    return kernel.origins[0].input + (":" if unit and not unit.startswith("#") else "") + unit
 
 
 def _residency(found: Summary | None, limiters: Texts) -> tuple[int, int | None, int | None, int | None]:
@@ -108,7 +120,7 @@ def _residency(found: Summary | None, limiters: Texts) -> tuple[int, int | None,
     return flags | (BY_BOUNDS if found.by_bounds else 0), share, limiters.number(words(found)), bound
 
 
-_COLUMNS = ("symbol", "arch", "unit", "file", "flags", "occupancy", "limiter", "bound")
+_COLUMNS = ("symbol", "arch", "unit", "file", "caller", "flags", "occupancy", "limiter", "bound")
 _KEYS = {
     "registers": "registers",
     "spill_store_bytes": "stores",

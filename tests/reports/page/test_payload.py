@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from spillscan.model import Build, Kernel, KernelKey, Stats, Usage
+from spillscan.model import Build, Kernel, KernelKey, Origin, Stats, Usage
 from spillscan.model.build import damage
 from spillscan.model.symbols import demangle
 from spillscan.naming import Names
@@ -72,6 +72,22 @@ def test_what_is_not_said_is_null() -> None:
         assert found["kernels"][name] == [None]
     assert found["overview"]["kernels"] == {"count": 1, "spilling": 0, "stores": 0, "loads": 0, "silent": 1}
     assert "1 kernel (1 do not say)" in rendered("html", Report(kind="scan", build=Build(kernels=(silent,))))
+
+
+def test_an_object_is_named_with_its_binary_where_there_are_several() -> None:
+    def objects(*held: tuple[str, str, str]) -> list[str]:
+        kernels = [
+            kernel("k", unit=unit, origins=(Origin(input=name, format=form),), caller="k" if unit else "")
+            for name, unit, form in held
+        ]
+        found = payload(Report(kind="scan", build=Build(kernels=tuple(kernels))))["kernels"]
+        assert [found["callers"][at] for at in found["caller"]] == ["k" if unit else "" for _, unit, _ in held]
+        return [found["units"][at] for at in found["unit"]]
+
+    assert objects(("a.so", "", "binary"), ("a.so", "#1", "binary")) == ["", "#1"]
+    assert objects(("a.so", "", "binary"), ("b.so", "#1", "binary")) == ["a.so", "b.so#1"]
+    assert objects(("a.whl", "c.so", "binary"), ("b.whl", "c.so", "binary")) == ["a.whl:c.so", "b.whl:c.so"]
+    assert objects(("a.so", "", "binary"), ("b.log", "c.o", "ptxas")) == ["", "c.o"]
 
 
 def test_the_overview_counts_every_kernel_once() -> None:

@@ -9,7 +9,7 @@
   // ---- columns ----------------------------------------------------------------------------------------------------
 
   const MAIN = ["name", "arch", "registers", "stores", "loads", "occupancy"]; // of which nothing is left out
-  const USUAL = [...MAIN, "stack", "shared", "limiter"]; // the others can be asked for
+  const USUAL = [...MAIN, "stack", "shared", "limiter", "object"]; // the others can be asked for
   const EQUAL = 4; // rows of which equal columns are worth a note
   const figure = (key, label, title, text = (i) => number(columns[key][i])) => ({ key, label, title, num: true, value: (i) => columns[key][i], text });
   const words = (key, label, value, texts) => ({ key, label, value, texts, text: (i) => value(i) || "–" });
@@ -19,6 +19,7 @@
     ...columns.figures.map(({ key, label, about }) => figure(key, label, about[0].toUpperCase() + about.slice(1), key === "registers" ? store.registers : undefined)),
     figure("occupancy", "occupancy", "Resident warps of the SM's; ≤ at the best block size, where it is not known how it is launched", (i) => store.occupancy(i) || "–"),
     words("limiter", "limited by", store.limiter, columns.limiters),
+    ...(filters.several("object") ? [words("object", "object", store.place, store.places)] : []),
   ].map((column) => ({ ...column, short: { registers: "regs", stores: "st", loads: "ld" }[column.key] || (column.num && column.key !== "occupancy" ? column.label : null), width: width(column) }));
   const reported = ALL.filter((column) => !column.num || columns[column.key].some((value) => value !== null));
   const alike = reported.filter(({ key, num }) => !MAIN.includes(key) && num && columns.count >= EQUAL && columns[key].every((value) => value === columns[key][0]));
@@ -26,7 +27,8 @@
 
   // Characters of the longest text, and what stands around it.
   function width({ key, label, num, texts }) {
-    if (key === "name") return "minmax(18rem, 1fr)";
+    if (key === "name") return `minmax(${filters.several("object") ? 14 : 18}rem, 1fr)`;
+    if (key === "object") return `minmax(${Math.min(21, Math.max(10, ...texts.map(({ length }) => length)))}ch, .5fr)`;
     const most = key === "occupancy" ? 8 : num ? number(columns[key].reduce((one, other) => Math.max(one, other || 0), 0)).length : Math.max(8, ...texts.map(({ length }) => length));
     return `calc(${Math.min(Math.max(0.75 * label.length + 0.8, most), 22).toFixed(1)}ch + ${key === "occupancy" ? 4.3 : 1.25}rem)`;
   }
@@ -77,12 +79,13 @@
       const text = value === null || value === undefined ? "" : `${FORMULA.test(value) ? "'" : ""}${value}`;
       return /[",\r\n]/.test(text) ? `"${text.replace(/"/g, '""')}"` : text;
     };
+    const told = reported.filter(({ key }) => key !== "object"); // which a cell shortens
     const lines = shown.map((i) => {
       const symbol = columns.symbol[i];
-      const values = reported.map(({ key, value }) => (key === "occupancy" && value(i) !== null ? value(i) / 1000 : value(i)));
+      const values = told.map(({ key, value }) => (key === "occupancy" && value(i) !== null ? value(i) / 1000 : value(i)));
       return [...values, store.unit(i), full.symbols[symbol], full.names[symbol] || full.symbols[symbol]];
     });
-    return [[...reported.map(({ label }) => label), "object", "symbol", "full name"], ...lines].map((line) => `${line.map(cell).join(",")}\r\n`).join("");
+    return [[...told.map(({ label }) => label), "object", "symbol", "full name"], ...lines].map((line) => `${line.map(cell).join(",")}\r\n`).join("");
   }
 
   // ---- the view ---------------------------------------------------------------------------------------------------
@@ -113,13 +116,14 @@
       sorted: ({ key, num }) => {
         const [first, second] = num ? ["-", ""] : ["", "-"];
         state.sort = state.sort === first + key ? second + key : first + key;
+        box.querySelector("#sort").value = state.sort; // of narrow screens, which have no heads
         apply();
       } });
     spillscan.add(box, h("h1", { class: "hidden" }, "Kernels"),
       controls.form(controls.search(state, apply),
         kinds.length ? controls.select(state, "by", "Show", [["none", "kernels"], ...kinds], () => { unfolded.clear(); apply(); }) : null,
         filters.chooser(state, CHOSEN, apply),
-        controls.select(state, "sort", "Order", [["", "worst first"], ...visible.map(({ key, label, num }) => [(num ? "-" : "") + key, label])], apply, "narrow-only"),
+        controls.select(state, "sort", "Order", [["", "worst first"], ...visible.flatMap(({ key, label, num }) => [[(num ? "-" : "") + key, label], [(num ? "" : "-") + key, `${label}, ${num ? "smallest" : "last"} first`]])], apply, "narrow-only"),
         controls.check(state, "spills", "spills only", apply), within,
         h("div", { class: "field end" }, tally, spared ? h("a", { href: spillscan.link("table", "", { ...Object.fromEntries(spillscan.route.params), columns: "all" }) }, count(spared, "more column")) : null,
           h("button", { type: "button", onclick: async () => copy(csv(shown, await store.names()), count(shown.length, "row")) }, "Copy as CSV"))),
@@ -173,7 +177,7 @@
       const expanded = unfolded.has(label);
       const archs = new Set(kernels.map(store.arch)).size;
       return { kind: "group", level: 1, expanded, cells: visible.map((column) => (
-        column.key === "name" ? [[h("b", { class: expanded ? "fold open" : "fold" }, label || "not said"), h("span", { class: "quiet" }, said)]]
+        column.key === "name" ? [[h("b", { class: expanded ? "fold open" : "fold" }, label || "not said"), " ", h("span", { class: "quiet" }, said)]]
           : column.key === "arch" && archs > 1 ? [h("span", { class: "quiet" }, count(archs, "arch"))] : cell(column, kernels[0]))) };
     }
 
@@ -185,10 +189,12 @@
     function cell(column, i) {
       const value = column.value(i);
       if (column.key === "name") {
-        const more = [store.role(i), store.flag(i, store.AMBIGUOUS) ? "ambiguous" : "", store.unit(i)].filter(Boolean).join(" · ");
+        const more = [store.role(i), store.flag(i, store.AMBIGUOUS) ? "ambiguous" : ""].filter(Boolean).join(" · ");
+        const shown = more.replace(/^device function in /, "in ");
         const name = state.by === "family" ? filters.under(value, store.family(i)) : value;
-        return [[h("a", { href: store.link(i), tabindex: "-1", title: value }, name), more ? h("span", { class: "quiet", title: more }, more) : null]];
+        return [[h("a", { href: store.link(i), tabindex: "-1", title: value }, name), " ", more ? h("span", { class: "quiet", title: more }, shown) : null]];
       }
+      if (column.key === "object") return [h("bdi", { title: store.unit(i) }, column.text(i)), "quiet"];
       if (column.key === "occupancy" && value !== null)
         return [[h("span", { class: "meter", "aria-hidden": "true", style: { "--part": `${value / 10}%` } }), h("b", {}, column.text(i))]];
       return [column.text(i), value === 0 || value === null ? "quiet" : column.key === "stores" || column.key === "loads" ? "bad" : ""];

@@ -41,7 +41,7 @@ function grid({ name = "row", title, columns, empty, made, open, fold, sorted, h
   const { h } = spillscan;
   const [narrow, paper] = [matchMedia("screen and (max-width: 48rem)"), matchMedia("print")];
   const onPaper = () => printing || paper.matches;
-  const high = () => own || (narrow.matches ? 56 : 34);
+  const high = () => own || (!narrow.matches ? 34 : columns.some(({ key }) => key === "object") ? 78 : 56);
   const kind = ({ key, num }) => `cell cell-${key}${num ? " num" : ""}`;
   const heads = columns.map((column) => h("div", { role: "columnheader", class: kind(column) },
     h("button", { type: "button", title: column.title || null, onclick: () => sorted(column) }, column.label)));
@@ -49,7 +49,7 @@ function grid({ name = "row", title, columns, empty, made, open, fold, sorted, h
   const unprinted = h("p", { class: "note", "aria-hidden": "true" });
   const head = h("div", { role: "rowgroup", class: "heads" }, h("div", { role: "row", "aria-rowindex": 1, class: "row" }, heads));
   const node = h("div", { class: "table", tabindex: "0", "aria-label": title, "aria-colcount": columns.length, onscroll: () => draw(), onkeydown: keys,
-    style: { "--wide": columns.map(({ width }) => width).join(" "), "--printed": columns.map(({ key, num }) => `minmax(0, ${key === "name" ? 6 : num ? 1.3 : 2}fr)`).join(" "), "--least": `calc(${columns.map(({ width }) => width.replace(/^minmax\((.*),.*/, "$1")).join(" + ")})` } }, head, body, unprinted);
+    style: { "--wide": columns.map(({ width }) => width).join(" "), "--printed": columns.map(({ key, num }) => `minmax(0, ${key === "name" ? 6 : key === "object" ? 3 : num ? 1.3 : 2}fr)`).join(" "), "--least": `calc(${columns.map(({ width }) => width.replace(/^minmax\((.*),.*/, "$1")).join(" + ")})` } }, head, body, unprinted);
   let items = [], active = 0, from = -1, drawn = new Map();
   let printing = false; // while a browser lays out paper, media queries may still say screen
   for (const media of [narrow, paper]) media.addEventListener("change", () => draw(true));
