@@ -349,7 +349,7 @@ def nvdisasm() -> str:
     for folder in (None, *homes):
         if found := shutil.which("nvdisasm", path=folder):
             return found
-    raise UsageError("--sass needs nvdisasm", "pip install 'spillscan[cuda]', or put a CUDA toolkit's on the PATH")
+    raise UsageError("--with sass needs nvdisasm", "pip install 'spillscan[cuda]', or put a CUDA toolkit's on the PATH")
 
 
 def text_of(kernel: Kernel, code: MachineCode) -> str:

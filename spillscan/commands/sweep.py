@@ -87,9 +87,9 @@ def run(arguments: argparse.Namespace) -> int:
     well, and where Ctrl-C left some of them out.
     """
     forms = _answers.forms_of(arguments)
-    varied, axes = _varied(arguments.vary, arguments.macros)
-    caps = [text for text in varied["cap"] if text != "none"] if varied["cap"] else None
-    if _STEPS in varied and caps is None and not arguments.timed:
+    lists, axes = varied(arguments.vary, arguments.macros)
+    caps = [text for text in lists["cap"] if text != "none"] if lists["cap"] else None
+    if _STEPS in lists and caps is None and not arguments.timed:
         caps = []
     notes: list[str] = []
     whole = notes.append if arguments.all else None
@@ -98,10 +98,10 @@ def run(arguments: argparse.Namespace) -> int:
             dict.fromkeys(unit for text in arguments.inputs for unit in plan.units(text, arguments.kernel, whole))
         ),
         archs=tuple(_archs(arguments.arch)),
-        toolkits=tuple(varied["toolkit"]),
-        settings=settings_of(caps, varied["bounds"], varied["maxnreg"], axes),
+        toolkits=tuple(lists["toolkit"]),
+        settings=settings_of(caps, lists["bounds"], lists["maxnreg"], axes),
         globs=tuple(arguments.kernel),
-        advise=_STEPS in varied,
+        advise=_STEPS in lists,
         stop=plan.Stop(spill_free=arguments.stop, seconds=arguments.stop_after),
     )
     runs = runs_of(arguments, question.settings)
@@ -148,7 +148,7 @@ def run(arguments: argparse.Namespace) -> int:
 _MOST_NOTES = 10
 
 
-def _varied(texts: Sequence[str], macros: Sequence[str]) -> tuple[dict[str, list[str]], list[Axis]]:
+def varied(texts: Sequence[str], macros: Sequence[str]) -> tuple[dict[str, list[str]], list[Axis]]:
     """(values by axis of registers or toolkits, the other axes)."""
     lists: dict[str, list[str]] = {name: [] for name in _LISTS}
     axes = [Axis("nvcc", text, macro=True) for text in macros]

@@ -233,7 +233,7 @@ SIZED = "_Z6kernelILi{}EEvPfii"
     ],
 )  # fmt: skip
 def test_kernels_that_are_not_recorded_are_named(why: str, now: list[Kernel], said: str) -> None:
-    gate = Gate("b.yaml", written(build(kernel(SIZED.format(8)))), Policy(), TODAY, False)
+    gate = Gate("b.yaml", written(build(kernel(SIZED.format(8)))), Policy(), TODAY)
     judgement = check(build(*now), Policy())
     held = gate.judge(judgement.findings, build(*now), build(*now), undecided=judgement.undecided)
     notes = {each.code: each.message for each in gate.issues(held, build(*now))}
@@ -263,7 +263,7 @@ def test_another_toolkit_than_the_recorded_one(
     text = text_of(written(of))
     assert parse(text, "b.yaml").toolkits == recorded
     assert text_of(parse(text, "b.yaml")) == text
-    gate = Gate("b.yaml", parse(text, "b.yaml"), Policy(), TODAY, False)
+    gate = Gate("b.yaml", parse(text, "b.yaml"), Policy(), TODAY)
     after = Build(kernels=(kernel(),), units=tuple(Unit(version=each) for each in now))
     notes = [each.message for each in gate.issues(gate.judge([], after, after), after) if each.code == "other-toolkit"]
     assert [note.partition(" compiled this build")[0] for note in notes] == [f"CUDA {each}" for each in others]

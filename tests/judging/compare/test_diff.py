@@ -237,10 +237,9 @@ def test_fail_on(launch: tuple[str, ...], fail_on: str, expected: int) -> None:
     assert status(BASE, HEAD, *launch, "--fail-on", fail_on) == expected
 
 
-def test_the_short_form_is_fail_on_error() -> None:
+def test_the_policy_says_what_fails() -> None:
     assert status(BASE, HEAD, "--fail-on", "policy") == 1
     assert status(BASE, HEAD, "--kernel", "count", "--fail-on", "policy") == 0
-    assert status(BASE, HEAD, "--fail-on", "policy", "--fail-on", "note") == 2, "one or the other"
 
 
 def test_a_base_that_does_not_tell_is_undecided(tmp_path: Path) -> None:
