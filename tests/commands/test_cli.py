@@ -283,6 +283,27 @@ def test_help_imports_nothing_heavy() -> None:
     assert result.stderr.strip() == b"[]"
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["scan", str(SPILLS), "-f", "json"],
+        ["scan", str(SPILLS), "-f", "html"],
+        ["check", str(SPILLS)],
+        ["diff", str(SPILLS), str(SPILLS)],
+        ["advise", str(SPILLS)],
+        ["occupancy", str(SPILLS)],
+        ["size", str(FIXTURES / "binary" / "sass-sm_80-13.5.cubin.zst")],
+    ],
+    ids=lambda words: words[0],
+)
+def test_no_command_imports_pandas(words: list[str]) -> None:
+    code = (
+        "import sys\nfrom spillscan.cli import main\n"
+        f"main({words!r})\nassert 'spillscan.model' in sys.modules and 'pandas' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, check=True)
+
+
 def test_colour_only_where_wanted() -> None:
     plain = {key: value for key, value in os.environ.items() if key not in ("NO_COLOR", "FORCE_COLOR")}
     assert b"\x1b" not in run("scan", SPILLS, env=plain).stdout
