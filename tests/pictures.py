@@ -64,7 +64,7 @@ def _spans(line: str, colors: dict[str, str]) -> str:
 def page(folder: Path) -> Path:
     """The page of the pictures, whose first kernel they show."""
     (folder / "k.cubin").write_bytes(stored("lines-sm_80-13.5.cubin"))
-    words = ["check", "k.cubin", "-f", "html:page.html", "--source-root", str(FIXTURES / "sources"), "--no-config"]
+    words = ["check", "k.cubin", "-f", "html:page.html", "--source-root", str(FIXTURES / "sources"), "--config", "none"]
     subprocess.run([sys.executable, "-m", "spillscan", *words], cwd=folder, capture_output=True, check=False)
     return folder / "page.html"
 

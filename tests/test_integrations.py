@@ -51,7 +51,7 @@ LISTS = """\
 cmake_minimum_required(VERSION 3.18)
 project(x LANGUAGES CUDA)
 {before}
-set(SPILLSCAN_ARGUMENTS --expect-kernels 1000)
+set(SPILLSCAN_ARGUMENTS --set expect_kernels=1000)
 {package}
 add_library(a OBJECT a.cu)
 add_library(none INTERFACE)

@@ -143,7 +143,7 @@ def _builds(room: Path) -> None:
     shutil.copy(room / "base.log", room / "logs" / "v1.2.log")
     (room / "builds.csv").write_text("label,input,branch\nv1,base.log,main\n")
     for label, log in (("v1", "base.log"), ("v2", "build.log")):
-        done = run("history", "audit", log, "--into", "spillscan-data", "--label", label, "--append", cwd=room)
+        done = run("history", "audit", log, "--dataset", "spillscan-data", "--label", label, "--append", cwd=room)
         assert done.returncode == 0, done.stderr
 
 

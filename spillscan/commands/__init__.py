@@ -13,6 +13,7 @@ from importlib import import_module
 from typing import Any, NoReturn, Protocol, cast
 
 from spillscan import __version__
+from spillscan.commands._former import renamed
 from spillscan.output import folders
 from spillscan.output.terminal import columns
 
@@ -101,17 +102,19 @@ def spelled(words: Sequence[str]) -> tuple[list[str], str]:
     words = list(words)
     if words[:1] == ["help"]:
         words = [*words[1:], "--help"]
+    former = {}
     if words and words[0] in _FORMER:
-        now = _FORMER[words[0]]
-        note = f"`spillscan {words[0]}` is `spillscan {now}` now; the old name goes with the next release"
-        return [now, *words[1:]], note
+        former[f"spillscan {words[0]}"] = f"spillscan {_FORMER[words[0]]}"
+        words[0] = _FORMER[words[0]]
     for verb in words[1:2]:
         name = f"{words[0]} {verb}"
         if name in VERBS:
             words[:2] = [name]
         elif f"{words[0]} INPUT" in VERBS and (verb == "-" or not verb.startswith("-")):
             words[:1] = [f"{words[0]} INPUT"]
-    return words, ""
+    words, options = renamed(words)
+    said = ", ".join(f"`{old}` is `{now}`" for old, now in (former | options).items())
+    return words, said and f"{said} now; what is old goes with the next release"
 
 
 class _Formatter(argparse.HelpFormatter):

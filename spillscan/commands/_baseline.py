@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
-from spillscan.commands import _options
-from spillscan.judging.policy.keys import SETTINGS
 from spillscan.output.errors import UsageError
 from spillscan.output.nouns import count
 from spillscan.output.safe import printable
@@ -39,8 +37,6 @@ class Gate(NamedTuple):
     """What makes the findings."""
     today: date
     """The day on which suppressions hold or not."""
-    allow_fewer: bool
-    """Whether fewer kernels than known are all right."""
     own: Baseline | None = None
     """With ``--baseline-from``: the baseline of the change itself."""
     arguments: str = ""
@@ -212,8 +208,6 @@ class Gate(NamedTuple):
                 f"{self._offer('write')} on the accepted build brings it up"
             )
             found.append(Hole(code="not-comparable", message=message, hides=("registers",)))
-        if self.allow_fewer:
-            return found
         if result.fewer:
             message = f"{self.path} knows {_named(result.fewer)} that the build does not have"
             found.append(Hole(code="fewer-kernels", message=message, hides=("kernels",)))
@@ -233,11 +227,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--baseline-from",
         metavar="REF",
         help="take FILE as it was where this branch left REF (origin/main), so that a change cannot excuse itself",
-    )
-    key = SETTINGS["expect_kernels"]
-    group.add_argument(key.option, type=_options.whole_number, metavar="N", help=key.help)
-    group.add_argument(
-        "--allow-fewer", action="store_true", help="accept fewer kernels (or figures) than the baseline knows"
     )
     add_today(group)
 
@@ -270,7 +259,6 @@ def gate(arguments: argparse.Namespace, policy: Policy, inputs: Sequence[str]) -
         own=own,
         policy=policy,
         today=today(arguments),
-        allow_fewer=arguments.allow_fewer,
         arguments=again,
     )
 

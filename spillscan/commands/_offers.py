@@ -141,7 +141,7 @@ def commands_for(
         policy = ["--config", config] if config else []
         yield shlex.join(["spillscan", "advise", *inputs, "--kernel", called, *chosen, *threads, *policy, "--try"])
     if able:
-        aims = ["--advise"] if about.about == "spills" or launch is not None else []  # without, it shows caps
+        aims = ["--vary", "steps"] if about.about == "spills" or launch is not None else []  # without, it shows caps
         yield shlex.join(["spillscan", "sweep", source, "--kernel", kernel.key.symbol, *chosen, *threads, *aims])
     if "-" in inputs:
         return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from spillscan.model import figures
@@ -92,8 +92,27 @@ def add_dataset(parser: Parser, *, order: bool = True, place: bool = False) -> N
 
 def add_strict(parser: Parser) -> None:
     """--strict."""
-    about = "exit 2 if anything in the input was not understood (default: no)"
-    parser.add_argument("--strict", action=argparse.BooleanOptionalAction, help=about)
+    about = "exit 2 if anything in the input was not understood"
+    parser.add_argument("--strict", action="store_true", default=None, help=about)
+
+
+def add_with(parser: Parser, also: Mapping[str, str]) -> None:
+    """--with, which is called ``also``; what else is read or shown, and what that is."""
+
+    def known(text: str) -> list[str]:
+        if wrong := [word for word in text.split(",") if word not in also]:
+            raise argparse.ArgumentTypeError(f"{wrong[0]!r} is none of {', '.join(also)}")
+        return text.split(",")
+
+    about = "; ".join(f"{word}: {what}" for word, what in also.items())
+    parser.add_argument(
+        "--with", dest="also", action="extend", default=[], type=known, metavar="WHAT,…", help=f"also {about}"
+    )
+
+
+def add_jobs(parser: Parser) -> None:
+    """-j."""
+    number(parser, "--jobs", "processes at once (default: one a processor)", short="-j", least=1)
 
 
 # ---- which kernels ------------------------------------------------------------------------------------------------
@@ -192,9 +211,9 @@ def rows_of(arguments: argparse.Namespace) -> int | None:
     return None if arguments.all else int(arguments.top)
 
 
-def add_sort(parser: Parser, about: str) -> None:
-    """--sort; ``about``: what is sorted, and how it stands without."""
-    parser.add_argument("--sort", metavar="FIGURE", help=about, choices=_names(figures.METRICS))
+def add_sort(parser: Parser, about: str, known: Sequence[str] = ()) -> None:
+    """--sort; ``about``: what is sorted, and how it stands without; ``known``: by what else than compared figures."""
+    parser.add_argument("--sort", metavar="FIGURE", help=about, choices=known or _names(figures.METRICS))
 
 
 def add_metric(parser: Parser, known: Sequence[Figure], about: str) -> None:
@@ -203,24 +222,19 @@ def add_metric(parser: Parser, known: Sequence[Figure], about: str) -> None:
     parser.add_argument("--metric", metavar="NAME", help=about, action="append", default=[], choices=_names(known))
 
 
-def add_ranked(parser: Parser, about: str, **more: Any) -> None:
-    """--metric, or --sort, one figure that a dataset holds."""
-    parser.add_argument("--metric", "--sort", metavar="NAME", help=about, choices=_names(figures.RANKED), **more)
-
-
 def _names(known: Sequence[Figure]) -> list[str]:
     return [figure.name for figure in known]
 
 
-def add_levels(parser: Parser, levels: Sequence[str], default: Sequence[str]) -> None:
-    """--by and --base of what is added up in groups of groups."""
+def add_levels(parser: Parser, levels: Sequence[str], default: Sequence[str], more: str = "") -> None:
+    """--by and --base of what is added up in groups of groups; ``more`` is said of the levels."""
 
     def known(text: str) -> tuple[str, ...]:
         if wrong := [level for level in text.split(",") if level not in levels]:
             raise argparse.ArgumentTypeError(f"{wrong[0]!r} is none of {', '.join(levels)}")
         return tuple(text.split(","))
 
-    about = f"groups, and groups in these (default: {','.join(default)}): {', '.join(levels)}"
+    about = f"groups, and groups in these (default: {','.join(default)}): {', '.join(levels)}{more and '; ' + more}"
     parser.add_argument("--by", metavar="LEVEL,…", help=about, type=known, default=tuple(default))
     about = "an older input: show by how much each group grew, what changed most first"
     words(parser, "--base", "INPUT", about)

@@ -4,61 +4,41 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from spillscan.judging.policy.keys import SETTINGS, Key, keys
-from spillscan.output.errors import UsageError
+from spillscan.judging.policy.keys import OPTIONS, SETTINGS, keys
+from spillscan.output.errors import UsageError, nearest
 
 if TYPE_CHECKING:
     from spillscan.judging.policy import Policy
     from spillscan.model import Build, Issue
     from spillscan.model.usage import Severity
 
-
-class HelpAll(argparse.Action):
-    """The help with the options that few need."""
-
-    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        """Print it, and exit."""
-        show_rare(parser)
-        parser.print_help()
-        parser.exit()
-
-
-def show_rare(parser: argparse.ArgumentParser) -> None:
-    """Have the parser show what its help leaves out."""
-    for action in parser._actions:
-        action.help = getattr(action, "rare", action.help)
+NO_FILE = "none"
+"""What --config says where no file is to be read."""
 
 
 def add_file(parser: argparse.ArgumentParser) -> None:
-    """--config and --no-config."""
-    group = parser.add_mutually_exclusive_group()
-    group.add_argument(
+    """--config and --set."""
+    parser.add_argument(
         "--config",
         metavar="FILE",
-        help="policy file, over which options win (default: spillscan.yaml or pyproject.toml, here or above)",
+        help="policy file, over which options win (default: spillscan.yaml or pyproject.toml, here or above); none",
     )
-    group.add_argument("--no-config", action="store_true", help="read no policy file")
-    bounds = parser.add_argument_group("bounds on hostile binaries and archives")
-    for key in SETTINGS.values():
-        if key.unpacking:
-            text = f"{key.help} (default: {key.default})"
-            bounds.add_argument(key.option, type=_word(key), metavar="N", help=argparse.SUPPRESS).rare = text  # type: ignore[attr-defined]
-    parser.add_argument("--help-all", action=HelpAll, nargs=0, help="show this and the rarer options, and exit")
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        dest="settings",
+        metavar="KEY=VALUE",
+        help="a key of the policy, over its file: max_registers=128, max_spill_bytes=none; `spillscan config` lists"
+        " all; repeatable",
+    )
 
 
-def add_limits(parser: argparse.ArgumentParser, *scopes: Literal["build", "change"]) -> None:
-    """Limits that hold for every kernel, and --severity."""
-    for key in keys().values():
-        if key.scope in (*scopes, "both"):
-            if key.choices:  # options of commands have their own names: one says it of some kernels, in a file
-                continue
-            default = "no limit" if key.default is None else key.default
-            parser.add_argument(
-                key.option, type=_word(key), metavar="N", help=f"{key.help}, or none (default: {default})"
-            )
+def add_severity(parser: argparse.ArgumentParser) -> None:
+    """--severity."""
     parser.add_argument(
         "--severity",
         action="append",
@@ -77,19 +57,6 @@ def add_accept(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_archs(parser: argparse.ArgumentParser) -> None:
-    """--require-archs and --driver-release."""
-    for name, metavar in (("require_archs", "ARCH,…"), ("driver_release", "RELEASE")):
-        key = SETTINGS[name]
-        parser.add_argument(key.option, type=_word(key), metavar=metavar, help=f"{key.help}; else exit 2")
-
-
-def add_budget(parser: argparse.ArgumentParser) -> None:
-    """--max-file-bytes."""
-    key = SETTINGS["max_file_bytes"]
-    parser.add_argument(key.option, type=_word(key), metavar="N", help=f"{key.help}, or none; else exit 1")
-
-
 def add_fail_on(parser: argparse.ArgumentParser) -> None:
     """--fail-on."""
     key = SETTINGS["fail_on"]
@@ -100,13 +67,26 @@ def policy_of(arguments: argparse.Namespace) -> Policy:
     """What holds: defaults < file < environment < the options among ``arguments``."""
     from spillscan.judging.policy.reading import from_options, load
 
-    given = {name: getattr(arguments, name, None) for name in keys()}
-    texts = {name: str(value) for name, value in given.items() if value is not None}
+    texts = _set(getattr(arguments, "settings", ()))
+    given = {name: getattr(arguments, name, None) for name in OPTIONS}
+    texts |= {name: str(value) for name, value in given.items() if value is not None}
     severities, launches = getattr(arguments, "severity", None), getattr(arguments, "launch", None)
     accepted = getattr(arguments, "accept", None)
     options = from_options(texts, severities or (), launches or (), accepted or ())
-    variables: Mapping[str, str] = os.environ
-    return load(options, config=arguments.config, search=not arguments.no_config, variables=variables)
+    config = None if arguments.config == NO_FILE else arguments.config
+    return load(options, config=config, search=arguments.config is None, variables=os.environ)
+
+
+def _set(texts: Sequence[str]) -> dict[str, str]:
+    """Words by key."""
+    found = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if name not in keys() or not equals:
+            hint = nearest(name, keys()) if equals else "write KEY=VALUE"
+            raise UsageError(f"--set {text[:60]}: there is no key {name[:60]!r}", hint)
+        found[name] = value
+    return found
 
 
 def unpacking(policy: Policy) -> dict[str, int]:
@@ -153,18 +133,3 @@ def with_rot(build: Build, policy: Policy) -> Build:
         )
         notes.append(placed(launch.origin, "launch-overruled", "warning", message))
     return replace(build, issues=(*build.issues, *notes)) if notes else build
-
-
-def _word(key: Key) -> Callable[[str], str]:
-    """Checks what is given for ``key``, and keeps it as it is written."""
-
-    def check(text: str) -> str:
-        from spillscan.judging.policy.reading import value
-
-        try:
-            value(key, text)
-        except UsageError as error:
-            raise argparse.ArgumentTypeError(error.what) from None
-        return text
-
-    return check

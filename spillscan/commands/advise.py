@@ -1,5 +1,5 @@
 """Say what to do first over a whole build: the families of kernels that spill, what weighs most first (bytes, ten times
-as many for each loop around them; with --profile what takes most time), each with its source line, cause, remedy and a
+as many for each loop around them; with --measured what takes most time), each with its source line, cause, remedy and a
 command to try; behind them those that nothing but occupancy limits, which are helped the other way.
 
 Facts come from code, records and logs; what none of them shows is named as not known. Whether it pays is not said.
@@ -8,13 +8,15 @@ Facts come from code, records and logs; what none of them shows is named as not 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Mapping, Sequence
+import os
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from spillscan.advice.profile.judged import JudgedLaunch, judge, launch_figures
 from spillscan.advice.profile.reading import read_all
 from spillscan.advice.ranking import ranked, spill_weight, why_here
 from spillscan.advice.remedies import Remedy, facts, relief_data, remedy
+from spillscan.advice.sweep import kept as kept_curves
 from spillscan.advice.sweep.missing import no_step, refusal
 from spillscan.commands import _answers, _inputs, _issues, _offers, _options, _policy, _trying
 from spillscan.commands._selection import Selection
@@ -40,13 +42,12 @@ _LONGEST = 400
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     _options.add_inputs(parser)
-    parser.add_argument(
-        "--profile", metavar="CSV", help="what ncu --csv wrote: families whose spills take most time come first"
-    )
-    parser.add_argument(
-        "--sweep",
-        metavar="JSON",
-        help="what sweep -f json wrote: registers that end spills, tried, not estimated; with --run its times",
+    _options.words(
+        parser,
+        "--measured",
+        "FILE",
+        "what ncu --csv wrote: families whose spills take most time come first; or what sweep -f json wrote: registers"
+        " that end spills, tried, not estimated, and times",
     )
     _trying.add_try(parser, "families")
     _options.add_launches(parser)
@@ -65,8 +66,10 @@ def run(arguments: argparse.Namespace) -> int:
     build = _inputs.scan(inputs, unpacking=unpacking)
     kept = Selection(arguments.arch, arguments.kernel, arguments.launch).of(build, policy.labels)
     names = Names((kernel.named_by for kernel in build.kernels), labels=labels_of([build], policy.labels))
-    swept = _swept(arguments.sweep) if arguments.sweep else {}
-    profile = _profiled(arguments.profile, build) if arguments.profile else ()
+    sweeps = [each for each in arguments.measured if _is_json(each)]
+    profiles = [each for each in arguments.measured if each not in sweeps]
+    swept = kept_curves.swept(curve for each in sweeps for curve in kept_curves.curves_in(each)) if sweeps else {}
+    profile = judge(read_all(expand(profiles)), build) if profiles else ()
     launches = _Launches(policy, profile)
     found = ranked(kept.kernels, names, launches, profile)
     shown = found[: _options.rows_of(arguments)]
@@ -112,14 +115,12 @@ class _Launches:
         return settled(kernel, seen) if seen is not None and (said is None or said.source == "bounds") else said
 
 
-def _profiled(place: str, build: Build) -> Sequence[JudgedLaunch]:
-    return judge(read_all(expand([place])), build)
-
-
-def _swept(path: str) -> Mapping[tuple[str, str | None], Curve]:
-    from spillscan.advice.sweep import kept
-
-    return kept.swept(kept.curves_in(path))
+def _is_json(path: str) -> bool:
+    """Whether a file is a sweep's, not a profiler's."""
+    if not os.path.isfile(path):
+        return path.endswith(".json")
+    with open(path, "rb") as file:
+        return file.read(64).lstrip()[:1] in (b"{", b"[")
 
 
 # ---- forms -----------------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import argparse
 import os
 from collections.abc import Sequence
 
-from spillscan.commands import _options, _policy
+from spillscan.commands import _datasets, _options, _policy
 from spillscan.history.audit import Plan, Selection, audit, counted
 from spillscan.history.audit.find import commits, distinct, table
 from spillscan.history.audit.messages import FileOutcome, Item
@@ -22,7 +22,7 @@ from spillscan.output.errors import InputError, UndecidedError, UsageError
 from spillscan.output.progress import Progress
 from spillscan.output.terminal import say
 
-EPILOG = "Example: spillscan history audit build/ dist/*.whl --into data/ --label v1.2 --meta branch=main"
+EPILOG = "Example: spillscan history audit build/ dist/*.whl -d data/ --label v1.2 --meta branch=main"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="file, folder (searched to its end), glob pattern, or URL (s3://, gs://, hf://, https://) of these;"
         " compile_commands.json: the objects of its CUDA code",
     )
-    parser.add_argument("--into", required=True, metavar="DATASET", help="folder or URL of the dataset")
+    _options.add_dataset(parser, order=False)
     _options.words(
         parser,
         "--label",
@@ -58,12 +58,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     _options.flag(parser, "--append", "add the build to a dataset that holds others")
     _options.words(
-        parser, "--exclude", "GLOB", "leave out files and folders of this name, or of this path below the input"
+        parser,
+        "--exclude",
+        "GLOB",
+        "leave out files and folders of this name, or of this path below the input; '>BYTES': larger files",
     )
-    _options.number(parser, "--max-file-bytes", "leave out larger files")
     _options.flag(parser, "--retry-failed", "read again what could not be read before")
     where = parser.add_mutually_exclusive_group()
-    _options.number(where, "--processes", "processes on this machine (default: one a processor)", least=1)
+    _options.add_jobs(where)
     where.add_argument(
         "--scheduler", metavar="ADDRESS", help="use the Dask cluster of this scheduler (tcp://HOST:PORT)"
     )
@@ -79,12 +81,12 @@ def run(arguments: argparse.Namespace) -> int:
     builds, meta, meta_of = _builds_of(arguments)
     plan = Plan(
         builds=builds,
-        into=arguments.into,
+        into=_datasets.place_of(arguments),
         meta=meta,
         meta_of=meta_of,
-        selection=Selection(exclude=arguments.exclude, most_bytes=arguments.max_file_bytes),
+        selection=_selection(arguments.exclude),
         again=arguments.retry_failed,
-        processes=arguments.processes,
+        processes=arguments.jobs,
         scheduler=arguments.scheduler,
     )
     _check_dataset(plan, arguments.append)
@@ -103,6 +105,14 @@ def run(arguments: argparse.Namespace) -> int:
         ] * bool(others)
         raise UndecidedError(" and ".join(said), "`spillscan explain HOLE` says what to do; --accept HOLE=GLOB excuses")
     return found.status
+
+
+def _selection(exclude: Sequence[str]) -> Selection:
+    sizes = [text[1:] for text in exclude if text.startswith(">")]
+    if wrong := [text for text in sizes if not (text.isascii() and text.isdigit())]:
+        raise UsageError(f"--exclude '>{wrong[0]}' is no size", "write --exclude '>BYTES'")
+    globs = [text for text in exclude if not text.startswith(">")]
+    return Selection(exclude=globs, most_bytes=min(map(int, sizes), default=None))
 
 
 class _Files:

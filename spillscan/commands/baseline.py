@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             help=f"the baseline (default: the policy's, else {_baseline.DEFAULT_FILE})",
         )
         _options.add_arch(action)
-        _policy.add_limits(action, "build")
+        _policy.add_severity(action)
         _options.add_launches(action)
         _policy.add_file(action)
         _options.add_strict(action)

@@ -13,14 +13,14 @@ from spillscan.reports import render
 from spillscan.reports.report import Report
 from spillscan.reports.words import UNCOUNTED
 
-EPILOG = "Example: make 2>&1 | tee build.log; spillscan check build.log --max-registers 128"
+EPILOG = "Example: make 2>&1 | tee build.log; spillscan check build.log --set max_registers=128"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     _options.add_inputs(parser)
-    _policy.add_limits(parser, "build", "change")
     _policy.add_fail_on(parser)
+    _policy.add_severity(parser)
     _options.add_launches(parser)
     _policy.add_file(parser)
     parser.add_argument(
@@ -33,7 +33,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _options.add_brief(parser)
     _options.add_selection(parser)
     _options.add_strict(parser)
-    _policy.add_archs(parser)
     _policy.add_accept(parser)
     _baseline.add_arguments(parser)
 

@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterator
 
 from spillscan.commands import build_parser
-from spillscan.commands._policy import show_rare
 from spillscan.judging.rules import all_rules
 from spillscan.model.holes import KINDS
 from spillscan.occupancy.devices import devices
@@ -34,7 +33,6 @@ def run(arguments: argparse.Namespace) -> int:
     parser = build_parser(nested=True)
     archs = [device.target for device in devices()]
     for command, action in _actions(parser):
-        show_rare(command)
         if action.dest == "format":
             action.choices = command.get_default("formats") or formats.names()
         elif action.dest == "arch" and action.choices is None:

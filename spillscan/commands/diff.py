@@ -48,31 +48,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="BASE HEAD: log, folder of logs or snapshot (scan -f json) of the older build and of the newer one;"
         " with --by, one or more builds",
     )
-    fail = parser.add_mutually_exclusive_group()
-    fail.add_argument(
-        "--fail-on",
-        choices=("error", "warning", "note", "never"),
-        help="exit with 1 where something got worse: the mildest finding that counts (default: never)",
-    )
-    _options.flag(
-        fail,
-        "--fail-on-regression",
-        "the same with the policy's fail_on (default: error): new or more spills, lost blocks per SM, another"
-        " register allocation step",
-    )
-    fail.add_argument(
-        "--fail-on-code",
-        action="store_const",
-        const="unchanged",
-        dest="code",
-        help="the same as --fail-on-regression, and where a kernel has other code that is not proven the same work",
-    )
     parser.add_argument(
-        "--code",
-        action="store_true",
-        dest="by_code",
-        help="also say what became of the machine code of each kernel: proven the same work, or what differs, the"
-        " heaviest loop first (binaries of sm_75 and later, and snapshots of scan --code)",
+        "--fail-on",
+        choices=(*SETTINGS["fail_on"].choices, "policy", "code"),
+        help="exit with 1 where something got worse: the mildest finding that counts (default: never), or what the"
+        " policy says (default: error); code: that, and where a kernel has other code that is not proven the same work",
+    )
+    _options.add_with(
+        parser,
+        {
+            "code": "what became of the machine code of each kernel: proven the same work, or what differs, the"
+            " heaviest loop first (binaries of sm_75 and later, and snapshots of scan --with code)"
+        },
     )
     parser.add_argument(
         "--by",
@@ -103,9 +90,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _options.add_metric(parser, METRICS, "what a table shows (default: spill_bytes and registers)")
     _options.add_launches(parser)
     _options.add_devices(parser, "compare blocks per SM")
-    _policy.add_limits(parser, "change")
-    key = SETTINGS["max_removed"]
-    _options.number(parser, key.option, about=key.help)
+    _policy.add_severity(parser)
     _policy.add_file(parser)
     _options.add_output(parser)
     _options.add_brief(parser)
@@ -117,6 +102,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """0, or 1 where something got worse by at least ``--fail-on``; 2 where the builds leave that open."""
+    arguments.gated = arguments.fail_on is not None
+    if arguments.fail_on == "code":
+        arguments.settings.append(f"{CODE.name}={CODE.words[0]}")
+    if arguments.fail_on in ("policy", "code"):
+        arguments.fail_on = None
     tuned = arguments.by == "config"
     grouped = arguments.by in _GROUPINGS
     if grouped and len(arguments.inputs) != 2:
@@ -164,19 +154,19 @@ def _as_it_was(build: Build) -> Build:
 def _check_candidates(arguments: argparse.Namespace) -> None:
     if len(arguments.inputs) != 2:
         raise UsageError("--by config compares two builds", "give BASE and HEAD; scan --by config shows one")
-    if arguments.fail_on or arguments.fail_on_regression:
+    if arguments.gated:
         raise UsageError("a gate judges changes, and --by config shows candidates", "leave one of both away")
 
 
 def _check_call(arguments: argparse.Namespace, by: By | None) -> None:
     if len(arguments.inputs) == 1 and by != "arch":
         raise UsageError("one build has nothing to compare with", "give BASE and HEAD, or --by arch")
-    if len(arguments.inputs) == 1 and (arguments.fail_on or arguments.fail_on_regression):
+    if len(arguments.inputs) == 1 and arguments.gated:
         raise UsageError("one build cannot have got worse", "give an older build before it, or use spillscan check")
     if arguments.metric and by is None:
         raise UsageError("--metric chooses what a table shows", "add --by build or --by arch")
-    if (arguments.by_code or arguments.code) and by is not None:
-        raise UsageError("--code says what became of the code of two builds", "leave --by away, or leave --code away")
+    if "code" in arguments.also and by is not None:
+        raise UsageError("--with code says what became of the code of two builds", "leave it or --by away")
     if arguments.sort and by is not None:
         raise UsageError("--sort orders the changes of two builds", "a table has its widest spread first, by --metric")
     if arguments.device and by is not None:
@@ -192,7 +182,7 @@ def _report(
     gate: _baseline.Gate,
 ) -> tuple[Report, Verdict]:
     """What the builds show, of those kernels that were ``kept``, and the verdict on the newest."""
-    gated = bool(arguments.fail_on or arguments.fail_on_regression or arguments.code)
+    gated, by_code = arguments.gated, "code" in arguments.also
     base, head = kept[0], kept[-1]
     table = None
     if by is not None:
@@ -209,11 +199,11 @@ def _report(
         else Comparison()
     )
     code = None
-    if compared and (arguments.by_code or any(CODE.name in entry.settings for entry in policy.entries)):
+    if compared and (by_code or any(CODE.name in entry.settings for entry in policy.entries)):
         code = _code_changes(found, _policy.unpacking(policy))
         found = proven(found, code)
     worse = regressions((*found.changes, *found.recoded, *found.unsettled, *found.equal), policy)
-    if arguments.by_code and code:
+    if by_code and code:
         worse = distinct([*worse, *noted(code, worse)])
     held = gate.judge(worse, head, builds[-1], of_changes=True)
     needs = judged(policy.terms_of_all((*base.kernels, *head.kernels)), "change", policy.fail_on)
@@ -238,7 +228,7 @@ def _report(
         changes=found.changes,
         unsettled=found.unsettled,
         recoded=found.recoded,
-        code_changes=tuple(code) if arguments.by_code and code is not None else None,
+        code_changes=tuple(code) if by_code and code is not None else None,
         matrix=table,
         holes=outcome.holes,
         accepted=outcome.accepted,

@@ -1,5 +1,5 @@
 """Copy a build's output without the compiler's figures: warnings, errors and everything else are shown as they come.
-With --log the whole output is kept for `spillscan scan`.
+With -o the whole output is kept for `spillscan scan`.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ import sys
 from spillscan.builds.launcher import copy
 from spillscan.output.errors import UsageError
 
-EPILOG = "Example: set -o pipefail; make 2>&1 | spillscan run filter --log build.log"
+EPILOG = "Example: set -o pipefail; make 2>&1 | spillscan run filter -o build.log"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("--log", metavar="FILE", help="keep everything, figures included, in FILE")
+    parser.add_argument("-o", "--output", metavar="FILE", help="keep everything, figures included, in FILE")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -28,12 +28,12 @@ def run(arguments: argparse.Namespace) -> int:
             while rest:
                 rest = rest[log.write(rest) :]
         except OSError as error:
-            raise UsageError(f"cannot write {arguments.log}: {error.strerror}") from error
+            raise UsageError(f"cannot write {arguments.output}: {error.strerror}") from error
 
     try:
-        log = open(arguments.log or os.devnull, "wb", buffering=0)  # noqa: SIM115 - closed below
+        log = open(arguments.output or os.devnull, "wb", buffering=0)  # noqa: SIM115 - closed below
     except OSError as error:
-        raise UsageError(f"cannot write {arguments.log}: {error.strerror}") from error
+        raise UsageError(f"cannot write {arguments.output}: {error.strerror}") from error
     with log:
         copy(sys.stdin.fileno(), sys.stdout.fileno(), [keep])
     return 0

@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser, "--threshold", "a smaller change of a total or a time is none (5)", metavar="PERCENT", default=5
     )
     _options.add_arch(parser)
-    _options.words(parser, "--family", "GLOB", "turns of these families alone; repeatable")
+    _options.words(parser, "--kernel", "GLOB", "turns of these families alone")
     _options.add_metric(parser, TRACED, "turns of this figure alone")
     _options.number(
         parser, "--below", "low occupancy: fewer of the SM's warps than this (50)", metavar="PERCENT", default=50
@@ -129,7 +129,7 @@ def _turns(
     turned = turns(happened, lambda each: names.base(each.series.kernel.named_by))
     if TIME in metrics:
         turned += times(dataset, builds, names.base, arguments.threshold)
-    fits = [compiled(glob).fits for glob in arguments.family]
+    fits = [compiled(glob).fits for glob in arguments.kernel]
     return gathered(
         turn
         for turn in turned

@@ -165,7 +165,7 @@ def _proposals(
 
 def _baseline(build: Build, arguments: argparse.Namespace, written: str) -> str:
     """The baseline of ``build``, under the policy that is ``written``, else the one that is there."""
-    arguments.config, arguments.no_config, arguments.arch, arguments.today = None, False, [], None
+    arguments.config, arguments.arch, arguments.today = None, [], None
     policy = Policy((layer(parse_yaml(written, POLICY)),)) if written else policy_of(arguments)
     return baseline_text(accepted(build, arguments, policy).baseline)
 

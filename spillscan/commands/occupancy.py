@@ -20,13 +20,13 @@ from msgspec.structs import asdict
 from spillscan.commands import _answers, _options
 from spillscan.occupancy import data, table, text
 from spillscan.occupancy.devices import Gpu, device, resolve
-from spillscan.occupancy.formula import NO_LIMIT, check, resident
+from spillscan.occupancy.formula import CACHING, NO_LIMIT, PREFERENCES, check, resident
 from spillscan.occupancy.headroom import VARIED, Varied, current, curve, register_cap
 from spillscan.occupancy.model import LIMITERS, Configuration
 from spillscan.occupancy.whole_gpu import clusters, footprint
 from spillscan.output import records
-from spillscan.output.errors import InputError, UsageError
-from spillscan.output.files import Form, Target, put
+from spillscan.output.errors import InputError, UsageError, nearest
+from spillscan.output.files import Form, put
 from spillscan.output.safe import printable
 from spillscan.output.terminal import Style, complain
 
@@ -37,6 +37,17 @@ EPILOG = (
 )
 
 _CHUNK_ROWS = 50_000
+_KEYS = {
+    "max_dynamic_shared_bytes": "the kernel is opted in: its MaxDynamicSharedMemorySize attribute, or max",
+    "carveout_percent": "preferred shared memory, percent of the SM's maximum",
+    "barriers": "named barriers per block (default: 1)",
+    "cluster_blocks": "blocks per cluster (9.0 and later)",
+    "min_blocks_per_sm": "wanted blocks: how much dynamic shared memory they leave room for",
+    "stack_bytes": "stack per thread: what it reserves on the GPU",
+    "cache_preference": f"{', '.join(PREFERENCES)} (3.x)",
+    "global_caching": f"{', '.join(CACHING)} (5.2, 5.3, 6.1 and 6.2)",
+}
+"""What --set takes."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -50,25 +61,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--dynamic-shared", metavar="BYTES", default="0", help="dynamic shared memory per block (default: 0)"
     )
     one.add_argument(
-        "--max-dynamic-shared",
-        metavar="BYTES",
-        help="the kernel is opted in: its MaxDynamicSharedMemorySize attribute ('max' for the device's most)",
-    )
-    one.add_argument("--carveout", metavar="PCT", help="preferred shared memory, percent of the SM's maximum")
-    one.add_argument("--barriers", metavar="N", default="1", help="named barriers per block (default: 1)")
-    one.add_argument("--cluster", metavar="N", help="blocks per cluster (9.0 and later)")
-    one.add_argument(
-        "--blocks", metavar="N", help="wanted blocks per SM: how much dynamic shared memory they leave room for"
-    )
-    one.add_argument("--stack", metavar="BYTES", help="stack per thread: show what it reserves on the GPU")
-    one.add_argument(
-        "--cache", choices=("none", "shared", "l1", "equal"), default="none", help="cache preference (3.x; else old)"
-    )
-    one.add_argument(
-        "--partitioned-caching",
-        choices=("off", "on", "strict"),
-        default="off",
-        help="partitioned global caching of 5.2, 5.3, 6.1 and 6.2 (default: off)",
+        "--set",
+        action="append",
+        default=[],
+        dest="settings",
+        metavar="KEY=VALUE",
+        help=f"{'; '.join(f'{key}: {about}' for key, about in _KEYS.items())}; repeatable",
     )
     many = parser.add_argument_group("instead of the report")
     many.add_argument("--vary", choices=VARIED, help="every step of occupancy over one figure")
@@ -77,27 +75,41 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="T[,B]",
         help="the register cap that __launch_bounds__(T, B) makes on --arch, and the occupancy at it",
     )
-    many.add_argument(
-        "--html",
-        metavar="FILE",
-        help="write a page with sliders, budget and curves for every device; figures not given start at sm_90, 256"
-        " threads, 64 registers",
-    )
     many.add_argument("--from", metavar="CSV", dest="source", help="answer many configurations; - is standard input")
-    _options.add_formats(parser)
+    _options.add_formats(parser, "text", "json", "csv", "html")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Answer one configuration, a curve, or a file of them."""
     forms = _answers.forms_of(arguments)
+    vars(arguments).update(_set(arguments.settings))
     if arguments.source is not None:
         _many(arguments, forms)
-    elif arguments.html is not None:
-        _page(arguments)
+    elif any(form.name == "html" for form in forms):
+        _answers.answer(forms, text=_no_lines, json=dict, html=_page(arguments, forms))
     else:
         found = _answer(arguments)
         _answers.answer(forms, text=found.text, json=lambda: found.data, csv=lambda: _table(found.rows))
     return 0
+
+
+def _set(texts: Sequence[str]) -> dict[str, str | None]:
+    """Words by key; ``None`` where nothing is said."""
+    found: dict[str, str | None] = dict.fromkeys(_KEYS) | {"barriers": "1"}
+    for each in texts:
+        key, equals, value = each.partition("=")
+        if key not in _KEYS or not equals:
+            hint = nearest(key, _KEYS) if equals else "write KEY=VALUE"
+            raise UsageError(f"--set {each[:60]}: there is no key {key[:60]!r}", hint)
+        words = {"cache_preference": PREFERENCES, "global_caching": CACHING}.get(key)
+        if words and value not in words:
+            raise UsageError(f"--set {each[:60]}: {value[:60]!r} is none of {', '.join(words)}")
+        found[key] = value
+    return found
+
+
+def _no_lines(_: Style) -> Iterable[str]:
+    return ()
 
 
 class _Answer(NamedTuple):
@@ -120,31 +132,31 @@ def _answer(arguments: argparse.Namespace) -> _Answer:
     return _one(arguments, configuration, gpu)
 
 
-def _page(arguments: argparse.Namespace) -> None:
+def _page(arguments: argparse.Namespace, forms: Sequence[Form]) -> Callable[[], Iterable[str]]:
+    """The page with sliders, budget and curves for every device."""
     from spillscan.reports.page.details import START, calculator
 
-    elsewhere = ("vary", "launch_bounds", "cluster", "blocks", "stack")
-    if arguments.format or any(getattr(arguments, name) is not None for name in elsewhere):
+    elsewhere = ("vary", "launch_bounds", "cluster_blocks", "min_blocks_per_sm", "stack_bytes")
+    if len(forms) > 1 or any(getattr(arguments, name) is not None for name in elsewhere):
         raise UsageError(
-            "--html goes with a configuration only", "the page has its own curves, steps and launch bounds"
+            "-f html goes with a configuration only", "the page has its own curves, steps and launch bounds"
         )
     for name, figure in START.items():
         if getattr(arguments, name) is None:
             setattr(arguments, name, figure)
-    target = Target.parse(arguments.html)
-    if target is None or target.append:
-        raise UsageError(f"{arguments.html!r} names no file to write", "give --html a file: --html occupancy.html")
-    target.write("".join(calculator(_configuration(arguments)[0])))
+    configuration = _configuration(arguments)[0]
+    return lambda: calculator(configuration)
 
 
 def _whole(arguments: argparse.Namespace, name: str) -> int:
     written = getattr(arguments, name.replace("-", "_"))
+    option = f"--set {name}" if name in _KEYS else f"--{name}"
     if written is None:
-        raise UsageError(f"--{name} is missing", "needed are --arch, --threads and --registers, or --from")
+        raise UsageError(f"{option} is missing", "needed are --arch, --threads and --registers, or --from")
     try:
         return int(written.replace(",", "").replace("_", ""))
     except ValueError:
-        raise UsageError(f"--{name} must be a whole number, not {written!r}") from None
+        raise UsageError(f"{option} must be a whole number, not {written!r}") from None
 
 
 def _configuration(arguments: argparse.Namespace) -> tuple[Configuration, Gpu | None]:
@@ -153,10 +165,10 @@ def _configuration(arguments: argparse.Namespace) -> tuple[Configuration, Gpu | 
     device, gpu = resolve(arguments.arch)
     static = _whole(arguments, "shared")
     attribute = None
-    if arguments.max_dynamic_shared == "max":
+    if arguments.max_dynamic_shared_bytes == "max":
         attribute = device.shared_bytes_per_block_optin - static
-    elif arguments.max_dynamic_shared is not None:
-        attribute = _whole(arguments, "max-dynamic-shared")
+    elif arguments.max_dynamic_shared_bytes is not None:
+        attribute = _whole(arguments, "max_dynamic_shared_bytes")
     configuration = Configuration(
         device=device,
         registers=_whole(arguments, "registers"),
@@ -164,10 +176,10 @@ def _configuration(arguments: argparse.Namespace) -> tuple[Configuration, Gpu | 
         static_shared_bytes=static,
         dynamic_shared_bytes=_whole(arguments, "dynamic-shared"),
         max_dynamic_shared_bytes=attribute,
-        carveout_percent=None if arguments.carveout is None else _whole(arguments, "carveout"),
+        carveout_percent=None if arguments.carveout_percent is None else _whole(arguments, "carveout_percent"),
         barriers=_whole(arguments, "barriers"),
-        cache_preference=arguments.cache,
-        global_caching=arguments.partitioned_caching,
+        cache_preference=arguments.cache_preference or "none",
+        global_caching=arguments.global_caching or "off",
     )
     return check(configuration), gpu
 
@@ -188,13 +200,17 @@ def _bounds(arguments: argparse.Namespace) -> _Answer:
 
 def _one(arguments: argparse.Namespace, configuration: Configuration, gpu: Gpu | None) -> _Answer:
     occupancy = resident(configuration)
-    wanted = None if arguments.blocks is None else _whole(arguments, "blocks")
+    wanted = None if arguments.min_blocks_per_sm is None else _whole(arguments, "min_blocks_per_sm")
     if wanted is not None and wanted < 1:
-        raise UsageError(f"--blocks must be at least 1, not {wanted}")
+        raise UsageError(f"--set min_blocks_per_sm must be at least 1, not {wanted}")
     group = None
-    if arguments.cluster is not None:
-        group = clusters(occupancy, _whole(arguments, "cluster"), gpu.multiprocessors if gpu else None)
-    stack = None if arguments.stack is None else footprint(configuration.device, _whole(arguments, "stack"), gpu)
+    if arguments.cluster_blocks is not None:
+        group = clusters(occupancy, _whole(arguments, "cluster_blocks"), gpu.multiprocessors if gpu else None)
+    stack = (
+        None
+        if arguments.stack_bytes is None
+        else footprint(configuration.device, _whole(arguments, "stack_bytes"), gpu)
+    )
     more = {
         "clusters": None if group is None else asdict(group),
         "local_memory": None if stack is None else asdict(stack),
@@ -223,11 +239,13 @@ def _curve(arguments: argparse.Namespace, configuration: Configuration) -> _Answ
 
 def _many(arguments: argparse.Namespace, forms: Sequence[Form]) -> None:
     """Answer row after row of a CSV file, in chunks: memory stays bounded, an error names its row."""
-    others = ("vary", "launch_bounds", "html", "arch", "threads", "registers")
+    others = ("vary", "launch_bounds", "arch", "threads", "registers")
     if any(getattr(arguments, name) for name in others):
         raise UsageError("--from goes with -f only", "the columns of the file say the rest")
     if len(forms) > 1:
         raise UsageError("--from answers in one format", "give -f once")
+    if forms[0].name == "html":
+        raise UsageError("the page is of one configuration", "leave --from or -f html away")
     try:
         if arguments.source == "-":
             put(forms, lambda form: _pieces(csv.reader(sys.stdin), form.name, "-"))

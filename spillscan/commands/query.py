@@ -27,9 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("query", metavar="SELECT", help="the question; docs/nightly.md lists the columns")
     _options.add_dataset(parser, order=False)
     _options.add_formats(parser)
-    parser.add_argument(
-        "--time-limit", type=_seconds, default=60, metavar="SECONDS", help="what the query may take (default: 60)"
-    )
+    _options.number(parser, "--timeout", "for the query (default: 60)", metavar="SECONDS", least=1, default=60)
     about = "what it may hold (default: $SPILLSCAN_MEMORY, else 512MB)"
     parser.add_argument("--memory-limit", metavar="SIZE", help=about)
     _options.add_rows(parser, 1000, "rows of text to show", "rows of text")
@@ -43,8 +41,8 @@ def run(arguments: argparse.Namespace) -> int:
     connection = dataset.connect(arguments.memory_limit)
     most = _options.rows_of(arguments)
     asked = None if most is None or any(form.name != "text" for form in forms) else most + 1
-    with _ended_after(arguments.time_limit + _GRACE_SECONDS):
-        found = sql.ask_anything(connection, arguments.query, seconds=arguments.time_limit, most_rows=asked)
+    with _ended_after(arguments.timeout + _GRACE_SECONDS):
+        found = sql.ask_anything(connection, arguments.query, seconds=arguments.timeout, most_rows=asked)
     words = {name for at, name in enumerate(found.columns) if any(isinstance(row[at], str) for row in found.rows)}
     rows, more = found.rows, []
     if asked is not None and len(rows) == asked:
@@ -58,7 +56,7 @@ def _ended_after(seconds: float) -> Iterator[None]:
     """A function of DuckDB that makes one enormous value looks at no interruption: then the process has to go."""
 
     def end() -> None:
-        complain("the query took more time than it may; ask for less, or give it --time-limit")
+        complain("the query took more time than it may; ask for less, or give it --timeout")
         sys.stderr.flush()
         os._exit(2)
 
@@ -69,13 +67,3 @@ def _ended_after(seconds: float) -> Iterator[None]:
         yield
     finally:
         timer.cancel()
-
-
-def _seconds(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0
-    if not 0 < value <= 86400:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds")
-    return value

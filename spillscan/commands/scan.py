@@ -24,21 +24,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _options.add_selection(parser)
     _options.add_launches(parser)
     _policy.add_file(parser)
-    _options.flag(
+    _options.add_with(
         parser,
-        "--operands",
-        "also read the operands of SASS: highest register named, bank conflicts (slower; for -f json)",
-    )
-    _options.flag(
-        parser,
-        "--live",
-        "also count the live registers of binaries, sm_75 and later (2 s a million instructions; -f json, --sort)",
-    )
-    parser.add_argument(
-        "--code",
-        action="store_true",
-        dest="keep_code",
-        help="also keep the machine code of binaries, sm_75 and later, for diff --code without them (-f json)",
+        {
+            "live": "the live registers of binaries, sm_75 and later (2 s a million instructions; -f json, --sort)",
+            "operands": "the operands of SASS: highest register named, bank conflicts (slower; for -f json)",
+            "code": "the machine code of binaries, sm_75 and later, for diff --with code without them (-f json)",
+        },
     )
     parser.add_argument(
         "--by",
@@ -72,8 +64,10 @@ def run(arguments: argparse.Namespace) -> int:
             arguments.inputs.insert(0, arguments.assemble)
     inputs = _inputs.inputs_or_stdin(arguments.inputs)
     unpacking = _policy.unpacking(policy)
-    build = _inputs.scan(inputs, operands=arguments.operands, live=arguments.live, unpacking=unpacking)
-    if arguments.keep_code:
+    build = _inputs.scan(
+        inputs, operands="operands" in arguments.also, live="live" in arguments.also, unpacking=unpacking
+    )
+    if "code" in arguments.also:
         build = _with_code(build, unpacking)
     if arguments.assemble is not None:
         build = assembled(build, inputs, arches or (), choose(())[0], unpacking)

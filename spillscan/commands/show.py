@@ -2,9 +2,9 @@
 
 KERNEL is what a table calls it, a glob for any of its names, or a part of the symbol. Without --arch every architecture
 of the inputs is shown. Of several kernels, one that uses no local memory takes one line.
-A snapshot (scan -f json of a dump) has all figures, but no longer the single slots. Of a binary, --sass adds the text
-of the machine code; that takes nvdisasm. Of one kernel of a binary it also says which accesses take more than their
-bytes need: bank conflicts, and lanes that go far apart.
+A snapshot (scan -f json of a dump) has all figures, but no longer the single slots. Of a binary, --with sass adds its
+machine code; that takes nvdisasm. Of one kernel of a binary it also says which accesses take more than their bytes
+need: bank conflicts, and lanes that go far apart.
 """
 
 from __future__ import annotations
@@ -58,13 +58,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "dump (cuobjdump, nvdisasm), library, object, cubin, wheel, snapshot, a folder of them; - for stdin",
     )
     _options.add_one_arch(parser)
-    parser.add_argument(
-        "--slots", type=int, default=40, metavar="N", help="print at most N slots (default %(default)s)"
-    )
     _policy.add_file(parser)
-    _options.flag(parser, "--source", "of a binary: source lines and instructions where it spills, the rest counted")
-    parser.add_argument("--source-root", metavar="DIR", help="--source: where source files may be read")
-    _options.flag(parser, "--sass", "print the machine code too, of a binary (needs nvdisasm)")
+    _options.add_with(
+        parser,
+        {
+            "source": "of a binary, source lines and instructions where it spills, the rest counted",
+            "sass": "of a binary, its machine code (needs nvdisasm)",
+        },
+    )
+    parser.add_argument("--source-root", metavar="DIR", help="--with source: where source files may be read")
+    _options.add_rows(parser, 40, "slots to show", "slots")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -83,15 +86,16 @@ def run(arguments: argparse.Namespace) -> int:
     found = [kernel for kernel in found if arguments.arch in (None, kernel.key.arch)]
     if not found:
         raise InputError(f"{given}: no kernel matches {called!r}", "part of a symbol, a glob, or its name")
-    if arguments.sass:
+    source, sass = ("source" in arguments.also, "sass" in arguments.also)
+    if sass:
         if all(kernel.sass.origin is None or kernel.sass.origin.format != "binary" for kernel in found if kernel.sass):
-            raise UsageError("--sass is for binaries", f"{given} is none")
+            raise UsageError("--with sass is for binaries", f"{given} is none")
         nvdisasm()  # say so before anything is printed
     found = sorted(found, key=damage)
-    whole = len(found) == 1 or arguments.sass or arguments.source
+    whole = len(found) == 1 or sass or source
     full = [k for k in found if whole or (k.sass and k.sass.local.total.accesses)]
-    code = fetch.code_of(full, unpacking, text=arguments.sass)
-    live, texts = fetch.shown_of(full if arguments.source else (), unpacking)
+    code = fetch.code_of(full, unpacking, text=sass)
+    live, texts = fetch.shown_of(full if source else (), unpacking)
     codes = {number: Code(text) for number, text in fetch.texts_of(full if whole else (), unpacking).items()}
     sources = sources_of(live.values(), arguments.source_root) if arguments.source_root else {}
     style = style_of()
@@ -102,16 +106,16 @@ def run(arguments: argparse.Namespace) -> int:
             say([f"{_head(name, kernel)}  {kernel.sass.instructions:,} instructions, no local memory"])
             continue
         pressure = code[id(kernel)].pressure if id(kernel) in code else None
-        shown = lines(name, kernel, kernel.sass, pressure, arguments.slots)
+        shown = lines(name, kernel, kernel.sass, pressure, _options.rows_of(arguments))
         say([*[""] * bool(number), *hung(shown, style)])
         if id(kernel) in codes:
             say(hung(memory_lines(memory(codes[id(kernel)])), style))
-        if arguments.source and id(kernel) in texts:
+        if source and id(kernel) in texts:
             held = at_lines(holdings(live[id(kernel)], kernel.sass.local, Tree())) if sum(kernel.spills or ()) else {}
             say(hung(source_lines(kernel.sass, live[id(kernel)], codes[id(kernel)], sources, held), style))
-        elif arguments.source:
+        elif source:
             say(["  its machine code cannot be read again: give the binary itself, of sm_75 or later"])
-        if arguments.sass:
+        if sass:
             if id(kernel) not in code:
                 raise InputError(f"the machine code of {name} cannot be read again", "give the binary itself")
             say(text_of(kernel, code[id(kernel)]).expandtabs().splitlines())
@@ -124,7 +128,7 @@ def _head(called: str, kernel: Kernel) -> str:
     return f"{called}  {kernel.key.arch or 'unknown arch'}  {origin or ''}".rstrip()
 
 
-def lines(called: str, kernel: Kernel, stats: SassStats, pressure: Pressure | None, most: int) -> Iterator[str]:
+def lines(called: str, kernel: Kernel, stats: SassStats, pressure: Pressure | None, most: int | None) -> Iterator[str]:
     """The map of one function."""
     local = stats.local
     yield _head(called, kernel)
@@ -172,7 +176,7 @@ def lines(called: str, kernel: Kernel, stats: SassStats, pressure: Pressure | No
     width = max((len(slot.name) for slot in slots[:most]), default=0)
     for slot in slots[:most]:
         yield f"    {slot.name:{width}}  {slot.kind:7}  stored {_places(slot.stores)}  read {_places(slot.loads)}"
-    if len(slots) > most:
+    if most is not None and len(slots) > most:
         yield f"    … {len(slots) - most} more slots"
 
 
@@ -345,7 +349,7 @@ def nvdisasm() -> str:
     for folder in (None, *homes):
         if found := shutil.which("nvdisasm", path=folder):
             return found
-    raise UsageError("--sass needs nvdisasm", "pip install 'spillscan[cuda]', or put a CUDA toolkit's on the PATH")
+    raise UsageError("--with sass needs nvdisasm", "pip install 'spillscan[cuda]', or put a CUDA toolkit's on the PATH")
 
 
 def text_of(kernel: Kernel, code: MachineCode) -> str:

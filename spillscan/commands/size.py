@@ -35,6 +35,7 @@ from spillscan.reports.weights import Duplicate, Weighed
 
 EPILOG = "Example: spillscan size libgemm.so --by family,arch --top 10"
 _LEVELS = ("arch", "kind", "section", "family", "kernel", "namespace", "object", "member", "file")
+_ALONE = ("copy", "gpu")
 _OF_KERNELS = frozenset({"family", "kernel", "namespace"})
 _GAPS_SHOWN = 5
 
@@ -44,19 +45,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "inputs", nargs="+", metavar="INPUT", help="library, executable, object, cubin, fat binary, wheel, or folder"
     )
-    _options.add_levels(parser, _LEVELS, ("arch", "kind"))
-    _options.flag(
+    _options.add_levels(
         parser,
-        "--duplicates",
-        "show code that stands there several times, what that costs, and architectures whose code is equal",
+        (*_LEVELS, *_ALONE),
+        ("arch", "kind"),
+        "copy, alone: code that stands there several times, what that costs, and archs whose code is equal; gpu, alone:"
+        " which GPUs run this, by what machine code or PTX",
     )
-    _options.flag(
-        parser,
-        "--gpus",
-        "show which GPUs run this: what machine code, what PTX their driver compiles, and what does not run there",
-    )
-    _policy.add_archs(parser)
-    _policy.add_budget(parser)
     _policy.add_accept(parser)
     _options.add_rows(parser, 12, "groups of each group to show", "groups")
     _policy.add_file(parser)
@@ -69,14 +64,15 @@ def run(arguments: argparse.Namespace) -> int:
     forms = _answers.forms_of(arguments)
     policy = _policy.policy_of(arguments)
     limits = _policy.unpacking(policy)
-    if bool(arguments.base) + arguments.duplicates + arguments.gpus > 1:
-        raise UsageError("--base, --duplicates and --gpus show different things", "give one of them")
-    if any(form.name == "html" for form in forms) and (arguments.duplicates or arguments.gpus):
-        raise UsageError("the page is a treemap of sizes", "leave --duplicates and --gpus away")
+    alone = next((level for level in arguments.by if level in _ALONE), "")
+    if alone and (arguments.base or len(arguments.by) > 1):
+        raise UsageError(f"--by {alone} is a table of its own", "leave --base and other groups away")
+    if alone and any(form.name == "html" for form in forms):
+        raise UsageError("the page is a treemap of sizes", f"leave --by {alone} away")
     issues: list[Issue] = []
     wanted = {
-        "symbols": not _OF_KERNELS.isdisjoint(arguments.by) or arguments.duplicates,
-        "copies": arguments.duplicates,
+        "symbols": not _OF_KERNELS.isdisjoint(arguments.by) or alone == "copy",
+        "copies": alone == "copy",
     }
     base = _weighed(arguments.base, limits, wanted, issues)
     weighed = _weighed(arguments.inputs, limits, wanted, issues)
@@ -88,9 +84,9 @@ def run(arguments: argparse.Namespace) -> int:
         if (most := terms(each.name).max_file_bytes) is not None and (size := each.weight.stored_bytes) > most
     ]
     most = _options.rows_of(arguments)
-    if arguments.duplicates:
+    if alone == "copy":
         _answers.show(forms, _duplicates(weighed), most)
-    elif arguments.gpus:
+    elif alone:
         _answers.show(forms, _gpus([archs.for_driver(terms(name).driver_release) for name, archs in held.items()]))
     else:
         levels = arguments.by

@@ -1,7 +1,7 @@
 """Compile a kernel with real ptxas at each register cap or launch bound, and tabulate what comes out: registers, spills
-and the loops they stand in, stack, resident blocks. Best points are marked; --advise adds the launch bounds that reach
-the next steps of occupancy. Needs ptxas: of a CUDA toolkit, or pip install 'spillscan[sweep]'. No GPU; where there is
-one, --run times your own program at each point.
+and the loops they stand in, stack, resident blocks. Best points are marked; --vary steps adds the launch bounds that
+reach the next steps of occupancy. Needs ptxas: of a CUDA toolkit, or pip install 'spillscan[sweep]'. No GPU; where
+there is one, --run times your own program at each point.
 """
 
 from __future__ import annotations
@@ -9,12 +9,11 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from spillscan.advice.sweep import plan, timing
-from spillscan.advice.sweep.axes import Axis, settings_of
+from spillscan.advice.sweep.axes import Axis, Tool, settings_of
 from spillscan.advice.sweep.compilers import Compilers
 from spillscan.advice.sweep.front_end import Cache
 from spillscan.advice.sweep.model import Curve, Setting, Value
@@ -30,15 +29,12 @@ from spillscan.output.terminal import complain
 from spillscan.reading import workers
 from spillscan.reports import sweep as report
 
-EPILOG = "Example: spillscan sweep 'nvcc -O3 -arch=sm_90 -c gemm.cu' --launch 'gemm*=256' --caps 64,80,96,128"
+EPILOG = "Example: spillscan sweep 'nvcc -O3 -arch=sm_90 -c gemm.cu' --launch 'gemm*=256' --vary cap=64,80,96,128"
 
 
-_AXES: tuple[tuple[str, Literal["nvcc", "ptxas", "pragma"], str], ...] = (
-    ("-D", "nvcc", "a macro of a CUDA source at each value, TILE=16,32"),
-    ("--nvcc", "nvcc", "an option of nvcc at each value, fmad=true,false; without values: without and with it"),
-    ("--ptxas", "ptxas", "an option of ptxas, such as register-usage-level=0,5,10 or opt-level=1,3"),
-    ("--pragma", "pragma", "a pragma in each kernel, without and with it: enable_smem_spilling"),
-)
+_STEPS = "steps"
+_TOOLS: tuple[Tool, ...] = ("nvcc", "ptxas", "pragma")
+_LISTS = ("cap", "bounds", "maxnreg", "toolkit")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -50,36 +46,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="PTX file, CUDA source (.cu), a whole nvcc command line, quoted, a record of wrap (OBJECT.spillscan.log),"
         " or, with --kernel or --all, compile_commands.json or spillscan-build.json",
     )
-    points = parser.add_argument_group("points (default: --caps 32,40,48,56,64,72,80,96,128,168,255)")
-    points.add_argument("--caps", action="append", metavar="N,…", help="-maxrregcount at each N; none: no caps")
-    points.add_argument(
-        "--bounds", action="append", default=[], metavar="TxB,…", help="__launch_bounds__(T, B) in the place of its own"
+    points = parser.add_argument_group("points (default: --vary cap=32,40,48,56,64,72,80,96,128,168,255)")
+    _options.words(
+        points,
+        "--vary",
+        "AXIS=V,…",
+        "cap: -maxrregcount at each value, or none; bounds: __launch_bounds__, as TxB; maxnreg: __maxnreg__; steps,"
+        " without values: the bounds that end spills or reach the next steps; nvcc.OPTION, ptxas.OPTION: at each value,"
+        " without values without and with it (nvcc.fmad=true,false); pragma.NAME; toolkit: releases (12.9), folders, or"
+        " all. All combinations are compiled",
     )
-    points.add_argument(
-        "--maxnreg", action="append", default=[], metavar="N,…", help="__maxnreg__(N) in the place of its own bounds"
-    )
-    for option, tool, example in _AXES:
-        points.add_argument(
-            option,
-            dest="axes",
-            action="append",
-            default=[],
-            type=partial(Axis, tool, macro=option == "-D"),
-            metavar="NAME=V,…",
-            help=f"{example}; repeatable, all combinations are compiled",
-        )
+    _options.words(points, "-D", "NAME=V,…", "a macro of a CUDA source at each value, TILE=16,32", dest="macros")
     _options.flag(
         points, "--stop", "leave out the points of a source behind the first at which none of its kernels spills"
     )
     _options.number(points, "--stop-after", "begin no more points after so long", metavar="SECONDS", least=1)
-    _options.flag(points, "--advise", "the bounds that reach the next steps, compiled")
-    parser.add_argument(
-        "--toolkits",
-        action="append",
-        default=[],
-        metavar="T,…",
-        help="releases (12.9), folders, or all; default: the command line's, the PATH's, CUDA_HOME's, a wheel's",
-    )
     parser.add_argument(
         "--arch", action="append", default=[], metavar="A,…", help="sm_90,sm_90a …; default: the input's own"
     )
@@ -87,11 +68,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _options.add_launches(parser)
     _policy.add_file(parser)
     add_runs(parser)
-    _options.number(parser, "--jobs", short="-j", about="compilers at once (default: processors)", least=1)
-    _options.number(parser, "--timeout", "for each compiler (default: 600)", metavar="SECONDS", least=1, default=600)
-    cache = parser.add_mutually_exclusive_group()
-    cache.add_argument("--cache", metavar="DIR", help="where results are kept (default: ~/.cache/spillscan/sweep)")
-    _options.flag(cache, "--no-cache", "keep no results, and use none")
+    _options.add_jobs(parser)
+    _options.number(
+        *(parser, "--timeout", "for each compiler, and each run (default: 600)"),
+        metavar="SECONDS",
+        least=1,
+        default=600,
+    )
+    parser.add_argument(
+        "--cache", metavar="DIR", help="where results are kept (default: ~/.cache/spillscan/sweep); none: nowhere"
+    )
     _options.add_formats(parser, "text", "json", "html")
     _options.add_rows(parser, 10, "kernels of text", "kernels, and take all sources of a build")
 
@@ -101,8 +87,9 @@ def run(arguments: argparse.Namespace) -> int:
     well, and where Ctrl-C left some of them out.
     """
     forms = _answers.forms_of(arguments)
-    caps = None if arguments.caps is None else [text for text in arguments.caps if text != "none"]
-    if arguments.advise and caps is None and not arguments.timed:
+    lists, axes = varied(arguments.vary, arguments.macros)
+    caps = [text for text in lists["cap"] if text != "none"] if lists["cap"] else None
+    if _STEPS in lists and caps is None and not arguments.timed:
         caps = []
     notes: list[str] = []
     whole = notes.append if arguments.all else None
@@ -111,14 +98,14 @@ def run(arguments: argparse.Namespace) -> int:
             dict.fromkeys(unit for text in arguments.inputs for unit in plan.units(text, arguments.kernel, whole))
         ),
         archs=tuple(_archs(arguments.arch)),
-        toolkits=tuple(arguments.toolkits),
-        settings=settings_of(caps, arguments.bounds, arguments.maxnreg, arguments.axes),
+        toolkits=tuple(lists["toolkit"]),
+        settings=settings_of(caps, lists["bounds"], lists["maxnreg"], axes),
         globs=tuple(arguments.kernel),
-        advise=arguments.advise,
+        advise=_STEPS in lists,
         stop=plan.Stop(spill_free=arguments.stop, seconds=arguments.stop_after),
     )
     runs = runs_of(arguments, question.settings)
-    folder = None if arguments.no_cache else Path(arguments.cache or kept("sweep"))
+    folder = None if arguments.cache == "none" else Path(arguments.cache or kept("sweep"))
     compilers = Compilers(
         Processes(arguments.timeout),
         Cache(folder),
@@ -161,6 +148,25 @@ def run(arguments: argparse.Namespace) -> int:
 _MOST_NOTES = 10
 
 
+def varied(texts: Sequence[str], macros: Sequence[str]) -> tuple[dict[str, list[str]], list[Axis]]:
+    """(values by axis of registers or toolkits, the other axes)."""
+    lists: dict[str, list[str]] = {name: [] for name in _LISTS}
+    axes = [Axis("nvcc", text, macro=True) for text in macros]
+    for text in texts:
+        name, _, values = text.partition("=")
+        tool, dot, option = text.partition(".")
+        if name == _STEPS:
+            lists[_STEPS] = []
+        elif name in lists and values:
+            lists[name].append(values)
+        elif tool in _TOOLS and dot:
+            axes.append(Axis(next(each for each in _TOOLS if each == tool), option))
+        else:
+            known = [*_LISTS, _STEPS, *(f"{each}.NAME" for each in _TOOLS)]
+            raise UsageError(f"--vary {text[:60]} names no axis", f"write AXIS=V,…, AXIS one of {', '.join(known)}")
+    return lists, axes
+
+
 def _left_out(curves: Sequence[Curve], question: plan.Question) -> int:
     return sum(len(question.settings) - len(curve.points) for curve in curves)
 
@@ -184,7 +190,7 @@ def _archs(words: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(archs))
 
 
-RUNS, WARMUPS, TIMEOUT_SECONDS = 5, 1, 600
+RUNS, WARMUPS = 5, 1
 
 
 class Runs(NamedTuple):
@@ -222,15 +228,14 @@ def add_runs(parser: argparse.ArgumentParser) -> None:
     )
     _options.number(timed, "--runs", f"runs at each point that count (default: {RUNS})", least=1)
     _options.number(timed, "--warmups", f"runs before them (default: {WARMUPS})")
-    _options.number(timed, "--run-timeout", f"for each run (default: {TIMEOUT_SECONDS})", metavar="SECONDS", least=1)
 
 
 def runs_of(arguments: argparse.Namespace, settings: Sequence[Setting]) -> Runs | None:
     """What is to be run, refused before anything is compiled where it makes no sense; ``None`` without --run."""
     if arguments.timed is None:
-        for option in ("measure", "runs", "warmups", "run_timeout"):
+        for option in ("measure", "runs", "warmups"):
             if getattr(arguments, option) is not None:
-                raise UsageError(f"--{option.replace('_', '-')} goes with --run", "give --run 'COMMAND {cap}'")
+                raise UsageError(f"--{option} goes with --run", "give --run 'COMMAND {cap}'")
         return None
     able = timing.to_run(arguments.timed, settings)
     timing.pattern_of(arguments.measure)
@@ -240,7 +245,7 @@ def runs_of(arguments: argparse.Namespace, settings: Sequence[Setting]) -> Runs 
         measure=arguments.measure,
         runs=arguments.runs or RUNS,
         warmups=WARMUPS if arguments.warmups is None else arguments.warmups,
-        timeout_seconds=arguments.run_timeout or TIMEOUT_SECONDS,
+        timeout_seconds=arguments.timeout,
     )
 
 

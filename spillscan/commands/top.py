@@ -12,29 +12,27 @@ from spillscan.history.dataset.builds import KeptBuild, ordered
 from spillscan.history.dataset.lookup import names_in
 from spillscan.history.dataset.reading import Dataset
 from spillscan.model import Kernel, KernelKey, Usage
+from spillscan.model.figures import RANKED
 from spillscan.naming import Names
 from spillscan.occupancy.model import Occupancy
 from spillscan.output.safe import printable
 from spillscan.reports.table import Column, Table
 
+_LOST = "lost_blocks"
 _ALL = 1 << 31
 """More kernels than a build has."""
-EPILOG = "Example: spillscan history top --lost-blocks --launch 'gemm*=256' -n 20"
+EPILOG = "Example: spillscan history top --sort lost_blocks --launch 'gemm*=256'"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    measures = parser.add_mutually_exclusive_group()
-    for name, text in (
-        ("spills", "by spilled bytes per thread (default)"),
-        ("registers", "by registers per thread"),
-        ("lost-blocks", "by blocks per SM that warp and block slots would hold, and registers or shared memory do not"),
-    ):
-        measures.add_argument(
-            f"--{name}", dest="measure", action="store_const", const=name, default="spills", help=text
-        )
-    _options.add_ranked(measures, "by another figure that the dataset holds: %(choices)s", dest="measure")
-    _options.number(parser, "-n", "kernels to show (default: 25)", default=25)
+    _options.add_sort(
+        parser,
+        "the worst by this figure (default: spill_bytes); lost_blocks: blocks per SM that warp and block slots would"
+        " hold, and registers or shared memory do not: %(choices)s",
+        (*(each.name for each in RANKED), _LOST),
+    )
+    _options.add_rows(parser, 25, "kernels to show", "kernels")
     parser.add_argument(
         "--by",
         choices=("kernel", "family"),
@@ -61,12 +59,14 @@ def run(arguments: argparse.Namespace) -> int:
         Selection((), (), arguments.launch).refuse_unmatched(_kernels(dataset, label))
     families = arguments.by == "family"
     policy = _policy.policy_of(arguments)
-    ranking = rank(dataset, label, arguments.measure, _ALL if families else arguments.n, policy)
+    measure = {None: "spills", "spill_bytes": "spills", _LOST: "lost-blocks"}.get(arguments.sort, arguments.sort)
+    most = _options.rows_of(arguments) or _ALL
+    ranking = rank(dataset, label, measure, _ALL if families else most, policy)
     names = names_in(dataset, [label], [entry.kernel.short_name for entry in ranking.entries], policy.labels)
-    entries, sizes = _worst_of_families(ranking.entries, names, arguments.n) if families else (ranking.entries, {})
+    entries, sizes = _worst_of_families(ranking.entries, names, most) if families else (ranking.entries, {})
     unknown = f"; of {ranking.unknown:,} more kernels it is not known" if ranking.unknown else ""
     table = Table(
-        columns=list(_columns(entries, arguments.measure, names, sizes)),
+        columns=list(_columns(entries, measure, names, sizes)),
         rows=entries,
         notes=("", printable(f"build {label}{unknown}")),
         called=lambda entry, room: names.of(entry.kernel.named_by, room),

@@ -148,7 +148,7 @@ _DERIVED = (
     _code(
         "live_registers",
         "live registers",
-        "most general registers that are live at once (`nvdisasm -plr`, `scan --live`); never compared",
+        "most general registers that are live at once (`nvdisasm -plr`, `scan --with live`); never compared",
         lambda sass: None if sass.live_peak is None or sass.live_peak.at_least else sass.live_peak.registers,
         rank=41,
         compared=False,

@@ -148,7 +148,7 @@ class SassJson(LocalJson, gc=False):
     registers: Count | None
     operands: OperandsJson | None
     live_peak: LivePeak | None
-    """most live general registers (nvdisasm -plr, scan --live)"""
+    """most live general registers (nvdisasm -plr, scan --with live)"""
     origin: Origin | None
     maker: Maker | None = None
     lines: tuple[WeighedLine, ...] = ()
@@ -159,7 +159,7 @@ class SassJson(LocalJson, gc=False):
     digest: str | None = None
     """stands for the code: the same where that is the same byte for byte; null from a dump"""
     text: CodeText | None = None
-    """the code itself, where scan --code kept it"""
+    """the code itself, where scan --with code kept it"""
 
 
 class KernelJson(msgspec.Struct, gc=False):

@@ -169,7 +169,7 @@ def test_the_launch_map_holds_what_is_known_and_names_the_rest(repository: Path)
     assert filled.count("\n  - {match: ") == 4
     path.write_text(filled)
     assert "\n    min_blocks" not in filled
-    status, said = spillscan(repository, "check", HEAD, "--min-blocks-per-sm", "1")
+    status, said = spillscan(repository, "check", HEAD, "--set", "min_blocks_per_sm=1")
     assert (status, "unknown-blocks" in said) == (0, False)
 
 
@@ -183,7 +183,7 @@ def test_launches_that_are_given_stand_in_the_policy(repository: Path) -> None:
     }
     assert "threads_per_block: 64" in (repository / "spillscan-baseline.yaml").read_text()
     assert text.count("#  - {match: ") == 2, "softmax and gather are still open"
-    assert spillscan(repository, "check", HEAD, "--min-blocks-per-sm", "1", "--kernel", "gemm*")[0] == 0
+    assert spillscan(repository, "check", HEAD, "--set", "min_blocks_per_sm=1", "--kernel", "gemm*")[0] == 0
 
 
 def test_what_kernels_say_themselves_is_not_said_again(tmp_path: Path) -> None:

@@ -346,11 +346,11 @@ def test_a_sweep_is_better_than_an_estimate(tmp_path: Path, capsys: pytest.Captu
     sweep.write_text(
         json.dumps({"curves": [{"symbol": "array_and_spills", "arch": "sm_80", "points": rows, "advice": []}]})
     )
-    assert main(["advise", str(cubin), "--sweep", str(sweep), "--launch", "*=256", "--top", "1"]) == 0
+    assert main(["advise", str(cubin), "--measured", str(sweep), "--launch", "*=256", "--top", "1"]) == 0
     said = " ".join(capsys.readouterr().out.split())
     assert "50 registers end its spills (tried): __launch_bounds__(256, 4) leaves 64; 8 → 4 blocks/SM" in said
     sweep.write_text("[]")
-    assert main(["advise", str(cubin), "--sweep", str(sweep)]) == 2
+    assert main(["advise", str(cubin), "--measured", str(sweep)]) == 2
     assert "is no sweep" in capsys.readouterr().err
 
 

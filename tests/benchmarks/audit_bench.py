@@ -46,11 +46,21 @@ def main() -> int:
     cpus: dict[str, list[float]] = defaultdict(list)
     with tempfile.TemporaryDirectory(prefix="bench-") as name, cluster(Path(name), 2) as address:
         folder = Path(name)
-        ways = {f"{count} process{'es' * (count > 1)}": ["--processes", str(count)] for count in (1, 2)}
+        ways = {f"{count} process{'es' * (count > 1)}": ["--jobs", str(count)] for count in (1, 2)}
         ways["2 Dask workers"] = ["--scheduler", address]
         tree(folder / "tree", -(-arguments.files // COPY_FILES))
         files = sum(path.is_file() for path in (folder / "tree").rglob("*"))
-        audit = [sys.executable, "-m", "spillscan", "history", "audit", str(folder / "tree"), "--label", "v1", "--into"]
+        audit = [
+            sys.executable,
+            "-m",
+            "spillscan",
+            "history",
+            "audit",
+            str(folder / "tree"),
+            "--label",
+            "v1",
+            "--dataset",
+        ]
         for _ in range(arguments.rounds):
             for way, options in ways.items():
                 data = folder / "data"

@@ -61,12 +61,12 @@ def test_what_runs_where(archs: str, gpu: str, runs: list[str]) -> None:
 def test_the_gate(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "gemm.o"
     path.write_bytes(stored("plain-13.5.o"))
-    assert cli.main([command, str(path), "--require-archs", "sm_80,sm_90a"]) == 0
-    assert cli.main([command, str(path), "--require-archs", "sm_80,sm_86,compute_120"]) == 2
+    assert cli.main([command, str(path), "--set", "require_archs=sm_80,sm_90a"]) == 0
+    assert cli.main([command, str(path), "--set", "require_archs=sm_80,sm_86,compute_120"]) == 2
     assert "no code for sm_86, compute_120, which the policy requires" in capsys.readouterr().err
     accept = ["--accept", "arch-required"]
-    assert cli.main([command, str(path), "--require-archs", "sm_86", *accept]) == 0
-    assert cli.main([command, str(path), "--require-archs", "sm86"]) == 2
+    assert cli.main([command, str(path), "--set", "require_archs=sm_86", *accept]) == 0
+    assert cli.main([command, str(path), "--set", "require_archs=sm86"]) == 2
     assert "'sm86' is no arch" in capsys.readouterr().err
 
 
@@ -74,11 +74,11 @@ def test_each_member_counts_alone(tmp_path: Path, capsys: pytest.CaptureFixture[
     path = tmp_path / "package.whl"
     members = ("a.o", stored("plain-13.5.o")), ("b.cubin", stored("sass-sm_75-13.5.cubin")), ("x.py", b"pass\n")
     path.write_bytes(zipped(*members))
-    assert cli.main(["size", str(path), "--require-archs", "sm_80"]) == 2
+    assert cli.main(["size", str(path), "--set", "require_archs=sm_80"]) == 2
     found = capsys.readouterr().err
     assert "b.cubin: no code for sm_80" in found
     assert "more like it" not in found
-    assert cli.main(["size", str(path), "--gpus", "-f", "csv"]) == 0
+    assert cli.main(["size", str(path), "--by", "gpu", "-f", "csv"]) == 0
     rows = {row.split(",")[0]: row.split(",")[-2:] for row in capsys.readouterr().out.splitlines()}
     assert rows["7.5"] == ["1", "1"]
     assert rows["9.0"] == ["1", "1"]
@@ -150,7 +150,7 @@ def test_the_gate_by_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
         status, err = said(command, *options)
         assert status == 2
         assert "PTX ISA 9.5; drivers of CUDA 13.0 take PTX ISA 9.0 and older" in err
-    assert said("size", "--driver-release", "13.5")[0] == 0
+    assert said("size", "--set", "driver_release=13.5")[0] == 0
     says("driver_release: '13.0'\nfiles: [{match: '*.o', driver_release: '13.5'}]\n")
     assert said("size")[0] == 0
     says("files: [{match: [b.o, c.o], require_archs: sm_86}]\n")
@@ -159,13 +159,13 @@ def test_the_gate_by_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert "lib/b.o: no code for sm_86" in err
     assert "code for" in err
     assert "which the policy does not ask for" in err
-    assert said("size", "--require-archs", "sm_80")[0] == 0
+    assert said("size", "--set", "require_archs=sm_80")[0] == 0
     for most, expected in ((size, 0), (size - 1, 1), (0, 1), ("none", 0)):
         says(f"max_file_bytes: {most}\n")
         assert said("size")[0] == expected
         says(f"files: [{{match: '*.whl', max_file_bytes: {most}, reason: as agreed}}]\n")
         assert said("size")[0] == expected
-    assert said("size", "--max-file-bytes", str(size - 1))[0] == 1
+    assert said("size", "--set", f"max_file_bytes={size - 1}")[0] == 1
     says("files: [{match: '*.zip', max_file_bytes: 1}]\n")
     assert said("size")[0] == 0
     assert cli.main(["config", "--config", str(policy)]) == 0

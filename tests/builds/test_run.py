@@ -132,7 +132,7 @@ def test_what_goes_wrong_is_a_hole_with_its_name(
     script: str, more: dict[str, str], status: int, hole: str, build: Build, project: Path
 ) -> None:
     assert build(script, **more).returncode == status
-    code, said = check(project, "--max-spill-bytes", "100000", "--fail-on", "error")
+    code, said = check(project, "--set", "max_spill_bytes=100000", "--fail-on", "error")
     assert code == 2, said
     assert hole in said
 
@@ -140,18 +140,18 @@ def test_what_goes_wrong_is_a_hole_with_its_name(
 def test_a_failure_after_a_success_counts_until_it_is_mended(build: Build, project: Path) -> None:
     build(BOTH)
     build("FAIL=2 nvcc -c a.cu -o a.o")
-    assert check(project, "--max-spill-bytes", "100000")[0] == 2
+    assert check(project, "--set", "max_spill_bytes=100000")[0] == 2
     build("true")
-    assert check(project, "--max-spill-bytes", "100000")[0] == 2, "nothing was mended"
+    assert check(project, "--set", "max_spill_bytes=100000")[0] == 2, "nothing was mended"
     build("nvcc -c a.cu -o a.o")
-    assert check(project, "--max-spill-bytes", "100000")[0] == 0
+    assert check(project, "--set", "max_spill_bytes=100000")[0] == 0
 
 
 def test_what_changed_since_is_stale(build: Build, project: Path) -> None:
     build(BOTH)
-    assert check(project, "--max-spill-bytes", "100000")[0] == 0
+    assert check(project, "--set", "max_spill_bytes=100000")[0] == 0
     (project / "b.cu").write_text("__global__ void other() {}\n")
-    code, said = check(project, "--max-spill-bytes", "100000")
+    code, said = check(project, "--set", "max_spill_bytes=100000")
     assert code == 2
     assert "b.cu was changed after it was compiled [stale-unit]" in said
 
@@ -220,7 +220,7 @@ def test_what_a_build_system_lists_and_was_compiled_before_is_in_the_account(bui
     (project / "with blank.o").unlink()
     done = build("true")
     assert done.stderr == "spillscan: 2 units: 1 done, 1 not-begun (b.cu); spillscan-build.json\n"
-    code, said = check(project, "--max-spill-bytes", "100000")
+    code, said = check(project, "--set", "max_spill_bytes=100000")
     assert (code, "build.ninja says that b.cu is to be compiled; it was not" in said) == (2, True), said
 
 
@@ -255,9 +255,9 @@ def test_a_link_does_not_explain_what_it_links(when: str, build: Build, project:
 
 def test_without_an_input_the_build_that_was_watched_is_read(build: Build, project: Path) -> None:
     build("nvcc -Xptxas -v -c a.cu -o a.o")
-    given = run("check", "--max-spill-bytes", "0", "spillscan-build.json", cwd=project)
+    given = run("check", "--set", "max_spill_bytes=0", "spillscan-build.json", cwd=project)
     alone = subprocess.run(
-        [sys.executable, "-m", "spillscan", "check", "--max-spill-bytes", "0"],
+        [sys.executable, "-m", "spillscan", "check", "--set", "max_spill_bytes=0"],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         cwd=project,

@@ -112,7 +112,7 @@ def test_a_folder_is_not_stopped_by_one_bad_file(tmp_path: Path) -> None:
     assert result.returncode == 0
     assert b"b.log.gz" in result.stderr
     assert b"cut off" in result.stderr
-    assert run("check", tmp_path, "--max-spill-bytes", "1000000").returncode == 2
+    assert run("check", tmp_path, "--set", "max_spill_bytes=1000000").returncode == 2
 
 
 @pytest.mark.parametrize(

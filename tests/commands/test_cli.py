@@ -154,10 +154,10 @@ def test_check_passes_a_clean_build() -> None:
 @pytest.mark.parametrize(
     ("arguments", "status"),
     [
-        (("--max-spill-bytes", "100000"), 0),
-        (("--max-spill-bytes", "3000"), 1),
-        (("--max-spill-bytes", "100000", "--max-registers", "255"), 0),
-        (("--max-spill-bytes", "100000", "--max-registers", "254"), 1),
+        (("--set", "max_spill_bytes=100000"), 0),
+        (("--set", "max_spill_bytes=3000"), 1),
+        (("--set", "max_spill_bytes=100000", "--set", "max_registers=255"), 0),
+        (("--set", "max_spill_bytes=100000", "--set", "max_registers=254"), 1),
         (("--fail-on", "never"), 0),
         (("--kernel", "spill_none*"), 0),
     ],
@@ -168,7 +168,7 @@ def test_limits(arguments: tuple[str, ...], status: int) -> None:
 
 def test_warnings_fail_only_where_asked() -> None:
     log = FIXTURES / "ptxas" / "wgmma-13.5.log"
-    words = ("check", log, "--max-spill-bytes", "100000")
+    words = ("check", log, "--set", "max_spill_bytes=100000")
     unsure = run(*words)
     assert unsure.returncode == 2, "some kernels lost their setmaxnreg, and it does not say which"
     assert b"'setmaxnreg' ignored" in unsure.stderr
@@ -180,8 +180,8 @@ def test_check_never_passes_what_it_does_not_know(tmp_path: Path) -> None:
     # relocatable code: registers are not final
     log = tmp_path / "build.log"
     log.write_bytes(b"nvcc -dc -Xptxas -v calls.cu -o calls.o\n" + RELOCATABLE.read_bytes())
-    assert run("check", log, "--max-spill-bytes", "999").returncode == 0
-    undecided = run("check", log, "--max-spill-bytes", "999", "--max-registers", "255")
+    assert run("check", log, "--set", "max_spill_bytes=999").returncode == 0
+    undecided = run("check", log, "--set", "max_spill_bytes=999", "--set", "max_registers=255")
     assert undecided.returncode == 2
     assert b"not final" in undecided.stderr
     # a link log alone tells no spills
@@ -198,11 +198,11 @@ def test_check_never_passes_what_it_does_not_know(tmp_path: Path) -> None:
     assert cut.returncode == 2
     assert b"ends inside a line" in cut.stderr
     # a build that failed
-    assert run("check", FIXTURES / "ptxas" / "broken-13.0.log", "--max-spill-bytes", "100000").returncode == 2
+    assert run("check", FIXTURES / "ptxas" / "broken-13.0.log", "--set", "max_spill_bytes=100000").returncode == 2
     # interleaved output: spills keep their names, registers do not
     torn = FIXTURES / "parallel" / "13.0" / "capture-8.log.gz"
-    assert run("check", torn, "--max-spill-bytes", "100000").returncode == 0
-    unsure = run("check", torn, "--max-spill-bytes", "100000", "--max-registers", "255")
+    assert run("check", torn, "--set", "max_spill_bytes=100000").returncode == 0
+    unsure = run("check", torn, "--set", "max_spill_bytes=100000", "--set", "max_registers=255")
     assert unsure.returncode == 2
     assert b"interleaved" in unsure.stderr
 
@@ -226,7 +226,7 @@ def test_findings_are_json_too() -> None:
 def test_diff_of_a_build_with_itself_is_empty(tmp_path: Path) -> None:
     snapshot = tmp_path / "base.json"
     run("scan", SPILLS, "-f", f"json:{snapshot}")
-    value = document("diff", snapshot, SPILLS, "--fail-on-regression")
+    value = document("diff", snapshot, SPILLS, "--fail-on", "policy")
     assert value["changes"] == []
 
 
@@ -237,11 +237,11 @@ def test_diff_finds_what_got_worse(tmp_path: Path) -> None:
         1,
     )
     (tmp_path / "head.log").write_text(worse)
-    result = run("diff", SPILLS, tmp_path / "head.log", "--fail-on-regression")
+    result = run("diff", SPILLS, tmp_path / "head.log", "--fail-on", "policy")
     assert result.returncode == 1
     assert "0 → 8 B (+8)" in " ".join(result.stdout.decode().split())
     assert run("diff", SPILLS, tmp_path / "head.log").returncode == 0
-    assert run("diff", tmp_path / "head.log", SPILLS, "--fail-on-regression").returncode == 0, "better is no regression"
+    assert run("diff", tmp_path / "head.log", SPILLS, "--fail-on", "policy").returncode == 0, "better is no regression"
     value = document("diff", SPILLS, tmp_path / "head.log")
     (change,) = value["changes"]
     assert change["metrics"]["spill_store_bytes"] == [0, 8]
@@ -263,7 +263,7 @@ def test_registers_fail_a_gate_where_every_block_size_loses_by_them(before: int,
         base, head = Path(folder, "base.log"), Path(folder, "head.log")
         base.write_text(log.format(before))
         head.write_text(log.format(after))
-        assert run("diff", base, head, "--fail-on-regression").returncode == status
+        assert run("diff", base, head, "--fail-on", "policy").returncode == status
 
 
 def test_diff_refuses_what_is_no_build() -> None:
@@ -281,6 +281,27 @@ def test_help_imports_nothing_heavy() -> None:
     )
     result = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, check=True)
     assert result.stderr.strip() == b"[]"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["scan", str(SPILLS), "-f", "json"],
+        ["scan", str(SPILLS), "-f", "html"],
+        ["check", str(SPILLS)],
+        ["diff", str(SPILLS), str(SPILLS)],
+        ["advise", str(SPILLS)],
+        ["occupancy", str(SPILLS)],
+        ["size", str(FIXTURES / "binary" / "sass-sm_80-13.5.cubin.zst")],
+    ],
+    ids=lambda words: words[0],
+)
+def test_no_command_imports_pandas(words: list[str]) -> None:
+    code = (
+        "import sys\nfrom spillscan.cli import main\n"
+        f"main({words!r})\nassert 'spillscan.model' in sys.modules and 'pandas' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, check=True)
 
 
 def test_colour_only_where_wanted() -> None:

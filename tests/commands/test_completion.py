@@ -54,7 +54,7 @@ def test_the_shell_takes_it(shell: str) -> None:
     [
         ("spillscan ch", "check"),
         ("spillscan completion f", "fish"),
-        ("spillscan check --max-re", "--max-registers"),
+        ("spillscan check --fail", "--fail-on"),
         ("spillscan check -f sar", "sarif"),
         ("spillscan check --fail-on no", "note"),
         ("spillscan scan fixtures/demo/hea", "fixtures/demo/head.log"),
@@ -77,7 +77,7 @@ def test_bash_completes(words: str, offered: str) -> None:
 COMPLETED = (
     ("spillscan chec", "check"),
     ("spillscan completion f", "fish"),
-    ("spillscan check --max-spill-b", "--max-spill-bytes"),
+    ("spillscan check --baseline-f", "--baseline-from"),
     ("spillscan check -f sar", "sarif"),
     ("spillscan check --fail-on no", "note"),
     ("spillscan scan fixtures/demo/hea", "fixtures/demo/head.log"),

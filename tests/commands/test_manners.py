@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import csv
 import ctypes
 import io
@@ -17,7 +18,8 @@ import pytest
 
 from spillscan import commands
 from spillscan.cli import main
-from spillscan.commands import _issues
+from spillscan.commands import _former, _issues
+from spillscan.commands.completion import _actions
 from spillscan.model import Issue
 from spillscan.output import records, terminal
 from spillscan.output.terminal import style_of
@@ -244,7 +246,7 @@ def test_old_names_work_and_say_the_new_one(module: str, capsys: pytest.CaptureF
         shown.append(capsys.readouterr())
     assert shown[0].out == shown[1].out
     assert (shown[0].err, shown[1].err) == (
-        f"spillscan: `spillscan {module}` is `spillscan {name}` now; the old name goes with the next release\n",
+        f"spillscan: `spillscan {module}` is `spillscan {name}` now; what is old goes with the next release\n",
         "",
     )
 
@@ -272,14 +274,66 @@ def test_a_kernel_that_was_perhaps_meant(capsys: pytest.CaptureFixture[str]) -> 
     assert "did you mean gemm?" in capsys.readouterr().err
 
 
-def test_rare_options_stand_in_the_full_help_alone(capsys: pytest.CaptureFixture[str]) -> None:
-    shown = []
-    for option in ("--help", "--help-all"):
-        with pytest.raises(SystemExit) as ended:
-            main(["scan", option])
-        assert ended.value.code == 0
-        shown.append(capsys.readouterr().out)
-    assert ["--max-nesting" in text for text in shown] == [False, True]
+MOST_OPTIONS = 70
+"""Distinct ones of all commands, besides ``--help``."""
+
+
+def _options() -> dict[str, set[str]]:
+    """Long options, and what stands for their words, over all commands."""
+    found: dict[str, set[str]] = {}
+    for _, action in _actions(commands.build_parser(nested=True)):
+        for option in action.option_strings:
+            if option.startswith("--") and action.help != argparse.SUPPRESS:
+                found.setdefault(option, set()).add(str(action.dest))
+    return {name: dests for name, dests in found.items() if name not in ("--help", "--version")}
+
+
+def test_options_are_few_and_one_name_is_one_thing() -> None:
+    options = _options()
+    assert len(options) <= MOST_OPTIONS, sorted(options)
+    assert {name for name, dests in options.items() if len(dests) > 1} <= {"--output", "--try"}
+    assert not options.keys() & _former.FORMER.keys() - {"--cache"}
+
+
+@pytest.mark.parametrize("name", _former.FORMER)
+def test_old_options_are_said_by_their_new_names(name: str) -> None:
+    command, _, option = name.rpartition(" ")
+    command, now = command or "check", _former.FORMER[name]
+    takes = "{}" in now
+    words, changed = _former.renamed([command, option, *(["7"] if takes else []), "x", "--", option])
+    assert words == [command, *now.replace("{}", "7").split(), "x", "--", option]
+    assert list(changed) == [option]
+    known = {each.split("=")[0] for each in now.split() if each.startswith("-")}
+    assert known <= {*_options(), "--help", "-f"}
+
+
+def test_an_old_option_works_and_one_line_says_the_new_one() -> None:
+    old = run("check", HEAD, "--max-spill-bytes=520", "--no-config", "--max-registers", "255")
+    new = run("check", HEAD, "--set", "max_spill_bytes=520", "--config", "none", "--set", "max_registers=255")
+    assert (old.returncode, old.stdout) == (new.returncode, new.stdout)
+    (line,) = set(old.stderr.decode().splitlines()) - set(new.stderr.decode().splitlines())
+    assert line == (
+        "spillscan: `--max-spill-bytes` is `--set max_spill_bytes=…`, `--no-config` is `--config none`, "
+        "`--max-registers` is `--set max_registers=…` now; what is old goes with the next release"
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("check", HEAD, "--set", "max_register=1"), "no key 'max_register'; did you mean 'max_registers'?"),
+        (("check", HEAD, "--set", "max_registers"), "write KEY=VALUE"),
+        (("check", HEAD, "--set", "max_registers=x"), "--set max_registers: a whole number of 0 or more or none"),
+        (("scan", HEAD, "--with", "live,x"), "'x' is none of live, operands, code"),
+        (("sweep", "k.ptx", "--vary", "caps=1"), "--vary caps=1 names no axis; write AXIS=V,…, AXIS one of cap, "),
+        (("size", HEAD, "--by", "gpu,arch"), "--by gpu is a table of its own"),
+        (("history", "audit", HEAD, "--exclude", ">x", "--label", "a"), "'>x' is no size"),
+    ],
+)
+def test_a_value_that_is_none_is_refused(words: tuple[object, ...], said: str) -> None:
+    result = run(*words)
+    assert result.returncode == 2
+    assert said in result.stderr.decode()
 
 
 def test_what_was_perhaps_meant_of_an_input() -> None:

@@ -57,7 +57,7 @@ def repository(folder: Path) -> None:
 
 
 def dataset(folder: Path) -> None:
-    assert spillscan(folder, f"spillscan history audit {shlex.quote(str(HEAD))} --into data --label a")[0] == 0
+    assert spillscan(folder, f"spillscan history audit {shlex.quote(str(HEAD))} --dataset data --label a")[0] == 0
     part = next((folder / "data").rglob("*.parquet"))
     part.write_bytes(part.read_bytes()[:-100])
 

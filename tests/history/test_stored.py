@@ -32,7 +32,7 @@ CALLS = [
     for command, several in {
         "history": ("", "--last 2 --threshold 50 --below 90", "--launch *=256,0 --all"),
         "trend": ("* --arch sm_80 --metric registers --metric spill_bytes --last 3", "* --launch *=512"),
-        "top": ("--registers -n 3", "--lost-blocks --launch *=256,0", "--metric stack_bytes --by family"),
+        "top": ("--sort registers --top 3", "--sort lost_blocks --launch *=256,0", "--sort stack_bytes --by family"),
         "bisect": ("* --worse", "* --metric registers --all --launch *=128"),
     }.items()
     for more in several
@@ -51,7 +51,7 @@ def made(folder: Path) -> dict[str, str]:
 def said(place: str, call: str) -> list[object]:
     """Exit status, rows of the document's first list, and a digest of it."""
     name, *words = call.split()
-    done = command(name, *words, "--no-config", "-d", place, "-f", "json")
+    done = command(name, *words, "--config", "none", "-d", place, "-f", "json")
     text = done.out.replace(place, "DATASET").replace(str(FIXTURES), "FIXTURES")
     return [done.status, text.count("\n"), digest(text)]
 

@@ -35,10 +35,13 @@ PAIRS = [
     ("sass/cuobjdump-sm_120-12.8.sass.zst", "sass/cuobjdump-sm_120-13.5.sass.zst"),
 ]
 LIMITS = (
-    "--max-spill-bytes 64 --max-registers 64 --max-stack-bytes 100 --max-shared-bytes 2000 --max-code-bytes 4000"
-    " --min-blocks-per-sm 4 --launch *=256,0"
+    "--set max_spill_bytes=64 --set max_registers=64 --set max_stack_bytes=100 --set max_shared_bytes=2000"
+    " --set max_code_bytes=4000 --set min_blocks_per_sm=4 --launch *=256,0"
 )
-GROWTH = "--max-spill-growth-bytes 4 --max-register-growth 2 --max-code-growth-percent 5 --max-compile-growth-percent 5"
+GROWTH = (
+    "--set max_spill_growth_bytes=4 --set max_register_growth=2 --set max_code_growth_percent=5"
+    " --set max_compile_growth_percent=5"
+)
 _BUILDS = sorted({build for pair in PAIRS for build in pair})
 _LIMITED = [
     "spill-bytes",
@@ -61,7 +64,7 @@ def _drawn(number: int, limits: list[str]) -> str:
     words += [f"--launch {chance.choice('*sgc')}*={32 * chance.randint(1, 32)},{chance.choice((0, 0, 999, 40000))}"]
     words += [f"--fail-on {chance.choice(('error', 'warning', 'note', 'never'))}"]
     words += ["--strict"] * (chance.random() < 0.3) + ["--arch sm_80"] * (chance.random() < 0.2)
-    words += [f"--min-blocks-per-sm {chance.randint(1, 12)}"] * (limits is _LIMITED and chance.random() < 0.5)
+    words += [f"--set min_blocks_per_sm={chance.randint(1, 12)}"] * (limits is _LIMITED and chance.random() < 0.5)
     return " ".join(words)
 
 
@@ -69,7 +72,7 @@ _CALLS = [
     *(
         f"diff {more} {base} {head}"
         for base, head in PAIRS
-        for more in ("", "--code", f"--strict {GROWTH} --launch *=128")
+        for more in ("", "--with code", f"--strict {GROWTH} --launch *=128")
     ),
     *(f"diff --by arch {build}" for build in ("demo/head.log", "identity/archs-13.0.log")),
     "diff --by build demo/base.log demo/head.log demo/base.log",
@@ -92,8 +95,8 @@ def summary(call: str) -> dict[str, Any]:
     command, *words = call.split()
     if "baseline.json" in call:
         Path("baseline.json").unlink(missing_ok=True)
-        _run("baseline", "write", "--no-config", _HEADS[words[-1]], "-o", "baseline.json")
-    status, out = _run(command, "--no-config", *words, "-f", "json")
+        _run("baseline", "write", "--config", "none", _HEADS[words[-1]], "-o", "baseline.json")
+    status, out = _run(command, "--config", "none", *words, "-f", "json")
     document = json.loads(out or "{}")
     document.pop("tool_version", None)
     rules = Counter(f"{each['severity']} {each['rule']}" for each in document.get("findings", ()))

@@ -63,7 +63,7 @@ def test_the_table_of_verdicts(finds: bool, hides: bool, accepts: bool, fail_on:
     ("arguments", "status"),
     [
         ((), 2),
-        (("--max-registers", "40"), 1),
+        (("--set", "max_registers=40"), 1),
         (("--accept", "unknown-blocks"), 0),
         (("--fail-on", "never"), 0),
         (("--severity", "blocks-per-sm=warning"), 0),
@@ -74,7 +74,7 @@ def test_kernels_that_a_limit_cannot_judge_are_named_by_family_in_every_outcome(
 ) -> None:
     log = FIXTURES / "demo" / "base.log"
     for form in ("text", "markdown", "github"):
-        result = run("check", log, "--min-blocks-per-sm", "2", "--launch", "gemm*=256", "-f", form, *arguments)
+        result = run("check", log, "--set", "min_blocks_per_sm=2", "--launch", "gemm*=256", "-f", form, *arguments)
         assert result.returncode == status
         assert (
             "6 kernels (softmax: 4, rotate: 2): min_blocks_per_sm needs its launch"
@@ -178,13 +178,13 @@ def test_the_gate_by_itself(
     assert "[unknown-spills]" in printed.out
     assert "[unknown-spills]" in printed.err
     Path("cut.log").write_text(CLEAN[:-30])
-    assert main(["check", "cut.log", "--max-registers", "99"]) == 2
+    assert main(["check", "cut.log", "--set", "max_registers=99"]) == 2
     said = capsys.readouterr().err.splitlines()
     assert len({line.partition("; ")[0] for line in said}) == len(said), "each hole is said once"
     assert main(["check", "build.log", "--accept", "unknown-spills=linked", "-f", "json"]) == 0
     (hole,) = json.loads(capsys.readouterr().out)["holes"]
     assert (hole["symbol"], hole["accepted"]) == ("linked", "--accept unknown-spills=linked")
-    assert main(["check", "build.log", "--max-spill-bytes", "none"]) == 0
+    assert main(["check", "build.log", "--set", "max_spill_bytes=none"]) == 0
 
 
 @pytest.mark.parametrize(

@@ -73,7 +73,7 @@ CALLS = {
     "diff-markdown": ["diff", "base.log", "head.log", "-f", "markdown"],
     "matrix": ["diff", "base.log", "head.log", "--by", "build", "--metric", "widgets"],
     "page": ["scan", "head.log", "-f", "html"],
-    "sarif": ["check", "head.log", "--max-registers", "1", "-f", "sarif", "--fail-on", "never"],
+    "sarif": ["check", "head.log", "--set", "max_registers=1", "-f", "sarif", "--fail-on", "never"],
     "query": ["history", "query", "SELECT label, widgets FROM kernels ORDER BY label", "-d", "data", "-f", "csv"],
     "bisect": ["history", "bisect", "k", "--metric", "widgets", "-d", "data"],
     "trend": ["history", "trend", "k", "--metric", "widgets", "-d", "data"],

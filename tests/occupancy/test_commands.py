@@ -24,7 +24,7 @@ def run(capsys, *arguments):
 
 
 def test_report(capsys):
-    status, out, err = run(capsys, *BASE, "--stack", "4312")
+    status, out, err = run(capsys, *BASE, "--set", "stack_bytes=4312")
     assert (status, err) == (0, "")
     assert (
         out
@@ -98,11 +98,11 @@ def test_a_launch_that_does_not_fit_is_an_answer(capsys):
         (["--threads", "-32"], "threads per block must be 1 to 1,024 (a block), not -32"),
         (["--shared", "-1"], "static shared memory must be at least 0 (bytes), not -1"),
         (["--dynamic-shared", "-1"], "dynamic shared memory must be at least 0 (bytes), not -1"),
-        (["--max-dynamic-shared", "-1"], "MaxDynamicSharedMemorySize must be at least 0 (bytes), not -1"),
-        (["--carveout", "101"], "carve-out must be 0 to 100 (percent), not 101"),
-        (["--barriers", "17"], "barriers per block must be 0 to 16 (named barriers), not 17"),
-        (["--cluster", "2"], "sm_80 has no clusters; they begin at sm_90"),
-        (["--stack", "-1"], "stack must be at least 0 bytes per thread, not -1"),
+        (["--set", "max_dynamic_shared_bytes=-1"], "MaxDynamicSharedMemorySize must be at least 0 (bytes), not -1"),
+        (["--set", "carveout_percent=101"], "carve-out must be 0 to 100 (percent), not 101"),
+        (["--set", "barriers=17"], "barriers per block must be 0 to 16 (named barriers), not 17"),
+        (["--set", "cluster_blocks=2"], "sm_80 has no clusters; they begin at sm_90"),
+        (["--set", "stack_bytes=-1"], "stack must be at least 0 bytes per thread, not -1"),
         (["--arch", "sm_91"], "unknown compute capability 9.1 (sm_91); nearest known: sm_90"),
         (["--arch", "RTX 4091"], "unknown device 'RTX 4091'; nearest known: GeForce RTX 4090"),
         (["--from", "nowhere.csv"], "--from goes with -f only"),
@@ -163,16 +163,16 @@ def test_wanted_blocks(capsys):
         "128",
         "--registers",
         "32",
-        "--max-dynamic-shared",
-        "max",
+        "--set",
+        "max_dynamic_shared_bytes=max",
     ]
-    _, out, _ = run(capsys, *hopper, "--blocks", "5")
+    _, out, _ = run(capsys, *hopper, "--set", "min_blocks_per_sm=5")
     assert "that 5 blocks leave room for: 45,568 B" in out
-    _, out, _ = run(capsys, *hopper, "--blocks", "17", "-f", "json")
+    _, out, _ = run(capsys, *hopper, "--set", "min_blocks_per_sm=17", "-f", "json")
     assert json.loads(out)["available_dynamic_shared_bytes"] is None
-    _, out, _ = run(capsys, *hopper, "--blocks", "17")
+    _, out, _ = run(capsys, *hopper, "--set", "min_blocks_per_sm=17")
     assert "that 17 blocks leave room for: none, they do not fit" in out
-    assert run(capsys, *hopper, "--blocks", "0")[0] == 2
+    assert run(capsys, *hopper, "--set", "min_blocks_per_sm=0")[0] == 2
 
 
 CONFIGS = """\

@@ -24,33 +24,36 @@ ASKED = (
     "occupancy --arch sm_90 --threads 2048 --registers 32",
     "occupancy --arch sm_90 --threads 1 --registers 0",
     "occupancy --arch sm_90 --threads 32 --registers 255",
-    "occupancy --arch sm_90 --threads 64 --registers 32 --barriers 4",
+    "occupancy --arch sm_90 --threads 64 --registers 32 --set barriers=4",
     "occupancy --arch sm_90 --threads 128 --registers 32 --shared 49152",
     "occupancy --arch sm_90 --threads 128 --registers 32 --shared 49153",
-    "occupancy --arch sm_90 --threads 128 --registers 32 --dynamic-shared 232448 --max-dynamic-shared max",
+    "occupancy --arch sm_90 --threads 128 --registers 32 --dynamic-shared 232448 --set max_dynamic_shared_bytes=max",
     "occupancy --arch sm_90 --threads 128 --registers 32 --dynamic-shared 65536",
-    "occupancy --arch sm_80 --threads 128 --registers 40 --shared 8191 --carveout 50",
-    "occupancy --arch sm_80 --threads 128 --registers 40 --shared 1 --carveout 0",
-    "occupancy --arch sm_80 --threads 256 --registers 64 --shared 16384 --blocks 3",
-    "occupancy --arch sm_80 --threads 256 --registers 64 --blocks 40",
-    "occupancy --arch sm_61 --threads 256 --registers 40 --partitioned-caching on",
-    "occupancy --arch sm_61 --threads 1024 --registers 40 --partitioned-caching strict",
-    "occupancy --arch sm_35 --threads 256 --registers 40 --shared 20000 --cache l1",
-    "occupancy --arch sm_35 --threads 256 --registers 40 --shared 20000 --cache equal",
+    "occupancy --arch sm_80 --threads 128 --registers 40 --shared 8191 --set carveout_percent=50",
+    "occupancy --arch sm_80 --threads 128 --registers 40 --shared 1 --set carveout_percent=0",
+    "occupancy --arch sm_80 --threads 256 --registers 64 --shared 16384 --set min_blocks_per_sm=3",
+    "occupancy --arch sm_80 --threads 256 --registers 64 --set min_blocks_per_sm=40",
+    "occupancy --arch sm_61 --threads 256 --registers 40 --set global_caching=on",
+    "occupancy --arch sm_61 --threads 1024 --registers 40 --set global_caching=strict",
+    "occupancy --arch sm_35 --threads 256 --registers 40 --shared 20000 --set cache_preference=l1",
+    "occupancy --arch sm_35 --threads 256 --registers 40 --shared 20000 --set cache_preference=equal",
     "occupancy --arch sm_30 --threads 256 --registers 63",
     # clusters and the stack
-    *(f"occupancy --arch H200 --threads 256 --registers 64 --cluster {size}" for size in (1, 2, 3, 8, 9, 16)),
-    "occupancy --arch sm_90 --threads 256 --registers 64 --cluster 2",
-    "occupancy --arch sm_90 --threads 256 --registers 64 --stack 1024",
-    "occupancy --arch sm_90 --threads 256 --registers 64 --stack 1025",
-    "occupancy --arch sm_107 --threads 256 --registers 64 --stack 4312",
+    *(
+        f"occupancy --arch H200 --threads 256 --registers 64 --set cluster_blocks={size}"
+        for size in (1, 2, 3, 8, 9, 16)
+    ),
+    "occupancy --arch sm_90 --threads 256 --registers 64 --set cluster_blocks=2",
+    "occupancy --arch sm_90 --threads 256 --registers 64 --set stack_bytes=1024",
+    "occupancy --arch sm_90 --threads 256 --registers 64 --set stack_bytes=1025",
+    "occupancy --arch sm_107 --threads 256 --registers 64 --set stack_bytes=4312",
     # curves, caps, and what others take for granted
     *(
         f"occupancy --arch sm_86 --threads 256 --registers 48 --shared 8192 --vary {varied}"
         for varied in ("threads", "registers", "shared")
     ),
     *(f"occupancy --arch {arch} --threads 256 --registers 48 --vary shared" for arch in ("sm_75", "sm_80", "sm_100")),
-    "occupancy --arch sm_80 --threads 256 --registers 48 --max-dynamic-shared max --vary shared",
+    "occupancy --arch sm_80 --threads 256 --registers 48 --set max_dynamic_shared_bytes=max --vary shared",
     "occupancy --arch sm_90 --threads 64 --registers 32 --vary barriers",
     *(
         f"occupancy --arch {arch} --launch-bounds {bounds}"

@@ -8,9 +8,9 @@
   to sm_120.
 * ``planted``: kernels with one line that makes them spill (an array that an unrolled loop moves to registers, a loop
   that is unrolled, a call that is inlined) must have it among the first three.
-* ``steps``: every ``__launch_bounds__(256, BLOCKS)`` is compiled by hand; ``sweep --advise`` must offer the one with
-  the most blocks that ends the spills, and say what ptxas prints; where none does, by how much they fall. How often the
-  estimate of ``advise`` names that step is counted, and whether it promises too much.
+* ``steps``: every ``__launch_bounds__(256, BLOCKS)`` is compiled by hand; ``sweep --vary steps`` must offer the one
+  with the most blocks that ends the spills, and say what ptxas prints; where none does, by how much they fall. How
+  often the estimate of ``advise`` names that step is counted, and whether it promises too much.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ def main() -> int:
                 path.write_bytes(packed)
                 same = _symbols(path) == _symbols(Path(folder)) == expected and _piped(packed) == piped
                 (Path(folder) / "clean.cubin").write_bytes(clean)
-                status = run("check", folder, "--max-spill-bytes", "0").returncode
+                status = run("check", folder, "--set", "max_spill_bytes=0").returncode
             tried += 1
             if status != 1 or not same:
                 wrong.append(

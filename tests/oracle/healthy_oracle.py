@@ -97,7 +97,7 @@ class Checkout:
         (self.folder / "reversed.log").write_text("".join(reversed(self.logs)))
         elsewhere = "".join(self.logs).replace(str(self.folder), "/home/runner/work").replace("/tmp/", "/var/tmp/7/")
         (self.folder / "elsewhere.log").write_text(elsewhere)
-        snapshot = spillscan("scan", "--code", "-f", "json", str(self.folder / "libparts.so"))
+        snapshot = spillscan("scan", "--with", "code", "-f", "json", str(self.folder / "libparts.so"))
         (self.folder / "parts.json").write_text(snapshot.stdout)
 
     def again(self) -> None:
@@ -158,7 +158,7 @@ def of_wheel(wheel: Path, folder: Path) -> Iterator[tuple[str, Path, Path]]:
 
 def unlike(base: Path, head: Path, baseline: Path | None) -> Iterator[str]:
     """What is told of a pair that should not be."""
-    done = spillscan("diff", "--code", "--fail-on", "note", "--strict", str(base), str(head))
+    done = spillscan("diff", "--with", "code", "--fail-on", "note", "--strict", str(base), str(head))
     if done.returncode or not done.stdout.startswith("no changes"):
         yield f"diff: exit {done.returncode}\n{done.stdout[:2000]}{done.stderr[:1000]}"
     if baseline is None:

@@ -140,8 +140,8 @@ def writers(killer: Killer, kills: int) -> None:
         "b.yaml": (("baseline", "write", base, "-o", "b.yaml"), ("baseline", "write", head, "-o", "b.yaml")),
         "spillscan.yaml": (("init", base, "--yes"), ("init", head, "--yes")),
         "data": (
-            ("history", "audit", base, "--into", "data", "--append", "--label", "one"),
-            ("history", "audit", head, "--into", "data", "--append", "--label", "two"),
+            ("history", "audit", base, "--dataset", "data", "--append", "--label", "one"),
+            ("history", "audit", head, "--dataset", "data", "--append", "--label", "two"),
         ),
     }
     wholes: dict[str, set[bytes]] = {}

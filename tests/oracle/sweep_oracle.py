@@ -148,8 +148,9 @@ def check_ptx(
     kernels: set[str],
 ) -> None:
     """One file: each release, arch and point by hand, and all of them by one sweep."""
-    words = ["--caps", ",".join(map(str, caps)), "--bounds", ",".join(BOUNDS), "-j", str(jobs), "--no-cache"]
-    words += ["--arch", ",".join(archs), "--toolkits", ",".join(map(str, homes.values()))]
+    words = ["--vary", f"cap={','.join(map(str, caps))}", "--vary", f"bounds={','.join(BOUNDS)}"]
+    words += ["-j", str(jobs), "--cache", "none"]
+    words += ["--arch", ",".join(archs), "--vary", f"toolkit={','.join(map(str, homes.values()))}"]
     told = sweep(module, *words)
     wanted: list[tuple[str, str, str, list[str]]] = []
     for release in homes:
@@ -180,10 +181,11 @@ def check_sources(tools: object, folder: Path, caps: Iterable[int], jobs: int, c
             options = ["-O3", "-lineinfo", "-use_fast_math", "-Xptxas", "-dlcm=cg"]
             command = f"{home}/bin/nvcc {' '.join(options)} -gencode arch=compute_80,code=sm_90 -c {source} -o x.o"
             for input_, more, extra in (
-                (str(source), ["--toolkits", str(home), "--arch", "sm_90"], ["-arch=sm_90"]),
+                (str(source), ["--vary", f"toolkit={home}", "--arch", "sm_90"], ["-arch=sm_90"]),
                 (command, [], [*options, "-gencode", "arch=compute_80,code=sm_90"]),
             ):
-                told = sweep(input_, *more, "--caps", ",".join(map(str, caps)), "-j", str(jobs), "--no-cache")
+                varied = ["--vary", f"cap={','.join(map(str, caps))}"]
+                told = sweep(input_, *more, *varied, "-j", str(jobs), "--cache", "none")
                 for cap in (None, *caps):
                     label = "as is" if cap is None else f"cap {cap}"
                     capped = [] if cap is None else [f"-maxrregcount={cap}"]

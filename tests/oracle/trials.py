@@ -74,7 +74,7 @@ class Trial:
     def gate(self, *inputs: str) -> tuple[int, str]:
         """(exit status, output) of ``spillscan check``."""
         done = subprocess.run(
-            ["spillscan", "check", "--max-spill-bytes", "1000000", *(inputs or (buildfile.NAME,))],
+            ["spillscan", "check", "--set", "max_spill_bytes=1000000", *(inputs or (buildfile.NAME,))],
             cwd=self.place,
             env=self._environment,
             capture_output=True,

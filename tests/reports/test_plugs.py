@@ -68,7 +68,9 @@ def test_the_action_never_passes_on_nothing(machine: Machine) -> None:
     assert "could not judge" in machine.summary
 
 
-@pytest.mark.parametrize("arguments", ["--max-spill-bytes 9999 --top 3", "--max-spill-bytes\n9999\n--kernel 'gemm*'\n"])
+@pytest.mark.parametrize(
+    "arguments", ["--set max_spill_bytes=9999 --top 3", "--set\nmax_spill_bytes=9999\n--kernel 'gemm*'\n"]
+)
 def test_arguments_stand_on_one_line_or_several(machine: Machine, arguments: str) -> None:
     status, _, said = judge(machine, inputs=str(DEMO / "head.log"), arguments=arguments)
     assert status == 0, said

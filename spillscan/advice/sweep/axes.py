@@ -20,16 +20,19 @@ MOST_POINTS = 2000
 _NAME = re.compile(r"-{0,2}[A-Za-z][\w-]*")
 _MACRO = re.compile(r"[A-Za-z_]\w*")
 _SET_OTHERWISE = {
-    **dict.fromkeys(("maxrregcount", "maxntid", "minnctapersm"), "--caps, --bounds or --maxnreg"),
+    **dict.fromkeys(("maxrregcount", "maxntid", "minnctapersm"), "--vary cap, bounds or maxnreg"),
     **dict.fromkeys(("arch", "gpu-name", "gpu-architecture", "gencode", "generate-code", "code"), "--arch"),
     **dict.fromkeys(("o", "output-file", "e", "entry", "v", "verbose", "dryrun"), "nothing: the sweep sets it itself"),
 }
 
 
+Tool = Literal["nvcc", "ptxas", "pragma"]
+
+
 class Axis(NamedTuple):
     """What is changed, and how."""
 
-    tool: Literal["nvcc", "ptxas", "pragma"]
+    tool: Tool
     """What it is given to."""
     text: str
     """As the user wrote it: ``opt-level=1,2,3``; a flag without values is tried without and with."""
@@ -40,7 +43,7 @@ class Axis(NamedTuple):
         """Its values, each as what is added to the command; of a flag nothing is the first. Raises
         :class:`~spillscan.UsageError` where it is none."""
         name, equals, listed = self.text.partition("=")
-        option = "-D" if self.macro else {"pragma": "--pragma"}.get(self.tool, f"--{self.tool}")
+        option = "-D" if self.macro else f"--vary {self.tool}"
         if not (_MACRO if self.macro or self.tool == "pragma" else _NAME).fullmatch(name):
             raise UsageError(f"{option}: {self.text!r} is no axis", f"write {_EXAMPLES[option]}")
         if instead := _SET_OTHERWISE.get(name.lstrip("-")):
@@ -57,9 +60,9 @@ class Axis(NamedTuple):
 
 _EXAMPLES = {
     "-D": "-D TILE=16,32,64",
-    "--pragma": "--pragma enable_smem_spilling",
-    "--nvcc": "--nvcc fmad=true,false",
-    "--ptxas": "--ptxas register-usage-level=0,5,10",
+    "--vary pragma": "--vary pragma.enable_smem_spilling",
+    "--vary nvcc": "--vary nvcc.fmad=true,false",
+    "--vary ptxas": "--vary ptxas.register-usage-level=0,5,10",
 }
 
 

@@ -318,8 +318,8 @@ def flags(entry: PtxEntry, arch: str, as_is: Point, own_cap: int | None, caps_sw
     if entry.overrides_cap and (own_cap is not None or caps_swept):
         cap = f"-maxrregcount={own_cap}" if own_cap is not None else "-maxrregcount"
         yield (
-            f"{entry.overrides_cap} overrides {cap}: ptxas ignores the cap (--maxnreg and --bounds do not)"
-            + (", so --caps alone has no row" if caps_swept else "")
+            f"{entry.overrides_cap} overrides {cap}: ptxas ignores the cap (maxnreg and bounds do not)"
+            + (", so cap alone has no row" if caps_swept else "")
         )
     yield from _beyond(entry, here)
     if entry.threads is None and as_is.registers is not None:

@@ -117,9 +117,9 @@ SHARED_SPILLS = Setting(knobs=(Knob(tool="pragma", word="enable_smem_spilling"),
 
 def registers_of(caps: Sequence[str], bounds: Sequence[str], maxnreg: Sequence[str]) -> list[Setting]:
     """What options ask for of registers, each once."""
-    found = [Setting(kind="cap", registers=count) for count in _registers("--caps", caps)]
+    found = [Setting(kind="cap", registers=count) for count in _registers("cap", caps)]
     found += [_bounds(word) for word in words_of(bounds)]
-    found += [Setting(kind="maxnreg", registers=count) for count in _registers("--maxnreg", maxnreg)]
+    found += [Setting(kind="maxnreg", registers=count) for count in _registers("maxnreg", maxnreg)]
     return list(dict.fromkeys(sorted(found, key=_order)))
 
 
@@ -133,11 +133,13 @@ def words_of(texts: Iterable[str]) -> list[str]:
     return [word for text in texts for word in re.split(r"[,\s]+", text) if word]
 
 
-def _registers(option: str, texts: Iterable[str]) -> list[int]:
+def _registers(axis: str, texts: Iterable[str]) -> list[int]:
     counts = []
     for word in words_of(texts):
         if not (word.isascii() and word.isdigit() and 1 <= int(word[:9]) <= MOST_REGISTERS):
-            raise UsageError(f"{option}: {word!r} is no register count", f"give 1 to {MOST_REGISTERS}, as in 32,48,64")
+            raise UsageError(
+                f"--vary {axis}: {word!r} is no register count", f"give 1 to {MOST_REGISTERS}, as in 32,48"
+            )
         counts.append(int(word))
     return counts
 
@@ -145,12 +147,12 @@ def _registers(option: str, texts: Iterable[str]) -> list[int]:
 def _bounds(word: str) -> Setting:
     match = _BOUNDS.fullmatch(word)
     if match is None:
-        raise UsageError(f"--bounds: {word!r} are no launch bounds", "write THREADSxBLOCKS, as in 256x4, or x4")
+        raise UsageError(f"--vary bounds: {word!r} are no launch bounds", "write THREADSxBLOCKS, as in 256x4, or x4")
     threads, blocks = (int(part) if part else None for part in match.groups())
     if threads is not None and not 1 <= threads <= MOST_THREADS:
-        raise UsageError(f"--bounds: {word!r} asks for {threads:,} threads", "a block has 1 to 1,024 threads")
+        raise UsageError(f"--vary bounds: {word!r} asks for {threads:,} threads", "a block has 1 to 1,024 threads")
     if blocks is not None and not 1 <= blocks <= MOST_BLOCKS:
-        raise UsageError(f"--bounds: {word!r} asks for {blocks} blocks", f"an SM holds 1 to {MOST_BLOCKS}")
+        raise UsageError(f"--vary bounds: {word!r} asks for {blocks} blocks", f"an SM holds 1 to {MOST_BLOCKS}")
     return Setting(kind="bounds", threads=threads, blocks=blocks)
 
 

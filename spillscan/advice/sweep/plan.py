@@ -45,7 +45,7 @@ class Question:
     archs: tuple[str, ...] = ()
     """Real archs; empty: those of the command line, or the PTX's own target."""
     toolkits: tuple[str, ...] = ()
-    """As ``--toolkits`` names them; empty: the command line's own, else the first that is found."""
+    """As ``--vary toolkit`` names them; empty: the command line's own, else the first that is found."""
     settings: tuple[Setting, ...]
     """The points."""
     globs: tuple[str, ...] = ()
@@ -112,10 +112,10 @@ def targets(question: Question) -> list[CompileTarget]:
     default: list[Toolkit] | None = None
     for unit in question.units:
         if unit.is_ptx and any(each.words("nvcc") for each in question.settings):
-            raise UsageError(f"{unit.path} is PTX, and -D and --nvcc are for nvcc", "give the CUDA source")
+            raise UsageError(f"{unit.path} is PTX, and macros and options of nvcc are for nvcc", "give the CUDA source")
         own = toolkits.of_compiler(unit.compiler) if unit.compiler else None
         if unit.compiler and os.path.dirname(unit.compiler) and own is None and chosen is None:
-            raise InputError(f"{unit.compiler}: there is no such compiler here", "choose another by --toolkits")
+            raise InputError(f"{unit.compiler}: there is no such compiler here", "choose another by --vary toolkit=")
         if chosen is None and own is None and default is None:
             default = toolkits.choose(())
         for toolkit in chosen or ([own] if own else default or []):

@@ -76,7 +76,7 @@ def to_run(template: str, settings: Sequence[Setting]) -> tuple[Setting, ...]:
     """
     names = {name for each in settings for name in placeholders(each)}
     if "{cap}" in template and "cap" not in names:
-        raise UsageError("--run has no cap to run at", "give --caps 32,64,128, or write {point}")
+        raise UsageError("--run has no cap to run at", "give --vary cap=32,64,128, or write {point}")
     used = {name for name in names if f"{{{name}}}" in template}
     able = [each for each in settings if used <= placeholders(each).keys()]
     seen: dict[tuple[str, ...], Setting] = {}

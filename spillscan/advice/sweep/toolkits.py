@@ -24,7 +24,7 @@ from spillscan.output.errors import UsageError
 _VERSION = re.compile(r"\bV(\d+(?:\.\d+)+)")
 _WORD = re.compile(r"\d+(?:\.\d+){0,3}")
 _TIMEOUT_SECONDS = 60
-HINT = "put a CUDA toolkit's bin on the PATH, set CUDA_HOME, pip install 'spillscan[sweep]', or give --toolkits FOLDER"
+HINT = "put a toolkit's bin on the PATH, set CUDA_HOME, pip install 'spillscan[sweep]', or give --vary toolkit=FOLDER"
 """What to do where no compiler is found."""
 
 

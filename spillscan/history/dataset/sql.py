@@ -183,7 +183,7 @@ def ask_anything(
             columns = tuple(column[0] for column in found.description or ())
             return Answer(columns, found.fetchall() if most_rows is None else found.fetchmany(most_rows))
     except duckdb.InterruptException:
-        raise UsageError(f"the query took more than {seconds:g} s", "ask for less, or give it --time-limit") from None
+        raise UsageError(f"the query took more than {seconds:g} s", "ask for less, or give it --timeout") from None
     except duckdb.OutOfMemoryException:
         raise UsageError("the query takes more memory than it may", "ask for less, or give it --memory-limit") from None
     except (duckdb.Error, RuntimeError, ValueError, OverflowError) as error:

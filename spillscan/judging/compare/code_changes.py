@@ -34,7 +34,7 @@ _MOST_HUNKS = 64
 _ACCESSES = frozenset({"LDG", "STG", "LDS", "STS", "LD", "ST", "LDL", "STL"})
 _CONTROL = frozenset({"control", "barrier"})
 _GRANTED = "; the assembler's stall counts are taken for granted"
-_NO_CODE = "its machine code is not at hand: give binaries, or snapshots of scan --code"
+_NO_CODE = "its machine code is not at hand: give binaries, or snapshots of scan --with code"
 
 Moved = tuple[str, int, int]
 """(what, how many before, how many after)."""

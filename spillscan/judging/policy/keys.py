@@ -66,8 +66,12 @@ class Key(NamedTuple):
 
     @property
     def option(self) -> str:
-        """Its option on the command line."""
-        return "--" + self.name.replace("_", "-")
+        """What gives it on the command line."""
+        return OPTIONS.get(self.name, f"--set {self.name}")
+
+
+OPTIONS = {"fail_on": "--fail-on", "strict": "--strict", "baseline": "--baseline", "devices": "--device"}
+"""Keys that have options of their own."""
 
 
 def _unpacking(name: str, default: int, text: str) -> Key:

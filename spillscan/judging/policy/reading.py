@@ -412,11 +412,18 @@ def from_options(
         compiled(pattern)
         entries.append(Override(match=(pattern,), launch=Setting(launch, "--launch"), origin="--launch"))
     return Layer(
-        settings={name: Setting(value(keys()[name], text), keys()[name].option) for name, text in texts.items()},
+        settings={name: Setting(_given(keys()[name], text), keys()[name].option) for name, text in texts.items()},
         levels={rule: Setting(word, "--severity") for rule, word in pairs},
         entries=tuple(entries),
         accept=tuple(map(_accepted, accepted)),
     )
+
+
+def _given(key: Key, text: str) -> Value:
+    try:
+        return value(key, text)
+    except UsageError as error:
+        raise UsageError(f"{key.option}: {error.what}", error.hint) from None
 
 
 def _accepted(text: str) -> Acceptance:

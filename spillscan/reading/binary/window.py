@@ -37,9 +37,9 @@ class UnopenedError(DamageError):
 class LimitError(UnopenedError):
     """More than a limit allows."""
 
-    def __init__(self, what: str, option: str, offset: int) -> None:
+    def __init__(self, what: str, key: str, offset: int) -> None:
         super().__init__(what, offset)
-        self.option = option
+        self.key = key
         """Which raises it."""
 
 
@@ -151,7 +151,7 @@ DEFAULT = Limits()
 
 
 class Budget:
-    """What is left of the limits while one input is read. Its errors name the option that raises the limit."""
+    """What is left of the limits while one input is read. Its errors name the policy key that raises the limit."""
 
     def __init__(self, limits: Limits, input_bytes: int) -> None:
         self.limits = limits
@@ -170,18 +170,18 @@ class Budget:
     def excess(self, stored: int, offset: int, size: int | None = None) -> LimitError:
         """What to say where ``stored`` bytes become more than :meth:`room`; ``size``: as many as they claim."""
         limits = self.limits
-        option, most = "--max-unpack-ratio", limits.ratio
+        key, most = "max_unpack_ratio", limits.ratio
         if limits.member_bytes <= self._room(stored):
-            option, most = "--max-member-mib", limits.member_bytes // MIB
+            key, most = "max_member_mib", limits.member_bytes // MIB
         claim = "it decompresses to" if size is None else f"{stored} bytes claim to become {size}:"
-        return LimitError(f"{claim} more than {option} {most} allows", option, offset)
+        return LimitError(f"{claim} more than {key}={most} allows", key, offset)
 
     def is_new(self, error: DamageError) -> bool:
         """Whether it is to be said: of what one limit keeps from being read, the first stands for all."""
         if not isinstance(error, LimitError):
             return True
-        known = error.option in self._met
-        self._met.add(error.option)
+        known = error.key in self._met
+        self._met.add(error.key)
         return not known
 
     def try_beginning(self, offset: int) -> None:
@@ -201,11 +201,11 @@ class Budget:
         """Account for a container or member; raises where they are too many or too deep."""
         self._members -= 1
         if self._members < 0:
-            what = f"it holds more than --max-members {self.limits.members}"
-            raise LimitError(what, "--max-members", offset)
+            what = f"it holds more than max_members={self.limits.members}"
+            raise LimitError(what, "max_members", offset)
         if depth > self.limits.depth:
-            what = f"containers nest deeper than --max-nesting {self.limits.depth}"
-            raise LimitError(what, "--max-nesting", offset)
+            what = f"containers nest deeper than max_nesting={self.limits.depth}"
+            raise LimitError(what, "max_nesting", offset)
 
     def _room(self, stored: int) -> int:
         limits = self.limits

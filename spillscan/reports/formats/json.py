@@ -272,7 +272,7 @@ class ReportJson(msgspec.Struct):
     toolkits: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
     """of a diff: versions of the toolkits that made the code of the base and of the head, as far as it says"""
     code: tuple[CodeChangeJson, ...] = ()
-    """of a diff --code: kernels of both builds with other code, what surely differs first"""
+    """of a diff --with code: kernels of both builds with other code, what surely differs first"""
     by: Literal["build", "arch"] = "build"
     """of a matrix: what its columns are"""
     builds: tuple[str, ...] = ()

@@ -288,9 +288,9 @@ def calculator(start: Configuration) -> Iterator[str]:
     Raises :class:`~spillscan.UsageError` for what the page has no control for.
     """
     if start.registers > MOST_REGISTERS:
-        raise UsageError(f"--registers must be at most {MOST_REGISTERS} with --html, not {start.registers}")
+        raise UsageError(f"--registers must be at most {MOST_REGISTERS} with -f html, not {start.registers}")
     if start.cache_preference != "none" or start.global_caching != "off":
-        raise UsageError("--cache and --partitioned-caching have no control on the page", "leave them out")
+        raise UsageError("cache_preference and global_caching have no control on the page", "leave them out")
     payload: dict[str, Any] = {
         "title": "occupancy",
         "tool": f"spillscan {__version__}",

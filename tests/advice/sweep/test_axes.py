@@ -15,7 +15,7 @@ from tests.advice.sweep.conftest import curves, run
 from tests.advice.sweep.support import PTX, RELEASE, toolkit
 from tests.advice.sweep.test_sweep import NVCC, PTXAS, calls
 
-REAL = ("--toolkits", RELEASE, "--arch", "sm_90", "--kernel", "gemm<8, 8>")
+REAL = ("--vary", f"toolkit={RELEASE}", "--arch", "sm_90", "--kernel", "gemm<8, 8>")
 SPILLS = re.compile(r"(\d+) bytes spill stores, (\d+) bytes spill loads")
 
 
@@ -54,11 +54,11 @@ def test_what_is_no_axis_is_refused(axis: Axis, says: str) -> None:
 
 
 def test_each_point_is_what_its_command_makes_of_it(tmp_path: Path) -> None:
-    words = ("--maxnreg", "64", "--ptxas", "def-load-cache=ca,cg,none", "--cache", tmp_path)
+    words = ("--vary", "maxnreg=64", "--vary", "ptxas.def-load-cache=ca,cg,none", "--cache", tmp_path)
     (curve,) = curves(PTX, *REAL, *words)
     assert [each["status"] for each in curve["points"]] == [0, 0, 0, 255]
     assert curve["points"][3]["failure"].startswith("ptxas ")
-    (curve,) = curves(PTX, *REAL, "--ptxas", "opt-level=1,2", "--cache", tmp_path)
+    (curve,) = curves(PTX, *REAL, "--vary", "ptxas.opt-level=1,2", "--cache", tmp_path)
     for point in curve["points"]:
         done = subprocess.run(point["command"], cwd=tmp_path, capture_output=True, text=True, check=True)
         about = done.stderr.partition(f"entry function '{curve['symbol']}'")[2]
@@ -69,7 +69,7 @@ def test_each_point_is_what_its_command_makes_of_it(tmp_path: Path) -> None:
 
 
 def test_points_behind_one_without_spills_are_left_out(tmp_path: Path) -> None:
-    done = run(PTX, *REAL, "--maxnreg", "64,32", "--stop", "-j", "1", "-f", "json", "--no-cache")
+    done = run(PTX, *REAL, "--vary", "maxnreg=64,32", "--stop", "-j", "1", "-f", "json", "--cache", "none")
     (curve,) = json.loads(done.stdout)["curves"]
     assert len(curve["points"]) == 1
     assert "2 points left out" in done.stderr
@@ -83,7 +83,18 @@ def test_macros_and_options_reach_nvcc_and_a_whole_build_is_swept(tmp_path: Path
         line = f"{kit}/bin/nvcc -arch=sm_90{more} -c {name}.cu -o {name}.o"
         entries.append({"directory": ".", "command": line, "file": f"{name}.cu"})
     (tmp_path / "compile_commands.json").write_text(json.dumps(entries))
-    words = ("compile_commands.json", "--all", "-D", "TILE=8", "--nvcc", "fmad=false", "--ptxas", "fast", "--no-cache")
+    words = (
+        "compile_commands.json",
+        "--all",
+        "-D",
+        "TILE=8",
+        "--vary",
+        "nvcc.fmad=false",
+        "--vary",
+        "ptxas.fast",
+        "--cache",
+        "none",
+    )
     done = run(*words, "-f", "json", folder=tmp_path, COUNT=str(tmp_path / "count"))
     assert done.returncode == 0, done.stderr
     assert "c.cu: link-time optimisation" in done.stderr
@@ -99,4 +110,4 @@ def test_macros_and_options_reach_nvcc_and_a_whole_build_is_swept(tmp_path: Path
     assert [each["best"] for each in document["over_all"]] == [True, False, False]
     inputs = [curve["input"] for curve in document["curves"]]
     assert [Path(each).name for each in inputs] == ["a.cu", "b.cu"]
-    assert run(PTX, "-D", "TILE=8", "--no-cache", *REAL).stderr.count("is PTX") == 1
+    assert run(PTX, "-D", "TILE=8", "--cache", "none", *REAL).stderr.count("is PTX") == 1

@@ -180,7 +180,7 @@ def words(tmp_path: Path) -> tuple[str | Path, ...]:
     toolkit(tmp_path / "kit", "99.1.2", ptxas=PTXAS)
     program(tmp_path / "a program", PROGRAM)
     command = ("--run", "'./a program' {cap}", "--measure", r"time_ms: ([\d.]+)", "--runs", "2", "--warmups", "0")
-    return ("k.ptx", "--caps", "32,64,96,128", "--toolkits", tmp_path / "kit", "--no-cache", *command)
+    return ("k.ptx", "--vary", "cap=32,64,96,128", "--vary", f"toolkit={tmp_path / 'kit'}", "--cache", "none", *command)
 
 
 def test_measured_times_stand_beside_the_figures(tmp_path: Path, words: tuple[str | Path, ...]) -> None:
@@ -228,7 +228,7 @@ def test_measured_times_stand_beside_the_figures(tmp_path: Path, words: tuple[st
 def test_where_no_run_goes_well_the_figures_stand_and_the_status_is_2(
     tmp_path: Path, words: tuple[str | Path, ...]
 ) -> None:
-    done = run(*words, "--caps", "none", "--run", "./none-{cap}", folder=tmp_path)
+    done = run(*words, "--vary", "cap=none", "--run", "./none-{cap}", folder=tmp_path)
     assert (done.returncode, done.stderr) == (2, "spillscan: no run went well; the points say why\n")
     assert "run: cannot run ./none-" in done.stdout
 
@@ -261,9 +261,9 @@ def test_ctrl_c_keeps_what_was_measured(tmp_path: Path, words: tuple[str | Path,
     [
         (("--run", "./same"), "the same for every value"),
         (("--run", "'./{cap}"), "close its quotes"),
-        (("--run", "./x {cap}", "--pragma", "a=1,2", "--caps", "9"), "is the same at cap 9 a=1 and cap 9 a=2"),
-        (("--run", "./x {b}", "--pragma", "a=1,2"), "the same for every value"),
-        (("--run", "./x {cap}", "--caps", "none"), "--run has no cap"),
+        (("--run", "./x {cap}", "--vary", "pragma.a=1,2", "--vary", "cap=9"), "is the same at cap 9 a=1 and cap 9 a=2"),
+        (("--run", "./x {b}", "--vary", "pragma.a=1,2"), "the same for every value"),
+        (("--run", "./x {cap}", "--vary", "cap=none"), "--run has no cap"),
         (("--run", "./x {cap}", "--measure", "("), "no regular expression"),
         (("--runs", "3"), "--runs goes with --run"),
         (("-f", "html:nowhere/s.html"), "there is no folder nowhere"),
@@ -279,32 +279,32 @@ def test_what_makes_no_sense_is_refused_before_anything_is_compiled(
 ) -> None:
     (tmp_path / "k.ptx").write_text(KERNEL)
     monkeypatch.chdir(tmp_path)
-    assert main(["sweep", "k.ptx", "--toolkits", "/nowhere", *more]) == 2
+    assert main(["sweep", "k.ptx", "--vary", "toolkit=/nowhere", *more]) == 2
     out, said = capsys.readouterr()
     assert (out, said.count("\n")) == ("", 1)
     assert says in said
 
 
-AXES = ("-D", "TILE=16,32", "--ptxas", "opt-level=1,3")
+AXES = ("-D", "TILE=16,32", "--vary", "ptxas.opt-level=1,3")
 
 
 @pytest.mark.parametrize(
     ("template", "options", "run"),
     [
-        ("x {cap}", ("--caps", "64,32"), ["x 64", "x 32"]),
-        ("x {point}", ("--caps", "64"), ["x as-is", "x cap-64"]),
-        ("x {point}", ("--caps", "none", "--bounds", "256x4,x2", "--maxnreg", "40"),
+        ("x {cap}", ("--vary", "cap=64,32"), ["x 64", "x 32"]),
+        ("x {point}", ("--vary", "cap=64"), ["x as-is", "x cap-64"]),
+        ("x {point}", ("--vary", "cap=none", "--vary", "bounds=256x4,x2", "--vary", "maxnreg=40"),
          ["x as-is", "x x2", "x 256x4", "x maxnreg-40"]),
-        ("x {cap}", ("--caps", "64", "--bounds", "256x4"), ["x 64"]),
+        ("x {cap}", ("--vary", "cap=64", "--vary", "bounds=256x4"), ["x 64"]),
         ("x-{TILE}", ("-D", "TILE=16,32"), ["x-16", "x-32"]),
-        ("x-{TILE}", ("-D", "TILE=16,32", "--caps", "64"), ["x-16", "x-32"]),
-        ("x-{TILE}-{cap}", ("-D", "TILE=16,32", "--caps", "64,32"), ["x-16-64", "x-32-64", "x-16-32", "x-32-32"]),
+        ("x-{TILE}", ("-D", "TILE=16,32", "--vary", "cap=64"), ["x-16", "x-32"]),
+        ("x-{TILE}-{cap}", ("-D", "TILE=16,32", "--vary", "cap=64,32"), ["x-16-64", "x-32-64", "x-16-32", "x-32-32"]),
         ("x-{opt-level}{TILE}", AXES, ["x-116", "x-316", "x-132", "x-332"]),
         ("x {point}", AXES,
          ["x as-is", *(f"x TILE={tile}-opt-level={level}" for tile in (16, 32) for level in (1, 3))]),
-        ("x {point}", ("--pragma", "enable_smem_spilling"), ["x as-is", "x enable_smem_spilling"]),
-        ("x {point} {cap}", ("--caps", "64", "-D", "N=1"), ["x cap-64-N=1 64"]),
-        ("x {cap}{N} {M}", ("--caps", "64", "-D", "N=1,2"), ["x 641 {M}", "x 642 {M}"]),
+        ("x {point}", ("--vary", "pragma.enable_smem_spilling"), ["x as-is", "x enable_smem_spilling"]),
+        ("x {point} {cap}", ("--vary", "cap=64", "-D", "N=1"), ["x cap-64-N=1 64"]),
+        ("x {cap}{N} {M}", ("--vary", "cap=64", "-D", "N=1,2"), ["x 641 {M}", "x 642 {M}"]),
     ],
 )  # fmt: skip
 def test_where_a_command_is_run(template: str, options: tuple[str, ...], run: list[str]) -> None:
@@ -312,8 +312,9 @@ def test_where_a_command_is_run(template: str, options: tuple[str, ...], run: li
     parser = argparse.ArgumentParser()
     sweep.add_arguments(parser)
     given = parser.parse_args(["k.cu", *options])
-    caps = None if given.caps is None else [text for text in given.caps if text != "none"]
-    able = timing.to_run(template, settings_of(caps, given.bounds, given.maxnreg, given.axes))
+    varied, axes = sweep.varied(given.vary, given.macros)
+    caps = [text for text in varied["cap"] if text != "none"] if varied["cap"] else None
+    able = timing.to_run(template, settings_of(caps, varied["bounds"], varied["maxnreg"], axes))
     assert [" ".join(timing.words_of(template, each)) for each in able] == run
 
 
@@ -336,7 +337,7 @@ def test_advice_shows_what_a_sweep_measured(
     (tmp_path / "s.json").write_text(json.dumps({"curves": [written]}))
     (curve,) = kept.curves_in(str(tmp_path / "s.json"))
     assert json.loads(json.dumps(report.curve_data(curve)["points"])) == written["points"]
-    ask = ("advise", str(tmp_path / "build.log"), "--sweep", str(tmp_path / "s.json"))
+    ask = ("advise", str(tmp_path / "build.log"), "--measured", str(tmp_path / "s.json"))
     assert main([*ask]) == 0
     said = " ".join(capsys.readouterr().out.split())
     assert "sweep cap 128: 128 registers, no spills, 3 cap 96: 96 registers, spills 24 B, 2.5 cap 64:" in said
@@ -361,8 +362,8 @@ def test_points_of_axes_have_their_times(tmp_path: Path, words: tuple[str | Path
     program(
         tmp_path / "a program", """print("time_ms:", {"as-is": 5, "opt-level=1": 7, "opt-level=3": 4}[sys.argv[1]])"""
     )
-    options = ("--caps", "none", "--ptxas", "opt-level=1,3", "--run", "'./a program' {point}")
-    done = run(*(word for word in words if word not in ("--caps", "32,64,96,128")), *options, folder=tmp_path)
+    options = ("--vary", "cap=none", "--vary", "ptxas.opt-level=1,3", "--run", "'./a program' {point}")
+    done = run(words[0], *words[3:], *options, folder=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     rows = re.findall(r"^[ *]+(as is|opt-level=\d) .* (\S+) +0.0%$", done.stdout, re.M)
     assert rows == [("as is", "5"), ("opt-level=1", "7"), ("opt-level=3", "4")]

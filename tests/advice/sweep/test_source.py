@@ -88,7 +88,7 @@ def test_bounds_go_through_the_front_end_of_nvcc(tmp_path: Path) -> None:
     program(kit / "bin" / "first", FIRST)
     cicc = program(kit / "bin" / "cicc", HEAD + CICC)
     (tmp_path / "a.cu").write_text("source")
-    words = (f"{kit}/bin/nvcc -arch=sm_90 -c a.cu -o a.o", "--bounds", "128x4", "--no-cache")
+    words = (f"{kit}/bin/nvcc -arch=sm_90 -c a.cu -o a.o", "--vary", "bounds=128x4", "--cache", "none")
     for written in (1, 0):
         (tmp_path / "count").write_text("")
         done = run(*words, "-f", "json", folder=tmp_path, COUNT=str(tmp_path / "count"))

@@ -26,7 +26,7 @@ from tests.advice.sweep.support import PTX, RELEASE, toolkit
 from tests.conftest import FIXTURES, ROOT
 from tests.oracle.sweep_oracle import by_hand
 
-REAL = ("--toolkits", RELEASE)
+REAL = ("--vary", f"toolkit={RELEASE}")
 FAST = ("--kernel", "fft<8>", "--kernel", "attention<32>", "--kernel", "gemm<8, 8>")
 
 # A ptxas that compiles what it finds at CUBIN, and minds its environment.
@@ -50,7 +50,16 @@ def fake(tmp_path: Path) -> tuple[Path, tuple[str | Path, ...]]:
     """(folder, words of a sweep by the stand-in)."""
     (tmp_path / "-a b.ptx").write_text(KERNEL)
     toolkit(tmp_path / "kit", "99.1.2", ptxas=PTXAS)
-    words = ("--caps", "32,64", "--toolkits", tmp_path / "kit", "--cache", tmp_path / "cache", "--", "./-a b.ptx")
+    words = (
+        "--vary",
+        "cap=32,64",
+        "--vary",
+        f"toolkit={tmp_path / 'kit'}",
+        "--cache",
+        tmp_path / "cache",
+        "--",
+        "./-a b.ptx",
+    )
     return tmp_path, words
 
 
@@ -64,7 +73,7 @@ def calls(folder: Path) -> list[str]:
 
 def test_every_figure_is_what_ptxas_prints(cache: Path) -> None:
     archs, caps = ("sm_80", "sm_90"), (32,)
-    found = curves(PTX, *REAL, "--arch", ",".join(archs), "--caps", "32", "--cache", cache)
+    found = curves(PTX, *REAL, "--arch", ",".join(archs), "--vary", "cap=32", "--cache", cache)
     ptxas = Path(toolkits.choose([RELEASE])[0].ptxas)
     told = {
         (curve["symbol"], curve["arch"], point["registers_asked"]): (
@@ -90,7 +99,18 @@ def test_every_figure_is_what_ptxas_prints(cache: Path) -> None:
 
 
 def test_bounds_and_maxnreg_do_what_ptxas_does_with_them(cache: Path) -> None:
-    words = ("--arch", "sm_90", "--bounds", "128x8", "--maxnreg", "64", "--kernel", "attention<32>", "--cache", cache)
+    words = (
+        "--arch",
+        "sm_90",
+        "--vary",
+        "bounds=128x8",
+        "--vary",
+        "maxnreg=64",
+        "--kernel",
+        "attention<32>",
+        "--cache",
+        cache,
+    )
     for curve in curves(PTX, *REAL, *words):
         as_is, bounds, maxnreg = curve["points"]
         assert as_is["registers"] > 64
@@ -100,7 +120,7 @@ def test_bounds_and_maxnreg_do_what_ptxas_does_with_them(cache: Path) -> None:
 
 
 def test_caps_that_bounds_override_say_so(cache: Path) -> None:
-    words = (PTX, *REAL, "--arch", "sm_90", "--caps", "32,80", *FAST, "--cache", cache)
+    words = (PTX, *REAL, "--arch", "sm_90", "--vary", "cap=32,80", *FAST, "--cache", cache)
     by_name = {curve["name"].split("<")[0]: curve for curve in curves(*words)}
     bounded = by_name["void attention"]
     assert [point["overridden"] for point in bounded["points"]] == ["", *["__launch_bounds__(128)"] * 2]
@@ -118,7 +138,18 @@ def test_caps_that_bounds_override_say_so(cache: Path) -> None:
 def test_flags_of_bounds_beyond_the_sm(tmp_path: Path) -> None:
     text = PTX.read_text().replace(".minnctapersm 2", ".minnctapersm 9")
     (tmp_path / "k.ptx").write_text(text)
-    words = (tmp_path / "k.ptx", *REAL, "--arch", "sm_90", "--caps", "none", "--kernel", "stencil<4>", "--no-cache")
+    words = (
+        tmp_path / "k.ptx",
+        *REAL,
+        "--arch",
+        "sm_90",
+        "--vary",
+        "cap=none",
+        "--kernel",
+        "stencil<4>",
+        "--cache",
+        "none",
+    )
     (curve,) = curves(*words)
     assert curve["flags"] == [
         "__launch_bounds__(256, 9): 9 x 256 threads exceed the 2,048 of an SM; ptxas ignores the blocks"
@@ -127,7 +158,7 @@ def test_flags_of_bounds_beyond_the_sm(tmp_path: Path) -> None:
 
 
 def test_advice_is_compiled(cache: Path, tmp_path: Path) -> None:
-    words = ("--arch", "sm_90", "--advise", *FAST, "--launch", "gemm*=256", "--cache", cache)
+    words = ("--arch", "sm_90", "--vary", "steps", *FAST, "--launch", "gemm*=256", "--cache", cache)
     by_name = {re.split("[ <(]", curve["name"])[1]: curve for curve in curves(PTX, *REAL, *words)}
     first, second = by_name["gemm"]["advice"][:2]
     assert (first["kind"], first["threads_asked"], first["blocks_asked"], first["cap"]) == ("bounds", 256, 3, 80)
@@ -213,12 +244,12 @@ def test_a_time_limit(fake: tuple[Path, tuple[str | Path, ...]]) -> None:
     ("words", "says"),
     [
         (("none.ptx",), "no such file"),
-        ((PTX, "--toolkits", "1.2"), "no toolkit 1.2"),
-        ((PTX, "--toolkits", "/nowhere"), "no ptxas in /nowhere"),
+        ((PTX, "--vary", "toolkit=1.2"), "no toolkit 1.2"),
+        ((PTX, "--vary", "toolkit=/nowhere"), "no ptxas in /nowhere"),
         ((PTX, "--arch", "h100"), "no real arch"),
-        ((PTX, "--caps", "x"), "no register count"),
-        ((PTX, *REAL, "--arch", "sm_10", "--caps", "none"), "nothing could be compiled: ptxas fatal"),
-        ((PTX, *REAL, "--caps", "none", "--kernel", "nobody"), "--kernel names none of"),
+        ((PTX, "--vary", "cap=x"), "no register count"),
+        ((PTX, *REAL, "--arch", "sm_10", "--vary", "cap=none"), "nothing could be compiled: ptxas fatal"),
+        ((PTX, *REAL, "--vary", "cap=none", "--kernel", "nobody"), "--kernel names none of"),
         (("cd /tmp && nvcc -arch=sm_90 -c x.cu",), "changes to /tmp"),
         ((f"/nowhere/nvcc -arch=sm_90 -c {ROOT / 'fixtures' / 'sources' / 'sweep.cu'}",), "no such compiler here"),
         ((ROOT / "fixtures" / "sources" / "sweep.cu", *REAL), "give --arch"),
@@ -253,7 +284,7 @@ def test_a_source_goes_through_nvcc_at_each_cap(tmp_path: Path) -> None:
     (tmp_path / "a b.cu").write_text("source")
     kit = toolkit(tmp_path / "kit", "99.1.2", ptxas=PTXAS, nvcc=NVCC)
     line = f"{kit}/bin/nvcc -O2 -gencode arch=compute_80,code=sm_90 -maxrregcount=64 -c 'a b.cu' -o x.o"
-    words = (line, "--caps", "32", "--cache", tmp_path / "cache")
+    words = (line, "--vary", "cap=32", "--cache", tmp_path / "cache")
     done = run(*words, folder=tmp_path, COUNT=str(tmp_path / "count"))
     assert done.returncode == 0, done.stderr
     told = calls(tmp_path)
@@ -291,7 +322,7 @@ def test_compile_commands_name_the_unit_of_a_kernel_and_its_command(tmp_path: Pa
     assert [each.file for each in plan.units(str(listed), ["tiny<*>", "tiny"])] == [
         str(tmp_path / folder) for folder in ("build/../src/b.cu", "build/../src/c.cu")
     ]
-    words = ("compile_commands.json", "--kernel", "k", "--caps", "none", "--no-cache")
+    words = ("compile_commands.json", "--kernel", "k", "--vary", "cap=none", "--cache", "none")
     done = run(*words, folder=tmp_path, COUNT=str(tmp_path / "count"))
     assert done.returncode == 0, done.stderr
     assert any("-I../include" in call and call.endswith("../src/a.cu") for call in calls(tmp_path))
@@ -315,7 +346,13 @@ def test_a_record_of_wrap_has_the_command_of_its_object(tmp_path: Path, monkeypa
         record.write((FIXTURES / "demo" / "head.log").read_bytes())
         assert record.keep() is None
     done = run(
-        "build/a.o.spillscan.log", "--caps", "none", "--no-cache", folder=tmp_path, COUNT=str(tmp_path / "count")
+        "build/a.o.spillscan.log",
+        "--vary",
+        "cap=none",
+        "--cache",
+        "none",
+        folder=tmp_path,
+        COUNT=str(tmp_path / "count"),
     )
     assert done.returncode == 0, done.stderr
     assert any("-I../include" in call and call.endswith("../a.cu") for call in calls(tmp_path))
@@ -329,7 +366,15 @@ def test_several_releases_side_by_side(tmp_path: Path) -> None:
     kits = [toolkit(tmp_path / name, version, ptxas=PTXAS) for name, version in (("one", "98.1.0"), ("two", "99.2.0"))]
     chosen = ",".join(map(str, kits))
     found = curves(
-        "k.ptx", "--toolkits", chosen, "--caps", "none", "--no-cache", folder=tmp_path, COUNT=str(tmp_path / "c")
+        "k.ptx",
+        "--vary",
+        f"toolkit={chosen}",
+        "--vary",
+        "cap=none",
+        "--cache",
+        "none",
+        folder=tmp_path,
+        COUNT=str(tmp_path / "c"),
     )
     assert [curve["toolkit"] for curve in found] == ["98.1.0", "99.2.0"]
 
@@ -337,9 +382,9 @@ def test_several_releases_side_by_side(tmp_path: Path) -> None:
 def test_a_toolkit_is_named_from_here(tmp_path: Path) -> None:
     (tmp_path / "k.ptx").write_text(KERNEL)
     toolkit(tmp_path / "kit", "98.1.0", ptxas=PTXAS)
-    words = ("k.ptx", "--caps", "none", "--no-cache")
+    words = ("k.ptx", "--vary", "cap=none", "--cache", "none")
     for name in ("kit", "./kit/bin", "kit/bin/ptxas"):
-        (found,) = curves(*words, "--toolkits", name, folder=tmp_path, COUNT=str(tmp_path / "count"))
+        (found,) = curves(*words, "--vary", f"toolkit={name}", folder=tmp_path, COUNT=str(tmp_path / "count"))
         assert not any(point["failure"] for point in found["points"])
 
 
@@ -347,7 +392,7 @@ def test_a_toolkit_that_compiles_nothing_is_no_success(tmp_path: Path) -> None:
     (tmp_path / "k.ptx").write_text(KERNEL)
     good = toolkit(tmp_path / "good", "98.1.0", ptxas=PTXAS)
     bad = toolkit(tmp_path / "bad", "99.2.0", ptxas='sys.exit("ptxas fatal   : no licence")')
-    words = ("k.ptx", "--caps", "none", "--no-cache", "--toolkits", f"{good},{bad}")
+    words = ("k.ptx", "--vary", "cap=none", "--cache", "none", "--vary", f"toolkit={good},{bad}")
     done = run(*words, folder=tmp_path, COUNT=str(tmp_path / "count"))
     assert done.returncode == 2
     assert "ptxas 99.2.0 compiled nothing; the points say why" in done.stderr
@@ -368,7 +413,7 @@ def test_where_toolkits_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_one_kernel_is_compiled_as_in_its_module(cache: Path) -> None:
-    words = (PTX, *REAL, "--arch", "sm_90", "--caps", "32", "--cache", cache)
+    words = (PTX, *REAL, "--arch", "sm_90", "--vary", "cap=32", "--cache", cache)
     of_all = [curve for curve in curves(*words) if curve["name"].startswith("void stencil<4>")]
     assert curves(*words, "--kernel", "stencil<4>") == of_all
 

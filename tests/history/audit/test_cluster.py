@@ -58,7 +58,7 @@ def test_two_workers_make_the_same_dataset_one_of_them_killed_too(reference: Ref
                 "history",
                 "audit",
                 reference.tree,
-                "--into",
+                "--dataset",
                 tmp_path / "killed",
             ]
             try:

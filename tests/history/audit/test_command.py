@@ -20,18 +20,18 @@ DEMO = FIXTURES / "demo"
 
 
 def audit(*arguments: object) -> int:
-    return main(["history", "audit", "--processes", "1", *map(str, arguments)])
+    return main(["history", "audit", "--jobs", "1", *map(str, arguments)])
 
 
 def test_build_after_build(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data = tmp_path / "data"
-    assert audit(DEMO / "base.log", "--into", data, "--label", "v1", "--meta", "branch=main") == 0
+    assert audit(DEMO / "base.log", "--dataset", data, "--label", "v1", "--meta", "branch=main") == 0
     assert capsys.readouterr().out == f"1 file read: 10 kernels, {(DEMO / 'base.log').stat().st_size:,} B\n"
-    assert audit(DEMO / "head.log", "--into", data, "--label", "v2") == 2
+    assert audit(DEMO / "head.log", "--dataset", data, "--label", "v2") == 2
     assert f"{data} holds v1; add v2 to it with --append" in capsys.readouterr().err
-    assert audit(DEMO / "head.log", "--into", data, "--label", "v2", "--append") == 0
+    assert audit(DEMO / "head.log", "--dataset", data, "--label", "v2", "--append") == 0
     assert "12 kernels (2 spill)" in capsys.readouterr().out
-    assert audit(DEMO / "base.log", "--into", data, "--label", "v1") == 0, "the same build needs no --append"
+    assert audit(DEMO / "base.log", "--dataset", data, "--label", "v1") == 0, "the same build needs no --append"
     assert capsys.readouterr().out == "0 files read: 0 kernels, 0 B\n1 file finished before\n"
     commits = [json.loads(path.read_text()) for path in data.rglob("*.json")]
     assert [each["meta"] for each in commits if each["label"] == "v1"] == [{"branch": "main"}]
@@ -50,14 +50,14 @@ def test_build_after_build(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 def test_calls_that_are_wrong(
     arguments: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert audit(*arguments, "--into", tmp_path / "data") == 2
+    assert audit(*arguments, "--dataset", tmp_path / "data") == 2
     assert message in capsys.readouterr().err
     assert not (tmp_path / "data").exists()
 
 
 def test_nothing_understood_is_no_success(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "notes.txt").write_text("nothing\n")
-    assert audit(tmp_path / "notes.txt", "--into", tmp_path / "data", "--label", "v1") == 2
+    assert audit(tmp_path / "notes.txt", "--dataset", tmp_path / "data", "--label", "v1") == 2
     said = capsys.readouterr()
     assert said.out == "0 files read: 0 kernels, 0 B\n1 file skipped: 1 no build output\n"
     assert said.err.startswith("spillscan: nothing in 1 file was understood; ")
@@ -68,7 +68,7 @@ def test_it_does_not_pass_where_a_file_was_not_read(tmp_path: Path, capsys: pyte
     tree.mkdir()
     (tree / "build.log").write_bytes((DEMO / "base.log").read_bytes())
     (tree / "cut\x1b[2J.o").write_bytes(b"\x7fELF" + bytes(60))
-    options = (tree, "--into", tmp_path / "data", "--label", "v1")
+    options = (tree, "--dataset", tmp_path / "data", "--label", "v1")
     assert audit(*options) == 2
     assert "\x1b" not in capsys.readouterr().out, "a file's name does not act in a terminal"
     assert audit(*options) == 2, "also where it failed before"
@@ -85,7 +85,7 @@ def test_the_summary_and_dataset_info_count_the_same(tmp_path: Path, capsys: pyt
     shutil.copy(DEMO / "head.log", tree / "build.log")
     shutil.copy(FIXTURES / "ptxas" / "limits-13.5.log", tree / "failed.log")
     (tree / "cut.o").write_bytes(b"\x7fELF" + bytes(60))
-    options = (tree, "--into", tmp_path / "data", "--label", "v1")
+    options = (tree, "--dataset", tmp_path / "data", "--label", "v1")
     assert audit(*options) == 2
     said = capsys.readouterr().out.splitlines()
     assert said[0].startswith("2 files read: 17 kernels (2 spill), ")
@@ -108,7 +108,7 @@ def test_the_summary_and_dataset_info_count_the_same(tmp_path: Path, capsys: pyt
 def test_strict_counts_what_hides_nothing_too(tmp_path: Path) -> None:
     log = tmp_path / "build.log"
     log.write_text((DEMO / "base.log").read_text() + "ptxas warning : The moon is full\n")
-    options = (log, "--into", tmp_path / "data", "--label", "v1")
+    options = (log, "--dataset", tmp_path / "data", "--label", "v1")
     assert audit(*options) == 0
     assert audit(*options, "--strict") == 2
 
@@ -117,9 +117,9 @@ def test_an_audit_that_sees_no_kernel_does_not_pass(tmp_path: Path, capsys: pyte
     log = tmp_path / "build.log"
     log.write_text("ptxas info    : 0 bytes gmem\n" * 40)
     for _ in range(2):
-        assert audit(log, "--into", tmp_path / "data", "--label", "v1") == 2
+        assert audit(log, "--dataset", tmp_path / "data", "--label", "v1") == 2
         assert "what was read has holes: no-kernel" in capsys.readouterr().err
-    assert audit(log, "--into", tmp_path / "data", "--label", "v1", "--accept", "no-kernel") == 0
+    assert audit(log, "--dataset", tmp_path / "data", "--label", "v1", "--accept", "no-kernel") == 0
 
 
 def test_the_summary_folds_what_failed() -> None:
@@ -153,7 +153,7 @@ def test_a_past_is_brought_along_in_one_call(tmp_path: Path, capsys: pytest.Capt
         (tmp_path / f"v1.{number}.log").write_bytes((DEMO / "base.log").read_bytes())
     logs = sorted(tmp_path.glob("*.log"))
     data = tmp_path / "data"
-    assert audit(*logs, "--each", "--git", tmp_path, "--into", data, "--meta", "branch=main") == 0
+    assert audit(*logs, "--each", "--git", tmp_path, "--dataset", data, "--meta", "branch=main") == 0
     assert capsys.readouterr().out.startswith("3 files read: 30 kernels")
     builds = open_dataset(str(data)).builds
     assert [build.label for build in builds] == ["v1.1", "v1.0", "v1.2"]
@@ -169,7 +169,7 @@ def test_a_past_is_brought_along_in_one_call(tmp_path: Path, capsys: pytest.Capt
         ((logs[0], "--label", "x", "--git", data / "none"), "is in no git repository"),
         ((logs[0],), "nothing says what the build is called"),
     ):
-        assert audit(*words, "--into", tmp_path / "other") == 2
+        assert audit(*words, "--dataset", tmp_path / "other") == 2
         assert message in capsys.readouterr().err
 
 
@@ -177,13 +177,13 @@ def test_a_table_says_what_builds_there_are(tmp_path: Path, capsys: pytest.Captu
     table = tmp_path / "builds.csv"
     base, head = DEMO / "base.log", DEMO / "head.log"
     table.write_text(f"label,input,time,branch\nv2,{head},2026-02-02,main\nv1,{base},2026-01-01,\n\n")
-    assert audit("--into", tmp_path / "data", "--meta", table, "--meta", "branch=side") == 0
+    assert audit("--dataset", tmp_path / "data", "--meta", table, "--meta", "branch=side") == 0
     capsys.readouterr()
     assert [(build.label, build.meta) for build in open_dataset(str(tmp_path / "data")).builds] == [
         ("v1", {"time": "2026-01-01", "branch": "side"}),
         ("v2", {"time": "2026-02-02", "branch": "main"}),
     ]
-    assert audit(base, "--label", "v3", "--append", "--into", tmp_path / "data", "--meta", table) == 2
+    assert audit(base, "--label", "v3", "--append", "--dataset", tmp_path / "data", "--meta", table) == 2
     assert "no line of the table is about v3" in capsys.readouterr().err
     for text, message in (
         ("name,time\nv1,2026", "must name a column `label`"),
@@ -195,13 +195,13 @@ def test_a_table_says_what_builds_there_are(tmp_path: Path, capsys: pytest.Captu
         ('label,branch\nv1,"a', "is no CSV"),
     ):
         table.write_text(text)
-        assert audit(base, "--label", "v1", "--into", tmp_path / "other", "--meta", table) == 2
+        assert audit(base, "--label", "v1", "--dataset", tmp_path / "other", "--meta", table) == 2
         assert message in capsys.readouterr().err
 
 
 def test_a_failed_file_keeps_its_reason(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "cut.o").write_bytes(b"\x7fELF" + bytes(60))
-    call = (DEMO / "base.log", tmp_path / "cut.o", "--into", tmp_path / "data", "--label", "v1")
+    call = (DEMO / "base.log", tmp_path / "cut.o", "--dataset", tmp_path / "data", "--label", "v1")
     assert audit(*call) == 2
     (reason,) = [line for line in capsys.readouterr().out.splitlines() if "cut.o" in line]
     assert audit(*call) == 2

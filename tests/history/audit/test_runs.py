@@ -123,7 +123,7 @@ def test_a_worker_that_is_killed_from_outside_loses_nothing(reference: Reference
         "history",
         "audit",
         waiting.parent,
-        "--into",
+        "--dataset",
         tmp_path / "data",
         "--label",
         "v1",
@@ -150,12 +150,12 @@ def test_interrupted_it_says_how_to_go_on_and_does(reference: Reference, tmp_pat
     heed = (
         "import signal, spillscan.cli; signal.signal(signal.SIGINT, signal.default_int_handler); spillscan.cli.entry()"
     )
-    command = [sys.executable, "-c", heed, "history", "audit", reference.tree, "--label", "v1", "--processes", "1"]
+    command = [sys.executable, "-c", heed, "history", "audit", reference.tree, "--label", "v1", "--jobs", "1"]
     try:
         with customised(tmp_path / "custom"):
             environment = {**os.environ, "GATE": str(gate)}
             with subprocess.Popen(
-                [*command, "--into", tmp_path / "data"],
+                [*command, "--dataset", tmp_path / "data"],
                 env=environment,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,

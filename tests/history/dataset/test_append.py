@@ -194,7 +194,9 @@ def test_what_is_no_dataset_is_told(tmp_path: Path) -> None:
         open_dataset(str(tmp_path))
 
 
-@pytest.mark.parametrize("words", [("trend", "*"), (), ("top", "--spills"), ("query", "SELECT * FROM kernels")])
+@pytest.mark.parametrize(
+    "words", [("trend", "*"), (), ("top", "--sort", "spill_bytes"), ("query", "SELECT * FROM kernels")]
+)
 def test_parts_that_are_gone_take_one_line(words: tuple[str, ...], tmp_path: Path) -> None:
     append(tmp_path, "v1", BASE)
     held = files(tmp_path)

@@ -326,7 +326,7 @@ def test_the_page_of_a_history_holds_what_its_tables_say(tmp_path: Path) -> None
 
 
 def test_top_ranks_the_newest_build(root: Path, tmp_path: Path) -> None:
-    rows = json.loads(command("history", "top", "-d", root, "--registers", "-f", "json").out)
+    rows = json.loads(command("history", "top", "-d", root, "--sort", "registers", "-f", "json").out)
     assert [(row["name"].split("(")[0], row["registers"]) for row in rows] == [
         ("void ns::gemm<8>", 255),
         ("void ns::softmax<float>", 47),
@@ -338,14 +338,14 @@ def test_top_ranks_the_newest_build(root: Path, tmp_path: Path) -> None:
         command("history", "top", "-d", root, "--label", "b9").err
         == "spillscan: there is no build 'b9'; the last one is b7\n"
     )
-    copies = json.loads(command("history", "top", "-d", root, "--registers", "--label", "b6", "-f", "json").out)
+    copies = json.loads(command("history", "top", "-d", root, "--sort", "registers", "--label", "b6", "-f", "json").out)
     assert [(row["name"].split("(")[0], row["registers"], row["copies"]) for row in copies] == [
         ("void ns::gemm<8>", 64, 1),
         ("void ns::softmax<float>", 46, 2),
     ]
     put(tmp_path, "x", kernel(GEMM, None, None))
-    for measure in ("--spills", "--registers", "--lost-blocks"):
-        assert command("history", "top", measure, "-d", tmp_path).status == 2, (
+    for measure in ("spill_bytes", "registers", "lost_blocks"):
+        assert command("history", "top", "--sort", measure, "-d", tmp_path).status == 2, (
             "nothing is known is not nothing is wrong"
         )
 

@@ -288,7 +288,7 @@ def test_commands_take_builds_of_a_dataset_where_they_take_logs(tmp_path: Path) 
     root = tmp_path / "data"
     append(root, "v1", BASE)
     append(root, "v/2", HEAD)
-    for words in (["diff"], ["diff", "--fail-on-regression", "-f", "json"]):
+    for words in (["diff"], ["diff", "--fail-on", "policy", "-f", "json"]):
         assert command(*words, f"{root}/@v1", f"{root}/@v/2") == command(*words, BASE, HEAD)
     for words in (["check", "--brief"], ["scan"], ["limiters", "--launch", "gemm*=256"]):
         assert command(*words, f"{root}/@v/2") == command(*words, HEAD)

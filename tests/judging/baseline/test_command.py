@@ -17,7 +17,7 @@ BASE, HEAD = FIXTURES / "demo" / "base.log", FIXTURES / "demo" / "head.log"
 LARGE = FIXTURES / "large" / "kernels5000-13.0.log.zst"
 DAY = ("--today", "2026-01-31")
 NAME = "spillscan-baseline.yaml"
-SPILLS_ALONE = ("--max-register-growth", "none")
+SPILLS_ALONE = ("--set", "max_register_growth=none")
 """The demo's older build spills less and takes more registers."""
 
 SUPPRESSION = """\
@@ -142,10 +142,10 @@ def test_undecided_kernels_are_said_and_not_recorded(tmp_path: Path) -> None:
     log.write_bytes(
         b"nvcc -dc -Xptxas -v calls.cu -o calls.o\n" + (FIXTURES / "ptxas" / "calls-c-13.0.log").read_bytes()
     )
-    result = run("baseline", "write", log, "-o", path, "--max-registers", "255")
+    result = run("baseline", "write", log, "-o", path, "--set", "max_registers=255")
     assert result.returncode == 0
     assert "kernels are undecided and not recorded" in result.stdout.decode()
-    assert run("check", log, "--max-registers", "255", "--baseline", path).returncode == 2
+    assert run("check", log, "--set", "max_registers=255", "--baseline", path).returncode == 2
 
 
 def test_a_file_that_cannot_be_written(tmp_path: Path) -> None:
@@ -217,7 +217,20 @@ def test_prune_drops_what_is_gone(baseline: Path) -> None:
     assert missing.returncode == 2
     assert "baseline: 2 fixed, 2 stale" in missing.stdout.decode().splitlines()
     assert "knows 2 kernels (gather (sm_80), gather (sm_90a)) that the build does not have" in missing.stderr.decode()
-    assert run("check", BASE, "--baseline", baseline, "--allow-fewer", *SPILLS_ALONE).returncode == 0
+    assert (
+        run(
+            "check",
+            BASE,
+            "--baseline",
+            baseline,
+            "--accept",
+            "fewer-kernels",
+            "--accept",
+            "not-comparable",
+            *SPILLS_ALONE,
+        ).returncode
+        == 0
+    )
     run("baseline", "write", BASE, "-o", baseline)
     assert run("check", BASE, "--baseline", baseline).returncode == 2, "writing adopts, it forgets no kernel"
     assert run("baseline", "prune", BASE, "-o", baseline).stdout.startswith(f"{baseline}: 2 dropped".encode())
@@ -226,7 +239,21 @@ def test_prune_drops_what_is_gone(baseline: Path) -> None:
 
 
 def test_json_has_states(baseline: Path) -> None:
-    value = json.loads(run("check", BASE, "--baseline", baseline, "--allow-fewer", "-f", "json", *SPILLS_ALONE).stdout)
+    value = json.loads(
+        run(
+            "check",
+            BASE,
+            "--baseline",
+            baseline,
+            "--accept",
+            "fewer-kernels",
+            "--accept",
+            "not-comparable",
+            "-f",
+            "json",
+            *SPILLS_ALONE,
+        ).stdout
+    )
     conforms(value)
     assert value["baseline"]["counts"] == {
         "new": 0,
@@ -249,13 +276,13 @@ def test_json_has_states(baseline: Path) -> None:
 
 
 def test_diff_excuses_what_is_recorded(baseline: Path, tmp_path: Path) -> None:
-    assert run("diff", BASE, HEAD, "--fail-on-regression").returncode == 1
-    result = run("diff", BASE, HEAD, "--fail-on-regression", "--baseline", baseline)
+    assert run("diff", BASE, HEAD, "--fail-on", "policy").returncode == 1
+    result = run("diff", BASE, HEAD, "--fail-on", "policy", "--baseline", baseline)
     assert result.returncode == 0
     assert b"[spill" not in result.stdout
     assert b"baseline: 4 new, 2 outstanding\n" in result.stdout, "stack and registers are notes, not recorded"
     log = worsened(HEAD, tmp_path, "216 bytes spill loads", "220 bytes spill loads")
-    result = run("diff", BASE, log, "--fail-on-regression", "--baseline", baseline)
+    result = run("diff", BASE, log, "--fail-on", "policy", "--baseline", baseline)
     assert result.returncode == 1
     assert result.stdout.count(b"[spill, worse]") == 1
 
@@ -263,10 +290,10 @@ def test_diff_excuses_what_is_recorded(baseline: Path, tmp_path: Path) -> None:
 def test_growth_below_what_is_recorded_is_excused(baseline: Path, tmp_path: Path) -> None:
     """Spills that fell and rose again: the rule of the change is another, the figures are the same."""
     base = worsened(HEAD, tmp_path, "216 bytes spill loads", "100 bytes spill loads")
-    assert run("diff", base, HEAD, "--fail-on-regression").returncode == 1
-    assert run("diff", base, HEAD, "--fail-on-regression", "--baseline", baseline).returncode == 0
+    assert run("diff", base, HEAD, "--fail-on", "policy").returncode == 1
+    assert run("diff", base, HEAD, "--fail-on", "policy", "--baseline", baseline).returncode == 0
     assert run("baseline", "prune", base, "-o", baseline).returncode == 0
-    result = run("diff", base, HEAD, "--fail-on-regression", "--baseline", baseline)
+    result = run("diff", base, HEAD, "--fail-on", "policy", "--baseline", baseline)
     assert result.returncode == 1
     assert result.stdout.count(b"[spill-growth, worse]") == 1
 
@@ -279,12 +306,12 @@ def test_a_selection_makes_no_kernel_missing(baseline: Path) -> None:
 
 
 def test_expected_kernels() -> None:
-    assert run("check", BASE, "--expect-kernels", "10").returncode == 0
-    result = run("check", BASE, "--expect-kernels", "11")
+    assert run("check", BASE, "--set", "expect_kernels=10").returncode == 0
+    result = run("check", BASE, "--set", "expect_kernels=11")
     assert result.returncode == 2
     assert result.stderr.startswith(b"spillscan: 10 kernels where 11 are expected at least [fewer-kernels]; ")
-    assert run("check", HEAD, "--expect-kernels", "99").returncode == 1, "findings are reported first"
-    assert run("diff", BASE, BASE, "--fail-on-regression", "--expect-kernels", "11").returncode == 2
+    assert run("check", HEAD, "--set", "expect_kernels=99").returncode == 1, "findings are reported first"
+    assert run("diff", BASE, BASE, "--fail-on", "policy", "--set", "expect_kernels=11").returncode == 2
 
 
 def test_what_the_input_does_not_tell_counts_where_it_would_fail(tmp_path: Path) -> None:
@@ -296,7 +323,21 @@ def test_what_the_input_does_not_tell_counts_where_it_would_fail(tmp_path: Path)
     result = run("check", log, "--baseline", path, "--fail-on", "warning")
     assert result.returncode == 2
     assert b"records spill-in-loop of " in result.stderr
-    assert run("check", log, "--baseline", path, "--fail-on", "warning", "--allow-fewer").returncode == 0
+    assert (
+        run(
+            "check",
+            log,
+            "--baseline",
+            path,
+            "--fail-on",
+            "warning",
+            "--accept",
+            "fewer-kernels",
+            "--accept",
+            "not-comparable",
+        ).returncode
+        == 0
+    )
     assert (
         run("check", log, "--baseline", path, "--fail-on", "warning", "--severity", "spill-in-loop=off").returncode == 0
     )
@@ -394,7 +435,7 @@ def test_the_policy_may_name_the_baseline(tmp_path: Path, baseline: Path) -> Non
     (tmp_path / "spillscan.yaml").write_text(f"baseline: {NAME}\n")
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     assert run("check", HEAD, cwd=tmp_path, env=environment).returncode == 0
-    assert run("check", HEAD, "--no-config", cwd=tmp_path, env=environment).returncode == 1
+    assert run("check", HEAD, "--config", "none", cwd=tmp_path, env=environment).returncode == 1
     (tmp_path / "spillscan.yaml").write_text("baseline: other.yaml\n")
     assert run("check", HEAD, cwd=tmp_path, env=environment).returncode == 2
     assert run("baseline", "write", HEAD, cwd=tmp_path, env=environment).returncode == 0
@@ -427,8 +468,8 @@ def test_a_baseline_of_an_older_release_is_no_green_where_growth_is_limited(base
     edit(baseline, lambda text: re.sub(r", figures: (\{[^}]*\}|\[[^\]]*\])", "", text))
     assert "figures" not in baseline.read_text().partition("\nkernels:")[2]
     assert run("check", HEAD, "--baseline", baseline).returncode == 0
-    result = run("check", HEAD, "--baseline", baseline, "--max-register-growth", "0")
+    result = run("check", HEAD, "--baseline", baseline, "--set", "max_register_growth=0")
     assert result.returncode == 2
     assert "spillscan baseline write" in result.stdout.decode()
     assert run("baseline", "write", HEAD, "-o", baseline).returncode == 0
-    assert run("check", HEAD, "--baseline", baseline, "--max-register-growth", "0").returncode == 0
+    assert run("check", HEAD, "--baseline", baseline, "--set", "max_register_growth=0").returncode == 0

@@ -178,7 +178,7 @@ def test_a_change_cannot_excuse_itself(change: Path) -> None:
     assert result.returncode == 1
     assert result.stdout.count(b"[spill, new]") == 2
     diff = run(
-        *("diff", BASE, HEAD, "--fail-on-regression", "--baseline", NAME, "--baseline-from", "main"),
+        *("diff", BASE, HEAD, "--fail-on", "policy", "--baseline", NAME, "--baseline-from", "main"),
         cwd=change,
         env=ENVIRONMENT,
     )
@@ -196,7 +196,7 @@ def test_kernels_that_the_change_pruned_are_not_missed(repository: Path) -> None
     write(repository, HEAD)
     commit(repository)
     git(repository, "switch", "-qc", "feature")
-    spills_alone = ("--max-register-growth", "none")
+    spills_alone = ("--set", "max_register_growth=none")
     gone = check(repository, "--baseline-from", "main", *spills_alone, log=BASE)
     assert gone.returncode == 2, "kernels vanished, and nothing says on purpose"
     assert run("baseline", "prune", BASE, cwd=repository, env=ENVIRONMENT).returncode == 0

@@ -142,8 +142,10 @@ def test_registers_that_are_not_reported_any_more_are_a_hole(tmp_path: Path) -> 
     unlinked.write_bytes(b"nvcc -dc -Xptxas -v calls.cu -o calls.o\n" + report)
     run("baseline", "write", log, "-o", path)
     assert run("check", log, "--baseline", path).returncode == 0
-    spills_aside = ("--max-spill-bytes", "none", "--max-spill-growth-bytes", "none")
-    result = run("check", unlinked, "--baseline", path, "--allow-fewer", *spills_aside)
+    spills_aside = ("--set", "max_spill_bytes=none", "--set", "max_spill_growth_bytes=none")
+    result = run(
+        "check", unlinked, "--baseline", path, "--accept", "fewer-kernels", "--accept", "not-comparable", *spills_aside
+    )
     assert result.returncode == 2, result.stdout
     assert b"relocatable code is not linked in the head" in result.stderr
     assert b"[unknown-registers]" in result.stderr
@@ -167,7 +169,7 @@ def test_policies_and_suppressions_hold(tmp_path: Path) -> None:
     path = tmp_path / "b.yaml"
     launch = ("--launch", "*=256")
     run("baseline", "write", BASE, "-o", path, *launch)
-    off = ("--severity", "blocks-lost=off", "--max-spill-bytes", "none", "--max-spill-growth-bytes", "none")
+    off = ("--severity", "blocks-lost=off", "--set", "max_spill_bytes=none", "--set", "max_spill_growth_bytes=none")
     assert run("check", HEAD, "--baseline", path, *launch, *off).returncode == 0
     excuse = "suppressions:\n- {kernel: sums, rule: blocks-lost, reason: r, until: 2030-01-31}\n"
     path.write_text(path.read_text().replace("suppressions: []\n", excuse))
@@ -231,7 +233,7 @@ SIZED = "_Z6kernelILi{}EEvPfii"
     ],
 )  # fmt: skip
 def test_kernels_that_are_not_recorded_are_named(why: str, now: list[Kernel], said: str) -> None:
-    gate = Gate("b.yaml", written(build(kernel(SIZED.format(8)))), Policy(), TODAY, False)
+    gate = Gate("b.yaml", written(build(kernel(SIZED.format(8)))), Policy(), TODAY)
     judgement = check(build(*now), Policy())
     held = gate.judge(judgement.findings, build(*now), build(*now), undecided=judgement.undecided)
     notes = {each.code: each.message for each in gate.issues(held, build(*now))}
@@ -261,7 +263,7 @@ def test_another_toolkit_than_the_recorded_one(
     text = text_of(written(of))
     assert parse(text, "b.yaml").toolkits == recorded
     assert text_of(parse(text, "b.yaml")) == text
-    gate = Gate("b.yaml", parse(text, "b.yaml"), Policy(), TODAY, False)
+    gate = Gate("b.yaml", parse(text, "b.yaml"), Policy(), TODAY)
     after = Build(kernels=(kernel(),), units=tuple(Unit(version=each) for each in now))
     notes = [each.message for each in gate.issues(gate.judge([], after, after), after) if each.code == "other-toolkit"]
     assert [note.partition(" compiled this build")[0] for note in notes] == [f"CUDA {each}" for each in others]
@@ -300,7 +302,7 @@ def test_a_baseline_without_figures_is_read_and_says_so(tmp_path: Path) -> None:
     run("baseline", "write", BASE, "-o", path)
     assert "\nrecords: 2\nkernels:\n" in path.read_text()
     path.write_text(re.sub(r", figures: \{[^}]*\}|records: 2\n", "", path.read_text()))
-    result = run("check", HEAD, "--baseline", path, "--max-spill-bytes", "none")
+    result = run("check", HEAD, "--baseline", path, "--set", "max_spill_bytes=none")
     assert result.returncode == 0
     assert (
         b"an older release recorded no figures of 6 kernels (its records: no version, now version 2)" in result.stderr

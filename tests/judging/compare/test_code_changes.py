@@ -97,7 +97,7 @@ def test_each_kernel_is_classed() -> None:
 
 def test_other_work_says_what_differs() -> None:
     roles = [FIXTURES / "binary" / f"roles-{name}-sm_90a-13.5.cubin.zst" for name in ("dropped", "kept")]
-    found = run("diff", "--code", *roles, "-f", "json")
+    found = run("diff", "--with", "code", *roles, "-f", "json")
     document: dict[str, Any] = json.loads(found.stdout)
     assert {each["work"] for each in document["code"]} <= set(WORKS)
     worst = document["code"][0]
@@ -141,20 +141,32 @@ def test_without_tables_nothing_is_proven_and_differences_are_said(monkeypatch: 
 def test_snapshots_that_keep_the_code_need_no_binaries(tmp_path: Path) -> None:
     for name, path in (("old", OLD), ("new", NEW)):
         (tmp_path / f"{name}.json").write_bytes(
-            run("scan", "--code", "-f", "json", path).stdout.replace(b"sass-sm", b"no")
+            run("scan", "--with", "code", "-f", "json", path).stdout.replace(b"sass-sm", b"no")
         )
-    kept = run("diff", "--code", "-f", "json", tmp_path / "old.json", tmp_path / "new.json").stdout
-    read = run("diff", "--code", "-f", "json", OLD, NEW).stdout
+    kept = run("diff", "--with", "code", "-f", "json", tmp_path / "old.json", tmp_path / "new.json").stdout
+    read = run("diff", "--with", "code", "-f", "json", OLD, NEW).stdout
     assert json.loads(kept)["code"] == json.loads(read)["code"]
 
 
 @pytest.mark.parametrize(
     ("options", "status"),
     [
-        (("--code",), 0),
-        (("--fail-on-code",), 1),
-        (("--fail-on-code", "--kernel", "plain"), 0),
-        (("--code", "--fail-on", "error"), 0),
+        (
+            (
+                "--with",
+                "code",
+            ),
+            0,
+        ),
+        (
+            (
+                "--fail-on",
+                "code",
+            ),
+            1,
+        ),
+        (("--fail-on", "code", "--kernel", "plain"), 0),
+        (("--with", "code", "--fail-on", "error"), 0),
     ],
 )
 def test_a_gate_fails_by_code_only_where_it_is_asked_to(options: tuple[str, ...], status: int) -> None:
@@ -165,26 +177,26 @@ def test_a_policy_says_whose_code_must_stay(tmp_path: Path) -> None:
     policy = tmp_path / "spillscan.yaml"
     for match, status in (("plain", 0), ("calls", 1)):
         policy.write_text(f"kernels:\n- match: {match}\n  code: unchanged\n")
-        assert run("diff", "--config", policy, "--fail-on-regression", OLD, NEW).returncode == status
+        assert run("diff", "--config", policy, "--fail-on", "policy", OLD, NEW).returncode == status
 
 
 def test_code_that_no_input_shows_is_a_hole(tmp_path: Path) -> None:
     log = FIXTURES / "effects" / "head.log"
     (again := tmp_path / "again.log").write_bytes(log.read_bytes() + b"\n")
-    found = run("diff", "--fail-on-code", log, again)
+    found = run("diff", "--fail-on", "code", log, again)
     assert found.returncode == 2
     assert b"6 kernels (sums, stage, count, pick, relax, solve): no input shows all of its machine code" in found.stdout
-    assert run("diff", "--fail-on-regression", log, again).returncode == 0
+    assert run("diff", "--fail-on", "policy", log, again).returncode == 0
 
 
 def test_notes_reach_every_report() -> None:
-    sarif = json.loads(run("diff", "--code", "-f", "sarif", OLD, NEW).stdout)
+    sarif = json.loads(run("diff", "--with", "code", "-f", "sarif", OLD, NEW).stdout)
     results = [each for each in sarif["runs"][0]["results"] if each["ruleId"] == "other-code"]
     assert [each["level"] for each in results] == ["note"]
-    markdown = run("diff", "--code", "-f", "markdown", OLD, NEW).stdout.decode()
+    markdown = run("diff", "--with", "code", "-f", "markdown", OLD, NEW).stdout.decode()
     assert "<details><summary>code: 1 same figures, 5 same work (proven)</summary>" in markdown
     assert len(markdown) < 65_536
-    page = run("diff", "--code", "-f", "html", OLD, NEW).stdout.decode()
+    page = run("diff", "--with", "code", "-f", "html", OLD, NEW).stdout.decode()
     assert '"became":{' in page
     assert "not proven the same: other instructions, first BAR" in page
 

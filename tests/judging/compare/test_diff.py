@@ -237,10 +237,9 @@ def test_fail_on(launch: tuple[str, ...], fail_on: str, expected: int) -> None:
     assert status(BASE, HEAD, *launch, "--fail-on", fail_on) == expected
 
 
-def test_the_short_form_is_fail_on_error() -> None:
-    assert status(BASE, HEAD, "--fail-on-regression") == 1
-    assert status(BASE, HEAD, "--kernel", "count", "--fail-on-regression") == 0
-    assert status(BASE, HEAD, "--fail-on-regression", "--fail-on", "note") == 2, "one or the other"
+def test_the_policy_says_what_fails() -> None:
+    assert status(BASE, HEAD, "--fail-on", "policy") == 1
+    assert status(BASE, HEAD, "--kernel", "count", "--fail-on", "policy") == 0
 
 
 def test_a_base_that_does_not_tell_is_undecided(tmp_path: Path) -> None:
@@ -270,7 +269,7 @@ def test_the_same_input_twice_is_no_regression_whatever_is_unknown(tmp_path: Pat
         value = json.loads(result.stdout)
         assert {hole["accepted"] for hole in value["holes"]} == {"both inputs are the same, byte by byte"}
         assert status(one, other, "--fail-on", "error", "--strict") == 2
-    assert status(TORN, copy, "--fail-on", "error", "--expect-kernels", "9999") == 2
+    assert status(TORN, copy, "--fail-on", "error", "--set", "expect_kernels=9999") == 2
     folders = tmp_path / "old", tmp_path / "new"
     for folder in folders:
         (folder / "sub").mkdir(parents=True)

@@ -127,9 +127,9 @@ def test_a_log_of_its_own_is_a_unit(tmp_path: Path) -> None:
         (tmp_path / folder).mkdir()
         for number, block in enumerate(whole):
             (tmp_path / folder / f"{number}.log").write_text(block)
-    assert run("diff", tmp_path / "old", tmp_path / "new", "--fail-on-regression").returncode == 0
+    assert run("diff", tmp_path / "old", tmp_path / "new", "--fail-on", "policy").returncode == 0
     (tmp_path / "new" / "1.log").unlink()
-    result = run("diff", tmp_path / "old", tmp_path / "new", "--fail-on-regression")
+    result = run("diff", tmp_path / "old", tmp_path / "new", "--fail-on", "policy")
     assert result.returncode == 2
     assert b"1.log is not in the newer build: 1 kernel of the older one gone (" in result.stdout + result.stderr
 
@@ -149,7 +149,7 @@ def test_what_is_allowed(tmp_path: Path) -> None:
     begin = next(at for at, line in enumerate(lines) if " -c fft.cu " in line)
     end = next(at for at in range(begin + 1, len(lines)) if lines[at].startswith("nvcc"))
     (tmp_path / "head.log").write_text("".join(lines[:begin] + lines[end:]))
-    call = ("diff", MAKE, tmp_path / "head.log", "--fail-on-regression")
+    call = ("diff", MAKE, tmp_path / "head.log", "--fail-on", "policy")
     result = run(*call, "-f", "json")
     assert result.returncode == 2
     (hole,) = json.loads(result.stdout)["holes"]
@@ -158,7 +158,7 @@ def test_what_is_allowed(tmp_path: Path) -> None:
     assert run("diff", MAKE, tmp_path / "head.log").returncode == 0, "no gate, no verdict"
     assert run(*call, "--kernel", "conv*").returncode == 0, "what is not asked for is not missed"
     for allowed, expected in (("4", 2), ("5", 0), ("100", 0)):
-        assert run(*call, "--max-removed", allowed).returncode == expected
+        assert run(*call, "--set", f"max_removed={allowed}").returncode == expected
     for accepted, expected in (("unit-missing", 0), ("unit-missing=fft.o", 0), ("unit-missing=conv.o", 2)):
         assert run(*call, "--accept", accepted).returncode == expected
     (tmp_path / "spillscan.yaml").write_text("version: 1\nmax_removed: 5\n")

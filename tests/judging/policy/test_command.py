@@ -136,7 +136,14 @@ def test_a_path_is_meant_from_where_the_file_lies(project: Path) -> None:
 @pytest.mark.usefixtures("project")
 def test_config_shows_where_each_value_comes_from() -> None:
     result = here(
-        "config", "--show-origin", "--max-stack-bytes", "64", "--launch", "gemm=128", SPILLSCAN_SEVERITY="stack=note"
+        "config",
+        "--with",
+        "origins",
+        "--set",
+        "max_stack_bytes=64",
+        "--launch",
+        "gemm=128",
+        SPILLSCAN_SEVERITY="stack=note",
     )
     assert result.returncode == 0
     origins = dict(
@@ -150,7 +157,7 @@ def test_config_shows_where_each_value_comes_from() -> None:
     assert origins["max_spill_bytes: 520"] == "../spillscan.yaml:9"
     assert origins["launch: {threads_per_block: 256}"] == "../spillscan.yaml:10"
     assert origins['- match: ["softmax", "gone"]'] == "../spillscan.yaml:12"
-    assert origins["max_stack_bytes: 64"] == "--max-stack-bytes"
+    assert origins["max_stack_bytes: 64"] == "--set max_stack_bytes"
     assert origins["stack: note"] == "SPILLSCAN_SEVERITY"
     assert origins['- match: ["gemm"]'] == "--launch"
     assert origins["max_shared_bytes: none"] == "default"
@@ -166,7 +173,7 @@ def test_config_shows_what_holds_for_one_kernel() -> None:
 
 @pytest.mark.usefixtures("project")
 def test_an_entry_that_is_overruled_is_not_in_force() -> None:
-    text = here("config", "--max-registers", "64").stdout.decode()
+    text = here("config", "--set", "max_registers=64").stdout.decode()
     assert "max_registers: 64" in text
     assert "max_registers: 40" not in text
     assert "softmax" not in text
@@ -258,11 +265,11 @@ def test_check_honours_the_policy() -> None:
     assert "softmax<double> (sm_90a): uses 46 registers, 40 allowed [registers]" in text
     assert "softmax<double> (sm_80)" not in text
     assert "../spillscan.yaml:12: note: 'gone' of sm_9* names no kernel of this build" in result.stderr.decode()
-    assert here("check", HEAD, "--max-registers", "64").returncode == 0, "the command line overrules every entry"
+    assert here("check", HEAD, "--set", "max_registers=64").returncode == 0, "the command line overrules every entry"
     assert here("check", HEAD, "--severity", "registers=note").returncode == 0
     assert here("check", HEAD, "--severity", "registers=warning").returncode == 1, "the file's fail_on is warning"
     assert here("check", HEAD, SPILLSCAN_FAIL_ON="never").returncode == 0
-    assert here("check", HEAD, "--no-config").stdout.count(b"[spill]") == 2
+    assert here("check", HEAD, "--config", "none").stdout.count(b"[spill]") == 2
 
 
 @pytest.mark.usefixtures("project")
@@ -314,14 +321,14 @@ def test_scan_and_limiters_take_launches_and_devices_from_the_policy() -> None:
 
 @pytest.mark.usefixtures("project")
 def test_diff_honours_tolerances_and_severities() -> None:
-    spills = ("diff", BASE, HEAD, "--fail-on-regression")
+    spills = ("diff", BASE, HEAD, "--fail-on", "policy")
     assert here(*spills).returncode == 1
-    assert here(*spills, "--max-spill-growth-bytes", "303").returncode == 1
-    assert here(*spills, "--max-spill-growth-bytes", "304").returncode == 0
+    assert here(*spills, "--set", "max_spill_growth_bytes=303").returncode == 1
+    assert here(*spills, "--set", "max_spill_growth_bytes=304").returncode == 0
     assert here(*spills, SPILLSCAN_SEVERITY="spill=off").returncode == 0
     notes = json.loads(here("diff", BASE, HEAD, "-f", "json").stdout)["findings"]
     assert [note["rule"] for note in notes].count("registers-in-step") == 2
-    fewer = json.loads(here("diff", BASE, HEAD, "-f", "json", "--max-register-growth", "3").stdout)["findings"]
+    fewer = json.loads(here("diff", BASE, HEAD, "-f", "json", "--set", "max_register_growth=3").stdout)["findings"]
     assert "registers-in-step" not in [note["rule"] for note in fewer]
 
 
@@ -330,7 +337,7 @@ def test_strict_can_be_taken_back(project: Path) -> None:
     log = project / "odd.log"
     log.write_text(HEAD.read_text() + "ptxas info    : never heard of this\n")
     assert here("scan", log).returncode == 2
-    assert here("scan", log, "--no-strict").returncode == 0
+    assert here("scan", log, "--set", "strict=false").returncode == 0
 
 
 def test_fewer_kernels_than_expected_are_no_clean_build(tmp_path: Path) -> None:
@@ -400,9 +407,9 @@ def test_limits_that_relocatable_code_leaves_open(tmp_path: Path) -> None:
 
 def test_a_listing_without_spills_is_judged_where_no_spills_are_asked_for() -> None:
     listing = FIXTURES / "sass" / "res-usage-sm_80-13.5.txt"
-    assert run("check", listing, "--max-registers", "255").returncode == 2
-    assert run("check", listing, "--max-registers", "255", "--max-spill-bytes", "none").returncode == 0
-    assert run("check", listing, "--max-registers", "8", "--max-spill-bytes", "none").returncode == 1
+    assert run("check", listing, "--set", "max_registers=255").returncode == 2
+    assert run("check", listing, "--set", "max_registers=255", "--set", "max_spill_bytes=none").returncode == 0
+    assert run("check", listing, "--set", "max_registers=8", "--set", "max_spill_bytes=none").returncode == 1
 
 
 def test_labels_name_flags_in_what_people_read(tmp_path: Path) -> None:
@@ -415,7 +422,7 @@ def test_labels_name_flags_in_what_people_read(tmp_path: Path) -> None:
     symbols = {kind: f"_Z4gemmILi{kind[0]}E{5 * f'Lb{kind[1]}ELb{kind[2]}E'}EvPf" for kind in kinds}
     log.write_text("".join(map(report.format, symbols.values())))
     policy.write_text("labels: {gemm: ['', relu, bias]}\n")
-    plain = run("scan", log, "--no-config").stdout.decode()
+    plain = run("scan", log, "--config", "none").stdout.decode()
     assert "gemm<64, TT>" in plain
     assert "T, F of gemm: arguments 2, 3\n" in plain
     shown = run("scan", log, "--config", policy).stdout.decode()

@@ -53,7 +53,7 @@ def test_a_baseline_tells_findings_apart_as_fingerprints_do() -> None:
 def test_reports_agree(tmp_path: Path) -> None:
     formats = ("json", "sarif", "gitlab")
     options = [word for name in formats for word in ("-f", f"{name}:{tmp_path / name}")]
-    run("check", log("here"), "--max-registers", "1", *options)
+    run("check", log("here"), "--set", "max_registers=1", *options)
     plain, sarif, gitlab = (json.loads((tmp_path / name).read_text(encoding="utf-8")) for name in formats)
     expected = [finding["fingerprint"] for finding in plain["findings"]]
     results = sarif["runs"][0]["results"]

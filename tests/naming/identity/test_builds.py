@@ -116,7 +116,7 @@ def test_a_template_renamed_and_changed_is_compared(tmp_path: Path) -> None:
     assert [change.kernel.name[:23] for change in found if ("registers", 96, 64) in change.metrics] == [
         "void model::contract<8>"
     ] * 2
-    result = run("diff", demo / "base.log", tmp_path / "head.log", "--fail-on-regression")
+    result = run("diff", demo / "base.log", tmp_path / "head.log", "--fail-on", "policy")
     assert result.returncode == 1
     said = " ".join(result.stdout.decode().split())
     assert "is new and spills: 304 B stores, 216 B loads per thread; perhaps gemm<8> under another name" in said
@@ -135,7 +135,7 @@ def test_namesakes_in_two_files_keep_apart(release: str) -> None:
 
 def test_the_command_shows_renames() -> None:
     logs = [FIXTURES / "identity" / f"{name}-13.0.log" for name in ("here", "renamed", "refactored")]
-    result = run("diff", logs[0], logs[1], "--fail-on-regression")
+    result = run("diff", logs[0], logs[1], "--fail-on", "policy")
     assert result.returncode == 1
     text = result.stdout.decode()
     assert "renamed       softmax_rows → softmax_rows_fused (" in text

@@ -36,7 +36,7 @@ def gate(files: Mapping[str, bytes], command: str, *options: str) -> tuple[int, 
             Path(folder, name).write_bytes(data)
         paths = [str(Path(folder, name)) for name in files]
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(said):
-            status = main([command, *paths, *options, "--no-config", "-f", "json"])
+            status = main([command, *paths, *options, "--config", "none", "-f", "json"])
     gc.enable()  # a command switches it off
     return status, said.getvalue()
 

@@ -33,7 +33,7 @@ def _damaged(which: str) -> Callable[[Random, str], Attack]:
         data = logs.DAMAGES_OF_ONE[damage](chance, [whole])
         base, head = (data, worse) if which == "base" else (sample.text, data)
         label, failures = f"{name}: {damage}", []
-        status, said = gate({"base.log": base, "head.log": head}, "diff", "--fail-on-regression")
+        status, said = gate({"base.log": base, "head.log": head}, "diff", "--fail-on", "policy")
         if crashed(said):
             failures.append(f"crash: {said}")
         if logs.traceless(data.decode("utf-8", "replace"), whole.known):
@@ -70,7 +70,7 @@ def _same(chance: Random, name: str) -> Attack:
     size = chance.choice(logs.GRANULARITIES)
     base = logs.interleaved(chance, texts, size) if chance.random() < 0.5 else b"".join(texts)
     head = logs.interleaved(chance, texts, size)
-    status, said = gate({"base.log": base, "head.log": head}, "diff", "--fail-on-regression")
+    status, said = gate({"base.log": base, "head.log": head}, "diff", "--fail-on", "policy")
     failures = [f"crash: {said}"] if crashed(said) else []
     if status == 1 and size == "message":  # where messages are torn, kernels are missing, and others are new
         failures.append("false regression")

@@ -206,7 +206,7 @@ def _passed(chance: Random, data: bytes, chosen: Sequence[Sample]) -> Iterator[s
     """What ``check`` says, with a limit that one of the kernels breaks."""
     figures = [kernel.usage.registers for sample in chosen for kernel in sample.reading.kernels]
     if known := [registers for registers in figures if registers]:
-        status, said = gate({"attacked.log": data}, "check", "--max-registers", str(chance.choice(known) - 1))
+        status, said = gate({"attacked.log": data}, "check", "--set", f"max_registers={chance.choice(known) - 1}")
         if status == 0:
             yield "passed"
         if crashed(said):

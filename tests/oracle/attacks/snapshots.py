@@ -55,7 +55,7 @@ def samples() -> tuple[Sample, ...]:
             report = Report(kind="scan", build=scan(paths))
             data = b"".join(as_json.render(report, Style()))
             registers = [kernel.usage.registers or 0 for kernel in report.build.kernels]
-            ways: tuple[tuple[str, ...], ...] = ((), ("--max-registers", str(max(registers) - 1)))
+            ways: tuple[tuple[str, ...], ...] = ((), ("--set", f"max_registers={max(registers) - 1}"))
             found += [Sample(names[0], data, way) for way in ways if gate({"build.json": data}, "check", *way)[0]]
     return tuple(found)
 

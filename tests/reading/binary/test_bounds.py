@@ -30,25 +30,25 @@ def wrapped(data: bytes, depth: int = 1) -> bytes:
 def test_nesting_is_raised_by_its_option_variable_and_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "deep.zip"
     file.write_bytes(wrapped(CUBIN, 9))
-    refused = run("scan", file, "--no-config")
+    refused = run("scan", file, "--config", "none")
     assert refused.returncode == 2
-    assert b"--max-nesting 6" in refused.stderr
-    assert run("scan", file, "--no-config", "--max-nesting", "20").returncode == 0
-    assert run("show", "tiny", file, "--no-config", "--max-nesting", "20").returncode == 0
+    assert b"max_nesting=6" in refused.stderr
+    assert run("scan", file, "--config", "none", "--set", "max_nesting=20").returncode == 0
+    assert run("show", "tiny", file, "--config", "none", "--set", "max_nesting=20").returncode == 0
     policy = tmp_path / "spillscan.yaml"
     policy.write_text("max_nesting: 20\n")
     assert run("check", file, "--config", policy).returncode == 0
     monkeypatch.setenv("SPILLSCAN_MAX_NESTING", "20")
-    assert run("occupancy", file, "--no-config").returncode == 0
+    assert run("occupancy", file, "--config", "none").returncode == 0
 
 
 @pytest.mark.parametrize(
     ("limits", "data", "option"),
     [
-        (Limits(ratio=0, free_bytes=0), wrapped(CUBIN), "--max-unpack-ratio 0"),
-        (Limits(member_bytes=0), wrapped(CUBIN), "--max-member-mib 0"),
-        (Limits(depth=0), wrapped(CUBIN), "--max-nesting 0"),
-        (Limits(members=1), wrapped(CUBIN), "--max-members 1"),
+        (Limits(ratio=0, free_bytes=0), wrapped(CUBIN), "max_unpack_ratio=0"),
+        (Limits(member_bytes=0), wrapped(CUBIN), "max_member_mib=0"),
+        (Limits(depth=0), wrapped(CUBIN), "max_nesting=0"),
+        (Limits(members=1), wrapped(CUBIN), "max_members=1"),
     ],
 )
 def test_each_limit_names_its_option(limits: Limits, data: bytes, option: str) -> None:

@@ -87,7 +87,7 @@ def test_diff_of_two_binaries(tmp_path: Path) -> None:
     assert done.returncode == 0
     assert b"7 kernels" in done.stdout  # a callee has a record, too
     assert b"added" in run("diff", before, put(tmp_path, "plain-13.5.o")).stdout
-    assert run("diff", after, after, "--fail-on-regression").returncode == 0
+    assert run("diff", after, after, "--fail-on", "policy").returncode == 0
 
 
 def test_log_and_binary_are_joined_without_a_contradiction(tmp_path: Path) -> None:
@@ -155,7 +155,7 @@ def test_a_binary_without_gpu_code() -> None:
 
 
 def test_show_needs_no_tool(tmp_path: Path) -> None:
-    done = run("show", "spills_wide", put(tmp_path, "sass-sm_90a-13.5.cubin"), "--slots", "2")
+    done = run("show", "spills_wide", put(tmp_path, "sass-sm_90a-13.5.cubin"), "--top", "2")
     assert done.returncode == 0
     assert b"evidence: annotation" in done.stdout
     assert b"R1+0x" in done.stdout
@@ -166,9 +166,9 @@ def test_show_says_what_it_needs_for_machine_code(tmp_path: Path, monkeypatch: p
     monkeypatch.setenv("PATH", str(tmp_path))
     for name in ("CUDA_HOME", "CUDA_PATH"):
         monkeypatch.delenv(name, raising=False)
-    done = run("show", "spills_wide", path, "--sass")
+    done = run("show", "spills_wide", path, "--with", "sass")
     assert done.returncode == 2
-    assert b"--sass needs nvdisasm" in done.stderr
+    assert b"--with sass needs nvdisasm" in done.stderr
     assert done.stdout == b""
 
 
@@ -179,7 +179,7 @@ def test_show_prints_what_nvdisasm_does(tmp_path: Path, monkeypatch: pytest.Monk
     tool.write_text(f"#!/bin/sh\ncat {listing}\n")
     tool.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    said = run("show", "spills_wide", path, "--sass").stdout.decode()
+    said = run("show", "spills_wide", path, "--with", "sass").stdout.decode()
     assert ".text.spills_wide" in said
     assert "/*0000*/" in said
     assert ".text.plain" not in said

@@ -47,10 +47,10 @@ def test_what_is_packed_is_read(form: str, codec: str, depth: int, tmp_path: Pat
 @pytest.mark.parametrize(("form", "codec"), CASES[::3])
 def test_a_clean_file_beside_it_hides_nothing(form: str, codec: str, tmp_path: Path) -> None:
     (tmp_path / "clean.cubin").write_bytes(CLEAN.read_bytes())
-    assert run("check", tmp_path, "--max-spill-bytes", "0").returncode == 0
+    assert run("check", tmp_path, "--set", "max_spill_bytes=0").returncode == 0
     packed, called = packings.packed(LOG, "b.log", form, codec, 2)
     (tmp_path / called).write_bytes(packed)
-    assert run("check", tmp_path, "--max-spill-bytes", "0").returncode == 1
+    assert run("check", tmp_path, "--set", "max_spill_bytes=0").returncode == 1
 
 
 def test_each_codec_is_tried() -> None:

@@ -69,7 +69,7 @@ def test_show_says_it(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Mo
     monkeypatch.setenv("COLUMNS", "200")
     said = {}
     for name in ("column", "by_the_lane", "beside", "narrow"):
-        assert main(["show", name, PATHS["sm_90"], "--sass"][:3]) == 0
+        assert main(["show", name, PATHS["sm_90"]][:3]) == 0
         said[name] = capsys.readouterr().out.partition("memory access, by a full warp: ")[2].splitlines()
     assert said["beside"][1:] == ["    none is known to take more than its bytes need"]
     assert said["column"][:2] == [

@@ -63,13 +63,13 @@ def test_commands_see_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str
 def test_a_dump_differs_from_its_snapshot_in_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     snapshot = tmp_path / "build.json"
     snapshot.write_text(told(capsys, "scan", DUMP, "-f", "json")[1])
-    status, text = told(capsys, "diff", snapshot, DUMP, "-f", "json", "--fail-on-regression")
+    status, text = told(capsys, "diff", snapshot, DUMP, "-f", "json", "--fail-on", "policy")
     assert (status, json.loads(text)["changes"]) == (0, [])
 
 
 def test_a_snapshot_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     snapshot = tmp_path / "build.json"
-    snapshot.write_text(told(capsys, "scan", DUMP, "--operands", "-f", "json")[1])
+    snapshot.write_text(told(capsys, "scan", DUMP, "--with", "operands", "-f", "json")[1])
     (shown, kept) = (told(capsys, "show", "spills", path)[1].splitlines() for path in (DUMP, snapshot))
     assert kept[0].split()[:2] == shown[0].split()[:2]
     assert kept[1:] == [line for line in shown[1:] if not line.startswith("    ")]

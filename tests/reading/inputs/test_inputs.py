@@ -72,7 +72,7 @@ def test_packed_logs_are_read(name: str, way: str, tmp_path: Path) -> None:
     path.write_bytes(PACKINGS[name](HEAD.read_bytes()))
     expected = figures(scan(HEAD))
     if way == "standard input":
-        command = [sys.executable, "-m", "spillscan", "check", "-", "--max-spill-bytes", "0"]
+        command = [sys.executable, "-m", "spillscan", "check", "-", "--set", "max_spill_bytes=0"]
         done = subprocess.run(command, input=path.read_bytes(), capture_output=True, check=False, cwd=ROOT)
         assert done.returncode == 1, done.stderr
         assert b"2 findings in 12 kernels" in done.stdout
@@ -140,7 +140,7 @@ def test_a_folder_with_a_dataset_in_it_is_read_without_it(tmp_path: Path) -> Non
     log = tmp_path / "build.log"
     log.write_bytes(HEAD.read_bytes())
     data = tmp_path / "spillscan-data"
-    assert run("history", "audit", log, "--into", data, "--label", "v1").returncode == 0
+    assert run("history", "audit", log, "--dataset", data, "--label", "v1").returncode == 0
     assert [each.uri for each in expand([str(tmp_path)])] == [str(log)]
     done = run("scan", data)
     assert done.returncode == 2

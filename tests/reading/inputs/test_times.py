@@ -277,16 +277,16 @@ def test_growth_is_judged_where_a_policy_asks(capsys: pytest.CaptureFixture[str]
     text = read_text(FOLDER / "spill-13.5.log")
     slow = tmp_path / "slow.log"
     slow.write_text(text.replace("Compile time = ", "Compile time = 9", 1))
-    gate = ("diff", FOLDER / "spill-13.5.log", slow, "--fail-on-regression", "--no-config")
+    gate = ("diff", FOLDER / "spill-13.5.log", slow, "--fail-on", "policy", "--config", "none")
     assert shown(*gate, capsys=capsys)[0] == 0
-    status, out, _ = shown(*gate, "--max-compile-growth-percent", 100, capsys=capsys)
+    status, out, _ = shown(*gate, "--set", "max_compile_growth_percent=100", capsys=capsys)
     assert status == 1
     assert "compile time" in out
     silent = tmp_path / "silent.log"
     silent.write_text("".join(line for line in text.splitlines(True) if "Compile time" not in line))
-    gate = ("diff", FOLDER / "spill-13.5.log", silent, "--fail-on-regression", "--no-config")
+    gate = ("diff", FOLDER / "spill-13.5.log", silent, "--fail-on", "policy", "--config", "none")
     assert shown(*gate, capsys=capsys)[0] == 0
-    status, _, err = shown(*gate, "--max-compile-growth-percent", 100, capsys=capsys)
+    status, _, err = shown(*gate, "--set", "max_compile_growth_percent=100", capsys=capsys)
     assert status == 2
     assert "unknown-time" in err
 
@@ -308,7 +308,7 @@ def test_diff_says_which_families_take_longer(capsys: pytest.CaptureFixture[str]
 def test_the_slowest_of_a_dataset(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert (
         shown(
-            "history", "audit", FOLDER / "spill-13.5.log", "--into", tmp_path / "data", "--label", "a", capsys=capsys
+            "history", "audit", FOLDER / "spill-13.5.log", "--dataset", tmp_path / "data", "--label", "a", capsys=capsys
         )[0]
         == 0
     )

@@ -93,13 +93,13 @@ def test_a_cut_off_dump_is_not_clean(tmp_path: Path) -> None:
     text = read_text(DUMPS[0])
     path = tmp_path / "cut.sass"
     path.write_text(text[: text.rindex("Function : ") + 2000])
-    assert run("check", path, "--max-spill-bytes", "100000").returncode == 2
+    assert run("check", path, "--set", "max_spill_bytes=100000").returncode == 2
 
 
 def test_what_no_tool_prints_is_refused_not_miscounted(tmp_path: Path) -> None:
     older = tmp_path / "older.sass"
     older.write_text(read_text(DUMPS[0]).replace("code for sm_100a", "code for sm_30"))
-    for command in (["scan"], ["check"], ["check", "--max-spill-bytes", "100000", LOG], ["show", "spills"]):
+    for command in (["scan"], ["check"], ["check", "--set", "max_spill_bytes=100000", LOG], ["show", "spills"]):
         result = run(*command, older)
         assert result.returncode == 2, command
         assert b"machine code of sm_30 is not read" in result.stderr
@@ -107,7 +107,7 @@ def test_what_no_tool_prints_is_refused_not_miscounted(tmp_path: Path) -> None:
 
 def test_spills_to_shared_memory_are_said() -> None:
     dump = next(SASS.glob("smem-spill-*"))
-    result = run("check", dump, "--max-spill-bytes", "100000")
+    result = run("check", dump, "--set", "max_spill_bytes=100000")
     assert b"smem_spill_64 (sm_100)" in result.stdout
     assert b"spill instructions go to shared memory" in result.stdout
     assert b"smem_spill_off (sm_100): 0" not in result.stdout
@@ -146,6 +146,6 @@ def test_log_and_dump_in_one_file_are_not_half_read(tmp_path: Path) -> None:
     log, dump = read_text(LOG), read_text(DUMPS[0])
     for text in (log + dump, dump + log):
         (tmp_path / "both.log").write_text(text)
-        result = run("check", tmp_path / "both.log", "--max-spill-bytes", "100000")
+        result = run("check", tmp_path / "both.log", "--set", "max_spill_bytes=100000")
         assert result.returncode == 2
         assert b"two inputs" in result.stderr

@@ -170,7 +170,7 @@ def test_real_builds(file: str) -> None:
     name = re.sub(r"-[\d.]+\.log$", "", file.rpartition("/")[2])
     holes = [issue for issue in read_any(FIXTURES / file).issues if issue.code in CODES and issue.code not in HARMLESS]
     assert bool(holes) == (name not in EXIT)
-    options = [] if name in EXIT else ["--max-spill-bytes", "1000000"]
+    options = [] if name in EXIT else ["--set", "max_spill_bytes=1000000"]
     assert run("check", FIXTURES / file, *options).returncode == EXIT.get(name, 2)
 
 

@@ -123,7 +123,7 @@ def test_scan_has_a_column_for_them(capsys: pytest.CaptureFixture[str]) -> None:
     place = str(FIXTURES / "binary" / "roles-kept-sm_90a-13.5.cubin.zst")
     assert main(["scan", place]) == 0
     assert "live" not in capsys.readouterr().out.splitlines()[0].split()
-    assert main(["scan", place, "--live"]) == 0
+    assert main(["scan", place, "--with", "live"]) == 0
     head, *rows = [line.split() for line in capsys.readouterr().out.splitlines()]
     peaks = {kernel.key.symbol: kernel.sass.live_peak for kernel in scan(place, live=True).kernels if kernel.sass}
     shown = {row[0]: row[head.index("live") - len(head)] for row in rows if row and row[0] in peaks}

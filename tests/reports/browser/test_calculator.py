@@ -22,13 +22,13 @@ from tests.reports.browser.conftest import EVERY, PHONE, Open, serious, until
 
 SETTINGS = 1000
 START_AT = ("--arch", "sm_90", "--threads", "256", "--registers", "72", "--shared", "32768")
-ARGUMENTS = ("occupancy", *START_AT, "--html")
+ARGUMENTS = ("occupancy", *START_AT, "-f")
 
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("calculator") / "occupancy.html"
-    answer = run(*ARGUMENTS, str(path))
+    answer = run(*ARGUMENTS, f"html:{path}")
     assert (answer.returncode, answer.stdout, answer.stderr) == (0, b"", b"")
     return path
 
@@ -296,7 +296,7 @@ def test_without_javascript_the_start_is_text(browse: Open, file: Path) -> None:
 
 
 def test_the_page_is_the_same_bytes_again(file: Path, tmp_path: Path) -> None:
-    assert run(*ARGUMENTS, str(tmp_path / "again.html")).returncode == 0
+    assert run(*ARGUMENTS, f"html:{tmp_path / 'again.html'}").returncode == 0
     assert (tmp_path / "again.html").read_bytes() == file.read_bytes()
 
 
@@ -305,14 +305,14 @@ def test_the_page_is_the_same_bytes_again(file: Path, tmp_path: Path) -> None:
     [
         ("--vary", "registers"),
         ("-f", "json"),
-        ("--cache", "shared"),
+        ("--set", "cache_preference=shared"),
         ("--registers", "256"),
         ("--threads", "2000"),
         ("--from", "x.csv"),
     ],
 )
 def test_what_the_page_cannot_show_is_refused(tmp_path: Path, arguments: tuple[str, ...]) -> None:
-    answer = run("occupancy", "--html", str(tmp_path / "x.html"), *arguments)
+    answer = run("occupancy", "-f", f"html:{tmp_path / 'x.html'}", *arguments)
     assert answer.returncode == 2
     assert len(answer.stderr.splitlines()) <= 2
     assert not (tmp_path / "x.html").exists()

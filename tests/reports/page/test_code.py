@@ -123,7 +123,7 @@ def test_a_binary_that_is_gone_is_no_error(folder: Path, capsys: pytest.CaptureF
     assert "code" not in page(folder, "scan", str(snapshot))
     assert main(["diff", str(snapshot), str(folder / "other.cubin"), "-f", "markdown"]) in (0, 1)
     assert main(["advise", str(snapshot)]) == 0
-    assert main(["show", "*", str(snapshot), "--sass"]) == 2
+    assert main(["show", "*", str(snapshot), "--with", "sass"]) == 2
     assert "cannot read" not in capsys.readouterr().err
 
 
@@ -135,7 +135,7 @@ def test_standard_input_is_read_once(folder: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_show_prints_source_beside_code_where_it_spills(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ("show", "array_and_spills", str(folder / "new.cubin"), "--arch", "sm_80", "--slots", "0", "--source")
+    words = ("show", "array_and_spills", str(folder / "new.cubin"), "--arch", "sm_80", "--top", "0", "--with", "source")
     assert main([*words, "--source-root", str(folder / "tree")]) == 0
     said = capsys.readouterr().out
     _, _, listing = said.partition("source and machine code where it spills")

@@ -1,4 +1,4 @@
-// The what-if calculator, alone (`spillscan occupancy --html`) and as the picture of one kernel.
+// The what-if calculator, alone (`spillscan occupancy -f html`) and as the picture of one kernel.
 const calculator = (() => {
   const { h, number, count, remember, view } = spillscan;
   const SETTLE_MS = 150;
