@@ -35,7 +35,6 @@ from spillscan.reports.words import (
     alike,
     baseline_line,
     bounds,
-    copy_of,
     fails,
     hole_lines,
     legend_lines,
@@ -330,9 +329,10 @@ def _sized(header: Row, rows: Sequence[Row], noun: str, more: int = 0) -> Iterat
 
 
 def _name(report: Report, kernel: Kernel) -> str:
-    found = [code(name_of(kernel, report.names))]
-    told = [kernel.key.arch or "", copy_of(kernel, report.names)]
-    return " ".join([*found, *(code(each, LONGEST_NAME) for each in told if each)])
+    number = "".join(kernel.key.unit.partition("#")[1:])
+    found = [name_of(kernel, report.names), *filter(None, (kernel.key.arch, number))]
+    whose = f" in {code(report.names.of(kernel.caller), LONGEST_NAME)}" if kernel.caller else ""
+    return " ".join(code(each, LONGEST_NAME) for each in found) + whose
 
 
 def _figure(value: int | None) -> str:
