@@ -15,6 +15,7 @@ from typing import Any, NoReturn, Protocol, cast
 from spillscan import __version__
 from spillscan.commands._former import renamed
 from spillscan.output import folders
+from spillscan.output.safe import printable
 from spillscan.output.terminal import columns
 
 PUBLIC = ("_library",)
@@ -147,18 +148,28 @@ class Parser(argparse.ArgumentParser):
         return found
 
     def error(self, message: str) -> NoReturn:
-        """Usage and one line, with what is nearest to what was written."""
+        """One line, with what is nearest to what was written, else with what says what may be."""
         found = re.search(r"unrecognized arguments: (?P<option>--[^ =]+)|invalid choice: '(?P<word>[^']*)'", message)
+        near = []
         if found:
             from difflib import get_close_matches
 
             known = list(self._option_string_actions) if found["option"] else self._choices(message)
             near = get_close_matches(found["option"] or found["word"], known, n=1)
-            message += f"; did you mean {near[0]}?" if near else ""
-        super().error(message)
+        if near or "argument COMMAND" in message:
+            message = _CHOICES.sub("", message)
+        message = message.replace("the following arguments are required:", "missing:")
+        name = self.prog.removesuffix(" INPUT")
+        hint = f"did you mean {near[0]}?" if near else f"`{name} --help` says what it takes"
+        self.exit(2, f"{name}: {printable(message, _LONGEST_ERROR)}; {hint}\n")
 
     def _choices(self, message: str) -> list[str]:
         return [str(choice) for action in self._actions for choice in action.choices or () if str(choice) in message]
+
+
+_CHOICES = re.compile(r" \(choose from .*\)$")
+_LONGEST_ERROR = 300
+"""Characters of what argparse says: words of a call may be long, and hostile."""
 
 
 class _Overview(Parser):

@@ -82,9 +82,10 @@ def _set(texts: Sequence[str]) -> dict[str, str]:
     found = {}
     for text in texts:
         name, equals, value = text.partition("=")
-        if name not in keys() or not equals:
-            hint = nearest(name, keys()) if equals else "write KEY=VALUE"
-            raise UsageError(f"--set {text[:60]}: there is no key {name[:60]!r}", hint)
+        if name not in keys():
+            raise UsageError(f"--set {text[:60]}: there is no key {name[:60]!r}", nearest(name, keys()))
+        if not equals:
+            raise UsageError(f"--set {name} has no value", f"write {name}=VALUE")
         found[name] = value
     return found
 

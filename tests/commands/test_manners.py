@@ -266,7 +266,8 @@ def test_what_was_perhaps_meant(words: list[str], meant: str, capsys: pytest.Cap
     assert ended.value.code == 2
     err = capsys.readouterr().err
     assert err.rstrip().endswith(f"did you mean {meant}?")
-    assert err.startswith("usage: spillscan" if words[0] == "scna" else f"usage: spillscan {words[0]} ")
+    assert err.startswith("spillscan: " if words[0] == "scna" else f"spillscan {words[0]}: ")
+    assert err.count("\n") == 1
 
 
 def test_a_kernel_that_was_perhaps_meant(capsys: pytest.CaptureFixture[str]) -> None:
@@ -322,7 +323,7 @@ def test_an_old_option_works_and_one_line_says_the_new_one() -> None:
     ("words", "said"),
     [
         (("check", HEAD, "--set", "max_register=1"), "no key 'max_register'; did you mean 'max_registers'?"),
-        (("check", HEAD, "--set", "max_registers"), "write KEY=VALUE"),
+        (("check", HEAD, "--set", "max_registers"), "write max_registers=VALUE"),
         (("check", HEAD, "--set", "max_registers=x"), "--set max_registers: a whole number of 0 or more or none"),
         (("scan", HEAD, "--with", "live,x"), "'x' is none of live, operands, code"),
         (("sweep", "k.ptx", "--vary", "caps=1"), "--vary caps=1 names no axis; write AXIS=V,…, AXIS one of cap, "),
