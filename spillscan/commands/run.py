@@ -73,5 +73,5 @@ def _summary(build: BuildFile) -> str:
         named = "" if state == "done" else f" ({', '.join(names[:_NAMED])}{more})"
         said.append(f"{len(names)} {state}{named}")
     if not units:
-        return "no compilation was seen"
+        return "no compilation was seen: none was due, or the compiler is called by its path (make NVCC=nvcc)"
     return f"{len(units)} unit{'' if len(units) == 1 else 's'}: {', '.join(said)}"
