@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final
 
 from spillscan.model import figures
@@ -96,17 +96,22 @@ def add_strict(parser: Parser) -> None:
     parser.add_argument("--strict", action="store_true", default=None, help=about)
 
 
+def _several(known: Collection[str]) -> Callable[[str], tuple[str, ...]]:
+    """Reads words of those that are ``known``, with commas between them."""
+
+    def read(text: str) -> tuple[str, ...]:
+        if wrong := [word for word in text.split(",") if word not in known]:
+            raise argparse.ArgumentTypeError(f"{wrong[0]!r} is none of {', '.join(known)}")
+        return tuple(text.split(","))
+
+    return read
+
+
 def add_with(parser: Parser, also: Mapping[str, str]) -> None:
     """--with, which is called ``also``; what else is read or shown, and what that is."""
-
-    def known(text: str) -> list[str]:
-        if wrong := [word for word in text.split(",") if word not in also]:
-            raise argparse.ArgumentTypeError(f"{wrong[0]!r} is none of {', '.join(also)}")
-        return text.split(",")
-
     about = "; ".join(f"{word}: {what}" for word, what in also.items())
     parser.add_argument(
-        "--with", dest="also", action="extend", default=[], type=known, metavar="WHAT,…", help=f"also {about}"
+        "--with", dest="also", action="extend", default=[], type=_several(also), metavar="WHAT,…", help=f"also {about}"
     )
 
 
@@ -228,13 +233,7 @@ def _names(known: Sequence[Figure]) -> list[str]:
 
 def add_levels(parser: Parser, levels: Sequence[str], default: Sequence[str], more: str = "") -> None:
     """--by and --base of what is added up in groups of groups; ``more`` is said of the levels."""
-
-    def known(text: str) -> tuple[str, ...]:
-        if wrong := [level for level in text.split(",") if level not in levels]:
-            raise argparse.ArgumentTypeError(f"{wrong[0]!r} is none of {', '.join(levels)}")
-        return tuple(text.split(","))
-
     about = f"groups, and groups in these (default: {','.join(default)}): {', '.join(levels)}{more and '; ' + more}"
-    parser.add_argument("--by", metavar="LEVEL,…", help=about, type=known, default=tuple(default))
+    parser.add_argument("--by", metavar="LEVEL,…", help=about, type=_several(levels), default=tuple(default))
     about = "an older input: show by how much each group grew, what changed most first"
     words(parser, "--base", "INPUT", about)

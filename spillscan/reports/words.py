@@ -86,10 +86,15 @@ def label_of(kernel: Kernel, names: Names) -> str:
     return f"{name_of(kernel, names)} ({', '.join(filter(None, told))})"
 
 
+def copy_number(kernel: Kernel) -> str:
+    """``#2``: which of several copies in one object it is; empty where it is the only one."""
+    return "".join(kernel.key.unit.partition("#")[1:])
+
+
 def copy_of(kernel: Kernel, names: Names, unit: str = "") -> str:
     """``#2, in gemm<8>``: which of several copies in one object it is, and of which kernel; empty where it is the only
     one; ``unit``: to be said instead of the number."""
-    unit = unit or "".join(kernel.key.unit.partition("#")[1:])
+    unit = unit or copy_number(kernel)
     caller = f"in {printable(names.of(kernel.caller), LONGEST_NAME)}" if kernel.caller else ""
     return ", ".join(filter(None, (printable(unit, LONGEST_NAME), caller)))
 

@@ -35,6 +35,7 @@ from spillscan.reports.words import (
     alike,
     baseline_line,
     bounds,
+    copy_number,
     fails,
     hole_lines,
     legend_lines,
@@ -329,8 +330,7 @@ def _sized(header: Row, rows: Sequence[Row], noun: str, more: int = 0) -> Iterat
 
 
 def _name(report: Report, kernel: Kernel) -> str:
-    number = "".join(kernel.key.unit.partition("#")[1:])
-    found = [name_of(kernel, report.names), *filter(None, (kernel.key.arch, number))]
+    found = [name_of(kernel, report.names), *filter(None, (kernel.key.arch, copy_number(kernel)))]
     whose = f" in {code(report.names.of(kernel.caller), LONGEST_NAME)}" if kernel.caller else ""
     return " ".join(code(each, LONGEST_NAME) for each in found) + whose
 

@@ -17,6 +17,8 @@ BASE, HEAD = FIXTURES / "demo" / "base.log", FIXTURES / "demo" / "head.log"
 LARGE = FIXTURES / "large" / "kernels5000-13.0.log.zst"
 DAY = ("--today", "2026-01-31")
 NAME = "spillscan-baseline.yaml"
+FEWER = ("--accept", "fewer-kernels", "--accept", "not-comparable")
+"""Kernels, and figures, that the baseline knows and the build does not have, are all right."""
 SPILLS_ALONE = ("--set", "max_register_growth=none")
 """The demo's older build spills less and takes more registers."""
 
@@ -217,20 +219,7 @@ def test_prune_drops_what_is_gone(baseline: Path) -> None:
     assert missing.returncode == 2
     assert "baseline: 2 fixed, 2 stale" in missing.stdout.decode().splitlines()
     assert "knows 2 kernels (gather (sm_80), gather (sm_90a)) that the build does not have" in missing.stderr.decode()
-    assert (
-        run(
-            "check",
-            BASE,
-            "--baseline",
-            baseline,
-            "--accept",
-            "fewer-kernels",
-            "--accept",
-            "not-comparable",
-            *SPILLS_ALONE,
-        ).returncode
-        == 0
-    )
+    assert run("check", BASE, "--baseline", baseline, *FEWER, *SPILLS_ALONE).returncode == 0
     run("baseline", "write", BASE, "-o", baseline)
     assert run("check", BASE, "--baseline", baseline).returncode == 2, "writing adopts, it forgets no kernel"
     assert run("baseline", "prune", BASE, "-o", baseline).stdout.startswith(f"{baseline}: 2 dropped".encode())
@@ -245,10 +234,7 @@ def test_json_has_states(baseline: Path) -> None:
             BASE,
             "--baseline",
             baseline,
-            "--accept",
-            "fewer-kernels",
-            "--accept",
-            "not-comparable",
+            *FEWER,
             "-f",
             "json",
             *SPILLS_ALONE,
@@ -331,10 +317,7 @@ def test_what_the_input_does_not_tell_counts_where_it_would_fail(tmp_path: Path)
             path,
             "--fail-on",
             "warning",
-            "--accept",
-            "fewer-kernels",
-            "--accept",
-            "not-comparable",
+            *FEWER,
         ).returncode
         == 0
     )
