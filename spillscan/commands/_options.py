@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from spillscan.model import figures
 from spillscan.model.usage import Figure
+from spillscan.output.errors import UsageError, nearest
 
 _REPORTS = "text (default), json, csv, markdown, html; of check and diff also sarif, github, gitlab, junit, rdjsonl"
 DATASET_VARIABLE, DATASET = "SPILLSCAN_DATASET", "spillscan-data"
@@ -105,6 +106,25 @@ def _several(known: Collection[str]) -> Callable[[str], tuple[str, ...]]:
         return tuple(text.split(","))
 
     return read
+
+
+def add_set(parser: Parser, about: str) -> None:
+    """--set; ``about``: what its keys are."""
+    about += "; repeatable"
+    parser.add_argument("--set", action="append", default=[], dest="settings", metavar="KEY=VALUE", help=about)
+
+
+def keyed(texts: Iterable[str], known: Collection[str]) -> dict[str, str]:
+    """What --set says, by key."""
+    found = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if name not in known:
+            raise UsageError(f"--set {text[:60]}: there is no key {name[:60]!r}", nearest(name, known))
+        if not equals:
+            raise UsageError(f"--set {name} has no value", f"write {name}=VALUE")
+        found[name] = value
+    return found
 
 
 def add_with(parser: Parser, also: Mapping[str, str]) -> None:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from spillscan.commands import _options
 from spillscan.judging.policy.keys import OPTIONS, SETTINGS, keys
-from spillscan.output.errors import UsageError, nearest
 
 if TYPE_CHECKING:
     from spillscan.judging.policy import Policy
@@ -26,14 +25,9 @@ def add_file(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="policy file, over which options win (default: spillscan.yaml or pyproject.toml, here or above); none",
     )
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        dest="settings",
-        metavar="KEY=VALUE",
-        help="a key of the policy, over its file: max_registers=128, max_spill_bytes=none; `spillscan config` lists"
-        " all; repeatable",
+    _options.add_set(
+        parser,
+        "a key of the policy, over its file: max_registers=128, max_spill_bytes=none; `spillscan config` lists all",
     )
 
 
@@ -67,7 +61,7 @@ def policy_of(arguments: argparse.Namespace) -> Policy:
     """What holds: defaults < file < environment < the options among ``arguments``."""
     from spillscan.judging.policy.reading import from_options, load
 
-    texts = _set(getattr(arguments, "settings", ()))
+    texts = _options.keyed(getattr(arguments, "settings", ()), keys())
     given = {name: getattr(arguments, name, None) for name in OPTIONS}
     texts |= {name: str(value) for name, value in given.items() if value is not None}
     severities, launches = getattr(arguments, "severity", None), getattr(arguments, "launch", None)
@@ -75,19 +69,6 @@ def policy_of(arguments: argparse.Namespace) -> Policy:
     options = from_options(texts, severities or (), launches or (), accepted or ())
     config = None if arguments.config == NO_FILE else arguments.config
     return load(options, config=config, search=arguments.config is None, variables=os.environ)
-
-
-def _set(texts: Sequence[str]) -> dict[str, str]:
-    """Words by key."""
-    found = {}
-    for text in texts:
-        name, equals, value = text.partition("=")
-        if name not in keys():
-            raise UsageError(f"--set {text[:60]}: there is no key {name[:60]!r}", nearest(name, keys()))
-        if not equals:
-            raise UsageError(f"--set {name} has no value", f"write {name}=VALUE")
-        found[name] = value
-    return found
 
 
 def unpacking(policy: Policy) -> dict[str, int]:

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from spillscan.advice.profile.judged import JudgedLaunch, judge, launch_figures
 from spillscan.advice.profile.reading import read_all
 from spillscan.advice.ranking import ranked, spill_weight, why_here
 from spillscan.advice.remedies import Remedy, facts, relief_data, remedy
-from spillscan.advice.sweep import kept as kept_curves
 from spillscan.advice.sweep.missing import no_step, refusal
 from spillscan.commands import _answers, _inputs, _issues, _offers, _options, _policy, _trying
 from spillscan.commands._selection import Selection
@@ -68,7 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
     names = Names((kernel.named_by for kernel in build.kernels), labels=labels_of([build], policy.labels))
     sweeps = [each for each in arguments.measured if _is_json(each)]
     profiles = [each for each in arguments.measured if each not in sweeps]
-    swept = kept_curves.swept(curve for each in sweeps for curve in kept_curves.curves_in(each)) if sweeps else {}
+    swept = _swept(sweeps) if sweeps else {}
     profile = judge(read_all(expand(profiles)), build) if profiles else ()
     launches = _Launches(policy, profile)
     found = ranked(kept.kernels, names, launches, profile)
@@ -113,6 +112,12 @@ class _Launches:
         said = self._policy.launch_of(kernel)
         seen = self._seen.get(id(kernel))
         return settled(kernel, seen) if seen is not None and (said is None or said.source == "bounds") else said
+
+
+def _swept(paths: Sequence[str]) -> Mapping[tuple[str, str | None], Curve]:
+    from spillscan.advice.sweep import kept
+
+    return kept.swept(curve for path in paths for curve in kept.curves_in(path))
 
 
 def _is_json(path: str) -> bool:

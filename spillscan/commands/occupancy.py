@@ -25,7 +25,7 @@ from spillscan.occupancy.headroom import VARIED, Varied, current, curve, registe
 from spillscan.occupancy.model import LIMITERS, Configuration
 from spillscan.occupancy.whole_gpu import clusters, footprint
 from spillscan.output import records
-from spillscan.output.errors import InputError, UsageError, nearest
+from spillscan.output.errors import InputError, UsageError
 from spillscan.output.files import Form, put
 from spillscan.output.safe import printable
 from spillscan.output.terminal import Style, complain
@@ -60,14 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     one.add_argument(
         "--dynamic-shared", metavar="BYTES", default="0", help="dynamic shared memory per block (default: 0)"
     )
-    one.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        dest="settings",
-        metavar="KEY=VALUE",
-        help=f"{'; '.join(f'{key}: {about}' for key, about in _KEYS.items())}; repeatable",
-    )
+    _options.add_set(one, "; ".join(f"{key}: {about}" for key, about in _KEYS.items()))
     many = parser.add_argument_group("instead of the report")
     many.add_argument("--vary", choices=VARIED, help="every step of occupancy over one figure")
     many.add_argument(
@@ -95,17 +88,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _set(texts: Sequence[str]) -> dict[str, str | None]:
     """Words by key; ``None`` where nothing is said."""
-    found: dict[str, str | None] = dict.fromkeys(_KEYS) | {"barriers": "1"}
-    for each in texts:
-        key, equals, value = each.partition("=")
-        if key not in _KEYS or not equals:
-            hint = nearest(key, _KEYS) if equals else "write KEY=VALUE"
-            raise UsageError(f"--set {each[:60]}: there is no key {key[:60]!r}", hint)
-        words = {"cache_preference": PREFERENCES, "global_caching": CACHING}.get(key)
-        if words and value not in words:
-            raise UsageError(f"--set {each[:60]}: {value[:60]!r} is none of {', '.join(words)}")
-        found[key] = value
-    return found
+    given = _options.keyed(texts, _KEYS)
+    for key, words in (("cache_preference", PREFERENCES), ("global_caching", CACHING)):
+        if key in given and given[key] not in words:
+            raise UsageError(f"--set {key}: {given[key][:60]!r} is none of {', '.join(words)}")
+    return dict.fromkeys(_KEYS) | {"barriers": "1"} | given
 
 
 def _no_lines(_: Style) -> Iterable[str]:
