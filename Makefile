@@ -3,6 +3,7 @@
 # make lint   ruff and mypy --strict
 # make bench  speed, as ratios with bars: a regex script, cuobjdump, the cost of the work (bench-details: of each part)
 # make oracle millions of cases against NVIDIA's own answers
+# make bounds the wheel with the lowest and the newest of what it needs, on each Python to be had
 # make mutants small faults, planted: which of them the nearest tests notice
 # make site   the documents as a site
 PYTHON ?= python3
@@ -11,7 +12,7 @@ BIN    := $(VENV)/bin
 RUNS   := $(VENV)/.runs
 TESTS  := $(VENV)/.tests
 
-.PHONY: run test lint bench bench-details oracle mutants wheel site fixtures clean
+.PHONY: run test lint bench bench-details oracle mutants bounds wheel site fixtures clean
 
 # What running needs, and what tests need besides.
 $(RUNS): pyproject.toml
@@ -87,6 +88,9 @@ oracle: $(TESTS)
 
 mutants: $(TESTS)
 	$(BIN)/python -m tests.mutants
+
+bounds: $(TESTS)
+	$(BIN)/python -m tests.bounds
 
 site: $(RUNS)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'

@@ -46,12 +46,12 @@ class Cost(NamedTuple):
 
 def made(folder: Path) -> Path:
     """A dump of 250 MB from the fixtures."""
-    import zstandard
+    from spillscan.reading.inputs import zstd
 
     parts = []
     for path in sorted(FIXTURES.glob("cuobjdump-*.sass*")):
         data = path.read_bytes()
-        parts.append(zstandard.decompress(data) if path.suffix == ".zst" else data)
+        parts.append(zstd.decompress(data) if path.suffix == ".zst" else data)
     text = b"".join(parts)
     target = folder / "fixtures.sass"
     with target.open("wb") as stream:

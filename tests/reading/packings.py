@@ -13,7 +13,8 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping
 
 import lz4.frame
-import zstandard
+
+from spillscan.reading.inputs import zstd
 
 Pack = Callable[[bytes, str], bytes]
 """What a file of these bytes and this name becomes."""
@@ -72,7 +73,7 @@ def rpm(data: bytes, name: str) -> bytes:
 
 def conda(data: bytes, name: str) -> bytes:
     """The second format: a zip of tar files that zstd compressed."""
-    packed = zstandard.ZstdCompressor().compress(tar(data, name))
+    packed = zstd.compress(tar(data, name))
     return zipped(packed, "pkg-x-1.tar.zst", **{"metadata.json": b'{"conda_pkg_format_version": 2}'})
 
 
@@ -120,7 +121,7 @@ COMPRESSIONS: Mapping[str, Callable[[bytes], bytes]] = {
     "gz": gzip.compress,
     "xz": lzma.compress,
     "bz2": bz2.compress,
-    "zst": lambda data: zstandard.ZstdCompressor().compress(data),
+    "zst": zstd.compress,
     "lz4": lz4.frame.compress,
     "lzma": lambda data: lzma.compress(data, lzma.FORMAT_ALONE),
     "zlib": zlib.compress,

@@ -35,7 +35,6 @@ _LONGEST_HEADER = 1 << 16
 _LONGEST_IDENTIFIER = 4096
 _HEAD_BYTES = 1 << 18
 """Compressed bytes that give the first plain ones: more than a block of zstd."""
-_ZSTD_WINDOW = 1 << 27
 
 
 class Stored(Struct, frozen=True):
@@ -248,12 +247,14 @@ def _plain(packed: Stored, scratch: Scratch) -> Window:
 
 def _lz4(data: memoryview, plain: memoryview) -> int:
     """Bytes that ``data`` becomes in ``plain``. Raises ``ValueError`` where they do not fit, or it is no LZ4 block."""
-    import cramjam
+    from lz4 import block
 
     try:
-        return cramjam.lz4.decompress_block_into(data, plain)
-    except cramjam.DecompressionError as error:
+        found = block.decompress(data, uncompressed_size=len(plain))
+    except block.LZ4BlockError as error:
         raise ValueError("corrupt, or more than it claims to become") from error
+    plain[: len(found)] = found
+    return len(found)
 
 
 def _lz4_head(data: memoryview, size: int) -> bytes:
@@ -290,26 +291,26 @@ def _lz4_length(data: memoryview, at: int, length: int) -> tuple[int, int]:
 
 
 def _zstd_head(data: memoryview, size: int) -> bytes:
-    import zstandard
+    from spillscan.reading.inputs import zstd
 
     try:
-        return zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW).stream_reader(data).read(size)
-    except zstandard.ZstdError as error:
+        return zstd.decompressor().decompress(data, size)
+    except zstd.ZstdError as error:
         raise ValueError(str(error)) from error
 
 
 def _zstd(data: memoryview, plain: memoryview) -> int:
     """The same of a zstd frame."""
-    import zstandard
+    from spillscan.reading.inputs import zstd
 
     try:
-        claimed = zstandard.frame_content_size(data)
-        if claimed not in (len(plain), -1):
+        claimed = zstd.get_frame_info(data).decompressed_size
+        if claimed not in (len(plain), None):
             raise ValueError(f"its frame holds {claimed} bytes")
-        reader = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW).stream_reader(data)
-        size = reader.readinto(plain)
-        if reader.read(1):
-            raise ValueError("it becomes more than it claims")
-    except zstandard.ZstdError as error:
+        found = zstd.decompressor().decompress(data, len(plain) + 1)
+    except zstd.ZstdError as error:
         raise ValueError(str(error)) from error
-    return size
+    if len(found) > len(plain):
+        raise ValueError("it becomes more than it claims")
+    plain[: len(found)] = found
+    return len(found)

@@ -13,12 +13,9 @@ from importlib import import_module
 from typing import NamedTuple, Protocol
 
 PIECE_BYTES = 1 << 20
-"""Most that an engine gives at a time, but for zstd's, whose window of :data:`_ZSTD_STEP_BYTES` bounds it."""
+"""Most that an engine gives at a time."""
 HEAD_BYTES = 4096
 """What a trial decompresses, at most."""
-_ZSTD_STEP_BYTES = 1024
-"""What is decompressed at a time: it cannot become more than some 32 MiB, whatever the frame claims."""
-_ZSTD_WINDOW = 1 << 27
 _MAGIC_BYTES = 16
 """A magic is not longer."""
 
@@ -89,36 +86,10 @@ class _Inflate:
         return bytes(found)
 
 
-class _Zstd:
-    """One frame, in steps that bound what comes of them."""
+def _zstd() -> Engine:
+    from spillscan.reading.inputs import zstd
 
-    def __init__(self) -> None:
-        import zstandard
-
-        self._engine = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW).decompressobj()
-        self._given: memoryview = memoryview(b"")
-
-    @property
-    def eof(self) -> bool:
-        return self._engine.eof
-
-    @property
-    def needs_input(self) -> bool:
-        return not self._given
-
-    @property
-    def unused_data(self) -> bytes:
-        return self._engine.unused_data + bytes(self._given)
-
-    def decompress(self, data: bytes | memoryview, max_length: int = -1) -> bytes:
-        self._given = memoryview(bytes(self._given) + bytes(data)) if self._given else memoryview(data)
-        found: list[bytes] = []
-        size = 0
-        while self._given and not self._engine.eof and not 0 <= max_length <= size:
-            step, self._given = self._given[:_ZSTD_STEP_BYTES], self._given[_ZSTD_STEP_BYTES:]
-            found.append(self._engine.decompress(step))
-            size += len(found[-1])
-        return b"".join(found)
+    return zstd.decompressor()
 
 
 def _engine(module: str, name: str, *arguments: int) -> Callable[[], Engine]:
@@ -143,7 +114,7 @@ CODECS = (
     Codec("gzip", re.compile(rb"\x1f\x8b\x08[\0-\x1f]"), lambda: _Inflate(zlib.MAX_WBITS | 16)),
     Codec("xz", re.compile(rb"\xfd7zXZ\0"), _engine("lzma", "LZMADecompressor", _XZ)),
     Codec("bzip2", re.compile(rb"BZh[1-9](?:1AY&SY|\x17rE8P\x90)"), _engine("bz2", "BZ2Decompressor")),
-    Codec("zstd", re.compile(rb"\x28\xb5\x2f\xfd|" + _SKIPPABLE), _Zstd),
+    Codec("zstd", re.compile(rb"\x28\xb5\x2f\xfd|" + _SKIPPABLE), _zstd),
     Codec("lz4", re.compile(rb"\x04\x22\x4d\x18"), _engine("lz4.frame", "LZ4FrameDecompressor")),
     Codec("lzma", _LZMA, _engine("lzma", "LZMADecompressor", _ALONE), strong=False),
     Codec("zlib", re.compile(rb"\x78[\x01\x5e\x9c\xda]"), lambda: _Inflate(zlib.MAX_WBITS), strong=False),
@@ -158,10 +129,11 @@ def errors() -> tuple[type[Exception], ...]:
     """What engines raise for damaged data."""
     import lzma
 
-    import zstandard
     from isal import isal_zlib
 
-    return (lzma.LZMAError, zstandard.ZstdError, isal_zlib.error, OSError, EOFError, RuntimeError, ValueError)  # type: ignore[return-value]
+    from spillscan.reading.inputs import zstd
+
+    return (lzma.LZMAError, zstd.ZstdError, isal_zlib.error, OSError, EOFError, RuntimeError, ValueError)  # type: ignore[return-value]
 
 
 def codec_of(head: bytes) -> Codec | None:

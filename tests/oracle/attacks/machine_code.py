@@ -16,13 +16,12 @@ from functools import cache
 from pathlib import Path
 from random import Random
 
-import zstandard
-
 from spillscan.model import Issue
 from spillscan.model.code import FunctionUsage, SassFunction
 from spillscan.output.errors import InputError
 from spillscan.reading import dumps
 from spillscan.reading.binary import records
+from spillscan.reading.inputs import zstd
 from spillscan.reading.inputs.source import Stream
 from tests.oracle.attacks import Attack
 
@@ -71,7 +70,7 @@ def samples() -> tuple[Sample, ...]:
         if form and "manifest" not in path.name:
             data = path.read_bytes()
             if path.suffix == ".zst":
-                data = zstandard.ZstdDecompressor().decompressobj().decompress(data)
+                data = zstd.decompress(data)
             functions, issues = read(form, data)
             assert not any(issue.hidden for issue in issues), path
             found.append(Sample(path.name, form, data, tuple(functions)))

@@ -7,7 +7,6 @@ from itertools import islice
 from pathlib import Path
 
 import numpy as np
-import zstandard
 
 from spillscan.model import Issue
 from spillscan.model.code import SassFunction
@@ -16,6 +15,7 @@ from spillscan.reading.binary import containers, decode, records
 from spillscan.reading.binary.decode import Counts
 from spillscan.reading.binary.opcode_tables import Table
 from spillscan.reading.binary.window import Budget, Limits, Window
+from spillscan.reading.inputs import zstd
 from spillscan.reading.inputs.source import Source
 from spillscan.reading.machine.liveness import WORDS, Effects
 from tests.conftest import FIXTURES
@@ -25,7 +25,7 @@ FOLDER = FIXTURES / "binary"
 
 def stored(name: str) -> bytes:
     """A fixture of fixtures/binary, decompressed."""
-    return zstandard.ZstdDecompressor().decompressobj().decompress((FOLDER / f"{name}.zst").read_bytes())
+    return zstd.decompress((FOLDER / f"{name}.zst").read_bytes())
 
 
 def scanned(data: bytes, name: str = "file") -> tuple[list[SassFunction], list[Issue]]:

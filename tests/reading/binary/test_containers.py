@@ -9,9 +9,9 @@ import tarfile
 import zipfile
 
 import pytest
-import zstandard
 
 from spillscan.model.code import SassFunction
+from spillscan.reading.inputs import zstd
 from tests.reading.binary.support import functions, scanned, stored, without_place
 
 PLAIN = stored("plain-13.5.o")
@@ -85,7 +85,7 @@ PACKED = {
     "wheel": zipped(zipfile.ZIP_DEFLATED),
     "tar": tarred(),
     "tar.gz": gzip.compress(tarred()),
-    "tar.zst": zstandard.compress(tarred()),
+    "tar.zst": zstd.compress(tarred()),
     "object.gz": gzip.compress(PLAIN),
     "wheel in a tar": tarred(zipped(zipfile.ZIP_DEFLATED)),
     "library in a wheel": zipped(zipfile.ZIP_DEFLATED, LIBRARY),

@@ -11,7 +11,6 @@ import zlib
 from typing import cast
 
 import pytest
-import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,6 +19,7 @@ from spillscan.model.code import SassFunction
 from spillscan.reading.binary import records
 from spillscan.reading.binary.elf import Elf
 from spillscan.reading.binary.window import Limits, Window
+from spillscan.reading.inputs import zstd
 from tests.reading.binary.support import scanned, stored
 from tests.reading.binary.test_containers import coff, fat_section, tarred, zipped
 
@@ -231,7 +231,7 @@ def many_sections() -> bytes:
     struct.pack_into("<H", data, 60, 0)
     old = bytes(data[table + 64 : table + 64 * count])
     assert names < count
-    return zstandard.compress(bytes(data) + bytes(first) + old + bytes(text) * more)
+    return zstd.compress(bytes(data) + bytes(first) + old + bytes(text) * more)
 
 
 HOSTILE = {
@@ -239,7 +239,7 @@ HOSTILE = {
     "lz4 entry of 3 GB": lambda: bomb_lz4(3 << 30),
     "deflate bomb": bomb_zip,
     "gzip bomb": lambda: gzip.compress(b"\x7fELF" + bytes(600 << 20), 1),
-    "zstd bomb": lambda: zstandard.compress(b"\x7fELF" + bytes(600 << 20)),
+    "zstd bomb": lambda: zstd.compress(b"\x7fELF" + bytes(600 << 20)),
     "gzip in gzip": lambda: nested(40),
     "one section a thousand times": self_referring_elf,
     "one member a thousand times": overlapping_zip,

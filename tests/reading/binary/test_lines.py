@@ -7,7 +7,6 @@ import re
 from pathlib import Path
 
 import pytest
-import zstandard
 from elftools.elf.elffile import ELFFile
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,6 +17,7 @@ from spillscan.reading.binary import records
 from spillscan.reading.binary.cubin import Cubin
 from spillscan.reading.binary.lines import DEEPEST, LineTable, Row
 from spillscan.reading.binary.window import DamageError, Window
+from spillscan.reading.inputs import zstd
 from tests.conftest import FIXTURES
 from tests.reading.binary.support import FOLDER, dumped, functions, stored
 
@@ -40,7 +40,7 @@ def printed(path: Path) -> dict[str, dict[int, Chain]]:
     frames: list[tuple[str, int]] = []
     symbol, chain = "", ()
     data = path.read_bytes()
-    text = zstandard.ZstdDecompressor().decompressobj().decompress(data) if path.suffix == ".zst" else data
+    text = zstd.decompress(data) if path.suffix == ".zst" else data
     for line in text.decode().splitlines():
         if match := _SECTION.match(line):
             symbol, chain, frames = match[1], (), []

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 
-import zstandard
+from spillscan.reading.inputs import zstd
 
 FIXTURES = Path(__file__).resolve().parents[3] / "fixtures" / "sass"
 
@@ -13,8 +12,7 @@ FIXTURES = Path(__file__).resolve().parents[3] / "fixtures" / "sass"
 def content(path: Path) -> bytes:
     data = path.read_bytes()
     if path.suffix == ".zst":
-        with zstandard.open(io.BytesIO(data), "rb") as stream:
-            return bytes(stream.read())
+        return zstd.decompress(data)
     return data
 
 

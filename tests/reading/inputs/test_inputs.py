@@ -17,12 +17,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import zstandard
 
 from spillscan import scan
 from spillscan.builds.records import Record
 from spillscan.model import Build
 from spillscan.output.errors import InputError
+from spillscan.reading.inputs import zstd
 from spillscan.reading.inputs.source import expand
 from tests.conftest import FIXTURES, ROOT, run
 
@@ -48,7 +48,7 @@ def zipped(data: bytes, name: str = "build/a.log", **others: bytes) -> bytes:
 
 PACKINGS: dict[str, Callable[[bytes], bytes]] = {
     "a.log.gz": gzip.compress,
-    "a.log.zst": lambda data: zstandard.ZstdCompressor().compress(data),
+    "a.log.zst": zstd.compress,
     "a.log.bz2": bz2.compress,
     "a.log.xz": lzma.compress,
     "twice.log.bz2": lambda data: bz2.compress(data[:999]) + bz2.compress(data[999:]) + bytes(512),
