@@ -1,0 +1,101 @@
+"""What ``docs/index.md`` promises of version 1.0: old files read, versions are decisions, and no name goes unseen.
+
+``promises/VERSION/`` holds what that release wrote: its ``scan -f json`` of ``fixtures/demo/base.log``, its ``baseline
+write`` of ``head.log``, and the policy of its documents; a dataset of it is in ``history/dataset/version1/``.
+``promises/options.txt`` lists the commands and options; ``python -m tests.test_promises`` adds new ones.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spillscan.commands import build_parser
+from spillscan.history.dataset import schema
+from spillscan.judging.baseline import file
+from spillscan.judging.policy import keys
+from spillscan.model import snapshot
+from tests.conftest import FIXTURES, ROOT, run
+
+STORED = ROOT / "tests" / "promises"
+OPTIONS = STORED / "options.txt"
+DEMO = FIXTURES / "demo"
+RELEASES = sorted(path for path in STORED.iterdir() if path.is_dir())
+
+
+def test_a_version_that_changes_is_a_decision() -> None:
+    """Who changes one stores what the last release wrote, keeps it readable, and says so in the changelog."""
+    assert snapshot.SCHEMA_VERSION == keys.VERSION == file.VERSION == 1
+    assert schema.VERSION == 10
+
+
+@pytest.fixture(params=RELEASES, ids=lambda path: path.name)
+def release(request: pytest.FixtureRequest) -> Path:
+    found: Path = request.param
+    return found
+
+
+def test_an_old_snapshot_is_the_build_that_it_was(release: Path) -> None:
+    same = run("diff", release / "scan.json", DEMO / "base.log", "--fail-on", "note")
+    assert (same.returncode, same.stdout) == (0, b"no changes in 10 kernels; sm_80, sm_90a\n")
+
+
+def test_what_was_written_is_written_still(release: Path, tmp_path: Path) -> None:
+    run("scan", "fixtures/demo/base.log", "-f", f"json:{tmp_path / 'now.json'}")
+    now, then = (json.loads(path.read_bytes()) for path in (tmp_path / "now.json", release / "scan.json"))
+    assert set(_fields(then)) <= set(_fields(now))
+
+
+def _fields(document: Any, at: str = "") -> Iterator[tuple[str, str]]:
+    """Each field that has a value, with its type; an integer may become a number."""
+    if isinstance(document, dict):
+        for name, value in document.items():
+            yield from _fields(value, f"{at}.{name}")
+    elif isinstance(document, list):
+        for value in document:
+            yield from _fields(value, f"{at}[]")
+    elif document is not None:
+        yield at, type(document).__name__
+
+
+def test_an_old_baseline_and_policy_judge_as_they_did(release: Path) -> None:
+    """And the statuses: 0 clean, 1 findings, 2 what is wrong with call or input."""
+    accepted = ("--baseline", release / "spillscan-baseline.yaml")
+    assert run("check", DEMO / "head.log", *accepted, "--config", "none").returncode == 0
+    assert run("check", DEMO / "head.log", "--config", "none").returncode == 1
+    assert run("check", DEMO / "head.log", "--config", release / "absent.yaml").returncode == 2
+    policy = run("config", "--config", release / "spillscan.yaml")
+    assert policy.returncode == 0, policy.stderr
+    assert b"max_registers: 168" in policy.stdout
+
+
+def options(parser: argparse.ArgumentParser, name: str = "spillscan") -> Iterator[str]:
+    """Every command with its verbs, and each of its options."""
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for verb, child in action.choices.items():
+                yield f"{name} {verb}"
+                yield from options(child, f"{name} {verb}")
+        elif action.help != argparse.SUPPRESS:
+            yield from (f"{name} {option}" for option in action.option_strings if option not in ("-h", "--help"))
+
+
+def test_no_command_and_no_option_goes() -> None:
+    gone = set(OPTIONS.read_text(encoding="utf-8").splitlines()) - set(options(build_parser(nested=True)))
+    assert not gone, "before 1.0: take the line out; after it: only with a major release"
+
+
+def write() -> None:
+    """Add what is new."""
+    OPTIONS.write_text(
+        "".join(f"{each}\n" for each in sorted(set(options(build_parser(nested=True))))), encoding="utf-8"
+    )
+
+
+if __name__ == "__main__":
+    write()
