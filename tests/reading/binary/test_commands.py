@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from spillscan import scan
@@ -41,7 +42,8 @@ def test_scan_writes_the_same_json(tmp_path: Path) -> None:
 def test_a_table_of_a_binary_needs_no_grammar(tmp_path: Path) -> None:
     binary = put(tmp_path, "sass-sm_80-12.3.cubin")
     script = f"import sys; from spillscan.cli import main; main(['scan', {str(binary)!r}]); "
-    script += "assert not {'lark', 'pandas', 'numpy.ma'} & set(sys.modules), sorted(sys.modules)"
+    unwanted = {"lark", "pandas"} | ({"numpy.ma"} if np.__version__ >= "2" else set())  # which version 1 loads itself
+    script += f"assert not {unwanted} & set(sys.modules), sorted(sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "160" in done.stdout  # spilled bytes
