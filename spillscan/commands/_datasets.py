@@ -11,8 +11,7 @@ from spillscan.commands import _policy
 from spillscan.commands._options import DATASET, DATASET_VARIABLE
 from spillscan.commands._selection import Selection
 from spillscan.history.dataset.builds import KeptBuild, ordered
-from spillscan.history.dataset.history import Series, bases_of, histories
-from spillscan.history.dataset.lookup import names_in
+from spillscan.history.dataset.history import Series, histories, names_of
 from spillscan.history.dataset.reading import Dataset, advice
 from spillscan.naming import Names
 from spillscan.output.errors import UndecidedError, UsageError
@@ -72,5 +71,4 @@ def followed(arguments: argparse.Namespace, chosen: Callable[[Sequence[KeptBuild
     policy = _policy.policy_of(arguments)
     series = histories(dataset, builds, arguments.pattern, policy, arguments.arch, policy.labels)
     Selection(arguments.arch, (), arguments.launch).refuse_unmatched([each.kernel for each in series])
-    labels = [build.label for build in builds]
-    return Followed(dataset, builds, series, lambda some: names_in(dataset, labels, bases_of(some), policy.labels))
+    return Followed(dataset, builds, series, lambda some: names_of(dataset, builds, some, policy.labels))

@@ -17,8 +17,7 @@ from spillscan.commands._turns import turn_columns
 from spillscan.history.dataset import answers
 from spillscan.history.dataset.answers import By, Jump, Sum
 from spillscan.history.dataset.builds import KeptBuild
-from spillscan.history.dataset.history import Series, bases_of, happenings, histories
-from spillscan.history.dataset.lookup import names_in
+from spillscan.history.dataset.history import Series, happenings, histories, names_of
 from spillscan.history.dataset.reading import Dataset, Held
 from spillscan.history.dataset.turns import TIME, Turn, gathered, reasons, times, turns
 from spillscan.judging.policy import Policy
@@ -87,7 +86,7 @@ def run(arguments: argparse.Namespace) -> int:
         for jump in answers.jumps(sums, total, arguments.threshold)
     ]
     found = histories(dataset, latest, "*", policy, arguments.arch, timed=False, changing=True) if known else []
-    names = names_in(dataset, [build.label for build in latest], bases_of(found), policy.labels)
+    names = names_of(dataset, latest, found, policy.labels)
     turned = _turns(dataset, latest, found, names, metrics, arguments)
     most = _options.rows_of(arguments)
     past = _Past(
@@ -159,7 +158,7 @@ def _page(
     since = min(since, len(past.builds) - 1)
     held = past.builds[since:]
     found = histories(dataset, held, "*", policy, timed=False) if kernels else []
-    names = names_in(dataset, [build.label for build in held], bases_of(found), policy.labels)
+    names = names_of(dataset, held, found, policy.labels)
     start = len(past.builds) - len(latest)
     ends = {
         "jumps": [(jump.last, jump.first) for jump in past.jumps],

@@ -162,10 +162,19 @@ def histories(
     )
 
 
-def bases_of(found: Iterable[Series]) -> set[str]:
-    """The base names of kernels, all that they had over the builds."""
-    kernels = (kernel for each in found for kernel in (each.kernel, *(event.was for event in each.events)))
-    return {kernel.short_name for kernel in kernels if kernel is not None}
+def names_of(
+    dataset: Dataset, builds: Sequence[KeptBuild], found: Iterable[Series], parameters: Parameters | None = None
+) -> Names:
+    """What kernels that were followed over ``builds`` are called, of all that may be called alike in the builds that
+    are spoken of: the last one that has each, and the one before each rename."""
+    labels, bases = set[str](), set[str]()
+    for each in found:
+        ends = [(each.spans[-1].last, each.kernel), *((event.last, event.was) for event in each.events)]
+        for at, kernel in ends:
+            if kernel is not None:
+                labels.add(builds[at].label)
+                bases.add(kernel.short_name)
+    return names_in(dataset, sorted(labels), bases, parameters)
 
 
 def steps(series: Series, metric: str) -> Iterator[Step]:

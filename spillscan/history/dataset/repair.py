@@ -7,7 +7,7 @@ which not all is there are such as could not be read, and the next audit reads t
 
 from __future__ import annotations
 
-import hashlib
+import io
 from collections.abc import Collection, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -28,6 +28,7 @@ from spillscan.history.dataset.store import (
     UNITS,
     Store,
     Unit,
+    checksum,
     folder,
     needed,
     store,
@@ -197,6 +198,5 @@ def _twin(data: bytes, path: str) -> list[Commit] | None:
         commits = records.parsed(file.metadata.metadata[TWIN.encode()], path)
     except (OSError, pa.ArrowException, KeyError, TypeError, ValueError):
         return None
-    sha256 = hashlib.sha256(data).hexdigest()
-    part = Part(path=path, table=UNITS, arch=None, rows=rows, size_bytes=len(data), sha256=sha256)
+    part = Part(path=path, table=UNITS, arch=None, rows=rows, size_bytes=len(data), xxh3=checksum(io.BytesIO(data)))
     return [msgspec.structs.replace(each, parts=(*each.parts, part)) for each in commits]

@@ -11,7 +11,6 @@ import io
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from hashlib import sha256
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +28,7 @@ from spillscan.history.dataset.store import (
     Store,
     Unit,
     check_label,
+    checksum,
     digest,
     folder,
     needed,
@@ -169,10 +169,10 @@ def put_part(
         writer.write_table(rows, row_group_size=group)
         writer.add_key_value_metadata(said)
     data = buffer.getvalue()
-    name = sha256(data).hexdigest()
-    path = f"{stem}-{name[:8]}.parquet"
+    xxh3 = checksum(io.BytesIO(data))
+    path = f"{stem}-{xxh3[:8]}.parquet"
     aim.put(path, data)
-    return Part(path=path, table=table, arch=arch, rows=rows.num_rows, size_bytes=len(data), sha256=name)
+    return Part(path=path, table=table, arch=arch, rows=rows.num_rows, size_bytes=len(data), xxh3=xxh3)
 
 
 def _checked(meta: Mapping[str, str]) -> dict[str, str]:

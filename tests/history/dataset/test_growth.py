@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from spillscan.history.dataset import open_dataset
-from spillscan.history.dataset.history import bases_of, happenings, histories
-from spillscan.history.dataset.lookup import names_in
+from spillscan.history.dataset.history import happenings, histories, names_of
 from spillscan.history.dataset.turns import gathered, turns
 from spillscan.model import Kernel
 from spillscan.model.figures import TRACED
@@ -36,7 +35,7 @@ def test_a_history(family: str, tmp_path: Path) -> None:
     def work(size: int) -> None:
         dataset = open_dataset(str(tmp_path / str(size)))
         found = histories(dataset, dataset.builds, "*", LaunchMap(), changing=True)
-        names = names_in(dataset, dataset.labels, bases_of(found))
+        names = names_of(dataset, dataset.builds, found)
         happened = happenings(found, [each.name for each in TRACED])
         assert gathered(turns(happened, lambda each: names.base(each.series.kernel.named_by)))
 
