@@ -187,7 +187,7 @@ def _unit(archs: Sequence[Kernel], inputs: int) -> str:
             found.add(posixpath.basename(unit) or NOT_SAID)
         else:
             found.add(f"({posixpath.basename(kernel.origins[0].input)})")
-    return found.pop() if len(found) == 1 else f"{len(found):,} files"
+    return found.pop() if len(found) == 1 else count(len(found), "file")
 
 
 def _in_loops(kernel: Kernel) -> str:
