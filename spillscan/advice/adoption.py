@@ -61,7 +61,7 @@ def launch_map(kernels: Sequence[Kernel], said: Sequence[tuple[str, Launch]] = (
         entry = f"{{match: {json.dumps(pattern, ensure_ascii=False)}, launch: {_EXAMPLE}}}"
         yield f"#  - {entry}  # {count(len(members), 'kernel')}"
     if len(families) > LONGEST_SKELETON:
-        yield f"# … {len(families) - LONGEST_SKELETON:,} more families"
+        yield f"# … {count(len(families) - LONGEST_SKELETON, 'more family', 'more families')}"
 
 
 _EXAMPLE = "{threads_per_block: 256, dynamic_shared_bytes: 0}"

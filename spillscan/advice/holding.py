@@ -99,7 +99,9 @@ class _Groups:
             line = self._line(source)
             held[line] += its.total()
             times[line] = max(times[line], len(its))
-        words = ", ".join(f"{line} {times[line]} times ({n} registers)" for line, n in held.most_common(_SHOWN))
+        words = ", ".join(
+            f"{line} {times[line]} times ({count(n, 'register')})" for line, n in held.most_common(_SHOWN)
+        )
         yield Holding(
             "copies",
             held.total(),
@@ -126,7 +128,7 @@ class _Groups:
                 len(values),
                 max(len(values), self._live - len(values) if there else 0),  # all else may wait in memory meanwhile
                 (line,),
-                f"code inlined at {line} holds {len(values)} registers, made at {made}",
+                f"code inlined at {line} holds {count(len(values), 'register')}, made at {made}",
                 "__noinline__ for what is called there: then what is live across the call is held or saved",
             )
 
@@ -164,7 +166,7 @@ class _Groups:
             at = f", made at {', '.join(lines)}" if lines else ""
             # loads, copies and selections of doubles, and what no instruction was seen to make, do not show their type
             fewer = self._live // 2 if kind == "double" else registers
-            yield Holding(kind, registers, fewer, lines, f"{what} hold {registers} registers{at}", relief)
+            yield Holding(kind, registers, fewer, lines, f"{what} hold {count(registers, 'register')}{at}", relief)
 
     def _double(self) -> Iterator[Holding]:
         return self._of_class("double", "fp64", "values of 64-bit floating point", "float in the place of double")
@@ -185,7 +187,7 @@ class _Groups:
                 registers,
                 registers,
                 lines,
-                f"made before the loop and held through it: {registers} registers{at}",
+                f"made before the loop and held through it: {count(registers, 'register')}{at}",
                 "make them in the loop, where they are needed, or keep them in shared memory",
             )
 

@@ -338,7 +338,7 @@ def _remedies(
     elif need is not None:
         yield relief(kernel, need, step, launch)
     if held:
-        yield f"{held[0].relief}: at most {held[0].fewer} registers fewer ({_ESTIMATE})"
+        yield f"{held[0].relief}: at most {count(held[0].fewer, 'register')} fewer ({_ESTIMATE})"
     elif places:
         share = f", {share_text(places[0].share)} of the weight" if places[0].share is not None else ""
         yield f"fewer values live at {places[0].text}{share}: split it, unroll less, or compute again what is held"
@@ -356,7 +356,7 @@ def relief(kernel: Kernel, need: Need, step: Relaxation | None, launch: Launch |
         return f"no bounds leave more registers: {FEWER}"
     if need.registers > MOST_REGISTERS:
         return (
-            f"no bounds end its spills: about {need.registers:,} values are live at once ({_ESTIMATE}), and an"
+            f"no bounds end its spills: about {count(need.registers, 'value')} are live at once ({_ESTIMATE}), and an"
             f" instruction names {MOST_REGISTERS} registers: {FEWER}"
         )
     ends = _BASES[need.basis].format(need.registers)
@@ -369,8 +369,8 @@ def relief(kernel: Kernel, need: Need, step: Relaxation | None, launch: Launch |
     if step is None:
         here = _device(kernel)
         fitting = 0 if here is None else largest_block(here, need.registers)
-        smaller = f"; blocks of at most {fitting:,} threads leave as many" if fitting else ""
-        return f"{ends}: more than any bounds of {launch.threads_per_block:,} threads leave{smaller}"
+        smaller = f"; blocks of at most {count(fitting, 'thread')} leave as many" if fitting else ""
+        return f"{ends}: more than any bounds of {count(launch.threads_per_block, 'thread')} leave{smaller}"
     cost = f"{step.blocks_before} → {count(step.blocks_after, 'block')}/SM"
     if step.blocks_before == step.blocks_after:
         cost = f"{count(step.blocks_after, 'block')}/SM as before"

@@ -144,7 +144,7 @@ class Gate(NamedTuple):
         said = {}
         if result.unrecorded:
             said["unrecorded-figures"] = (
-                f"an older release recorded no figures of {result.unrecorded:,} kernels ({self._version()}): "
+                f"an older release recorded no figures of {count(result.unrecorded, 'kernel')} ({self._version()}): "
                 f"lost blocks and more registers are not seen; {self._offer('write')} brings it up, once accepted"
             )
         if self.baseline is not None and (others := others_than(self.baseline.toolkits, build.toolkits)):
@@ -204,8 +204,8 @@ class Gate(NamedTuple):
             return found
         if result.unheld:
             message = (
-                f"{self.path} records no registers of {result.unheld:,} kernels by whose growth the gate is to judge; "
-                f"{self._offer('write')} on the accepted build brings it up"
+                f"{self.path} records no registers of {count(result.unheld, 'kernel')} by whose growth the gate is to"
+                f" judge; {self._offer('write')} on the accepted build brings it up"
             )
             found.append(Hole(code="not-comparable", message=message, hides=("registers",)))
         if result.fewer:

@@ -15,6 +15,7 @@ from spillscan.history.dataset.history import Series, histories, names_of
 from spillscan.history.dataset.reading import Dataset, advice
 from spillscan.naming import Names
 from spillscan.output.errors import UndecidedError, UsageError
+from spillscan.output.nouns import count
 
 
 def dataset_of(arguments: argparse.Namespace, chosen: Callable[[Sequence[KeptBuild]], str] | None = None) -> Dataset:
@@ -40,7 +41,8 @@ def answered(dataset: Dataset) -> int:
     if not dataset.damage:
         return 0
     more = len(dataset.damage) - 1
-    said = f"left out: {dataset.damage[0].text(dataset.root)}{f', and {more:,} more files' if more else ''}"
+    others = f", and {count(more, 'more file')}" if more else ""
+    said = f"left out: {dataset.damage[0].text(dataset.root)}{others}"
     raise UndecidedError(said, advice(dataset.root))
 
 

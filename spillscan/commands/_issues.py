@@ -10,6 +10,7 @@ from spillscan.judging.verdict import Verdict
 from spillscan.model import Hole, Issue, Kernel
 from spillscan.naming import Names
 from spillscan.output.errors import UndecidedError
+from spillscan.output.nouns import count
 from spillscan.output.terminal import complain
 from spillscan.reports.words import families_of
 
@@ -31,7 +32,7 @@ def report_issues(issues: Sequence[Issue]) -> None:
         place = f"{issue.origin}: " if issue.origin else ""
         complain(f"{place}{issue.severity}: {issue.message} [{issue.code}]")
     if len(ranked) > ISSUES_SHOWN:
-        complain(f"… {len(ranked) - ISSUES_SHOWN} more issues (-f json lists all)")
+        complain(f"… {count(len(ranked) - ISSUES_SHOWN, 'more issue')} (-f json lists all)")
 
 
 def conclude(found: Verdict, issues: Sequence[Issue] = ()) -> int:
@@ -55,7 +56,7 @@ def conclude(found: Verdict, issues: Sequence[Issue] = ()) -> int:
 def _families(kernels: Sequence[Kernel]) -> str:
     if len(kernels) == 1:
         return kernels[0].short_name
-    return f"{len(kernels):,} kernels ({families_of(kernels, Names(kernel.named_by for kernel in kernels))})"
+    return f"{count(len(kernels), 'kernel')} ({families_of(kernels, Names(kernel.named_by for kernel in kernels))})"
 
 
 def _same(issue: Issue, hole: Hole) -> bool:
@@ -66,4 +67,4 @@ def refuse_issues(issues: Sequence[Issue]) -> None:
     """``--strict``: what was not understood is an error."""
     severe = [issue for issue in issues if issue.severity != "note"]
     if severe:
-        raise UndecidedError(f"{len(severe)} issues in the input (--strict): {severe[0].message}")
+        raise UndecidedError(f"{count(len(severe), 'issue')} in the input (--strict): {severe[0].message}")

@@ -16,6 +16,7 @@ from spillscan.model import Build, Finding, Hole, Kernel
 from spillscan.model.patterns import matches
 from spillscan.naming import Names
 from spillscan.output.errors import InputError
+from spillscan.output.nouns import count
 from spillscan.reading import pipeline
 
 
@@ -67,7 +68,11 @@ def assert_no_spills(
     outcome = verdict(spilling, holes_of(build, undecided, frozenset(SPILL.needs), policy), policy)
     if not outcome.status:
         return
-    known = f"{len(spilling):,} of {len(kept):,} kernels spill" if spilling else "it is not known whether kernels spill"
+    known = (
+        f"{len(spilling):,} of {count(len(kept), 'kernel')} spill"
+        if spilling
+        else "it is not known whether kernels spill"
+    )
     names = Names(each.named_by for each in build.kernels)
     found: list[Finding | Hole] = [*spilling, *outcome.holes]
     said = [

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from spillscan.commands import _options
 from spillscan.judging.policy.keys import OPTIONS, SETTINGS, keys
+from spillscan.output.nouns import count
 
 if TYPE_CHECKING:
     from spillscan.judging.policy import Policy
@@ -91,7 +92,6 @@ def with_rot(build: Build, policy: Policy) -> Build:
 
     from spillscan.model import Issue, Origin
     from spillscan.occupancy.launches import overruling
-    from spillscan.output.nouns import count
 
     notes: list[Issue] = []
 
@@ -110,8 +110,8 @@ def with_rot(build: Build, policy: Policy) -> Build:
         assert launch is not None
         sizes = {code.threads_per_block for each in kernels if (code := overruling(each, launch.value))}
         message = (
-            f"{launch.value.threads_per_block} threads per block are said of {' or '.join(map(repr, entry.match))}; the"
-            f" code of {count(len(kernels), 'kernel')} says {', '.join(map(str, sorted(sizes)))}, which counts"
+            f"{launch.value.threads_per_block:,} threads per block are said of {' or '.join(map(repr, entry.match))};"
+            f" the code of {count(len(kernels), 'kernel')} says {', '.join(map(str, sorted(sizes)))}, which counts"
         )
         notes.append(placed(launch.origin, "launch-overruled", "warning", message))
     return replace(build, issues=(*build.issues, *notes)) if notes else build

@@ -24,6 +24,7 @@ from spillscan.model.build import labels_of
 from spillscan.naming import Names
 from spillscan.occupancy.launches import Launches, settled
 from spillscan.output.markdown import code, words
+from spillscan.output.nouns import count
 from spillscan.output.safe import printable
 from spillscan.output.terminal import BOLD, Style, fold, hung, paint
 from spillscan.reading.binary import fetch
@@ -140,9 +141,9 @@ def _left_open(build: Build, launches: Launches) -> Iterator[str]:
     silent = sum(kernel.spills is None for kernel in entries)
     unlaunched = sum(not spill_weight(kernel) and launches.launch_of(kernel) is None for kernel in entries)
     if silent:
-        yield f"not known whether they spill: {silent:,} of {len(entries):,} kernels"
+        yield f"not known whether they spill: {silent:,} of {count(len(entries), 'kernel')}"
     if unlaunched:
-        yield f"not known what limits {unlaunched:,} of {len(entries):,} kernels: give --launch 'GLOB=THREADS'"
+        yield f"not known what limits {unlaunched:,} of {count(len(entries), 'kernel')}: give --launch 'GLOB=THREADS'"
 
 
 def _head(build: Build, advice: Advice) -> str:
@@ -179,7 +180,7 @@ def _markdown(build: Build, advice: Advice, rest: Sequence[str], more: int, name
         yield f"{number}. {code(label_of(made.ranked.worst, names))}: {words(why_here(made.ranked))}"
         yield from (f"   - {heading}: {code(text, 2000)}" for heading, text in facts(made, tried))
     if more:
-        yield from ("", f"… {more:,} more families: --all shows them")
+        yield from ("", f"… {count(more, 'more family', 'more families')}: --all shows them")
     for line in rest:
         yield from ("", words(line))
 

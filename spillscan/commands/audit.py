@@ -19,6 +19,7 @@ from spillscan.history.dataset.store import check_label
 from spillscan.judging.verdict import holes_of_issues, verdict
 from spillscan.model.holes import EVERYTHING
 from spillscan.output.errors import InputError, UndecidedError, UsageError
+from spillscan.output.nouns import count
 from spillscan.output.progress import Progress
 from spillscan.output.terminal import say
 
@@ -130,7 +131,7 @@ class _Files:
     def count(self, outcome: FileOutcome) -> None:
         """One of them has."""
         self._done += 1
-        self._progress.advance(outcome.size_bytes, f"{self._done:,} of {self._all:,} files")
+        self._progress.advance(outcome.size_bytes, f"{self._done:,} of {count(self._all, 'file')}")
 
 
 def _builds_of(arguments: argparse.Namespace) -> tuple[dict[str, list[str]], dict[str, str], dict[str, dict[str, str]]]:
@@ -169,7 +170,9 @@ def _builds(inputs: Sequence[str], labels: Sequence[str]) -> dict[str, list[str]
         raise UsageError("nothing says what the build is called", "give --label LABEL, --each, or a table by --meta")
     if inputs:
         if len(labels) > 1:
-            raise UsageError(f"{len(labels)} labels for the same inputs", "say --label LABEL=INPUT for each build")
+            raise UsageError(
+                f"{count(len(labels), 'label')} for the same inputs", "say --label LABEL=INPUT for each build"
+            )
         return {labels[0]: list(inputs)}
     builds: dict[str, list[str]] = {}
     for text in labels:
@@ -193,7 +196,7 @@ def _check_dataset(plan: Plan, append: bool) -> None:
     new = [label for label in plan.builds if label not in held]
     if new and not append:
         raise UsageError(
-            f"{plan.into} is a dataset of {len(held)} other builds"
+            f"{plan.into} is a dataset of {count(len(held), 'other build')}"
             if len(held) > 1
             else f"{plan.into} holds {held[0]}",
             f"add {new[0]} to it with --append",

@@ -17,6 +17,7 @@ from spillscan.judging.rules import check, judged
 from spillscan.judging.verdict import holes_of, verdict
 from spillscan.model import Build
 from spillscan.output.files import Target
+from spillscan.output.nouns import count
 from spillscan.output.terminal import complain, say
 from spillscan.reports.words import UNCOUNTED
 
@@ -116,17 +117,17 @@ def _save(baseline: Baseline, path: str) -> None:
 def _summary(baseline: Baseline) -> str:
     known = sum(not identity.function for identity in baseline.entries)
     recorded = sum(len(entry.recorded) for entry in baseline.entries.values())
-    return f"{known:,} kernels known, {recorded:,} findings recorded"
+    return f"{count(known, 'kernel')} known, {count(recorded, 'finding')} recorded"
 
 
 def _left_out(made: Recording) -> Iterator[str]:
     if made.kept:
-        yield (
-            f"{len(made.kept):,} entries of kernels that this build does not have stay (`baseline prune` drops them)"
-        )
+        kept = count(len(made.kept), "entry", "entries")
+        yield f"kept: {kept} of kernels that this build does not have (`baseline prune` drops such)"
     if made.undecided:
         names = ", ".join(kernel.short_name for kernel in made.undecided[: _baseline.MOST_NAMED])
-        yield (f"{len(made.undecided):,} kernels are undecided and not recorded: {names}")
+        yield (f"{count(len(made.undecided), 'kernel is', 'kernels are')} undecided and not recorded: {names}")
     if made.unmeasured:
         rules = ", ".join(sorted({finding.rule for finding in made.unmeasured}))
-        yield (f"{len(made.unmeasured):,} findings have no figures and stay new: {rules}; suppress them by hand")
+        unmeasured = count(len(made.unmeasured), "finding has", "findings have")
+        yield f"{unmeasured} no figures, and not recorded: {rules}; to be suppressed by hand"

@@ -18,6 +18,7 @@ from spillscan.history.dataset.turns import Turn, turns
 from spillscan.model.figures import FOLLOWED, TRACED
 from spillscan.naming import Names
 from spillscan.output.errors import InputError
+from spillscan.output.nouns import count
 from spillscan.reports.table import Table
 
 EPILOG = "Example: spillscan history bisect 'flash::fwd<128>' --metric spill_bytes --since v2.3"
@@ -61,7 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
     table = Table(
         columns=list(turn_columns(builds, names, first=arguments.by)),
         rows=changes,
-        empty=f"nothing {said} in {len(builds)} builds",
+        empty=f"nothing {said} in {count(len(builds), 'build')}",
         called=None if arguments.by == "family" else lambda turn, room: _name(turn, names, room),
         counted="changes",
     )

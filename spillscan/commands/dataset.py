@@ -18,6 +18,7 @@ from spillscan.history.dataset.reading import Dataset, Held
 from spillscan.history.dataset.repair import repair, verify
 from spillscan.output.errors import InputError, UndecidedError
 from spillscan.output.files import Form
+from spillscan.output.nouns import count
 from spillscan.reports.table import Column, Table, of_rows
 
 EPILOG = "Example: spillscan history dataset compact s3://bucket/kernels"
@@ -64,7 +65,7 @@ def _check(arguments: argparse.Namespace, forms: Sequence[Form]) -> int:
             if verifying
             else "audit its inputs again"
         )
-        raise UndecidedError(f"{len(found):,} files of {root} {'are' if verifying else 'were'} lost or damaged", advice)
+        raise UndecidedError(f"lost or damaged: {count(len(found), 'file')} of {root}", advice)
     return 0
 
 

@@ -78,7 +78,7 @@ def run(arguments: argparse.Namespace) -> int:
         say([f"- {what}", *([f"    {remedy}"] if remedy else [])])
     if build is not None and not build.units:
         say([_UNCOUNTED])
-    kernels = "" if build is None else f" in {len(build.kernels):,} kernels"
+    kernels = "" if build is None else f" in {count(len(build.kernels), 'kernel')}"
     say([f"{count(len(lacks), 'thing')} to mend" if lacks else f"nothing is missing{kernels}"])
     return 1 if lacks else 0
 
@@ -95,7 +95,7 @@ def _of_kernels(kernels: Sequence[Kernel], policy: Policy) -> Iterator[Lack]:
     entries = [kernel for kernel in kernels if kernel.role == "entry"]
 
     def those(some: Sequence[Kernel]) -> str:
-        return f"{len(some):,} of {len(entries):,} kernels ({families_of(some, names)})"
+        return f"{len(some):,} of {count(len(entries), 'kernel')} ({families_of(some, names)})"
 
     if silent := [kernel for kernel in entries if kernel.spills is None]:
         yield f"nothing says whether {those(silent)} spill", "compile with -Xptxas -v, or `spillscan wrap -v`"
@@ -136,12 +136,12 @@ def _of_baseline(policy: Policy, build: Build | None, write: str) -> Iterator[La
         bare = sum(not entry.figures for entry in baseline.entries.values())
         if bare:
             remedy = f"{write}, on an accepted build"
-            yield f"{path} has no figures of {bare:,} kernels: lost blocks are not seen", remedy
+            yield f"{path} has no figures of {count(bare, 'kernel')}: lost blocks are not seen", remedy
         if build is not None:
             unknown = {each for each in map(identity_of, build.kernels) if not each.function} - baseline.entries.keys()
             if unknown:
                 remedy = f"{write}, once they are accepted"
-                yield f"{path} does not know {len(unknown):,} kernels of this build", remedy
+                yield f"{path} does not know {count(len(unknown), 'kernel')} of this build", remedy
         yield from _of_toolkits(path, baseline, build, write)
 
 

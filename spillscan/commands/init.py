@@ -33,6 +33,7 @@ from spillscan.model import Build
 from spillscan.model.nodes import parse_yaml
 from spillscan.occupancy.launches import parse_launch
 from spillscan.output.files import Target
+from spillscan.output.nouns import count
 from spillscan.output.safe import printable
 from spillscan.output.terminal import complain, say
 
@@ -175,7 +176,7 @@ def _diff(path: str, old: str, new: str) -> Iterator[str]:
     lines = [*difflib.unified_diff(old.splitlines(), new.splitlines(), before, path, lineterm="", n=2)]
     yield from lines[:_LONGEST_DIFF]
     if len(lines) > _LONGEST_DIFF:
-        yield f"… {len(lines) - _LONGEST_DIFF:,} more lines"
+        yield f"… {count(len(lines) - _LONGEST_DIFF, 'more line')}"
     yield ""
 
 

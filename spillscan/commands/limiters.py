@@ -21,6 +21,7 @@ from spillscan.occupancy.devices import judged_on, resolve
 from spillscan.occupancy.headroom import headroom
 from spillscan.occupancy.summary import Summary, summarise
 from spillscan.occupancy.text import footprint_line, headroom_lines, next_block_line
+from spillscan.output.nouns import count
 from spillscan.output.terminal import Style, fold, hung
 from spillscan.reading.binary import fetch
 from spillscan.reading.binary.pressure import Pressure
@@ -96,7 +97,7 @@ def _lines(
     if usage.spill_bytes:
         figures.append(f"spills {usage.spill_bytes:,} B")
     if summary.launch is not None:
-        figures.append(f"{summary.launch.threads_per_block} threads")
+        figures.append(count(summary.launch.threads_per_block, "thread"))
     where = kernel.key.arch or "arch unknown"
     where += f" on {device}" if device != kernel.key.arch else ""
     title = f"{names.of(kernel.named_by)} ({where}): {', '.join(figures)}"

@@ -23,10 +23,12 @@ from spillscan.occupancy.devices import Gpu, device, resolve
 from spillscan.occupancy.formula import CACHING, NO_LIMIT, PREFERENCES, check, resident
 from spillscan.occupancy.headroom import VARIED, Varied, current, curve, register_cap
 from spillscan.occupancy.model import LIMITERS, Configuration
+from spillscan.occupancy.summary import percent
 from spillscan.occupancy.whole_gpu import clusters, footprint
 from spillscan.output import records
 from spillscan.output.errors import InputError, UsageError
 from spillscan.output.files import Form, put
+from spillscan.output.nouns import count
 from spillscan.output.safe import printable
 from spillscan.output.terminal import Style, complain
 
@@ -256,7 +258,7 @@ def _pieces(reader: Iterator[list[str]], form: str, source: str) -> Iterator[str
             strange = _check_columns(names)
         for place, row in enumerate(chunk, first):
             if len(row) != len(names):
-                raise UsageError(f"row {place}: {len(row)} cells, the header has {len(names)}")
+                raise UsageError(f"row {place}: {count(len(row), 'cell')}, the header has {len(names)}")
         columns = dict(zip(names, zip(*chunk, strict=True), strict=True))
         figures = {
             name: cells if name in ("arch", *table.CODES) else _figures(name, cells, first)
@@ -288,7 +290,8 @@ def _written(ids: Sequence[str], answer: Mapping[str, Any], form: str, *, begin:
         lines = (records.compact(each | {"limiters": each["limiters"].split("+")}) for each in dicts)
         return "".join(f"{records.harmless(line)}\n" for line in lines)
     return "".join(
-        f"{printable(name)}  {blocks} blocks/SM, {warps} warps, {100 * share:.4g} %  {binding.replace('+', ', ')}\n"
+        f"{printable(name)}  {count(blocks, 'block')}/SM, {count(warps, 'warp')}, {percent(share)}"
+        f"  {binding.replace('+', ', ')}\n"
         for name, blocks, warps, share, binding, *_ in found
     )
 

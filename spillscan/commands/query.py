@@ -14,6 +14,7 @@ from contextlib import contextmanager
 
 from spillscan.commands import _answers, _datasets, _options
 from spillscan.history.dataset import sql
+from spillscan.output.nouns import count
 from spillscan.output.terminal import complain
 from spillscan.reports.table import of_rows
 
@@ -46,7 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
     words = {name for at, name in enumerate(found.columns) if any(isinstance(row[at], str) for row in found.rows)}
     rows, more = found.rows, []
     if asked is not None and len(rows) == asked:
-        rows, more = rows[:most], [f"… more than {most:,} rows (--all shows them)"]
+        rows, more = rows[:most], [f"… more than {count(asked - 1, 'row')} (--all shows them)"]
     _answers.show(forms, of_rows(found.columns, rows, words, notes=more), most)
     return _datasets.answered(dataset)
 

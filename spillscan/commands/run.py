@@ -11,6 +11,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from spillscan.output.errors import UsageError
+from spillscan.output.nouns import count
 from spillscan.output.terminal import complain
 
 if TYPE_CHECKING:
@@ -74,4 +75,4 @@ def _summary(build: BuildFile) -> str:
         said.append(f"{len(names)} {state}{named}")
     if not units:
         return "no compilation was seen: none was due, or the compiler is called by its path (make NVCC=nvcc)"
-    return f"{len(units)} unit{'' if len(units) == 1 else 's'}: {', '.join(said)}"
+    return f"{count(len(units), 'unit')}: {', '.join(said)}"

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from spillscan.commands import _inputs, _issues, _options, _policy
 from spillscan.commands._selection import Selection
 from spillscan.model import Build, Issue
+from spillscan.output.nouns import count
 from spillscan.reading.binary.fetch import texts_of
 from spillscan.reports import render
 from spillscan.reports.report import Report
@@ -106,6 +107,6 @@ def _marked(build: Build, kept: Build, *, named: bool) -> Build:
     else by archs alone."""
     if len(kept.kernels) == len(build.kernels):
         return kept
-    message = f"a selection: {len(kept.kernels):,} of the {len(build.kernels):,} kernels of the build"
+    message = f"a selection: {len(kept.kernels):,} of the {count(len(build.kernels), 'kernel')} of the build"
     hides = None if named else ()  # what archs there are is said wherever a build is shown
     return replace(kept, issues=(*kept.issues, Issue(code="selected-kernels", message=message, hides=hides)))

@@ -103,7 +103,7 @@ def run(arguments: argparse.Namespace) -> int:
         assert kernel.sass is not None
         name = printable(names.of(kernel.named_by))
         if kernel not in full:
-            say([f"{_head(name, kernel)}  {kernel.sass.instructions:,} instructions, no local memory"])
+            say([f"{_head(name, kernel)}  {count(kernel.sass.instructions, 'instruction')}, no local memory"])
             continue
         pressure = code[id(kernel)].pressure if id(kernel) in code else None
         shown = lines(name, kernel, kernel.sass, pressure, _options.rows_of(arguments))
@@ -134,8 +134,8 @@ def lines(called: str, kernel: Kernel, stats: SassStats, pressure: Pressure | No
     yield _head(called, kernel)
     if called != kernel.key.symbol:
         yield f"  {printable(kernel.key.symbol)}"
-    classes = ", ".join(f"{number} {name}" for name, number in stats.opcode_classes.items())
-    yield f"  {stats.instructions} instructions, {stats.code_bytes} bytes: {classes}"
+    classes = ", ".join(f"{number:,} {name}" for name, number in stats.opcode_classes.items())
+    yield f"  {count(stats.instructions, 'instruction')}, {count(stats.code_bytes, 'byte')}: {classes}"
     if stats.maker:
         yield f"  made by {stats.maker}"
     if stats.unknown_opcodes:
@@ -152,7 +152,7 @@ def lines(called: str, kernel: Kernel, stats: SassStats, pressure: Pressure | No
     if pressure is not None:
         yield from _pressure(pressure, kernel)
     if stats.shared_spills:
-        yield f"  {stats.shared_spills} spills go to shared memory: no log counts their bytes"
+        yield f"  {count(stats.shared_spills, 'spill goes', 'spills go')} to shared memory: no log counts their bytes"
     yield from map(_role, stats.roles)
     if not local.total.accesses:
         yield "  no local memory"
@@ -177,7 +177,7 @@ def lines(called: str, kernel: Kernel, stats: SassStats, pressure: Pressure | No
     for slot in slots[:most]:
         yield f"    {slot.name:{width}}  {slot.kind:7}  stored {_places(slot.stores)}  read {_places(slot.loads)}"
     if most is not None and len(slots) > most:
-        yield f"    … {len(slots) - most} more slots"
+        yield f"    … {count(len(slots) - most, 'more slot')}"
 
 
 def _pressure(pressure: Pressure, kernel: Kernel) -> Iterator[str]:
@@ -208,7 +208,7 @@ def memory_lines(found: Memory | None) -> Iterator[str]:
     wasteful = [each for each in found.requests if each.excess]
     yield from map(_request, wasteful[:_MOST_REQUESTS])
     if len(wasteful) > _MOST_REQUESTS:
-        yield f"    … {len(wasteful) - _MOST_REQUESTS} more"
+        yield f"    … {len(wasteful) - _MOST_REQUESTS:,} more"
     if found.known and not wasteful:
         yield "    none is known to take more than its bytes need"
     for narrow, times in list(Counter(found.narrow).items())[:_SHOWN]:
@@ -313,7 +313,7 @@ def _operands(operands: Operands) -> str:
         return text + "; register banks of this architecture are not public"
     total = sum(number for _, number in operands.bank_conflicts)
     places = ", ".join(
-        f"{number} at {'unknown depth' if depth is None else f'depth {depth}'}"
+        f"{number:,} at {'unknown depth' if depth is None else f'depth {depth}'}"
         for depth, number in operands.bank_conflicts
     )
     return text + f"; {count(total, 'register bank conflict')}" + (f" ({places})" if total else "")

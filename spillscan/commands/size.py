@@ -20,7 +20,7 @@ from spillscan.model import Issue
 from spillscan.naming import Names
 from spillscan.occupancy.devices import devices
 from spillscan.output.errors import InputError, UsageError
-from spillscan.output.nouns import size, sizes
+from spillscan.output.nouns import count, size, sizes
 from spillscan.output.progress import Progress, Reading
 from spillscan.output.terminal import Style, complain
 from spillscan.reading.binary.records import damages
@@ -141,7 +141,7 @@ def _text(whole: SizeGroups, gaps: list[dict[str, Any]], most: int | None, style
         where = f"{gap['file']}{' > ' * bool(gap['member'])}{gap['member']}"
         yield f"unexplained: {gap['bytes']:,} bytes at {gap['offset']:#x} of {where}"
     if len(gaps) > _GAPS_SHOWN:
-        yield f"… and {len(gaps) - _GAPS_SHOWN:,} more places"
+        yield f"… and {count(len(gaps) - _GAPS_SHOWN, 'more place')}"
 
 
 def _duplicates(weighed: Sequence[Weighed]) -> Table[Duplicate]:
@@ -151,11 +151,11 @@ def _duplicates(weighed: Sequence[Weighed]) -> Table[Duplicate]:
     saved = sum(each.saved_bytes for each in found)
     stored = sum(each.saved_stored_bytes for each in found)
     notes = [
-        f"{len(found):,} functions stand there several times: {size(saved)} of {size(total)} of code are copies, "
-        f"{size(stored)} as stored"
+        f"{count(len(found), 'function stands', 'functions stand')} there several times:"
+        f" {size(saved)} of {size(total)} of code are copies, {size(stored)} as stored"
     ]
     for pair in pairs:
-        said = f"{pair.equal:,} of {pair.functions:,} functions have equal code, {size(pair.equal_bytes)}"
+        said = f"equal code of {pair.equal:,} of {count(pair.functions, 'function')}, {size(pair.equal_bytes)}"
         notes.append(f"{' and '.join(pair.archs)}: {said}{': all of them' * pair.identical}")
     columns: list[Column[Duplicate]] = [
         Column("kernel", None, lambda each: names.of(each.symbol), left=True),

@@ -116,7 +116,9 @@ def run(arguments: argparse.Namespace) -> int:
         curves = plan.sweep(question, compilers, _policy.policy_of(arguments), notes.append)
     except KeyboardInterrupt:
         if folder is not None:
-            complain(f"{compilers.compiled} compilations are kept; the same command goes on")
+            complain(
+                f"{count(compilers.compiled, 'compilation is', 'compilations are')} kept; the same command goes on"
+            )
         raise
     Selection((), arguments.kernel, arguments.launch).refuse_unmatched([_kernel(curve) for curve in curves])
     ended = ""
@@ -132,7 +134,7 @@ def run(arguments: argparse.Namespace) -> int:
     for each in notes[:_MOST_NOTES]:
         complain(each)
     if len(notes) > _MOST_NOTES:
-        complain(f"{len(notes) - _MOST_NOTES:,} more sources that have no kernel, or cannot be compiled")
+        complain(f"{count(len(notes) - _MOST_NOTES, 'more source')} without a kernel, or not to be compiled")
     if left := _left_out(curves, question):
         complain(f"{count(left, 'point')} left out by --stop or --stop-after; without them the same command goes on")
     if compilers.failed:

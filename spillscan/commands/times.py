@@ -15,6 +15,7 @@ from spillscan.judging.verdict import holes_of_issues, verdict
 from spillscan.model import Build, Origin, Timing
 from spillscan.naming import Names
 from spillscan.output.errors import InputError
+from spillscan.output.nouns import count
 from spillscan.reports.size_groups import NO_KERNEL, Measure, Part, SizeGroup, SizeGroups, of_kernels, whole
 
 EPILOG = "Example: spillscan scan times build.log --by family,arch --top 10"
@@ -46,7 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
     found = SizeGroups(_trees(build, base, arguments.by), arguments.by, MILLISECONDS)
     most = _options.rows_of(arguments)
     unknown = sum(kernel.compile_ms is None and kernel.role == "entry" for kernel in build.kernels)
-    said = [f"of {unknown:,} kernels no input says it"] if unknown else []
+    said = [f"of {count(unknown, 'kernel')} no input says it"] if unknown else []
     _answers.answer(
         forms,
         text=lambda style: (*found.lines(most, style), *said),

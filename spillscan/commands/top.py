@@ -15,6 +15,7 @@ from spillscan.model import Kernel, KernelKey, Usage
 from spillscan.model.figures import RANKED
 from spillscan.naming import Names
 from spillscan.occupancy.model import Occupancy
+from spillscan.output.nouns import count
 from spillscan.output.safe import printable
 from spillscan.reports.table import Column, Table
 
@@ -64,7 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
     ranking = rank(dataset, label, measure, _ALL if families else most, policy)
     names = names_in(dataset, [label], [entry.kernel.short_name for entry in ranking.entries], policy.labels)
     entries, sizes = _worst_of_families(ranking.entries, names, most) if families else (ranking.entries, {})
-    unknown = f"; of {ranking.unknown:,} more kernels it is not known" if ranking.unknown else ""
+    unknown = f"; of {count(ranking.unknown, 'more kernel')} it is not known" if ranking.unknown else ""
     table = Table(
         columns=list(_columns(entries, measure, names, sizes)),
         rows=entries,

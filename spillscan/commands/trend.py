@@ -14,6 +14,7 @@ from spillscan.model.symbols import tuned_for
 from spillscan.naming import Names
 from spillscan.naming.identity import canonical
 from spillscan.output import chart, records
+from spillscan.output.nouns import count
 from spillscan.output.safe import clip, printable
 from spillscan.output.terminal import Style
 from spillscan.reports.page.document import STATIC
@@ -55,7 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
             yield from _lines(series, builds, metrics, style, names)
             yield ""
         if len(shown) < len(ordered):
-            yield f"… {len(ordered) - len(shown):,} more kernels (--all shows them)"
+            yield f"… {count(len(ordered) - len(shown), 'more kernel')} (--all shows them)"
 
     _answers.answer(
         forms,
@@ -97,9 +98,9 @@ def _lines(
     kernel = series.kernel
     labels = [clip(printable(build.label), 24) for build in builds]
     held = sum(point is not None for point in series.points)
-    copies = f", up to {series.copies} copies, the worst counts" if series.copies > 1 else ""
+    copies = f", up to {count(series.copies, 'copy', 'copies')}, the worst counts" if series.copies > 1 else ""
     name = f"{names.of(kernel.named_by)}  {kernel.key.arch or 'arch unknown'}"
-    yield printable(f"{name}  in {held} of {len(builds)} builds{copies}")
+    yield printable(f"{name}  in {held} of {count(len(builds), 'build')}{copies}")
     for event in series.events:
         was = "" if event.was is None else f" from {names.of(event.was.named_by)}"
         yield printable(f"  {labels[event.first]}: {event.state}{was}, after {labels[event.last]}")
@@ -122,4 +123,4 @@ def _lines(
         for step in changed[-_STEPS_SHOWN:]:
             yield f"    {labels[step.first]}: {step.before:,} → {step.after:,} ({step.after - step.before:+,})"
         if len(changed) > _STEPS_SHOWN:
-            yield f"    {len(changed) - _STEPS_SHOWN} earlier changes"
+            yield f"    {count(len(changed) - _STEPS_SHOWN, 'earlier change')}"

@@ -21,6 +21,7 @@ from spillscan.judging.policy import Policy
 from spillscan.judging.policy.effective import terms_of
 from spillscan.judging.rules import Undecided
 from spillscan.model import Build, Finding, Hidden, Hole, Issue, at_least
+from spillscan.output.nouns import count
 
 
 class Verdict(Struct, frozen=True, kw_only=True):
@@ -74,7 +75,7 @@ def holes_of(build: Build, undecided: Iterable[Undecided], judged: frozenset[Hid
     if build.kernels and policy.expect_kernels is not None:
         kernels = sum(kernel.role != "function" for kernel in build.kernels)
         if kernels < policy.expect_kernels:
-            message = f"{kernels:,} kernels where {policy.expect_kernels:,} are expected at least"
+            message = f"{count(kernels, 'kernel')} where {policy.expect_kernels:,} are expected at least"
             yield Hole(code="fewer-kernels", message=message, hides=("kernels",))
     if build.kernels and policy.demands_archs:
         yield from coverage.holes(coverage.of_build(build), partial(terms_of, policy))

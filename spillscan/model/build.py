@@ -12,6 +12,7 @@ from spillscan.model import symbols
 from spillscan.model.holes import Issue
 from spillscan.model.units import Unit
 from spillscan.model.usage import NUMBERS, Advisory, Confidence, KernelKey, Launch, LaunchBounds, Origin, Role, Usage
+from spillscan.output.nouns import count
 
 if TYPE_CHECKING:
     import pandas
@@ -270,9 +271,9 @@ class Build(Struct, frozen=True, kw_only=True):
         shown = replace(self, kernels=tuple(worst[:_SHOWN])).to_pandas()[list(_COLUMNS)]
         spilling = sum(any(kernel.spills or ()) for kernel in worst)
         left = f"; the worst {_SHOWN}" if len(worst) > _SHOWN else ""
-        issues = f"; {len(self.issues):,} issues" if self.issues else ""
+        issues = f"; {count(len(self.issues), 'issue')}" if self.issues else ""
         table = shown.astype(object).to_html(index=False, na_rep="-", border=0)
-        return f"<p>{len(worst):,} kernels and device functions, {spilling:,} spill{issues}{left}</p>{table}"
+        return f"<p>{count(len(worst), 'kernel')} and device functions, {spilling:,} spill{issues}{left}</p>{table}"
 
 
 class LinkRecord(Struct, frozen=True):

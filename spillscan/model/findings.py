@@ -9,6 +9,7 @@ from msgspec import Struct
 from spillscan.model.build import Kernel
 from spillscan.model.holes import Hidden
 from spillscan.model.usage import Origin, Severity
+from spillscan.output.nouns import count
 
 if TYPE_CHECKING:
     import pandas
@@ -166,9 +167,9 @@ class Changes(list[Change]):
     def _repr_html_(self) -> str:
         """In a notebook: the worst changes, figure by figure."""
         frame = self.to_pandas()
-        left = f"; the first {_SHOWN} of {len(frame):,} figures" if len(frame) > _SHOWN else ""
+        left = f"; the first {_SHOWN} of {count(len(frame), 'figure')}" if len(frame) > _SHOWN else ""
         table = frame.head(_SHOWN).astype(object).to_html(index=False, na_rep="-", border=0)
-        return f"<p>{len(self):,} kernels changed{left}</p>{table}"
+        return f"<p>{count(len(self), 'kernel')} changed{left}</p>{table}"
 
 
 _SHOWN = 20

@@ -50,6 +50,7 @@ from spillscan.model.snapshot import (
 )
 from spillscan.model.symbols import demangle, short_name
 from spillscan.model.usage import NUMBERS
+from spillscan.output.nouns import count
 
 T = TypeVar("T")
 
@@ -219,7 +220,7 @@ def build_of(data: bytes) -> Build:
     if (found.tool_version or found.stats) and (found.issues is None or found.stats is None):
         raise ValueError(f"it has lost its `{'issues' if found.issues is None else 'stats'}`")
     if stats.kernels + stats.functions > len(found.kernels):
-        raise ValueError(f"it holds {len(found.kernels):,} kernels of {stats.kernels + stats.functions:,}")
+        raise ValueError(f"it holds {count(len(found.kernels), 'kernel')} of {stats.kernels + stats.functions:,}")
     return Build(
         kernels=tuple(map(_kernel, found.kernels)),
         issues=tuple(map(_issue, found.issues or ())),
@@ -291,14 +292,14 @@ def sass_of(found: SassJson) -> SassStats:
     operands, peak, frame = found.operands, found.live_peak, found.frame
     places = () if peak is None else (peak.registers, peak.address, peak.line or 0)
     traffics = [frame, *(each for role in found.roles for each in (role.spill, role.local))]
-    moved = [count for each in traffics if each for count in (each.accesses, each.store_bytes, each.load_bytes)]
-    moved += [count for each in found.lines for count in (each.accesses, each.bytes, each.weight, each.depth or 0)]
+    moved = [number for each in traffics if each for number in (each.accesses, each.store_bytes, each.load_bytes)]
+    moved += [number for each in found.lines for number in (each.accesses, each.bytes, each.weight, each.depth or 0)]
     if not all(0 <= line.share <= 1 for line in found.lines):
         raise ValueError("a share that is not from 0 to 1")
-    set_to = [count for role in found.roles for count in (role.address, role.registers) if count is not None]
-    for count in (*places, *moved, *set_to):
-        if count < 0:
-            raise ValueError(f"{count} where a number of 0 or more belongs")
+    set_to = [number for role in found.roles for number in (role.address, role.registers) if number is not None]
+    for number in (*places, *moved, *set_to):
+        if number < 0:
+            raise ValueError(f"{number} where a number of 0 or more belongs")
     groups = tuple((Group(g.kind, g.store, g.bytes, g.depth, not g.own), g.count) for g in found.local)
     local = LocalTraffic(kept=groups, kept_lines=found.lines, evidence=found.evidence, flow=found.flow, frame=frame)
     total, spill = local.total, local.spill

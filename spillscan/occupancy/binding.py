@@ -124,7 +124,7 @@ def _blocks(occupancy: Occupancy, ways: Ways) -> Advice:
     return Advice(
         limiter="blocks",
         finding=f"all {occupancy.limit_blocks} block slots are in use, with"
-        f" {occupancy.configuration.warps_per_block} warps each",
+        f" {count(occupancy.configuration.warps_per_block, 'warp')} each",
         remedy="" if full else "larger blocks: each slot then holds more warps",
         trade_off="" if full else "barriers wait for more warps, and the last wave of blocks is coarser",
     )
@@ -133,14 +133,14 @@ def _blocks(occupancy: Occupancy, ways: Ways) -> Advice:
 def _barriers(occupancy: Occupancy, ways: Ways) -> Advice:
     used = occupancy.configuration.barriers
     step = ways["barriers"].more_blocks
-    finding = f"{used} named barriers a block of {occupancy.configuration.device.barriers_per_sm} an SM"
+    finding = f"{count(used, 'named barrier')} a block of {occupancy.configuration.device.barriers_per_sm} an SM"
     if step is None or occupancy.limit_barriers == occupancy.limit_blocks:
         return Advice(limiter="barriers", finding=finding)
     return Advice(
         limiter="barriers",
         finding=finding,
-        remedy=f"{step.after} barriers give {count(step.blocks_after, 'block')}: reuse barrier numbers, and name them"
-        f" by constants",
+        remedy=f"{count(step.after, 'barrier gives', 'barriers give')} {count(step.blocks_after, 'block')}:"
+        " reuse barrier numbers, and name them by constants",
         trade_off="producers and consumers that shared no barrier may then wait for each other",
     )
 

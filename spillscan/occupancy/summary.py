@@ -96,7 +96,7 @@ class Summary(Struct, frozen=True, kw_only=True):
                 return "cannot launch: " + "; ".join(self.occupancy.reasons)
             return (
                 f"{'at most ' if self.at_most else ''}{count(self.occupancy.resident_blocks, 'block')}/SM,"
-                f" {self.occupancy.active_warps} of {self.occupancy.max_warps} warps"
+                f" {self.occupancy.active_warps} of {count(self.occupancy.max_warps, 'warp')}"
                 f" ({percent(self.occupancy.fraction, self.at_most)}),"
                 f" limited by {'+'.join(self.limiters)}"
                 + (" or its dynamic shared memory, which is not known" if self.at_most else "")

@@ -25,6 +25,7 @@ from spillscan.occupancy.formula import (
 )
 from spillscan.occupancy.model import LIMITERS
 from spillscan.output.errors import UsageError
+from spillscan.output.nouns import count
 
 Ints = NDArray[np.int64]
 
@@ -74,7 +75,7 @@ def occupancy_table(columns: Mapping[str, Any], first_row: int = 1) -> dict[str,
         )
     for name, figure in figures.items():
         if len(figure) != rows:
-            raise UsageError(f"column {name} has {len(figure)} rows, arch has {rows}")
+            raise UsageError(f"column {name} has {count(len(figure), 'row')}, arch has {rows}")
         least = {"threads_per_block": 1, "carveout_percent": -1, "max_dynamic_shared_bytes": -1}.get(name, 0)
         _bounds(figure, name, least, first_row)
     words = {

@@ -43,7 +43,7 @@ def title(device: Device) -> str:
 def inputs(configuration: Configuration) -> str:
     """The configuration in one line."""
     parts = [
-        f"{configuration.threads_per_block:,} threads",
+        count(configuration.threads_per_block, "thread"),
         f"{configuration.registers} registers",
         f"{configuration.static_shared_bytes:,} B static + {configuration.dynamic_shared_bytes:,} B dynamic shared",
     ]
@@ -80,7 +80,7 @@ def report(
     if occupancy.can_launch:
         lines += [
             "",
-            f"left over per SM: {occupancy.unused_warps} warps, {occupancy.unused_registers:,} registers,"
+            f"left over per SM: {count(occupancy.unused_warps, 'warp')}, {occupancy.unused_registers:,} registers,"
             f" {occupancy.unused_shared_bytes:,} B shared memory",
         ]
     lines += ["", "next steps"]
@@ -127,7 +127,7 @@ def _limits(occupancy: Occupancy) -> list[str]:
     takes = {
         "warps": (count(configuration.warps_per_block, "warp"), f"{occupancy.max_warps}"),
         "registers": (
-            f"{occupancy.allocated_registers_per_block:,} registers",
+            count(occupancy.allocated_registers_per_block, "register"),
             f"{device.registers_per_sm:,}",
         ),
         "shared_memory": (
@@ -169,10 +169,10 @@ def next_block_line(occupancy: Occupancy) -> str:
         return ""
     shared = current(now, "shared")
     needs = [
-        *([f"{found.threads:,} threads a block (now {now.threads_per_block:,})"] if found.threads else []),
+        *([f"{count(found.threads, 'thread')} a block (now {now.threads_per_block:,})"] if found.threads else []),
         *([f"{found.registers} registers a thread (now {now.registers})"] if found.registers is not None else []),
         *([f"{found.shared:,} B of shared memory a block (now {shared:,})"] if found.shared is not None else []),
-        *([f"{found.barriers} barriers a block (now {now.barriers})"] if found.barriers is not None else []),
+        *([f"{count(found.barriers, 'barrier')} a block (now {now.barriers})"] if found.barriers is not None else []),
     ]
     if len(needs) < 2 and found.threads is None:
         return ""

@@ -14,6 +14,7 @@ from spillscan.builds.records import draft_of, is_orphan, object_of
 from spillscan.model import Build, Issue, Kernel, Origin, Reading, Stats
 from spillscan.output import folders
 from spillscan.output.errors import InputError, NoBuildError
+from spillscan.output.nouns import count
 from spillscan.reading.contents import contents, unreadable
 from spillscan.reading.inputs import sidecars, source
 from spillscan.reading.inputs.options import Options
@@ -163,7 +164,9 @@ def still_portable(modules: Iterable[PortableCode], kernels: Iterable[Kernel]) -
             found.update((symbol, None) for symbol in module.kernels or () if symbol not in known)
     for name, symbols in alone.items():
         if symbols:
-            message = f"{len(symbols)} kernels stand in it as PTX alone: {next(iter(symbols))} …"
+            message = (
+                f"{count(len(symbols), 'kernel stands', 'kernels stand')} in it as PTX alone: {next(iter(symbols))} …"
+            )
             yield Issue(code="ptx-only", message=message, origin=Origin(input=name))
 
 
@@ -234,6 +237,6 @@ def _without_code(each: source.Source, kind: str, reading: Reading | None) -> In
 def _named(sources: Sequence[source.Source], paths: Sequence[str | os.PathLike[str]]) -> str:
     if len(paths) == 1:
         given = os.fspath(paths[0])
-        folder = f" ({len(sources)} files)" if os.path.isdir(given) else ""
+        folder = f" ({count(len(sources), 'file')})" if os.path.isdir(given) else ""
         return ("standard input" if given == "-" else given) + folder
-    return f"any of {len(sources)} inputs"
+    return f"any of {count(len(sources), 'input')}"

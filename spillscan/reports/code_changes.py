@@ -59,7 +59,7 @@ def _alike(name: str, several: Sequence[CodeChange], report: Report) -> Alike:
     left = len(worst.hunks) - _HUNKS
     hunks = [printable(hunk_line(each), 400) for each in worst.hunks[:_HUNKS]]
     lines = [called] if len(several) > 1 else []
-    lines += [*worst.evidence, *hunks, *([f"{left:,} more places"] if left > 0 else [])]
+    lines += [*worst.evidence, *hunks, *([count(left, "more place")] if left > 0 else [])]
     return Alike(title=f"{title} ({archs})", lines=tuple(lines), changes=tuple(several))
 
 

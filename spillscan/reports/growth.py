@@ -8,7 +8,7 @@ from operator import attrgetter
 
 from spillscan.model import Build, Kernel
 from spillscan.model.figures import BY_NAME
-from spillscan.output.nouns import size
+from spillscan.output.nouns import count, size
 from spillscan.reports.report import Report
 
 _FAMILIES = 5
@@ -64,4 +64,6 @@ def _spent(milliseconds: int, sign: str) -> str:
 def _largest(grown: Counter[str], text: Callable[[int, str], str]) -> str:
     ranked = sorted(((name, each) for name, each in grown.items() if each), key=lambda pair: (-abs(pair[1]), pair[0]))
     listed = ", ".join(f"{name} {text(each, '+')}" for name, each in ranked[:_FAMILIES])
-    return listed + (f", {len(ranked) - _FAMILIES:,} more families" if len(ranked) > _FAMILIES else "")
+    return listed + (
+        f", {count(len(ranked) - _FAMILIES, 'more family', 'more families')}" if len(ranked) > _FAMILIES else ""
+    )

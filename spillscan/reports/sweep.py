@@ -76,7 +76,7 @@ def title(curve: Curve, names: Names) -> str:
     if curve.launch is None:
         launch = "block size not known, best case shown (≤)"
     else:
-        launch = f"{curve.launch.threads_per_block:,} threads"
+        launch = count(curve.launch.threads_per_block, "thread")
         if curve.launch.dynamic_shared_bytes:
             launch += f", {curve.launch.dynamic_shared_bytes:,} B dynamic shared memory"
         elif curve.launch.dynamic_shared_bytes is None:
@@ -230,7 +230,7 @@ def text(curves: Sequence[Curve], style: Style) -> Iterator[str]:
             yield from lines(curve, style, called)
             yield ""
     if len(shown) < len(names):
-        yield f"… {len(names) - len(shown):,} more kernels (--all shows them)"
+        yield f"… {count(len(names) - len(shown), 'more kernel')} (--all shows them)"
     yield from legend(style, timed=any(point.timing for curve in curves for point in curve.points))
 
 

@@ -6,6 +6,7 @@ import json
 import re
 from typing import Any
 
+import pytest
 from msgspec.structs import replace
 
 from spillscan.model import Kernel
@@ -140,3 +141,11 @@ def test_changes_in_the_order_of_a_figure() -> None:
         ]
         assert grown == sorted(grown, reverse=True)
         assert grown[0] > grown[-1]
+
+
+@pytest.mark.parametrize("width", [80, 160])
+@pytest.mark.parametrize(("final", "said"), [(False, True), (True, False)])
+def test_a_note_on_the_build_begins_its_own_line(final: bool, said: bool, width: int) -> None:
+    report = report_of("scan", [kernel("scale", final=final)])
+    lines = rendered("text", report, Style(width=width)).splitlines()
+    assert any(line.startswith("* relocatable code:") for line in lines) is said

@@ -28,6 +28,7 @@ from spillscan.occupancy.launches import settled
 from spillscan.occupancy.model import Occupancy
 from spillscan.occupancy.summary import summarise
 from spillscan.output.errors import UsageError
+from spillscan.output.nouns import count
 from spillscan.output.safe import printable
 
 Kind = Literal["spills", "limiter", "leave", "elsewhere", "small-grid", "imbalance", "unknown"]
@@ -146,8 +147,8 @@ def _concerns(measured: Measured) -> list[str]:
     if share is None and not every and local:
         loads, stores = (measured.figure(f"local_{way}_instructions") for way in ("load", "store"))
         said.append(
-            f"{loads:,.0f} loads and {stores:,.0f} stores of local memory executed; of how much is not known:"
-            " profile with --section MemoryWorkloadAnalysis_Tables"
+            f"{count(round(loads), 'load')} and {count(round(stores), 'store')} of local memory executed;"
+            " of how much is not known: profile with --section MemoryWorkloadAnalysis_Tables"
         )
     if local is not None and every:
         percent = 100 * local / every

@@ -17,6 +17,7 @@ from spillscan.advice.profile.judged import JudgedLaunch, launch_figures, why_no
 from spillscan.advice.profile.matching import parsed
 from spillscan.model import Kernel, Launch
 from spillscan.occupancy.launches import settled
+from spillscan.output.nouns import count
 from spillscan.output.safe import printable
 
 _GLOB = re.compile(r"[*?\[]")
@@ -80,15 +81,15 @@ def known_launches(kernels: Iterable[Kernel]) -> LaunchList:
     entries: list[KernelLaunch] = []
     left_out: list[tuple[str, str]] = []
     for (match, arch), seen in sorted(groups.items()):
-        (launch, count), *others = seen.items()
+        (launch, times), *others = seen.items()
         if others:
-            left_out.append((match, f"{len(seen)} kernels of that name are launched in different ways"))
+            left_out.append((match, f"{count(len(seen), 'kernel')} of that name are launched in different ways"))
         elif launch is None:
             left_out.append((match, "nothing says how it is launched"))
         elif launch.dynamic_shared_bytes is None:
             left_out.append((match, f"its dynamic shared memory is not known; {launch.threads_per_block} threads"))
         else:
-            entries.append(KernelLaunch(match=match, arch=arch, launch=launch, seen=count, others=()))
+            entries.append(KernelLaunch(match=match, arch=arch, launch=launch, seen=times, others=()))
     return LaunchList(entries=tuple(entries), left_out=tuple(left_out))
 
 
@@ -155,7 +156,7 @@ def _figures(launch: Launch) -> str:
 
 
 def _times(seen: int) -> str:
-    return "1 launch" if seen == 1 else f"{seen:,} launches"
+    return count(seen, "launch", "launches")
 
 
 def _quoted(text: str) -> str:

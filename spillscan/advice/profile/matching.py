@@ -19,6 +19,7 @@ from spillscan.advice.profile.model import ProfiledLaunch
 from spillscan.model import Kernel
 from spillscan.occupancy.devices import device, runs_on
 from spillscan.output.errors import UsageError
+from spillscan.output.nouns import count
 
 # ---- names -----------------------------------------------------------------------------------------------------------
 
@@ -151,7 +152,8 @@ class Kernels:
             if not found:
                 return Match(launch=launch, reason="kernels of that name differ, and none has the launch's registers")
             if _differ(found):
-                return Match(launch=launch, reason=f"{len(found)} kernels of that name differ: {_differences(found)}")
+                several = count(len(found), "kernel")
+                return Match(launch=launch, reason=f"{several} of that name differ: {_differences(found)}")
         return Match(launch=launch, kernel=found[0], copies=len(found))
 
 

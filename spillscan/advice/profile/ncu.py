@@ -29,6 +29,7 @@ from spillscan.advice.profile.model import (
 )
 from spillscan.model import Issue, Origin
 from spillscan.output.errors import InputError
+from spillscan.output.nouns import count
 from spillscan.output.safe import clip, printable
 from spillscan.reading.inputs.source import Stream
 
@@ -219,7 +220,7 @@ class Shape:
         if not least <= len(row.cells) <= len(self.columns):
             where = f"{self._name}:{row.line}"
             wanted = f"{len(self.columns)}" if least == len(self.columns) else f"{least} to {len(self.columns)}"
-            raise InputError(f"{where}: this row of the table has {len(row.cells)} cells, not {wanted}", AGAIN)
+            raise InputError(f"{where}: this row of the table has {count(len(row.cells), 'cell')}, not {wanted}", AGAIN)
         if not row.cells[0].isdigit() and self._units is not None:
             raise InputError(f"{self._name}:{row.line}: this row of the table has no ID", AGAIN)
 
@@ -271,7 +272,7 @@ def _check_end(drafts: Sequence[_Draft], name: str) -> None:
     last = drafts[-1].named
     whole = next((draft.named for draft in drafts[:-1] if len(draft.named) > len(last) > 0), None)
     if whole is not None and whole[: len(last)] == last:
-        message = f"the last launch has {len(last)} figures, one before it {len(whole)}: the file is cut off"
+        message = f"the last launch has {count(len(last), 'figure')}, one before it {len(whole)}: the file is cut off"
         raise InputError(f"{name}:{drafts[-1].line}: {message}", AGAIN)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from spillscan.advice.sweep.model import AS_IS, Point
+from spillscan.output.nouns import count
 from spillscan.reading.binary import records
 from spillscan.reading.binary.instructions import Code
 from spillscan.reading.binary.window import DamageError
@@ -72,9 +73,10 @@ def grown(points: Sequence[Point], loops: Callable[[Point], Loops | None]) -> st
     if here is None or there is None:
         return ""
     more, waiting = here.instructions - there.instructions, here.waiting - there.waiting
-    said = [f"{here.instructions:,} instructions in loops, {more:,} more than {called(above)}"] if more > 0 else []
+    looping = f"{count(here.instructions, 'instruction')} in loops"
+    said = [f"{looping}, {more:,} more than {called(above)}"] if more > 0 else []
     if waiting * _SHARE >= here.instructions > 0:
-        of = "of them" if said else f"of {here.instructions:,} instructions in loops that"
+        of = "of them" if said else f"of {looping} that"
         than = "" if said else f" than at {called(above)}"
         said.append(f"{here.waiting:,} {of} need a result of the {_NEAR} before, {waiting:,} more{than}")
     return f"{called(clean[0])}, the first without spills, has {'; '.join(said)}" if said else ""

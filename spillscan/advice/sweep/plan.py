@@ -21,6 +21,7 @@ from spillscan.builds.databases import Command, commands, is_database, recorded
 from spillscan.model.patterns import matches
 from spillscan.occupancy.launches import Launches
 from spillscan.output.errors import InputError, SpillscanError, UsageError
+from spillscan.output.nouns import count
 from spillscan.reading import pipeline
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
@@ -70,12 +71,12 @@ def units(text: str, globs: Sequence[str], whole: Callable[[str], None] | None =
     else:
         return [command_line.unit(text)]
     if not globs and whole is None and len(listed) > 1:
-        raise UsageError(f"{text} names {len(listed):,} sources", "choose by --kernel GLOB, or take --all")
+        raise UsageError(f"{text} names {count(len(listed), 'source')}", "choose by --kernel GLOB, or take --all")
     found = [each for each in listed if not globs or _may_hold(each, globs)]
     if not found:
         built = sum(os.path.isfile(each.object) for each in listed)
         raise InputError(
-            f"none of {len(listed):,} sources is known to hold {' or '.join(globs)}",
+            f"none of {count(len(listed), 'source')} is known to hold {' or '.join(globs)}",
             f"{built:,} of their objects are built; those say which kernels they hold",
         )
     made = []

@@ -23,6 +23,7 @@ from spillscan.advice.sweep.loops import called, spill_free
 from spillscan.advice.sweep.model import Curve, Knob, Point, Setting, Timing, Value
 from spillscan.advice.sweep.toolkits import end, held_back
 from spillscan.output.errors import UsageError
+from spillscan.output.nouns import count
 from spillscan.output.safe import printable
 
 INTERRUPTED = "interrupted"
@@ -284,7 +285,7 @@ def _against(spilling: Sequence[Point], first: Point, best: Point) -> Iterator[s
     if slower:
         least, most = (f"{times:.4g}" for times in (min(slower), max(slower)))
         other = " other" if len(slower) < len(spilling) else ""
-        many = f"{len(slower)} points that spill take" if slower[1:] else "point that spills takes"
+        many = f"{count(len(slower), 'point')} that spill take" if slower[1:] else "point that spills takes"
         yield f"the{other} {many} {least if least == most else f'{least} to {most}'} times as long as {it}"
     if spilling and min(mine) > max(_figures(best)):
         factor = f"{_median(first) / _median(best):.4g} times as long as"

@@ -84,7 +84,7 @@ def audit(plan: Plan, watcher: Watcher | None = None) -> Summary:
                     watcher.count(outcome)
     except KeyboardInterrupt:
         done, known = summary.files.total(), summary.files["skipped"] + sum(map(len, items.values()))
-        what = f"interrupted after {done:,} of {known:,} files; what was finished is in {plan.into}"
+        what = f"interrupted after {done:,} of {count(known, 'file')}; what was finished is in {plan.into}"
         raise UndecidedError(what, "the same command goes on from there") from None
     if summary.files["read"]:
         from spillscan.history.dataset.compaction import compact_where_it_pays
@@ -176,7 +176,7 @@ class Summary:
 
     def _lines(self, rows: int | None) -> Iterator[str]:
         spill = f" ({self.spilling:,} spill)" if self.spilling else ""
-        yield f"{counted(self.files['read'])} read: {self.kernels:,} kernels{spill}, {size(self.read_bytes)}"
+        yield f"{counted(self.files['read'])} read: {count(self.kernels, 'kernel')}{spill}, {size(self.read_bytes)}"
         if present := self.files["present"]:
             yield f"{counted(present)} finished before"
         if skipped := self.files["skipped"]:

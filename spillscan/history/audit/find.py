@@ -23,6 +23,7 @@ from spillscan.history.audit.messages import FileOutcome, Item
 from spillscan.output.errors import InputError, UsageError
 from spillscan.output.folders import DRAFT
 from spillscan.output.git import git
+from spillscan.output.nouns import count
 from spillscan.output.safe import clip, printable
 
 
@@ -227,7 +228,7 @@ def table(path: str) -> tuple[Meta, dict[str, list[str]]]:
         if not any(cell.strip() for cell in row):
             continue
         if len(row) != len(heads):
-            raise InputError(f"{path}: row {number} has {len(row)} cells, the first line {len(heads)}")
+            raise InputError(f"{path}: row {number} has {count(len(row), 'cell')}, the first line {len(heads)}")
         said = {head: cell.strip() for head, cell in zip(heads, row, strict=True) if cell.strip()}
         label = said.pop(_LABEL, "")
         if not label:

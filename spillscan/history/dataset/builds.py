@@ -10,6 +10,7 @@ from urllib.parse import quote
 from spillscan.history.dataset.records import Commit
 from spillscan.history.dataset.sql import Rows
 from spillscan.output.errors import InputError
+from spillscan.output.nouns import count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +55,10 @@ def ordered(builds: Sequence[KeptBuild], key: str | None) -> tuple[KeptBuild, ..
         return tuple(builds)
     missing = [build.label for build in builds if key not in build.meta]
     if missing:
-        raise InputError(f"{len(missing)} builds have no meta {key!r}, {missing[0]} first", "give it to all, or none")
+        raise InputError(
+            f"{count(len(missing), 'build has', 'builds have')} no meta {key!r}, {missing[0]} first",
+            "give it to all, or none",
+        )
     try:
         return tuple(sorted(builds, key=lambda build: (float(build.meta[key]), build.label)))
     except ValueError:

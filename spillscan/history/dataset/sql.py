@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spillscan.history.dataset.store import needed
 from spillscan.output.errors import InputError, UsageError
+from spillscan.output.nouns import count
 from spillscan.output.safe import printable
 
 if TYPE_CHECKING:
@@ -211,7 +212,7 @@ def check(question: str) -> None:
             raise UsageError(f"the query cannot be read: {message}")
         raise UsageError("the query is no SELECT", "a dataset is only read")
     if len(tree["statements"]) != 1:
-        raise UsageError(f"the query has {len(tree['statements'])} statements", "ask one question at a time")
+        raise UsageError(f"the query has {count(len(tree['statements']), 'statement')}", "ask one question at a time")
     waiting: list[Any] = [tree]
     while waiting:
         node = waiting.pop()

@@ -29,6 +29,7 @@ from spillscan.judging.rules import all_rules, measure, recorded_as
 from spillscan.model import Build, Change, Finding, Kernel, Level
 from spillscan.model.patterns import matches
 from spillscan.naming.identity import canonical
+from spillscan.output.nouns import count
 
 
 def apply(
@@ -198,7 +199,7 @@ def _fewer(present: Groups, baseline: Baseline, own: Baseline) -> list[Accepted]
     for identity in sorted(known, key=key_of):
         lost = known[identity] - len(present.get(identity, ()))
         if lost > 0 and have[identity.arch] < knows[identity.arch]:
-            some = f", {lost:,} of {known[identity]:,} copies" if lost < known[identity] else ""
+            some = f", {lost:,} of {count(known[identity], 'copy', 'copies')}" if lost < known[identity] else ""
             found.append(Accepted(identity=identity, name=baseline.entries[identity].name + some, rule=""))
     return found
 

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from spillscan.model import Kernel
 from spillscan.model.code import CLASS_OF, SourceLine
 from spillscan.model.findings import moved_bounds
+from spillscan.output.nouns import count
 from spillscan.reading.binary.pressure import Pressure
 from spillscan.reading.machine.liveness import INSTRUCTION
 from spillscan.reading.machine.spillmap import culprits, where
@@ -238,7 +239,7 @@ def _hoisted(old: Pressure, new: Pressure) -> Iterator[Cause]:
     for depth in range(most, 0, -1):
         inside, outside = ([side[depth] for side in sides], [sum(side[d] for d in range(depth)) for side in sides])
         if inside[1] < inside[0] and outside[1] > outside[0] and loops[1][depth] >= loops[0][depth]:
-            words = f"loads in {depth} loop{'s' * (depth > 1)} {inside[0]:,} → {inside[1]:,}, in fewer"
+            words = f"loads in {count(depth, 'loop')} {inside[0]:,} → {inside[1]:,}, in fewer"
             yield Cause(kind="hoisted", evidence=f"{words} {outside[0]:,} → {outside[1]:,}")
             return
 
@@ -316,7 +317,9 @@ def _wider(before: Kernel, after: Kernel, old: Pressure, new: Pressure, multipli
     mixes = [each.sass.opcode_classes if each.sass else {} for each in (before, after)]
     more, fewer = (mixes[1].get(name, 0) - mixes[0].get(name, 0) for name in ("fp64", "fp32"))
     if more >= _LEAST_MORE and fewer < 0 and more >= -fewer // 2:
-        words.append(f"64-bit floating point {mixes[0].get('fp64', 0):,} → {mixes[1].get('fp64', 0):,} instructions")
+        words.append(
+            f"64-bit floating point {mixes[0].get('fp64', 0):,} → {count(mixes[1].get('fp64', 0), 'instruction')}"
+        )
     if words:
         yield Cause(kind="wider", evidence=", ".join(words))
 
@@ -326,10 +329,10 @@ def risen(old: Pressure, new: Pressure) -> list[tuple[str, int, int]]:
     sides = []
     for each in (old, new):
         highest: dict[str, int] = {}
-        for line, count in each.lines:
-            highest[_place(line)] = max(highest.get(_place(line), 0), count)
+        for line, live in each.lines:
+            highest[_place(line)] = max(highest.get(_place(line), 0), live)
         sides.append(highest)
-    found = [(line, sides[0][line], count) for line, count in sides[1].items() if count > sides[0].get(line, count)]
+    found = [(line, sides[0][line], live) for line, live in sides[1].items() if live > sides[0].get(line, live)]
     return sorted(found, key=lambda each: (each[1] - each[2], -each[2]))
 
 

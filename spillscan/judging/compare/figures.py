@@ -119,12 +119,15 @@ class Total(Struct, frozen=True):
     """Kernels of both builds in which it grew."""
     down: int
     """Kernels of both builds in which it fell."""
+    kept: int
+    """By how much it grew in the kernels of both builds together: what went with a kernel is no gain."""
 
 
 def totals(base: Iterable[Kernel], changes: Sequence[Change], wanted: tuple[str, ...] | None = None) -> list[Total]:
     """The figures that changed (of ``wanted`` ones, where some are), in the order of coming. What a kernel reserves of
     a whole GPU is none of them: kernels do not run side by side with all their stacks."""
     grown: Counter[str] = Counter()
+    kept: Counter[str] = Counter()
     up: Counter[str] = Counter()
     down: Counter[str] = Counter()
     alike = Counter(id(change.metrics) for change in changes if change.before is not None and change.after is not None)
@@ -136,6 +139,7 @@ def totals(base: Iterable[Kernel], changes: Sequence[Change], wanted: tuple[str,
                 moved[name.partition("[")[0]] += after - before
             for name, delta in moved.items():
                 grown[name] += number * delta
+                kept[name] += number * delta
                 up[name] += number * (delta > 0)
                 down[name] += number * (delta < 0)
         else:
@@ -146,7 +150,7 @@ def totals(base: Iterable[Kernel], changes: Sequence[Change], wanted: tuple[str,
     kernels = list(base) if names else ()
     sums = dict.fromkeys(names, 0)
     sums |= {name: sum(filter(None, map(get, kernels))) for name, get in _getters(True, names)}
-    return [Total(name, sums[name], sums[name] + grown[name], up[name], down[name]) for name in names]
+    return [Total(name, sums[name], sums[name] + grown[name], up[name], down[name], kept[name]) for name in names]
 
 
 def growth(change: Change, name: str) -> int:

@@ -18,6 +18,7 @@ from spillscan.model.symbols import arch_family, natural
 from spillscan.naming import Names
 from spillscan.naming.identity import canonical
 from spillscan.naming.identity.libraries import below_root, library_of
+from spillscan.output.nouns import count
 
 FEW = 3
 """So many kernels may be gone from a build whose units are not known, if they are no more than one in ``SHARE``. A
@@ -191,7 +192,7 @@ def _archs_missing(groups: dict[_Group, list[Kernel]], places: _Places) -> Itera
     for (unit, arch), kernels in groups.items():
         where = f"{unit} of the newer build" if unit else "the newer build"
         units = len({places.of(kernel) for kernel in kernels})
-        among = f" in {units:,} units" if units > 1 else ""
+        among = f" in {count(units, 'unit')}" if units > 1 else ""
         message = f"{where} has no kernel for {arch or 'an unknown arch'}: {_counted(kernels)}{among}"
         yield _hole("arch-missing", message, kernels, (unit, arch or ""))
 
@@ -219,7 +220,7 @@ def _counted(kernels: Sequence[Kernel]) -> str:
     more = ", …" if len(symbols) > _NAMED else ""
     names = Names(symbols)
     named = ", ".join(names.of(symbol) for symbol in symbols[:_NAMED])
-    return f"{len(symbols):,} kernel{'s' if len(symbols) > 1 else ''} of the older one gone ({named}{more})"
+    return f"{count(len(symbols), 'kernel')} of the older one gone ({named}{more})"
 
 
 def _by_arch(kernels: Sequence[Kernel]) -> str:

@@ -42,7 +42,7 @@ def findings(kernel: Kernel, terms: Terms) -> Iterator[Said]:
             bound = f"limited by {'+'.join(summary.limiters)}" if blocks else "; ".join(summary.occupancy.reasons)
             where = f" on {device}" if terms.devices else ""
             if summary.launch is not None and summary.by_bounds:
-                where += f" at its launch bounds of {summary.launch.threads_per_block} threads"
+                where += f" at its launch bounds of {count(summary.launch.threads_per_block, 'thread')}"
             most = "at most " if summary.at_most else ""
             yield BLOCKS, f"{most}{count(blocks, 'block')}/SM{where}, {least} asked for: {bound}"
 

@@ -8,6 +8,7 @@ from spillscan.judging.compare.figures import growth, moved_to_shared
 from spillscan.judging.rules._declared import Family, Said, Terms, Threshold, because, unlinked
 from spillscan.model import Change, Kernel, Limit, Rule
 from spillscan.model.figures import static_shared
+from spillscan.output.nouns import count
 
 MAX_BYTES = Limit(
     name="max_shared_bytes", default=None, help="most bytes of shared memory per block", judges="build", order=40
@@ -61,7 +62,10 @@ MOST = Threshold(
 def findings(kernel: Kernel, terms: Terms) -> Iterator[Said]:
     """Annotations of the code show that it spills to shared memory."""
     if kernel.sass is not None and kernel.sass.shared_spills:
-        yield SPILL, f"{kernel.sass.shared_spills:,} spill instructions go to shared memory"
+        yield (
+            SPILL,
+            f"{count(kernel.sass.shared_spills, 'spill instruction goes', 'spill instructions go')} to shared memory",
+        )
 
 
 def _spilled(kernel: Kernel, terms: Terms) -> dict[str, int] | None:

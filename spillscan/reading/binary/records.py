@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 
 from spillscan.model import Issue, Origin
+from spillscan.output.nouns import count
 from spillscan.reading import workers
 from spillscan.reading.binary import containers
 from spillscan.reading.binary.containers import Damage, Found, Image, Intermediate, Member, Text
@@ -47,29 +48,29 @@ class Summary:
 
     def rest(self) -> Iterator[Issue]:
         """What is only counted while the file is read."""
-        for arch, count in self._first("unknown-arch"):
-            message = f"no opcode table for {arch}: {count} functions without instruction counts and spills"
-            number = int("0" + "".join(filter(str.isdigit, arch.partition(" ")[0])))
+        for arch, number in self._first("unknown-arch"):
+            message = f"no opcode table for {arch}: {count(number, 'function')} without instruction counts and spills"
+            target = int("0" + "".join(filter(str.isdigit, arch.partition(" ")[0])))
             of_others = "`cuobjdump -sass FILE | spillscan scan -` counts them"
-            message += f"; {of_others if number >= FIRST_IN_DUMPS else 'a log of ptxas -v says what they spill'}"
+            message += f"; {of_others if target >= FIRST_IN_DUMPS else 'a log of ptxas -v says what they spill'}"
             yield issue_of("unknown-arch", message, "warning", self._origin)
-        for arch, count in self._first("unknown-opcode"):
-            message = f"{count} instructions of {arch} are in no opcode table"
+        for arch, number in self._first("unknown-opcode"):
+            message = f"{count(number, 'instruction')} of {arch} in no opcode table"
             yield issue_of("unknown-opcode", message, "note", self._origin)
-        for what, count in self._first("damaged-lines"):
-            message = f"{what}: {count} cubins without all their source lines"
+        for what, number in self._first("damaged-lines"):
+            message = f"{what}: {count(number, 'cubin')} without all their source lines"
             yield issue_of("damaged-lines", message, "warning", self._origin)
         if self._shown > _MANY:
             for code, what in _COUNTED.items():
-                if count := self._hidden[code]:
-                    yield issue_of(code, f"{count} {what}; {_MANY} are shown", "error", self._origin)
+                if hidden := self._hidden[code]:
+                    yield issue_of(code, f"{hidden:,} {what}; {_MANY} are shown", "error", self._origin)
 
     def _first(self, code: str) -> Iterator[tuple[str, int]]:
         """The counts by name; of more than are shown, the last stands for all the others."""
-        ranked = sorted((what, count) for (of, what), count in self.counts.items() if of == code)
+        ranked = sorted((what, number) for (of, what), number in self.counts.items() if of == code)
         yield from ranked[:_MANY]
         if rest := ranked[_MANY:]:
-            yield f"{len(rest)} others", sum(count for _, count in rest)
+            yield f"{len(rest):,} others", sum(number for _, number in rest)
 
 
 def damages(found: Iterable[Damage], name: str) -> list[Issue]:

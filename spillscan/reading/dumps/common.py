@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from spillscan.model import Issue, Origin, Severity
 from spillscan.model.holes import Hidden
+from spillscan.output.nouns import count
 from spillscan.reading import grammar
 from spillscan.reading.inputs.lines import TOO_LONG, whole_lines
 
@@ -140,10 +141,12 @@ class DumpAccount(Struct):
         """What is said once, at the end."""
         if self.unwritten:
             yield self.issue("damaged-listing", "NUL bytes: a part of the dump was never written", severity="error")
-        if count := self.damaged_names:
-            yield self.issue("damaged-listing", f"names of functions are damaged: {count}", severity="error")
-        if count := self.undecodable_bytes:
-            yield self.issue("undecodable", f"{count} bytes of the dump are not ASCII; cuobjdump writes nothing else")
+        if damaged := self.damaged_names:
+            yield self.issue("damaged-listing", f"names of functions are damaged: {damaged:,}", severity="error")
+        if strange := self.undecodable_bytes:
+            yield self.issue(
+                "undecodable", f"{count(strange, 'byte')} not ASCII in the dump; cuobjdump writes nothing else"
+            )
         if self.unknown_lines > SHOWN:
-            message = f"{self.unknown_lines} lines of the dump are not understood; {SHOWN} are shown"
+            message = f"{count(self.unknown_lines, 'line')} of the dump not understood; {SHOWN} are shown"
             yield self.issue("unknown-line", message, hides=self.hides)

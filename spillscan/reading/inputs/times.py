@@ -7,6 +7,7 @@ import re
 from collections import defaultdict
 
 from spillscan.model import Issue, Origin, Reading, Stats, Timing
+from spillscan.output.nouns import count
 from spillscan.reading import grammar
 from spillscan.reading.inputs.options import DEFAULT, Options
 from spillscan.reading.inputs.source import Stream
@@ -65,7 +66,7 @@ def _table(stream: Stream, name: str) -> Reading:
         Timing(file=files, tool=step, arch=arch, milliseconds=spent, origin=origin)
         for (files, step, arch), spent in found.items()
     ]
-    issues = [_damaged(f"{len(wrong):,} rows are not understood", name, wrong[0])] if wrong else []
+    issues = [_damaged(f"{count(len(wrong), 'row is', 'rows are')} not understood", name, wrong[0])] if wrong else []
     stats = Stats(inputs=1, lines=number, bytes=size, recognised_lines=rows, unknown_lines=len(wrong))
     return Reading(timings=timings, issues=issues, stats=stats)
 

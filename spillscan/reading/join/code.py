@@ -265,7 +265,7 @@ def _ambiguous(kernel: Kernel, candidates: Sequence[SassFunction]) -> Issue:
     return _contradiction(
         "ambiguous-sass",
         kernel,
-        f"{len(candidates)} functions of the dump have this symbol and arch, none is taken: {places}",
+        f"{count(len(candidates), 'function')} of the dump with this symbol and arch, of which none is taken: {places}",
         candidates[0].stats.origin,
     )
 

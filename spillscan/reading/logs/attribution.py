@@ -14,6 +14,7 @@ from itertools import chain
 from msgspec.structs import replace
 
 from spillscan.model import Issue, Kernel, LinkRecord
+from spillscan.output.nouns import count
 from spillscan.reading.logs.compile_times import CompileTimes
 from spillscan.reading.logs.gathered import Gathered
 from spillscan.reading.logs.interleaved import UnassignedGroups, contradicts, may_own, settle_stacks
@@ -353,7 +354,7 @@ class Writer:
 
     def _give_up(self, line: int) -> None:
         """Too many kernels wait: whose the lines are will never be known."""
-        self._issues.add_missing(f"the registers lines of {len(self._open)} kernels cannot be assigned", line)
+        self._issues.add_missing(f"the registers lines of {count(len(self._open), 'kernel')} cannot be assigned", line)
         for each in self._open:
             each.reasons += ("interleaved output: its registers line is lost",)
         self._gathered.pending += [each for each in self._open if each.stack is not None]
@@ -415,7 +416,7 @@ class Writer:
         """Kernels that no line began."""
         if self._unnamed:
             line, symbol, text = self._unnamed[0]
-            more = f" ({len(self._unnamed)} kernels)" if len(self._unnamed) > 1 else ""
+            more = f" ({count(len(self._unnamed), 'kernel')})" if len(self._unnamed) > 1 else ""
             message = f"no 'Compiling entry function' line names {symbol}{more}: {quoted(text)}"
             self._issues.add_missing(message, line, hides=None if self._seen.entries or not more else FIGURES)
 

@@ -29,6 +29,7 @@ from msgspec import Struct
 from spillscan.builds import compilation
 from spillscan.model import Issue, Origin
 from spillscan.model.holes import KINDS
+from spillscan.output.nouns import count
 from spillscan.reading import grammar
 from spillscan.reading.logs.messages import Module
 from spillscan.reading.logs.parsing import ptxas_message
@@ -143,7 +144,7 @@ class Failures:
                 "build-failed", f"{step.subject or 'a step'} failed: {step.text}", step.first_line or step.line
             )
         if len(missing) > _MOST_REPORTED:
-            message = f"{len(missing) - _MOST_REPORTED} more steps failed"
+            message = f"{count(len(missing) - _MOST_REPORTED, 'more step')} failed"
             yield self._issue("build-failed", message, missing[_MOST_REPORTED].line)
         if self._cuts:
             more = f" ({len(self._cuts)} times)" if len(self._cuts) > 1 else ""

@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
 from spillscan.model import Usage, agreement
+from spillscan.output.nouns import count
 from spillscan.reading.logs.constant_banks import Reserves, bank_zero, prints_constant_banks
 from spillscan.reading.logs.gathered import Gathered
 from spillscan.reading.logs.issue_log import IssueLog
@@ -147,6 +148,6 @@ class UnassignedGroups:
             if len(uses) < len(kernels):
                 names = ", ".join(each.symbol for each in kernels[:2])
                 issues.add_missing(
-                    f"{len(kernels)} kernels ({names} …) have {len(uses)} registers lines", kernels[0].line
+                    f"{count(len(kernels), 'kernel')} ({names} …) have {len(uses)} registers lines", kernels[0].line
                 )
             yield from kernels

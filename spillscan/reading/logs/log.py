@@ -10,11 +10,13 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Iterator
-from itertools import count, repeat
+from itertools import count as numbered
+from itertools import repeat
 
 from msgspec.structs import replace
 
 from spillscan.model import Issue, Kernel, KernelKey, Origin, Reading, Stats
+from spillscan.output.nouns import count
 from spillscan.reading.inputs.lines import TOO_LONG
 from spillscan.reading.inputs.source import Stream
 from spillscan.reading.logs.attribution import PARALLEL_HINT, Writer
@@ -170,7 +172,8 @@ class _Log:
         clauses = sum(len(kernel.usage.unknown_clauses) for kernel in strange)
         if strange:
             first = strange[0]
-            message = f"{clauses} clauses are not understood, such as {first.usage.unknown_clauses[0]!r}; they are kept"
+            what = count(clauses, "clause is", "clauses are")
+            message = f"{what} not understood, such as {first.usage.unknown_clauses[0]!r}; all are kept"
             reading.issues.append(Issue(code="unknown-clause", message=message, origin=first.origins[0]))
         reading.stats = Stats(
             inputs=1,
@@ -197,14 +200,14 @@ class _Log:
             for name, archs in each.reporting().items():
                 if name not in failed:
                     expected[name] = max(archs, expected.get(name, 0))
-        count_expected = sum(expected.values())
+        reporting = sum(expected.values())
         if silent:
             more = f" and {len(silent) - 3} more" if len(silent) > 3 else ""
             message = f"compiled without a report of ptxas: {', '.join(unit for _, unit in silent[:3])}{more}"
-        elif sum(reports) < count_expected:
+        elif sum(reports) < reporting:
             message = (
-                f"{len(expected)} steps compile device code, for {count_expected} archs in all;"
-                f" the log holds reports of {sum(reports)} of them at most"
+                f"{count(len(expected), 'step compiles', 'steps compile')} device code,"
+                f" for {count(reporting, 'arch')} in all; the log holds reports of {sum(reports)} of them at most"
             )
         else:
             return
@@ -245,7 +248,7 @@ class _Log:
                 compile_ms=time,
                 source=source,
             )
-            for symbol, usage, time, line in zip(found.symbols, found.usages, times, count(self._line, lines))
+            for symbol, usage, time, line in zip(found.symbols, found.usages, times, numbered(self._line, lines))
         ]
         writer.blocks(kernels, step, barriers=found.barriers, linked=found.linked)
         self._line += lines * len(kernels)

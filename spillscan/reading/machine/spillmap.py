@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct
 
+from spillscan.output.nouns import count
+
 if TYPE_CHECKING:  # what only reads logs does not load it
     from spillscan.model.code import AccessClass, LocalAccess, LocalTraffic, SassStats, SourceLine, WeighedLine
 
@@ -65,17 +67,16 @@ def registers_of(registers: int | None, code: SassStats) -> str:
 def sentences(local: LocalTraffic) -> Iterator[str]:
     """``48 spill loads at depth 2, gemm.cu:118``: worst first, a sentence for each depth, line and direction."""
     counts: Counter[tuple[int, bool, str]] = Counter()
-    for group, count in local.kept or ():
+    for group, number in local.kept or ():
         if group.kind == "spill":
-            counts[-1 if group.depth is None else group.depth, group.store, ""] += count
+            counts[-1 if group.depth is None else group.depth, group.store, ""] += number
     for access in local.accesses:
         if access.kind == "spill":
             depth = -1 if access.depth is None else access.depth
             counts[depth, access.store, where(access.source)] += 1
-    for (depth, store, place), count in sorted(counts.items(), key=lambda item: (-item[0][0], -item[1], item[0][1:])):
-        what = ("spill store" if store else "spill load") + "s" * (count > 1)
+    for (depth, store, place), number in sorted(counts.items(), key=lambda item: (-item[0][0], -item[1], item[0][1:])):
         nesting = f"at depth {depth}" if depth >= 0 else "at unknown depth"
-        yield f"{count} {what} {nesting}" + (f", {place}" if place else "")
+        yield f"{count(number, 'spill store' if store else 'spill load')} {nesting}" + (f", {place}" if place else "")
 
 
 TOP = 3

@@ -21,6 +21,7 @@ from spillscan.model import Finding, Issue, Kernel, Rule
 from spillscan.model.usage import NUMBERS
 from spillscan.naming import Names
 from spillscan.output.markdown import code
+from spillscan.output.nouns import count
 from spillscan.output.records import array, harmless
 from spillscan.output.safe import printable
 from spillscan.output.terminal import Style
@@ -169,7 +170,7 @@ def _invocation(report: Report) -> dict[str, Any]:
         if (code, hole.origin) not in known
     ]
     if len(report.findings) > MOST_RESULTS:
-        text = f"the {MOST_RESULTS:,} most severe of {len(report.findings):,} findings"
+        text = f"the {MOST_RESULTS:,} most severe of {count(len(report.findings), 'finding')}"
         notes.append({"level": "warning", "message": {"text": text}})
     return {"executionSuccessful": not report.holes, "toolExecutionNotifications": notes}
 

@@ -95,7 +95,7 @@ def _scan(report: Report, style: Style) -> Iterator[str]:
 
 def _below(report: Report, shown: Sequence[Kernel], summaries: Sequence[Summary]) -> Iterator[str]:
     """The sentences under the table."""
-    yield words.summary(report.build)
+    yield from words.summary(report.build).splitlines()
     yield from words.portable_lines(report.build)
     if any(bounds and bounds[0] != bounds[1] for bounds in (kernel.own_spill_bounds for kernel in shown)):
         yield "4 to 8: at least and at most; the code alone does not say which accesses are spills"
@@ -187,7 +187,7 @@ def _unit(archs: Sequence[Kernel], inputs: int) -> str:
             found.add(posixpath.basename(unit) or NOT_SAID)
         else:
             found.add(f"({posixpath.basename(kernel.origins[0].input)})")
-    return found.pop() if len(found) == 1 else f"{len(found):,} files"
+    return found.pop() if len(found) == 1 else count(len(found), "file")
 
 
 def _in_loops(kernel: Kernel) -> str:

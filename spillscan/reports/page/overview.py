@@ -209,7 +209,7 @@ def changes(
         "states": [[state, count] for state, count in Counter(change.state for change in found).items()],
         "total": [
             {"label": figure(each.name).label, "unit": figure(each.name).unit}
-            | {name: getattr(each, name) for name in ("before", "after", "up", "down")}
+            | {name: getattr(each, name) for name in ("before", "after", "up", "down", "kept")}
             for each in sorted(totals(base, found), key=lambda each: rank(each.name))
         ],
         "unsettled": unsettled,

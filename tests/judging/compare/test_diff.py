@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from spillscan import scan
+from spillscan import diff, scan
+from spillscan.judging.compare.figures import totals
 from spillscan.judging.compare.pairing import changed, comparison
 from spillscan.judging.policy import Policy
 from spillscan.judging.rules import regressions, undecided_changes
@@ -413,3 +414,20 @@ def test_a_namesake_in_doubt_may_be_the_one_that_had_them() -> None:
     assert {change.state for change in found.unsettled} == {"unknown"}
     (sure,) = comparison(Build(kernels=(known,)), Build(kernels=(more,))).changes
     assert sure.state == "changed"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "shown", "kept"),
+    [
+        ({"scale": 8, "gone": 512}, {"scale": 8}, (520, 8), 0),  # what went with a kernel is no gain
+        ({"scale": 8, "gone": 512}, {"scale": 4}, (520, 4), -4),
+        ({"scale": 8}, {"scale": 4, "new": 16}, (8, 20), -4),
+        ({"scale": 8, "gone": 512}, {"scale": 12}, (520, 12), 4),
+    ],
+)
+def test_sums_tell_what_kernels_of_both_builds_gained(
+    before: dict[str, int], after: dict[str, int], shown: tuple[int, int], kept: int
+) -> None:
+    base, head = (Build(kernels=tuple(kernel(*each) for each in side.items())) for side in (before, after))
+    found = {each.name: each for each in totals(base.kernels, diff(base, head))}["spill_store_bytes"]
+    assert ((found.before, found.after), found.kept) == (shown, kept)

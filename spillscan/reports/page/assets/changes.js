@@ -80,11 +80,11 @@
   // what went with a kernel is no gain.
   function totals({ total }) {
     const shown = total.filter(({ unit, up, down }) => unit || up + down).slice(0, 8);
-    return shown.length ? h("dl", { class: "figures totals" }, shown.map(({ label, unit, before, after, up, down }) => {
+    return shown.length ? h("dl", { class: "figures totals" }, shown.map(({ label, unit, before, after, up, down, kept }) => {
       const delta = after - before, moves = moved(up, down);
       const kernels = moves ? `${moves} ${up + down === 1 ? "kernel" : "kernels"}` : delta < 0 ? "of kernels that went" : "of new kernels";
       const [text, its] = amount(Math.abs(delta), unit);
-      const kind = delta > 0 ? "bad" : delta < 0 && down ? "good" : "";
+      const kind = delta > 0 ? "bad" : delta < 0 && kept < 0 ? "good" : "";
       return h("div", {}, h("dt", {}, label), unit ? h("dd", { class: kind }, signed(delta, () => text), h("small", {}, ` ${its}`)) : h("dd", {}, moves),
         h("dd", { class: "sub" }, unit ? kernels : up + down === 1 ? "kernel" : "kernels"));
     })) : null;

@@ -113,7 +113,7 @@ spillscan.view("history", ({ builds, courses, metrics, since, said, tables, kern
 
   function comparison(a, b) {
     const sums = courses.map(({ label, values, unknown }) => [label, ...[a, b].map((i) => (values[i] !== null && unknown[i] ? `≥${number(values[i])}` : number(values[i]))),
-      unknown[a] === unknown[b] ? delta(values[a], values[b], 1) : "–"]);
+      unknown[a] === unknown[b] ? delta(values[a], values[b], values[b] < values[a] ? 0 : 1) : "–"]);
     const made = (title, words, heads, rows) => table.made({ title, heads, rows, words: heads.map((_, at) => at < words) });
     const parts = [h("p", { class: "ends" }, commit(builds[a]), "→", commit(builds[b])), made("Totals", 1, ["total", "from", "to", "change"], sums)];
     if (Math.min(a, b) < since) return [parts, h("p", { class: "quiet" }, `Kernels are followed from ${builds[since].label} on; spillscan diff compares older builds.`)];

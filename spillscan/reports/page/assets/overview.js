@@ -174,9 +174,10 @@
     const open = all.kernels.silent + all.functions.silent + all.ambiguous + all.not_final + (verdict ? verdict.holes.length + verdict.accepted.length : 0);
     const more = filters.summed(issues.counts.map(([, n]) => n)) - issues.shown.length;
     const understands = read.lines ? "Every line of the tools was understood" : "All of it was read";
-    return section("issues", issues.shown.length || unknown ? "Not understood, or in doubt" : "What was read",
+    const doubt = unknown || issues.shown.some(({ severity }) => severity !== "note");
+    return section("issues", doubt ? "Not understood, or in doubt" : "What was read",
       h("p", {}, read.inputs ? `Read ${count(read.inputs, "input")}${read.lines ? `, ${count(read.lines, "line")}` : ""}. ` : "",
-        unknown ? h("b", {}, `Not understood: ${unknown}.`) : issues.shown.length ? "" : `${understands}${open ? "; what it does not say stands above" : ""}.`),
+        unknown ? h("b", {}, `Not understood: ${unknown}.`) : doubt ? "" : `${understands}${open ? "; what it does not say stands above" : ""}.`),
       note ? h("p", { class: "note" }, note) : null,
       issues.shown.length ? h("ol", { class: "findings" }, issues.shown.map((each) => h("li", {}, h("span", { class: `tag sev-${each.severity}` }, each.severity),
         h("p", { class: "all" }, spillscan.marked(each.message)), h("p", { class: "quiet" }, [each.code, each.place].filter(Boolean).join(" · "))))) : null,
