@@ -32,7 +32,7 @@ def main() -> int:
             wrong += len(some)
         with tempfile.TemporaryDirectory() as folder:
             Nightly(-number, 100, 40).write(Path(folder))
-            false = told(Path(folder))
+            false = told(Path(folder)).turns
         print(f"  of 100 builds of noise: {len(false)}", *false, sep="\n    ", flush=True)
         wrong += len(false)
     return int(wrong > 0)

@@ -131,7 +131,7 @@ class Nightly:
             return False
         rng, figures, sign = self.rng, family.figures, 1 if worse else -1
         here = self._there(family, at)
-        if not here or kind in ("birth", "death", "rename") and at in self._moved:
+        if not here or (kind in ("birth", "death", "rename") and at in self._moved):
             return False
         if kind in ("birth", "death"):
             whole = [number for number, life in enumerate(family.lives) if life == (0, self.builds)]
@@ -184,30 +184,36 @@ class Nightly:
         return found
 
     def _of(self, family: Family) -> Iterator[Turned]:
-        last = family.names[-1]
+        # What has gone before its family got another name keeps the one that it had.
         filled = [at for at in range(self.builds) if at not in self.empty]
         for worse, at in family.timed:
             kernels = len(self._there(family, at)) * (1.4 if at >= self._machine else 1)
             ends = [round(family.times[place] * kernels) for place in (at - 1, at)]
-            yield Turned(WORSE if worse else BETTER, last, TIME, label(at), *ends)
+            yield Turned(WORSE if worse else BETTER, family.names[-1], TIME, label(at), *ends)
         for at in family.planted:
             before, there = filled[filled.index(at) - 1], self._there(family, at)
             old = self._there(family, before)
-            if family.names[at] != family.names[before]:
-                yield Turned(REST, last, "renamed", label(at))
-            if {*there} - {*old}:
-                yield Turned(WORSE if family.figures["spills"][at] else REST, last, "new", label(at))
-            if {*old} - {*there}:
-                yield Turned(REST, last, "gone", label(at))
+            for kernel in {*old, *there}:
+                last = family.names[family.lives[kernel[0]][1] - 1]
+                if kernel not in old:
+                    yield Turned(WORSE if family.figures["spills"][at] else REST, last, "new", label(at))
+                elif kernel not in there:
+                    yield Turned(REST, last, "gone", label(at))
+                elif family.names[at] != family.names[before]:
+                    yield Turned(REST, last, "renamed", label(at))
+            yield from self._changed(family, at, before)
+
+    def _changed(self, family: Family, at: int, before: int) -> Iterator[Turned]:
+        steps: dict[tuple[str, str, str], list[tuple[int, int]]] = defaultdict(list)
+        for kernel in {*self._there(family, before)} & {*self._there(family, at)}:
+            last = family.names[family.lives[kernel[0]][1] - 1]
             for name in (each.name for each in FOLLOWED):
-                ways: dict[bool, list[tuple[int, int]]] = defaultdict(list)
-                for kernel in [each for each in there if each in old]:
-                    had, has = (self._value(name, family, place, *kernel) for place in (before, at))
-                    if had is not None and has is not None and had != has:
-                        ways[(has > had) == (figure(name).worse != "fewer")].append((had, has))
-                for worse, steps in ways.items():
-                    worst = max(steps, key=lambda step: abs(step[1] - step[0]))
-                    yield Turned(WORSE if worse else BETTER, last, name, label(at), *worst)
+                had, has = (self._value(name, family, place, *kernel) for place in (before, at))
+                if had is not None and has is not None and had != has:
+                    worse = (has > had) == (figure(name).worse != "fewer")
+                    steps[WORSE if worse else BETTER, last, name].append((had, has))
+        for row, some in steps.items():
+            yield Turned(*row, label(at), *max(some, key=lambda step: abs(step[1] - step[0])))
 
     # ---- the dataset ------------------------------------------------------------------------------------------------
 
@@ -254,24 +260,33 @@ def label(at: int) -> str:
 # ---- what is told ---------------------------------------------------------------------------------------------------
 
 
-def told(root: Path) -> set[Turned]:
-    """Each turn that ``history`` says, as a machine reads it."""
-    found = set()
-    for table, rows in _document(root).items():
-        for row in rows:
-            changed = row["event"] == "changed"
-            ends = (row["before"], row["after"]) if changed else (None, None)
-            what = row["metric"] if changed else row["event"]
-            found.add(Turned(table, row["family"], what, row["first_build"], *ends))
-            for each in row["with"]:
-                ends = each["before"], each["after"]
-                found.add(Turned(table, row["family"], each["metric"], row["first_build"], *ends))
-    return found
+class Told(NamedTuple):
+    """What ``history`` says."""
+
+    document: dict[str, Any]
+    text: str
+    page: Any
+
+    @property
+    def turns(self) -> set[Turned]:
+        """Each figure of each turn."""
+        found = set()
+        for table in TABLES:
+            for row in self.document[table]:
+                changed = row["event"] == "changed"
+                for each in (row, *row["with"]):
+                    what = each["metric"] if changed else row["event"]
+                    ends = (each["before"], each["after"]) if changed else (None, None)
+                    found.add(Turned(table, row["family"], what, row["first_build"], *ends))
+        return found
 
 
-def _document(root: Path) -> dict[str, list[dict[str, Any]]]:
-    document = json.loads(command("history", root, "--launch", LAUNCH, "-f", "json").out)
-    return {table: document[table] for table in TABLES}
+def told(root: Path) -> Told:
+    """In a wide terminal."""
+    files = root / "told.json", root / "told.html"
+    forms = [f"json:{files[0]}", "text", f"html:{files[1]}"]
+    text = command("history", root, "--launch", LAUNCH, *[word for form in forms for word in ("-f", form)]).out
+    return Told(json.loads(files[0].read_text()), text, payload_of(files[1].read_text()))
 
 
 class Judged(NamedTuple):
@@ -285,7 +300,8 @@ class Judged(NamedTuple):
 
 def judged(made: Nightly, root: Path) -> Judged:
     """Compile times are medians: what they were and are may differ from what was planted by a tenth."""
-    expected, said = made.expected(), told(root)
+    answer = told(root)
+    expected, said = made.expected(), answer.turns
     exact = {each for each in expected if each.what != TIME}
     times = [each for each in said if each.what == TIME]
     missed = [*(exact - said)]
@@ -296,7 +312,7 @@ def judged(made: Nightly, root: Path) -> Judged:
         else:
             times.remove(hit)
     false = [*(each for each in said - exact if each.what != TIME), *times]
-    return Judged(sorted(missed, key=str), sorted(false, key=str), [*_unseen(root)])
+    return Judged(sorted(missed, key=str), sorted(false, key=str), [*_unseen(answer)])
 
 
 def _near(planted: Turned, said: Turned) -> bool:
@@ -304,15 +320,14 @@ def _near(planted: Turned, said: Turned) -> bool:
     return all(one is None or other is None or abs(one - other) <= one / 10 for one, other in pairs)
 
 
-def _unseen(root: Path) -> Iterator[str]:
+def _unseen(answer: Told) -> Iterator[str]:
     """Rows of what got worse that the terminal does not show, or the page's first fifty rows, or not with their
     builds."""
-    rows = _document(root)[WORSE]
-    ends = [(row["family"], row["first_build"]) for row in rows]
-    text = command("history", root, "--launch", LAUNCH).out.split("\n\n")[0].splitlines()[2:]
+    ends = [(row["family"], row["first_build"]) for row in answer.document[WORSE]]
+    text = answer.text.split("\n\n")[0].splitlines()[2:]
     shown = {(line.split("  ")[0], word) for line in text for word in line.split() if word.startswith("n")}
     yield from (f"not in the terminal: {each}" for each in ends if each not in shown)
-    page = payload_of(command("history", root, "--launch", LAUNCH, "-f", "html").out)
+    page = answer.page
     (table,) = [each for each in page["tables"] if each["title"].startswith("Got worse")]
     builds = [each["label"] for each in page["builds"]]
     drawn = [(row[0], builds[at[1]]) for row, at in zip(table["rows"][:50], table["ends"], strict=False)]
