@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
+from itertools import groupby, pairwise
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -30,6 +30,8 @@ ALL_FAMILIES = "(most families)"
 TIME = "compile_ms"
 _WINDOW, _FEWEST = 5, 3
 """Builds on either side that make a level, and how many of them must be there."""
+_OF_LAG = 8
+"""Values, or more, of which each step of a level is between few neighbours."""
 _SPREADS = 5.0
 """A level that moved by so many times the spread of a build's time is no chance."""
 
@@ -131,8 +133,10 @@ def shifts(values: Sequence[float], percent: float) -> Iterator[Shift]:
 
     if len(values) < 2 * _FEWEST:
         return
-    steps = [abs(values[at] - values[at - 1]) for at in range(1, len(values))]
-    spread = 1.4826 * median(steps) / 2**0.5  # of one value, if it is spread as errors are
+    spread = max(  # of one value, if it is spread as errors are; neighbours may be more alike than others
+        1.4826 * median(abs(one - other) for one, other in zip(values, values[lag:], strict=False)) / 2**0.5
+        for lag in range(1, max(1, min(_WINDOW, len(values) // _OF_LAG)) + 1)
+    )
     shown: list[tuple[float, Shift]] = []
     for at in range(_FEWEST, len(values) - _FEWEST + 1):
         sides = values[max(0, at - _WINDOW) : at], values[at : at + _WINDOW]
@@ -161,7 +165,7 @@ def shifts(values: Sequence[float], percent: float) -> Iterator[Shift]:
 class _Run(NamedTuple):
     """Builds in which a family has as many kernels, and how long these took."""
 
-    symbol: str
+    family: str
     archs: tuple[str, ...]
     kernels: int
     places: list[int]
@@ -175,11 +179,11 @@ class _Run(NamedTuple):
         before, after = median(self.took[max(0, at - _WINDOW) : at]), median(self.took[at : at + _WINDOW])
         return round(before), round(after)
 
-    def turn(self, family: str, at: int) -> Turn:
+    def turn(self, at: int) -> Turn:
         """What happened at an index."""
         before, after = self.level(at)
         return Turn(
-            family=family,
+            family=self.family,
             event="changed",
             metric=TIME,
             before=before,
@@ -224,31 +228,40 @@ def times(
     common = sorted(nights)
     moved = [common[shift.first] for shift in shifts([nights[at] for at in common], percent)]
     found, together = [], defaultdict[int, list[Turn]](list)
-    for (name, _), rows in groupby(dataset.stream(_ROWS, (), list(place), tables), key=itemgetter(0, 1)):
-        points = sorted((place[label], symbol, took, archs, kernels) for _, kernels, label, symbol, took, archs in rows)
-        places, symbols, took, archs, kernels = zip(*points, strict=True)
-        run = _Run(symbols[-1], tuple(archs[0]), kernels[0], list(places), list(took))
-        family = called(run.symbol)
-        family = name if family == alone(run.symbol) else family
-        steady = [each / nights.get(at, 1.0) for at, each in zip(run.places, run.took, strict=True)]
-        for shift in shifts(steady, percent):
-            turn = run.turn(family, shift.first)
-            found += [turn] if turn.worsening * (shift.after - shift.before) > 0 else []
-        for at in moved:
-            if at in run.places[_FEWEST:-_FEWEST]:
-                together[at].append(run.turn(ALL_FAMILIES, run.places.index(at)))
+    for name, rows in groupby(dataset.stream(_ROWS, (), list(place), tables), key=itemgetter(0)):
+        points = sorted((place[label], kernels, symbol, took, archs) for _, kernels, label, symbol, took, archs in rows)
+        newest = points[-1][2]
+        family = called(newest)
+        family = name if family == alone(newest) else family
+        for kernels in sorted({each[1] for each in points}):
+            places, _, _, took, archs = zip(*(each for each in points if each[1] == kernels), strict=True)
+            run = _Run(family, tuple(archs[0]), kernels, list(places), list(took))
+            steady = [each / nights.get(at, 1.0) for at, each in zip(run.places, run.took, strict=True)]
+            for shift in shifts(steady, percent):
+                turn = run.turn(shift.first)
+                found += [turn] if turn.worsening * (shift.after - shift.before) > 0 else []
+            for at in moved:
+                if at in run.places[_FEWEST:-_FEWEST]:
+                    together[at].append(run._replace(family=ALL_FAMILIES).turn(run.places.index(at)))
     found += map(_together, together.values())
     return sorted(found, key=lambda turn: turn.order)
 
 
 def _renamed(followed: Iterable[Series]) -> dict[str, str]:
-    """By a base name that kernels had, the only one that they have now."""
-    found: dict[str, set[str]] = defaultdict(set)
+    """By a base name that kernels had, the last that they got; of names that went on as several, none."""
+    next_of: dict[str, set[str]] = defaultdict(set)
     for series in followed:
-        for event in series.events:
-            if event.was is not None:
-                found[event.was.short_name].add(series.kernel.short_name)
-    return {was: now for was, (now, *more) in found.items() if not more and was != now}
+        was = [event.was.short_name for event in series.events if event.was is not None]
+        for name, other in pairwise((*was, series.kernel.short_name)):
+            next_of[name].add(other)
+    found = {}
+    for name in next_of:
+        chain = [name]
+        while len(now := next_of.get(chain[-1], set()) - {*chain}) == 1:
+            chain += now
+        if len(chain) > 1:
+            found[name] = chain[-1]
+    return found
 
 
 def _together(some: Sequence[Turn]) -> Turn:
