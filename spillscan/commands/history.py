@@ -47,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _options.number(
         parser, "--below", "low occupancy: fewer of the SM's warps than this (50)", metavar="PERCENT", default=50
     )
-    _options.add_rows(parser, 20, "builds, changes and families to print", "rows")
+    _options.add_rows(parser, 20, "builds, changes and families to print; of what got worse twice as many", "rows")
     _options.add_dataset(parser, place=True)
     _options.add_launches(parser)
     _policy.add_file(parser)
@@ -104,7 +104,7 @@ def run(arguments: argparse.Namespace) -> int:
         forms,
         text=lambda style: _text(tables, most, style),
         json=lambda: _document(tables, arguments),
-        markdown=lambda: (line for table in tables.values() for line in table.markdown(most)),
+        markdown=lambda: (line for name, table in tables.items() for line in table.markdown(_most(name, most))),
         html=lambda: _page(dataset, past, latest, said, tables, policy),
     )
     return _datasets.answered(dataset)
@@ -127,7 +127,7 @@ def _turns(
     happened = happenings(found, coded, named=bool(arguments.metric)) if coded else []
     turned = turns(happened, lambda each: names.base(each.series.kernel.named_by))
     if TIME in metrics:
-        turned += times(dataset, builds, names.base, arguments.threshold)
+        turned += times(dataset, builds, names.base, arguments.threshold, found)
     fits = [compiled(glob).fits for glob in arguments.kernel]
     return gathered(
         turn
@@ -301,9 +301,14 @@ def _named(build: KeptBuild) -> str:
 
 
 def _text(tables: Mapping[str, Table[Any]], most: int | None, style: Style) -> Iterator[str]:
-    for at, table in enumerate(tables.values()):
+    for at, (name, table) in enumerate(tables.items()):
         yield from [""] * bool(at)
-        yield from table.text(style, most)
+        yield from table.text(style, _most(name, most))
+
+
+def _most(name: str, most: int | None) -> int | None:
+    """Rows of a table that are printed: what got worse is what people come for."""
+    return most and most * 2 if name == "turns" else most
 
 
 def _document(tables: Mapping[str, Table[Any]], arguments: argparse.Namespace) -> dict[str, Any]:

@@ -206,18 +206,21 @@ class Compiler:
         self.calls = 0
         cache.mkdir(parents=True, exist_ok=True)
 
-    def sides(self, source: Path, text: str, arch: str, *options: str) -> list[Side]:
-        """Its kernels; none where it does not compile in time."""
+    def cubin(self, source: Path, text: str, arch: str, *options: str) -> Path | None:
+        """What it is compiled to; ``None`` where it does not compile in time."""
         digest = hashlib.sha256(
             "\0".join((str(source), text, arch, *options)).encode(errors="surrogateescape")
         ).hexdigest()
         target = self._cache / f"{digest[:24]}.cubin"
         if not target.exists() and not self._make(source, text, target, f"-arch={arch}", *options):
             target.write_bytes(b"")
-        if not target.stat().st_size:
-            return []
+        return target if target.stat().st_size else None
+
+    def sides(self, source: Path, text: str, arch: str, *options: str) -> list[Side]:
+        """Its kernels; none where it does not compile in time."""
+        target = self.cubin(source, text, arch, "-lineinfo", *options)
         try:
-            kernels = [each for each in scan(str(target)).kernels if each.role == "entry"]
+            kernels = [each for each in scan(str(target)).kernels if each.role == "entry"] if target else []
         except InputError:  # a source without a kernel
             return []
         code = pressures_of(kernels, {})
@@ -234,7 +237,6 @@ class Compiler:
                 "-cubin",
                 "-O3",
                 "-std=c++17",
-                "-lineinfo",
                 "-w",
                 *near,
                 *options,
@@ -345,7 +347,7 @@ def _took(kind: str, before: Side, after: Side) -> bool:
     return after.demand >= before.demand + LEAST_MORE
 
 
-def _sources(folders: Sequence[Path]) -> list[Path]:
+def sources(folders: Sequence[Path]) -> list[Path]:
     """CUDA sources, each project in its turn."""
     projects = [sorted(folder.rglob("*.cu")) for folder in folders]
     for each in projects:
@@ -370,7 +372,7 @@ def main() -> int:
     oracle = Oracle(compiler, arguments.most, lambda text: print(text, file=sys.stderr, flush=True))
     archs = arguments.arch or ["sm_90"]
     begun = time.monotonic()
-    for number, source in enumerate(_sources(arguments.folders)):
+    for number, source in enumerate(sources(arguments.folders)):
         if time.monotonic() - begun > 60 * arguments.minutes or not oracle.open:
             break
         random.seed(f"{arguments.seed} {source}")

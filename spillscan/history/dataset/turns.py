@@ -1,7 +1,8 @@
 """Where a figure of a family turned: what happened to its kernels in one build, as one row.
 
 A figure of code is the same however often it is compiled: each change counts. A compile time never is: it turned where
-its level, the median of some builds, moved by more than its own spread explains, and stayed there.
+its level, the median of some builds, moved by more than its own spread explains, and stayed there; against what most
+families take in the same build, for a machine is slow on some nights.
 """
 
 from __future__ import annotations
@@ -9,11 +10,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
+from itertools import groupby, pairwise
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from spillscan.history.dataset.history import Happening, gravity
+from spillscan.history.dataset.history import Happening, Series, gravity
 from spillscan.history.dataset.sql import Rows
 from spillscan.judging.compare.causes import causes
 from spillscan.model import Kernel
@@ -29,6 +30,8 @@ ALL_FAMILIES = "(most families)"
 TIME = "compile_ms"
 _WINDOW, _FEWEST = 5, 3
 """Builds on either side that make a level, and how many of them must be there."""
+_OF_LAG = 8
+"""Values, or more, of which each step of a level is between few neighbours."""
 _SPREADS = 5.0
 """A level that moved by so many times the spread of a build's time is no chance."""
 
@@ -130,8 +133,10 @@ def shifts(values: Sequence[float], percent: float) -> Iterator[Shift]:
 
     if len(values) < 2 * _FEWEST:
         return
-    steps = [abs(values[at] - values[at - 1]) for at in range(1, len(values))]
-    spread = 1.4826 * median(steps) / 2**0.5  # of one value, if it is spread as errors are
+    spread = max(  # of one value, if it is spread as errors are; neighbours may be more alike than others
+        1.4826 * median(abs(one - other) for one, other in zip(values, values[lag:], strict=False)) / 2**0.5
+        for lag in range(1, max(1, min(_WINDOW, len(values) // _OF_LAG)) + 1)
+    )
     shown: list[tuple[float, Shift]] = []
     for at in range(_FEWEST, len(values) - _FEWEST + 1):
         sides = values[max(0, at - _WINDOW) : at], values[at : at + _WINDOW]
@@ -157,68 +162,119 @@ def shifts(values: Sequence[float], percent: float) -> Iterator[Shift]:
         shown = [(off, each) for off, each in shown if abs(each.first - best.first) >= _WINDOW]
 
 
-def times(dataset: Dataset, builds: Sequence[KeptBuild], called: Callable[[str], str], percent: float) -> list[Turn]:
-    """Where the compile time of a family turned. Families are compared where they have as many kernels: what a new one
-    takes is said where it comes."""
-    question = (
-        f"SELECT short_name, label, any_value(symbol), sum({TIME}), count(*), list_distinct(list(arch)) FROM kernels"
-        f" WHERE role <> 'function' GROUP BY label, short_name HAVING count({TIME}) = count(*) ORDER BY ALL"
-    )
-    place = {build.label: at for at, build in enumerate(builds)}
-    families, found = 0, []
-    for name, rows in groupby(dataset.stream(question, (), list(place), {}), key=itemgetter(0)):
-        families += 1
-        symbols, points = [], []
-        for _, label, symbol, took, kernels, archs in rows:
-            symbols.append(symbol)
-            points.append((place[label], float(took), kernels, tuple(sorted(archs))))
-        family = called(symbols[0])
-        family = name if family == alone(symbols[0]) else family
-        for _, group in groupby(sorted(points), key=lambda point: point[2]):
-            run = list(group)
-            for shift in shifts([took for _, took, *_ in run], percent):
-                before, after = round(shift.before), round(shift.after)
-                found.append(
-                    Turn(
-                        family=family,
-                        event="changed",
-                        metric=TIME,
-                        before=before,
-                        after=after,
-                        first=run[shift.first][0],
-                        last=run[shift.first - 1][0],
-                        worsening=after - before,
-                        holds=True,
-                        kernels=run[0][2],
-                        arches=run[0][3],
-                    )
-                )
-    return sorted(_together(found, families), key=lambda turn: turn.order)
+class _Run(NamedTuple):
+    """Builds in which a family has as many kernels, and how long these took."""
 
+    family: str
+    archs: tuple[str, ...]
+    kernels: int
+    places: list[int]
+    """Indexes of the builds."""
+    took: list[float]
 
-def _together(found: Sequence[Turn], families: int) -> Iterator[Turn]:
-    """What most families have in one build is one turn."""
-    groups: dict[tuple[int, bool], list[Turn]] = defaultdict(list)
-    for turn in found:
-        groups[turn.first, turn.worsening > 0].append(turn)
-    for some in groups.values():
-        if len(some) <= max(families / 2, _FEWEST):
-            yield from some
-            continue
-        before, after = sum(each.before or 0 for each in some), sum(each.after or 0 for each in some)
-        yield Turn(
-            family=ALL_FAMILIES,
+    def level(self, at: int) -> tuple[int, int]:
+        """Milliseconds before and from an index on."""
+        from statistics import median
+
+        before, after = median(self.took[max(0, at - _WINDOW) : at]), median(self.took[at : at + _WINDOW])
+        return round(before), round(after)
+
+    def turn(self, at: int) -> Turn:
+        """What happened at an index."""
+        before, after = self.level(at)
+        return Turn(
+            family=self.family,
             event="changed",
             metric=TIME,
             before=before,
             after=after,
-            first=some[0].first,
-            last=some[0].last,
+            first=self.places[at],
+            last=self.places[at - 1],
             worsening=after - before,
             holds=True,
-            kernels=sum(each.kernels for each in some),
-            arches=tuple(sorted({arch for each in some for arch in each.arches})),
+            kernels=self.kernels,
+            arches=self.archs,
         )
+
+
+_TIMES = f"""WITH took AS (SELECT coalesce(now, short_name) AS family, label, any_value(symbol) AS symbol,
+        sum({TIME})::DOUBLE AS took, count(*) AS kernels, list_sort(list_distinct(list(arch))) AS archs
+    FROM kernels LEFT JOIN renamed USING (short_name) WHERE role <> 'function'
+    GROUP BY ALL HAVING count({TIME}) = count(*) AND sum({TIME}) > 0)"""
+_ROWS = f"{_TIMES} SELECT family, kernels, label, symbol, took, archs FROM took ORDER BY ALL"
+_NIGHTS = f"""{_TIMES}, usual AS (SELECT family, kernels, median(took) AS usual FROM took GROUP BY ALL)
+    SELECT label, median(took / usual), count(*) FROM took JOIN usual USING (family, kernels) GROUP BY label"""
+_CROWD = 8
+"""Families of which the median says how busy a build's machine was."""
+
+
+def times(
+    dataset: Dataset,
+    builds: Sequence[KeptBuild],
+    called: Callable[[str], str],
+    percent: float,
+    followed: Iterable[Series] = (),
+) -> list[Turn]:
+    """Where the compile time of a family turned, beyond what most families have in the same build, and where that did.
+    Families are compared where they have as many kernels: what a new one takes is said where it comes; under another
+    name, where kernels that are ``followed`` got one."""
+    place = {build.label: at for at, build in enumerate(builds)}
+    tables = {"renamed": Rows({"short_name": "VARCHAR", "now": "VARCHAR"}, [*_renamed(followed).items()])}
+    nights = {
+        place[label]: factor
+        for label, factor, families in dataset.stream(_NIGHTS, (), list(place), tables)
+        if families >= _CROWD
+    }
+    common = sorted(nights)
+    moved = [common[shift.first] for shift in shifts([nights[at] for at in common], percent)]
+    found, together = [], defaultdict[int, list[Turn]](list)
+    for name, rows in groupby(dataset.stream(_ROWS, (), list(place), tables), key=itemgetter(0)):
+        points = sorted((place[label], kernels, symbol, took, archs) for _, kernels, label, symbol, took, archs in rows)
+        newest = points[-1][2]
+        family = called(newest)
+        family = name if family == alone(newest) else family
+        for kernels in sorted({each[1] for each in points}):
+            places, _, _, took, archs = zip(*(each for each in points if each[1] == kernels), strict=True)
+            run = _Run(family, tuple(archs[0]), kernels, list(places), list(took))
+            steady = [each / nights.get(at, 1.0) for at, each in zip(run.places, run.took, strict=True)]
+            for shift in shifts(steady, percent):
+                turn = run.turn(shift.first)
+                found += [turn] if turn.worsening * (shift.after - shift.before) > 0 else []
+            for at in moved:
+                if at in run.places[_FEWEST:-_FEWEST]:
+                    together[at].append(run._replace(family=ALL_FAMILIES).turn(run.places.index(at)))
+    found += map(_together, together.values())
+    return sorted(found, key=lambda turn: turn.order)
+
+
+def _renamed(followed: Iterable[Series]) -> dict[str, str]:
+    """By a base name that kernels had, the last that they got; of names that went on as several, none."""
+    next_of: dict[str, set[str]] = defaultdict(set)
+    for series in followed:
+        was = [event.was.short_name for event in series.events if event.was is not None]
+        for name, other in pairwise((*was, series.kernel.short_name)):
+            next_of[name].add(other)
+    found = {}
+    for name in next_of:
+        chain = [name]
+        while len(now := next_of.get(chain[-1], set()) - {*chain}) == 1:
+            chain += now
+        if len(chain) > 1:
+            found[name] = chain[-1]
+    return found
+
+
+def _together(some: Sequence[Turn]) -> Turn:
+    """What most families have in one build is one turn."""
+    before, after = sum(turn.before or 0 for turn in some), sum(turn.after or 0 for turn in some)
+    return replace(
+        some[0],
+        before=before,
+        after=after,
+        worsening=after - before,
+        kernels=sum(turn.kernels for turn in some),
+        arches=tuple(sorted({arch for turn in some for arch in turn.arches})),
+    )
 
 
 # ---- why ------------------------------------------------------------------------------------------------------------
