@@ -188,7 +188,7 @@ def test_a_table_says_what_builds_there_are(tmp_path: Path, capsys: pytest.Captu
     for text, message in (
         ("name,time\nv1,2026", "must name a column `label`"),
         ("", "must name a column `label`"),
-        ("label,time\nv1", "row 2 has 1 cells, the first line 2"),
+        ("label,time\nv1", "row 2 has 1 cell, the first line 2"),
         ("label,time\nv1,yesterday", "v1: time 'yesterday' is no date"),
         ("label,time\n,2026-01-01", "row 2 has no label"),
         ("label,branch\nv1,a\nv1,b", "row 3 says another branch of v1"),

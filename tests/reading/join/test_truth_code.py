@@ -224,7 +224,8 @@ TABLE: dict[str, tuple[list[Kernel], list[Any], list[tuple[Any, ...]], list[tupl
         [
             (
                 "ambiguous-sass",
-                "k: 2 functions of the dump have this symbol and arch, none is taken: dump.sass:5, dump.sass:5",
+                "k: 2 functions of the dump with this symbol and arch, of which none is taken: "
+                "dump.sass:5, dump.sass:5",
             )
         ],
     ),
