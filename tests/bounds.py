@@ -37,7 +37,8 @@ TOOLS = (
 )
 """Of the extra ``dev``: what these tests need."""
 NOT = "not needs_its_rule_and_a_line_only and not rule_that_never_matches and not new_figure and not notebook_runs"
-"""Three change a copy of the sources, which an installed one is not; the last needs Jupyter."""
+"""Two change a copy of the sources, which an installed one is not; ``new_figure`` fails there, and it is not known why;
+the last needs Jupyter."""
 UV = (sys.executable, "-m", "uv", "--no-progress")
 
 

@@ -211,7 +211,8 @@ def check(store: Store, commits: Sequence[Commit], *, digests: bool | None = Non
         for part in each.parts:
             owners.setdefault(part.path, {})[each.label] = None
     digests = store.driver is None if digests is None else digests
-    state = store.state({path: part.digest if digests else "" for path, part in parts.items()})
+    recorded = {path: part.digest if digests else "" for path, part in parts.items()}
+    state = store.state(recorded)
     found = []
     for path, part in parts.items():
         now = state.get(path)
@@ -219,7 +220,7 @@ def check(store: Store, commits: Sequence[Commit], *, digests: bool | None = Non
             why = "is lost"
         elif now.size_bytes != part.size_bytes:
             why = f"has {now.size_bytes:,} bytes instead of {part.size_bytes:,}"
-        elif now.digest != (part.digest if digests else ""):
+        elif now.digest != recorded[path]:
             why = "holds other bytes than were written"
         else:
             continue
