@@ -29,6 +29,7 @@ from spillscan.output.safe import printable
 from spillscan.output.terminal import BOLD, Style, fold, hung, paint
 from spillscan.reading.binary import fetch
 from spillscan.reading.inputs.source import expand
+from spillscan.reports.groups import other_local
 from spillscan.reports.render import tree_here
 from spillscan.reports.words import label_of, summary
 
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 
 EPILOG = "Example: spillscan advise build/ --launch 'gemm*=256' --top 5"
 _LONGEST = 400
+_NAMED = 3
+"""Kernels with local memory that is no spill that are named, the rest is counted."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -88,7 +91,7 @@ def run(arguments: argparse.Namespace) -> int:
             each, sources[id(each)], inputs, names, launches, arguments.config, made.trial is not None
         )
         advice.append((made, list(offered)))
-    rest = list(_left_open(kept, launches))
+    rest = list(_left_open(kept, launches, names))
     more = len(found) - len(shown)
     _answers.answer(
         forms,
@@ -135,24 +138,28 @@ def _is_json(path: str) -> bool:
 Advice = Sequence[tuple["Remedy", Sequence[str]]]
 
 
-def _left_open(build: Build, launches: Launches) -> Iterator[str]:
-    """What nothing can be said of."""
+def _left_open(build: Build, launches: Launches, names: Names) -> Iterator[str]:
+    """What nothing can be said of, and what is no spill."""
     entries = [kernel for kernel in build.kernels if kernel.role == "entry"]
     silent = sum(kernel.spills is None for kernel in entries)
     unlaunched = sum(not spill_weight(kernel) and launches.launch_of(kernel) is None for kernel in entries)
+    if using := other_local(entries):
+        first = ", ".join(dict.fromkeys(label_of(kernel, names) for kernel in using[:_NAMED]))
+        more = f" and {len(using) - _NAMED:,} more" if len(using) > _NAMED else ""
+        yield f"local memory without spills (arrays, call frames): {first}{more}; `spillscan show` says where"
     if silent:
         yield f"not known whether they spill: {silent:,} of {count(len(entries), 'kernel')}"
     if unlaunched:
         yield f"not known what limits {unlaunched:,} of {count(len(entries), 'kernel')}: give --launch 'GLOB=THREADS'"
 
 
-def _head(build: Build, advice: Advice) -> str:
+def _head(build: Build, advice: Advice, rest: Sequence[str]) -> str:
     first = summary(build).splitlines()[0]
-    return f"what to do first; {first}" if advice else f"nothing to do; {first}"
+    return f"what to do first; {first}" if advice else f"nothing {'found so far' if rest else 'to do'}; {first}"
 
 
 def _text(build: Build, advice: Advice, rest: Sequence[str], more: int, names: Names, style: Style) -> Iterator[str]:
-    yield from (paint(line, BOLD, style) for line in hung([_head(build, advice)], style))
+    yield from (paint(line, BOLD, style) for line in hung([_head(build, advice, rest)], style))
     about = None
     for number, (made, tried) in enumerate(advice, 1):
         if made.ranked.about != about and made.ranked.about == "occupancy":
@@ -174,7 +181,7 @@ def _text(build: Build, advice: Advice, rest: Sequence[str], more: int, names: N
 
 
 def _markdown(build: Build, advice: Advice, rest: Sequence[str], more: int, names: Names) -> Iterator[str]:
-    yield f"**spillscan** {words(_head(build, advice))}"
+    yield f"**spillscan** {words(_head(build, advice, rest))}"
     for number, (made, tried) in enumerate(advice, 1):
         yield ""
         yield f"{number}. {code(label_of(made.ranked.worst, names))}: {words(why_here(made.ranked))}"

@@ -69,17 +69,21 @@ def run(arguments: argparse.Namespace) -> int:
     build = _inputs.scan(arguments.inputs) if arguments.inputs else None
     found = build_system(text_of)
     system, known, missing, took = found or BUILD_SYSTEMS[-1], found is not None, [], None
+    called = False
     if build is not None:
         made = shown(arguments.inputs, build, found)
         system, missing = repeated(made, found), [*lacks(made)]
-        known = known or bool(made.watched) or made.configured is not None
+        called = bool(made.watched) or made.configured is not None
+        known = known or called
         took = configured.seconds(made.configured.folder) if made.configured and not made.watched else None
     proposed = [*_proposals(build, arguments, system)]
     kept = [path for path, old, new in proposed if old == new]
     changed = [(path, old, new) for path, old, new in proposed if old != new]
     say(line for path, old, new in changed for line in _diff(path, old, new))
     say(f"{path} is there, and stays as it is" for path in kept)
-    say(_next(system, build, known=known))
+    say(_next(system, build, known=known, called=called))
+    if not {jobs.WORKFLOW, jobs.PIPELINE}.intersection(path for path, *_ in proposed):
+        say([f"no CI service is known here: a job is written where {jobs.PIPELINE}, .github/ or a remote shows one"])
     say(f"a runner will lack: {printable(each)}" for each in missing)
     if changed and not (arguments.yes or _agreed(len(changed))):
         complain("nothing is written; --yes writes it")
@@ -152,11 +156,14 @@ def _proposals(
         yield adoption.BASELINE, "", ""
     elif build is not None:
         yield adoption.BASELINE, "", _baseline(build, arguments, "" if policy else written)
-    if os.path.isdir(".github") or "github.com" in (text_of(".git/config") or ""):
+    remotes = text_of(".git/config") or ""
+    if os.path.isdir(".github") or "github.com" in remotes:
         there = os.path.exists(jobs.WORKFLOW)
         yield jobs.WORKFLOW, "", "" if there else jobs.workflow(system)
     pipeline = text_of(jobs.PIPELINE)
-    if pipeline is not None:
+    if pipeline is None and "gitlab" in remotes:
+        yield jobs.PIPELINE, "", jobs.pipeline_job(system)
+    elif pipeline is not None:
         job = "" if "spillscan" in pipeline else f"\n{jobs.pipeline_job(system, pipeline)}"
         yield jobs.PIPELINE, pipeline, pipeline + job
     hooks = text_of(jobs.HOOKS)
@@ -180,7 +187,8 @@ def _diff(path: str, old: str, new: str) -> Iterator[str]:
     yield ""
 
 
-def _next(system: BuildSystem, build: Build | None, *, known: bool) -> Iterator[str]:
+def _next(system: BuildSystem, build: Build | None, *, known: bool, called: bool) -> Iterator[str]:
+    """What is to be known of the job; ``known``: its build system, ``called``: how the build was called."""
     if known:
         yield f"{system.name}: kernels are seen where it builds with"
         yield from (f"  {command}" for command in system.commands)
@@ -188,6 +196,8 @@ def _next(system: BuildSystem, build: Build | None, *, known: bool) -> Iterator[
         yield printable(f"{system.image} lacks {system.installs} and {tools}: the job installs them, by apt and by pip")
     else:
         yield "no build system was recognised: the job runs make; put your own commands there"
+    if build is not None and not called:
+        yield "how this was built is not known: `spillscan run -- COMMAND`, then `spillscan init`, repeats the build"
     if build is None and known:
         yield f"then `spillscan init {system.inputs}` records the baseline"
 

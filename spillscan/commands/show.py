@@ -1,7 +1,7 @@
 """Print the spill map of a kernel: what is spilled where, in which loops, from which source lines; the worst first.
 
-KERNEL is what a table calls it, a glob for any of its names, or a part of the symbol. Without --arch every architecture
-of the inputs is shown. Of several kernels, one that uses no local memory takes one line.
+KERNEL is what a table calls it, a glob for any of its names, or a part of the symbol; an INPUT alone shows all of its
+kernels, and without --arch every architecture. Of several kernels, one that uses no local memory takes one line.
 A snapshot (scan -f json of a dump) has all figures, but no longer the single slots. Of a binary, --with sass adds its
 machine code; that takes nvdisasm. Of one kernel of a binary it also says which accesses take more than their bytes
 need: bank conflicts, and lanes that go far apart.

@@ -77,8 +77,20 @@ class Group(Struct, frozen=True, kw_only=True):
 
 def none_spills(kernels: Iterable[Kernel]) -> str:
     """``none spills, 26 use other local memory``, of kernels that are all known not to spill."""
-    others = sum(bool(kernel.usage.stack_bytes or kernel.usage.local_bytes) for kernel in kernels)
+    others = len(other_local(kernels))
     return _NONE_SPILLS + (f", {others:,} use{'s' * (others == 1)} other local memory" if others else "")
+
+
+def other_local(kernels: Iterable[Kernel]) -> list[Kernel]:
+    """Those that do not spill, and use local memory; what uses most first."""
+    using = [(each, _local(each)) for each in kernels if each.spills == (0, 0)]
+    return [each for each, used in sorted(using, key=lambda pair: -pair[1]) if used]
+
+
+def _local(kernel: Kernel) -> int:
+    """Bytes of local memory, of a dump those that it moves."""
+    moved = kernel.sass.local.total.bytes if kernel.sass else 0
+    return kernel.usage.stack_bytes or kernel.usage.local_bytes or moved
 
 
 def shared_label(kernel: Kernel, by: By, names: Names) -> str:

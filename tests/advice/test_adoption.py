@@ -143,6 +143,25 @@ def test_what_is_written_is_a_gate(repository: Path) -> None:
         assert tree(repository) == written
 
 
+@pytest.mark.parametrize(
+    ("remote", "said", "written"),
+    [
+        ("https://github.com/a/b", "", ".github/workflows/spillscan.yml"),
+        ("git@gitlab.example.org:a/b", "", ".gitlab-ci.yml"),
+        ("https://example.org/a/b", "no CI service is known here", ""),
+    ],
+)
+def test_the_service_of_the_remote(remote: str, said: str, written: str, tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / ".git" / "config").write_text(f'[remote "origin"]\n\turl = {remote}\n')
+    status, text = spillscan(tmp_path, "init", HEAD, "--yes")
+    assert status == 0
+    assert ("no CI service is known here" in text) == bool(said)
+    assert "how this was built is not known: `spillscan run -- COMMAND`" in text  # a log does not say
+    jobs_there = {path for path in tree(tmp_path) if path.endswith(".yml") or ".github" in path}
+    assert jobs_there == ({written} if written else set())
+
+
 def test_a_policy_of_ones_own_gets_the_baseline_and_keeps_the_rest(repository: Path) -> None:
     (repository / "spillscan.yml").write_text("max_registers: 200  # ours\n")
     spillscan(repository, "init", HEAD, "--yes")

@@ -362,6 +362,15 @@ def test_markdown_and_what_is_not_known(capsys: pytest.CaptureFixture[str]) -> N
     assert "not known what limits 10 of 12 kernels" in said
 
 
+def test_what_is_open_is_no_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    dump = str(FIXTURES / "sass" / "cuobjdump-sm_80-13.5.sass.zst")
+    assert main(["advise", dump, "--kernel", "local_array", "--kernel", "plain"]) == 0
+    said = capsys.readouterr().out
+    assert "local memory without spills (arrays, call frames): local_array (sm_80)" in said
+    assert "nothing found so far; " in said
+    assert "not known what limits" in said
+
+
 def test_limiters_go_both_ways(capsys: pytest.CaptureFixture[str]) -> None:
     log = str(ROOT / "fixtures" / "demo" / "head.log")
     assert main(["occupancy", log, "--launch", "gemm*=256", "--kernel", "gemm<8>", "--arch", "sm_80"]) == 0
