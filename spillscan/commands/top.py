@@ -65,11 +65,12 @@ def run(arguments: argparse.Namespace) -> int:
     ranking = rank(dataset, label, measure, _ALL if families else most, policy)
     names = names_in(dataset, [label], [entry.kernel.short_name for entry in ranking.entries], policy.labels)
     entries, sizes = _worst_of_families(ranking.entries, names, most) if families else (ranking.entries, {})
+    none = "" if entries else f"; none of its kernels has {measure.replace('-', ' ').replace('_', ' ')}"
     unknown = f"; of {count(ranking.unknown, 'more kernel')} it is not known" if ranking.unknown else ""
     table = Table(
         columns=list(_columns(entries, measure, names, sizes)),
         rows=entries,
-        notes=("", printable(f"build {label}{unknown}")),
+        notes=("", printable(f"build {label}{none}{unknown}")),
         called=lambda entry, room: names.of(entry.kernel.named_by, room),
     )
     _answers.show(forms, table)

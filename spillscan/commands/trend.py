@@ -109,6 +109,8 @@ def _lines(
         label = metric.replace("_", " ") if shown.unit else shown.label
         values = series.values(metric)
         known = [value for value in values if value is not None]
+        if not known and metric == "resident_blocks" and kernel.role == "function":
+            continue  # it is not launched
         if not known:
             why = ", for its launch is not known (--launch 'GLOB=THREADS')" if metric == "resident_blocks" else ""
             yield f"  {label}: not known{why}"

@@ -67,7 +67,7 @@ def audit(plan: Plan, watcher: Watcher | None = None) -> Summary:
     """
     from spillscan.history.audit.stores import is_url
 
-    summary = Summary()
+    summary = Summary(kept_kernels=dict.fromkeys(plan.builds, 0))
     root = plan.into if is_url(plan.into) else os.path.abspath(plan.into)
     items: dict[str, list[Item]] = {}
     try:
@@ -101,7 +101,7 @@ def _take_stock(summary: Summary, root: str, labels: Iterable[str]) -> None:
 
     dataset = open_dataset(root)
     for held in dataset.summary([build for build in dataset.builds if build.label in labels]):
-        summary.kept_kernels += held.kernels
+        summary.kept_kernels[held.build.label] = held.kernels
         summary.issues += held.issues
 
 
@@ -148,8 +148,8 @@ class Summary:
     """Why files were skipped, and how many for each reason."""
     failed: list[FileOutcome] = field(default_factory=list)
     """Files that could not be read."""
-    kept_kernels: int = 0
-    """Kernels of the builds in the dataset, those of files that were there before included."""
+    kept_kernels: dict[str, int] = field(default_factory=dict)
+    """Kernels of each build in the dataset, by label, those of files that were there before included."""
     issues: list[Issue] = field(default_factory=list)
     """What was not understood of the files that were read, in this audit or an earlier one."""
 
@@ -190,15 +190,24 @@ class Summary:
                 yield f"  {printable(named, _LONGEST)}"
             if rows is not None and len(failed) > rows:
                 yield f"  … {len(failed) - rows:,} more (--all shows them)"
-
+        if len(self.kept_kernels) > 1 and (empty := self._empty()):
+            named = ", ".join(printable(label, _LONGEST) for label in empty[:rows])
+            more = f" and {len(empty) - rows:,} more" if rows is not None and len(empty) > rows else ""
+            yield f"no kernel was read of {count(len(empty), 'build')}: {named}{more}"
         if kinds := Counter(issue.code for issue in self.issues if issue.hidden):
             listed = ", ".join(f"{count:,} {code}" for code, count in sorted(kinds.items(), key=_most_first))
             yield f"{count(kinds.total(), 'hole')}: {listed}"
 
+    def _empty(self) -> list[str]:
+        """Builds of which no kernel was read."""
+        return [label for label, kernels in self.kept_kernels.items() if not kernels]
+
     def unseen(self) -> Iterator[Issue]:
-        """Why the audit may have missed something: it saw no kernel at all, could not read a file, or not all of it."""
-        if not self.kept_kernels:
-            yield Issue(code="no-kernel", message="no kernel was read", severity="error")
+        """Why the audit may have missed something: it saw no kernel of a build, could not read a file, or not all of
+        it."""
+        for label in self._empty():
+            named = f" of the build {printable(label, _LONGEST)}" if len(self.kept_kernels) > 1 else ""
+            yield Issue(code="no-kernel", message=f"no kernel was read{named}", severity="error")
         for each in self.failed:
             origin = Origin(input=each.uri)
             yield Issue(code="unreadable", message=each.reason, severity="error", origin=origin)

@@ -122,6 +122,15 @@ def test_an_audit_that_sees_no_kernel_does_not_pass(tmp_path: Path, capsys: pyte
     assert audit(log, "--dataset", tmp_path / "data", "--label", "v1", "--accept", "no-kernel") == 0
 
 
+def test_a_build_that_left_no_kernel_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "night2.log").write_text("a.h:22:10: fatal error: b.h: No such file or directory\n")
+    options = (tmp_path / "night2.log", DEMO / "base.log", "--each", "--dataset", tmp_path / "data")
+    assert audit(*options) == 2
+    said = capsys.readouterr()
+    assert "no kernel was read of 1 build: night2" in said.out
+    assert "what was read has holes: no-kernel" in said.err
+
+
 def test_the_summary_folds_what_failed() -> None:
     summary = Summary()
     for number in range(30):

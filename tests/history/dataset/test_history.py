@@ -334,6 +334,7 @@ def test_top_ranks_the_newest_build(root: Path, tmp_path: Path) -> None:
     assert "gemm<8>" in command("history", "top", "-d", root).out
     assert "softmax" not in command("history", "top", "-d", root).out, "it spills nothing"
     assert json.loads(command("history", "top", "-d", root, "--label", "b0", "-f", "json").out) == []
+    assert "build b0; none of its kernels has spills" in command("history", "top", "-d", root, "--label", "b0").out
     assert (
         command("history", "top", "-d", root, "--label", "b9").err
         == "spillscan: there is no build 'b9'; the last one is b7\n"
