@@ -340,9 +340,12 @@ def unknown_lines(report: Report, style: Style) -> Iterator[str]:
 
 
 def baseline_line(report: Report) -> Iterator[str]:
-    """``baseline: 1 new, 1 worse, 40 outstanding``: only what there is."""
+    """``baseline: 1 new, 1 worse, 40 outstanding (pass as recorded)``: only what there is."""
     if report.baseline is not None:
-        counts = [f"{number:,} {state}" for state, number in report.baseline.counts().items() if number]
+        means = {"outstanding": " (pass as recorded)"}
+        counts = [
+            f"{number:,} {state}{means.get(state, '')}" for state, number in report.baseline.counts().items() if number
+        ]
         yield f"baseline: {', '.join(counts) or 'nothing recorded, nothing found'}"
 
 

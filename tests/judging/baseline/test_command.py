@@ -60,7 +60,7 @@ def test_adopted_debt_passes(baseline: Path) -> None:
     assert result.returncode == 0
     assert result.stdout.decode().splitlines() == [
         "no findings in 12 kernels (2 spill: 608 B stores, 432 B loads); sm_80, sm_90a",
-        "baseline: 2 outstanding",
+        "baseline: 2 outstanding (pass as recorded)",
     ]
 
 
@@ -201,12 +201,13 @@ def test_worse_fails_and_says_what_was_recorded(baseline: Path, tmp_path: Path) 
     assert line.endswith(
         "gemm<8> (sm_80): spills: 304 B stores, 220 B loads per thread; recorded: loads 216, stores 304 [spill, worse]"
     )
-    assert "baseline: 1 worse, 1 outstanding" in rest
+    assert "baseline: 1 worse, 1 outstanding (pass as recorded)" in rest
 
 
 def test_better_passes_until_it_is_pruned(baseline: Path, tmp_path: Path) -> None:
     log = worsened(HEAD, tmp_path, "216 bytes spill loads", "200 bytes spill loads")
-    assert run("check", log, "--baseline", baseline).stdout.endswith(b"baseline: 1 outstanding, 1 better\n")
+    said = run("check", log, "--baseline", baseline).stdout
+    assert said.endswith(b"baseline: 1 outstanding (pass as recorded), 1 better\n")
     assert run("check", HEAD, "--baseline", baseline).returncode == 0
     result = run("baseline", "prune", log, "-o", baseline)
     assert result.stdout.decode() == f"{baseline}: 0 dropped, 1 lowered; 12 kernels known, 2 findings recorded\n"
@@ -266,7 +267,8 @@ def test_diff_excuses_what_is_recorded(baseline: Path, tmp_path: Path) -> None:
     result = run("diff", BASE, HEAD, "--fail-on", "policy", "--baseline", baseline)
     assert result.returncode == 0
     assert b"[spill" not in result.stdout
-    assert b"baseline: 4 new, 2 outstanding\n" in result.stdout, "stack and registers are notes, not recorded"
+    said = result.stdout  # stack and registers are notes, not recorded
+    assert b"baseline: 4 new, 2 outstanding (pass as recorded)\n" in said
     log = worsened(HEAD, tmp_path, "216 bytes spill loads", "220 bytes spill loads")
     result = run("diff", BASE, log, "--fail-on", "policy", "--baseline", baseline)
     assert result.returncode == 1
@@ -436,14 +438,14 @@ def test_it_holds_in_another_checkout(tmp_path: Path, other: str) -> None:
     assert run("baseline", "write", one, "-o", path).returncode == 0
     result = run("check", two, "--baseline", path)
     assert result.returncode == 0, result.stderr
-    assert result.stdout.endswith(b"baseline: 6 outstanding\n")
+    assert result.stdout.endswith(b"baseline: 6 outstanding (pass as recorded)\n")
     assert run("baseline", "write", two, "-o", again).returncode == 0
     assert again.read_bytes() == path.read_bytes()
     worse = worsened(two, tmp_path, "780 bytes spill stores", "784 bytes spill stores")
     result = run("check", worse, "--baseline", path)
     assert result.returncode == 1
     assert b"hidden (sm_80): spills: 784 B stores" in result.stdout
-    assert b"baseline: 1 worse, 5 outstanding\n" in result.stdout
+    assert b"baseline: 1 worse, 5 outstanding (pass as recorded)\n" in result.stdout
 
 
 def test_a_baseline_of_an_older_release_is_no_green_where_growth_is_limited(baseline: Path) -> None:
