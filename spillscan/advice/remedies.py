@@ -260,25 +260,30 @@ def _for_debugger(kernel: Kernel) -> bool:
 def _cap(kernel: Kernel, code: Pressure | None) -> str:
     """What bounds its registers; empty where that is not known."""
     registers, maker = kernel.usage.registers, kernel.sass.maker if kernel.sass else None
-    named = _CAP.search(maker.options if maker else "") or next(
-        (match for each in kernel.advisories if (match := _CAP.search(each.text))), None
-    )
-    ignored = kernel.launch_bounds is not None  # with bounds of its own, ptxas ignores the option
-    option = int(named[1] or named[2]) if named and not ignored else None
-    cap = code.register_cap if code is not None else option
+    option = _option(kernel)
+    cap = option if code is None or code.register_cap is None else code.register_cap  # relocatable code holds none
     if cap is None:
         if registers is not None and registers >= MOST_REGISTERS - 2:
             return f"it takes {registers} registers, all that an instruction can name"
         return f"nothing caps its registers; ptxas stops at {registers} by itself" if code is not None else ""
+    held_back = registers is not None and registers + _REGISTERS_STEP <= cap
+    by_itself = f"; ptxas stops at {registers} by itself" if held_back else ""
     if option == cap:
-        return f"-maxrregcount={cap} leaves it {cap} registers"
+        return f"-maxrregcount={cap} leaves it {cap} registers{by_itself}"
     bounds = _bounds_of(kernel, cap)
     if bounds:
-        held_back = registers is not None and registers + _REGISTERS_STEP <= cap
-        by_itself = f"; ptxas stops at {registers} by itself" if held_back else ""
         return f"{bounds} leaves it {cap} registers{by_itself}"
     by = f"__maxnreg__({cap})" if maker and maker.options else f"-maxrregcount={cap} or __maxnreg__({cap})"
     return f"{by} leaves it {cap} registers"
+
+
+def _option(kernel: Kernel) -> int | None:
+    """The cap of an option, where that holds: with bounds of its own, ptxas ignores it."""
+    maker = kernel.sass.maker if kernel.sass else None
+    named = _CAP.search(maker.options if maker else "") or next(
+        (match for each in kernel.advisories if (match := _CAP.search(each.text))), None
+    )
+    return int(named[1] or named[2]) if named and kernel.launch_bounds is None else None
 
 
 def _bounds_of(kernel: Kernel, cap: int) -> str:
@@ -332,7 +337,8 @@ def _remedies(
     elif kernel.sass is not None and kernel.sass.roles:
         yield _ROLES
     elif kernel.role == "function":
-        yield f"{CALLED}; {FEWER}"
+        cap = _option(kernel)
+        yield f"{CALLED if cap is None else f'a -maxrregcount above {cap} for its file, or none'}; {FEWER}"
     elif need is None and (kernel.usage.registers or 0) >= MOST_REGISTERS - 2:
         yield f"no bounds leave more registers: {FEWER}"
     elif need is not None:

@@ -19,6 +19,7 @@ from spillscan.builds.compilation import parse, split
 from spillscan.builds.databases import commands, recorded
 from spillscan.judging.rule_docs import explanations
 from spillscan.model import Finding, Kernel, Launch, Origin
+from spillscan.model.build import damage
 from spillscan.naming import Names
 from spillscan.occupancy.launches import Launches
 from spillscan.output.errors import InputError
@@ -26,7 +27,7 @@ from spillscan.output.safe import printable
 from spillscan.reading.binary import fetch
 from spillscan.reports.render import tree_here
 from spillscan.reports.report import Report, Way
-from spillscan.reports.words import counted
+from spillscan.reports.words import counted, label_of
 
 _DATABASE = "compile_commands.json"
 _HEIGHT = 4
@@ -60,6 +61,9 @@ def with_ways(report: Report, inputs: Sequence[str], config: str | None, unpacki
         source = source_of(about.worst, databases) if _by_registers(about, finding, report.launches) else ""
         causes = made.causes if about.weight or made.remedies else (finding.message,)
         remedies = made.remedies or (explanations("rules")[finding.rule].remedy,)
+        if _by_callees(about.worst, finding):
+            causes = ("its own code spills nothing, its callees do",)
+            remedies = (_callees(about.worst, report.build.kernels, names) or "mend the functions that it calls",)
         ways.append(
             Way(
                 finding=finding,
@@ -68,6 +72,21 @@ def with_ways(report: Report, inputs: Sequence[str], config: str | None, unpacki
             )
         )
     return structs.replace(report, details=structs.replace(report.details, ways=tuple(ways)))
+
+
+def _by_callees(kernel: Kernel, finding: Finding) -> bool:
+    """Whether what is found are spills of others that the kernel calls."""
+    return finding.rule.startswith("spill") and kernel.spills == (0, 0)
+
+
+def _callees(kernel: Kernel, kernels: Sequence[Kernel], names: Names) -> str:
+    """The functions that it is to be mended at; empty where none is seen that spills."""
+    functions = [each for each in kernels if each.role == "function" and each.key.arch == kernel.key.arch]
+    spilling = sorted((each for each in functions if sum(each.spills or ())), key=damage)
+    called = [each for each in spilling if each.caller == kernel.key.symbol]
+    named = ", ".join(dict.fromkeys(label_of(each, names) for each in (called or spilling)[:_MOST_WAYS]))
+    said = "mend" if called else "which it calls is not known; device functions of its arch that spill:"
+    return f"{said} {named}" if named else ""
 
 
 def _by_registers(about: Ranked, finding: Finding, launches: Launches) -> bool:
@@ -92,7 +111,7 @@ def _next(
     config: str | None,
 ) -> str:
     of_frame = not about.weight and finding.rule.startswith(_OF_FRAMES)
-    if of_frame and about.worst.sass is not None and "-" not in inputs:
+    if (of_frame or _by_callees(about.worst, finding)) and about.worst.sass is not None and "-" not in inputs:
         return _show(about.worst, inputs, names)
     return next(commands_for(about, source, inputs, names, launches, config), "")
 

@@ -82,8 +82,9 @@ def none_spills(kernels: Iterable[Kernel]) -> str:
 
 
 def other_local(kernels: Iterable[Kernel]) -> list[Kernel]:
-    """Those that do not spill, and use local memory; what uses most first."""
-    using = [(each, _local(each)) for each in kernels if each.spills == (0, 0)]
+    """Those that do not spill, nor do their callees, and use local memory; what uses most first."""
+    quiet = (each for each in kernels if each.spills == (0, 0) and not sum(each.cumulative_spills or ()))
+    using = [(each, _local(each)) for each in quiet]
     return [each for each, used in sorted(using, key=lambda pair: -pair[1]) if used]
 
 

@@ -134,3 +134,26 @@ def test_a_kernel_with_arrays_is_shown(tmp_path: Path) -> None:
     (command,) = re.findall(r"next: (.*)", said)
     assert command == "spillscan show local_array k.sass --arch sm_80"
     assert "local arrays: 12 stores" in spillscan(tmp_path, command)[1]
+
+
+@pytest.mark.parametrize(
+    ("chosen", "remedy"),
+    [
+        ("--kernel calls_one --kernel pressed", "mend pressed (sm_90a, in calls_one)"),
+        ("--kernel calls_one", "mend the functions that it calls"),
+    ],
+)
+def test_a_kernel_whose_callees_spill_leads_to_them(chosen: str, remedy: str, tmp_path: Path) -> None:
+    shutil.copy(FIXTURES / "binary" / "callees-13.5.cubin.zst", tmp_path / "k.cubin.zst")
+    status, said = spillscan(tmp_path, f"spillscan check k.cubin.zst {chosen}")
+    assert status == 1
+    assert "calls_one (sm_90a): cause: its own code spills nothing, its callees do" in said
+    assert f"remedy: {remedy}\n  next: spillscan show calls_one k.cubin.zst --arch sm_90a" in said
+
+
+def test_what_bounds_a_relocatable_function_is_said_once(tmp_path: Path) -> None:
+    """Its code holds no cap; the options of ptxas do."""
+    shutil.copy(FIXTURES / "binary" / "callees-c-13.5.cubin.zst", tmp_path / "k.cubin.zst")
+    said = spillscan(tmp_path, "spillscan check k.cubin.zst --kernel middle")[1]
+    assert "cause: -maxrregcount=24 leaves it 24 registers" in said
+    assert "remedy: a -maxrregcount above 24 for its file, or none; " in said
