@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from spillscan.history.dataset.sql import Rows
 from spillscan.judging.compare.pairing import pair
 from spillscan.model import Kernel, KernelKey, Usage
+from spillscan.model.figures import KEPT
+from spillscan.model.usage import NUMBERS
 from spillscan.naming.identity import canonical
 from spillscan.naming.identity.likeness import configuration
 
@@ -24,6 +26,13 @@ _AT_ONCE = 1 << 11
 """Names of kernels that are held whole, to be paired."""
 _SAMPLE = 2_000
 """Kernels that live on and are looked at, in two builds, besides one of each template that something else has left."""
+
+_UNREAD = (
+    *("canonical", "name", "short_name", "source", "reasons", "final", "advisories", "compile_ms", "commit", "caller"),
+    *("dynamic_shared", "launch", "cluster_blocks", "roles", "lines"),
+    *(each.name for each in KEPT if each.name not in NUMBERS),
+)
+"""Columns that nothing is paired by."""
 
 Neighbours = tuple[str, str]
 """Labels of two builds, the older first."""
@@ -126,7 +135,7 @@ def _of_group(
     if changed:
         rows = sorted({(label, name) for _, label, name in changed})
         only = Rows({"label": "VARCHAR", "canonical": "VARCHAR"}, rows)
-        for label, kernels in dataset.kernels_of(sorted(labels), only).items():
+        for label, kernels in dataset.kernels_of(sorted(labels), only, _UNREAD).items():
             whole[label] = defaultdict(list)
             for kernel in kernels:
                 whole[label][canonical(kernel.key.symbol)].append(kernel)

@@ -308,24 +308,31 @@ class Dataset:
             kernels=tuple(self.kernels_of((label,))[label]), issues=(*failures, *map(_issue, issues)), stats=stats
         )
 
-    def kernels_of(self, labels: Collection[str], only: sql.Rows | None = None) -> dict[str, list[Kernel]]:
+    def kernels_of(
+        self, labels: Collection[str], only: sql.Rows | None = None, without: Collection[str] = ()
+    ) -> dict[str, list[Kernel]]:
         """The kernels of some builds, as their inputs gave them: units by uri, kernels in the order read. ``only``:
-        those of these labels and canonical names."""
+        those of these labels and canonical names; ``without``: columns that are not read."""
         units = self.ask(f"SELECT label, unit_id, uri FROM ({self.source('units', labels)})").rows
         uris = {(label, unit_id): uri for label, unit_id, uri in units}
-        rows = self.rows("kernels", labels, only)
+        rows = self.rows("kernels", labels, only, without)
         rows.sort(key=lambda row: (uris[row["label"], row["unit_id"]], row["position"]))
         found: dict[str, list[Kernel]] = {label: [] for label in labels}
         for row in rows:
-            found[row["label"]].append(kernel_of(row))
+            found[row["label"]].append(kernel_of(row | dict.fromkeys(without)))
         return found
 
-    def rows(self, table: str, labels: Collection[str], only: sql.Rows | None = None) -> list[dict[str, Any]]:
-        """The rows of some builds that count, by column name; ``only``: those that have the values of a row in it."""
+    def rows(
+        self, table: str, labels: Collection[str], only: sql.Rows | None = None, without: Collection[str] = ()
+    ) -> list[dict[str, Any]]:
+        """The rows of some builds that count, by column name, ``without`` some; ``only``: those that have the values of
+        a row in it."""
         folders = ("label", "arch") if table == "kernels" else ("label",)
         fields = [*schema.TABLES[table], *(Field(name=name, shape="text", get=itemgetter(name)) for name in folders)]
+        fields = [field for field in fields if field.name not in without]
         wanted, tables = ("", {}) if only is None else sql.among(only)
-        found = self.arrow(f"SELECT * FROM ({self.source(table, labels)}){wanted}", tables=tables)
+        columns = ", ".join(field.name for field in fields)
+        found = self.arrow(f"SELECT {columns} FROM ({self.source(table, labels)}){wanted}", tables=tables)
         lists = {
             field.name: [value for chunk in found.column(field.name).chunks for value in decode(chunk, field.shape)]
             for field in fields
