@@ -9,8 +9,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
-from msgspec import structs
-
 from spillscan.advice.ranking import Ranked, spill_weight, summary_of
 from spillscan.advice.remedies import remedy
 from spillscan.advice.sweep.missing import no_step, refusal
@@ -71,7 +69,7 @@ def with_ways(report: Report, inputs: Sequence[str], config: str | None, unpacki
                 command=_next(about, finding, source, inputs, names, report.launches, config),
             )
         )
-    return structs.replace(report, details=structs.replace(report.details, ways=tuple(ways)))
+    return report.extended(ways=tuple(ways))
 
 
 def _by_callees(kernel: Kernel, finding: Finding) -> bool:

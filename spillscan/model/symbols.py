@@ -119,17 +119,19 @@ def short_name(symbol: str, name: str = "") -> str:
     """The base name: without namespaces, template arguments and parameters; ``name``: what :func:`demangle` made of
     ``symbol``, where that is known."""
     name = _without_tags(name or demangle(symbol))
-    return _plain_base(name) or Function(name).base
+    plain = _plain(name)
+    return plain[1] if plain else Function(name).base
 
 
-def _plain_base(name: str) -> str | None:
-    """The base name where no bracket has to be paired for it: of most kernels of a log, at a fifth of the cost."""
+def _plain(name: str) -> tuple[str, str] | None:
+    """(scopes, base name) where no bracket has to be paired for them: of most kernels of a log, at a fifth of the
+    cost."""
     if ">::" in name or "> " in name or "decltype" in name:
         return None
     head, angle, _ = name.partition("<")
     before, bracket, _ = head.partition("(")
-    base = before.rpartition("::")[2].rpartition(" ")[2]
-    return base if (angle or bracket) and base.isidentifier() else None
+    scopes, _, base = before.rpartition(" ")[2].rpartition("::")
+    return (scopes, base) if (angle or bracket) and base.isidentifier() else None
 
 
 def spellings(symbol: str) -> tuple[str, ...]:
@@ -145,7 +147,9 @@ def spellings(symbol: str) -> tuple[str, ...]:
 
 def namespace(name: str) -> str:
     """``at::native`` of a demangled name: its scopes, without template arguments."""
-    return "::".join(scope.partition("<")[0] for scope in Function(name).scopes) or "no namespace"
+    plain = None if "{" in name else _plain(name)
+    scopes = plain[0] if plain else "::".join(scope.partition("<")[0] for scope in Function(name).scopes)
+    return scopes or "no namespace"
 
 
 _HELPER = re.compile(r"(?:\$?__internal_\d+_\$)?__cuda_(?:sm_?\d+x?|reduxsync)_")

@@ -7,8 +7,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
-from msgspec.structs import replace
-
 from spillscan.judging.definitions import MARK, Definitions
 from spillscan.judging.places import Tree
 from spillscan.model import Kernel
@@ -44,13 +42,12 @@ def write(
     :class:`~spillscan.UsageError` where a file cannot be written; then none of them is.
     """
     forms = check_forms(wanted, report.kind)
-    report = replace(report, tree=tree_here())
+    report = report.extended(tree_here())
     code, texts = _code(report, {form.name for form in forms} & _DETAILED, unpacking or {})
-    report = replace(report, details=replace(report.details, code=code, texts=texts))
+    report = report.extended(code=code, texts=texts)
     if source_root is not None:
         kernels = (kernel for kernel in report.build.kernels if id(kernel) in code)
-        sources = sources_of((code[id(kernel)] for kernel in kernels), source_root)
-        report = replace(report, details=replace(report.details, sources=sources))
+        report = report.extended(sources=sources_of((code[id(kernel)] for kernel in kernels), source_root))
     put(forms, lambda form: _pieces(report, form, rows))
 
 

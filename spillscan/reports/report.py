@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from spillscan.judging.places import Tree, annotated_place, in_diff
 from spillscan.model import Build, Change, Finding, Hole, Issue, Kernel
@@ -129,6 +130,13 @@ class Report(Struct, frozen=True, kw_only=True, dict=True):
             for each in kernels
         )
         return Names(*named, labels=labels_of(builds, self.labels))
+
+    def extended(self, tree: Tree | None = None, **details: Any) -> Report:
+        """The report with another tree, or more details. What was worked out of its kernels stays: none of it depends
+        on these."""
+        found = replace(self, tree=tree or self.tree, details=replace(self.details, **details))
+        vars(found).update(vars(self))
+        return found
 
     @property
     def annotated(self) -> Sequence[Finding]:

@@ -33,9 +33,10 @@ def identifiers(kernels: Sequence[Kernel]) -> list[str]:
     """A name for each kernel's address, the same in the page of another build: of its identity and arch; namesakes are
     numbered."""
     seen: dict[str, int] = {}
+    identities = {symbol: f"{canonical(symbol)}\n" for symbol in dict.fromkeys(each.key.symbol for each in kernels)}
     found = []
     for kernel in kernels:
-        identity = f"{canonical(kernel.key.symbol)}\n{kernel.key.arch}".encode("utf-8", "replace")
+        identity = f"{identities[kernel.key.symbol]}{kernel.key.arch}".encode("utf-8", "replace")
         digest = blake2s(identity, digest_size=5).hexdigest()
         seen[digest] = number = seen.get(digest, 0) + 1
         found.append(digest if number == 1 else f"{digest}-{number}")
@@ -46,47 +47,35 @@ def columns(kernels: Sequence[Kernel], summaries: Summaries, called: Names) -> d
     """The kernels in the order given; ``None`` where the input did not say."""
     arches, units, limiters, files, callers = Texts(), Texts(), Texts(), Texts(), Texts()
     families, namespaces = Texts(), Texts()
-    keys: dict[Key, int] = {}
     binaries = (each.origins[0].input for each in kernels if each.origins and each.origins[0].format == "binary")
     several = len(set(binaries)) > 1
-    table: dict[str, list[Any]] = {name: [] for name in _COLUMNS}
-    known: dict[int, tuple[int, int | None, int | None, int | None]] = {}  # kernels of one summary share it
-    for kernel in kernels:
-        found = summaries.of(kernel)
-        if id(found) not in known:
-            known[id(found)] = _residency(found, limiters)
-        sure, *residency = known[id(found)]
-        flags = sure | {"entry": 0, "function": FUNCTION, "unknown": UNKNOWN_ROLE}[kernel.role]
-        flags |= AMBIGUOUS if kernel.confidence == "ambiguous" else 0
-        flags |= NOT_FINAL if kernel.final is False else 0
-        symbol = keys.setdefault(kernel.named_by, len(keys))
-        row = (
-            symbol,
-            None if kernel.key.arch is None else arches.number(clip(kernel.key.arch, LONGEST_ARCH)),
-            units.number(clip(_object(kernel, several), LONGEST_UNIT)),
-            files.number(shown_file(kernel)),
-            callers.number(shown_name(kernel.caller, called) if kernel.caller else ""),
-            flags,
-            *residency,
-        )
-        for values, value in zip(table.values(), row, strict=True):
-            values.append(value)
-    figures = {each: [get(kernel) for kernel in kernels] for each, get in _FIGURES.items()}
-    shown = {each: figures[each] for each in figures if each.name in _KEYS or figures[each].count(None) < len(kernels)}
-    weigh = BY_NAME["code_bytes"].get
-    code = [weigh(kernel) if weigh is not None else None for kernel in kernels]
+    symbols = [kernel.named_by for kernel in kernels]
+    keys = {key: number for number, key in enumerate(dict.fromkeys(symbols))}
+    asked = [summaries.of(kernel) for kernel in kernels]  # kernels of one summary share what is shown of it
+    known = {number: _residency(found, limiters) for number, found in {id(each): each for each in asked}.items()}
+    residency = [known[id(found)] for found in asked]
+    shown = _shown(kernels)
+    code = shown.pop(_CODE_BYTES, None)
     return {
         "count": len(kernels),
         "id": identifiers(kernels),
-        **({"code": code} if any(size is not None for size in code) else {}),
-        **table,
+        **({"code": code} if code is not None else {}),
+        "symbol": [keys[symbol] for symbol in symbols],
+        "arch": arches.numbers([kernel.key.arch for kernel in kernels], shown_arch),
+        "unit": units.numbers([_object(kernel, several) for kernel in kernels], lambda unit: clip(unit, LONGEST_UNIT)),
+        "file": files.numbers([source_of(kernel) for kernel in kernels], _base_of),
+        "caller": callers.numbers([each.caller for each in kernels], lambda key: key and shown_name(key, called)),
+        "flags": [_flags(kernel) | sure for kernel, (sure, *_) in zip(kernels, residency, strict=True)],
+        "occupancy": [share for _, share, _, _ in residency],
+        "limiter": [limiter for _, _, limiter, _ in residency],
+        "bound": [bound for *_, bound in residency],
         **{_KEYS.get(each.name, each.name): values for each, values in shown.items()},
         "figures": [
             {"key": _KEYS.get(each.name, each.name), "label": each.label, "unit": each.unit, "about": each.about}
             for each in shown
         ],
         "names": [shown_name(key, called) for key in keys],
-        "family": [families.number(shown_family(key, called)) for key in keys],
+        "family": families.numbers([called.base(key) for key in keys], _family),
         "namespace": [namespaces.number(shown_namespace(key)) for key in keys],
         "families": families.texts,
         "namespaces": namespaces.texts,
@@ -120,7 +109,28 @@ def _residency(found: Summary | None, limiters: Texts) -> tuple[int, int | None,
     return flags | (BY_BOUNDS if found.by_bounds else 0), share, limiters.number(words(found)), bound
 
 
-_COLUMNS = ("symbol", "arch", "unit", "file", "caller", "flags", "occupancy", "limiter", "bound")
+def _flags(kernel: Kernel) -> int:
+    """What is to be said of a kernel itself."""
+    return (
+        {"entry": 0, "function": FUNCTION, "unknown": UNKNOWN_ROLE}[kernel.role]
+        | (AMBIGUOUS if kernel.confidence == "ambiguous" else 0)
+        | (NOT_FINAL if kernel.final is False else 0)
+    )
+
+
+def _shown(kernels: Sequence[Kernel]) -> dict[Figure, list[int | None]]:
+    """Of each figure that is known of any kernel a value for each. Of kernels without code, those that share a record
+    of figures, as readers give equal ones, share all."""
+    alike = [id(kernel.usage if kernel.sass is None else kernel) for kernel in kernels]
+    distinct = dict(zip(alike, kernels, strict=True))
+    found = {}
+    for each, get in _FIGURES.items():
+        values = {number: get(kernel) for number, kernel in distinct.items()}
+        if each.name in _KEYS or any(value is not None for value in values.values()):
+            found[each] = [values[number] for number in alike]
+    return found
+
+
 _KEYS = {
     "registers": "registers",
     "spill_store_bytes": "stores",
@@ -139,8 +149,11 @@ def _figures() -> Iterator[tuple[Figure, Callable[[Kernel], int | None]]]:
         get = BY_NAME[each.name].get if each.name.startswith("spill") else each.get
         if get is not None and each.kind == "number":
             yield each, get
+    if _CODE_BYTES.get is not None:
+        yield _CODE_BYTES, _CODE_BYTES.get
 
 
+_CODE_BYTES = BY_NAME["code_bytes"]
 _FIGURES = dict(_figures())
 
 
@@ -156,10 +169,10 @@ def shown_name(key: Key, called: Names) -> str:
 
 def shown_family(key: Key, called: Names) -> str:
     """What tables call a kernel's family."""
-    return _base(called.base(key))
+    return _family(called.base(key))
 
 
-def _base(base: str) -> str:
+def _family(base: str) -> str:
     return clip(base, LONGEST_NAME) or "(no name)"
 
 
@@ -168,7 +181,7 @@ def letters(keys: Iterable[Key], called: Names, least: int = WIDTH) -> list[tupl
     names where they are shortest."""
     shown = list(keys)
     found = {**(called.legend(shown, least) if least < WIDTH else {}), **called.legend(shown)}
-    return [(_base(base), clip(line, LONGEST_LEGEND)) for base, line in found.items()]
+    return [(_family(base), clip(line, LONGEST_LEGEND)) for base, line in found.items()]
 
 
 def shown_namespace(key: Key) -> str:
@@ -178,7 +191,11 @@ def shown_namespace(key: Key) -> str:
 
 def shown_file(kernel: Kernel) -> str:
     """The name of the source that a kernel is from; empty where nothing says it."""
-    return clip(posixpath.basename(source_of(kernel).replace("\\", "/")), LONGEST_NAME)
+    return _base_of(source_of(kernel))
+
+
+def _base_of(path: str) -> str:
+    return clip(posixpath.basename(path.replace("\\", "/")), LONGEST_NAME)
 
 
 def shown_arch(arch: str | None) -> str | None:
@@ -199,6 +216,12 @@ class Texts:
         if number == len(self.texts):
             self.texts.append(text)
         return number
+
+    def numbers(self, values: Sequence[Any], shown: Callable[[Any], str | None]) -> list[int | None]:
+        """Of each value the number of its text, ``None`` without one; equal ones are shown once."""
+        texts = {value: shown(value) for value in dict.fromkeys(values)}
+        found = {value: None if text is None else self.number(text) for value, text in texts.items()}
+        return [found[value] for value in values]
 
 
 LIMITERS = (
@@ -221,9 +244,16 @@ class Summaries:
     def __init__(self, launches: Launches) -> None:
         self._launches = launches
         self._found: dict[tuple[object, ...], Summary] = {}
+        self._of: dict[int, Summary | None] = {}
+        """By the ``id`` of a kernel of the report."""
 
     def of(self, kernel: Kernel) -> Summary | None:
         """What residency knows of it; ``None`` for a device function, which is never launched."""
+        if id(kernel) not in self._of:
+            self._of[id(kernel)] = self._asked(kernel)
+        return self._of[id(kernel)]
+
+    def _asked(self, kernel: Kernel) -> Summary | None:
         if kernel.role == "function":
             return None
         launch = self._launches.launch_of(kernel)

@@ -39,12 +39,13 @@ MOST_ISSUES, LONGEST_MESSAGE, LONGEST_PLACE = 200, 600, 300
 def overview(build: Build, summaries: Summaries) -> dict[str, Any]:
     """The figures of the first page, as JSON."""
     entries = [kernel for kernel in build.kernels if kernel.role != "function"]
+    arches = _by_arch(entries, summaries)
     return {
-        "kernels": _spilling(entries),
+        "kernels": {name: sum(each[name] for each in arches) for name in _spilling(())},
         "functions": _spilling([kernel for kernel in build.kernels if kernel.role == "function"]),
         "ambiguous": sum(kernel.confidence == "ambiguous" for kernel in build.kernels),
         "not_final": sum(kernel.final is False and kernel.role == "entry" for kernel in build.kernels),
-        "arches": _by_arch(entries, summaries),
+        "arches": arches,
         "limiters": LIMITERS,
         "registers": _registers(entries),
         "read": {name: getattr(build.stats, name) for name in _READ},
@@ -57,7 +58,7 @@ _READ = ("inputs", "lines", "bytes", "recognised_lines", "unknown_lines", "unkno
 
 
 def _spilling(kernels: Sequence[Kernel]) -> dict[str, int]:
-    known = [kernel.spills for kernel in kernels if kernel.spills is not None]
+    known = [spills for kernel in kernels if (spills := kernel.spills) is not None]
     return {
         "count": len(kernels),
         "spilling": sum(sum(spills) > 0 for spills in known),
@@ -94,13 +95,13 @@ def _registers(kernels: Iterable[Kernel]) -> dict[str, Any]:
     """Kernels by allocation step, those that spill and those that do not."""
     bars = [[0, 0] for _ in range(256 // BIN_REGISTERS)]
     unreported = 0
-    for kernel in kernels:
-        registers = kernel.usage.registers
+    counted = Counter((kernel.usage.registers, sum(kernel.spills or (0,)) > 0) for kernel in kernels)
+    for (registers, spills), number in counted.items():
         if registers is None or not 0 <= registers <= 256:
-            unreported += 1
+            unreported += number
             continue
         step = max(0, -(-registers // BIN_REGISTERS) - 1)
-        bars[step][sum(kernel.spills or (0,)) > 0] += 1
+        bars[step][spills] += number
     return {
         "step": BIN_REGISTERS,
         "quiet": [bar[0] for bar in bars],
