@@ -14,6 +14,7 @@ from spillscan.history.dataset.reading import Dataset
 from spillscan.model import Kernel, KernelKey, Usage
 from spillscan.model.figures import RANKED
 from spillscan.naming import Names
+from spillscan.occupancy.binding import limited_by
 from spillscan.occupancy.model import Occupancy
 from spillscan.output.nouns import count
 from spillscan.output.safe import printable
@@ -114,7 +115,13 @@ def _columns(
         yield Column("threads", "threads_per_block", lambda entry: of(entry).configuration.threads_per_block)
         yield Column("blocks/SM", "resident_blocks", lambda entry: of(entry).resident_blocks)
         yield Column("lost", "lost_blocks", lambda entry: entry.lost_blocks)
-        yield Column("limited by", "limiters", lambda entry: "+".join(of(entry).limiters), left=True)
+        yield Column(
+            "limited by",
+            "limiters",
+            lambda entry: "+".join(of(entry).limiters),
+            text=lambda entry: limited_by(of(entry).limiters),
+            left=True,
+        )
     several = any(entry.copies > 1 for entry in entries)
     yield Column("copies" if several else None, "copies", lambda entry: entry.copies)
     yield Column("object", "object", lambda entry: entry.object, left=True)

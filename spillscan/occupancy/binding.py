@@ -3,7 +3,7 @@ occupancy is a means."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 
 from msgspec import Struct
 
@@ -14,14 +14,19 @@ from spillscan.output.nouns import count
 LOW_FRACTION = 0.25
 """Below about this, low occupancy is worth a look where latency is not hidden otherwise."""
 
-LABELS: dict[Limiter, str] = {
+LABELS: Mapping[str, str] = {
     "warps": "warp slots",
     "registers": "registers",
     "shared_memory": "shared memory",
     "blocks": "block slots",
-    "barriers": "named barriers",
+    "barriers": "barriers",
     "virtual_resources": "virtual resources",
 }
+
+
+def limited_by(limiters: Iterable[str]) -> str:
+    """``warp slots, registers``: what binds, in words; what is no limiter (``cannot launch``) stays as it is."""
+    return ", ".join(LABELS.get(name, name) for name in limiters)
 
 
 class Advice(Struct, frozen=True, kw_only=True):

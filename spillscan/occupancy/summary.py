@@ -8,7 +8,7 @@ from functools import lru_cache
 from msgspec import Struct
 
 from spillscan.model import Launch, Usage
-from spillscan.occupancy.binding import Advice, advice
+from spillscan.occupancy.binding import Advice, advice, limited_by
 from spillscan.occupancy.devices import resolve
 from spillscan.occupancy.formula import launched, resident
 from spillscan.occupancy.headroom import best_block_sizes, changed
@@ -83,7 +83,7 @@ class Summary(Struct, frozen=True, kw_only=True):
             "blocks": "" if self.assumed else f"{self.mark}{self.occupancy.resident_blocks}",
             "warps": f"{self.mark}{self.occupancy.active_warps}",
             "occupancy": f"{self.mark}{percent(self.occupancy.fraction, self.at_most)}",
-            "limiter": "+".join(self.limiters) if self.occupancy.can_launch else "cannot launch",
+            "limiter": limited_by(self.limiters) if self.occupancy.can_launch else "cannot launch",
         }
 
     @property
@@ -98,7 +98,7 @@ class Summary(Struct, frozen=True, kw_only=True):
                 f"{'at most ' if self.at_most else ''}{count(self.occupancy.resident_blocks, 'block')}/SM,"
                 f" {self.occupancy.active_warps} of {count(self.occupancy.max_warps, 'warp')}"
                 f" ({percent(self.occupancy.fraction, self.at_most)}),"
-                f" limited by {'+'.join(self.limiters)}"
+                f" limited by {limited_by(self.limiters)}"
                 + (" or its dynamic shared memory, which is not known" if self.at_most else "")
                 + (" (block size from its launch bounds)" if self.by_bounds else "")
             )

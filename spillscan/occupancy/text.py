@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from spillscan.occupancy.binding import LABELS, advice, verdict
+from spillscan.occupancy.binding import LABELS, advice, limited_by, verdict
 from spillscan.occupancy.devices import Device, sources
 from spillscan.occupancy.headroom import (
     Headroom,
@@ -60,10 +60,9 @@ def result(occupancy: Occupancy) -> str:
     """The answer in one line."""
     if not occupancy.can_launch:
         return "cannot launch: " + "; ".join(occupancy.reasons)
-    binding = ", ".join(LABELS[name] for name in occupancy.limiters)
     return (
         f"{count(occupancy.resident_blocks, 'block')}/SM, {occupancy.active_warps} of {occupancy.max_warps} warps,"
-        f" occupancy {percent(occupancy.fraction)}, limited by {binding}"
+        f" occupancy {percent(occupancy.fraction)}, limited by {limited_by(occupancy.limiters)}"
     )
 
 
@@ -237,7 +236,7 @@ def curve_lines(points: Sequence[tuple[int, Occupancy]], varied: Varied, now: in
                 str(occupancy.resident_blocks),
                 str(occupancy.active_warps),
                 percent(occupancy.fraction),
-                ", ".join(LABELS[name] for name in occupancy.limiters) if occupancy.can_launch else "cannot launch",
+                limited_by(occupancy.limiters) if occupancy.can_launch else "cannot launch",
             )
         )
     first, *wide = (max(map(len, column)) for column in zip(*rows, strict=True))

@@ -14,6 +14,7 @@ from spillscan.judging.compare.figures import Total, moved_to_shared, totals
 from spillscan.model import SEVERITIES, Build, Change, Effect, Finding, Kernel, Metric
 from spillscan.model.figures import FIGURES, figure
 from spillscan.naming import Names
+from spillscan.occupancy.binding import limited_by
 from spillscan.occupancy.whole_gpu import WORTH_SHOWING_BYTES
 from spillscan.output.nouns import count, size
 from spillscan.output.safe import printable
@@ -381,7 +382,7 @@ def _blocks(effect: Effect, named: bool) -> str:
 
 
 def _limiters(effect: Effect) -> str:
-    before, after = ("+".join(side).replace("_", " ") for side in effect.limiters)
+    before, after = map(limited_by, effect.limiters)
     binding = after if before == after else f"{before} → {after}"
     dynamic = f", {effect.dynamic_shared_bytes:,} B" if effect.dynamic_shared_bytes else ""
     return f"{binding} ({effect.threads_per_block}{dynamic})"

@@ -15,6 +15,7 @@ from spillscan.advice.sweep.model import AS_IS, Advice, Curve, Point, Ran, Timin
 from spillscan.advice.sweep.timing import INTERRUPTED, figure
 from spillscan.model import symbols
 from spillscan.naming import Names
+from spillscan.occupancy.binding import limited_by
 from spillscan.occupancy.summary import percent
 from spillscan.output.nouns import count
 from spillscan.output.safe import clip, printable
@@ -124,7 +125,7 @@ def cells(group: Sequence[Point]) -> list[str]:
         _number(point.blocks),
         NOT_SAID if point.warps is None else f"{assumed}{point.warps}",
         NOT_SAID if fraction is None else f"{assumed}{percent(fraction, bool(assumed))}".replace(" ", ""),
-        "+".join(point.limiters) or NOT_SAID,
+        limited_by(point.limiters) or NOT_SAID,
     ]
 
 

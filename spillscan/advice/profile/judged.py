@@ -23,6 +23,7 @@ from spillscan.advice.profile.matching import Kernels, Match, agrees
 from spillscan.advice.profile.model import FIGURES, Measured, Profile, ProfiledLaunch
 from spillscan.model import Build, Issue, Launch, Usage
 from spillscan.naming import alone
+from spillscan.occupancy.binding import limited_by
 from spillscan.occupancy.launches import launch as launch_of
 from spillscan.occupancy.launches import settled
 from spillscan.occupancy.model import Occupancy
@@ -122,7 +123,7 @@ def _on_occupancy(measured: Measured, limiters: Sequence[str]) -> tuple[Kind, st
             f"{bound}: the grid fills {waves:.2g} of the GPU; more blocks come before occupancy",
         )
     if low:
-        what = f"limited by {'+'.join(limiters)}" if limiters else "its limiter is not known"
+        what = f"limited by {limited_by(limiters)}" if limiters else "its limiter is not known"
         return "limiter", f"{bound} at {theoretical:.4g} % occupancy, {what}: look at the limiter"
     if achieved is None:
         return "unknown", f"{bound}, but unknown without achieved occupancy: profile with --section Occupancy"

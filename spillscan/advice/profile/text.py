@@ -8,6 +8,7 @@ from itertools import groupby
 
 from spillscan.advice.profile.judged import JudgedLaunch
 from spillscan.advice.profile.model import Measured
+from spillscan.occupancy.binding import limited_by
 from spillscan.output.terminal import RED, YELLOW, Row, Style, fold, hung, table
 
 _HEADER = (
@@ -95,7 +96,7 @@ def _row(group: Sequence[JudgedLaunch]) -> Row:
         _percent(None if worst.occupancy is None else 100 * worst.occupancy.fraction),
         _percent(measured.figure("theoretical_percent")),
         _percent(measured.figure("achieved_percent")),
-        "+".join(worst.limiters) or "-",
+        limited_by(worst.limiters) or "-",
         _local(measured),
         _share(measured.spill_instruction_share),
         "-" if measured.figure("duration_ns") is None else time_text(measured.figure("duration_ns")),

@@ -9,7 +9,7 @@ import shutil
 
 from spillscan.advice.sweep.toolkits import HINT, folders
 from spillscan.model import Kernel, Launch
-from spillscan.occupancy.binding import LABELS
+from spillscan.occupancy.binding import limited_by
 from spillscan.occupancy.headroom import bounds_for_more_blocks
 from spillscan.occupancy.model import Occupancy
 from spillscan.occupancy.summary import summarise
@@ -62,7 +62,7 @@ def no_more_blocks(now: Occupancy) -> str:
     if not now.can_launch and "registers" not in now.limiters:
         return "it cannot be launched: " + "; ".join(now.reasons)
     if now.can_launch and now.limiters and "registers" not in now.limiters:
-        return f"registers do not limit it, but {' and '.join(LABELS[each] for each in now.limiters)}"
+        return f"registers do not limit it, but {limited_by(now.limiters)}"
     return "" if bounds_for_more_blocks(now) else "no fewer registers bring another block"
 
 

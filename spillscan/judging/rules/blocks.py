@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from spillscan.judging.rules._declared import Family, Said, Terms
 from spillscan.model import Change, Effect, Kernel, Limit, Rule
+from spillscan.occupancy.binding import limited_by
 from spillscan.occupancy.devices import judged_on
 from spillscan.occupancy.summary import Summary, summarise
 from spillscan.output.nouns import count
@@ -39,7 +40,7 @@ def findings(kernel: Kernel, terms: Terms) -> Iterator[Said]:
     for device, summary in _summaries(kernel, terms):
         if summary.occupancy is not None and summary.occupancy.resident_blocks < least:
             blocks = summary.occupancy.resident_blocks
-            bound = f"limited by {'+'.join(summary.limiters)}" if blocks else "; ".join(summary.occupancy.reasons)
+            bound = f"limited by {limited_by(summary.limiters)}" if blocks else "; ".join(summary.occupancy.reasons)
             where = f" on {device}" if terms.devices else ""
             if summary.launch is not None and summary.by_bounds:
                 where += f" at its launch bounds of {count(summary.launch.threads_per_block, 'thread')}"
@@ -120,8 +121,7 @@ def _loss(effect: Effect) -> str:
     bounds = " (its launch bounds)" if effect.launch_source == "bounds" else ""
     at = f"{effect.threads_per_block} threads{bounds}{dynamic}"
     what = f"blocks per SM {before} → {after} on {effect.device} at {at}"
-    by = " and ".join(name.replace("_", " ") for name in effect.limiters[1])
-    return f"{what}: cannot launch" if after == 0 else f"{what}, limited by {by}"
+    return f"{what}: cannot launch" if after == 0 else f"{what}, limited by {limited_by(effect.limiters[1])}"
 
 
 FAMILIES = (

@@ -17,6 +17,7 @@ from spillscan.model.symbols import demangle, namespace
 from spillscan.model.usage import PRINTED, Figure
 from spillscan.naming import WIDTH, Key, Names, symbol_of
 from spillscan.naming.identity.symbol import canonical
+from spillscan.occupancy.binding import LABELS
 from spillscan.occupancy.launches import Launches
 from spillscan.occupancy.summary import Summary, summarise, whole
 from spillscan.output.safe import clip, printable
@@ -106,7 +107,8 @@ def _residency(found: Summary | None, limiters: Texts) -> tuple[int, int | None,
         return 0, None, None, bound
     flags = ASSUMED if found.assumed else AT_MOST if found.at_most else 0
     share = whole(1000 * found.occupancy.fraction, bool(flags))
-    return flags | (BY_BOUNDS if found.by_bounds else 0), share, limiters.number(words(found)), bound
+    flags |= BY_BOUNDS if found.by_bounds else 0
+    return flags, share, limiters.number(found.cells["limiter"] or "unknown"), bound
 
 
 def _flags(kernel: Kernel) -> int:
@@ -228,14 +230,6 @@ LIMITERS = (
     *("registers", "shared memory", "block slots", "barriers", "several", "warp slots", "cannot launch", "unknown"),
 )
 """What can limit a kernel, the parts that can be changed first."""
-_WORDS = {
-    "registers": "registers",
-    "shared_memory": "shared memory",
-    "blocks": "block slots",
-    "barriers": "barriers",
-    "warps": "warp slots",
-    "virtual_resources": "virtual resources",
-}
 
 
 class Summaries:
@@ -272,13 +266,6 @@ def binds(found: Summary | None) -> str:
     names = set(found.limiters)
     if "warps" in names:
         return "warp slots"
-    if len(names) == 1 and (name := _WORDS[names.pop()]) in LIMITERS:
+    if len(names) == 1 and (name := LABELS[names.pop()]) in LIMITERS:
         return name
     return "several" if names else "unknown"
-
-
-def words(found: Summary) -> str:
-    """All that binds: ``registers``, ``warp slots + registers``."""
-    if found.occupancy is not None and not found.occupancy.can_launch:
-        return "cannot launch"
-    return " + ".join(_WORDS[name] for name in found.limiters) or "unknown"

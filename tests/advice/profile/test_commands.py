@@ -36,10 +36,10 @@ def test_text_shows_the_worst_first_with_both_occupancies_and_the_verdict() -> N
     shown = lines("profile", DEMO, DEMO_LOG)
     assert "occ  ncu occ  achieved  limited by" in shown[0]
     assert shown[1].startswith("gemm8")
-    assert "100%     100%     12.5%  warps+registers" in shown[1]
+    assert "100%     100%     12.5%  warp slots, registers" in shown[1]
     assert "60.0%" in shown[1]
     place = shown.index("dynsmem (128 threads, 102,400 B dynamic)")
-    assert shown[place + 1].endswith("at 12.5 % occupancy, limited by shared_memory: look at the limiter")
+    assert shown[place + 1].endswith("at 12.5 % occupancy, limited by shared memory: look at the limiter")
     assert "… 20 more (--all shows them)" in lines("profile", DEMO, DEMO_LOG, "--top", "1")
 
 
