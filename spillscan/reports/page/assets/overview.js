@@ -22,13 +22,15 @@
   });
 
   function headline({ kernels: { count: total, spilling, stores, loads, silent }, functions, ambiguous, not_final: open }) {
+    const spill = (some, all, noun) => [h("b", { class: "bad" }, number(some)), ` of ${count(all, noun)} ${some === 1 ? "spills" : "spill"}`];
+    const called = !spilling && !silent && functions.spilling; // a kernel spills where it calls one
     const said = !total ? "The input names no kernel"
-      : spilling ? [h("b", { class: "bad" }, number(spilling)), ` of ${count(total, "kernel")} ${spilling === 1 ? "spills" : "spill"}`]
+      : spilling ? spill(spilling, total, "kernel") : called ? spill(functions.spilling, functions.count, "device function")
       : silent === total ? `No kernel of ${number(total)} says whether it spills`
       : silent ? "No kernel is known to spill" : `None of ${count(total, "kernel")} spills`;
     const parts = [spilling ? `${bytes(stores)} stored and ${bytes(loads)} reloaded per thread, counted once per instruction` : "",
       silent ? `${count(silent, "kernel")} ${silent === 1 ? "does" : "do"} not say` : "",
-      functions.count ? count(functions.count, "device function") + (functions.spilling ? `, ${number(functions.spilling)} with spills` : "") : "",
+      called ? `no kernel of ${number(total)} spills itself` : functions.count ? count(functions.count, "device function") + (functions.spilling ? `, ${number(functions.spilling)} with spills` : "") : "",
       ambiguous ? `${number(ambiguous)} ambiguous` : "",
       open ? `registers of ${count(open, "kernel")} are final only after the link (*)` : ""];
     return h("header", { class: "headline" }, h("h1", {}, said), h("p", {}, parts.filter(Boolean).join(" · ")));
