@@ -112,7 +112,10 @@ def run(arguments: argparse.Namespace) -> int:
             say(hung(memory_lines(memory(codes[id(kernel)])), style))
         if source and id(kernel) in texts:
             held = at_lines(holdings(live[id(kernel)], kernel.sass.local, Tree())) if sum(kernel.spills or ()) else {}
-            say(hung(source_lines(kernel.sass, live[id(kernel)], codes[id(kernel)], sources, held), style))
+            code_shown = codes.get(id(kernel)) or Code(texts[id(kernel)])
+            if kernel.caller:
+                say([f"  in the code of {printable(names.of(kernel.caller))}:"])
+            say(hung(source_lines(kernel.sass, live[id(kernel)], code_shown, sources, held), style))
         elif source:
             say(["  its machine code cannot be read again: give the binary itself, of sm_75 or later"])
         if sass:

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from spillscan import scan
+from spillscan.model.code import LocalAccess
 from tests.conftest import FIXTURES, ROOT, run
 from tests.reporting import payload_of
 from tests.services import git
@@ -157,3 +159,22 @@ def test_what_bounds_a_relocatable_function_is_said_once(tmp_path: Path) -> None
     said = spillscan(tmp_path, "spillscan check k.cubin.zst --kernel middle")[1]
     assert "cause: -maxrregcount=24 leaves it 24 registers" in said
     assert "remedy: a -maxrregcount above 24 for its file, or none; " in said
+
+
+def test_a_function_in_the_code_of_a_kernel_is_shown_there(tmp_path: Path) -> None:
+    """Its addresses are those of the kernel's code; whose copy it is stays known where a log is read with the code."""
+    shutil.copy(FIXTURES / "binary" / "callees-13.5.cubin.zst", tmp_path / "k.cubin.zst")
+    said = spillscan(tmp_path, "spillscan show recursive k.cubin.zst --with source")[1]
+    assert "\n  in the code of calls_itself:\n" in said
+    stored = re.findall(r"(0x\w+) +\d+  STL.* spill store", said)
+    assert {int(each, 16) for each in stored} == {each.address for each in _accesses(tmp_path / "k.cubin.zst")}
+    assert "cannot be read again" not in spillscan(tmp_path, "spillscan show '*' k.cubin.zst --with source")[1]
+
+
+def _accesses(path: Path) -> list[LocalAccess]:
+    log = FIXTURES / "ptxas" / "callees-13.5.log"
+    for inputs in ([str(log), str(path)], [str(path)]):
+        (found,) = (each for each in scan(inputs).kernels if "recursive" in each.key.symbol)
+        assert found.sass is not None
+        assert found.caller == "calls_itself"
+    return [each for each in found.sass.local.accesses if each.store and each.kind == "spill"]

@@ -41,10 +41,11 @@ class MachineCode:
 
 
 def _functions(
-    kernels: Iterable[Kernel], unpacking: Mapping[str, int]
+    kernels: Iterable[Kernel], unpacking: Mapping[str, int], *, inner: bool = False
 ) -> Iterator[tuple[list[Kernel], Cubin, Function]]:
     """The kernels that were read from a binary, those of one function together, while its input is open. What cannot be
-    read again is left out: standard input, and of a snapshot a binary that is gone or was built anew."""
+    read again is left out: standard input, and of a snapshot a binary that is gone or was built anew. ``inner``:
+    functions that stand in the code of a kernel, too, with the whole of that."""
     from spillscan.reading.binary import records
     from spillscan.reading.binary.window import DamageError, Limits
     from spillscan.reading.inputs.source import Source
@@ -52,11 +53,16 @@ def _functions(
     by_input: dict[str, dict[tuple[str, str | None], list[Kernel]]] = {}
     for kernel in kernels:
         origin = kernel.sass.origin if kernel.sass else None
-        if origin is not None and origin.format == "binary" and kernel.sass and kernel.sass.digest:
-            held = by_input.setdefault(origin.input, {})
+        if origin is None or origin.format != "binary" or kernel.sass is None:
+            continue
+        held = by_input.setdefault(origin.input, {})
+        if kernel.sass.digest:
             held.setdefault((kernel.key.symbol, kernel.sass.digest), []).append(kernel)
+        elif inner and kernel.caller:
+            held.setdefault((kernel.caller, kernel.key.arch), []).append(kernel)
     for name, wanted in by_input.items():
         symbols = {symbol for symbol, _ in wanted}
+        homes: dict[int, list[tuple[Cubin, Function]]] = {}
         if not os.path.isfile(name):
             continue
         with suppress(InputError), Source(name).open() as stream:
@@ -64,6 +70,11 @@ def _functions(
                 with suppress(DamageError):
                     if same := wanted.get((function.symbol, cubin.digest_of(function)), ()):
                         yield list(same), cubin, function
+                    for kernel in wanted.get((function.symbol, cubin.arch), ()):
+                        if kernel.key.symbol in cubin.parts_of(function).values():
+                            homes.setdefault(id(kernel), []).append((cubin, function))
+            for kernel in (each for some in wanted.values() for each in some if len(homes.get(id(each), ())) == 1):
+                yield [kernel], *homes[id(kernel)][0]  # of several kernels of the name, which one is not known
 
 
 def code_of(kernels: Iterable[Kernel], unpacking: Mapping[str, int], *, text: bool = False) -> dict[int, MachineCode]:
@@ -91,10 +102,11 @@ def texts_of(kernels: Iterable[Kernel], unpacking: Mapping[str, int]) -> dict[in
 def shown_of(
     kernels: Iterable[Kernel], unpacking: Mapping[str, int]
 ) -> tuple[dict[int, Pressure], dict[int, CodeText]]:
-    """Their live registers, as far as tables are for their architectures, and their code, by the kernel's ``id``."""
+    """Their live registers, as far as tables are for their architectures, and their code, by the kernel's ``id``; of a
+    function that stands in the code of a kernel, those of the whole."""
     live: dict[int, Pressure] = {}
     texts: dict[int, CodeText] = {}
-    for same, cubin, function in _functions(kernels, unpacking):
+    for same, cubin, function in _functions(kernels, unpacking, inner=True):
         for kernel in (each for each in same if id(each) not in live):
             pressure = MachineCode(_cubin=cubin, _function=function).pressure
             if pressure is not None:

@@ -48,13 +48,16 @@ def attach_code(
             issues.extend(contradictions)
         candidates = _pick(kernel, dumps.get(kernel.key.symbol, ()))
         used.update(map(id, candidates))
+        callers = {function.caller for function in candidates}
         if len(candidates) > 1:
             candidates = [function for function in candidates if _may_be(function, kernel)] or candidates
             candidates = [function for function in candidates if agrees(function.stats.local, kernel)] or candidates
+            callers = {function.caller for function in candidates}
             if len({_figures(function) for function in candidates}) == 1:
                 candidates = candidates[:1]  # the same code in an object and in what it was linked into
         if len(candidates) == 1:
             joined, contradictions = _with_dump(joined, candidates[0])
+            joined = replace(joined, caller=callers.pop() if len(callers) == 1 else "")
             issues.extend(contradictions)
         elif candidates and not _are_copies(kernel, candidates):
             issues.append(_ambiguous(kernel, candidates))

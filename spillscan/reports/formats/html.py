@@ -137,7 +137,7 @@ def _first(report: Report, index: Index) -> list[dict[str, Any]]:
     ]
     for each in report.first:
         if each.family not in shown:
-            code = report.details.code.get(id(each.worst))
+            code = None if each.worst.caller else report.details.code.get(id(each.worst))  # the caller's is in it
             entries.append((each.about, why_here(each), remedy(each, report.launches, report.tree, code), ()))
     return [
         {
@@ -160,13 +160,18 @@ def _code(report: Report, kernels: Sequence[Kernel], first: Sequence[int]) -> di
     found = code_of(kernels, report.details.code, report.details.texts, report.details.sources, first)
     for number, made in found.items():
         kernel, launch = kernels[number], report.launches.launch_of(kernels[number])
-        need = registers_needed(kernel, report.details.code[id(kernel)]) if sum(kernel.spills or ()) else None
+        need = registers_needed(kernel, report.details.code[id(kernel)]) if _spills_alone(kernel) else None
         if need is not None:
             made["relief"] = relief(kernel, need, relaxation(kernel, launch, need), launch)
             if "code" in made and kernel.sass is not None:
                 held = holdings(report.details.code[id(kernel)], kernel.sass.local, report.tree)
                 made["advice"] = {printable(line): said for line, said in at_lines(held).items()}
     return found
+
+
+def _spills_alone(kernel: Kernel) -> bool:
+    """Whether it spills, and its code is its own, not in that of a kernel."""
+    return sum(kernel.spills or ()) > 0 and not kernel.caller
 
 
 def _changes(report: Report, index: Index) -> dict[str, Any]:

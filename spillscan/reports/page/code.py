@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from spillscan.model import Kernel
+from spillscan.model import Kernel, symbols
 from spillscan.model.code import NO_TRAFFIC, AccessClass, CodeText, LocalAccess, SourceLine
 from spillscan.output.safe import printable
 from spillscan.reading.binary.instructions import Code
@@ -70,7 +70,8 @@ def _curve(kernel: Kernel, held: Pressure) -> dict[str, Any]:
         "allocated": kernel.usage.registers,
         "held": spillmap.registers_of(kernel.usage.registers, kernel.sass) if kernel.sass else "",
         "cap": held.register_cap,
-        "demand": held.demand(local),
+        "demand": None if kernel.caller else held.demand(local),
+        **({"within": symbols.demangle(kernel.caller)} if kernel.caller else {}),
     }
 
 

@@ -50,7 +50,7 @@ def spill_map(kernel: Kernel, marks: int = MARKS) -> dict[str, Any] | None:
     sentences = list(spillmap.sentences(local))
     slots = spillmap.slots(local)
     return {
-        "bytes": stats.code_bytes,
+        "bytes": _strip_bytes(stats),
         "instructions": stats.instructions,
         "evidence": local.evidence,
         "flow": local.flow,
@@ -70,13 +70,19 @@ def spill_map(kernel: Kernel, marks: int = MARKS) -> dict[str, Any] | None:
     }
 
 
+def _strip_bytes(stats: SassStats) -> int:
+    """How far the code reaches: a function in the code of a kernel has the addresses of that."""
+    last = max((each.address for each in stats.local.accesses), default=-1) + 1
+    return max(stats.code_bytes, last + _instruction_bytes(stats) - 1 if last else 0)
+
+
 def _instruction_bytes(stats: SassStats) -> int:
     return max(stats.code_bytes // max(stats.instructions, 1), 1)
 
 
 def _marks(stats: SassStats, slots: Sequence[spillmap.Slot], places: Sequence[str], most: int) -> dict[str, Any]:
     """All accesses of one class, direction and depth at one place are one mark."""
-    unit = max(_instruction_bytes(stats), -(-stats.code_bytes // most))
+    unit = max(_instruction_bytes(stats), -(-_strip_bytes(stats) // most))
     slot_of = {
         (access.address, access.store): number
         for number, slot in enumerate(islice(slots, LISTED))

@@ -86,13 +86,14 @@ const spillmap = (() => {
 
   // What the curve says, in words; what ptxas was allowed, and how many values wait in slots.
   function pressure(code) {
-    return [`${code.at_least ? "At least " : ""}${number(code.peak)} registers are live at once (at ${hex(code.at)})`,
+    return [code.within ? `In the code of ${printable(code.within)}, which holds it: ` : "", `${code.at_least ? "at least " : ""}${number(code.peak)} registers are live at once (at ${hex(code.at)})`,
       code.held ? `; the dashed line: ${code.held}` : "", code.cap ? `; ptxas was allowed ${number(code.cap)}` : "",
       code.demand && code.demand > code.peak ? `; ${number(code.demand)} values are live with those that wait in spill slots` : "", ".",
       code.relief ? ` ${code.relief[0].toUpperCase()}${code.relief.slice(1)}.` : ""].join("");
   }
 
-  function draw(map, code = null) {
+  function draw(found, code = null) {
+    const map = code ? { ...found, bytes: Math.max(found.bytes, code.bytes) } : found;
     const marks = unpack(map);
     const both = code && code.code ? source.draw(code.code, code.relief, code.advice) : null;
     const { node } = chart.drawn((width) => strip(map, marks, width, code, both), "canvas");
