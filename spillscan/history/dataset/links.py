@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spillscan.history.dataset.sql import Rows
 from spillscan.judging.compare.pairing import pair
-from spillscan.model import Kernel, KernelKey, Usage
+from spillscan.model import Kernel
 from spillscan.model.figures import KEPT
 from spillscan.model.usage import NUMBERS
 from spillscan.naming.identity import canonical
@@ -85,15 +85,47 @@ _CHANGED = f"""WITH sides AS (SELECT unnest(?) AS pair, unnest(?) AS label),
     keys AS (SELECT DISTINCT label, {_KEY} FROM kernels),
     all_keys AS (SELECT * EXCLUDE (label), count(*) AS builds FROM keys JOIN sides USING (label) GROUP BY ALL)
     SELECT DISTINCT pair, canonical FROM all_keys WHERE builds = 1 ORDER BY ALL"""
-_LIVING = f"""WITH sides AS (SELECT unnest(?) AS pair, unnest(?) AS label),
-    seen AS (SELECT label, {_KEY}, symbol, short_name AS base, split_part(name, '<', 1) AS head,
-        hash(canonical) % ? = 0 AS sample FROM kernels WHERE sample OR short_name IN (SELECT base FROM bases)),
-    living AS (SELECT pair, arch, function, sample, min(symbol) AS symbol, min(base) AS base, min(head) AS head
-        FROM seen JOIN sides USING (label) ANTI JOIN changed USING (pair, canonical)
-        GROUP BY pair, canonical, arch, configuration, threads, function, sample
-        HAVING count(DISTINCT label) = 2)
-    SELECT DISTINCT pair, symbol, arch, function FROM living
+_ALIVE = """SELECT hash(canonical) AS named, bitstring_agg(nth, 0, {last}) AS nths,
+        min(symbol) AS symbol, min(short_name) AS base, split_part(min(name), '<', 1) AS head
+    FROM kernels JOIN places USING (label) GROUP BY named"""
+_LIVING = """WITH sides AS (SELECT unnest(?) AS pair, unnest(?) AS older, unnest(?) AS newer),
+    living AS (SELECT pair, symbol, base, head, named % ? = 0 AS sample FROM alive
+        JOIN sides ON get_bit(nths, older) = 1 AND get_bit(nths, newer) = 1
+        ANTI JOIN (SELECT pair, hash(canonical) AS named FROM changed) USING (pair, named)
+        WHERE sample OR base IN (SELECT base FROM bases))
+    SELECT pair, symbol FROM living
     QUALIFY sample OR row_number() OVER (PARTITION BY pair, base, head ORDER BY symbol) = 1 ORDER BY ALL"""
+
+
+class _Alive:
+    """The names of all kernels of some builds, which are asked of these once."""
+
+    def __init__(self, dataset: Dataset, labels: Iterable[str]) -> None:
+        self._dataset = dataset
+        self._nths = {label: nth for nth, label in enumerate(sorted(labels))}
+        self._sizes = sizes_of(dataset)
+        self._held = False
+
+    def between(
+        self, pairs: Mapping[int, Neighbours], bases: Iterable[str], changed: Sequence[tuple[int, str]]
+    ) -> dict[int, list[str]]:
+        """Symbols of kernels that both builds of a pair have: of names that are not among its ``changed`` ones."""
+        if not self._held:
+            places = Rows({"label": "VARCHAR", "nth": "INTEGER"}, [*self._nths.items()])
+            self._dataset.keep("alive", _ALIVE.format(last=len(self._nths) - 1), self._nths, {"places": places})
+            self._held = True
+        tables = {
+            "bases": Rows({"base": "VARCHAR"}, [(base,) for base in sorted(bases)]),
+            "changed": Rows({"pair": "BIGINT", "canonical": "VARCHAR"}, changed),
+        }
+        sides = [[self._nths[both[side]] for both in pairs.values()] for side in (0, 1)]
+        largest = max(self._sizes[label] for both in pairs.values() for label in both)
+        found: dict[int, list[str]] = defaultdict(list)
+        for number, symbol in self._dataset.ask(
+            _LIVING, [[*pairs], *sides, largest // _SAMPLE + 1], tables=tables
+        ).rows:
+            found[number].append(symbol)
+        return found
 
 
 def found(
@@ -109,14 +141,15 @@ def found(
     elif pairs:
         for number, name in dataset.ask(_CHANGED, _sides(pairs, range(len(pairs))), labels).rows:
             names[number].append(name)
+    alive = _Alive(dataset, {label for number, some in names.items() if some for label in pairs[number]})
     group: list[int] = []
     for number in range(len(pairs)):
         if group and sum(len(names[each]) for each in (*group, number)) > _AT_ONCE:
-            yield from _of_group(dataset, pairs, group, names)
+            yield from _of_group(dataset, pairs, group, names, alive)
             group = []
         group.append(number)
     if group:
-        yield from _of_group(dataset, pairs, group, names)
+        yield from _of_group(dataset, pairs, group, names, alive)
 
 
 def _sides(pairs: Sequence[Neighbours], numbers: Iterable[int]) -> list[list[Any]]:
@@ -125,53 +158,28 @@ def _sides(pairs: Sequence[Neighbours], numbers: Iterable[int]) -> list[list[Any
 
 
 def _of_group(
-    dataset: Dataset, pairs: Sequence[Neighbours], group: Sequence[int], names: dict[int, list[str]]
+    dataset: Dataset, pairs: Sequence[Neighbours], group: Sequence[int], names: dict[int, list[str]], alive: _Alive
 ) -> Iterator[tuple[Neighbours, tuple[Link, ...]]]:
-    changed = [(number, label, name) for number in group for name in names[number] for label in pairs[number]]
+    rows = sorted({(label, name) for number in group for name in names[number] for label in pairs[number]})
     whole: dict[str, dict[str, list[Kernel]]] = {}
-    living: dict[int, list[KernelKey]] = defaultdict(list)
-    functions = set[tuple[int, KernelKey]]()
-    labels = {label for _, label, _ in changed}
-    if changed:
-        rows = sorted({(label, name) for _, label, name in changed})
+    if rows:
         only = Rows({"label": "VARCHAR", "canonical": "VARCHAR"}, rows)
-        for label, kernels in dataset.kernels_of(sorted(labels), only, _UNREAD).items():
+        for label, kernels in dataset.kernels_of(sorted({label for label, _ in rows}), only, _UNREAD).items():
             whole[label] = defaultdict(list)
             for kernel in kernels:
                 whole[label][canonical(kernel.key.symbol)].append(kernel)
     ending = {number: [_ends(whole, pairs[number], names[number], side) for side in (0, 1)] for number in group}
-    asked = [number for number in group if all(ending[number])]
-    if asked:
-        bases = {each.short_name for held in whole.values() for kernels in held.values() for each in kernels}
-        tables = {
-            "bases": Rows({"base": "VARCHAR"}, [(base,) for base in sorted(bases)]),
-            "changed": Rows(
-                {"pair": "BIGINT", "canonical": "VARCHAR"}, [(number, name) for number, _, name in changed]
-            ),
-        }
-        narrow = {label for number in asked for label in pairs[number]}
-        sizes = sizes_of(dataset)
-        words = [*_sides(pairs, asked), max(sizes[label] for label in narrow) // _SAMPLE + 1]
-        for number, symbol, arch, function in dataset.ask(_LIVING, words, narrow, tables).rows:
-            key = KernelKey(symbol=symbol, arch=arch)
-            living[number].append(key)
-            if function:
-                functions.add((number, key))
+    asked = {number: pairs[number] for number in group if all(ending[number])}
+    bases = {each.short_name for held in whole.values() for kernels in held.values() for each in kernels}
+    living = (
+        alive.between(asked, bases, [(number, name) for number in asked for name in names[number]]) if asked else {}
+    )
     for number in group:
-        if number not in asked:
+        if number in asked:
+            sides = [[kernel for name in names[number] for kernel in whole[label][name]] for label in pairs[number]]
+            yield pairs[number], _between(sides[0], sides[1], living.get(number, ()), *ending[number])
+        else:
             yield pairs[number], ()
-            continue
-        sides = []
-        for label in pairs[number]:
-            alike = [
-                Kernel(key=key, role="function" if (number, key) in functions else "entry", usage=_UNKNOWN)
-                for key in living[number]
-            ]
-            sides.append([*(kernel for name in names[number] for kernel in whole[label][name]), *alike])
-        yield pairs[number], _between(sides[0], sides[1], *ending[number])
-
-
-_UNKNOWN = Usage()
 
 
 def _ends(whole: dict[str, dict[str, list[Kernel]]], both: Neighbours, names: Sequence[str], side: int) -> set[Key]:
@@ -180,10 +188,12 @@ def _ends(whole: dict[str, dict[str, list[Kernel]]], both: Neighbours, names: Se
     return keys[side] - keys[1 - side]
 
 
-def _between(base: Sequence[Kernel], head: Sequence[Kernel], ended: set[Key], begun: set[Key]) -> tuple[Link, ...]:
+def _between(
+    base: Sequence[Kernel], head: Sequence[Kernel], alive: Sequence[str], ended: set[Key], begun: set[Key]
+) -> tuple[Link, ...]:
     """Keys that end in one build, and those that begin in the next as whose counterparts, each once."""
     links = []
-    for before, after, score in pair(base, head):
+    for before, after, score in pair(base, head, alive=alive):
         if before is None or after is None:
             continue
         link = Link(Key.of(before), Key.of(after), score)

@@ -213,6 +213,12 @@ class Dataset:
         these builds."""
         return sql.ask(self.connection, self._narrowed(question, labels), words, tables)
 
+    def keep(self, name: str, question: str, labels: Collection[str], tables: Mapping[str, sql.Rows]) -> None:
+        """Let the answer to a question be asked by a name."""
+        sql.ask(
+            self.connection, f"CREATE OR REPLACE TEMP TABLE {name} AS {self._narrowed(question, labels)}", (), tables
+        )
+
     def stream(
         self, question: str, words: Sequence[Any], labels: Collection[str], tables: Mapping[str, sql.Rows]
     ) -> Iterator[tuple[Any, ...]]:

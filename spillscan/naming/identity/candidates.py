@@ -166,6 +166,7 @@ def _pair_views(name: Name, side: int) -> Iterator[tuple[int, tuple[str, ...]]]:
                 yield total - places[one] * (hash(one) - 1) - places[two] * (hash(two) - 2), (one, two)
 
 
+@lru_cache(maxsize=1 << 12)
 def _sums(name: Name) -> tuple[int, dict[str, int]]:
     """The sum of all pieces of a name, each times the weight of its place; and of each identifier its weights."""
     total = 0

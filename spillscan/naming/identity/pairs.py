@@ -36,14 +36,16 @@ class Pair(NamedTuple):
     """1 where the identity is the same, less where they are alike."""
 
 
-def pair(base: Iterable[Kernel], head: Iterable[Kernel], *, families: bool = True) -> list[Pair]:
+def pair(
+    base: Iterable[Kernel], head: Iterable[Kernel], *, families: bool = True, alive: Sequence[str] = ()
+) -> list[Pair]:
     """Each kernel of either build once: with its counterpart, or alone.
 
     Device functions pair with device functions, and every kernel with one of the same arch; what is left, unless
     ``families`` is off, with one of the same family: ``sm_90a`` with ``sm_90``. What has no arch, because its input
-    does not show one, pairs with any.
+    does not show one, pairs with any. ``alive``: symbols of other kernels, which both builds have.
     """
-    found = paired(base, head, families=families)
+    found = paired(base, head, families=families, alive=alive)
     return [
         *(Pair(before, after) for before, after in found.same),
         *(Pair(match.before, match.after) for match in found.doubtful),
@@ -75,6 +77,7 @@ def paired(
     families: bool = True,
     chosen: Sequence[tuple[str, str]] = (),
     given: Sequence[tuple[str, str]] = (),
+    alive: Sequence[str] = (),
 ) -> Paired:
     """:func:`pair`, without a record for each kernel: there are very many, and most of them did not change.
 
@@ -107,7 +110,12 @@ def paired(
         new += alone[1]
         if len(groups) > 1:
             library |= {id(kernel): number for kernel in (*unpaired, *unmet)}
-    found = renames(left, right, pairs, families=families, library=lambda kernel: library.get(id(kernel)), given=given)
+    found = renames(
+        *(left, right, pairs, alive),
+        families=families,
+        library=lambda kernel: library.get(id(kernel)),
+        given=given,
+    )
     found += crossed
     known = {id(kernel) for match in found for kernel in (match.before, match.after)}
     return Paired(

@@ -14,7 +14,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from functools import cache, partial
+from functools import cache
 from itertools import chain
 
 from spillscan.model import Evidence, EvidenceKind, Kernel, Usage
@@ -64,6 +64,7 @@ def renames(
     left: Sequence[Kernel],
     right: Sequence[Kernel],
     paired: Sequence[tuple[Kernel, Kernel]],
+    alive: Sequence[str] = (),
     *,
     families: bool = True,
     library: Callable[[Kernel], Hashable] = lambda kernel: None,
@@ -72,8 +73,8 @@ def renames(
     """Kernels of the same role, ``library`` and arch (then, with ``families``, of the same family of archs), each at
     most once. ``given``: words that were replaced by others, as the user says.
 
-    ``paired`` are those of both builds that have kept their names: they show which words are common there, which are
-    new or gone, and which templates live on.
+    ``paired`` are those of both builds that have kept their names, ``alive`` the symbols of others: they show which
+    words are common there, which are new or gone, and which templates live on.
     """
     if not left or not right:
         return []
@@ -84,10 +85,13 @@ def renames(
         targets.append(lambda kernel: (arch_family(kernel.key.arch), library(kernel)))
     found: list[Match] = []
     perhaps: Reach = {}
+    names = [[*(pair[side].key.symbol for pair in paired), *alive] for side in (0, 1)]
+    kept = set(names[0]), set(names[1])
     for target in targets:
-        for way in (by_code, partial(_by_substitution, given=given, perhaps=perhaps, known=found)):
-            found += way(_but(left, found), _but(right, found), paired, target)
-    return [*found, *_by_likeness(_but(left, found), _but(right, found), paired, targets, perhaps)]
+        found += by_code(_but(left, found), _but(right, found), paired, kept[0] | kept[1], target)
+        sides = _but(left, found), _but(right, found)
+        found += _by_substitution(*sides, kept, target, given=given, perhaps=perhaps, known=found)
+    return [*found, *_by_likeness(_but(left, found), _but(right, found), names, targets, perhaps)]
 
 
 def _but(kernels: Sequence[Kernel], found: Iterable[Match]) -> list[Kernel]:
@@ -98,7 +102,7 @@ def _but(kernels: Sequence[Kernel], found: Iterable[Match]) -> list[Kernel]:
 def _by_substitution(
     left: list[Kernel],
     right: list[Kernel],
-    paired: Sequence[tuple[Kernel, Kernel]],
+    kept: tuple[set[str], set[str]],
     target: Target,
     *,
     given: Sequence[tuple[str, str]],
@@ -106,12 +110,12 @@ def _by_substitution(
     known: Sequence[Match],
 ) -> Iterator[Match]:
     """Kernels that are called as rules say which the names of both builds make; what such rules leave open is added to
-    ``perhaps``. ``known`` are those that their code has paired: they speak for a name as those of equal figures do."""
+    ``perhaps``. ``kept``: symbols that kept their names, by build; ``known``: kernels that their code has paired, which
+    speak for a name as those of equal figures do."""
     if not left or not right:
         return
     sides = [_by_name(side) for side in (left, right)]
     told = [_by_name(chain(*several)) for several in zip((left, right), _sides(known), strict=True)]
-    kept = [{pair[side].key.symbol for pair in paired} for side in (0, 1)]
     gone, new = (
         [
             name
@@ -177,19 +181,18 @@ def _by_name(kernels: Iterable[Kernel]) -> dict[Name, list[Kernel]]:
 def _by_likeness(
     left: list[Kernel],
     right: list[Kernel],
-    paired: Sequence[tuple[Kernel, Kernel]],
+    kept: Sequence[Sequence[str]],
     targets: Sequence[Target],
     perhaps: Reach,
 ) -> list[Match]:
     """The most alike, as guesses; then what a rule makes of names, however unlike their kernels are."""
     if not left or not right:
         return []
-    sample = paired[:: len(paired) // _SAMPLE + 1]
     ours, theirs = _all_named(left), _all_named(right)
     names = [[name for _, name in ours], [name for _, name in theirs]]
-    for side, known in enumerate(names):
-        known += [name_parts(pair[side].key.symbol) for pair in sample]
-    likeness = Likeness(names, _living(paired))
+    for some, symbols in zip(names, kept, strict=True):
+        some.extend(map(name_parts, symbols[:: len(symbols) // _SAMPLE + 1]))
+    likeness = Likeness(names, _living(kept[0]))
     found: list[Match] = []
     for target in targets:
         for least, kinds in ((_SURE, (strong,)), (THRESHOLD, (strong, weak))):
@@ -314,12 +317,12 @@ def _all_named(kernels: Sequence[Kernel]) -> list[Named]:
     return [(kernel, name_parts(kernel.key.symbol)) for kernel in ordered]
 
 
-def _living(paired: Sequence[tuple[Kernel, Kernel]]) -> Callable[[str], bool]:
-    """Whether instances of a symbol's template are among ``paired``; looked up only when first asked."""
+def _living(kept: Sequence[str]) -> Callable[[str], bool]:
+    """Whether instances of a symbol's template are among ``kept``; looked up only when first asked."""
 
     @cache
     def prefixes() -> frozenset[str]:
-        return frozenset(template(before.key.symbol) for before, _ in paired) - {""}
+        return frozenset(map(template, kept)) - {""}
 
     return lambda symbol: template(symbol) in prefixes()
 

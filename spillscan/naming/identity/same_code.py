@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence, Set
 from functools import cache
 
 from msgspec import Struct
@@ -37,10 +37,14 @@ SAME = Evidence(kind="code")
 
 
 def by_code(
-    left: list[Kernel], right: list[Kernel], paired: Sequence[tuple[Kernel, Kernel]], target: Target
+    left: list[Kernel],
+    right: list[Kernel],
+    paired: Sequence[tuple[Kernel, Kernel]],
+    kept: Set[str],
+    target: Target,
 ) -> Iterator[Match]:
     """Kernels of equal code, which no other of either build has, where names do not say otherwise: that one of them is
-    in both builds, or that it has a counterpart of equal arguments."""
+    in both builds (``kept``), or that it has a counterpart of equal arguments."""
     gone, new = ({kernel.key.symbol for kernel in side} for side in (left, right))
     for key, score in ((digest, MOST), (code, SAME_BYTES)):
         place = of_code(key, target)
@@ -49,8 +53,7 @@ def by_code(
         both = {same for same in ours.keys() & theirs.keys() if not _otherwise(ours[same], theirs[same], gone, new)}
         if both:
             both -= {place(kernel) for pair in paired for kernel in pair}
-            living = {kernel.key.symbol for pair in paired for kernel in pair}
-            both = {same for same in both if living.isdisjoint((ours[same].key.symbol, theirs[same].key.symbol))}
+            both = {same for same in both if kept.isdisjoint((ours[same].key.symbol, theirs[same].key.symbol))}
         taken = {id(side[same]) for same in both for side in (ours, theirs)}
         yield from (Match(ours[same], theirs[same], score, SAME) for same in ours if same in both)
         left, right = ([kernel for kernel in side if id(kernel) not in taken] for side in (left, right))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 from spillscan.model.demangled import UNNAMED, Function
@@ -34,7 +34,8 @@ def spelled(symbol: str) -> Name:
     return "::".join((*function.scopes, function.base)), texts[0], texts[1]
 
 
-def words(symbol: str) -> list[str]:
+@lru_cache(maxsize=1 << 13)
+def words(symbol: str) -> Sequence[str]:
     """The identifiers in ``symbol``, without demangling it."""
     if not symbol.startswith("_Z"):
         return IDENTIFIER.findall(symbol)
