@@ -235,7 +235,7 @@ def announced(line: str) -> tuple[tuple[str, ...], bool | None]:
     activity = line[number.end() :] if number else line
     if building := _BUILDING.search(activity):
         return (building["path"],), building["language"] in _DEVICE_LANGUAGES
-    words = compilation.split(activity.replace("\\", "/"))
+    words = compilation.split(activity.replace("\\", "/")) if number or "-o" in line or "-c" in line else []
     outputs = tuple(following for word, following in pairwise(words) if word in ("-o", "--output-file"))
     sources = tuple(word for word in words if word.endswith(compilation.SOURCES) and not word.startswith("-"))
     if outputs or (sources and "-c" in words):
