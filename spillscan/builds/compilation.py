@@ -27,6 +27,7 @@ _NO_MACHINE_CODE = re.compile(
     r"|-E|-M{1,2}|--generate-(?:nonsystem-)?dependencies|-fsyntax-only|-emit-llvm|-cc1|-S|-V|-h"
 )
 """Options with which a compiler makes no machine code of a source, or only links; ``-MD`` and the like do both."""
+_QUOTES, _BLANKS = re.compile(r"[\"'\\]"), re.compile(r"[ \t\r\n]+")  # what a shell knows of both
 _LTO, _REAL = re.compile(r"\blto_\d"), re.compile(r"\bsm_\d")
 _MOST_NESTED_FILES = 8
 _OUTPUT_OPTIONS = ("-o", "--output-file", "-MF", "-MT", "--dependency-output")
@@ -150,6 +151,8 @@ def expand(words: Sequence[str], read: Callable[[str], str | None], depth: int =
 
 def split(text: str) -> list[str]:
     """The words of a command line as a shell splits it; at blanks where its quotes are not closed."""
+    if not _QUOTES.search(text):
+        return [word for word in _BLANKS.split(text) if word]
     try:
         return shlex.split(text)
     except ValueError:

@@ -22,6 +22,7 @@ from spillscan.reading.literals import __file__ as literals_file
 from spillscan.reading.literals import fragments, mandatory
 
 if TYPE_CHECKING:
+    from ahocorasick_rs import BytesAhoCorasick
     from lark import Lark
     from lark.grammar import Symbol
 
@@ -129,9 +130,10 @@ def alternatives(name: str, rule: str) -> tuple[tuple[str, str], ...]:
 def read(name: str, rule: str, text: str) -> tuple[str, dict[str, str]] | None:
     """Which of the :func:`alternatives` of ``rule`` describes all of ``text``, and its tokens by the names of visible
     terminals; ``None``: none does."""
-    for (alternative, expression), words in zip(alternatives(name, rule), needed_words(name, rule), strict=True):
-        if words and not any(word in text for word in words):
-            continue  # cheaper than the expression, which may never be compiled
+    every, (search, needed_by, always) = alternatives(name, rule), _word_search(name, rule)
+    words = search.find_matches_as_indexes(text.encode("utf-8", "surrogatepass"), overlapping=True)
+    for number in sorted({*always, *(number for word in {word for word, *_ in words} for number in needed_by[word])}):
+        alternative, expression = every[number]  # most are never compiled: no text has their words
         if found := _compiled_for_text(expression).fullmatch(text):
             return alternative, {token: each for token, each in found.groupdict().items() if each is not None}
     return None
@@ -146,6 +148,21 @@ def needed_words(name: str, rule: str) -> tuple[tuple[str, ...], ...]:
     that it describes; empty where there are none."""
     written = _derived(name, f"needed words {rule}", lambda: [mandatory(each) for _, each in alternatives(name, rule)])
     return tuple(map(tuple, written))
+
+
+@cache
+def _word_search(name: str, rule: str) -> tuple[BytesAhoCorasick, list[list[int]], list[int]]:
+    """A search for all :func:`needed_words`, of each the numbers of the alternatives that need it, and those of the
+    alternatives that need none."""
+    from ahocorasick_rs import BytesAhoCorasick, MatchKind
+
+    needed_by: dict[str, list[int]] = {}
+    for number, words in enumerate(needed_words(name, rule)):
+        for word in words or ("",):
+            needed_by.setdefault(word, []).append(number)
+    always = needed_by.pop("", [])
+    search = BytesAhoCorasick([word.encode() for word in needed_by], matchkind=MatchKind.Standard)
+    return search, [*needed_by.values()], always
 
 
 def scanned(name: str, rule: str) -> tuple[str, ...]:

@@ -33,7 +33,7 @@ from spillscan.output.nouns import count
 from spillscan.reading import grammar
 from spillscan.reading.logs.messages import Module
 from spillscan.reading.logs.parsing import ptxas_message
-from spillscan.reading.logs.steps import Words, announced, is_report, same_object, stem, unprefixed
+from spillscan.reading.logs.steps import Paths, Words, announced, is_report, stem, unprefixed
 from spillscan.reading.logs.surroundings import LONGEST_LINE_BYTES, Surroundings
 
 _REBUILDS = (b"] ", b" -c ", b" -o ")
@@ -72,8 +72,8 @@ class Failure(Struct):
     """Of a stop: the kind of tool that stopped."""
     first_line: int = 0
     """Where its first message stands; 0: on ``line``."""
-    named: bool = False
-    """The message itself names the subject."""
+    stem: str = ""
+    """Of the subject, where the message itself names it."""
     rebuilt: int = 0
     """Last line that begins to build the subject; 0: none after its message."""
 
@@ -122,11 +122,11 @@ class Failures:
 
     def issues(self, lines: int, last_report: int) -> Iterator[Issue]:
         """What is missing of a log of so many lines, whose last report of a compiler is on ``last_report``."""
+        begun = {name: Paths(lines) for name, lines in self._begun.items() if lines}
         for each in (*self._steps, *self._details):
-            again = self._begun.get(_name(each.subject), {}) if each.subject else {}
-            each.rebuilt = max((line for path, line in again.items() if same_object(path, each.subject)), default=0)
-            if each.rebuilt <= each.line:
-                each.rebuilt = 0
+            again = begun.get(_name(each.subject)) if each.subject else None
+            line = again.latest(each.subject) if again else 0
+            each.rebuilt = line if line > each.line else 0
         steps = [*self._steps, *_one_a_subject(self._details)]
         stops = self._lasting_stops(steps, last_report, lines)
         missing, retried, host = [], [], []
@@ -194,7 +194,7 @@ class Failures:
         self._understood.add(number)
         subject = next((tokens[name] for name in _TARGETS if name in tokens), "")
         subject = "" if _HEADER.search(subject) else subject
-        failure = Failure(number, text[:300], subject, named=bool(subject))
+        failure = Failure(number, text[:300], subject, stem=stem(subject))
         family = form.partition("_")[0]
         if form in ("survived", "remark"):
             self._survived(failure, begin)
@@ -230,7 +230,7 @@ class Failures:
             self._stops.append(stop)
 
     def _ninja_step(self, step: Failure, begin: int) -> None:
-        if not (self._around.numbered(begin) or _NINJA_OUTPUT.search(step.text)):
+        if not (_NINJA_OUTPUT.search(step.text) or self._around.numbered(begin)):
             self._suspected = True
             return  # perhaps somebody else's FAILED: ninja's end will say
         step.subject = step.subject.split(" ")[0]
@@ -251,7 +251,7 @@ class Failures:
             return
         name = posixpath.basename(step.subject)
         latest = self._details[-_MOST_SUBJECTS:]
-        mine = [each for each in latest if not each.named or stem(each.subject) in name]
+        mine = [each for each in latest if each.stem in name]
         step.device = self._around.holds_device_code(step.subject, begin)
         if form == "make_ignored":
             if not mine and not step.device:

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache, lru_cache
 from heapq import merge
 from itertools import chain, pairwise
 from operator import itemgetter
 
 from ahocorasick_rs import BytesAhoCorasick, MatchKind
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from spillscan.builds import compilation
@@ -217,8 +217,44 @@ def stem(path: str) -> str:
 
 def same_object(one: str, other: str) -> bool:
     """``sub/CMakeFiles/x.dir/a.o`` and, as a command run in ``sub`` says it, ``CMakeFiles/x.dir/a.o``."""
-    shorter, longer = sorted((one.replace("\\", "/"), other.replace("\\", "/")), key=len)
-    return longer == shorter or longer.endswith("/" + shorter.removeprefix("./"))
+    one, other = (f"/{_plain(each)}" for each in (one, other))
+    return one.endswith(other) or other.endswith(one)
+
+
+def _plain(path: str) -> str:
+    return path.replace("\\", "/").removeprefix("./")
+
+
+class Paths:
+    """Lines of a log by the paths that they name: a tree of their parts, the last first."""
+
+    def __init__(self, lines: Mapping[str, int]) -> None:
+        self._root = _Part()
+        for path, line in lines.items():
+            part = self._root
+            for name in reversed(_plain(path).split("/")):
+                part = part.before.setdefault(name, _Part())
+                part.within = max(part.within, line)
+            part.line = max(part.line, line)
+
+    def latest(self, path: str) -> int:
+        """The last line that names :func:`same_object`; 0: none does."""
+        found, part = 0, self._root
+        for name in reversed(_plain(path).split("/")):
+            if name not in part.before:
+                return found
+            part = part.before[name]
+            found = max(found, part.line)
+        return max(found, part.within)
+
+
+class _Part(Struct):
+    line: int = 0
+    """The last that names the path from here on."""
+    within: int = 0
+    """The last that names a path that ends so."""
+    before: dict[str, _Part] = field(default_factory=dict)
+    """What may stand before it."""
 
 
 def unprefixed(line: bytes) -> str:
@@ -235,7 +271,7 @@ def announced(line: str) -> tuple[tuple[str, ...], bool | None]:
     activity = line[number.end() :] if number else line
     if building := _BUILDING.search(activity):
         return (building["path"],), building["language"] in _DEVICE_LANGUAGES
-    words = compilation.split(activity.replace("\\", "/"))
+    words = compilation.split(activity.replace("\\", "/")) if number or "-o" in line or "-c" in line else []
     outputs = tuple(following for word, following in pairwise(words) if word in ("-o", "--output-file"))
     sources = tuple(word for word in words if word.endswith(compilation.SOURCES) and not word.startswith("-"))
     if outputs or (sources and "-c" in words):

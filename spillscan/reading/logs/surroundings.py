@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
@@ -29,12 +30,58 @@ _CONTAINER_STEP = re.compile(r"\] (?:[A-Z]{3,} |exporting|resolve|internal )")
 _MAKES = re.compile(r"(?i)building|built target|linking|compil|generating|creating|\bnvcc\b| -[co] ")
 
 
+_WORD = re.compile(rb"[^\s/\\\"'<>:=,;()\[\]|]+")
+"""No word of a line that announces a step has more in it, but for folders."""
+
+_Said = tuple[tuple[str, ...], bool | None]
+
+
+class _Block:
+    """A block of a log, and where its words stand, as far as they were asked for: many failures ask for many names."""
+
+    def __init__(self, text: bytes) -> None:
+        self.text = text
+        self._places: dict[bytes, list[int]] = {}
+        self._known = 0
+        self._said: dict[int, _Said] = {}
+
+    def lines(self, first: int, end: int) -> Iterator[_Said]:
+        """What the lines between these positions announce, backwards."""
+        while (position := self.text.rfind(b"\n", first, end)) >= 0:
+            end = self.text.rfind(b"\n", 0, position) + 1
+            if end < position:
+                yield announced(self._line(end, position))
+
+    def lines_with(self, name: bytes, first: int, end: int) -> Iterator[_Said]:
+        """The same of those that hold a name, by its last word."""
+        for found in _WORD.finditer(self.text, max(self._known, first), end):
+            self._places.setdefault(found[0], []).append(found.start())
+        self._known = max(self._known, end)
+        for word in [*_WORD.finditer(name)][-1:]:
+            places = self._places.get(word[0], [])
+            for number in range(bisect_left(places, end) - 1, -1, -1):
+                begin = places[number] - word.start()
+                if begin < first:
+                    return
+                if begin < end and self.text.startswith(name, begin):
+                    end = self.text.rfind(b"\n", 0, begin) + 1
+                    if end not in self._said:
+                        self._said[end] = announced(self._line(end, len(self.text)))
+                    yield self._said[end]
+
+    def _line(self, begin: int, end: int) -> str:
+        end = min(end, begin + LONGEST_LINE_BYTES)
+        behind = self.text.find(b"\n", begin, end)
+        return unprefixed(self.text[begin : behind if behind >= 0 else end])
+
+
 class Surroundings:
     """The latest two blocks of a log. Positions are those in the latest."""
 
     def __init__(self) -> None:
-        self.block = b""
-        self._before = b""
+        self._latest, self._earlier = _Block(b""), _Block(b"")
+        self._number, self._sought = -1, 0
+        """Where a numbered step stands, and from where on no other was looked for."""
         self._announced: tuple[int, tuple[str, bool | None]] = -1, ("", None)
         """A position in the block, and what stands before it (:meth:`last_announced`); -1: none was asked about."""
         self._held: dict[str, tuple[int, bool | None]] = {}
@@ -42,9 +89,15 @@ class Surroundings:
 
     def begin(self, block: bytes) -> None:
         """The next block of the log."""
-        self._before, self.block = self.block, block
+        self._earlier, self._latest = self._latest, _Block(block)
+        self._number, self._sought = -1, 0
         self._announced = -1, ("", None)
         self._held = {}
+
+    @property
+    def block(self) -> bytes:
+        """The latest."""
+        return self._latest.text
 
     def line(self, begin: int, end: int) -> str:
         """The line at these positions, without its prefix."""
@@ -52,23 +105,24 @@ class Surroundings:
 
     def last_line(self) -> bytes:
         """The log's last line that is not blank: as it is."""
-        tail = self._before[-_TAIL_BYTES:] + self.block[-_TAIL_BYTES:]  # a last line without an end is a block
+        tail = self._earlier.text[-_TAIL_BYTES:] + self.block[-_TAIL_BYTES:]  # a last line without an end is a block
         return tail.rstrip().rpartition(b"\n")[2]
 
     def numbered(self, begin: int) -> bool:
         """Whether a step with its number stands before position ``begin``."""
-        return _NUMBERED.search(self.block, max(0, begin - _CONTEXT_BYTES), begin) is not None
+        first = max(0, begin - _CONTEXT_BYTES)
+        if self._number < first:
+            found = _NUMBERED.search(self.block, max(first, self._sought), begin)
+            self._number, self._sought = found.span() if found else (-1, begin)
+        return self._number >= 0
 
-    def _lines_before(self, begin: int, word: bytes, since: int = -1) -> Iterator[str]:
-        """Lines with ``word`` before position ``begin`` of the block, backwards; none before ``since``, where it is
-        given."""
-        blocks = (self.block, begin, since), (self._before, len(self._before), 0)
-        for text, end, least in blocks[: 1 if since >= 0 else 2]:
-            first, last = max(0, least - 1, end - _CONTEXT_BYTES), end
-            while (position := text.rfind(word, first, last)) >= 0:
-                last = text.rfind(b"\n", 0, position) + 1
-                behind = text.find(b"\n", last, min(end, last + LONGEST_LINE_BYTES))
-                yield unprefixed(text[last : behind if behind >= 0 else min(end, last + LONGEST_LINE_BYTES)])
+    def _said_before(self, begin: int, since: int, name: bytes = b"") -> Iterator[_Said]:
+        """What lines before position ``begin`` of the block announce, backwards: those that hold ``name``, or all;
+        none before ``since``, unless it is -1."""
+        blocks = (self._latest, begin, since), (self._earlier, len(self._earlier.text), 0)
+        for block, end, least in blocks[: 1 if since >= 0 else 2]:
+            first = max(0, least - 1, end - _CONTEXT_BYTES)
+            yield from block.lines_with(name, first, end) if name else block.lines(first, end)
 
     def holds_device_code(self, subject: str, begin: int) -> bool | None:
         """By its name, or else by the lines that announce it."""
@@ -78,8 +132,7 @@ class Surroundings:
         since, found = self._held.get(subject, (-1, None))
         if since > begin:
             since, found = -1, None
-        for line in islice(self._lines_before(begin, name, since), _MOST_LOOKED_AT) if name else ():
-            names, device = announced(line)
+        for names, device in islice(self._said_before(begin, since, name), _MOST_LOOKED_AT) if name else ():
             if device is not None and any(same_object(name, subject) for name in names):
                 found = device
                 break
@@ -91,8 +144,7 @@ class Surroundings:
         since, found = self._announced
         if since > begin:
             since, found = -1, ("", None)
-        for line in self._lines_before(begin, b"\n", since):
-            names, device = announced(line)
+        for names, device in self._said_before(begin, since):
             if device is not None:
                 found = names[0], device
                 break
@@ -101,7 +153,7 @@ class Surroundings:
 
     def last_step(self, lines: int) -> tuple[int, bool, str]:
         """(line, whether others must follow, text) of the last numbered step; line 0 where there is none."""
-        log = self._before + self.block
+        log = self._earlier.text + self.block
         reached: dict[int, int] = {}  # of each count, the highest number behind
         for begin, end in _lines_with(_COUNT_SIGNS, log):
             if _COUNTED.search(log, begin, end) is None:
