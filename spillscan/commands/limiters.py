@@ -5,7 +5,7 @@ these bounds, and says what came of it."""
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from spillscan.advice.outcomes import sentence
@@ -25,6 +25,7 @@ from spillscan.output.nouns import count
 from spillscan.output.terminal import Style, fold, hung
 from spillscan.reading.binary import fetch
 from spillscan.reading.binary.pressure import Pressure
+from spillscan.reports.table import Column, Table
 
 if TYPE_CHECKING:
     from spillscan.advice.sweep.trials import Trial
@@ -40,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _options.add_devices(parser, "show what limits")
     _policy.add_file(parser)
     _options.add_selection(parser)
-    _options.add_formats(parser, "text", "json")
+    _options.add_formats(parser, "text", "json", "markdown")
     _options.add_rows(parser, 10, "kernels to show", "kernels")
 
 
@@ -70,7 +71,12 @@ def run(arguments: argparse.Namespace) -> int:
                 yield ""
         yield from fold(len(entries) - len(shown), style)
 
-    _answers.answer(forms, text=text, json=lambda: _data(entries, policy, code, trials))
+    def markdown() -> Iterator[str]:
+        rows = [(kernel, *each) for kernel in shown for each in _summaries(kernel, policy)]
+        yield from _table(rows, names, code, trials).markdown(None)
+        yield from fold(len(entries) - len(shown), Style())
+
+    _answers.answer(forms, text=text, json=lambda: _data(entries, policy, code, trials), markdown=markdown)
     _issues.report_issues(build.issues)
     return 0
 
@@ -106,12 +112,8 @@ def _lines(
     if kernel.final is False:
         yield "  relocatable code: registers are final only after the link"
     trial = trial if _its_own(kernel, device) else None
-    curve = None if trial is None or trial.missing else trial.curve
-    need, step = _relief(kernel, device, summary, code, trial)
-    if trial is not None and curve is not None:
-        yield f"  {'next block' if trial.direction == 'more blocks' else 'spills'}: {sentence(trial, curve)}"
-    elif need is not None:
-        yield f"  spills: {relief(kernel, need, step, summary.launch)}"
+    if way := _way(kernel, device, summary, code, trial):
+        yield f"  {way}"
     if trial is not None and trial.missing:
         yield f"  not tried: {trial.missing}"
     if summary.occupancy is not None and not summary.at_most:
@@ -126,6 +128,48 @@ def _lines(
         yield f"  limited by {summary.cells['limiter']} at the best block size"
     if summary.local_memory is not None and summary.local_memory.matters:
         yield f"  {footprint_line(summary.local_memory)}"
+
+
+def _way(
+    kernel: Kernel, device: str | None, summary: Summary, code: Mapping[int, Pressure], trial: Trial | None
+) -> str:
+    """What ends its spills, or makes room for a block, as it was compiled or as it is estimated; else empty."""
+    curve = None if trial is None or trial.missing else trial.curve
+    if trial is not None and curve is not None:
+        return f"{'next block' if trial.direction == 'more blocks' else 'spills'}: {sentence(trial, curve)}"
+    need, step = _relief(kernel, device, summary, code, trial)
+    return "" if need is None else f"spills: {relief(kernel, need, step, summary.launch)}"
+
+
+_Row = tuple[Kernel, str | None, Summary]
+
+
+def _table(
+    rows: Sequence[_Row], names: Names, code: Mapping[int, Pressure], trials: Mapping[int, Trial]
+) -> Table[_Row]:
+    """A row a kernel and device, with the way to fewer spills, else to a further block."""
+
+    def way(row: _Row) -> str:
+        kernel, device, summary = row
+        trial = trials.get(id(kernel)) if _its_own(kernel, device) else None
+        more = "; ".join(entry.remedy for entry in summary.advice if entry.remedy)
+        return _way(kernel, device, summary, code, trial) or more or "-"
+
+    def cell(name: str) -> Callable[[_Row], str]:
+        return lambda row: row[2].cells[name] or "-"
+
+    columns = [
+        Column[_Row]("kernel", None, lambda row: names.of(row[0].named_by), left=True),
+        Column[_Row]("on", None, lambda row: row[1] or "arch unknown", left=True),
+        Column[_Row]("registers", None, lambda row: row[0].usage.registers),
+        Column[_Row]("spill bytes", None, lambda row: None if row[0].spills is None else sum(row[0].spills)),
+        Column[_Row]("threads", None, lambda row: row[2].launch and row[2].launch.threads_per_block),
+        Column[_Row]("blocks/SM", None, cell("blocks")),
+        Column[_Row]("occupancy", None, cell("occupancy")),
+        Column[_Row]("limited by", None, cell("limiter"), left=True),
+        Column[_Row]("way on", None, way, left=True),
+    ]
+    return Table(columns=columns, rows=rows, title="What limits occupancy", empty="no kernels")
 
 
 def _its_own(kernel: Kernel, device: str | None) -> bool:

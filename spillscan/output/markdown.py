@@ -31,7 +31,8 @@ def linked(text: str, address: str) -> str:
 
 
 def words(text: str) -> str:
-    """``text``: plain words and figures as they are, all else as code spans."""
+    """``text``: plain words and figures as they are, a bound in words, all else as code spans."""
+    text = text.replace("≤", "up to ")
     if not text or _plain(text):
         return text or code(text)
     runs = groupby(_pieces(printable(text, _LONGEST)), _plain)

@@ -59,7 +59,8 @@ class Group(Struct, frozen=True, kw_only=True):
             verb = "spills" if self.spilling == 1 else "spill"
             counts = [f"{self.spilling:,} of {total:,} {verb}, {size(self.spill_bytes)}"]
         else:
-            kernels = count(total, "kernel")
+            functions = all(kernel.role == "function" for kernel in self.kernels)
+            kernels = count(total, "device function" if functions else "kernel")
             counts = (
                 [kernels] if silent else [f"{kernels}, {said}" for said in (none_spills(self.kernels), _NONE_SPILLS)]
             )

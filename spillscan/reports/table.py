@@ -51,8 +51,8 @@ class Column(NamedTuple, Generic[T]):
     def markdown(self, row: T) -> str:
         """The cell in Markdown."""
         address = self.link(row) if self.link is not None else ""
-        code = markdown.code(self.cell(row))
-        return markdown.linked(code, address)
+        cell = self.cell(row)
+        return markdown.linked(cell if cell == "-" else markdown.words(cell), address)
 
 
 @dataclass(frozen=True, kw_only=True)

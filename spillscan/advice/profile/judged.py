@@ -27,7 +27,7 @@ from spillscan.occupancy.binding import limited_by
 from spillscan.occupancy.launches import launch as launch_of
 from spillscan.occupancy.launches import settled
 from spillscan.occupancy.model import Occupancy
-from spillscan.occupancy.summary import summarise
+from spillscan.occupancy.summary import percent, summarise
 from spillscan.output.errors import UsageError
 from spillscan.output.nouns import count
 from spillscan.output.safe import printable
@@ -108,12 +108,12 @@ def _on_occupancy(measured: Measured, limiters: Sequence[str]) -> tuple[Kind, st
         return "unknown", "unknown without theoretical occupancy: profile with --section Occupancy"
     busiest = max(compute, memory)
     peak = f"{'memory' if memory >= compute else 'compute'} at {busiest:.0f} % of its peak"
-    low = theoretical < LOW_OCCUPANCY.value
+    low, occupancy = theoretical < LOW_OCCUPANCY.value, f"{percent(theoretical / 100)} occupancy"
     if busiest >= LATENCY.value:
         how = "busy" if busiest >= BUSY.value else "well used"
         if low:
-            return "leave", f"{how} ({peak}) at {theoretical:.4g} % occupancy: leave the occupancy as it is"
-        return "elsewhere", f"{how} ({peak}) at {theoretical:.4g} % occupancy: more is not to be had from occupancy"
+            return "leave", f"{how} ({peak}) at {occupancy}: leave the occupancy as it is"
+        return "elsewhere", f"{how} ({peak}) at {occupancy}: more is not to be had from occupancy"
     bound = f"latency-bound ({peak})"
     if waves is None:
         return "unknown", f"{bound}, but unknown without waves per SM: profile with --section LaunchStats"
@@ -124,13 +124,13 @@ def _on_occupancy(measured: Measured, limiters: Sequence[str]) -> tuple[Kind, st
         )
     if low:
         what = f"limited by {limited_by(limiters)}" if limiters else "its limiter is not known"
-        return "limiter", f"{bound} at {theoretical:.4g} % occupancy, {what}: look at the limiter"
+        return "limiter", f"{bound} at {occupancy}, {what}: look at the limiter"
     if achieved is None:
         return "unknown", f"{bound}, but unknown without achieved occupancy: profile with --section Occupancy"
     if theoretical - achieved > ACHIEVED_GAP.value:
         return (
             "imbalance",
-            f"{bound}, {achieved:.0f} % of the possible {theoretical:.4g} % occupancy achieved: look at uneven blocks,"
+            f"{bound}, {achieved:.0f} % of the possible {occupancy} achieved: look at uneven blocks,"
             " short blocks and the last wave",
         )
     return "elsewhere", f"{bound} at {achieved:.0f} % occupancy: look elsewhere, at what the warps wait for"
@@ -152,10 +152,10 @@ def _concerns(measured: Measured) -> list[str]:
             " of how much is not known: profile with --section MemoryWorkloadAnalysis_Tables"
         )
     if local is not None and every:
-        percent = 100 * local / every
-        if percent > LOCAL_INSTRUCTIONS.value:
+        part = 100 * local / every
+        if part > LOCAL_INSTRUCTIONS.value:
             above = f"(above {LOCAL_INSTRUCTIONS.value:g} %)"
-            said.append(f"{percent:.1f} % of the instructions executed access local memory {above}")
+            said.append(f"{part:.1f} % of the instructions executed access local memory {above}")
     return said
 
 
@@ -364,7 +364,7 @@ def _of(each: JudgedLaunch, against_build: bool) -> Iterator[tuple[str, str]]:
     if ours is not None and theirs is not None and abs(100 * ours.fraction - theirs) > _ROUNDING_POINTS:
         yield (
             "profile-contradicts",
-            f"theoretical occupancy is {theirs:g} % to Nsight Compute, {100 * ours.fraction:.4g} % to this tool",
+            f"theoretical occupancy is {theirs:g} % to Nsight Compute, {percent(ours.fraction)} to this tool",
         )
 
 

@@ -9,6 +9,7 @@ from itertools import groupby
 from spillscan.advice.profile.judged import JudgedLaunch
 from spillscan.advice.profile.model import Measured
 from spillscan.occupancy.binding import limited_by
+from spillscan.occupancy.summary import percent
 from spillscan.output.terminal import RED, YELLOW, Row, Style, fold, hung, table
 
 _HEADER = (
@@ -110,7 +111,7 @@ def _rounded(figure: int | None, rounded: bool) -> str:
 
 
 def _percent(figure: float | None) -> str:
-    return "-" if figure is None else f"{figure:.4g}%"
+    return "-" if figure is None else percent(figure / 100).replace(" ", "")
 
 
 def _share(share: float | None) -> str:

@@ -148,7 +148,7 @@ def _kernel_row(report: Report, group: Group) -> Row:
     found = summarise(usage, kernel.key.arch, report.launches.launch_of(kernel))
     occupancy, limiter = "-", "-"
     if kernel.role != "function" and found.occupancy is not None:
-        occupancy, limiter = words(found.cells["occupancy"].replace("≤", "up to ")), words(found.cells["limiter"])
+        occupancy, limiter = words(found.cells["occupancy"]), words(found.cells["limiter"])
     registers, *memory = map(_figure, (usage.registers, usage.stack_bytes, usage.shared_bytes))
     return (_name(report, kernel) + more, registers, *spills_of(kernel, "-"), *memory, occupancy, limiter)
 

@@ -313,6 +313,15 @@ def test_scan_and_limiters_take_launches_and_devices_from_the_policy() -> None:
     assert "gemm<8> (sm_80 on A10): 64 registers" in text
     assert "gemm<8> (sm_90a on H100): 64 registers" in text
     assert "sm_80 on H100" not in text, "code of another major does not run there"
+    table = (
+        here("occupancy", HEAD, "--kernel", "gemm<4>", "--launch", "*=256", "-f", "markdown")
+        .stdout.decode()
+        .splitlines()
+    )
+    assert [row.split(" | ")[5:8] for row in table[4:6]] == [["4", "50 %", "registers"], ["5", "62.5 %", "registers"]]
+    assert table[4].endswith(
+        "| 48 registers give 5 blocks: fewer live values, smaller tiles, or `__launch_bounds__(256, 5)` |"
+    )
     assert "gemm<8> (sm_80 on A40): 64 registers" in here("occupancy", HEAD, "--device", "A40").stdout.decode()
     refused = here("occupancy", HEAD, "--device", "sm_70")
     assert refused.returncode == 2

@@ -68,6 +68,8 @@ const spillscan = (() => {
     const moved = after - before;
     return h("span", { class: moved * sign > 0 ? "bad" : moved * sign < 0 ? "good" : "quiet" }, moved ? `${moved > 0 ? "+" : "−"}${number(Math.abs(moved))}` : "0");
   }
+  // A share as the terminal says it: what is little is not nothing, and what is not all is not 100.
+  const percent = (share) => (share > 0 && share <= .005 ? "<1 %" : `${Math.min(Math.round(100 * share), share > .9999 ? 100 : 99)} %`);
   const count = (value, noun, plural = `${noun}s`) => `${number(value)} ${value === 1 ? noun : plural}`;
 
   // Control, format and bidirectional characters of a log's text, made visible: they could reorder what stands around.
@@ -191,6 +193,6 @@ const spillscan = (() => {
     show(true);
   }
 
-  return { payload, h, svg, add, number, bytes, amount, delta, count, printable, link, go, marked, remember, view, say, title, start, unknown, legend,
+  return { payload, h, svg, add, number, bytes, amount, delta, count, percent, printable, link, go, marked, remember, view, say, title, start, unknown, legend,
     get route() { return route; } };
 })();

@@ -107,14 +107,15 @@
     const STEP = 8;
     const { registers, occupancy } = store.columns;
     const known = registers.map((_, i) => i).filter((i) => registers[i] !== null && occupancy[i] !== null);
-    const discs = filters.grouped(known, (i) => 1 + 1001 * Math.max(0, Math.ceil(registers[i] / STEP) - 1) + occupancy[i])
-      .map(([key, some]) => [Math.floor((key - 1) / 1001), (key - 1) % 1001, some.length, some.filter(store.spilled).length]).sort((a, b) => b[2] - a[2]);
+    const step = (i) => Math.max(0, Math.ceil(registers[i] / STEP) - 1);
+    const discs = filters.grouped(known, (i) => [step(i), occupancy[i], store.mark(i)].join())
+      .map(([, some]) => [some[0], some.length, some.filter(store.spilled).length]).sort((a, b) => b[1] - a[1]);
     if (discs.length < 2) return null;
     const { node } = chart.drawn((width) => chart.axes(width, { height: 254, role: "group", label: "Registers per thread against occupancy; each disc leads to its kernels",
       across, up: { ticks: [0, 250, 500, 750, 1000], text: (share) => `${share / 10} %` },
-      parts: ({ x, y }) => discs.map(([step, share, n, spill]) => svg("a", { href: link("table", "", { registers: within(STEP, step) }) },
-        svg("title", {}, `${within(STEP, step).replace("-", " to ")} registers, occupancy ${share / 10} %: ${said(n, spill)}`),
-        svg("circle", { cx: x((step + .5) * STEP), cy: y(share), r: Math.max(2.5, 14 * Math.sqrt(n / discs[0][2])), class: `fill-${spill ? "spill" : "registers"} disc` }))) }));
+      parts: ({ x, y }) => discs.map(([i, n, spill]) => svg("a", { href: link("table", "", { registers: within(STEP, step(i)) }) },
+        svg("title", {}, `${within(STEP, step(i)).replace("-", " to ")} registers, occupancy ${store.occupancy(i)}: ${said(n, spill)}`),
+        svg("circle", { cx: x((step(i) + .5) * STEP), cy: y(occupancy[i]), r: Math.max(2.5, 14 * Math.sqrt(n / discs[0][1])), class: `fill-${spill ? "spill" : "registers"} disc` }))) }));
     return section("scatter", "Occupancy by registers", keys(["registers", "none spills"], ["spill", "some spill"]), node);
   }
 

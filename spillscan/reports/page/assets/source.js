@@ -1,7 +1,7 @@
 // Source beside machine code: two lists that scroll, linked by line both ways, by a click and by keys. Without lines there
 // is the machine code alone.
 const source = (() => {
-  const { h, number, count, printable } = spillscan;
+  const { h, number, count, percent, printable } = spillscan;
   const TINTS = 6, HIGH = 24, SHOWN = 12;
   const KINDS = { S: "spill store", s: "spill reload", A: "array store", a: "array load", F: "frame store", f: "frame load", H: "helper's store", h: "helper's load", U: "local store", u: "local load" };
   const hex = (row) => `0x${(row * 16).toString(16).padStart(4, "0")}`;
@@ -55,8 +55,7 @@ const source = (() => {
         return { kind: "file", level: 1, expanded: open, cells: [[""], [h("b", { class: open ? "fold open" : "fold" }, printable(code.files[item][0]))], [""], [""], [""], [""]] };
       }
       const { line, text, share, live, stores, loads, rows } = lines.get(item);
-      const percent = share ? (share < .005 ? "<1 %" : `${Math.round(share * 100)} %`) : "";
-      return { kind: `${rows.length ? `tint-${tints.get(item)}` : "idle"}${item === chosen ? " chosen" : ""}`, level: 2, cells: [[number(line)], [h("code", { title: text }, text === null ? (rows.length ? count(rows.length, "instruction") : "") : printable(text) || " ")], [percent, "bad"],
+      return { kind: `${rows.length ? `tint-${tints.get(item)}` : "idle"}${item === chosen ? " chosen" : ""}`, level: 2, cells: [[number(line)], [h("code", { title: text }, text === null ? (rows.length ? count(rows.length, "instruction") : "") : printable(text) || " ")], [share ? percent(share) : "", "bad"],
         [rows.length ? number(live) : "", "quiet"], [stores + loads ? `${stores}/${loads}` : "", "bad"], [helps(item).length ? `≤${number(Math.max(...helps(item).map(([fewer]) => fewer)))}` : "", "good"]] };
     }
 
@@ -80,7 +79,7 @@ const source = (() => {
       if (lines.size) left.show(shown(), "", true, false);
       right.show(machine, "", false, false);
       const line = lines.get(chosen), chain = code.places[code.place[row]] || [];
-      said.textContent = [line ? `${printable(nameOf(chosen))}: ${count(line.rows.length, "instruction")}${line.share ? `, ${Math.round(100 * line.share)} % of the weight of its spills` : ""}${line.stores + line.loads ? `, ${count(line.stores, "spill store")} and ${count(line.loads, "reload")}${line.depth ? ` to loop depth ${line.depth}` : ""}` : ""}, at most ${count(line.live, "register")} live` : "",
+      said.textContent = [line ? `${printable(nameOf(chosen))}: ${count(line.rows.length, "instruction")}${line.share ? `, ${percent(line.share)} of the weight of its spills` : ""}${line.stores + line.loads ? `, ${count(line.stores, "spill store")} and ${count(line.loads, "reload")}${line.depth ? ` to loop depth ${line.depth}` : ""}` : ""}, at most ${count(line.live, "register")} live` : "",
         `${hex(row)}: ${code.text[code.op[row]]}${chain.length > 1 ? `, inlined at ${chain.slice(1).map((one) => printable(nameOf(keyOf(one)))).join(", ")}` : ""}`,
         ...helps(chosen).map(([, text]) => printable(text[0].toUpperCase() + text.slice(1))), line && chosen === heaviest && relief ? relief[0].toUpperCase() + relief.slice(1) : ""].filter(Boolean).join(". ");
     }

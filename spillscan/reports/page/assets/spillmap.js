@@ -1,7 +1,7 @@
 // The code of a kernel as a strip: accesses to local memory in lanes, the loops around them as nested bands, and above
 // them how many registers are live.
 const spillmap = (() => {
-  const { h, svg, number, count, printable } = spillscan;
+  const { h, svg, number, count, percent, printable } = spillscan;
   const LANES = [
     { key: "S", label: "spill stores", kind: "store" },
     { key: "s", label: "spill reloads", kind: "load" },
@@ -29,7 +29,6 @@ const spillmap = (() => {
     }) : [];
   }
 
-  const percent = (share) => (share < 0.005 ? "<1 %" : `${Math.round(share * 100)} %`);
   const hex = (address) => `0x${address.toString(16).padStart(4, "0")}`;
   const stores = ({ what }) => what !== what.toLowerCase();
 

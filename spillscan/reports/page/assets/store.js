@@ -16,8 +16,9 @@ const store = (() => {
   const limiter = (i) => (columns.limiter[i] === null ? null : columns.limiters[columns.limiter[i]]);
   const bound = (i) => (columns.bound[i] === null ? null : payload.overview.limiters[columns.bound[i]]);
   // As the kernel's own page says it; ≤ where it is a bound, ~ where the block size is that of launch bounds.
+  const mark = (i) => (flag(i, ASSUMED | AT_MOST) ? "≤" : flag(i, BY_BOUNDS) ? "~" : "");
   const occupancy = (i) => (columns.occupancy[i] === null ? null
-    : `${flag(i, ASSUMED | AT_MOST) ? "≤" : flag(i, BY_BOUNDS) ? "~" : ""}${lookup.answer(payload.devices, lookup.settingOf(payload.subjects[payload.details[i][0]].setting)).percent}`);
+    : `${mark(i)}${lookup.answer(payload.devices, lookup.settingOf(payload.subjects[payload.details[i][0]].setting)).percent}`);
   const spilled = (i) => (columns.stores[i] || 0) + (columns.loads[i] || 0);
   const registers = (i) => number(columns.registers[i]) + (flag(i, NOT_FINAL) && columns.registers[i] !== null ? "*" : "");
   const role = (i) => (flag(i, FUNCTION) ? `device function${columns.callers[columns.caller[i]] && ` in ${columns.callers[columns.caller[i]]}`}` : flag(i, UNKNOWN_ROLE) ? "role unknown" : "");
@@ -49,7 +50,7 @@ const store = (() => {
   // A kernel as a link; what an older build alone has is no kernel of this page.
   const anchor = (i, text) => (i === null ? text : h("a", { href: link(i), title: name(i) }, text ?? name(i)));
 
-  return { columns, name, arch, unit, place, places, family, flag, limiter, bound, occupancy, spilled, registers, role, find, names, link, anchor,
+  return { columns, name, arch, unit, place, places, family, flag, limiter, bound, mark, occupancy, spilled, registers, role, find, names, link, anchor,
     AMBIGUOUS, NOT_FINAL, ASSUMED, AT_MOST, BY_BOUNDS };
 })();
 
