@@ -14,6 +14,8 @@ Placed = tuple[Note, int]
 """A note, and its line."""
 Spills = tuple[int, int] | None
 """Bytes of (spill stores, spill loads); ``None``: not said."""
+_NO_KERNEL = "__cuda_dummy_entry__"
+"""What ptxas calls a module without kernels (measured, 13.0): neither its PTX nor its cubin holds it."""
 
 
 class Notes:
@@ -28,6 +30,8 @@ class Notes:
 
     def add(self, note: Note, line: int) -> None:
         """One more, from ``line``. Errors that name no kernel are not kept: they are issues already."""
+        if note.symbol == _NO_KERNEL and not note.is_error:
+            return
         if note.symbol is not None:
             self.named.setdefault(note.symbol, {}).setdefault(note.spills, []).append((note, line))
         elif not note.is_error:

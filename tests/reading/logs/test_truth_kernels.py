@@ -319,6 +319,7 @@ def test_what_comes_of_the_lines(log: str, kernels: list[tuple[Any, ...]], hidde
     assert {each for issue in reading.issues for each in issue.hidden} == hidden
 
 
+CAPPED = "ptxas info    : Overriding maximum register limit 256 for '{}' with  32 of maxrregcount option\n"
 LOST = "ptxas info    : (C7508) Potential Performance Loss: 'setmaxnreg' ignored to allow debugging.\n"
 NOTES = {
     "one kernel, one message": (LOST + GMEM + kernel("k", 40), {"k": 1}, set()),
@@ -343,8 +344,13 @@ NOTES = {
         set(),
     ),
     "no module follows: nobody's": (GMEM + kernel("k", 40) + LOST, {"k": 0}, {"unattached-setmaxnreg"}),
+    "of a module without kernels": (
+        CAPPED.format("__cuda_dummy_entry__") + GMEM + CAPPED.format("k") + GMEM + kernel("k", 40),
+        {"k": 1},
+        set(),
+    ),
 }
-"""Messages that name no kernel belong to the compiler's run that begins after them."""
+"""Messages that name no kernel, or none that is there; the first belong to the compiler's run that begins after."""
 
 
 @pytest.mark.parametrize("case", NOTES)
