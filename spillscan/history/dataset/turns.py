@@ -199,7 +199,8 @@ class _Run(NamedTuple):
 
 _TOOK = f"""SELECT coalesce(now, short_name) AS family, label, any_value(symbol) AS symbol,
         sum({TIME})::DOUBLE AS took, count(*) AS kernels, list_sort(list_distinct(list(arch))) AS archs
-    FROM kernels LEFT JOIN renamed USING (short_name) WHERE role <> 'function'
+    FROM kernels LEFT JOIN renamed USING (short_name)
+    WHERE role <> 'function' AND label IN (SELECT label FROM kernels WHERE {TIME} IS NOT NULL)
     GROUP BY ALL HAVING count({TIME}) = count(*) AND sum({TIME}) > 0"""
 _ROWS = "SELECT family, kernels, label, symbol, took, archs FROM took ORDER BY ALL"
 _NIGHTS = """WITH usual AS (SELECT family, kernels, median(took) AS usual FROM took GROUP BY ALL)
