@@ -211,7 +211,7 @@ _SUMMED = {
     "kernels": "1",
     "spilling_kernels": "(spill_bytes > 0)::INT",
     "spill_bytes": "spill_bytes",
-    "low_occupancy_kernels": "low::INT",
+    "low_occupancy_kernels": "nullif(low, 2)",
     "code_bytes": "code_bytes",
     "compile_ms": "try_cast(compile_ms AS DECIMAL(18, 6))",
 }
@@ -252,15 +252,15 @@ def _of_low_occupancy(dataset: Dataset, launches: Launches, below: float) -> tup
     )
     import pyarrow as pa
 
-    low: list[bool | None] = []
+    low = bytearray()  # 2 where it is not known; of a list Arrow makes an array by pandas, where there is one
     for batch in kinds.to_batches(max_chunksize=_AT_ONCE):
         for row in batch.to_pylist():
             kernel = light_kernel({"symbol": "", "confidence": "certain", "configuration": None} | row)
             summary = summarise(kernel.usage, kernel.key.arch, launches.launch_of(kernel))
             fraction = None if summary.occupancy is None else summary.occupancy.fraction
             known = fraction is not None and (fraction < below or not summary.at_most)
-            low.append(fraction < below if fraction is not None and known else None)
-    return columns, kinds.append_column("low", pa.array(low, pa.bool_()))
+            low.append(fraction < below if fraction is not None and known else 2)
+    return columns, kinds.append_column("low", pa.Array.from_buffers(pa.int8(), len(low), [None, pa.py_buffer(low)]))
 
 
 _AT_ONCE = 10_000

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 from operator import itemgetter
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from spillscan.history.dataset import links
 from spillscan.history.dataset.links import Key, Link
-from spillscan.history.dataset.lookup import STORED, Parameters, light_kernel, named, names_in, shown_as, states
+from spillscan.history.dataset.lookup import Parameters, light_kernel, named, names_in, shown_as, states
 from spillscan.judging.compare.effects import blocks
 from spillscan.model import Kernel
 from spillscan.model.figures import TRACED, figure, rank
@@ -36,8 +36,19 @@ if TYPE_CHECKING:
 _TRACED = tuple(each.name for each in TRACED)
 
 
-Point = dict[str, int | None]
-"""Figures by metric."""
+class Point:
+    """Figures by metric: there are very many, in far less room than a dictionary of each takes."""
+
+    __slots__ = ("_values",)
+
+    def __init__(self, values: tuple[int | None, ...]) -> None:
+        self._values = values
+
+    def __getitem__(self, metric: str) -> int | None:
+        return self._values[_PLACE[metric]]
+
+
+_PLACE = {name: at for at, name in enumerate(_TRACED)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -306,8 +317,8 @@ class _Past:
         for (_, first, last), rows in groupby(found, key=itemgetter(0, 1, 2)):
             copies = [(light_kernel(row), row) for *_, row in rows]
             kernel = copies[0][0]
-            point = _point(copies, self._launches)
-            point = self._points.setdefault(tuple(point.values()), point)
+            values = _values(copies, self._launches)
+            point = self._points.setdefault(values, Point(values))
             held = self.held.setdefault(Key.of(kernel), [])
             if held and held[-1].last + 1 == first:
                 held[-1] = held[-1]._replace(kernel=kernel)  # so that not each is kept
@@ -420,15 +431,13 @@ class _Past:
         return self.labels[self._filled[position]]
 
 
-def _point(copies: Sequence[tuple[Kernel, Mapping[str, Any]]], launches: Launches) -> Point:
-    found = [{name: _whole(row.get(name)) for name in STORED} for _, row in copies]
-    for point, (kernel, _) in zip(found, copies, strict=True):
-        point["resident_blocks"] = blocks(kernel, launches)
-    return {name: _worst(name, [each[name] for each in found]) for name in _TRACED}
-
-
-def _whole(value: float | None) -> int | None:
-    return None if value is None else round(value)
+def _values(copies: Sequence[tuple[Kernel, dict[str, Any]]], launches: Launches) -> tuple[int | None, ...]:
+    found = []
+    for kernel, row in copies:
+        took = row.get("compile_ms")
+        more = {"resident_blocks": blocks(kernel, launches), "compile_ms": None if took is None else round(took)}
+        found.append(tuple(map((row | more).get, _TRACED)))
+    return found[0] if len(found) == 1 else tuple(map(_worst, _TRACED, zip(*found, strict=True)))
 
 
 def _worst(metric: str, values: Sequence[int | None]) -> int | None:

@@ -220,7 +220,11 @@ class Dataset:
         )
 
     def stream(
-        self, question: str, words: Sequence[Any], labels: Collection[str], tables: Mapping[str, sql.Rows]
+        self,
+        question: str,
+        words: Sequence[Any] = (),
+        labels: Collection[str] | None = None,
+        tables: Mapping[str, sql.Rows] | None = None,
     ) -> Iterator[tuple[Any, ...]]:
         """The rows of :meth:`ask`, of which not all are held at once. Nothing else may be asked meanwhile."""
         return sql.stream(self.connection, self._narrowed(question, labels), words, tables)

@@ -149,7 +149,7 @@ def stream(
             yield from rows
 
 
-_AT_ONCE = 10_000
+_AT_ONCE = 1 << 11
 
 
 @contextmanager

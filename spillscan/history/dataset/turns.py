@@ -197,12 +197,13 @@ class _Run(NamedTuple):
         )
 
 
-_TIMES = f"""WITH took AS (SELECT coalesce(now, short_name) AS family, label, any_value(symbol) AS symbol,
+_TOOK = f"""SELECT coalesce(now, short_name) AS family, label, any_value(symbol) AS symbol,
         sum({TIME})::DOUBLE AS took, count(*) AS kernels, list_sort(list_distinct(list(arch))) AS archs
-    FROM kernels LEFT JOIN renamed USING (short_name) WHERE role <> 'function'
-    GROUP BY ALL HAVING count({TIME}) = count(*) AND sum({TIME}) > 0)"""
-_ROWS = f"{_TIMES} SELECT family, kernels, label, symbol, took, archs FROM took ORDER BY ALL"
-_NIGHTS = f"""{_TIMES}, usual AS (SELECT family, kernels, median(took) AS usual FROM took GROUP BY ALL)
+    FROM kernels LEFT JOIN renamed USING (short_name)
+    WHERE role <> 'function' AND label IN (SELECT label FROM kernels WHERE {TIME} IS NOT NULL)
+    GROUP BY ALL HAVING count({TIME}) = count(*) AND sum({TIME}) > 0"""
+_ROWS = "SELECT family, kernels, label, symbol, took, archs FROM took ORDER BY ALL"
+_NIGHTS = """WITH usual AS (SELECT family, kernels, median(took) AS usual FROM took GROUP BY ALL)
     SELECT label, median(took / usual), count(*) FROM took JOIN usual USING (family, kernels) GROUP BY label"""
 _CROWD = 8
 """Families of which the median says how busy a build's machine was."""
@@ -220,15 +221,12 @@ def times(
     name, where kernels that are ``followed`` got one."""
     place = {build.label: at for at, build in enumerate(builds)}
     tables = {"renamed": Rows({"short_name": "VARCHAR", "now": "VARCHAR"}, [*_renamed(followed).items()])}
-    nights = {
-        place[label]: factor
-        for label, factor, families in dataset.stream(_NIGHTS, (), list(place), tables)
-        if families >= _CROWD
-    }
+    dataset.keep("took", _TOOK, place, tables)
+    nights = {place[label]: factor for label, factor, families in dataset.ask(_NIGHTS).rows if families >= _CROWD}
     common = sorted(nights)
     moved = [common[shift.first] for shift in shifts([nights[at] for at in common], percent)]
     found, together = [], defaultdict[int, list[Turn]](list)
-    for name, rows in groupby(dataset.stream(_ROWS, (), list(place), tables), key=itemgetter(0)):
+    for name, rows in groupby(dataset.stream(_ROWS), key=itemgetter(0)):
         points = sorted((place[label], kernels, symbol, took, archs) for _, kernels, label, symbol, took, archs in rows)
         newest = points[-1][2]
         family = called(newest)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from functools import cache, lru_cache
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from functools import cache, lru_cache, partial
 from random import Random
 from typing import NamedTuple
 
@@ -18,6 +18,7 @@ from spillscan.naming.identity.spelling import (
     BUILTIN,
     IDENTIFIER,
     PARAMETERS,
+    PATH,
     Name,
     base_word,
     masked,
@@ -71,13 +72,17 @@ _LONGEST_RUN = 8
 
 _View = tuple[str, ...] | Rule
 """What was taken out of a name: words, or arguments."""
+_Frame = tuple[int, int, str, str]
+"""What is left of a name whose arguments are looked at."""
 
 
 def candidates(
     ours: Sequence[tuple[Name, Name]], theirs: Sequence[Name], *, deep: bool
 ) -> Iterator[tuple[Name, Name, Rule]]:
     """Names that are equal but for what was taken out of them, and the rules that this makes."""
-    views = (_word_views, *((_pair_views, _argument_views) if deep else ()))
+    views: tuple[Callable[[Name, int], Iterator[tuple[int, _View]]], ...] = (_word_views,)
+    if deep:
+        views += _pair_views, partial(_argument_views, shared=_shared([name for name, _ in ours], theirs))
     for each in views:
         blocks: dict[int, list[tuple[Name, _View]]] = {}
         for name, known_as in ours:
@@ -189,24 +194,44 @@ def _weights(count: int) -> list[int]:
     return [random.getrandbits(61) for _ in range(count)]
 
 
-def _argument_views(name: Name, side: int) -> Iterator[tuple[int, Rule]]:
+def _frames(name: Name) -> tuple[_Frame, ...]:
+    """What is left of a name without its template arguments, or without its parameters; then with its base name taken
+    out besides (4)."""
+    if sum(map(len, name)) > _DEEP:
+        return ()
+    bare = tuple(masked(text, base_word(name)) for text in name)
+    return tuple(
+        (kind, which, left[PATH], left[PARAMETERS if which == ARGUMENTS else ARGUMENTS])
+        for kind, left in ((3, name), (4, bare))
+        for which in (ARGUMENTS, PARAMETERS)
+    )
+
+
+def _shared(ours: Iterable[Name], theirs: Iterable[Name]) -> set[_Frame]:
+    """The frames that names of both builds have, without the base name those of several: no others can make a rule."""
+    paths: tuple[dict[_Frame, set[str]], ...] = defaultdict(set), defaultdict(set)
+    for held, names in zip(paths, (ours, theirs), strict=True):
+        for name in names:
+            for frame in _frames(name):
+                held[frame].add(name[PATH])
+    both = paths[0].keys() & paths[1].keys()
+    return {frame for frame in both if frame[0] == 3 or len(paths[0][frame] | paths[1][frame]) > 1}
+
+
+def _argument_views(name: Name, side: int, shared: Set[_Frame]) -> Iterator[tuple[int, Rule]]:
     """Runs of up to two arguments taken out at their place, with the base name or without; then a scope, or an
     argument of an argument, that only one of the builds has."""
-    if sum(map(len, name)) > _DEEP:
-        return
     path, arguments, parameters = name
     base = base_word(name)
-    bare = masked(path, base), masked(arguments, base), masked(parameters, base)
-    for which in (ARGUMENTS, PARAMETERS):
+    frames = _frames(name)
+    for frame in filter(shared.__contains__, frames):
+        kind, which, *_ = frame
+        parts = () if kind == 3 else ((base, "", ""),)
         for index, run, left in taken_out(name[which]):
-            rest = (left, parameters) if which == ARGUMENTS else (arguments, left)
-            yield hash((3, which, path, *rest)), Rule("argument", (), (which, index), run)
-            other = masked(left, base)
-            rest = (other, bare[2]) if which == ARGUMENTS else (bare[1], other)
-            yield hash((4, which, bare[0], *rest)), Rule("argument", ((base, "", ""),), (which, index), run)
-    for kind in (5, 6):  # in the newer build, or in the older one
+            yield hash((frame, masked(left, base) if parts else left)), Rule("argument", parts, (which, index), run)
+    for kind in (5, 6) if frames else ():  # in the newer build, or in the older one
         if (kind == 5) == (side == 1):
-            for owner, index, item, without in nested(arguments):
+            for owner, index, item, without in nested(arguments) if frames[0] in shared else ():
                 yield hash((kind, path, without, parameters)), Rule("nested", (), (1, index), (owner, item))
             for scope in dict.fromkeys(IDENTIFIER.findall(path)[:-1]):
                 yield (

@@ -16,6 +16,7 @@ Name = tuple[str, str, str]
 IDENTIFIER = re.compile(r"[A-Za-z_$][\w$]*")
 _MANGLED = re.compile(r"S[0-9A-Z]*_|T\d*_|L[a-z]n?\d+E|(\d+)|[^STL\d]+|.", re.DOTALL)
 _VALUE = re.compile(r"n?\d+E")
+_WHOLE = re.compile(r"[\w$]+")
 _OWNER = re.compile(r"[\w$]*\Z")
 BUILTIN = {"void", "bool", "char", "short", "int", "long", "signed", "unsigned", "float", "double"}
 BUILTIN |= {"const", "volatile", "true", "false", "anon", "auto"}
@@ -124,9 +125,4 @@ def _spans(text: str) -> Iterator[tuple[int, str, int, int, int]]:
 
 def masked(text: str, word: str) -> str:
     """``text`` with ``word`` taken out wherever it stands as a whole."""
-    return _whole(word).sub("\1", text) if word and word in text else text
-
-
-@lru_cache(maxsize=1 << 10)
-def _whole(word: str) -> re.Pattern[str]:
-    return re.compile(rf"(?<![\w$]){re.escape(word)}(?![\w$])")
+    return _WHOLE.sub(lambda found: "\1" if found[0] == word else found[0], text) if word and word in text else text
