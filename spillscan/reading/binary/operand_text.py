@@ -6,6 +6,7 @@ between braces, ``[form where it is not so, form where it is, condition]``, or `
 other. A condition is the number of a bit, or ``81.3``: all of 3 bits from bit 81 on are set; with ``z`` behind it none
 is, with ``p`` one, with ``i`` the lowest alone. A field is a kind and where its bits are, the lowest first: ``R24`` or
 ``x32.32``, a width behind the point where the kind has none of its own, and ``*2`` where it is to be shifted by 2.
+``?`` stands for what no word that was seen tells, and for what a table has in bits that say when, not what.
 """
 
 from __future__ import annotations
@@ -29,6 +30,9 @@ bits, of 64 whose upper half alone is there, of 16."""
 _NAMES = {"R": ("R", "RZ"), "P": ("P", "PT"), "Q": ("UP", "UPT"), "U": ("UR", "URZ")}
 _FIELD = re.compile(r"\{([A-Za-z])([\d.+*]*)\}")
 _SPECIAL = {"inf": "+INF", "-inf": "-INF", "-0": "-0.0"}
+UNKNOWN = "?"
+_BARRED = ((1 << 4) - 1 << 12) | ((1 << 17) - 1 << 105) & ~(1 << 109)
+"""Bits of the guard and of the schedule: an operand there was guessed from too few words."""
 _LONG = 1e9
 """From this number on nvdisasm prints all digits and an exponent."""
 
@@ -101,6 +105,8 @@ def part(form: Form) -> Part:
         at, _, behind = str(condition).partition(".")
         width, test = behind.rstrip("zpi"), behind[-1:]
         mask, low = (1 << int(width or 1)) - 1 << int(at), 1 << int(at)
+        if mask & _BARRED:
+            return lambda word, target: UNKNOWN
         if test == "p":
             return lambda word, target: (yes if (word & mask).bit_count() == 1 else no)(word, target)
         wanted = {"z": 0, "i": low}.get(test, mask)
@@ -120,6 +126,9 @@ def _filled(found: list[str], word: int, target: int) -> str:
             scaled, _, shift = field.partition("*")
             places = pieces(scaled, kind)
             scale = int(shift or 0)
+            if any((1 << width) - 1 << at & _BARRED for at, width in places):
+                text += [UNKNOWN, behind]
+                continue
             text.append(number(kind, bits_of(word, places) << scale, sum(width for _, width in places) + scale))
         text.append(behind)
     return "".join(text)
