@@ -96,7 +96,7 @@ def main() -> None:
         file = page(Path(place))
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
         for theme in _THEMES:
-            size = {"width": 1200, "height": 760}
+            size = {"width": 1200, "height": 736}
             tab = browser.new_context(viewport=size, color_scheme=theme).new_page()  # type: ignore[arg-type]
             tab.goto(file.as_uri())
             SHOWN.write_text(open_kernel(tab), encoding="utf-8")
