@@ -16,7 +16,6 @@ The grammar ``buildfailure`` says what each tool's message is; here is what foll
 
 from __future__ import annotations
 
-import posixpath
 import re
 import sys
 from collections import deque
@@ -249,7 +248,7 @@ class Failures:
                 step.family = "make"  # what failed is not in this log
                 self._stops.append(step)
             return
-        name = posixpath.basename(step.subject)
+        name = step.subject.rpartition("/")[2]
         latest = self._details[-_MOST_SUBJECTS:]
         mine = [each for each in latest if each.stem in name]
         step.device = self._around.holds_device_code(step.subject, begin)
@@ -360,7 +359,7 @@ def failure_words(*, steps: bool = False) -> Words:
 
 
 def _name(path: str) -> str:
-    return posixpath.basename(path.replace("\\", "/"))
+    return path.replace("\\", "/").rpartition("/")[2]
 
 
 def _named(failures: list[Failure]) -> str:

@@ -5,7 +5,6 @@ Most of a build's log names none: the words that lines of interest hold are look
 
 from __future__ import annotations
 
-import posixpath
 import re
 from collections.abc import Iterator, Mapping
 from functools import cache, lru_cache
@@ -212,7 +211,7 @@ class Steps:
 
 def stem(path: str) -> str:
     """``a`` of ``sub/a.cu.o``."""
-    return posixpath.basename(path.replace("\\", "/")).partition(".")[0]
+    return path.replace("\\", "/").rpartition("/")[2].partition(".")[0]
 
 
 def same_object(one: str, other: str) -> bool:

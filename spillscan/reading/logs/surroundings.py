@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import posixpath
 import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
@@ -53,7 +52,7 @@ class _Block:
                 yield announced(self._line(end, position))
 
     def lines_with(self, name: bytes, first: int, end: int) -> Iterator[_Said]:
-        """The same of those that hold a name, by its last word."""
+        """The same of those that hold a name, by its last word, and announce anything. No other is looked at again."""
         for found in _WORD.finditer(self.text, max(self._known, first), end):
             self._places.setdefault(found[0], []).append(found.start())
         self._known = max(self._known, end)
@@ -67,7 +66,10 @@ class _Block:
                     end = self.text.rfind(b"\n", 0, begin) + 1
                     if end not in self._said:
                         self._said[end] = announced(self._line(end, len(self.text)))
-                    yield self._said[end]
+                    if self._said[end][1] is None:
+                        del places[number]
+                    else:
+                        yield self._said[end]
 
     def _line(self, begin: int, end: int) -> str:
         end = min(end, begin + LONGEST_LINE_BYTES)
@@ -79,6 +81,7 @@ class Surroundings:
     """The latest two blocks of a log. Positions are those in the latest."""
 
     def __init__(self) -> None:
+        self.block = b""
         self._latest, self._earlier = _Block(b""), _Block(b"")
         self._number, self._sought = -1, 0
         """Where a numbered step stands, and from where on no other was looked for."""
@@ -89,15 +92,11 @@ class Surroundings:
 
     def begin(self, block: bytes) -> None:
         """The next block of the log."""
+        self.block = block
         self._earlier, self._latest = self._latest, _Block(block)
         self._number, self._sought = -1, 0
         self._announced = -1, ("", None)
         self._held = {}
-
-    @property
-    def block(self) -> bytes:
-        """The latest."""
-        return self._latest.text
 
     def line(self, begin: int, end: int) -> str:
         """The line at these positions, without its prefix."""
@@ -128,12 +127,12 @@ class Surroundings:
         """By its name, or else by the lines that announce it."""
         if _DEVICE_NAME.search(subject):
             return True
-        name = posixpath.basename(subject.rstrip("/")).encode()
+        name = subject.rstrip("/").rpartition("/")[2].encode()
         since, found = self._held.get(subject, (-1, None))
         if since > begin:
             since, found = -1, None
         for names, device in islice(self._said_before(begin, since, name), _MOST_LOOKED_AT) if name else ():
-            if device is not None and any(same_object(name, subject) for name in names):
+            if any(same_object(name, subject) for name in names):
                 found = device
                 break
         self._held[subject] = begin, found  # who asks next looks no further back
