@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from importlib.util import find_spec
 from itertools import product
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -130,10 +130,8 @@ def alternatives(name: str, rule: str) -> tuple[tuple[str, str], ...]:
 def read(name: str, rule: str, text: str) -> tuple[str, dict[str, str]] | None:
     """Which of the :func:`alternatives` of ``rule`` describes all of ``text``, and its tokens by the names of visible
     terminals; ``None``: none does."""
-    every, (search, needed_by, always) = alternatives(name, rule), _word_search(name, rule)
-    words = search.find_matches_as_indexes(text.encode("utf-8", "surrogatepass"), overlapping=True)
-    for number in sorted({*always, *(number for word in {word for word, *_ in words} for number in needed_by[word])}):
-        alternative, expression = every[number]  # most are never compiled: no text has their words
+    found_at = _word_search(name, rule)[0].find_matches_as_indexes(text.encode("utf-8", "surrogatepass"), True)
+    for alternative, expression in _with_words(name, rule, frozenset([word for word, _, _ in found_at])):
         if found := _compiled_for_text(expression).fullmatch(text):
             return alternative, {token: each for token, each in found.groupdict().items() if each is not None}
     return None
@@ -148,6 +146,13 @@ def needed_words(name: str, rule: str) -> tuple[tuple[str, ...], ...]:
     that it describes; empty where there are none."""
     written = _derived(name, f"needed words {rule}", lambda: [mandatory(each) for _, each in alternatives(name, rule)])
     return tuple(map(tuple, written))
+
+
+@lru_cache(maxsize=1024)
+def _with_words(name: str, rule: str, words: frozenset[int]) -> list[tuple[str, str]]:
+    """Those of the :func:`alternatives` that may describe a text in which these words stand; most are never tried."""
+    every, (_, needed_by, always) = alternatives(name, rule), _word_search(name, rule)
+    return [every[number] for number in sorted({*always, *(number for word in words for number in needed_by[word])})]
 
 
 @cache
