@@ -33,7 +33,8 @@ class Demangled:
         """How many brackets stand in each other, at most."""
         opened: list[int] = []
         for found in _BRACKET.finditer(text):
-            sign, at = found[0], found.start()
+            at = found.start()
+            sign = text[at]
             if sign in "<({":
                 opened.append(at)
                 self.depth = max(self.depth, len(opened))

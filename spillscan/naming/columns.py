@@ -162,6 +162,8 @@ def _forms(head: str, brief: bool) -> list[str]:
 
 def _unmodified(text: str) -> str:
     """A type without ``const``, ``*`` and the like at its end."""
+    if text.isalnum():  # most are words or numbers
+        return text
     end = len(text)
     for modifier in reversed(list(_MODIFIER.finditer(text))):
         if modifier.end() < end:

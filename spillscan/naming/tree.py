@@ -102,7 +102,7 @@ class NameParser:
 
     def parsed(self, text: str) -> Parsed:
         """The tree of a printable demangled name; what cannot be read as one is one word."""
-        if len(text) > LONGEST or not any(sign in text for sign in "<("):
+        if len(text) > LONGEST or ("<" not in text and "(" not in text):
             return Parsed(self.node(text), None)
         name = Demangled(_plain(text))
         if not name.paired or name.depth > DEEPEST:
@@ -124,7 +124,7 @@ class NameParser:
         text = name.text[start:end]
         found = self._arguments.get(text)
         if found is None:
-            found = self._arguments[text] = self._between(name, start, end)
+            found = self._arguments[text] = self.node(text) if text.isdigit() else self._between(name, start, end)
         return found
 
     def _between(self, name: Demangled, start: int, end: int) -> Node:

@@ -52,6 +52,7 @@ def columns(kernels: Sequence[Kernel], summaries: Summaries, called: Names) -> d
     several = len(set(binaries)) > 1
     symbols = [kernel.named_by for kernel in kernels]
     keys = {key: number for number, key in enumerate(dict.fromkeys(symbols))}
+    full = [demangle(symbol_of(key)) for key in keys]
     asked = [summaries.of(kernel) for kernel in kernels]  # kernels of one summary share what is shown of it
     known = {number: _residency(found, limiters) for number, found in {id(each): each for each in asked}.items()}
     residency = [known[id(found)] for found in asked]
@@ -77,7 +78,7 @@ def columns(kernels: Sequence[Kernel], summaries: Summaries, called: Names) -> d
         ],
         "names": [shown_name(key, called) for key in keys],
         "family": families.numbers([called.base(key) for key in keys], _family),
-        "namespace": [namespaces.number(shown_namespace(key)) for key in keys],
+        "namespace": namespaces.numbers(full, _namespace),
         "families": families.texts,
         "namespaces": namespaces.texts,
         "files": files.texts,
@@ -85,7 +86,7 @@ def columns(kernels: Sequence[Kernel], summaries: Summaries, called: Names) -> d
         "arches": arches.texts,
         "units": units.texts,
         "limiters": limiters.texts,
-        "full": packed([(printable(symbol), printable(demangle(symbol))) for symbol in map(symbol_of, keys)]),
+        "full": packed([(printable(symbol_of(key)), printable(name)) for key, name in zip(keys, full, strict=True)]),
     }
 
 
@@ -188,7 +189,11 @@ def letters(keys: Iterable[Key], called: Names, least: int = WIDTH) -> list[tupl
 
 def shown_namespace(key: Key) -> str:
     """The namespace that a kernel is from."""
-    return clip(namespace(demangle(symbol_of(key))), LONGEST_NAME)
+    return _namespace(demangle(symbol_of(key)))
+
+
+def _namespace(name: str) -> str:
+    return clip(namespace(name), LONGEST_NAME)
 
 
 def shown_file(kernel: Kernel) -> str:

@@ -78,7 +78,8 @@ def _json(payload: Mapping[str, Any]) -> Iterator[str]:
 def _harmless(piece: str) -> str:
     """JSON that ends no script element, holds no command of a CI service (outside of strings it has neither sign), and
     shows only what is printable: what comes from a log may be put into a payload as it is."""
-    return harmless(_ESCAPES.sub(_printable_escape, piece).replace("<", "\\u003c"))
+    shown = _ESCAPES.sub(_printable_escape, piece) if "\\" in piece else piece  # numbers have none, and are many
+    return harmless(shown.replace("<", "\\u003c"))
 
 
 def _printable_escape(match: re.Match[str]) -> str:
