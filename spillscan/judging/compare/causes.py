@@ -147,13 +147,10 @@ def _bounds(before: Kernel, after: Kernel) -> Iterator[Cause]:
 
 
 def _cap(before: Kernel, after: Kernel) -> Iterator[Cause]:
-    both = [match["registers"] if (match := _CAP.search(_options(each))) else "none" for each in (before, after)]
-    if both[0] != both[1]:
+    options = [each.sass.maker.options if each.sass and each.sass.maker else "" for each in (before, after)]
+    both = [match["registers"] if (match := _CAP.search(each)) else "none" for each in options]
+    if all(options) and both[0] != both[1]:  # what does not say its options may have a cap
         yield Cause(kind="cap", evidence=f"-maxrregcount {both[0]} → {both[1]}")
-
-
-def _options(kernel: Kernel) -> str:
-    return kernel.sass.maker.options if kernel.sass and kernel.sass.maker else ""
 
 
 def _tools(before: Kernel, after: Kernel) -> Iterator[Cause]:

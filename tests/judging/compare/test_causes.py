@@ -26,7 +26,7 @@ def line(number: int) -> SourceLine:
 
 
 def kernel(
-    options: str = "", version: str = "13.0.1", threads: int | None = None, array: int = 0, **opcodes: int
+    options: str = "-v", version: str = "13.0.1", threads: int | None = None, array: int = 0, **opcodes: int
 ) -> Kernel:
     """``array``: loads of a local array that is in memory."""
     stats = SassStats(
@@ -61,6 +61,7 @@ PLAIN = code([(line(5), 4)] * 8)
 CASES: list[tuple[str, Kernel, Kernel, Pressure, Pressure, list[Kind]]] = [
     ("equal", kernel(), kernel(), PLAIN, PLAIN, []),
     ("cap", kernel("-arch sm_90"), kernel("-maxrregcount 32 -arch sm_90"), PLAIN, PLAIN, ["cap"]),
+    ("options not known", kernel("-maxrregcount 32"), kernel(""), PLAIN, PLAIN, []),
     ("bounds", kernel(), kernel(threads=1024), PLAIN, PLAIN, ["bounds"]),
     ("blocks", kernel(threads=128), kernel(threads=128), PLAIN, PLAIN._replace(register_cap=40), ["cap"]),
     ("explained", kernel(), kernel("-maxrregcount 40"), PLAIN, PLAIN._replace(register_cap=40), ["cap"]),
