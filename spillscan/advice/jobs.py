@@ -114,13 +114,14 @@ def build_system(read: Callable[[str], str | None]) -> BuildSystem | None:
 # ---- texts ---------------------------------------------------------------------------------------------------------
 
 
-def workflow(system: BuildSystem) -> str:
-    """The job of GitHub Actions: it builds in a container with nvcc, and judges; it needs no permission but to read."""
+def workflow(system: BuildSystem, branch: str = "main") -> str:
+    """The job of GitHub Actions, for changes that go into ``branch``: it builds in a container with nvcc, and judges;
+    it needs no permission but to read."""
     submodules = ", submodules: recursive" if system.submodules else ""
     return f"""\
 name: spillscan
 on:
-  push: {{branches: [main]}}
+  push: {{branches: [{branch}]}}
   pull_request:
 permissions: {{contents: read}}
 jobs:
@@ -143,7 +144,7 @@ jobs:
         run: |
           {_indented(system.commands, 10)}
       - name: Gate
-        # Once the baseline is on main, `--baseline-from origin/main` lets no change excuse itself.
+        # Once the baseline is on {branch}, `--baseline-from origin/{branch}` lets no change excuse itself.
         run: >-
           spillscan check {system.inputs}
           -f github -f markdown:+"$GITHUB_STEP_SUMMARY" -f markdown:comment.md -f json:spillscan.json

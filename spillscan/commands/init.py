@@ -41,6 +41,7 @@ EPILOG = "Example: spillscan run -- make; spillscan init --try"
 _LONGEST_DIFF = 60
 """Lines of a new file that are shown; a baseline has one a kernel."""
 _MISSING = re.compile("No such file|not found|[Cc]annot (?:find|open)|does not exist|No rule to make")
+_BRANCH = re.compile(r"ref: refs/remotes/origin/([A-Za-z][\w./-]*)$")
 _UNASKED_SECONDS = 120
 """A trial is a whole build once more: it is made unasked where that is short, and where the job's commands are ours and
 write into their folder alone. What was watched may do anything."""
@@ -106,7 +107,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _tried(texts: Mapping[str, str], system: BuildSystem) -> int:
     """Run the job that stands in ``texts``, as a runner would; 1 where a step fails."""
     path = next((each for each in (jobs.WORKFLOW, jobs.PIPELINE) if each in texts), jobs.WORKFLOW)
-    text = texts.get(path) or jobs.workflow(system)
+    text = texts.get(path) or jobs.workflow(system, _branch())
     scripts = trying.steps(text, path)
     with tempfile.TemporaryDirectory(prefix="spillscan-try-") as folder:
         place = Path(folder)
@@ -114,7 +115,8 @@ def _tried(texts: Mapping[str, str], system: BuildSystem) -> int:
         trying.clone(
             os.curdir, checkout, {**texts, path: text}, submodules="submodules:" in text or "SUBMODULE" in text
         )
-        say([f"{path}, in a clean clone of the last commit and with an empty home:"])
+        unwritten = "" if path in texts else ", which is not written"
+        say([f"{path}{unwritten}, in a clean clone of the last commit and with an empty home:"])
         begun = time.monotonic()
         for done in trying.attempt(scripts, place, checkout):
             now = time.monotonic()
@@ -159,7 +161,7 @@ def _proposals(
     remotes = text_of(".git/config") or ""
     if os.path.isdir(".github") or "github.com" in remotes:
         there = os.path.exists(jobs.WORKFLOW)
-        yield jobs.WORKFLOW, "", "" if there else jobs.workflow(system)
+        yield jobs.WORKFLOW, "", "" if there else jobs.workflow(system, _branch())
     pipeline = text_of(jobs.PIPELINE)
     if pipeline is None and "gitlab" in remotes:
         yield jobs.PIPELINE, "", jobs.pipeline_job(system)
@@ -169,6 +171,13 @@ def _proposals(
     hooks = text_of(jobs.HOOKS)
     if hooks is not None:
         yield jobs.HOOKS, hooks, hooks if "spillscan" in hooks else jobs.with_hook(hooks, system)
+
+
+def _branch() -> str:
+    """The branch that changes go into: the remote's, else ``master`` where that is checked out, else ``main``."""
+    remote = _BRANCH.match(text_of(".git/refs/remotes/origin/HEAD") or "")
+    here = "master" if (text_of(".git/HEAD") or "").strip() == "ref: refs/heads/master" else "main"
+    return remote[1] if remote else here
 
 
 def _baseline(build: Build, arguments: argparse.Namespace, written: str) -> str:

@@ -162,6 +162,23 @@ def test_the_service_of_the_remote(remote: str, said: str, written: str, tmp_pat
     assert jobs_there == ({written} if written else set())
 
 
+@pytest.mark.parametrize(
+    ("remote", "here", "branch"),
+    [("devel/2.x", "gate", "devel/2.x"), ("", "master", "master"), ("", "gate", "main"), ("a, b", "gate", "main")],
+)
+def test_the_branch_of_the_remote(remote: str, here: str, branch: str, tmp_path: Path) -> None:
+    (tmp_path / ".github").mkdir()
+    origin = tmp_path / ".git" / "refs" / "remotes" / "origin"
+    origin.mkdir(parents=True)
+    (tmp_path / ".git" / "HEAD").write_text(f"ref: refs/heads/{here}\n")
+    if remote:
+        (origin / "HEAD").write_text(f"ref: refs/remotes/origin/{remote}\n")
+    assert spillscan(tmp_path, "init", HEAD, "--yes")[0] == 0
+    text = (tmp_path / jobs.WORKFLOW).read_text()
+    assert yaml.safe_load(text)[True]["push"]["branches"] == [branch]  # "on" is true to YAML 1.1
+    assert f"`--baseline-from origin/{branch}`" in text
+
+
 def test_a_policy_of_ones_own_gets_the_baseline_and_keeps_the_rest(repository: Path) -> None:
     (repository / "spillscan.yml").write_text("max_registers: 200  # ours\n")
     spillscan(repository, "init", HEAD, "--yes")
