@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from spillscan.builds.buildfile import BuildFile
 
 _NAMED = 3
-EPILOG = "Example: spillscan run -- cmake --build build; spillscan check spillscan-build.json"
+EPILOG = "Example: spillscan run -- make; CMake: spillscan run -- cmake -B FRESH, spillscan run -- cmake --build FRESH"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -74,5 +74,8 @@ def _summary(build: BuildFile) -> str:
         named = "" if state == "done" else f" ({', '.join(names[:_NAMED])}{more})"
         said.append(f"{len(names)} {state}{named}")
     if not units:
-        return "no compilation was seen: none was due, or the compiler is called by its path (make NVCC=nvcc)"
+        return (
+            "no compilation was seen: none was due, or the compiler is called by its path (make NVCC=nvcc;"
+            " CMake: a fresh folder, `spillscan run --` before both steps)"
+        )
     return f"{count(len(units), 'unit')}: {', '.join(said)}"
