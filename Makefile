@@ -1,6 +1,7 @@
 # make run    set up, then show the main job on real logs
 # make test   set up, then run every test
 # make lint   ruff and mypy --strict
+# make golden what tests compare with, written anew: golden files, tables of documents, schemas; read the diff
 # make bench  speed, as ratios with bars: a regex script, cuobjdump, the cost of the work (bench-details: of each part)
 # make oracle millions of cases against NVIDIA's own answers
 # make bounds the wheel with the lowest and the newest of what it needs, on each Python to be had
@@ -12,7 +13,7 @@ BIN    := $(VENV)/bin
 RUNS   := $(VENV)/.runs
 TESTS  := $(VENV)/.tests
 
-.PHONY: run test lint bench bench-details oracle mutants bounds wheel site fixtures clean
+.PHONY: run test lint golden bench bench-details oracle mutants bounds wheel site fixtures clean
 
 # What running needs, and what tests need besides.
 $(RUNS): pyproject.toml
@@ -36,6 +37,9 @@ lint: $(TESTS)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+golden: $(TESTS)
+	$(BIN)/python -m tests.writers
 
 bench: $(TESTS)
 	$(BIN)/python -m tests.benchmarks.table

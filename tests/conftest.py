@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Generator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from spillscan.reading import logs as buildlog
 from spillscan.reading import readers
 from spillscan.reading.inputs.source import Source, Stream
 from spillscan.reading.workers import processors
-from tests import forked, reference
+from tests import forked, reference, writers
 
 ROOT = Path(__file__).resolve().parent.parent
 FIXTURES = ROOT / "fixtures"
@@ -45,6 +46,16 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 def pytest_xdist_auto_num_workers() -> int:
     """One more than there are processors: some tests wait for others' processes, and for time to pass."""
     return processors() + 1
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Where what a test holds to is written by its module, a failure says so."""
+    report = yield
+    if report.failed and writers.writes(item.path):
+        how = f"If the change is meant, `{writers.program(item.path)}` writes anew what is compared; read its diff."
+        report.sections.append(("What to do", how))
+    return report
 
 
 @cache

@@ -91,10 +91,9 @@ def test_no_command_and_no_option_goes() -> None:
 
 
 def write() -> None:
-    """Add what is new."""
-    OPTIONS.write_text(
-        "".join(f"{each}\n" for each in sorted(set(options(build_parser(nested=True))))), encoding="utf-8"
-    )
+    """Add what is new; what went stays a promise."""
+    known = {*OPTIONS.read_text(encoding="utf-8").splitlines(), *options(build_parser(nested=True))}
+    OPTIONS.write_text("".join(f"{each}\n" for each in sorted(known)), encoding="utf-8")
 
 
 if __name__ == "__main__":
