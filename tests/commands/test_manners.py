@@ -213,8 +213,10 @@ MOST_COMMANDS, MOST_LINES = 18, 30
 def test_every_command_stands_in_one_group_of_the_help(capsys: pytest.CaptureFixture[str]) -> None:
     grouped = [name for names in commands.GROUPS.values() for name in names]
     verbs = [module for module, _ in commands.VERBS.values()]
-    assert sorted([*grouped, *verbs]) == commands.all_names()
-    assert len(grouped) <= MOST_COMMANDS
+    assert sorted([*grouped, *verbs]) == commands.all_names(), (
+        "each module is in GROUPS or VERBS of commands/__init__.py"
+    )
+    assert len(grouped) <= MOST_COMMANDS, "what is about the same as a command there is a verb of it, in VERBS"
     with pytest.raises(SystemExit):
         main(["--help"])
     out = capsys.readouterr().out

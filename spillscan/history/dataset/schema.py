@@ -355,7 +355,7 @@ VERSION = 10
 """Of the schema that this spillscan writes; it reads this and all before. 7 lets several builds share files, 8 kept
 beside them what goes on under another name, which is no longer read, 9 has digests of all files."""
 WHOLE_SINCE = 6
-"""The last version that brought columns of ``kernels``."""
+"""The last version that brought columns of ``kernels`` that follow from others."""
 
 
 def row_of(kernel: Kernel, unit_id: str, commit: str, position: int) -> KernelRow:

@@ -52,7 +52,9 @@ def test_a_column_is_of_the_present_version_or_was_released_with_the_one_that_it
         for field in fields
         if field.since != schema.VERSION
     }
-    assert declared == {(v, table, name) for v, of in released.items() for table, names in of.items() for name in names}
+    known = {(v, table, name) for v, of in released.items() for table, names in of.items() for name in names}
+    assert not declared - known, f"a new column says since={schema.VERSION}: {sorted(declared - known)}"
+    assert declared == known
     for table, names in released[1].items():
         for part in (VERSION1 / table).rglob("*.parquet"):
             import pyarrow.parquet
