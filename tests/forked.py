@@ -19,6 +19,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -112,11 +113,15 @@ def _read(descriptor: int, said: list[bytes], at: int) -> None:
 
 @cache
 def _server() -> socket.socket:
-    """Our end of the line to the process that waits; it ends when we do."""
+    """Our end of the line to the process that waits; it ends when we do. A product that cannot be imported says so."""
     ours, theirs = socket.socketpair()
     command = [sys.executable, "-c", f"from tests.forked import serve; serve({theirs.fileno()})"]
-    subprocess.Popen(command, cwd=ROOT, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL)
-    theirs.close()
+    with tempfile.TemporaryFile() as errors:
+        subprocess.Popen(command, cwd=ROOT, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, stderr=errors)
+        theirs.close()
+        if not ours.recv(4):
+            errors.seek(0)
+            raise RuntimeError(errors.read().decode())
     return ours
 
 
@@ -134,6 +139,7 @@ def serve(descriptor: int) -> None:
             main([*words])
     assert threading.active_count() == 1, "a fork would lose the others"
     line = socket.socket(fileno=descriptor)
+    line.send(b"here")
     while True:
         data, streams, _, _ = socket.recv_fds(line, 1 << 20, 3)
         if not data:
