@@ -62,7 +62,7 @@ def test_every_device_is_in_the_sample(rows):
 def test_the_header_knows_every_row(rows, truth):
     strange = {devices()[place].target for place in rows["device"][truth["status"] != 0]}
     assert not strange, (
-        f"this cuda_occupancy.h knows no {sorted(strange)}: set VERSION of one that does (tests/oracle/occupancy_header.py)"
+        f"cuda_occupancy.h does not know {sorted(strange)}: take one that does (tests/oracle/occupancy_header.py)"
     )
 
 
