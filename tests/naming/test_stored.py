@@ -18,7 +18,7 @@ from spillscan.naming.identity import canonical, source_file
 from spillscan.naming.identity.pairs import paired
 from tests.conftest import FIXTURES, read_any
 from tests.naming.identity import generator
-from tests.reading.test_stored import digest
+from tests.reading.test_stored import digest, drawn
 
 STORED = FIXTURES / "EXPECTED-named.json"
 LOGS = sorted(
@@ -39,7 +39,7 @@ def changed(seed: int) -> tuple[list[Kernel], list[Kernel]]:
     """Two builds of two or three logs, of which some kernels have gone, or have other figures, arguments, namespaces or
     words in their names."""
     chance = Random(seed)
-    base = [each for log in chance.sample(LOGS, 2 + seed % 2) for each in kernels(log)]
+    base = [each for log in drawn(seed, LOGS, 2 + seed % 2) for each in kernels(log)]
     word, scope = chance.choice(generator.WORDS), chance.choice(generator.WORDS)
     words = sorted({each for kernel in base for each in re.findall(r"(?<=\d)[a-z_]{3,}", kernel.key.symbol)})
     old = chance.choice(words or ["gemm"])

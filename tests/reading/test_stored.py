@@ -8,7 +8,6 @@ import json
 import os
 from contextlib import suppress
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import pytest
@@ -21,7 +20,7 @@ from spillscan.reading.binary.instructions import Code
 from spillscan.reading.binary.size_accounting import weigh
 from spillscan.reading.binary.window import DEFAULT
 from tests import reference
-from tests.conftest import FIXTURES, record
+from tests.conftest import FIXTURES, manifest, record
 from tests.reading.binary.support import stored as decompressed
 
 STORED = FIXTURES / "EXPECTED.json"
@@ -47,13 +46,20 @@ FILES = sorted(
 
 
 _OF_COMPILERS = [file for file in FILES if file.startswith(("binary/", "sass/", "ptxas/", "nvlink/"))]
-TOGETHER = [" ".join(Random(number).sample(_OF_COMPILERS, 2 + number % 3)) for number in range(40)]
-"""Inputs of one build, which share some of their kernels: what is joined, and what is not."""
 
 
 def digest(value: object) -> str:
     """So much of a SHA-256 that no two of some thousand are alike."""
     return hashlib.sha256((value if isinstance(value, str) else json.dumps(value)).encode()).hexdigest()[:10]
+
+
+def drawn(number: int, files: list[str], count: int) -> list[str]:
+    """Some of ``files`` at random, each by a lot of its own: few others are drawn where there is one more file."""
+    return sorted(files, key=lambda file: digest(f"{number} {file}"))[:count]
+
+
+TOGETHER = [" ".join(drawn(number, _OF_COMPILERS, 2 + number % 3)) for number in range(40)]
+"""Inputs of one build, which share some of their kernels: what is joined, and what is not."""
 
 
 def summary(file: str) -> dict[str, Any]:
@@ -113,6 +119,11 @@ def _of_binary(file: str, build: Build) -> dict[str, Any]:
 def test_as_it_was_read_before(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(FIXTURES)
     assert summary(file) == json.loads(STORED.read_text())[file]
+
+
+def test_the_manifest_is_in_the_order_in_which_it_is_written() -> None:
+    files = [entry["file"] for entry in manifest()]
+    assert files == sorted(files)
 
 
 def write() -> None:

@@ -39,14 +39,15 @@ def table(document: str) -> Iterator[str]:
 def with_examples(old: str) -> str:
     """The rules with what a gate says of each one's first example."""
     for rule in all_rules():
-        case = next(each for each in EXAMPLES if each["rule"] == rule)
+        case = next((each for each in EXAMPLES if each["rule"] == rule), None)
+        assert case, f"examples.yaml has none of {rule}"
         with tempfile.TemporaryDirectory() as folder:
             found = findings(case["fails"], Path(folder))
         message = next(each.message for each in found if each.rule == rule)
         example = textwrap.fill(f"*Example.* `{message}`.", 124, break_long_words=False, break_on_hyphens=False)
         before, heading, after = old.partition(f"\n## {rule}\n")
         place = EXAMPLE.search(after)
-        assert place, rule
+        assert place, f"docs/rules.md has no section of {rule} with an `*Example.*`, which is written here"
         old = before + heading + after[: place.start()] + example + after[place.end() :]
     return old
 
@@ -64,8 +65,11 @@ def test_the_table_says_what_is_so(document: str) -> None:
 
 
 def test_everything_is_explained_and_nothing_else() -> None:
-    assert list(explanations("rules")) == list(all_rules())
-    assert set(explanations("holes")) == set(KINDS)
+    for document, names in (("rules", [*all_rules()]), ("holes", [*KINDS])):
+        explained = [*explanations(document)]
+        assert not {*names} - {*explained}, f"docs/{document}.md has no section of these, as rule_docs.py reads it"
+        assert sorted(explained) == sorted(names)
+    assert list(explanations("rules")) == list(all_rules()), "in this order"
 
 
 @pytest.mark.parametrize("document", ["rules", "holes"])
