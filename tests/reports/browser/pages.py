@@ -7,6 +7,8 @@ from datetime import UTC, datetime
 from functools import cache
 from itertools import product
 from operator import itemgetter
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from msgspec.structs import replace
@@ -14,6 +16,7 @@ from msgspec.structs import replace
 from spillscan import diff as diff_builds
 from spillscan import scan
 from spillscan.advice.sweep.model import AS_IS, Curve, Point, Setting
+from spillscan.cli import main
 from spillscan.history.dataset.builds import KeptBuild
 from spillscan.history.dataset.history import Event, Series, Span
 from spillscan.judging import rules
@@ -28,6 +31,7 @@ from spillscan.reports.report import Report
 from spillscan.reports.sweep import html
 from spillscan.reports.table import Column, Table
 from tests.conftest import FIXTURES
+from tests.reading.binary.support import stored
 from tests.reporting import checked as judged
 from tests.reporting import kernel, rendered, report_of
 
@@ -155,6 +159,17 @@ def tuned() -> Report:
 
     base, head = of((0, 1, 2), 8), of((0, 1, 3), 0)
     return Report(kind="diff", by="config", base=base, build=head, changes=tuple(diff_builds(base, head)))
+
+
+def compiled() -> str:
+    """A check of a binary whose source is there."""
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "k.cubin").write_bytes(stored("lines-sm_80-13.5.cubin"))
+        (folder / "sass.cu").write_text("\n".join(f"int line_{number}; // <b>&amp;" for number in range(1, 61)))
+        words = ["check", str(folder / "k.cubin"), "-f", f"html:{folder / 'page.html'}", "--source-root", str(folder)]
+        assert main(words) == 1
+        return (folder / "page.html").read_text(encoding="utf-8")
 
 
 def many(number: int) -> Build:
@@ -323,7 +338,11 @@ TIMES = [
 
 PAGES: dict[str, Callable[[], str]] = {
     "scan": lambda: rendered("html", Report(kind="scan", build=build("demo/head.log"))),
+    "sorted": lambda: rendered(
+        "html", Report(kind="scan", by="family", sort="registers", build=build("demo/head.log"))
+    ),
     "check": lambda: rendered("html", checked()),
+    "code": compiled,
     "diff": lambda: rendered("html", compared()),
     "renamed": lambda: rendered("html", compared("identity/refactored-13.0.log", "identity/renamed-13.5.log")),
     "worse": lambda: rendered("html", worse()),

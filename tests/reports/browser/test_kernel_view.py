@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from spillscan import scan
-from spillscan.cli import main
 from spillscan.model import Build, Kernel, KernelKey, Launch, Usage
 from spillscan.model.build import damage
 from spillscan.naming import alone
@@ -18,9 +17,8 @@ from spillscan.reports.page.columns import identifiers
 from spillscan.reports.report import Report
 from tests import pictures
 from tests.conftest import FIXTURES
-from tests.reading.binary.support import stored
 from tests.reporting import rendered
-from tests.reports.browser.conftest import BOXES, DRAWN, EVERY, PHONE, SIZES, Open, Tab, serious, until
+from tests.reports.browser.conftest import BOXES, DRAWN, EVERY, PHONE, SIZES, Open, Site, Tab, serious, until
 
 DUMP = FIXTURES / "sass" / "nvdisasm-gi-sm_80-13.5.sass"
 UNKNOWN = Kernel(key=KernelKey(symbol="silent", arch="sm_90"), role="entry", usage=Usage(spill_store_bytes=8))
@@ -128,19 +126,8 @@ def test_axe_finds_nothing_serious_in_a_kernel(
 # ---- machine code ----------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The page of a check of a binary whose source is there."""
-    folder = tmp_path_factory.mktemp("compiled")
-    (folder / "k.cubin").write_bytes(stored("lines-sm_80-13.5.cubin"))
-    (folder / "sass.cu").write_text("\n".join(f"int line_{number}; // <b>&amp;" for number in range(1, 61)))
-    words = ["check", str(folder / "k.cubin"), "-f", f"html:{folder / 'page.html'}", "--source-root", str(folder)]
-    assert main(words) == 1
-    return folder / "page.html"
-
-
-def test_what_to_do_first_leads_to_curve_lines_and_code(browse: Open, compiled: Path) -> None:
-    tab = browse(compiled)
+def test_what_to_do_first_leads_to_curve_lines_and_code(browse: Open, site: Site) -> None:
+    tab = browse(site["code"])
     assert tab.text("#first") == "What to do first"
     assert tab.text(".first .who").startswith("array_and_spills sm_80 · spills: 160 B stores, 160 B loads")
     assert tab.texts(".first dt")[:3] == ["line", "cause", "remedy"]
@@ -168,22 +155,22 @@ def test_what_to_do_first_leads_to_curve_lines_and_code(browse: Open, compiled: 
     assert tab.text(".said").startswith("sass.cu:37: ")
     tab.page.locator(".slots summary").click()
     tab.page.locator(".slots button").first.click()
-    assert re.search(r"\?at=0x[0-9a-f]{4}$", tab.page.url)
+    assert re.search(r"\?open=slots&at=0x[0-9a-f]{4}$", tab.page.url)
     tab.page.get_by_text("What spill means").click()
     assert "What to do." in tab.text(".explained")
 
 
 @EVERY
-def test_axe_finds_nothing_serious_in_code(browse: Open, compiled: Path, axe: str) -> None:
-    tab = browse(compiled)
+def test_axe_finds_nothing_serious_in_code(browse: Open, site: Site, axe: str) -> None:
+    tab = browse(site["code"])
     tab.page.evaluate(axe)
     tab.page.locator(".first a").first.click()
     tab.page.locator(".slots summary").click()
     assert serious(tab.page) == []
 
 
-def test_code_fits_each_screen(browse: Open, compiled: Path) -> None:
-    tab = browse(compiled, viewport=PHONE)
+def test_code_fits_each_screen(browse: Open, site: Site) -> None:
+    tab = browse(site["code"], viewport=PHONE)
     wide = "() => document.documentElement.scrollWidth - document.documentElement.clientWidth"
     assert tab.page.evaluate(wide) <= 0
     tab.page.locator(".first a").first.click()

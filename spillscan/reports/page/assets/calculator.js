@@ -33,10 +33,8 @@ const calculator = (() => {
     return setting;
   }
 
-  function write(setting, start) {
-    const fields = [["device", "device"], ...Object.entries(NUMBERS).map(([name, { field }]) => [name, field]), ["optin", "optin"], ["carveout", "carveout"]];
-    return Object.fromEntries(fields.filter(([, field]) => setting[field] !== start[field]).map(([name, field]) => [name, setting[field] ?? "no"]));
-  }
+  const FIELDS = [["device", "device"], ...Object.entries(NUMBERS).map(([name, { field }]) => [name, field]), ["optin", "optin"], ["carveout", "carveout"]];
+  const written = (setting) => Object.fromEntries(FIELDS.map(([name, field]) => [name, setting[field] ?? "no"]));
 
   // ---- controls ---------------------------------------------------------------------------------------------------
 
@@ -108,7 +106,7 @@ const calculator = (() => {
     const change = (figures) => {
       setting = { ...setting, ...figures };
       clearTimeout(timer); // browsers refuse addresses that change as fast as a slider
-      timer = setTimeout(() => { if (node.isConnected) remember(write(setting, start)); }, SETTLE_MS);
+      timer = setTimeout(() => { if (node.isConnected) remember(written(setting), written(start)); }, SETTLE_MS);
       paint();
     };
     const devices = Object.entries(tables.devices).reverse().map(([target, on]) => [target, `${target} · ${on.gpus.slice(0, 3).join(", ") || on.name}`]);

@@ -10,8 +10,7 @@
 
   spillscan.view("changes", (payload, id, box) => {
     const { changes, verdict } = payload;
-    const [by, usual] = filters.grouping(GROUPS, "family");
-    const state = { ...controls.state({ q: "", state: "", sort: filters.order("changes"), severity: "", arch: "", family: "", file: "", object: "" }), by };
+    const state = filters.state("changes", GROUPS, "family", { q: "", state: "", severity: "", arch: "", family: "", file: "", object: "" });
     const rows = alike(changes.rows);
     // The largest value of each figure: bars of one figure are on one scale.
     const scale = changes.metrics.map((_, at) => changes.rows.flatMap((row) => [...row.figures, ...(row.unknown || [])]).reduce((most, [metric, before, after]) => (metric === at ? Math.max(most, before || 0, after || 0) : most), 1));
@@ -19,18 +18,13 @@
     const groups = GROUPS.filter(([name]) => name === state.by || new Set(changes.rows.map((row) => of(name, row))).size > 1);
     const letters = h("div", {}), list = h("div", {});
     spillscan.add(box, headline(payload), totals(changes), spillscan.unknown(verdict),
-      rows.length ? controls.form(controls.search(state, apply), controls.select(state, "by", "Show", [["none", "changes"], ...groups], apply),
-        filters.chooser(state, FIELDS, apply, changes.rows, of), controls.select(state, "sort", "Order", [["", "worst first"], ["name", "kernel"], ...orders], apply),
-        controls.chips(state, "state", "What became of it", changes.states.map(([name, n]) => [name, `${number(n)} ${name}`]), apply, true)) : null,
+      rows.length ? controls.form(controls.search(state, draw), controls.select(state, "by", "Show", [["none", "changes"], ...groups], draw),
+        filters.chooser(state, FIELDS, draw, changes.rows, of), controls.select(state, "sort", "Order", [["", "worst first"], ["name", "kernel"], ...orders], draw),
+        controls.chips(state, "state", "What became of it", changes.states.map(([name, n]) => [name, `${number(n)} ${name}`]), draw, true)) : null,
       letters, list);
-    draw(true);
+    draw();
 
-    function apply() {
-      spillscan.remember({ ...state, by: state.by === usual ? "" : state.by });
-      draw(false);
-    }
-
-    function draw(first) {
+    function draw() {
       const fits = controls.fits(state.q);
       const chosen = FIELDS.filter((name) => state[name]);
       const shown = sorted(rows.filter((row) => (!state.state || row.state === state.state)
@@ -38,7 +32,7 @@
         && [row.name, row.old_name || ""].some((name) => fits(name.toLowerCase()))), changes, state.sort);
       const parts = state.sort ? [[null, shown]] : Object.keys(TITLES).map((severity) => [severity, shown.filter((row) => (row.severity || "") === severity)]);
       letters.replaceChildren(...[spillscan.legend(shown.map((row) => of("family", row)))].filter(Boolean));
-      list.replaceChildren(...parts.filter(([, some]) => some.length).map(([severity, some]) => section(payload, severity, some, some[0] === shown[0] && first, scale, state.by)));
+      list.replaceChildren(...parts.filter(([, some]) => some.length).map(([severity, some]) => section(payload, severity, some, some[0] === shown[0], scale, state.by)));
       if (!shown.length && rows.length) list.append(h("p", { class: "quiet" }, "No change fits."));
     }
   });
@@ -94,7 +88,7 @@
     const items = by === "none" || (severity === null && by === "family") ? rows.map((row) => [row])
       : filters.grouped(rows, (row) => of(by, row)).flatMap(([, some]) => (some.length < FAMILY ? some.map((row) => [row]) : [some]));
     const list = h("ol", { class: "changes" });
-    const more = growing(list, items, (some, at) => (some.length > 1 ? opening : change)(payload, some.length > 1 ? some : some[0], open && at === 0, scale, by), PAGE);
+    const more = growing(severity ?? "all", list, items, (some, at) => (some.length > 1 ? opening : change)(payload, some.length > 1 ? some : some[0], open && at === 0, scale, by), PAGE);
     return h("section", {}, h("h2", { class: severity ? `sev-${severity}` : "" }, `${severity === null ? "Changes" : TITLES[severity]} `, h("span", { class: "quiet" }, number(filters.summed(rows.map(({ archs }) => archs.length))))), list, more);
   }
 
@@ -106,17 +100,14 @@
       return { metric, up: deltas.filter((delta) => delta > 0).length, down: deltas.filter((delta) => delta < 0).length, most: deltas.reduce((most, delta) => (Math.abs(delta) > Math.abs(most) ? delta : most), 0) };
     }).filter(({ up, down }) => up + down);
     const label = of(by, rows[0]);
+    const name = [by, label, rows[0].severity].filter(Boolean).join(" ");
     const fill = () => {
-      if (!details.open || details.children.length > 1) return;
       const list = h("ol", { class: "changes inner" });
-      const more = growing(list, rows, (row) => change(payload, row, false, scale, by, by === "family" ? label : ""), PAGE);
-      details.append(list, more);
+      return [list, growing(name, list, rows, (row) => change(payload, row, false, scale, by, by === "family" ? label : ""), PAGE)];
     };
-    const details = h("details", { class: "family", open, ontoggle: () => fill() },
-      h("summary", {}, h("b", {}, label || "not said"), " ", h("span", { class: "quiet" }, filters.grouped(kernels, ({ state }) => state).map(([state, some]) => `${number(some.length)} ${state}`).join(", ")),
-        h("span", { class: "moves" }, moves.slice(0, 4).map(({ metric, up, down, most }) => h("span", { class: tone(metric, 0, most) }, `${metric.label} ${moved(up, down)}, most ${signed(most, (n) => amount(n, metric.unit).join(" ").trim())}`)))));
-    fill();
-    return h("li", { class: "whole" }, details);
+    return h("li", { class: "whole" }, spillscan.fold(name, "family",
+      [h("b", {}, label || "not said"), " ", h("span", { class: "quiet" }, filters.grouped(kernels, ({ state }) => state).map(([state, some]) => `${number(some.length)} ${state}`).join(", ")),
+        h("span", { class: "moves" }, moves.slice(0, 4).map(({ metric, up, down, most }) => h("span", { class: tone(metric, 0, most) }, `${metric.label} ${moved(up, down)}, most ${signed(most, (n) => amount(n, metric.unit).join(" ").trim())}`)))], fill, open));
   }
 
   function change(payload, row, open, scale, by, within = "") {
@@ -139,19 +130,13 @@
   function onCurves(payload, index, open) {
     const draw = comparison(payload, index);
     if (!draw) return null;
-    const fill = () => {
-      if (!details.open || details.children.length > 1) return;
-      if (store.flag(index, store.ASSUMED)) details.append(h("p", { class: "quiet" }, "At the best block size of each, as it is not known how it is launched (--launch does)."));
-      details.append(draw());
-    };
-    const details = h("details", { class: "full curves", open, ontoggle: () => fill() }, h("summary", {}, "On the occupancy curves"));
-    fill();
-    return details;
+    return spillscan.fold(`curves ${store.columns.id[index]}`, "full curves", "On the occupancy curves", () => [
+      store.flag(index, store.ASSUMED) ? h("p", { class: "quiet" }, "At the best block size of each, as it is not known how it is launched (--launch does).") : null, draw()], open);
   }
 
   function renamed(row) {
     return [h("p", { class: "quiet" }, "renamed: ", h("b", {}, row.because)),
-      h("details", { class: "full" }, h("summary", {}, `was ${row.old_name}`), h("div", { class: "names" }, h("code", {}, row.old), h("code", {}, row.new)))];
+      spillscan.fold(`was ${row.old}`, "full", `was ${row.old_name}`, () => h("div", { class: "names" }, h("code", {}, row.old), h("code", {}, row.new)))];
   }
 
   // Two bars, before and after, on the scale of all of the figure, with their figures.

@@ -1,12 +1,22 @@
-// What views are filtered and arranged by: fields of a form, each of which sets one text of a state and calls apply().
-// An address holds the state: "" is what nobody asked for.
+// What views are filtered and arranged by: fields of a form, each of which sets one text of a state, has the address hold
+// it, and calls apply().
 const controls = (() => {
   const { h } = spillscan;
 
-  // The state that the address says, where it says nothing as given.
-  function state(usual) {
+  const usuals = new WeakMap();
+
+  // The state that the address says, where it says nothing as given; `known`: of a name the texts that it may have.
+  function state(usual, known = {}) {
     const { params } = spillscan.route;
-    return Object.fromEntries(Object.entries(usual).map(([name, text]) => [name, params.get(name) ?? text]));
+    const said = (name) => (params.has(name) && (known[name]?.includes(params.get(name)) ?? true) ? params.get(name) : usual[name]);
+    const held = Object.fromEntries(Object.keys(usual).map((name) => [name, said(name)]));
+    usuals.set(held, usual);
+    return held;
+  }
+
+  function change(held, texts, apply) {
+    spillscan.remember(Object.assign(held, texts), usuals.get(held));
+    apply();
   }
 
   const form = (...fields) => h("form", { class: "controls", role: "search", onsubmit: (event) => event.preventDefault() }, fields);
@@ -14,18 +24,18 @@ const controls = (() => {
 
   function search(held, apply) {
     const box = h("input", { type: "search", id: "q", value: held.q, placeholder: "name or glob: gemm*<8>", autocomplete: "off", spellcheck: "false",
-      oninput: () => { held.q = box.value; apply(); } });
+      oninput: () => change(held, { q: box.value }, apply) });
     return labelled("q", "Kernel", box, "wide");
   }
 
   function check(held, name, label, apply) {
-    const box = h("input", { type: "checkbox", id: name, checked: held[name] === "1", onchange: () => { held[name] = box.checked ? "1" : ""; apply(); } });
+    const box = h("input", { type: "checkbox", id: name, checked: held[name] === "1", onchange: () => change(held, { [name]: box.checked ? "1" : "" }, apply) });
     return h("div", { class: "field check" }, box, h("label", { for: name }, label));
   }
 
   // options: [value, words]
   function select(held, name, label, options, apply, kind) {
-    const box = h("select", { id: name, onchange: () => { held[name] = box.value; apply(); } },
+    const box = h("select", { id: name, onchange: () => change(held, { [name]: box.value }, apply) },
       options.map(([value, words]) => h("option", { value, selected: value === held[name] }, words)));
     return labelled(name, label, box, kind);
   }
@@ -34,9 +44,8 @@ const controls = (() => {
   function chips(held, name, label, options, apply, none = false) {
     const paint = () => buttons.forEach((button, at) => button.setAttribute("aria-pressed", String(options[at][0] === held[name])));
     const buttons = options.map(([value, words]) => h("button", { type: "button", onclick: () => {
-      held[name] = none && held[name] === value ? "" : value;
+      change(held, { [name]: none && held[name] === value ? "" : value }, apply);
       paint();
-      apply();
     } }, words));
     paint();
     return h("div", { class: "field" }, h("span", { class: "label" }, label), h("div", { class: "chips", role: "group", "aria-label": label }, buttons));
@@ -50,5 +59,5 @@ const controls = (() => {
     return (text) => expression.test(text);
   }
 
-  return { state, form, labelled, search, check, select, chips, fits };
+  return { state, change, form, labelled, search, check, select, chips, fits };
 })();

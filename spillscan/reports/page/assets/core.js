@@ -92,8 +92,8 @@ const spillscan = (() => {
     if (!lines.length) return null;
     const notes = lines.slice(0, MOST_LEGENDS).map((line) => h("p", { class: "note" }, line));
     if (lines.length <= LEGENDS) return h("div", { class: "legend" }, notes);
-    return h("details", { class: "legend note" }, h("summary", {}, `What T and F stand for in the names of ${number(lines.length)} families`), notes,
-      lines.length > MOST_LEGENDS ? h("p", { class: "note" }, `${number(lines.length - MOST_LEGENDS)} more; a filter makes them fewer`) : null);
+    return fold("legend", "legend note", `What T and F stand for in the names of ${number(lines.length)} families`,
+      () => [notes, lines.length > MOST_LEGENDS ? h("p", { class: "note" }, `${number(lines.length - MOST_LEGENDS)} more; a filter makes them fewer`) : null]);
   }
 
   // ---- routes: #/view/id?key=value --------------------------------------------------------------------------------
@@ -112,11 +112,34 @@ const spillscan = (() => {
 
   const go = (view, id, params) => { location.hash = link(view, id, params); };
 
-  // The address of what is shown now, without a new entry in the history and without drawing anew.
-  function remember(params) {
-    const kept = Object.entries(params).filter(([, value]) => value !== "" && value !== null && value !== undefined);
-    route.params = new URLSearchParams(kept);
-    history.replaceState(null, "", link(route.view, route.id, kept));
+  // The address of what is shown now, without a new entry in the history and without drawing anew: of a state it says
+  // what differs from the usual one, and it keeps what other parts of the view wrote.
+  function remember(state, usual) {
+    for (const [name, value] of Object.entries(state)) {
+      route.params.delete(name);
+      for (const each of [value].flat()) if (String(each) !== String(usual[name])) route.params.append(name, each);
+    }
+    history.replaceState(null, "", link(route.view, route.id, route.params));
+  }
+
+  // Whether the part of a view that has this name is open, where the address says nothing as `usual`.
+  const opened = (name, usual = false) => route.params.getAll(usual ? "shut" : "open").includes(name) !== usual;
+  function turn(name, open, usual = false) {
+    if (opened(name, usual) === open) return;
+    const [others, more] = [["open", "shut"].map((list) => [list, route.params.getAll(list).filter((each) => each !== name)]), open === usual ? [] : [name]];
+    remember(Object.fromEntries(others.map(([list, rest]) => [list, (list === "open") === open ? [...rest, ...more] : rest])), {});
+  }
+
+  // A part that opens, whose content fill() makes when it is first open.
+  function fold(name, kind, summary, fill, usual = false) {
+    const details = h("details", { class: kind, open: opened(name, usual), ontoggle: () => {
+      if (!details.isConnected) return;
+      turn(name, details.open, usual);
+      make();
+    } }, h("summary", {}, summary));
+    const make = () => { if (details.open && details.children.length < 2) add(details, fill()); };
+    make();
+    return details;
   }
 
   // ---- views ------------------------------------------------------------------------------------------------------
@@ -193,6 +216,6 @@ const spillscan = (() => {
     show(true);
   }
 
-  return { payload, h, svg, add, number, bytes, amount, delta, count, percent, printable, link, go, marked, remember, view, say, title, start, unknown, legend,
+  return { payload, h, svg, add, number, bytes, amount, delta, count, percent, printable, link, go, marked, remember, opened, turn, fold, view, say, title, start, unknown, legend,
     get route() { return route; } };
 })();

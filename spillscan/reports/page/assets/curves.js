@@ -124,17 +124,19 @@ const curves = (() => {
       { label: "occupancy", num: true, cell: ({ answer }) => (answer.blocks ? answer.percent : "cannot launch") }] });
   }
 
-  // A figure that draws itself anew in whatever width it has; pick(name, figure) sets what is clicked, if anything is.
-  function figure(name, pick) {
+  // A figure that draws itself anew in whatever width it has; pick(name, figure) sets what is clicked, if anything is; `of`
+  // tells it from others of its name.
+  function figure(name, pick, of = "") {
     let given = null, waiting = false;
     const { node: canvas, paint } = chart.drawn((width) => draw(given.tables, given.setting, given.points, name, width, pick), "canvas");
     const listing = h("div", {});
     const again = () => {
       waiting = false;
       paint();
-      if (details.open) listing.replaceChildren(listed(given.tables, given.setting, name));
+      if (given && details.open) listing.replaceChildren(listed(given.tables, given.setting, name));
     };
-    const details = h("details", { ontoggle: again }, h("summary", {}, "Every step as a table"), listing);
+    const details = spillscan.fold(`steps ${name}${of}`, null, "Every step as a table", () => listing);
+    details.addEventListener("toggle", again);
     const node = h("figure", { class: `curve ${KINDS[name].hue}` }, h("figcaption", {}, KINDS[name].title), canvas, details);
     const soon = () => { if (!waiting) { waiting = true; requestAnimationFrame(again); } };
     return { node, draw: (tables, setting, points) => { given = { tables, setting, points }; soon(); } };

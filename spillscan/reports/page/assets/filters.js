@@ -26,15 +26,12 @@ const filters = (() => {
   const LISTS = { kernel: columns.names, arch: columns.arches, family: columns.families, namespace: columns.namespaces, file: columns.files, object: columns.units };
   const all = (field) => LISTS[field] || columns.id.map((_, i) => of[field](i));
 
-  // What a list is grouped by: as the report was asked for, else `usual`, and as its address says; "none" is not at all.
+  // The state of a list: grouped and in the order that the report was asked for, else by `by`; "none" is not at all.
   const asked = payload.asked || {};
-  function grouping(kinds, usual) {
-    const known = (name) => name === "none" || kinds.some(([kind]) => kind === name);
-    const first = known(asked.by) ? asked.by : usual;
-    const wanted = spillscan.route.params.get("by");
-    return [known(wanted) ? wanted : first, first];
+  function state(view, kinds, by, others) {
+    const known = ["none", ...kinds.map(([kind]) => kind)];
+    return controls.state({ ...others, sort: asked.sort?.[view] ?? "", by: known.includes(asked.by) ? asked.by : by }, { by: known });
   }
-  const order = (view) => (asked.sort ? asked.sort[view] : "");
 
   // The texts that a field has in rows, of which what(field, row) is one; nothing where all have the same.
   function texts(field, rows, what) {
@@ -55,7 +52,7 @@ const filters = (() => {
     };
     const [first, rest] = [true, false].map((front) => FIELDS.filter(([name]) => FIRST.includes(name) === front));
     const more = rest.map(field).filter(Boolean);
-    return [first.map(field), more.length ? h("details", { class: "more", open: rest.some(([name]) => state[name]) }, h("summary", {}, "More filters"), h("div", { class: "controls" }, more)) : null];
+    return [first.map(field), more.length ? spillscan.fold("filters", "more", "More filters", () => h("div", { class: "controls" }, more), rest.some(([name]) => state[name])) : null];
   }
 
   const summed = (values) => values.reduce((sum, value) => sum + (value || 0), 0);
@@ -77,5 +74,5 @@ const filters = (() => {
   // An instance under its family's heading: its arguments alone.
   const under = (name, family) => (name.startsWith(family) && name.length > family.length ? name.slice(family.length) : name);
 
-  return { of, several, chooser, grouping, order, grouped, heaviest, summed, under, collator };
+  return { of, several, chooser, state, grouped, heaviest, summed, under, collator };
 })();

@@ -6,17 +6,15 @@
 
   spillscan.view("heat", ({ heat }, id, box) => {
     const several = heat.builds.length > 1;
-    const state = controls.state({ metric: heat.metrics[0].name, by: several ? "change" : "value", all: "", q: "" });
-    if (!heat.metrics.some(({ name }) => name === state.metric)) state.metric = heat.metrics[0].name;
-    const apply = () => { spillscan.remember(state); draw(); };
+    const state = controls.state({ metric: heat.metrics[0].name, by: several ? "change" : "value", all: "", q: "" }, { metric: heat.metrics.map(({ name }) => name) });
     const place = h("div", {});
     const differing = heat.rows.filter((row) => heat.metrics.some((_, at) => differs(row, at))).length;
     const over = heat.by === "build" ? count(heat.builds.length, "build") : count(new Set(heat.columns.map(({ arch }) => arch)).size, "arch");
     spillscan.add(box, h("header", { class: "headline" }, h("h1", {}, h("b", {}, number(differing)), ` of ${count(heat.rows.length, "kernel")} ${differing === 1 ? "differs" : "differ"}`),
       h("p", {}, `over ${over}: ${heat.builds.join(" → ")}`)),
-    controls.form(controls.search(state, apply), controls.chips(state, "metric", "Figure", heat.metrics.map(({ name, label }) => [name, label]), apply),
-      heat.columns.length > 1 ? controls.chips(state, "by", "Colour", [["change", several ? "against the first build" : "against the first arch"], ["value", "by value"]], apply) : null,
-      controls.check(state, "all", "equal rows too", apply)), place);
+    controls.form(controls.search(state, draw), controls.chips(state, "metric", "Figure", heat.metrics.map(({ name, label }) => [name, label]), draw),
+      heat.columns.length > 1 ? controls.chips(state, "by", "Colour", [["change", several ? "against the first build" : "against the first arch"], ["value", "by value"]], draw) : null,
+      controls.check(state, "all", "equal rows too", draw)), place);
     draw();
 
     function draw() {

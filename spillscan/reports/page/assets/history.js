@@ -6,8 +6,8 @@ spillscan.view("history", ({ builds, courses, metrics, since, said, tables, kern
   const labels = new Map(builds.map(({ label }, i) => [label, i]));
   const last = builds.length - 1;
   const { params } = spillscan.route;
-  const state = { ...controls.state({ q: "", figure: "", arch: "" }), a: String(labels.get(params.get("a")) ?? Math.max(0, last - 1)), b: String(labels.get(params.get("b")) ?? last) };
-  const now = (name) => Number(state[name]);
+  const state = controls.state({ q: "", figure: "", arch: "", a: builds[Math.max(0, last - 1)].label, b: builds[last].label }, { a: [...labels.keys()], b: [...labels.keys()] });
+  const now = (name) => labels.get(state[name]);
   const [newest, spilling] = courses.map(({ values }) => values[last]);
   const figuresOf = (what) => what.split(", ").flatMap((part) => part.match(/^[a-z_]+/) || []);
   const WORDS = ["got worse", "got better", "came, went or got other names"];
@@ -20,28 +20,18 @@ spillscan.view("history", ({ builds, courses, metrics, since, said, tables, kern
   spillscan.add(box, h("header", { class: "headline" },
     h("h1", {}, spilling === null ? `${count(newest ?? 0, "kernel")} in ${builds[last].label}` : [h("b", {}, number(spilling)), ` of ${count(newest, "kernel")} in ${builds[last].label} ${spilling === 1 ? "spills" : "spill"}`]),
     h("p", {}, `${count(builds.length, "build")}, ${turned.map(({ rows }, at) => `${number(rows.length)} ${WORDS[at]}`).join("; ")}.`)),
-  turned.length ? controls.form(controls.search(state, filter), figures.length > 1 ? controls.select(state, "figure", "What", [["", "anything"], ...figures.map((each) => [each, each])], filter) : null,
-    archs.length > 1 ? controls.select(state, "arch", "Arch", [["", "all"], ...archs.map((each) => [each, each])], filter) : null) : null,
+  turned.length ? controls.form(controls.search(state, list), figures.length > 1 ? controls.select(state, "figure", "What", [["", "anything"], ...figures.map((each) => [each, each])], list) : null,
+    archs.length > 1 ? controls.select(state, "arch", "Arch", [["", "all"], ...archs.map((each) => [each, each])], list) : null) : null,
   turns, spillscan.legend(), h("section", {}, h("h2", {}, "All builds"), h("p", { class: "quiet" }, `A ring is a jump: ${said}. A click on a chart compares that build with the one before, with Shift with the one compared already.`),
     h("div", { class: "courses" }, charts.map(({ figure }) => figure))), compared, tables.filter((each) => !turned.includes(each)).map(listing));
   list();
   if (params.get("a") || params.get("b")) compared.scrollIntoView();
   draw();
 
-  function apply(a, b) {
-    Object.assign(state, { a: String(a), b: String(b) });
-    remember({ a: builds[a].label, b: builds[b].label });
+  const apply = (a, b) => controls.change(state, { a: builds[a].label, b: builds[b].label }, anew);
+  function anew() {
     draw();
-    spillscan.say(`${builds[a].label} and ${builds[b].label} are compared`);
-  }
-
-  function remember(ends = { a: params.get("a"), b: params.get("b") }) {
-    spillscan.remember({ q: state.q, figure: state.figure, arch: state.arch, ...ends });
-  }
-
-  function filter() {
-    remember({ a: builds[now("a")].label, b: builds[now("b")].label });
-    list();
+    spillscan.say(`${state.a} and ${state.b} are compared`);
   }
 
   // The turns that fit what is asked for.
@@ -56,8 +46,7 @@ spillscan.view("history", ({ builds, courses, metrics, since, said, tables, kern
   }
 
   function draw() {
-    const options = builds.map(({ label, date }, i) => [String(i), `${label}  ${date}`]);
-    const anew = () => apply(now("a"), now("b"));
+    const options = builds.map(({ label, date }) => [label, `${label}  ${date}`]);
     choices.replaceChildren(controls.form(controls.select(state, "a", "From", options, anew), controls.select(state, "b", "To", options, anew),
       h("button", { type: "button", onclick: () => apply(now("b"), now("a")) }, "Swap")));
     for (const { paint } of charts) paint();

@@ -9,7 +9,7 @@ function comparison(payload, index) {
   if (!before || !subject || !subject.setting) return null;
   const built = lookup.settingOf(subject.setting);
   return () => spillscan.h("div", { class: "graphs" }, curves.NAMES.map((name) => {
-    const figure = curves.figure(name, null);
+    const figure = curves.figure(name, null, ` ${store.columns.id[index]}`);
     figure.draw(payload.devices, built, { built, before });
     return figure.node;
   }), curves.key());
@@ -21,7 +21,7 @@ function pastOf(payload, index) {
 }
 
 spillscan.view("kernel", (payload, id, box) => {
-  const { h, add, amount, number, printable, marked } = spillscan;
+  const { h, add, amount, fold, number, printable, marked } = spillscan;
   const { columns } = store;
   const UNKNOWN_LAUNCH = "The input does not say how this kernel is launched. The sliders stand at the block size that fills an SM best, " +
     "without dynamic shared memory: what it reaches is at most this. Set them to your launch.";
@@ -57,21 +57,19 @@ spillscan.view("kernel", (payload, id, box) => {
   }
 
   function fullName() {
-    const details = h("details", { class: "full", ontoggle: async () => {
-      const full = await store.names();
-      if (!details.open || details.children.length > 1) return;
-      const texts = [["demangled", full.names[columns.symbol[i]]], ["symbol", full.symbols[columns.symbol[i]]]].filter(([, text]) => text);
-      details.append(h("div", { class: "names" }, texts.map(([label, text]) => h("div", {},
+    return fold("full", "full", "Full name", () => {
+      const names = h("div", { class: "names" });
+      store.names().then((full) => add(names, [["demangled", full.names[columns.symbol[i]]], ["symbol", full.symbols[columns.symbol[i]]]].filter(([, text]) => text).map(([label, text]) => h("div", {},
         h("div", { class: "names-head" }, h("span", { class: "quiet" }, label), h("button", { type: "button", onclick: () => copy(text, label) }, `Copy ${label}`)),
         h("code", { tabindex: "0", role: "group", "aria-label": label }, text)))));
-    } }, h("summary", {}, "Full name"));
-    return details;
+      return names;
+    });
   }
 
   function findings() {
     const mine = (payload.findings || []).filter(({ kernel }) => kernel === i);
-    return mine.length ? h("ol", { class: "findings" }, mine.map((each) => h("li", {}, h("span", { class: `tag sev-${each.severity}` }, each.severity),
-      h("p", { class: "all" }, marked(each.message)), h("p", { class: "quiet" }, [each.rule, each.state, each.place].filter(Boolean).join(" · ")), first.explained(payload, each.rule)))) : null;
+    return mine.length ? h("ol", { class: "findings" }, mine.map((each, at) => h("li", {}, h("span", { class: `tag sev-${each.severity}` }, each.severity),
+      h("p", { class: "all" }, marked(each.message)), h("p", { class: "quiet" }, [each.rule, each.state, each.place].filter(Boolean).join(" · ")), first.explained(payload, each.rule, at)))) : null;
   }
 
   function others() {

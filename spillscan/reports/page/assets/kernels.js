@@ -93,17 +93,16 @@
   let left = { address: null, kernel: -1 }; // who comes back finds the row that was opened
 
   spillscan.view("table", (payload, id, box) => {
-    const [by, usual] = filters.grouping(GROUPS, "none");
-    const state = { ...controls.state({ q: "", arch: "", limiter: "", spills: "", sort: filters.order("table"), severity: "", family: "", namespace: "", file: "", object: "", registers: "", columns: "", open: "" }), by };
+    const state = filters.state("table", GROUPS, "none", { q: "", arch: "", limiter: "", spills: "", severity: "", family: "", namespace: "", file: "", object: "", registers: "", columns: "" });
     const visible = state.columns === "all" ? differing : differing.filter(({ key }) => USUAL.includes(key));
     const spared = differing.length - visible.length;
     if (!range(state.registers).length) state.registers = "";
-    const unfolded = new Set(state.open ? state.open.split("\n") : []);
+    const name = (label) => `${state.by} ${label}`; // what an address calls a group
     let shown = [];
     let items = []; // what stands in the rows: kernels, or groups [label, kernels] and the kernels of those that are open
 
     const tally = h("output", { class: "tally", for: "q" });
-    const within = h("button", { type: "button", class: "chip", onclick: () => { state.registers = state.namespace = ""; apply(); } });
+    const within = h("button", { type: "button", class: "chip", onclick: () => controls.change(state, { registers: "", namespace: "" }, draw) });
     const letters = h("div", {}), one = h("p", { class: "note" });
     const kinds = GROUPS.filter(([name]) => filters.several(name === "kernel" ? "arch" : name) || name === state.by);
     const rows = grid({ title: "Kernels", columns: visible, empty: "No kernel fits.", made: (item) => (Array.isArray(item) ? heading(item) : line(item)),
@@ -115,17 +114,16 @@
       },
       sorted: ({ key, num }) => {
         const [first, second] = num ? ["-", ""] : ["", "-"];
-        state.sort = state.sort === first + key ? second + key : first + key;
+        controls.change(state, { sort: state.sort === first + key ? second + key : first + key }, draw);
         box.querySelector("#sort").value = state.sort; // of narrow screens, which have no heads
-        apply();
       } });
     spillscan.add(box, h("h1", { class: "hidden" }, "Kernels"),
-      controls.form(controls.search(state, apply),
-        kinds.length ? controls.select(state, "by", "Show", [["none", "kernels"], ...kinds], () => { unfolded.clear(); apply(); }) : null,
-        filters.chooser(state, CHOSEN, apply),
-        controls.select(state, "sort", "Order", [["", "worst first"], ...visible.flatMap(({ key, label, num }) => [[(num ? "-" : "") + key, label], [(num ? "" : "-") + key, `${label}, ${num ? "smallest" : "last"} first`]])], apply, "narrow-only"),
-        controls.check(state, "spills", "spills only", apply), within,
-        h("div", { class: "field end" }, tally, spared ? h("a", { href: spillscan.link("table", "", { ...Object.fromEntries(spillscan.route.params), columns: "all" }) }, count(spared, "more column")) : null,
+      controls.form(controls.search(state, draw),
+        kinds.length ? controls.select(state, "by", "Show", [["none", "kernels"], ...kinds], draw) : null,
+        filters.chooser(state, CHOSEN, draw),
+        controls.select(state, "sort", "Order", [["", "worst first"], ...visible.flatMap(({ key, label, num }) => [[(num ? "-" : "") + key, label], [(num ? "" : "-") + key, `${label}, ${num ? "smallest" : "last"} first`]])], draw, "narrow-only"),
+        controls.check(state, "spills", "spills only", draw), within,
+        h("div", { class: "field end" }, tally, spared ? h("button", { type: "button", onclick: () => spillscan.go("table", "", [...spillscan.route.params, ["columns", "all"]]) }, count(spared, "more column")) : null,
           h("button", { type: "button", onclick: async () => copy(csv(shown, await store.names()), count(shown.length, "row")) }, "Copy as CSV"))),
       alike.length ? h("p", { class: "note" }, `In all rows: ${alike.map((column) => `${column.label} ${column.text(0)}`).join(", ")}.`) : null, one, letters, rows.node);
     const returned = left.address === location.hash ? left.kernel : -1;
@@ -135,15 +133,6 @@
       requestAnimationFrame(() => rows.reach(items.indexOf(returned)));
     }
     unpack().then(() => { if (state.q && box.isConnected) draw(); }, () => {});
-
-    function apply() {
-      remember();
-      draw();
-    }
-
-    function remember() {
-      spillscan.remember({ ...state, open: [...unfolded].join("\n"), by: state.by === usual ? "" : state.by });
-    }
 
     function draw() {
       shown = filtered(state);
@@ -160,13 +149,12 @@
 
     function arrange(anew) {
       const groups = state.by === "none" ? [] : filters.grouped(shown, filters.of[state.by]);
-      items = state.by === "none" ? shown : (state.sort ? groups : filters.heaviest(groups)).flatMap((group) => [group, ...(unfolded.has(group[0]) ? group[1] : [])]);
+      items = state.by === "none" ? shown : (state.sort ? groups : filters.heaviest(groups)).flatMap((group) => [group, ...(spillscan.opened(name(group[0])) ? group[1] : [])]);
       rows.show(items, state.sort, state.by !== "none", anew);
     }
 
     function toggle([label]) {
-      if (!unfolded.delete(label)) unfolded.add(label);
-      remember();
+      spillscan.turn(name(label), !spillscan.opened(name(label)));
       arrange(false);
     }
 
@@ -174,7 +162,7 @@
     function heading([label, kernels]) {
       const spilling = kernels.filter(store.spilled);
       const said = spilling.length && kernels.length === 1 ? `spills, ${bytes(store.spilled(kernels[0]))}` : spilling.length ? `${number(spilling.length)} of ${number(kernels.length)} ${spilling.length === 1 ? "spills" : "spill"}, ${bytes(filters.summed(spilling.map(store.spilled)))}` : count(kernels.length, "kernel");
-      const expanded = unfolded.has(label);
+      const expanded = spillscan.opened(name(label));
       const archs = new Set(kernels.map(store.arch)).size;
       return { kind: "group", level: 1, expanded, cells: visible.map((column) => (
         column.key === "name" ? [[h("b", { class: expanded ? "fold open" : "fold" }, label || "not said"), " ", h("span", { class: "quiet" }, said)]]

@@ -13,11 +13,9 @@
   spillscan.view("overview", (payload, id, box) => {
     const all = payload.overview;
     const said = all.registers.quiet.some(Boolean) || all.registers.spill.some(Boolean);
-    const state = controls.state({ limits: "arch", of: "", by: "" });
-    const apply = () => spillscan.remember(Object.fromEntries(Object.entries(state).filter(([name, text]) => name !== "limits" || text !== "arch")));
     spillscan.add(box, headline(all), first.section(payload),
       payload.findings && payload.kind !== "matrix" ? findings(payload) : null,
-      all.kernels.count ? [said ? h("div", { class: "grid pictures" }, limits(all, state, apply), histogram(all.registers), scatter()) : silent(all), worst(all), areas(state, apply)] : null,
+      all.kernels.count ? [said ? h("div", { class: "grid pictures" }, limits(all), histogram(all.registers), scatter()) : silent(all), worst(all), areas()] : null,
       understood(all, payload.verdict));
   });
 
@@ -43,15 +41,14 @@
       h("p", { class: "who" }, h("b", {}, store.anchor(each.kernel, each.name)), " ", h("span", { class: "quiet" }, each.arch || "arch unknown")),
       h("div", {}, h("p", {}, spillscan.marked(each.message)), some.length ? alike(some) : null),
       h("p", { class: "quiet" }, [each.rule, each.state, each.place].filter(Boolean).join(" · ")));
-    const alike = (some) => {
+    const key = ({ rule, severity, state, kernel }) => [rule, severity, state, store.family(kernel)].join(" ");
+    const alike = (some) => spillscan.fold(key(some[0]), null, `${number(some.length)} more of ${store.family(some[0].kernel)}`, () => {
       const inner = h("ol", { class: "findings" });
-      const details = h("details", { ontoggle: () => { if (details.open && !inner.children.length) details.append(growing(inner, some, (each) => item(each), MORE)); } },
-        h("summary", {}, `${number(some.length)} more of ${store.family(some[0].kernel)}`), inner);
-      return details;
-    };
+      return [inner, growing(key(some[0]), inner, some, (each) => item(each), MORE)];
+    });
     // What one rule says of one family is one row, which opens.
-    const groups = filters.grouped(found, ({ rule, severity, state, kernel }) => (kernel === null ? {} : [rule, severity, state, store.family(kernel)].join("\n")));
-    const more = growing(list, groups, ([, [each, ...some]]) => item(each, some), MORE, FIRST);
+    const groups = filters.grouped(found, (each) => (each.kernel === null ? {} : key(each)));
+    const more = growing("findings", list, groups, ([, [each, ...some]]) => item(each, some), MORE, FIRST);
     const counts = verdict.counts.map(([severity, n], at) => [at ? ", " : "", h("span", { class: `sev-${severity}` }, count(n, severity))]);
     return section("findings", counts.length ? counts : "No findings", spillscan.unknown(verdict),
       verdict.baseline.length ? h("p", { class: "quiet" }, `Against the baseline: ${verdict.baseline.map(([state, n]) => `${number(n)} ${state}`).join(", ")}.`) : null, list, more);
@@ -65,7 +62,8 @@
   }
 
   // By arch, or by the families that have most kernels.
-  function limits({ arches, limiters }, state, apply) {
+  function limits({ arches, limiters }) {
+    const state = controls.state({ limits: "arch" }, { limits: ["arch", "family"] });
     const bar = (label, kernels, bound) => {
       const parts = limiters.map((name, at) => ({ name, n: bound[at] })).filter(({ n }) => n);
       return h("div", { class: "limit" },
@@ -81,7 +79,7 @@
       if (families.length > MOST_BARS) place.append(h("p", { class: "note" }, h("a", { href: link("table", "", { by: "family" }) }, `${count(families.length - MOST_BARS, "more family", "more families")}`)));
     };
     fill();
-    const choice = filters.several("family") ? h("div", { class: "controls" }, controls.chips(state, "limits", "By", [["arch", "arch"], ["family", "family"]], () => { apply(); fill(); })) : null;
+    const choice = filters.several("family") ? h("div", { class: "controls" }, controls.chips(state, "limits", "By", [["arch", "arch"], ["family", "family"]], fill)) : null;
     return section("limits", "What limits occupancy", choice, place, arches.some((each) => each.assumed) ? h("p", { class: "note" }, "At the best block size where it is not known how a kernel is launched (", h("code", {}, "--launch"), " does).") : null);
   }
 
@@ -122,13 +120,12 @@
   // ---- where the bytes are ----------------------------------------------------------------------------------------
 
   // Spilled bytes, or bytes of code, as areas: a tile a family, file or namespace, which leads to its kernels.
-  function areas(state, apply) {
+  function areas() {
     const { columns } = store;
     const sizes = [["spilled bytes", columns.id.map((_, i) => store.spilled(i))], ["code bytes", columns.code || []]].filter(([, values]) => values.some(Boolean));
     const kinds = [["family", "family"], ["file", "source file"], ["namespace", "namespace"]].filter(([field]) => filters.several(field));
     if (!sizes.length || !kinds.length) return null;
-    if (!sizes.some(([name]) => name === state.of)) state.of = sizes[0][0];
-    if (!kinds.some(([name]) => name === state.by)) state.by = kinds[0][0];
+    const state = controls.state({ of: sizes[0][0], by: kinds[0][0] }, { of: sizes.map(([name]) => name), by: kinds.map(([field]) => field) });
     const place = h("div", {});
     const fill = () => {
       const values = new Map(sizes).get(state.of);
@@ -140,9 +137,8 @@
       place.replaceChildren(treemap.figure(tiles, `${state.of} by ${new Map(kinds).get(state.by)}, as areas; each leads to its kernels`));
     };
     fill();
-    const anew = () => { apply(); fill(); };
     return section("areas", "Where the bytes are", h("div", { class: "controls" },
-      sizes.length > 1 ? controls.chips(state, "of", "Of", sizes.map(([name]) => [name, name]), anew) : null, kinds.length > 1 ? controls.chips(state, "by", "By", kinds, anew) : null),
+      sizes.length > 1 ? controls.chips(state, "of", "Of", sizes.map(([name]) => [name, name]), fill) : null, kinds.length > 1 ? controls.chips(state, "by", "By", kinds, fill) : null),
     sizes.length + kinds.length > 2 ? null : h("p", { class: "quiet" }, `${state.of} by ${kinds[0][1]}`), place);
   }
 

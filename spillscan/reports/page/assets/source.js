@@ -35,7 +35,10 @@ const source = (() => {
     const at = /^0x[0-9a-f]{4,}$/.test(params.get("at") || "") ? Number(params.get("at")) / 16 : -1;
     let row = at in code.op ? at : worst(lines.get(asked ?? heaviest)?.rows ?? code.op.map((_, i) => i));
     let chosen = at in code.op ? inner(row) : asked ?? heaviest;
-    const folded = new Set(code.files.map((_, file) => file).filter((file) => file && ![...lines.values()].some((line) => line.file === file && line.stores + line.loads)));
+    // Of other files than the kernel's own those are open in which something spills.
+    const usual = code.files.map((_, file) => !file || [...lines.values()].some((line) => line.file === file && line.stores + line.loads));
+    const open = (file) => spillscan.opened(`file ${code.files[file][0]}`, usual[file]);
+    const turn = (file, way) => spillscan.turn(`file ${code.files[file][0]}`, way, usual[file]);
     const said = h("output", { class: "said" });
 
     const columns = [["line", "line", "minmax(3rem, 3.5rem)", 1], ["text", "source", "minmax(9rem, 1fr)"], ["share", "share", "3.5rem", 1], ["live", "live", "3.2rem", 1], ["spills", "st/ld", "4.2rem", 1], ...(Object.keys(advice).length ? [["advice", "advice", "4rem", 1]] : [])]
@@ -51,8 +54,7 @@ const source = (() => {
 
     function lineRow(item) {
       if (typeof item === "number") {
-        const open = !folded.has(item);
-        return { kind: "file", level: 1, expanded: open, cells: [[""], [h("b", { class: open ? "fold open" : "fold" }, printable(code.files[item][0]))], [""], [""], [""], [""]] };
+        return { kind: "file", level: 1, expanded: open(item), cells: [[""], [h("b", { class: open(item) ? "fold open" : "fold" }, printable(code.files[item][0]))], [""], [""], [""], [""]] };
       }
       const { line, text, share, live, stores, loads, rows } = lines.get(item);
       return { kind: `${rows.length ? `tint-${tints.get(item)}` : "idle"}${item === chosen ? " chosen" : ""}`, level: 2, cells: [[number(line)], [h("code", { title: text }, text === null ? (rows.length ? count(rows.length, "instruction") : "") : printable(text) || " ")], [share ? percent(share) : "", "bad"],
@@ -71,7 +73,7 @@ const source = (() => {
     function slotOf(slot) { return /^R1\b/.test(code.slots[slot]) ? code.slots[slot] : ""; }
 
     function fold(file) {
-      if (!folded.delete(file)) folded.add(file);
+      turn(file, !open(file));
       paint();
     }
 
@@ -84,15 +86,15 @@ const source = (() => {
         ...helps(chosen).map(([, text]) => printable(text[0].toUpperCase() + text.slice(1))), line && chosen === heaviest && relief ? relief[0].toUpperCase() + relief.slice(1) : ""].filter(Boolean).join(". ");
     }
 
-    const shown = () => code.files.flatMap((_, file) => [file, ...(folded.has(file) ? [] : [...lines.keys()].filter((key) => lines.get(key).file === file))]);
+    const shown = () => code.files.flatMap((_, file) => [file, ...(open(file) ? [...lines.keys()].filter((key) => lines.get(key).file === file) : [])]);
 
     // A line, and an instruction of it: the one that spills in most loops unless one is given.
     function choose(key, instruction) {
       if (key !== null && !lines.get(key).rows.length) return;
       chosen = key;
       row = instruction ?? worst(lines.get(key).rows);
-      if (key !== null) folded.delete(lines.get(key).file);
-      spillscan.remember(instruction === null ? { line: nameOf(key) } : { at: hex(row) });
+      if (key !== null) turn(lines.get(key).file, true);
+      spillscan.remember(instruction === null ? { line: nameOf(key), at: "" } : { line: "", at: hex(row) }, { line: "", at: "" });
       paint();
       reveal(instruction === null ? "code" : "source");
       spillscan.say(said.textContent);
@@ -118,10 +120,10 @@ const source = (() => {
     const rows = found.filter(({ stores, loads }) => stores.length + loads.length);
     if (!rows.length) return null;
     const links = (some) => [some.slice(0, SHOWN).map((row, at) => [at ? " " : "", h("button", { type: "button", class: "jump-to", onclick: () => jump(row) }, hex(row)), h("span", { class: "quiet" }, ` ${number(code.live[row])}${code.depth[row] ? `/${code.depth[row]}` : ""}`)]), some.length > SHOWN ? ` +${number(some.length - SHOWN)}` : ""];
-    return h("details", { class: "slots" }, h("summary", {}, `Slots: ${count(rows.length, "spilled value")}, where each is made, stored and reloaded`),
+    return spillscan.fold("slots", "slots", `Slots: ${count(rows.length, "spilled value")}, where each is made, stored and reloaded`, () => [
       h("p", { class: "quiet small" }, "Behind an address: registers live there / loop depth. A value is made by the last instruction above its store that writes it."),
       table({ title: "Slots", kind: "past", rows, columns: [{ label: "slot", cell: ({ name }) => h("code", {}, name) }, { label: "made", cell: ({ stores }) => links(stores.flatMap((row) => made.get(row) ?? [])) },
-        { label: "stored", cell: ({ stores }) => links(stores) }, { label: "reloaded", cell: ({ loads }) => links(loads) }] }));
+        { label: "stored", cell: ({ stores }) => links(stores) }, { label: "reloaded", cell: ({ loads }) => links(loads) }] })]);
   }
 
   return { draw };

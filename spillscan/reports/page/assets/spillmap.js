@@ -111,11 +111,11 @@ const spillmap = (() => {
       h("div", { class: "grid" },
         h("div", {}, h("h3", {}, "By class"), figures("By class", ["local memory", "stores", "bytes", "loads", "bytes"], Object.entries(map.totals).map(([kind, [stores, loads, stored, loaded]]) => [NAMES[kind], stores, stored, loads, loaded]))),
         h("div", {}, h("h3", {}, "By loop depth"), figures("By loop depth", ["loop depth", "spills", "arrays", "frames", "not known"], map.depths.map(([depth, ...counts]) => [depth === null ? "unknown" : depth === 0 ? "outside of loops" : String(depth), ...counts])))),
-      map.sentences.length ? h("details", {}, h("summary", {}, "Spills by depth and source line, worst first"),
-        h("ul", {}, map.sentences.map((line) => h("li", {}, printable(line))), map.more_sentences ? h("li", { class: "quiet" }, `… ${number(map.more_sentences)} more`) : null)) : null,
-      map.slots.length && !both ? h("details", {}, h("summary", {}, "Slots"),
+      map.sentences.length ? spillscan.fold("sentences", null, "Spills by depth and source line, worst first",
+        () => h("ul", {}, map.sentences.map((line) => h("li", {}, printable(line))), map.more_sentences ? h("li", { class: "quiet" }, `… ${number(map.more_sentences)} more`) : null)) : null,
+      map.slots.length && !both ? spillscan.fold("slots", null, "Slots", () => [
         figures("Slots", ["slot", "stores", "loads", "deepest loop", "class"], map.slots.map(([name, kind, stores, loads, depth]) => [h("code", {}, name), stores, loads, depth < 0 ? "unknown" : depth, kind])),
-        map.more_slots ? h("p", { class: "quiet" }, `… ${count(map.more_slots, "more slot")}`) : null) : null);
+        map.more_slots ? h("p", { class: "quiet" }, `… ${count(map.more_slots, "more slot")}`) : null]) : null);
   }
 
   return { draw };

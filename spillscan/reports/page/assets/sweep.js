@@ -7,17 +7,16 @@
   spillscan.view("sweep", ({ swept }, id, box) => {
     const state = controls.state({ q: "" });
     const gains = swept.filter(({ points }) => points.some(({ best }, at) => best && at)).length;
-    const apply = () => { spillscan.remember(state); draw(); };
     const place = h("div", {});
     spillscan.add(box, h("header", { class: "headline" }, h("h1", {}, swept.length ? [h("b", {}, number(gains)), ` of ${count(swept.length, "kernel")} ${gains === 1 ? "has" : "have"} best points other than as built`] : "Nothing was swept"),
       h("p", {}, "Each point is one compilation: what it spills, and how much of it an SM holds at once. Fewer spilled bytes and more warps are better: bottom right.")),
-    swept.length > 3 ? controls.form(controls.search(state, apply)) : null, spillscan.legend(), place);
+    swept.length > 3 ? controls.form(controls.search(state, draw)) : null, spillscan.legend(), place);
     draw();
 
     function draw() {
       const fits = controls.fits(state.q);
       const list = h("div", {});
-      const more = growing(list, swept.filter(({ name }) => fits(name.toLowerCase())), card, SHOWN);
+      const more = growing("sweep", list, swept.filter(({ name }) => fits(name.toLowerCase())), card, SHOWN);
       place.replaceChildren(list, more);
     }
   });

@@ -1,18 +1,22 @@
 // Tables: `table` shows rows and grows by a button; `grid` draws only the rows in sight, so that 100,000 open at once.
 // Columns are {label, num, title, cell(row, at), tone(row)}; without `cell` a row is the list of what stands in it.
 
-// A list that holds some of its items, as make(item, at) draws them, and the button by which it grows.
-function growing(list, items, make, step = 50, first = step) {
-  const { h, add, number } = spillscan;
-  const more = h("button", { type: "button", onclick: () => grow(step) });
+// A list that holds some of its items, as make(item, at) draws them, and the button by which it grows; the address holds
+// under its name how often it grew.
+function growing(name, list, items, make, step = 50, first = step) {
+  const { h, add, number, remember, route } = spillscan;
+  const key = `more ${name}`;
+  const grown = () => Math.floor(Number(route.params.get(key))) || 0;
+  const more = h("button", { type: "button", onclick: () => { remember({ [key]: grown() + 1 }, { [key]: 0 }); grow(); } });
   let shown = 0;
-  const grow = (by) => {
-    add(list, items.slice(shown, shown + by).map((item, at) => make(item, shown + at)));
-    shown = Math.min(items.length, shown + by);
+  const grow = () => {
+    const end = first + step * grown();
+    add(list, items.slice(shown, end).map((item, at) => make(item, shown + at)));
+    shown = Math.min(items.length, end);
     more.hidden = shown === items.length;
     more.textContent = `Show ${number(Math.min(step, items.length - shown))} more of ${number(items.length)}`;
   };
-  grow(first);
+  grow();
   return more;
 }
 
@@ -23,7 +27,7 @@ function table({ title, columns, rows, kind = null, step = 50, over = null, capt
   const cell = (row, line) => (column, at) => h(at ? "td" : "th", { scope: at ? null : "row", class: tone(column, row), style: column.style ? column.style(row) : null },
     column.cell ? column.cell(row, line) : row[at]);
   const body = h("tbody", {});
-  const more = growing(body, rows, (row, line) => h("tr", { class: mark(row) }, columns.map(cell(row, line))), step);
+  const more = growing(title, body, rows, (row, line) => h("tr", { class: mark(row) }, columns.map(cell(row, line))), step);
   return h("div", {}, h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": title }, h("table", { class: kind },
     caption ? h("caption", { class: "quiet" }, caption) : null,
     h("thead", {}, over ? h("tr", {}, h("td", {}), over.map(([label, colspan]) => h("th", { scope: "colgroup", colspan, class: "num" }, label))) : null,

@@ -5,11 +5,9 @@ spillscan.view("trend", (payload, id, box) => {
   const HUES = ["store", "load", "warps", "blocks", "shared", "barriers"];
   const builds = payload.builds.map((each) => each.label ?? each), links = payload.links || payload.builds.map(({ link }) => link);
   const metrics = payload.metrics.map((each) => ({ name: each.label, ...each }));
-  const state = controls.state({ metric: metrics[0]?.name || "", q: "" });
-  if (!metrics.some(({ name }) => name === state.metric)) state.metric = metrics[0]?.name || "";
-  const apply = () => { spillscan.remember(state); draw(); };
+  const state = controls.state({ metric: metrics[0]?.name || "", q: "" }, { metric: metrics.map(({ name }) => name) });
   const place = h("div", {}), head = h("header", { class: "headline" });
-  spillscan.add(box, head, controls.form(controls.search(state, apply), controls.chips(state, "metric", "Figure", metrics.map(({ name, label }) => [name, label]), apply)), place);
+  spillscan.add(box, head, controls.form(controls.search(state, draw), controls.chips(state, "metric", "Figure", metrics.map(({ name, label }) => [name, label]), draw)), place);
   const build = (i) => (links[i] ? h("a", { href: links[i], rel: "noreferrer" }, builds[i]) : builds[i]);
   draw();
 
@@ -46,7 +44,6 @@ spillscan.view("trend", (payload, id, box) => {
         { label: "before", num: true, cell: ({ before }) => number(before) }, { label: "after", num: true, cell: ({ after }) => number(after) },
         { label: "first build", cell: (turn) => build(turn.first) }, { label: "last build before", cell: (turn) => build(turn.last) }] })));
   }
-
 
   function over(lines, metric, width, turns) {
     const narrow = width < 600;
