@@ -1,7 +1,6 @@
 // One SM as a budget: a bar for each resource, divided into what the resident blocks take, with what is left over; in a
 // comparison of builds a thin bar below it for what they took before.
 const budget = (() => {
-  const { h, number, count } = spillscan;
 
   // Of each resource what the SM has, what a block takes, of which `parts` are no use of its own, and what is left.
   function rows({ on, setting, blocks, warpsPerBlock, registersPerBlock, sharedPerBlock, sharedPerSm, limits, limiters }) {

@@ -1,6 +1,5 @@
 // The what-if calculator, alone (`spillscan occupancy -f html`) and as the picture of one kernel.
 const calculator = (() => {
-  const { h, number, count, remember, view } = spillscan;
   const SETTLE_MS = 150;
   const kilo = (bytes) => (bytes ? `${Math.round((bytes / 1024) * 100) / 100} KB` : "");
 
@@ -23,8 +22,6 @@ const calculator = (() => {
   const whole = (text, [least, most]) => (/^\d{1,9}$/.test(text || "") && Number(text) >= least && Number(text) <= most ? Number(text) : null);
   const chosen = (name, text) => (text === "no" ? null : name === "optin" && text === "max" ? "max" : whole(text, CHOICES[name].limits) ?? undefined);
 
-  // ---- settings in the address ------------------------------------------------------------------------------------
-
   function read(tables, start, params) {
     const setting = { ...start };
     if (Object.hasOwn(tables.devices, params.get("device"))) setting.device = params.get("device");
@@ -35,8 +32,6 @@ const calculator = (() => {
 
   const FIELDS = [["device", "device"], ...Object.entries(NUMBERS).map(([name, { field }]) => [name, field]), ["optin", "optin"], ["carveout", "carveout"]];
   const written = (setting) => Object.fromEntries(FIELDS.map(([name, field]) => [name, setting[field] ?? "no"]));
-
-  // ---- controls ---------------------------------------------------------------------------------------------------
 
   // A slider for the usual figures and a box for any; both are the same setting.
   function amount(name, { field, label, unit, limits, range, says }, change) {
@@ -96,8 +91,6 @@ const calculator = (() => {
     return [list, value];
   }
 
-  // ---- the whole --------------------------------------------------------------------------------------------------
-
   // start: the setting at first; built: the kernel's own, which curves mark, or null; bound: it is not known how it is
   // launched, so that the start is only a bound; before: what it was in the older build.
   function draw(tables, start, { built = null, bound = false, before = null }) {
@@ -106,7 +99,7 @@ const calculator = (() => {
     const change = (figures) => {
       setting = { ...setting, ...figures };
       clearTimeout(timer); // browsers refuse addresses that change as fast as a slider
-      timer = setTimeout(() => { if (node.isConnected) remember(written(setting), written(start)); }, SETTLE_MS);
+      timer = setTimeout(() => { if (node.isConnected) spillscan.remember(written(setting), written(start)); }, SETTLE_MS);
       paint();
     };
     const devices = Object.entries(tables.devices).reverse().map(([target, on]) => [target, `${target} · ${on.gpus.slice(0, 3).join(", ") || on.name}`]);
@@ -144,7 +137,7 @@ const calculator = (() => {
     return node;
   }
 
-  view("calculator", (payload, id, container) => {
+  spillscan.view("calculator", (payload, id, container) => {
     container.append(h("h1", {}, "Occupancy of one SM"), draw(payload.devices, lookup.settingOf(payload.start), {}),
       h("section", { class: "about" }, h("h2", {}, "What this shows"), payload.about.map((text) => h("p", {}, text))));
   });

@@ -1,12 +1,11 @@
 // Candidates of a tuner: of each tuned kernel a table, a row a candidate; of two builds each figure before and after.
 spillscan.view("candidates", ({ candidates: { heads, rows } }, id, box) => {
-  const { h, number, count } = spillscan;
   const GROUPS = 20;
   const state = controls.state({ q: "", unbeaten: "" });
   const place = h("div", {});
   const unbeaten = (row) => row.cells.some((cell) => cell && cell.at(-1) === "yes");
   const best = rows.filter(unbeaten).length;
-  spillscan.add(box, h("header", { class: "headline" }, h("h1", {}, h("b", {}, number(best)), ` of ${count(rows.length, "candidate")} ${best === 1 ? "is" : "are"} unbeaten`),
+  add(box, h("header", { class: "headline" }, h("h1", {}, h("b", {}, number(best)), ` of ${count(rows.length, "candidate")} ${best === 1 ? "is" : "are"} unbeaten`),
     h("p", {}, "No other candidate of the same tile has as few registers, spills and bytes of shared memory, as many resident warps, and one of them better.")),
   controls.form(controls.search(state, draw), controls.check(state, "unbeaten", "only what no other beats", draw)), place);
   draw();
@@ -14,9 +13,7 @@ spillscan.view("candidates", ({ candidates: { heads, rows } }, id, box) => {
   function draw() {
     const fits = controls.fits(state.q);
     const shown = filters.grouped(rows.filter((row) => (!state.unbeaten || unbeaten(row)) && fits(row.name.toLowerCase())), ({ name, arch }) => `${name} ${arch}`);
-    const list = h("div", {});
-    const more = growing("candidates", list, shown, ([, some]) => of(some), GROUPS);
-    place.replaceChildren(...(shown.length ? [list, more] : [h("p", { class: "quiet" }, "No candidate fits.")]));
+    fill(place, shown.length ? growing("candidates", h("div", {}), shown, ([, some]) => of(some), GROUPS) : h("p", { class: "quiet" }, "No candidate fits."));
   }
 
   function of(some) {

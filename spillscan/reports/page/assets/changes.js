@@ -1,6 +1,5 @@
 // Two builds: what got worse first, each figure before and after.
 (() => {
-  const { h, number, bytes, amount, count } = spillscan;
   const PAGE = 100;
   const TITLES = { error: "Errors", warning: "Warnings", note: "Notes", "": "Other changes" };
   const FAMILY = 4; // changes of one family and severity that share a row, which opens
@@ -17,7 +16,7 @@
     const orders = changes.metrics.flatMap(({ label }) => [[`-${label}`, `${label}: grew most`], [label, `${label}: shrank most`]]);
     const groups = GROUPS.filter(([name]) => name === state.by || new Set(changes.rows.map((row) => of(name, row))).size > 1);
     const letters = h("div", {}), list = h("div", {});
-    spillscan.add(box, headline(payload), totals(changes), spillscan.unknown(verdict),
+    add(box, headline(payload), totals(changes), spillscan.unknown(verdict),
       rows.length ? controls.form(controls.search(state, draw), controls.select(state, "by", "Show", [["none", "changes"], ...groups], draw),
         filters.chooser(state, FIELDS, draw, changes.rows, of), controls.select(state, "sort", "Order", [["", "worst first"], ["name", "kernel"], ...orders], draw),
         controls.chips(state, "state", "What became of it", changes.states.map(([name, n]) => [name, `${number(n)} ${name}`]), draw, true)) : null,
@@ -31,9 +30,8 @@
         && chosen.every((name) => (name === "arch" ? row.archs.some(({ arch }) => arch === state.arch) : of(name, row) === state[name]))
         && [row.name, row.old_name || ""].some((name) => fits(name.toLowerCase()))), changes, state.sort);
       const parts = state.sort ? [[null, shown]] : Object.keys(TITLES).map((severity) => [severity, shown.filter((row) => (row.severity || "") === severity)]);
-      letters.replaceChildren(...[spillscan.legend(shown.map((row) => of("family", row)))].filter(Boolean));
-      list.replaceChildren(...parts.filter(([, some]) => some.length).map(([severity, some]) => section(payload, severity, some, some[0] === shown[0], scale, state.by)));
-      if (!shown.length && rows.length) list.append(h("p", { class: "quiet" }, "No change fits."));
+      fill(letters, spillscan.legend(shown.map((row) => of("family", row))));
+      fill(list, parts.filter(([, some]) => some.length).map(([severity, some]) => section(payload, severity, some, some[0] === shown[0], scale, state.by)), !shown.length && rows.length ? h("p", { class: "quiet" }, "No change fits.") : null);
     }
   });
 
@@ -87,9 +85,8 @@
   function section(payload, severity, rows, open, scale, by) {
     const items = by === "none" || (severity === null && by === "family") ? rows.map((row) => [row])
       : filters.grouped(rows, (row) => of(by, row)).flatMap(([, some]) => (some.length < FAMILY ? some.map((row) => [row]) : [some]));
-    const list = h("ol", { class: "changes" });
-    const more = growing(severity ?? "all", list, items, (some, at) => (some.length > 1 ? opening : change)(payload, some.length > 1 ? some : some[0], open && at === 0, scale, by), PAGE);
-    return h("section", {}, h("h2", { class: severity ? `sev-${severity}` : "" }, `${severity === null ? "Changes" : TITLES[severity]} `, h("span", { class: "quiet" }, number(filters.summed(rows.map(({ archs }) => archs.length))))), list, more);
+    const list = growing(severity ?? "all", h("ol", { class: "changes" }), items, (some, at) => (some.length > 1 ? opening : change)(payload, some.length > 1 ? some : some[0], open && at === 0, scale, by), PAGE);
+    return h("section", {}, h("h2", { class: severity ? `sev-${severity}` : "" }, `${severity === null ? "Changes" : TITLES[severity]} `, h("span", { class: "quiet" }, number(filters.summed(rows.map(({ archs }) => archs.length))))), list);
   }
 
   // A family: what its figures did, and its changes when it is opened.
@@ -101,13 +98,10 @@
     }).filter(({ up, down }) => up + down);
     const label = of(by, rows[0]);
     const name = [by, label, rows[0].severity].filter(Boolean).join(" ");
-    const fill = () => {
-      const list = h("ol", { class: "changes inner" });
-      return [list, growing(name, list, rows, (row) => change(payload, row, false, scale, by, by === "family" ? label : ""), PAGE)];
-    };
-    return h("li", { class: "whole" }, spillscan.fold(name, "family",
+    const inner = () => growing(name, h("ol", { class: "changes inner" }), rows, (row) => change(payload, row, false, scale, by, by === "family" ? label : ""), PAGE);
+    return h("li", { class: "whole" }, fold(name, "family",
       [h("b", {}, label || "not said"), " ", h("span", { class: "quiet" }, filters.grouped(kernels, ({ state }) => state).map(([state, some]) => `${number(some.length)} ${state}`).join(", ")),
-        h("span", { class: "moves" }, moves.slice(0, 4).map(({ metric, up, down, most }) => h("span", { class: tone(metric, 0, most) }, `${metric.label} ${moved(up, down)}, most ${signed(most, (n) => amount(n, metric.unit).join(" ").trim())}`)))], fill, open));
+        h("span", { class: "moves" }, moves.slice(0, 4).map(({ metric, up, down, most }) => h("span", { class: tone(metric, 0, most) }, `${metric.label} ${moved(up, down)}, most ${signed(most, (n) => amount(n, metric.unit).join(" ").trim())}`)))], inner, open));
   }
 
   function change(payload, row, open, scale, by, within = "") {
@@ -130,13 +124,13 @@
   function onCurves(payload, index, open) {
     const draw = comparison(payload, index);
     if (!draw) return null;
-    return spillscan.fold(`curves ${store.columns.id[index]}`, "full curves", "On the occupancy curves", () => [
+    return fold(`curves ${store.columns.id[index]}`, "full curves", "On the occupancy curves", () => [
       store.flag(index, store.ASSUMED) ? h("p", { class: "quiet" }, "At the best block size of each, as it is not known how it is launched (--launch does).") : null, draw()], open);
   }
 
   function renamed(row) {
     return [h("p", { class: "quiet" }, "renamed: ", h("b", {}, row.because)),
-      spillscan.fold(`was ${row.old}`, "full", `was ${row.old_name}`, () => h("div", { class: "names" }, h("code", {}, row.old), h("code", {}, row.new)))];
+      fold(`was ${row.old}`, "full", `was ${row.old_name}`, () => h("div", { class: "names" }, h("code", {}, row.old), h("code", {}, row.new)))];
   }
 
   // Two bars, before and after, on the scale of all of the figure, with their figures.

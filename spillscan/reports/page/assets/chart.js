@@ -1,6 +1,5 @@
 // Charts: a drawing as wide as its place, axes with round figures, lines with gaps, labels that do not lie on others.
 const chart = (() => {
-  const { h, svg, number } = spillscan;
   const CHARACTER = 7.2; // pixels, bold ones too
 
   // A place and what draws in it, at first and where the width changes: {node, paint}.

@@ -1,7 +1,6 @@
 // What views are filtered and arranged by: fields of a form, each of which sets one text of a state, has the address hold
 // it, and calls apply().
 const controls = (() => {
-  const { h } = spillscan;
 
   const usuals = new WeakMap();
 
@@ -59,5 +58,5 @@ const controls = (() => {
     return (text) => expression.test(text);
   }
 
-  return { state, change, form, labelled, search, check, select, chips, fits };
+  return { state, change, form, search, check, select, chips, fits };
 })();

@@ -17,8 +17,6 @@ const spillscan = (() => {
   let frame = null;
   let origin = ""; // the address of the list from which a kernel was opened
 
-  // ---- elements ---------------------------------------------------------------------------------------------------
-
   function build(element, attributes, children) {
     for (const [name, value] of Object.entries(attributes || {})) {
       if (value === null || value === undefined || value === false) continue;
@@ -42,9 +40,8 @@ const spillscan = (() => {
   // h("p", {class: "note", onclick: go, style: {"--x": "3"}}, "text", [nodes], null)
   const h = (tag, attributes, ...children) => build(document.createElement(tag), attributes, children);
   const add = (element, ...children) => append(element, children);
+  const fill = (element, ...children) => { element.replaceChildren(); append(element, children); };
   const svg = (tag, attributes, ...children) => build(document.createElementNS(SVG, tag), attributes, children);
-
-  // ---- words ------------------------------------------------------------------------------------------------------
 
   const grouped = new Intl.NumberFormat("en-US");
   // 12,345; a dash where the input did not say.
@@ -70,6 +67,7 @@ const spillscan = (() => {
   }
   // A share as the terminal says it: what is little is not nothing, and what is not all is not 100.
   const percent = (share) => (share > 0 && share <= .005 ? "<1 %" : `${Math.min(Math.round(100 * share), share > .9999 ? 100 : 99)} %`);
+  const hex = (address) => `0x${address.toString(16).padStart(4, "0")}`;
   const count = (value, noun, plural = `${noun}s`) => `${number(value)} ${value === 1 ? noun : plural}`;
 
   // Control, format and bidirectional characters of a log's text, made visible: they could reorder what stands around.
@@ -96,8 +94,7 @@ const spillscan = (() => {
       () => [notes, lines.length > MOST_LEGENDS ? h("p", { class: "note" }, `${number(lines.length - MOST_LEGENDS)} more; a filter makes them fewer`) : null]);
   }
 
-  // ---- routes: #/view/id?key=value --------------------------------------------------------------------------------
-
+  // Addresses are #/view/id?key=value.
   function parse(hash) {
     const [path, query] = hash.replace(/^#\/?/, "").split("?", 2);
     const [view, ...rest] = path.split("/");
@@ -142,8 +139,6 @@ const spillscan = (() => {
     return details;
   }
 
-  // ---- views ------------------------------------------------------------------------------------------------------
-
   // render(payload, argument, container) draws a view; the argument is the route's id.
   const view = (name, render) => { views.set(name, render); };
 
@@ -185,8 +180,6 @@ const spillscan = (() => {
     location.hash = origin || link("table");
   }
 
-  // ---- the frame --------------------------------------------------------------------------------------------------
-
   function theme() {
     const root = document.documentElement;
     const media = matchMedia("(prefers-color-scheme: dark)");
@@ -216,6 +209,7 @@ const spillscan = (() => {
     show(true);
   }
 
-  return { payload, h, svg, add, number, bytes, amount, delta, count, percent, printable, link, go, marked, remember, opened, turn, fold, view, say, title, start, unknown, legend,
+  return { payload, h, svg, add, fill, number, bytes, amount, delta, count, percent, hex, printable, link, go, marked, remember, opened, turn, fold, view, say, title, start, unknown, legend,
     get route() { return route; } };
 })();
+const { h, svg, add, fill, number, bytes, amount, delta, count, percent, hex, printable, marked, link, fold } = spillscan;

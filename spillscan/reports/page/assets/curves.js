@@ -1,7 +1,6 @@
 // Occupancy over one figure, all else held: steps with each cliff marked, the setting's point, the kernel's own, and in a
 // comparison of builds that of the kernel before, hollow, with its own curve where other figures changed too.
 const curves = (() => {
-  const { h, svg, number, count } = spillscan;
 
   const KINDS = {
     threads: { title: "Block size", axis: "threads per block", hue: "warps", figures: (on) => range(32, on.threads, 32), bars: true, show: number },
@@ -135,7 +134,7 @@ const curves = (() => {
       paint();
       if (given && details.open) listing.replaceChildren(listed(given.tables, given.setting, name));
     };
-    const details = spillscan.fold(`steps ${name}${of}`, null, "Every step as a table", () => listing);
+    const details = fold(`steps ${name}${of}`, null, "Every step as a table", () => listing);
     details.addEventListener("toggle", again);
     const node = h("figure", { class: `curve ${KINDS[name].hue}` }, h("figcaption", {}, KINDS[name].title), canvas, details);
     const soon = () => { if (!waiting) { waiting = true; requestAnimationFrame(again); } };

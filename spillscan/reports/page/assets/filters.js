@@ -1,6 +1,5 @@
 // What the lists of kernels and of changes are filtered and grouped by.
 const filters = (() => {
-  const { h, payload } = spillscan;
   const { columns } = store;
   const FIELDS = [["arch", "Arch"], ["limiter", "Limited by"], ["severity", "Finding"], ["family", "Family"], ["file", "File"], ["object", "Object"]];
   const FIRST = ["arch", "limiter"]; // the others stand behind a summary
@@ -52,21 +51,13 @@ const filters = (() => {
     };
     const [first, rest] = [true, false].map((front) => FIELDS.filter(([name]) => FIRST.includes(name) === front));
     const more = rest.map(field).filter(Boolean);
-    return [first.map(field), more.length ? spillscan.fold("filters", "more", "More filters", () => h("div", { class: "controls" }, more), rest.some(([name]) => state[name])) : null];
+    return [first.map(field), more.length ? fold("filters", "more", "More filters", () => h("div", { class: "controls" }, more), rest.some(([name]) => state[name])) : null];
   }
 
   const summed = (values) => values.reduce((sum, value) => sum + (value || 0), 0);
 
   // Rows that have a text in common, in the order of their first: [text, rows].
-  function grouped(rows, text) {
-    const found = new Map();
-    for (const row of rows) {
-      const label = text(row) || "";
-      if (found.has(label)) found.get(label).push(row);
-      else found.set(label, [row]);
-    }
-    return [...found];
-  }
+  const grouped = (rows, text) => [...Map.groupBy(rows, (row) => text(row) || "")];
 
   // Groups, those first that spill most together; else in their order.
   const heaviest = (groups) => groups.map((group) => [summed(group[1].map(store.spilled)), group]).sort((a, b) => b[0] - a[0]).map(([, group]) => group);

@@ -1,6 +1,5 @@
 // What to do first: what fails, with the way on; families by weight, each with line, cause and remedy; what a rule's name means; why a kernel grew.
 const first = (() => {
-  const { h, printable, marked } = spillscan;
 
   // Headings that repeat stand once.
   const facts = (list) => h("dl", { class: "facts" }, filters.grouped(list, ([heading]) => heading).map(([heading, some]) =>
@@ -23,7 +22,7 @@ const first = (() => {
     return h("section", { "aria-labelledby": "first" }, h("h2", { id: "first" }, "What to do first"),
       fails.length ? list(fails, 1) : null,
       spills.length ? [h("p", { class: "quiet" }, "By the weight of their spills: bytes, ten times as many for each loop around them."), list(spills, fails.length + 1)] : null,
-      others.length ? spillscan.fold("others", null, "No spills, limited by occupancy", () => list(others, fails.length + spills.length + 1), !spills.length && !fails.length) : null);
+      others.length ? fold("others", null, "No spills, limited by occupancy", () => list(others, fails.length + spills.length + 1), !spills.length && !fails.length) : null);
   }
 
   // What `explain` says of a rule; null where the page has no text of it.
@@ -31,7 +30,7 @@ const first = (() => {
     const text = payload.explained && Object.hasOwn(payload.explained, rule) ? payload.explained[rule] : null;
     if (!text) return null;
     const [title, parts] = text;
-    return spillscan.fold(`finding ${at + 1}`, "explained", `What ${rule} means`, () => [h("p", {}, `${title}.`), parts.map(([heading, words]) => h("p", {}, h("b", {}, `${heading}. `), marked(words)))]);
+    return fold(`finding ${at + 1}`, "explained", `What ${rule} means`, () => [h("p", {}, `${title}.`), parts.map(([heading, words]) => h("p", {}, h("b", {}, `${heading}. `), marked(words)))]);
   }
 
   // Why a kernel's registers or spills grew, and what became of its code; null where nothing says.

@@ -1,6 +1,5 @@
 // Builds or archs side by side: a row a kernel, a column a build or arch, coloured by value or by change.
 (() => {
-  const { h, number, amount, count } = spillscan;
   const ROWS = 200;
   const differs = (row, at) => new Set(row.values[at].filter((_, column) => row.there[column])).size > 1;
 
@@ -10,7 +9,7 @@
     const place = h("div", {});
     const differing = heat.rows.filter((row) => heat.metrics.some((_, at) => differs(row, at))).length;
     const over = heat.by === "build" ? count(heat.builds.length, "build") : count(new Set(heat.columns.map(({ arch }) => arch)).size, "arch");
-    spillscan.add(box, h("header", { class: "headline" }, h("h1", {}, h("b", {}, number(differing)), ` of ${count(heat.rows.length, "kernel")} ${differing === 1 ? "differs" : "differ"}`),
+    add(box, h("header", { class: "headline" }, h("h1", {}, h("b", {}, number(differing)), ` of ${count(heat.rows.length, "kernel")} ${differing === 1 ? "differs" : "differ"}`),
       h("p", {}, `over ${over}: ${heat.builds.join(" → ")}`)),
     controls.form(controls.search(state, draw), controls.chips(state, "metric", "Figure", heat.metrics.map(({ name, label }) => [name, label]), draw),
       heat.columns.length > 1 ? controls.chips(state, "by", "Colour", [["change", several ? "against the first build" : "against the first arch"], ["value", "by value"]], draw) : null,
@@ -21,8 +20,7 @@
       const at = heat.metrics.findIndex(({ name }) => name === state.metric);
       const fits = controls.fits(state.q);
       const rows = heat.rows.filter((row) => (state.all || differs(row, at)) && fits(row.name.toLowerCase()));
-      place.replaceChildren();
-      spillscan.add(place, rows.length ? [spillscan.legend(), side(heat, rows, at, state.by)] : h("p", { class: "quiet" }, "No kernel differs in it."));
+      fill(place, rows.length ? [spillscan.legend(), side(heat, rows, at, state.by)] : h("p", { class: "quiet" }, "No kernel differs in it."));
     }
   });
 

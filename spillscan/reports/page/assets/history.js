@@ -1,7 +1,6 @@
 // The builds of a dataset: when what turned, the worst first; totals as charts with their jumps, and any two builds side
 // by side.
 spillscan.view("history", ({ builds, courses, metrics, since, said, tables, kernels }, id, box) => {
-  const { h, svg, number, count, delta } = spillscan;
   const HEIGHT = 170, SPARSE = 40;
   const labels = new Map(builds.map(({ label }, i) => [label, i]));
   const last = builds.length - 1;
@@ -17,7 +16,7 @@ spillscan.view("history", ({ builds, courses, metrics, since, said, tables, kern
   const charts = courses.filter(({ values }) => values.some((value) => value !== null)).map(course);
   const result = h("div", {}), choices = h("div", {}), turns = h("div", {});
   const compared = h("section", { class: "compared", id: "compared", tabindex: "-1" }, h("h2", {}, "Two builds side by side"), choices, result);
-  spillscan.add(box, h("header", { class: "headline" },
+  add(box, h("header", { class: "headline" },
     h("h1", {}, spilling === null ? `${count(newest ?? 0, "kernel")} in ${builds[last].label}` : [h("b", {}, number(spilling)), ` of ${count(newest, "kernel")} in ${builds[last].label} ${spilling === 1 ? "spills" : "spill"}`]),
     h("p", {}, `${count(builds.length, "build")}, ${turned.map(({ rows }, at) => `${number(rows.length)} ${WORDS[at]}`).join("; ")}.`)),
   turned.length ? controls.form(controls.search(state, list), figures.length > 1 ? controls.select(state, "figure", "What", [["", "anything"], ...figures.map((each) => [each, each])], list) : null,
@@ -50,11 +49,8 @@ spillscan.view("history", ({ builds, courses, metrics, since, said, tables, kern
     choices.replaceChildren(controls.form(controls.select(state, "a", "From", options, anew), controls.select(state, "b", "To", options, anew),
       h("button", { type: "button", onclick: () => apply(now("b"), now("a")) }, "Swap")));
     for (const { paint } of charts) paint();
-    result.replaceChildren();
-    spillscan.add(result, comparison(now("a"), now("b")));
+    fill(result, comparison(now("a"), now("b")));
   }
-
-  // ---- charts -------------------------------------------------------------------------------------------------------
 
   function course({ label, values, unknown, jumps: places }) {
     const text = (i) => `${builds[i].label} ${builds[i].date}: ${values[i] !== null && unknown[i] ? "≥" : ""}${number(values[i])}`;
@@ -85,8 +81,6 @@ spillscan.view("history", ({ builds, courses, metrics, since, said, tables, kern
     });
     return { paint, figure: h("figure", {}, h("figcaption", {}, h("b", {}, label), places.length ? h("span", { class: "quiet" }, count(places.length, "jump")) : null, shown), node) };
   }
-
-  // ---- two builds ---------------------------------------------------------------------------------------------------
 
   // What a column of runs, an index and what is from there on, holds for a build.
   function valueAt(runs, i) {
@@ -130,19 +124,17 @@ spillscan.view("history", ({ builds, courses, metrics, since, said, tables, kern
     return rows.sort((one, other) => (other.grown > 0) - (one.grown > 0) || one.rank - other.rank || other.size - one.size);
   }
 
-  // ---- tables -------------------------------------------------------------------------------------------------------
-
   function listing({ title, heads, words, rows, ends, empty }) {
     const first = ends.length ? heads.indexOf("first build") : -1;
     const family = kernels.length ? heads.indexOf("family") : -1;
     const linked = rows.map((row, at) => row.map((cell, place) => (place === first ? between(cell, ends[at])
-      : place === family ? h("a", { href: spillscan.link("trend", "", { q: `${cell}*` }), title: `the trend of ${cell}` }, cell) : cell)));
+      : place === family ? h("a", { href: link("trend", "", { q: `${cell}*` }), title: `the trend of ${cell}` }, cell) : cell)));
     return h("section", {}, h("h2", {}, title), rows.length ? table.made({ title, heads, words, rows: linked }) : h("p", { class: "quiet" }, empty));
   }
 
   function between(text, [before, after]) {
-    const { link, label } = builds[after];
-    return [h("a", { href: spillscan.link("history", "", { a: builds[before].label, b: label }), title: "compare with the build before" }, text),
-      link ? [" ", h("a", { href: link, rel: "noreferrer", "aria-label": `commit of ${label}` }, "↗")] : null];
+    const { link: commit, label } = builds[after];
+    return [h("a", { href: link("history", "", { a: builds[before].label, b: label }), title: "compare with the build before" }, text),
+      commit ? [" ", h("a", { href: commit, rel: "noreferrer", "aria-label": `commit of ${label}` }, "↗")] : null];
   }
 });

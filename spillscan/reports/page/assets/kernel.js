@@ -8,7 +8,7 @@ function comparison(payload, index) {
   const subject = number >= 0 ? payload.subjects[number] : null;
   if (!before || !subject || !subject.setting) return null;
   const built = lookup.settingOf(subject.setting);
-  return () => spillscan.h("div", { class: "graphs" }, curves.NAMES.map((name) => {
+  return () => h("div", { class: "graphs" }, curves.NAMES.map((name) => {
     const figure = curves.figure(name, null, ` ${store.columns.id[index]}`);
     figure.draw(payload.devices, built, { built, before });
     return figure.node;
@@ -21,13 +21,12 @@ function pastOf(payload, index) {
 }
 
 spillscan.view("kernel", (payload, id, box) => {
-  const { h, add, amount, fold, number, printable, marked } = spillscan;
   const { columns } = store;
   const UNKNOWN_LAUNCH = "The input does not say how this kernel is launched. The sliders stand at the block size that fills an SM best, " +
     "without dynamic shared memory: what it reaches is at most this. Set them to your launch.";
   const i = store.find(id);
   if (i === undefined) {
-    add(box, h("h1", {}, "No such kernel"), h("p", {}, "This page holds no kernel of that address. ", h("a", { href: spillscan.link("table") }, "All kernels")));
+    add(box, h("h1", {}, "No such kernel"), h("p", {}, "This page holds no kernel of that address. ", h("a", { href: link("table") }, "All kernels")));
     return;
   }
   const arch = store.arch(i);
@@ -48,7 +47,7 @@ spillscan.view("kernel", (payload, id, box) => {
       store.flag(i, store.NOT_FINAL) ? "* final only after the link" : "",
       store.flag(i, store.ASSUMED) ? "≤ at the best block size" : store.flag(i, store.AT_MOST) ? "≤ without its dynamic shared memory, which is not known" : "",
       store.flag(i, store.BY_BOUNDS) ? "the block size is that of its launch bounds" : ""].filter(Boolean);
-    return [h("p", { class: "trail" }, h("a", { href: spillscan.link("table") }, "Kernels"), " / ", arch || "arch unknown"),
+    return [h("p", { class: "trail" }, h("a", { href: link("table") }, "Kernels"), " / ", arch || "arch unknown"),
       h("h1", {}, store.name(i), " ", h("span", { class: "quiet" }, arch || "")),
       notes.length ? h("p", { class: "quiet" }, notes.join(" · ")) : null,
       h("dl", { class: "figures" }, [...figures, ["occupancy", store.occupancy(i) || "–"], ["limited by", store.limiter(i) || "–"]].map(([label, value, unit, kind]) =>

@@ -1,12 +1,9 @@
 // All kernels, or groups of them that open: sorted, filtered, and copied as CSV.
 (() => {
-  const { h, number, bytes, count } = spillscan;
   const { columns } = store;
   const FORMULA = /^\s*[=+\-@\t\r＝＋－＠]/;
   const CHOSEN = ["arch", "limiter", "severity", "family", "namespace", "file", "object"];
   const GROUPS = [["kernel", "kernels, archs together"], ["family", "families"], ["namespace", "namespaces"], ["file", "files"], ["object", "objects"], ["arch", "archs"]];
-
-  // ---- columns ----------------------------------------------------------------------------------------------------
 
   const MAIN = ["name", "arch", "registers", "stores", "loads", "occupancy"]; // of which nothing is left out
   const USUAL = [...MAIN, "stack", "shared", "limiter", "object"]; // the others can be asked for
@@ -32,8 +29,6 @@
     const most = key === "occupancy" ? 8 : num ? number(columns[key].reduce((one, other) => Math.max(one, other || 0), 0)).length : Math.max(8, ...texts.map(({ length }) => length));
     return `calc(${Math.min(Math.max(0.75 * label.length + 0.8, most), 22).toFixed(1)}ch + ${key === "occupancy" ? 4.3 : 1.25}rem)`;
   }
-
-  // ---- order and filter: lists of kernel numbers ------------------------------------------------------------------
 
   let latest = [null, []];
   // All kernels in the order of "key" or "-key" (largest first); what is not known comes last. "" is worst first.
@@ -88,8 +83,6 @@
     return [[...told.map(({ label }) => label), "object", "symbol", "full name"], ...lines].map((line) => `${line.map(cell).join(",")}\r\n`).join("");
   }
 
-  // ---- the view ---------------------------------------------------------------------------------------------------
-
   let left = { address: null, kernel: -1 }; // who comes back finds the row that was opened
 
   spillscan.view("table", (payload, id, box) => {
@@ -117,7 +110,7 @@
         controls.change(state, { sort: state.sort === first + key ? second + key : first + key }, draw);
         box.querySelector("#sort").value = state.sort; // of narrow screens, which have no heads
       } });
-    spillscan.add(box, h("h1", { class: "hidden" }, "Kernels"),
+    add(box, h("h1", { class: "hidden" }, "Kernels"),
       controls.form(controls.search(state, draw),
         kinds.length ? controls.select(state, "by", "Show", [["none", "kernels"], ...kinds], draw) : null,
         filters.chooser(state, CHOSEN, draw),
@@ -138,7 +131,7 @@
       shown = filtered(state);
       const everything = count(columns.count, payload.overview.functions.count ? "row" : "kernel"); // device functions are no kernels
       tally.textContent = shown.length === columns.count ? everything : `${number(shown.length)} of ${everything}`;
-      letters.replaceChildren(...[spillscan.legend(shown.length === columns.count ? null : shown.map(store.family))].filter(Boolean));
+      fill(letters, spillscan.legend(shown.length === columns.count ? null : shown.map(store.family)));
       one.hidden = state.by === "none";
       one.textContent = `A group has the figures of one kernel, its ${state.sort ? "first in this order" : "worst"}; beside its name stands what spills of all its kernels together.`;
       within.hidden = !state.registers && !state.namespace;

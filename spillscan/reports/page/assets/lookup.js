@@ -5,7 +5,6 @@
 // `optin` null (not opted in), "max" or bytes, `carveout` null (no preference) or percent.
 const lookup = (() => {
   const WARP = 32;
-  const { number, count } = spillscan;
 
   const ORDER = ["device", "threads", "registers", "fixed", "dynamic", "optin", "carveout", "barriers"];
   const settingOf = (figures) => Object.fromEntries(ORDER.map((name, place) => [name, figures[place]]));
@@ -96,10 +95,8 @@ const lookup = (() => {
   function result(tables, { blocks, reasons, limiters, warps, on, percent }) {
     if (blocks === 0) return `cannot launch: ${reasons.join("; ")}`;
     const binding = tables.limiters.filter(([name]) => limiters.includes(name)).map(([, label]) => label).join(", ");
-    return `${spillscan.count(blocks, "block")}/SM, ${warps} of ${on.warps} warps, occupancy ${percent}, limited by ${binding}`;
+    return `${count(blocks, "block")}/SM, ${warps} of ${on.warps} warps, occupancy ${percent}, limited by ${binding}`;
   }
-
-  // ---- one figure moved, all else held ----------------------------------------------------------------------------
 
   // Dynamic shared memory changes where there is some, else static; an opted-in kernel stays opted in for it.
   function moved(tables, setting, resource, figure) {
@@ -124,8 +121,6 @@ const lookup = (() => {
     }
     return low;
   }
-
-  // ---- what comes next, in words ----------------------------------------------------------------------------------
 
   const NAMES = { registers: "registers", shared: "shared memory", barriers: "barriers" };
 

@@ -1,6 +1,5 @@
 // The first page: how many kernels spill, what limits them, the worst, the findings, and what was not understood.
 (() => {
-  const { h, svg, number, count, bytes, link, payload } = spillscan;
   const WORST = 10, FIRST = 6, MORE = 100;
   const TILES = 40; // of a treemap; the rest is one
   const COLORS = { "registers": "registers", "shared memory": "shared", "block slots": "blocks", "barriers": "barriers",
@@ -13,7 +12,7 @@
   spillscan.view("overview", (payload, id, box) => {
     const all = payload.overview;
     const said = all.registers.quiet.some(Boolean) || all.registers.spill.some(Boolean);
-    spillscan.add(box, headline(all), first.section(payload),
+    add(box, headline(all), first.section(payload),
       payload.findings && payload.kind !== "matrix" ? findings(payload) : null,
       all.kernels.count ? [said ? h("div", { class: "grid pictures" }, limits(all), histogram(all.registers), scatter()) : silent(all), worst(all), areas()] : null,
       understood(all, payload.verdict));
@@ -35,23 +34,20 @@
   }
 
   function findings({ verdict, findings: found }) {
-    const list = h("ol", { class: "findings" });
     const item = (each, some = []) => h("li", { class: each.excused ? "excused" : "" },
       h("span", { class: `tag sev-${each.severity}` }, each.severity),
       h("p", { class: "who" }, h("b", {}, store.anchor(each.kernel, each.name)), " ", h("span", { class: "quiet" }, each.arch || "arch unknown")),
-      h("div", {}, h("p", {}, spillscan.marked(each.message)), some.length ? alike(some) : null),
+      h("div", {}, h("p", {}, marked(each.message)), some.length ? alike(some) : null),
       h("p", { class: "quiet" }, [each.rule, each.state, each.place].filter(Boolean).join(" · ")));
     const key = ({ rule, severity, state, kernel }) => [rule, severity, state, store.family(kernel)].join(" ");
-    const alike = (some) => spillscan.fold(key(some[0]), null, `${number(some.length)} more of ${store.family(some[0].kernel)}`, () => {
-      const inner = h("ol", { class: "findings" });
-      return [inner, growing(key(some[0]), inner, some, (each) => item(each), MORE)];
-    });
+    const alike = (some) => fold(key(some[0]), null, `${number(some.length)} more of ${store.family(some[0].kernel)}`, 
+      () => growing(key(some[0]), h("ol", { class: "findings" }), some, (each) => item(each), MORE));
     // What one rule says of one family is one row, which opens.
     const groups = filters.grouped(found, (each) => (each.kernel === null ? {} : key(each)));
-    const more = growing("findings", list, groups, ([, [each, ...some]]) => item(each, some), MORE, FIRST);
+    const list = growing("findings", h("ol", { class: "findings" }), groups, ([, [each, ...some]]) => item(each, some), MORE, FIRST);
     const counts = verdict.counts.map(([severity, n], at) => [at ? ", " : "", h("span", { class: `sev-${severity}` }, count(n, severity))]);
     return section("findings", counts.length ? counts : "No findings", spillscan.unknown(verdict),
-      verdict.baseline.length ? h("p", { class: "quiet" }, `Against the baseline: ${verdict.baseline.map(([state, n]) => `${number(n)} ${state}`).join(", ")}.`) : null, list, more);
+      verdict.baseline.length ? h("p", { class: "quiet" }, `Against the baseline: ${verdict.baseline.map(([state, n]) => `${number(n)} ${state}`).join(", ")}.`) : null, list);
   }
 
   // Nothing to draw of occupancy.
@@ -82,8 +78,6 @@
     const choice = filters.several("family") ? h("div", { class: "controls" }, controls.chips(state, "limits", "By", [["arch", "arch"], ["family", "family"]], fill)) : null;
     return section("limits", "What limits occupancy", choice, place, arches.some((each) => each.assumed) ? h("p", { class: "note" }, "At the best block size where it is not known how a kernel is launched (", h("code", {}, "--launch"), " does).") : null);
   }
-
-  // ---- registers --------------------------------------------------------------------------------------------------
 
   const across = { most: 256, ticks: [0, 32, 64, 96, 128, 160, 192, 224, 256], name: "registers per thread" };
   const within = (step, at) => `${at * step + 1}-${(at + 1) * step}`;
@@ -117,8 +111,6 @@
     return section("scatter", "Occupancy by registers", keys(["registers", "none spills"], ["spill", "some spill"]), node);
   }
 
-  // ---- where the bytes are ----------------------------------------------------------------------------------------
-
   // Spilled bytes, or bytes of code, as areas: a tile a family, file or namespace, which leads to its kernels.
   function areas() {
     const { columns } = store;
@@ -142,8 +134,6 @@
     sizes.length + kinds.length > 2 ? null : h("p", { class: "quiet" }, `${state.of} by ${kinds[0][1]}`), place);
   }
 
-  // ---- the worst --------------------------------------------------------------------------------------------------
-
   // Of each family its worst kernel, those first that spill most together.
   function worst({ functions }) {
     const { columns } = store;
@@ -164,8 +154,6 @@
       filters.several("family") ? [", ", h("a", { href: link("table", "", { by: "family" }) }, "by family")] : null) : null);
   }
 
-  // ---- what was not understood ------------------------------------------------------------------------------------
-
   function understood({ read, issues, note }, verdict) {
     const unknown = [read.unknown_lines ? `${count(read.unknown_lines, "line")} of the tools` : "",
       read.unknown_clauses ? `${count(read.unknown_clauses, "clause")} of known lines` : ""].filter(Boolean).join(" and ");
@@ -179,7 +167,7 @@
         unknown ? h("b", {}, `Not understood: ${unknown}.`) : doubt ? "" : `${understands}${open ? "; what it does not say stands above" : ""}.`),
       note ? h("p", { class: "note" }, note) : null,
       issues.shown.length ? h("ol", { class: "findings" }, issues.shown.map((each) => h("li", {}, h("span", { class: `tag sev-${each.severity}` }, each.severity),
-        h("p", { class: "all" }, spillscan.marked(each.message)), h("p", { class: "quiet" }, [each.code, each.place].filter(Boolean).join(" · "))))) : null,
+        h("p", { class: "all" }, marked(each.message)), h("p", { class: "quiet" }, [each.code, each.place].filter(Boolean).join(" · "))))) : null,
       more > 0 ? h("p", { class: "quiet" }, `${number(more)} more, less severe; -f json lists all.`) : null);
   }
 })();

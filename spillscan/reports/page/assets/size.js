@@ -1,7 +1,6 @@
 // What is added up in groups of groups (bytes of files, time of compilations): areas are the first measure; a group opens
 // to the groups in it, here and in the table below.
 spillscan.view("size", ({ title, measures, compared, tree }, id, box) => {
-  const { h, number, bytes, link } = spillscan;
   const ROWS = 200;
   const fixed = (value, digits) => (digits ? value.toLocaleString("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits }) : number(value));
   const text = (amount, at) => (measures[at].bytes ? bytes(amount) : fixed(amount, measures[at].digits));
@@ -23,7 +22,7 @@ spillscan.view("size", ({ title, measures, compared, tree }, id, box) => {
   const columns = measures.flatMap(({ head }, at) => [{ label: head, num: true, cell: (each) => value(each, at) },
     compared ? { label: "change", num: true, cell: (each) => change(each, at) }
       : { label: "of all", num: true, cell: (each) => (whole ? `${(100 * each.values[0] / whole).toFixed(1)} %` : "–") }].slice(0, compared || !at ? 2 : 1));
-  spillscan.add(box, h("h1", {}, title),
+  add(box, h("h1", {}, title),
     h("p", {}, trail.map((each, at) => [at ? " › " : "", each === node ? h("b", {}, each.label) : h("a", { href: link("size", path.slice(0, at).join(".")) }, each.label)]), node.values ? ` · ${said(node)}` : ""),
     node.groups.length ? [treemap.figure(tiles, `${measures[0].head} of ${node.label}, as areas; the table below has the figures`),
       table({ title: "Groups", kind: "weights", step: ROWS, rows: node.groups, columns: [{ label: "what", cell: (each, at) => (each.groups.length ? h("a", { href: inside(at) }, each.label) : each.label) }, ...columns] })] : null);

@@ -1,10 +1,9 @@
 // Source beside machine code: two lists that scroll, linked by line both ways, by a click and by keys. Without lines there
 // is the machine code alone.
 const source = (() => {
-  const { h, number, count, percent, printable } = spillscan;
   const TINTS = 6, HIGH = 24, SHOWN = 12;
   const KINDS = { S: "spill store", s: "spill reload", A: "array store", a: "array load", F: "frame store", f: "frame load", H: "helper's store", h: "helper's load", U: "local store", u: "local load" };
-  const hex = (row) => `0x${(row * 16).toString(16).padStart(4, "0")}`;
+  const addressOf = (row) => hex(row * 16);
   const keyOf = ([file, line]) => `${file}:${line}`;
 
   // Lines with what their instructions come to: {file, line, text, share, rows, live, stores, loads, depth}, by key.
@@ -64,7 +63,7 @@ const source = (() => {
     function codeRow(i) {
       const key = inner(i), kind = code.kind[i], depth = code.depth[i];
       const kin = chosen !== null && code.places[code.place[i]].some((one) => keyOf(one) === chosen);
-      return { kind: `${key === null ? "" : `tint-${tints.get(key)}`}${i === row ? " chosen" : kin ? " kin" : ""}`, cells: [[h("code", {}, hex(i)), "quiet"], [depth === null ? "?" : depth || "", depth ? `deep deep-${Math.min(depth, 3)}` : "quiet"],
+      return { kind: `${key === null ? "" : `tint-${tints.get(key)}`}${i === row ? " chosen" : kin ? " kin" : ""}`, cells: [[h("code", {}, addressOf(i)), "quiet"], [depth === null ? "?" : depth || "", depth ? `deep deep-${Math.min(depth, 3)}` : "quiet"],
         [[h("span", { class: "meter", "aria-hidden": "true", style: { "--part": `${(100 * code.live[i]) / most}%` } }), number(code.live[i])]], [h("code", {}, code.text[code.op[i]])],
         [kind ? `${KINDS[kind]}${code.slot[i] >= 0 ? ` ${slotOf(code.slot[i])}` : ""}` : "", kind === "S" ? "store" : kind === "s" ? "load" : "quiet"]] };
     }
@@ -82,7 +81,7 @@ const source = (() => {
       right.show(machine, "", false, false);
       const line = lines.get(chosen), chain = code.places[code.place[row]] || [];
       said.textContent = [line ? `${printable(nameOf(chosen))}: ${count(line.rows.length, "instruction")}${line.share ? `, ${percent(line.share)} of the weight of its spills` : ""}${line.stores + line.loads ? `, ${count(line.stores, "spill store")} and ${count(line.loads, "reload")}${line.depth ? ` to loop depth ${line.depth}` : ""}` : ""}, at most ${count(line.live, "register")} live` : "",
-        `${hex(row)}: ${code.text[code.op[row]]}${chain.length > 1 ? `, inlined at ${chain.slice(1).map((one) => printable(nameOf(keyOf(one)))).join(", ")}` : ""}`,
+        `${addressOf(row)}: ${code.text[code.op[row]]}${chain.length > 1 ? `, inlined at ${chain.slice(1).map((one) => printable(nameOf(keyOf(one)))).join(", ")}` : ""}`,
         ...helps(chosen).map(([, text]) => printable(text[0].toUpperCase() + text.slice(1))), line && chosen === heaviest && relief ? relief[0].toUpperCase() + relief.slice(1) : ""].filter(Boolean).join(". ");
     }
 
@@ -94,7 +93,7 @@ const source = (() => {
       chosen = key;
       row = instruction ?? worst(lines.get(key).rows);
       if (key !== null) turn(lines.get(key).file, true);
-      spillscan.remember(instruction === null ? { line: nameOf(key), at: "" } : { line: "", at: hex(row) }, { line: "", at: "" });
+      spillscan.remember(instruction === null ? { line: nameOf(key), at: "" } : { line: "", at: addressOf(row) }, { line: "", at: "" });
       paint();
       reveal(instruction === null ? "code" : "source");
       spillscan.say(said.textContent);
@@ -119,8 +118,8 @@ const source = (() => {
     code.kind.forEach((kind, row) => { if (kind === "S") found[code.slot[row]]?.stores.push(row); else if (kind === "s") found[code.slot[row]]?.loads.push(row); });
     const rows = found.filter(({ stores, loads }) => stores.length + loads.length);
     if (!rows.length) return null;
-    const links = (some) => [some.slice(0, SHOWN).map((row, at) => [at ? " " : "", h("button", { type: "button", class: "jump-to", onclick: () => jump(row) }, hex(row)), h("span", { class: "quiet" }, ` ${number(code.live[row])}${code.depth[row] ? `/${code.depth[row]}` : ""}`)]), some.length > SHOWN ? ` +${number(some.length - SHOWN)}` : ""];
-    return spillscan.fold("slots", "slots", `Slots: ${count(rows.length, "spilled value")}, where each is made, stored and reloaded`, () => [
+    const links = (some) => [some.slice(0, SHOWN).map((row, at) => [at ? " " : "", h("button", { type: "button", class: "jump-to", onclick: () => jump(row) }, addressOf(row)), h("span", { class: "quiet" }, ` ${number(code.live[row])}${code.depth[row] ? `/${code.depth[row]}` : ""}`)]), some.length > SHOWN ? ` +${number(some.length - SHOWN)}` : ""];
+    return fold("slots", "slots", `Slots: ${count(rows.length, "spilled value")}, where each is made, stored and reloaded`, () => [
       h("p", { class: "quiet small" }, "Behind an address: registers live there / loop depth. A value is made by the last instruction above its store that writes it."),
       table({ title: "Slots", kind: "past", rows, columns: [{ label: "slot", cell: ({ name }) => h("code", {}, name) }, { label: "made", cell: ({ stores }) => links(stores.flatMap((row) => made.get(row) ?? [])) },
         { label: "stored", cell: ({ stores }) => links(stores) }, { label: "reloaded", cell: ({ loads }) => links(loads) }] })]);

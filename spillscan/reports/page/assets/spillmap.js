@@ -1,7 +1,6 @@
 // The code of a kernel as a strip: accesses to local memory in lanes, the loops around them as nested bands, and above
 // them how many registers are live.
 const spillmap = (() => {
-  const { h, svg, number, count, percent, printable } = spillscan;
   const LANES = [
     { key: "S", label: "spill stores", kind: "store" },
     { key: "s", label: "spill reloads", kind: "load" },
@@ -29,7 +28,6 @@ const spillmap = (() => {
     }) : [];
   }
 
-  const hex = (address) => `0x${address.toString(16).padStart(4, "0")}`;
   const stores = ({ what }) => what !== what.toLowerCase();
 
   function describe(map, mark) {
@@ -111,9 +109,9 @@ const spillmap = (() => {
       h("div", { class: "grid" },
         h("div", {}, h("h3", {}, "By class"), figures("By class", ["local memory", "stores", "bytes", "loads", "bytes"], Object.entries(map.totals).map(([kind, [stores, loads, stored, loaded]]) => [NAMES[kind], stores, stored, loads, loaded]))),
         h("div", {}, h("h3", {}, "By loop depth"), figures("By loop depth", ["loop depth", "spills", "arrays", "frames", "not known"], map.depths.map(([depth, ...counts]) => [depth === null ? "unknown" : depth === 0 ? "outside of loops" : String(depth), ...counts])))),
-      map.sentences.length ? spillscan.fold("sentences", null, "Spills by depth and source line, worst first",
+      map.sentences.length ? fold("sentences", null, "Spills by depth and source line, worst first",
         () => h("ul", {}, map.sentences.map((line) => h("li", {}, printable(line))), map.more_sentences ? h("li", { class: "quiet" }, `… ${number(map.more_sentences)} more`) : null)) : null,
-      map.slots.length && !both ? spillscan.fold("slots", null, "Slots", () => [
+      map.slots.length && !both ? fold("slots", null, "Slots", () => [
         figures("Slots", ["slot", "stores", "loads", "deepest loop", "class"], map.slots.map(([name, kind, stores, loads, depth]) => [h("code", {}, name), stores, loads, depth < 0 ? "unknown" : depth, kind])),
         map.more_slots ? h("p", { class: "quiet" }, `… ${count(map.more_slots, "more slot")}`) : null]) : null);
   }

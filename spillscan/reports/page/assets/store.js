@@ -1,6 +1,5 @@
 // The kernels as columns: kernel i is row i of every list. Full names are unpacked when they are asked for.
 const store = (() => {
-  const { payload, number, h } = spillscan;
   const columns = payload.kernels;
   const FUNCTION = 1, UNKNOWN_ROLE = 2, AMBIGUOUS = 4, NOT_FINAL = 8, ASSUMED = 16, AT_MOST = 32, BY_BOUNDS = 64;
   let numbers = null;
@@ -59,7 +58,7 @@ async function copy(text, what) {
   try {
     await navigator.clipboard.writeText(text);
   } catch {
-    const area = spillscan.h("textarea", { class: "hidden", "aria-hidden": "true" });
+    const area = h("textarea", { class: "hidden", "aria-hidden": "true" });
     area.value = text;
     document.body.append(area);
     area.select();

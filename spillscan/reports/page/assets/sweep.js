@@ -1,23 +1,20 @@
 // A sweep: what each register cap costs in spills, gives in resident blocks and, where the program was run,
 // takes; kernel by kernel.
 (() => {
-  const { h, svg, number, count } = spillscan;
   const SHOWN = 12;
 
   spillscan.view("sweep", ({ swept }, id, box) => {
     const state = controls.state({ q: "" });
     const gains = swept.filter(({ points }) => points.some(({ best }, at) => best && at)).length;
     const place = h("div", {});
-    spillscan.add(box, h("header", { class: "headline" }, h("h1", {}, swept.length ? [h("b", {}, number(gains)), ` of ${count(swept.length, "kernel")} ${gains === 1 ? "has" : "have"} best points other than as built`] : "Nothing was swept"),
+    add(box, h("header", { class: "headline" }, h("h1", {}, swept.length ? [h("b", {}, number(gains)), ` of ${count(swept.length, "kernel")} ${gains === 1 ? "has" : "have"} best points other than as built`] : "Nothing was swept"),
       h("p", {}, "Each point is one compilation: what it spills, and how much of it an SM holds at once. Fewer spilled bytes and more warps are better: bottom right.")),
     swept.length > 3 ? controls.form(controls.search(state, draw)) : null, spillscan.legend(), place);
     draw();
 
     function draw() {
       const fits = controls.fits(state.q);
-      const list = h("div", {});
-      const more = growing("sweep", list, swept.filter(({ name }) => fits(name.toLowerCase())), card, SHOWN);
-      place.replaceChildren(list, more);
+      fill(place, growing("sweep", h("div", {}), swept.filter(({ name }) => fits(name.toLowerCase())), card, SHOWN));
     }
   });
 

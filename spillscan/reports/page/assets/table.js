@@ -1,13 +1,12 @@
 // Tables: `table` shows rows and grows by a button; `grid` draws only the rows in sight, so that 100,000 open at once.
 // Columns are {label, num, title, cell(row, at), tone(row)}; without `cell` a row is the list of what stands in it.
 
-// A list that holds some of its items, as make(item, at) draws them, and the button by which it grows; the address holds
-// under its name how often it grew.
+// A list that holds some of its items, as make(item, at) draws them, and the button by which it grows: both; the address
+// holds under its name how often it grew.
 function growing(name, list, items, make, step = 50, first = step) {
-  const { h, add, number, remember, route } = spillscan;
   const key = `more ${name}`;
-  const grown = () => Math.floor(Number(route.params.get(key))) || 0;
-  const more = h("button", { type: "button", onclick: () => { remember({ [key]: grown() + 1 }, { [key]: 0 }); grow(); } });
+  const grown = () => Math.floor(Number(spillscan.route.params.get(key))) || 0;
+  const more = h("button", { type: "button", onclick: () => { spillscan.remember({ [key]: grown() + 1 }, { [key]: 0 }); grow(); } });
   let shown = 0;
   const grow = () => {
     const end = first + step * grown();
@@ -17,17 +16,15 @@ function growing(name, list, items, make, step = 50, first = step) {
     more.textContent = `Show ${number(Math.min(step, items.length - shown))} more of ${number(items.length)}`;
   };
   grow();
-  return more;
+  return [list, more];
 }
 
 // `over`: [label, columns it spans] above the heads; `mark(row)`: a class of the row; `foot`: cells below.
 function table({ title, columns, rows, kind = null, step = 50, over = null, caption = null, foot = null, mark = () => null }) {
-  const { h } = spillscan;
   const tone = (column, row) => [column.num ? "num" : "", column.tone && row !== undefined ? column.tone(row) : ""].filter(Boolean).join(" ") || null;
   const cell = (row, line) => (column, at) => h(at ? "td" : "th", { scope: at ? null : "row", class: tone(column, row), style: column.style ? column.style(row) : null },
     column.cell ? column.cell(row, line) : row[at]);
-  const body = h("tbody", {});
-  const more = growing(title, body, rows, (row, line) => h("tr", { class: mark(row) }, columns.map(cell(row, line))), step);
+  const [body, more] = growing(title, h("tbody", {}), rows, (row, line) => h("tr", { class: mark(row) }, columns.map(cell(row, line))), step);
   return h("div", {}, h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": title }, h("table", { class: kind },
     caption ? h("caption", { class: "quiet" }, caption) : null,
     h("thead", {}, over ? h("tr", {}, h("td", {}), over.map(([label, colspan]) => h("th", { scope: "colgroup", colspan, class: "num" }, label))) : null,
@@ -42,7 +39,6 @@ table.made = ({ title, heads, words, rows }) => table({ title, kind: "past", row
 // item has `expanded`; sorted(key) by a press on a head. Columns have also {key, sort, width: CSS}. `name`: of its rows'
 // ids; `high`: pixels of a row; `printed`: rows on paper.
 function grid({ name = "row", title, columns, empty, made, open, fold, sorted, high: own = 0, printed: PRINTED = 200 }) {
-  const { h } = spillscan;
   const [narrow, paper] = [matchMedia("screen and (max-width: 48rem)"), matchMedia("print")];
   const onPaper = () => printing || paper.matches;
   const high = () => own || (!narrow.matches ? 34 : columns.some(({ key }) => key === "object") ? 78 : 56);
@@ -76,7 +72,7 @@ function grid({ name = "row", title, columns, empty, made, open, fold, sorted, h
     const sight = onPaper() ? PRINTED : Math.ceil(Math.max(node.clientHeight, 400) / high()) + 20;
     body.style.setProperty("height", `${items.length * high()}px`);
     const left = onPaper() ? items.length - PRINTED : 0;
-    unprinted.textContent = left > 0 ? `… ${spillscan.count(left, "more row")}: the page on a screen, and -f csv, have all.` : "";
+    unprinted.textContent = left > 0 ? `… ${count(left, "more row")}: the page on a screen, and -f csv, have all.` : "";
     // Rows that stay in sight stay as they are.
     const held = anew ? new Map() : drawn;
     drawn = new Map(items.slice(from, from + sight).map((item, at) => [from + at, held.get(from + at) || row(item, from + at)]));

@@ -1,6 +1,5 @@
 // Tiles whose areas are sizes.
 const treemap = (() => {
-  const { h, svg } = spillscan;
   const HEIGHT = 320;
   const TONES = 5, CHARACTER = 7.5, LINE = 16;
 

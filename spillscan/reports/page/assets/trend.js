@@ -1,13 +1,12 @@
 // Figures over builds: the lines that moved most in colour and named at their ends, all others grey; below, all in figures.
 spillscan.view("trend", (payload, id, box) => {
-  const { h, svg, number, count } = spillscan;
   const NAMED = 6, DRAWN = 500, ROWS = 100;
   const HUES = ["store", "load", "warps", "blocks", "shared", "barriers"];
   const builds = payload.builds.map((each) => each.label ?? each), links = payload.links || payload.builds.map(({ link }) => link);
   const metrics = payload.metrics.map((each) => ({ name: each.label, ...each }));
   const state = controls.state({ metric: metrics[0]?.name || "", q: "" }, { metric: metrics.map(({ name }) => name) });
   const place = h("div", {}), head = h("header", { class: "headline" });
-  spillscan.add(box, head, controls.form(controls.search(state, draw), controls.chips(state, "metric", "Figure", metrics.map(({ name, label }) => [name, label]), draw)), place);
+  add(box, head, controls.form(controls.search(state, draw), controls.chips(state, "metric", "Figure", metrics.map(({ name, label }) => [name, label]), draw)), place);
   const build = (i) => (links[i] ? h("a", { href: links[i], rel: "noreferrer" }, builds[i]) : builds[i]);
   draw();
 
@@ -34,10 +33,10 @@ spillscan.view("trend", (payload, id, box) => {
     const turns = (payload.turns || []).filter(of);
     const parts = metric ? [`${metric.label}${metric.unit ? `, ${metric.unit}` : ""}, over ${count(builds.length, "build")}`, lines.length > NAMED ? `the ${NAMED} largest moves are named` : "",
       lines.length > DRAWN ? `${number(lines.length - DRAWN)} lines are not drawn` : "", payload.left_out ? `${count(payload.left_out, "kernel")} left out (-f json has all)` : ""] : [];
-    head.replaceChildren(h("h1", {}, metric ? `${number(lines.filter(({ spread }) => spread).length)} of ${count(lines.length, "line")} moved` : "Nothing to draw"), h("p", {}, parts.filter(Boolean).join("; ")));
+    fill(head, h("h1", {}, metric ? `${number(lines.filter(({ spread }) => spread).length)} of ${count(lines.length, "line")} moved` : "Nothing to draw"), h("p", {}, parts.filter(Boolean).join("; ")));
     place.replaceChildren();
-    if (lines.length) spillscan.add(place, spillscan.legend(), chart.drawn((width) => over(lines, metric, width, turns)).node, h("section", {}, listed(lines)));
-    if (turns.length) spillscan.add(place, h("section", {}, h("h2", {}, `What happened, worst first${payload.turns_left_out ? `; ${number(payload.turns_left_out)} more are left out (bisect has all)` : ""}`),
+    if (lines.length) add(place, spillscan.legend(), chart.drawn((width) => over(lines, metric, width, turns)).node, h("section", {}, listed(lines)));
+    if (turns.length) add(place, h("section", {}, h("h2", {}, `What happened, worst first${payload.turns_left_out ? `; ${number(payload.turns_left_out)} more are left out (bisect has all)` : ""}`),
       table({ title: "What happened", kind: "past", rows: turns, columns: [
         { label: "kernel", cell: ({ name }) => name }, { label: "arch", cell: ({ arch }) => arch || "–" },
         { label: "what", cell: ({ what }) => what, tone: ({ worse }) => (worse ? "bad" : "") },
@@ -80,6 +79,6 @@ spillscan.view("trend", (payload, id, box) => {
     return table({ title: "All lines", kind: "lines", step: ROWS, rows: lines, columns: [
       { label: "kernel", cell: ({ name }, at) => [at < NAMED ? h("i", { class: `fill fill-${HUES[at]}` }) : null, name] }, { label: "arch", cell: ({ arch }) => arch || "–" },
       { label: "course", cell: spark }, { label: "first", num: true, cell: ({ first }) => number(first) }, { label: "last", num: true, cell: ({ last }) => number(last) },
-      { label: "change", num: true, cell: ({ first, last }) => spillscan.delta(first, last, 1) }] });
+      { label: "change", num: true, cell: ({ first, last }) => delta(first, last, 1) }] });
   }
 });
