@@ -8,10 +8,11 @@ once; notes and changes that no rule minds are folded.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from os.path import commonprefix
 
 from spillscan.advice.ranking import why_here
 from spillscan.advice.remedies import facts, remedy
-from spillscan.judging.places import BY_NAME, heaviest, place_of, source_place
+from spillscan.judging.places import BY_NAME, Place, heaviest, source_place
 from spillscan.judging.rule_docs import address
 from spillscan.model import Finding, Kernel, at_least
 from spillscan.model.build import damage
@@ -266,44 +267,59 @@ def _by_severity(report: Report) -> tuple[list[Finding], list[Finding]]:
 
 def _findings(report: Report, severe: Sequence[Finding], mild: Sequence[Finding]) -> Iterator[str]:
     """Those that matter, a row a family and rule where they are many; the way on; the others, folded."""
-    header = ("finding", "kernel, where")
     groups = []
     for group in alike(severe, report):
         groups += [group] if len(group) >= _ONE_ROW or report.by else [[finding] for finding in group]
     shown, others = groups[:SHOWN], [finding for group in groups[:SHOWN] for finding in group[1:]]
     if severe:
         yield ""
-        yield from _sized(header, [_finding_row(report, group) for group in shown], "row")
+        yield from _finding_table(report, shown)
         yield from _ways(report) if fails(report) else _first(report)
     for found, noun in (
         ([*groups[SHOWN:], *([finding] for finding in others)], "more finding"),
         (alike(mild, report), "note"),
     ):
         if found:
-            rows = [_finding_row(report, group) for group in found[:_FOLDED]]
             yield ""
-            yield from fold(count(sum(map(len, found)), noun), _sized(header, rows, "row", len(found) - len(rows)))
+            yield from fold(count(sum(map(len, found)), noun), _finding_table(report, found))
 
 
-def _finding_row(report: Report, group: Sequence[Finding]) -> Row:
+def _finding_table(report: Report, groups: Sequence[Sequence[Finding]]) -> Iterator[str]:
+    """A row a group; the folder that all their places are in is said once, above."""
+    shown = groups[:_FOLDED]
+    paths = [str(place) for group in shown for place in _places(report, group[0])]
+    common = commonprefix(paths) if len(shown) > 1 else ""  # noqa: RUF071 - of which whole folders are kept
+    folder = common[: common.rfind("/") + 1]
+    rows = [_finding_row(report, group, folder) for group in shown]
+    where = f"kernel, where in {code(folder, LONGEST_LINE)}" if folder else "kernel, where"
+    yield from _sized(("finding", where), rows, "row", len(groups) - len(shown))
+
+
+def _finding_row(report: Report, group: Sequence[Finding], folder: str) -> Row:
     finding = group[0]
     more = f" (and {len(group) - 1:,} more like it)" if len(group) > 1 else ""
     severity = f"**{finding.severity}**" if finding.severity == "error" else finding.severity
     about = address("rules", finding.rule) if report.tree.web else ""
     said = f"{severity} {linked(code(finding.rule), about)}: {words(finding.message)}{more}"
-    return said, f"{_name(report, finding.kernel)}<br />{_where(report, finding)}"
+    return said, f"{_name(report, finding.kernel)}<br />{_where(report, finding, folder)}"
 
 
-def _where(report: Report, finding: Finding) -> str:
-    """The place; of spills and arrays whose source is known the heaviest lines, with what each has of the weight."""
+def _places(report: Report, finding: Finding) -> Sequence[Place | str]:
+    """Of spills and arrays whose source is known the heaviest lines; else the line of the source, or of the log."""
     lines = heaviest(finding, report.tree)[:TOP]
-    if not lines and source_place(finding, report.tree) is None:
-        return code(place_text(finding, report))
+    return lines or [source_place(finding, report.tree) or place_text(finding, report)]
+
+
+def _where(report: Report, finding: Finding, folder: str) -> str:
+    """Its places without the folder, each with what it has of the weight."""
     cells = []
-    for place in lines or [place_of(finding, report.tree)]:
+    for place in _places(report, finding):
+        shown = code(str(place).removeprefix(folder))
+        if isinstance(place, str):
+            return shown
         inlined = f" (inlined: {code(place.inner)})" if place.inner else BY_NAME if place.by_name else ""
         share = "" if place.share is None else f" {share_text(place.share)}"
-        cells.append(linked(code(str(place)), report.tree.link(place)) + inlined + share)
+        cells.append(linked(shown, report.tree.link(place)) + inlined + share)
     return ", ".join(cells)
 
 
