@@ -13,7 +13,6 @@ from msgspec import Struct
 from spillscan.judging.compare.figures import Total, moved_to_shared, totals
 from spillscan.model import SEVERITIES, Build, Change, Effect, Finding, Kernel, Metric
 from spillscan.model.figures import FIGURES, figure
-from spillscan.naming import Names
 from spillscan.occupancy.binding import limited_by
 from spillscan.occupancy.whole_gpu import WORTH_SHOWING_BYTES
 from spillscan.output.nouns import count, size
@@ -71,7 +70,7 @@ def lines(report: Report, style: Style) -> Iterator[str]:
             rows.append(([_title(family, report, style.width)], ""))
         for entry in several:
             name = called.cell(entry.change.kernel, under=family is not None and of_family)
-            rows += [(cells[: len(columns)], color) for cells, color in _rows(entry, wide, name, report.names)]
+            rows += [(cells[: len(columns)], color) for cells, color in _rows(entry, wide, name, report)]
             rows += [([line], color) for line, color in _said(entry, report, style)]
     last: list[Row] = [(cells[: len(columns)], color) for cells, color in _total_rows(total, wide)]
     printed = list(table(columns, [*rows, *last], style, left=_LEFT, spare=(LIMITED,)))
@@ -302,18 +301,27 @@ def _footprint(name: str) -> bool:
     return name.startswith("footprint_bytes")
 
 
-def _rows(entry: Entry, wide: _Wide, name: Cell, names: Names) -> Iterator[Row]:
+def held_by(entry: Entry, report: Report) -> str:
+    """The library of a kernel of which others have copies, or how many libraries; else empty."""
+    found = {report.libraries.get(id(change.kernel), "") for change in entry.changes}
+    return next(iter(found)) if len(found) == 1 else count(len(found), "library", "libraries")
+
+
+def _rows(entry: Entry, wide: _Wide, name: Cell, report: Report) -> Iterator[Row]:
     change = entry.change
     kernel = change.kernel
     lead = [name, archs_of(entry)]
     if change.state in ("added", "removed"):
         spills = change.state == "added" and any(kernel.spills or ())
-        yield [*lead, change.state, _brief(kernel), "", ""], RED if spills else ""
+        library = held_by(entry, report)
+        brief = _brief(kernel) + (f", in {printable(library, words.LONGEST_NAME)}" if library else "")
+        yield [*lead, change.state, brief, "", ""], RED if spills else ""
         return
     effects = [effect for effect in change.effects if effect.blocks]
-    shown = [("renamed", pairings.renaming(change, names), "")] if change.state == "renamed" else []
+    shown = [("renamed", pairings.renaming(change, report.names), "")] if change.state == "renamed" else []
     shown += [(figure(metric[0]).label, wide.cell(metric), _color(metric)) for metric in entry.metrics]
     shown += _remarks(change)
+    shown += [("in", printable(library, words.LONGEST_NAME), "")] if (library := held_by(entry, report)) else []
     for at in range(max(1, len(shown), len(effects))):
         label, text, color = shown[at] if at < len(shown) else ("", "", "")
         effect = effects[at] if at < len(effects) else None

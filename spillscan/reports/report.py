@@ -13,7 +13,7 @@ from spillscan.judging.places import Tree, annotated_place, in_diff
 from spillscan.model import Build, Change, Finding, Hole, Issue, Kernel
 from spillscan.model.build import labels_of
 from spillscan.naming import Names
-from spillscan.naming.identity.libraries import library_of
+from spillscan.naming.identity.libraries import copies, library_of
 from spillscan.occupancy.launches import Launches, LaunchMap
 
 if TYPE_CHECKING:
@@ -167,6 +167,11 @@ class Report(Struct, frozen=True, kw_only=True, dict=True):
             if kernel.origins:
                 found.setdefault(library_of(kernel, str), set()).add(kernel.origins[0].input)
         return found
+
+    @cached_property
+    def libraries(self) -> Mapping[int, str]:
+        """The library of each kernel that its name and arch do not tell from copies in others, by its ``id``."""
+        return {**copies(self.base.kernels if self.base is not None else ()), **copies(self.build.kernels)}
 
     @cached_property
     def grown(self) -> list[Change]:

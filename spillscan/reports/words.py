@@ -301,7 +301,7 @@ def _finding_line(group: Sequence[Finding], report: Report, style: Style) -> str
     )
     message, rest = message_of(finding), f"{inlined} [{finding.rule}{state}]{more}"
     arch = printable(kernel.key.arch or "arch unknown", LONGEST_ARCH)
-    unit = copy_of(kernel, report.names, kernel.key.unit if source is None else "")
+    unit = copy_of(kernel, report.names, kernel.key.unit if source is None else report.libraries.get(id(kernel), ""))
     unit = f", {unit}" if unit else ""
     name = name_of(kernel, report.names)
 

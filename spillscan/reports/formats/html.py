@@ -11,8 +11,9 @@ from spillscan.advice.holding import at_lines, holdings
 from spillscan.advice.ranking import why_here
 from spillscan.advice.remedies import Remedy, facts, registers_needed, relaxation, relief, remedy
 from spillscan.judging.compare.matrix import side_by_side
+from spillscan.judging.places import source_place
 from spillscan.judging.rule_docs import explanations
-from spillscan.model import SEVERITIES, Build, Kernel, Severity
+from spillscan.model import SEVERITIES, Build, Finding, Kernel, Severity
 from spillscan.model.build import damage
 from spillscan.output.safe import clip, printable
 from spillscan.output.terminal import Style
@@ -87,7 +88,7 @@ def payload(report: Report) -> dict[str, Any]:
             report.findings,
             index,
             report.names,
-            lambda finding: lines_of(finding, report) or place_text(finding, report),
+            lambda finding: _place(finding, report),
         )
     if report.kind == "diff":
         found["changes"] = _changes(report, index)
@@ -126,6 +127,13 @@ def payload(report: Report) -> dict[str, Any]:
 
 
 _LONGEST_REASON = 600
+
+
+def _place(finding: Finding, report: Report) -> str:
+    """Its lines by weight, else its place; with the library where copies in several are of one source."""
+    place = lines_of(finding, report) or place_text(finding, report)
+    library = report.libraries.get(id(finding.kernel)) if source_place(finding, report.tree) else None
+    return f"{place}, in {library}" if library else place
 
 
 def _first(report: Report, index: Index) -> list[dict[str, Any]]:

@@ -25,7 +25,7 @@ from spillscan.output.safe import printable
 from spillscan.output.terminal import Style
 from spillscan.reading.machine.spillmap import TOP, share_text
 from spillscan.reports import code_changes, pairings
-from spillscan.reports.differences import Entry, archs_of, entries, families, pair_of, summed_up
+from spillscan.reports.differences import Entry, archs_of, entries, families, held_by, pair_of, summed_up
 from spillscan.reports.groups import INSTANCES, By, Group, grouped, shared_label
 from spillscan.reports.report import ALL_KINDS, Report
 from spillscan.reports.words import (
@@ -149,7 +149,8 @@ def _kernel_row(report: Report, group: Group) -> Row:
     found = summarise(usage, kernel.key.arch, report.launches.launch_of(kernel))
     occupancy, limiter = "-", "-"
     if kernel.role != "function" and found.occupancy is not None:
-        occupancy, limiter = words(found.cells["occupancy"]), words(found.cells["limiter"])
+        occupancy = (code if found.mark == "~" else words)(found.cells["occupancy"])
+        limiter = words(found.cells["limiter"])
     registers, *memory = map(_figure, (usage.registers, usage.stack_bytes, usage.shared_bytes))
     return (_name(report, kernel) + more, registers, *spills_of(kernel, "-"), *memory, occupancy, limiter)
 
@@ -246,13 +247,14 @@ def _change_rows(report: Report, entry: Entry) -> Iterator[Row]:
     change = entry.change
     kernel = change.kernel
     name = f"{code(name_of(kernel, report.names))} {code(archs_of(entry), 2 * LONGEST_ARCH)}"
+    name += _library(held_by(entry, report))
     if change.bounds:
         yield name, "launch bounds", bounds(change)
     elif not change.metrics:
         registers = kernel.usage.registers
         yield name, change.state, ("-" if registers is None else count(registers, "register"))
-    for metric in change.metrics:
-        yield name, words(figure(metric[0]).label), pair_of(metric)
+    for at, metric in enumerate(change.metrics):
+        yield name if at == 0 and not change.bounds else "", words(figure(metric[0]).label), pair_of(metric)
 
 
 # ---- what they share ----------------------------------------------------------------------------------------------
@@ -299,9 +301,10 @@ def _finding_row(report: Report, group: Sequence[Finding], folder: str) -> Row:
     finding = group[0]
     more = f" (and {len(group) - 1:,} more like it)" if len(group) > 1 else ""
     severity = f"**{finding.severity}**" if finding.severity == "error" else finding.severity
+    placed = source_place(finding, report.tree) is None
     about = address("rules", finding.rule) if report.tree.web else ""
     said = f"{severity} {linked(code(finding.rule), about)}: {words(finding.message)}{more}"
-    return said, f"{_name(report, finding.kernel)}<br />{_where(report, finding, folder)}"
+    return said, f"{_name(report, finding.kernel, placed)}<br />{_where(report, finding, folder)}"
 
 
 def _places(report: Report, finding: Finding) -> Sequence[Place | str]:
@@ -345,10 +348,16 @@ def _sized(header: Row, rows: Sequence[Row], noun: str, more: int = 0) -> Iterat
         yield f"… {count(left_out + more, noun)} more: the JSON report has all"
 
 
-def _name(report: Report, kernel: Kernel) -> str:
+def _name(report: Report, kernel: Kernel, placed: bool = False) -> str:
+    """What it is called, and its arch; unless it is ``placed`` beside that, the library that holds this copy."""
     found = [name_of(kernel, report.names), *filter(None, (kernel.key.arch, copy_number(kernel)))]
     whose = f" in {code(report.names.of(kernel.caller), LONGEST_NAME)}" if kernel.caller else ""
+    whose += "" if placed else _library(report.libraries.get(id(kernel), ""))
     return " ".join(code(each, LONGEST_NAME) for each in found) + whose
+
+
+def _library(library: str) -> str:
+    return f" in {code(library, LONGEST_NAME)}" if library else ""
 
 
 def _figure(value: int | None) -> str:

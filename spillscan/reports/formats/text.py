@@ -76,7 +76,7 @@ def _scan(report: Report, style: Style) -> Iterator[str]:
     def row(archs: Sequence[Kernel], under: bool) -> Row:
         kernel = archs[0]
         more = [*([_in_loops(kernel)] if dumps else []), *([_live(kernel)] if live else [])]
-        more += [_unit(archs, inputs)] if units else []
+        more += [_unit(archs, inputs, report)] if units else []
         occupancy = _occupancy(kernel, alike.summary(kernel))
         return [called.cell(kernel, under=under), *_cells(archs), *occupancy, *more], _color(kernel)
 
@@ -85,7 +85,9 @@ def _scan(report: Report, style: Style) -> Iterator[str]:
     for group, several in listed:
         rows += [([group.title(style.width)], "")] if len(group.kernels) > 1 else []
         rows += [row(archs, group.family) for archs in several]
-    yield from table(columns, rows, style, left=_LEFT, spare=_SPARE, caption=bool(listed))
+    copies = units and any(id(kernel) in report.libraries for kernel in shown)
+    spare = [name for name in _SPARE if name != "unit" or not copies]
+    yield from table(columns, rows, style, left=_LEFT, spare=spare, caption=bool(listed))
     yield from fold(len(kernels) - sum(map(len, rowed)), style)
     yield from called.legend(headed=bool(listed))
     yield ""
@@ -178,11 +180,12 @@ def _occupancy(kernel: Kernel, summary: Summary) -> list[str]:
     return [summary.cells["occupancy"].replace(" ", ""), summary.cells["limiter"]]
 
 
-def _unit(archs: Sequence[Kernel], inputs: int) -> str:
-    """The source that the kernel was compiled from, else the object; else, of several inputs, the one that names it."""
+def _unit(archs: Sequence[Kernel], inputs: int, report: Report) -> str:
+    """The library of one of several copies; the source that the kernel was compiled from, else the object; else, of
+    several inputs, the one that names it."""
     found = set()
     for kernel in archs:
-        unit = source_of(kernel) or kernel.key.unit
+        unit = report.libraries.get(id(kernel)) or source_of(kernel) or kernel.key.unit
         if unit or inputs <= 1 or not kernel.origins:
             found.add(posixpath.basename(unit) or NOT_SAID)
         else:

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from spillscan.judging.compare.missing_kernels import missing_kernels
 from spillscan.judging.compare.pairing import comparison
 from spillscan.model import Build, Kernel, Origin
-from spillscan.naming.identity.libraries import by_library, library_of, whole
+from spillscan.naming.identity.libraries import by_library, copies, library_of, whole
 from spillscan.naming.identity.pairs import paired
 from spillscan.output.errors import UsageError
 from spillscan.reading.binary.containers import Place
@@ -135,3 +135,18 @@ def test_of_a_build_that_is_one_library_none_is_told_as_whole() -> None:
     one, other = held("x.so"), held("y.so")
     assert whole([one], [one]) == {}
     assert whole([one], [one, other]) == {library_of(one, lambda path: path): 1}
+
+
+@pytest.mark.parametrize(
+    ("held_by", "said"),
+    [
+        ([held("a/x.so"), held("b/y.so")], ["x.so", "y.so"]),
+        ([held("a/x.so"), held("b/x.so")], ["a/x.so", "b/x.so"]),
+        ([held("1.whl", unit="k/x.so:a.cu"), held("2.whl", unit="k/x.so:a.cu")], ["1.whl:k/x.so", "2.whl:k/x.so"]),
+        ([held("a/x.so"), held("b/y.so", "other"), held("c.cubin")], [None, None, None]),
+        ([held("a/x.so"), held("a/x.so", unit="#2")], [None, None]),
+    ],
+)
+def test_copies_name_their_library_by_what_tells_it_apart(held_by: list[Kernel], said: list[str | None]) -> None:
+    found = copies(held_by)
+    assert [found.get(id(each)) for each in held_by] == said
