@@ -56,7 +56,7 @@ def launch_map(kernels: Sequence[Kernel], said: Sequence[tuple[str, Launch]] = (
     families = unknown_families(kernels, [match for match, _ in said])
     if families:
         brackets = "" if said else " (and the brackets above)"
-        yield f"# Not known: put what is launched in the place of 256 and 0, and take the signs away{brackets}."
+        yield f"# Not known: put what is launched in place of 256 and 0, and delete the signs{brackets}."
     for pattern, members in families[:LONGEST_SKELETON]:
         entry = f"{{match: {json.dumps(pattern, ensure_ascii=False)}, launch: {_EXAMPLE}}}"
         yield f"#  - {entry}  # {count(len(members), 'kernel')}"

@@ -247,7 +247,7 @@ def causes(kernel: Kernel, tree: Tree, code: Pressure | None, held: Sequence[Hol
     if arrays.accesses:
         lines = ", ".join(each.text for each in weighed(kernel.sass.local, "array", tree)[:TOP])
         at = f" at {lines}" if lines else ""
-        yield f"local arrays that are indexed at run time, which are no spills, {arrays.bytes:,} B moved{at}"
+        yield f"local arrays that are indexed at run time, which are not spills, {arrays.bytes:,} B moved{at}"
     if code is not None and code.calls:
         yield f"{count(code.calls, 'call')} not inlined: what is live across one stays in registers or is saved"
 

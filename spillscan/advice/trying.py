@@ -122,7 +122,7 @@ def steps(text: str, name: str) -> list[tuple[str, str]]:
             if "script" in job:
                 return [("script", "\n".join(script for _, script in scripts))]
             return [(called, script) for called, script in scripts if "${{" not in script]
-    raise UsageError(f"{name} has no job that runs spillscan")
+    raise UsageError(f"{name} has no job that runs spillscan", "`spillscan init` writes one")
 
 
 def _scripts(listed: Sequence[object]) -> Iterator[tuple[str, str]]:

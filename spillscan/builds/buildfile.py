@@ -88,7 +88,7 @@ def decoded(data: bytes, name: str) -> BuildFile:
         build = msgspec.json.decode(data, type=BuildFile)
     except msgspec.DecodeError as error:
         raise InputError(
-            f"{name} is no whole record of a build: {error}", "run the build again: spillscan run"
+            f"{name} is not a complete record of a build: {error}", "run the build again: spillscan run"
         ) from None
     if build.format != FORMAT:
         raise InputError(f"{name} was written by a later release: {build.format[:40]!r}", "install a newer spillscan")

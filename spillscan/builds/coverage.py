@@ -152,5 +152,5 @@ def notes(held: Mapping[str, Archs], terms_of: Callable[[str], Terms]) -> Iterat
             yield Issue(code="arch-unasked", message=message, severity="note", origin=origin)
         alone = archs.for_driver(terms.driver_release).without_fallback()
         if alone and (terms.require_archs or terms.driver_release):
-            message = f"{', '.join(alone)} runs on its own GPUs alone, and no PTX stands beside it for later ones"
+            message = f"{', '.join(alone)} runs on its own GPUs alone, and no PTX is beside it for later ones"
             yield Issue(code="no-fallback", message=message, severity="note", origin=origin)

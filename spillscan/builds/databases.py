@@ -15,6 +15,7 @@ from spillscan.builds import buildfile, compilation, records
 from spillscan.output.errors import InputError
 
 _MOST_BYTES = 1 << 30
+_AGAIN = "let the build system write it again"
 
 
 class Command(NamedTuple):
@@ -53,19 +54,19 @@ def commands(path: str) -> list[Command]:
         return [Command(each.command, each.folder, each.source, each.object) for each in units]
     try:
         if os.path.getsize(path) > _MOST_BYTES:
-            raise InputError(f"{path} is larger than {_MOST_BYTES:,} bytes")
+            raise InputError(f"{path} is larger than {_MOST_BYTES:,} bytes", "give the folder of one project")
         with open(path, "rb") as file:
             entries = json.loads(file.read())
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}") from None
     except (ValueError, RecursionError):
-        raise InputError(f"{path} is no JSON", "let the build system write it again") from None
+        raise InputError(f"{path} is not JSON", _AGAIN) from None
     if not isinstance(entries, list):
-        raise InputError(f"{path} is no list of compilations")
+        raise InputError(f"{path} is not a list of compilations", _AGAIN)
     found = [_command(entry, path, number) for number, entry in enumerate(entries, 1)]
     by_object = {each.object or each.source: each for each in found if each is not None}
     if not by_object:
-        raise InputError(f"{path} names no compilation of CUDA code, of {len(entries):,}")
+        raise InputError(f"{path} names no compilation of CUDA code, of {len(entries):,}", "give that of the CUDA part")
     return list(by_object.values())
 
 
@@ -90,7 +91,7 @@ def _command(entry: Any, path: str, number: int) -> Command | None:
         if not all(isinstance(word, str) and "\0" not in word for word in (*words, folder, source, output)):
             raise TypeError
     except (KeyError, TypeError, ValueError, AttributeError):
-        raise InputError(f"{path}: entry {number} is no compilation") from None
+        raise InputError(f"{path}: entry {number} is not a compilation", _AGAIN) from None
     parsed = compilation.parse(words)
     if (
         parsed is None

@@ -119,7 +119,7 @@ class Gate(NamedTuple):
             Issue(
                 code="expired-suppression",
                 message=f"the suppression of {each.rule} for {each.kernel} held until {each.until} ({each.reason}): "
-                "mend the kernel or renew it",
+                "fix the kernel or renew it",
                 severity="error",
                 origin=place(each),
             )
@@ -303,7 +303,10 @@ def read(path: str, arguments: str = "BUILD") -> Baseline:
         )
         raise UsageError(f"cannot read {path}: {error.strerror}", hint) from error
     if len(content) > LONGEST_BYTES:
-        raise UsageError(f"{path} is no baseline: it is larger than {LONGEST_BYTES >> 20} MiB")
+        raise UsageError(
+            f"{path} is not a baseline: it is larger than {LONGEST_BYTES >> 20} MiB",
+            "name the file that `spillscan baseline write` made",
+        )
     return parse(decoded(content, path), path)
 
 
@@ -347,7 +350,7 @@ def _day(text: str) -> date:
     try:
         return date.fromisoformat(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no day such as 2030-01-31") from None
+        raise argparse.ArgumentTypeError(f"{text!r} must be a day such as 2030-01-31") from None
 
 
 def at_merge_base(path: str, ref: str) -> tuple[str, str]:
@@ -356,9 +359,9 @@ def at_merge_base(path: str, ref: str) -> tuple[str, str]:
 
     folder, name = os.path.split(os.path.realpath(path))
     if not os.path.isdir(folder):
-        raise UsageError(f"cannot read {path}: its folder does not exist")
+        raise UsageError(f"cannot read {path}: its folder does not exist", "name a file in the repository")
     if ref.startswith("-") or not ref:
-        raise UsageError(f"{ref!r} is no git ref", "give a branch, tag or commit: origin/main")
+        raise UsageError(f"{ref!r} is not a git ref", "give a branch, tag or commit: origin/main")
 
     def asked(*words: str) -> bytes | None:
         """What git printed; ``None`` where it says no."""
@@ -366,9 +369,9 @@ def at_merge_base(path: str, ref: str) -> tuple[str, str]:
         return None if done.returncode else done.stdout
 
     if asked("rev-parse", "--git-dir") is None:
-        raise UsageError(f"--baseline-from: {folder} is in no git repository")
+        raise UsageError(f"--baseline-from: {folder} is in no git repository", "give --baseline alone")
     if asked("rev-parse", "--verify", "--quiet", "HEAD^{commit}") is None:
-        raise UsageError("--baseline-from: HEAD has no commit yet")
+        raise UsageError("--baseline-from: HEAD has no commit yet", "give --baseline alone")
     deeper = "fetch more of the history first (actions/checkout: fetch-depth: 0)"
     if asked("rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}") is None:
         raise UsageError(f"--baseline-from: git knows no {ref!r} here", f"git fetch it, or {deeper}")
@@ -393,4 +396,4 @@ def decoded(content: bytes, label: str) -> str:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        raise UsageError(f"{label}:{line}: not UTF-8") from error
+        raise UsageError(f"{label}:{line}: not UTF-8", "save it as UTF-8") from error

@@ -102,7 +102,7 @@ def _several(known: Collection[str]) -> Callable[[str], tuple[str, ...]]:
 
     def read(text: str) -> tuple[str, ...]:
         if wrong := [word for word in text.split(",") if word not in known]:
-            raise argparse.ArgumentTypeError(f"{wrong[0]!r} is none of {', '.join(known)}")
+            raise argparse.ArgumentTypeError(f"{wrong[0]!r} must be one of {', '.join(known)}")
         return tuple(text.split(","))
 
     return read

@@ -111,7 +111,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _selection(exclude: Sequence[str]) -> Selection:
     sizes = [text[1:] for text in exclude if text.startswith(">")]
     if wrong := [text for text in sizes if not (text.isascii() and text.isdigit())]:
-        raise UsageError(f"--exclude '>{wrong[0]}' is no size", "write --exclude '>BYTES'")
+        raise UsageError(f"--exclude '>{wrong[0]}' is not a size", "write --exclude '>BYTES'")
     globs = [text for text in exclude if not text.startswith(">")]
     return Selection(exclude=globs, most_bytes=min(map(int, sizes), default=None))
 
@@ -155,7 +155,7 @@ def _builds_of(arguments: argparse.Namespace) -> tuple[dict[str, list[str]], dic
         builds = _builds(arguments.inputs, arguments.label)
     unknown = [label for label in builds if tables and label not in meta_of]
     if unknown:
-        raise UsageError(f"no line of the table is about {unknown[0]}", "a build without a date would stand anywhere")
+        raise UsageError(f"no line of the table is about {unknown[0]}", "a build without a date would have no place")
     if arguments.git is not None:
         revisions = {label: (meta | meta_of.get(label, {})).get("commit", label) for label in builds}
         for label, said in commits(arguments.git, revisions).items():
@@ -210,5 +210,5 @@ def _is_table(text: str) -> bool:
 def _pair(text: str) -> tuple[str, str]:
     key, equals, value = text.partition("=")
     if not key or not equals:
-        raise UsageError(f"--meta {text} is no pair", "write --meta KEY=VALUE, or name a CSV")
+        raise UsageError(f"--meta {text} is not a pair", "write --meta KEY=VALUE, or name a CSV")
     return key, value

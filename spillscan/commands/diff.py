@@ -51,8 +51,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--fail-on",
         choices=(*SETTINGS["fail_on"].choices, "policy", "code"),
-        help="exit with 1 where something got worse: the mildest finding that counts (default: never), or what the"
-        " policy says (default: error); code: that, and where a kernel has other code that is not proven the same work",
+        help="exit with 1 where something got worse: the mildest finding that counts (default: never); policy: as set"
+        "; code: also where other code is not proven the same work",
     )
     _options.add_with(
         parser,
@@ -64,9 +64,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--by",
         choices=("build", "arch", "config", *_GROUPINGS),
-        help="a table of builds, or of archs, side by side; config: of two builds the candidates of each tuned kernel,"
-        " and which no other beats; else what changes are grouped by (default: by family, one template, where not all"
-        " are shown)",
+        help="build, arch: a table of these side by side; config: candidates of each tuned kernel in two builds; else"
+        " what changes are grouped by (default: family, one template, where not all are shown)",
     )
     parser.add_argument(
         "--pair",
@@ -155,7 +154,7 @@ def _check_candidates(arguments: argparse.Namespace) -> None:
     if len(arguments.inputs) != 2:
         raise UsageError("--by config compares two builds", "give BASE and HEAD; scan --by config shows one")
     if arguments.gated:
-        raise UsageError("a gate judges changes, and --by config shows candidates", "leave one of both away")
+        raise UsageError("a gate judges changes, and --by config shows candidates", "leave one of them out")
 
 
 def _check_call(arguments: argparse.Namespace, by: By | None) -> None:
@@ -166,11 +165,11 @@ def _check_call(arguments: argparse.Namespace, by: By | None) -> None:
     if arguments.metric and by is None:
         raise UsageError("--metric chooses what a table shows", "add --by build or --by arch")
     if "code" in arguments.also and by is not None:
-        raise UsageError("--with code says what became of the code of two builds", "leave it or --by away")
+        raise UsageError("--with code says what became of the code of two builds", "leave it or --by out")
     if arguments.sort and by is not None:
         raise UsageError("--sort orders the changes of two builds", "a table has its widest spread first, by --metric")
     if arguments.device and by is not None:
-        raise UsageError("--device has no meaning in a table", "leave --by away, or leave --device away")
+        raise UsageError("--device has no meaning in a table", "leave --by or --device out")
 
 
 def _report(

@@ -79,14 +79,11 @@ def run(arguments: argparse.Namespace) -> int:
     if build is not None and not build.units:
         say([_UNCOUNTED])
     kernels = "" if build is None else f" in {count(len(build.kernels), 'kernel')}"
-    say([f"{count(len(lacks), 'thing')} to mend" if lacks else f"nothing is missing{kernels}"])
+    say([f"{count(len(lacks), 'thing')} to fix" if lacks else f"nothing is missing{kernels}"])
     return 1 if lacks else 0
 
 
-_UNCOUNTED = (
-    f"{UNCOUNTED[0].upper()}{UNCOUNTED[1:]}: `spillscan run`, or the build folder with build.ninja or"
-    " compile_commands.json, says it."
-)
+_UNCOUNTED = f"{UNCOUNTED}: `spillscan run`, or the build folder with build.ninja or compile_commands.json, says it"
 
 
 def _of_kernels(kernels: Sequence[Kernel], policy: Policy) -> Iterator[Lack]:
@@ -100,7 +97,7 @@ def _of_kernels(kernels: Sequence[Kernel], policy: Policy) -> Iterator[Lack]:
     if silent := [kernel for kernel in entries if kernel.spills is None]:
         yield f"nothing says whether {those(silent)} spill", "compile with -Xptxas -v, or `spillscan wrap -v`"
     if torn := [kernel for kernel in entries if kernel.confidence == "ambiguous"]:
-        remedy = "make -j --output-sync=target, ninja, or `spillscan wrap`: then each object's lines stand together"
+        remedy = "make -j --output-sync=target, ninja, or `spillscan wrap`: then each object's lines are together"
         yield f"a parallel build tore the log: figures of {those(torn)} may be another's", remedy
     if unlinked := [kernel for kernel in entries if kernel.final is False]:
         yield (
@@ -114,7 +111,10 @@ def _of_kernels(kernels: Sequence[Kernel], policy: Policy) -> Iterator[Lack]:
         yield f"no source line of what {those(coded)} spill is known", "compile with -lineinfo: it costs no speed"
     elif spilling and not any(source_of(kernel) or kernel.key.unit for kernel in spilling):
         remedy = "`spillscan wrap` writes it down; or let the build print its commands"
-        yield f"no source file of {those(spilling)}, which spill, is known: findings stand at the log's line", remedy
+        yield (
+            f"no source file of {those(spilling)}, which spill, is known: findings are placed at the log's line",
+            remedy,
+        )
     if unlaunched := [kernel for kernel in entries if policy.launch_of(kernel) is None]:
         cost = "min_blocks_per_sm cannot judge them, and registers across a step of 8 are an error, whatever they cost"
         remedy = (
@@ -182,7 +182,7 @@ def _of_jobs(init: str) -> Iterator[Lack]:
     for path, text in ours.items():
         if _PIPED.search(text) and not _STOPS.search(text):
             yield (
-                f"{path}: a build that fails behind a pipe passes",
+                f"{path}: a build that fails before a pipe passes",
                 "`defaults: {run: {shell: bash}}`, or set -o pipefail",
             )
         if "--baseline-from" in text and not re.search(r"fetch-depth: *0|GIT_DEPTH", text):
@@ -220,7 +220,7 @@ def _of_build(inputs: Sequence[str], build: Build) -> Iterator[Lack]:
         before, ours, _ = call.partition("spillscan")
         if len(_CACHES.findall(call.partition("nvcc")[0])) > 1 or (ours and _CACHES.search(before)):
             yield (
-                f"a cache stands before or twice around the compiler, and then caches nothing: {call[:_LONGEST]}",
+                f"a cache is called before spillscan or twice, and then caches nothing: {call[:_LONGEST]}",
                 "one launcher, spillscan first (`spillscan;wrap;-v;--;ccache`), the project's own off; or none, and"
                 " `spillscan run --` before the build",
             )
@@ -233,7 +233,7 @@ def _of_build(inputs: Sequence[str], build: Build) -> Iterator[Lack]:
         )
     here, was = (".".join(each.split(".")[:2]) for each in (release(), made.release))
     if here and was and here != was:
-        yield f"CUDA {was} compiled this build, and the PATH's nvcc is of {here}", "build again, or mend the PATH"
+        yield f"CUDA {was} compiled this build, and the PATH's nvcc is of {here}", "build again, or fix the PATH"
     words = [word for command in repeated(made, found).commands for word in split(command)]
     if made.configured is not None and not made.watched:
         words = [word for word in words if word.startswith("-D") and "LAUNCHER" not in word and made.sure]

@@ -21,9 +21,7 @@ WIDTH = 100
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument(
-        "rule", nargs="?", metavar="RULE|HOLE", help="what stands in brackets behind a finding or a hole"
-    )
+    parser.add_argument("rule", nargs="?", metavar="RULE|HOLE", help="what is in brackets after a finding or a hole")
 
 
 def run(arguments: argparse.Namespace) -> int:

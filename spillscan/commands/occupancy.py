@@ -93,7 +93,7 @@ def _set(texts: Sequence[str]) -> dict[str, str | None]:
     given = _options.keyed(texts, _KEYS)
     for key, words in (("cache_preference", PREFERENCES), ("global_caching", CACHING)):
         if key in given and given[key] not in words:
-            raise UsageError(f"--set {key}: {given[key][:60]!r} is none of {', '.join(words)}")
+            raise UsageError(f"--set {key}: must be one of {', '.join(words)}, not {given[key][:60]!r}")
     return dict.fromkeys(_KEYS) | {"barriers": "1"} | given
 
 
@@ -234,7 +234,7 @@ def _many(arguments: argparse.Namespace, forms: Sequence[Form]) -> None:
     if len(forms) > 1:
         raise UsageError("--from answers in one format", "give -f once")
     if forms[0].name == "html":
-        raise UsageError("the page is of one configuration", "leave --from or -f html away")
+        raise UsageError("the page is of one configuration", "leave --from or -f html out")
     try:
         if arguments.source == "-":
             put(forms, lambda form: _pieces(csv.reader(sys.stdin), form.name, "-"))
@@ -258,7 +258,9 @@ def _pieces(reader: Iterator[list[str]], form: str, source: str) -> Iterator[str
             strange = _check_columns(names)
         for place, row in enumerate(chunk, first):
             if len(row) != len(names):
-                raise UsageError(f"row {place}: {count(len(row), 'cell')}, the header has {len(names)}")
+                raise UsageError(
+                    f"row {place}: {count(len(row), 'cell')}, the header has {len(names)}", "fill each column"
+                )
         columns = dict(zip(names, zip(*chunk, strict=True), strict=True))
         figures = {
             name: cells if name in ("arch", *table.CODES) else _figures(name, cells, first)
@@ -301,7 +303,7 @@ def _check_columns(names: list[str]) -> set[str]:
     known = ["id", *table.REQUIRED, *table.DEFAULTS, *table.CODES]
     for name in names:
         if names.count(name) > 1:
-            raise UsageError(f"column {name} stands twice")
+            raise UsageError(f"column {name} appears twice", "keep one")
     strange = [name for name in names if name not in known]
     for name in strange:
         complain(f"column {name!r} is not known and ignored")

@@ -35,9 +35,8 @@ def add_profile(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "profile",
         metavar="CSV",
-        help="what ncu --csv wrote, the program's own output in between or not: raw page (best: --set full), details"
-        " page, --metrics; an SQLite export or trace of nsys; a table kernel,block,dynamic; a folder or glob pattern of"
-        " these, or - for standard input",
+        help="what ncu --csv wrote: raw page (best: --set full), details page, --metrics; an SQLite export or trace of"
+        " nsys; a table kernel,block,dynamic; a folder or glob pattern of these, or - for standard input",
     )
     parser.add_argument(
         "inputs",

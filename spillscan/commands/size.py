@@ -66,9 +66,9 @@ def run(arguments: argparse.Namespace) -> int:
     limits = _policy.unpacking(policy)
     alone = next((level for level in arguments.by if level in _ALONE), "")
     if alone and (arguments.base or len(arguments.by) > 1):
-        raise UsageError(f"--by {alone} is a table of its own", "leave --base and other groups away")
+        raise UsageError(f"--by {alone} is a table of its own", "leave --base and other groups out")
     if alone and any(form.name == "html" for form in forms):
-        raise UsageError("the page is a treemap of sizes", f"leave --by {alone} away")
+        raise UsageError("the page is a treemap of sizes", f"leave --by {alone} out")
     issues: list[Issue] = []
     wanted = {
         "symbols": not _OF_KERNELS.isdisjoint(arguments.by) or alone == "copy",
@@ -127,7 +127,7 @@ def _weighed(
 def _of_one(each: Source, limits: dict[str, int], wanted: dict[str, bool], issues: list[Issue]) -> Weighed:
     with each.open() as stream:
         if each.explicit and kind_of_binary(stream.head()) is None:
-            raise InputError(f"{each.uri} is no binary", "give a library, an object, a cubin or a wheel")
+            raise InputError(f"{each.uri} is not a binary", "give a library, an object, a cubin or a wheel")
         buffer = stream.buffer()
     weight = weigh(buffer, each.bytes or len(buffer), Limits(**limits), **wanted)
     if weight.damages:

@@ -51,10 +51,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         points,
         "--vary",
         "AXIS=V,…",
-        "cap: -maxrregcount at each value, or none; bounds: __launch_bounds__, as TxB; maxnreg: __maxnreg__; steps,"
-        " without values: the bounds that end spills or reach the next steps; nvcc.OPTION, ptxas.OPTION: at each value,"
-        " without values without and with it (nvcc.fmad=true,false); pragma.NAME; toolkit: releases (12.9), folders, or"
-        " all. All combinations are compiled",
+        "cap: -maxrregcount, or none; bounds: TxB; maxnreg; steps: bounds that end spills or add blocks;"
+        " nvcc.OPTION, ptxas.OPTION: values, or without and with it; pragma.NAME; toolkit: 12.9, folder, all",
     )
     _options.words(points, "-D", "NAME=V,…", "a macro of a CUDA source at each value, TILE=16,32", dest="macros")
     _options.flag(
@@ -188,7 +186,7 @@ def _archs(words: Sequence[str]) -> list[str]:
     archs = [word for text in words for word in text.split(",") if word]
     for arch in archs:
         if not re.fullmatch(r"sm_\d{2,3}[af]?", arch):
-            raise UsageError(f"--arch: {arch!r} is no real arch", "write sm_90 or sm_90a")
+            raise UsageError(f"--arch: {arch!r} is not a real arch", "write sm_90 or sm_90a")
     return list(dict.fromkeys(archs))
 
 

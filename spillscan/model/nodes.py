@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 Plain: TypeAlias = "str | int | float | bool | Mapping[str, Node] | Sequence[Node] | None"
 
 DEPTH = 20
+_FLATTER = f"at most {DEPTH} levels are read"
 """Deeper nesting is refused."""
 
 
@@ -125,7 +126,7 @@ class _Composer:
         while not isinstance(event := next(self._events), self._yaml.StreamEndEvent):
             documents += 1
             if documents > 1 and not self._foreign:
-                raise UsageError(f"{self._place(event)}: broken YAML: but found another document")
+                raise UsageError(f"{self._place(event)}: a second document begins here", "keep one in a file")
             first = next(self._events)
             root = self._node(first, self._place(first), 0)
             next(self._events)
@@ -146,14 +147,14 @@ class _Composer:
     def _anchor(self, event: Any) -> str:
         anchor: str = getattr(event, "anchor", None) or ""
         if anchor and not self._foreign:
-            raise UsageError(f"{self._place(event)}: broken YAML: anchors and aliases are not read")
+            raise UsageError(f"{self._place(event)}: anchors and aliases are not read", "write the value out")
         return anchor
 
     def _made(self, event: Any, place: str, depth: int) -> Node:
         if isinstance(event, self._yaml.ScalarEvent):
             return Node(str(event.value) if self._foreign and event.tag else _scalar(event, place), place, event.value)
         if depth > DEPTH:
-            raise UsageError(f"{place}: nested too deep")
+            raise UsageError(f"{place}: nested too deep", _FLATTER)
         tag = None if self._foreign else event.tag
         if isinstance(event, self._yaml.MappingStartEvent) and tag in (None, "!", _TAG + "map"):
             return Node(self._mapping(depth), place)
@@ -169,7 +170,7 @@ class _Composer:
             if not isinstance(key, self._yaml.ScalarEvent):
                 raise UsageError(f"{place}: a key must be a word")
             if key.value in found and not self._foreign:
-                raise UsageError(f"{place}: {described(key.value)} stands twice", f"first at {found[key.value].place}")
+                raise UsageError(f"{place}: {described(key.value)} appears twice", f"first at {found[key.value].place}")
             found[key.value] = self._node(next(self._events), place, depth + 1)
         return found
 
@@ -220,7 +221,7 @@ def parse_toml(text: str, name: str) -> Node | None:
     except ValueError as error:  # most are TOMLDecodeError; a number of very many digits is not
         raise UsageError(_toml_error(str(error), text, name)) from None
     except RecursionError:
-        raise UsageError(f"{name}: nested too deep") from None
+        raise UsageError(f"{name}: nested too deep", _FLATTER) from None
     table: object = document
     for key in TABLE:
         if not isinstance(table, Mapping) or key not in table:

@@ -48,7 +48,7 @@ class Pattern(Struct, frozen=True):
 
 @lru_cache(maxsize=4096)
 def compiled(pattern: str) -> Pattern:
-    """``pattern`` made ready; :class:`~spillscan.UsageError` where it is no regular expression."""
+    """``pattern`` made ready; :class:`~spillscan.UsageError` where it is not a regular expression."""
     if pattern.startswith("re:"):
         return Pattern("", _expression(pattern))
     if pattern and not pattern.strip("*"):
@@ -75,9 +75,11 @@ def _expression(pattern: str) -> Callable[[str], object]:
             re.compile(pattern[3:])
         expression = re2.compile(pattern[3:], options)
     except re2.error as error:
-        raise UsageError(f"{pattern[:60]!r}: {error.args[0].decode()} is nothing that RE2 reads") from None
+        raise UsageError(
+            f"{pattern[:60]!r}: {error.args[0].decode()} cannot be read by RE2", "write it without"
+        ) from None
     except (re.error, OverflowError, RecursionError, UnicodeError) as error:
-        raise UsageError(f"{pattern[:60]!r} is no regular expression: {error}") from None
+        raise UsageError(f"{pattern[:60]!r} is not a regular expression: {error}") from None
     return lambda name: expression.fullmatch(name.encode("utf-8", "replace").decode())
 
 

@@ -252,7 +252,7 @@ def _load(name: str) -> dict[str, Any]:
 
         data = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
         if not isinstance(data, dict):
-            raise InputError(f"{name}: not a mapping")
+            raise InputError(f"{name}: not a mapping", "see the other device files")
         remember("devices", file, data)
     found: dict[str, Any] = data
     return found

@@ -75,7 +75,9 @@ def occupancy_table(columns: Mapping[str, Any], first_row: int = 1) -> dict[str,
         )
     for name, figure in figures.items():
         if len(figure) != rows:
-            raise UsageError(f"column {name} has {count(len(figure), 'row')}, arch has {rows}")
+            raise UsageError(
+                f"column {name} has {count(len(figure), 'row')}, arch has {rows}", "make them equally long"
+            )
         least = {"threads_per_block": 1, "carveout_percent": -1, "max_dynamic_shared_bytes": -1}.get(name, 0)
         _bounds(figure, name, least, first_row)
     words = {
@@ -199,7 +201,7 @@ def _whole(values: Any, name: str, default: int | None, first_row: int) -> Ints:
         raise UsageError(f"column {name} must hold whole numbers") from None
     empty = np.isnan(array)
     if default is None and empty.any():
-        raise UsageError(f"row {int(empty.argmax()) + first_row}: {name} is empty")
+        raise UsageError(f"row {int(empty.argmax()) + first_row}: {name} is empty", "fill it in")
     array = np.where(empty, 0 if default is None else default, array)
     uneven = (array != np.floor(array)) | (np.abs(array) > 2**53)
     if uneven.any():

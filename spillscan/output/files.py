@@ -46,7 +46,7 @@ class Target(Struct, frozen=True):
             return
         real = os.path.realpath(folder or os.curdir)
         if not os.path.isdir(real):
-            raise UsageError(f"cannot write {self.path}: there is no folder {folder}")
+            raise UsageError(f"cannot write {self.path}: there is no folder {folder}", "make it first")
         if not os.path.isabs(folder):
             parts = folder.split(os.sep)
             climbs = next((index for index, part in enumerate(parts) if part not in ("", os.curdir, os.pardir)), None)

@@ -258,7 +258,7 @@ def test_doctor_is_content_with_what_init_wrote_and_a_launch_map(tmp_path: Path)
     spillscan(tmp_path, "init", log, "--yes")
     status, said = spillscan(tmp_path, "doctor", log, "--launch", "*=128,0")
     assert (status, said.splitlines()[-1]) == (0, "nothing is missing in 10 kernels")
-    assert said.startswith("Nothing says what the build was to compile")
+    assert said.startswith("nothing says what the build was to compile")
 
 
 @pytest.mark.parametrize(
@@ -288,7 +288,7 @@ def test_doctor_reads_the_jobs(tmp_path: Path) -> None:
     job.parent.mkdir(parents=True)
     job.write_text("steps:\n- run: make 2>&1 | tee build.log\n- run: spillscan check --baseline-from origin/main\n")
     _, said = spillscan(tmp_path, "doctor", HEAD)
-    assert "ci.yml: a build that fails behind a pipe passes" in said
+    assert "ci.yml: a build that fails before a pipe passes" in said
     assert "ci.yml: --baseline-from needs the history" in said
     job.write_text(jobs.workflow(jobs.BUILD_SYSTEMS[-1]))
     _, said = spillscan(tmp_path, "doctor", HEAD)

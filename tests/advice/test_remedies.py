@@ -174,7 +174,7 @@ def test_what_its_compiler_or_its_role_forbids_is_not_offered() -> None:
 
     assert "__maxnreg__(48)" in first("12.4.99")
     assert "-maxrregcount=48 for its file" in first("12.3.107")
-    assert first("13.0.88", "function").startswith("it is no kernel: bounds stand at the kernels that call it")
+    assert first("13.0.88", "function").startswith("it is not a kernel: bounds belong to the kernels that call it")
     for role in ("entry", "function"):
         assert first("13.0.88", role, "-v -g -arch sm_90").startswith("judge a build without -G")
     assert "__maxnreg__(48)" in first("13.0.88", options="-v -generate-line-info")
@@ -351,7 +351,7 @@ def test_a_sweep_is_better_than_an_estimate(tmp_path: Path, capsys: pytest.Captu
     assert "50 registers end its spills (tried): __launch_bounds__(256, 4) leaves 64; 8 → 4 blocks/SM" in said
     sweep.write_text("[]")
     assert main(["advise", str(cubin), "--measured", str(sweep)]) == 2
-    assert "is no sweep" in capsys.readouterr().err
+    assert "is not a sweep" in capsys.readouterr().err
 
 
 def test_markdown_and_what_is_not_known(capsys: pytest.CaptureFixture[str]) -> None:

@@ -67,7 +67,7 @@ def test_the_gate(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[st
     accept = ["--accept", "arch-required"]
     assert cli.main([command, str(path), "--set", "require_archs=sm_86", *accept]) == 0
     assert cli.main([command, str(path), "--set", "require_archs=sm86"]) == 2
-    assert "'sm86' is no arch" in capsys.readouterr().err
+    assert "'sm86' is not an arch" in capsys.readouterr().err
 
 
 def test_each_member_counts_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -177,12 +177,12 @@ def test_the_gate_by_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     [
         ("files: [{max_file_bytes: 1}]", "must say which it means"),
         ("files: [{match: x}]", "sets nothing"),
-        ("files: [{match: x, require_archs: sm86}]", "'sm86' is no arch"),
+        ("files: [{match: x, require_archs: sm86}]", "'sm86' is not an arch"),
         ("files: [{match: x, max_registers: 1}]", "unknown key 'max_registers'"),
-        ("files: {match: x}", "a list is wanted"),
-        ("files: [{match: 're:(', max_file_bytes: 1}]", "no regular expression"),
-        ("driver_release: 12.4", "is wanted here, not 12.4"),
-        ("driver_release: '99.1'", "is wanted here"),
+        ("files: {match: x}", "must be a list"),
+        ("files: [{match: 're:(', max_file_bytes: 1}]", "not a regular expression"),
+        ("driver_release: 12.4", ", not 12.4"),
+        ("driver_release: '99.1'", "must be "),
         ("max_file_bytes: 99999999999999999999", "a whole number"),
     ],
 )

@@ -141,8 +141,8 @@ def test_a_policy_file_accepts_with_its_reason(tmp_path: Path) -> None:
     [
         ("accept: [{hole: unreadable}]", "reason"),
         ("accept: [{reason: why}]", "hole"),
-        ("accept: [{hole: nonsense, reason: why}]", "is wanted here"),
-        ("accept: [{hole: interleaved, reason: why}]", "is wanted here"),
+        ("accept: [{hole: nonsense, reason: why}]", "must be "),
+        ("accept: [{hole: interleaved, reason: why}]", "must be "),
         ("accept: {hole: unreadable}", "list"),
     ],
 )

@@ -230,7 +230,7 @@ def test_many_from_standard_input(capsys, monkeypatch):
         ("arch,registers,threads_per_block\nsm_80,40,0\n", "row 1: threads_per_block must be at least 1"),
         ("arch,registers,threads_per_block\nsm_80,,128\n", "row 1: registers is empty"),
         ("arch,registers,threads_per_block\n,40,128\n", "row 1: unknown device ''"),
-        ("arch,arch,registers,threads_per_block\nsm_80,sm_80,40,128\n", "column arch stands twice"),
+        ("arch,arch,registers,threads_per_block\nsm_80,sm_80,40,128\n", "column arch appears twice"),
         (
             "arch,registers,threads_per_block,carveout_percent\nsm_80,40,128,101\n",
             "row 1: carveout_percent must be",

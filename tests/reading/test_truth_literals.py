@@ -25,7 +25,7 @@ from spillscan.reading.literals import fragments, mandatory
         ("x(?:one|three)y", ["xoney", "xthreey"], "with what stands around it"),
         ("(?:one|x)", [], "of which one is too short"),
         ("(?:one|x)four", ["onefour", "xfour"], "unless more follows"),
-        ("(?:one|o.e)four", ["four"], "a choice that is no text"),
+        ("(?:one|o.e)four", ["four"], "a choice that is not text"),
         ("(?:ab.cde|fg.hij)", ["cde", "hij"], "has texts inside"),
         ("(?:ab.cde|fg.hi)", [], "or not in each"),
         ("abcd?ef", ["abcdef", "abcef"], "what may be missing is a choice"),

@@ -53,7 +53,7 @@ def read_csv(stream: Stream, name: str) -> Profile:
     try:
         read = [take(row, Origin(input=name, line=before + rows.line_num, format="csv")) for row in rows]
     except (csv.Error, ValueError, TypeError, AttributeError) as error:
-        raise InputError(f"{name}:{before + rows.line_num}: this row is no launch: {error}", _HOW_PLAIN) from None
+        raise InputError(f"{name}:{before + rows.line_num}: this row is not a launch: {error}", _HOW_PLAIN) from None
     return Profile(launches=tuple(launch for launch in read if launch is not None))
 
 

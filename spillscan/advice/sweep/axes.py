@@ -45,9 +45,9 @@ class Axis(NamedTuple):
         name, equals, listed = self.text.partition("=")
         option = "-D" if self.macro else f"--vary {self.tool}"
         if not (_MACRO if self.macro or self.tool == "pragma" else _NAME).fullmatch(name):
-            raise UsageError(f"{option}: {self.text!r} is no axis", f"write {_EXAMPLES[option]}")
+            raise UsageError(f"{option}: {self.text!r} is not an axis", f"write {_EXAMPLES[option]}")
         if instead := _SET_OTHERWISE.get(name.lstrip("-")):
-            raise UsageError(f"{option}: {name} is no axis of its own", f"use {instead}")
+            raise UsageError(f"{option}: {name} is not an axis of its own", f"use {instead}")
         plain = self.tool == "pragma" or name.startswith("-")
         word = f"-D{name}" if self.macro else name if plain else f"--{name}"
         if not equals:

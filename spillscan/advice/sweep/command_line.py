@@ -93,7 +93,7 @@ def unit(text: str) -> TranslationUnit:
 
 def _file(path: str) -> TranslationUnit:
     if not path.endswith((".ptx", ".cu")) or os.path.isdir(path):
-        raise InputError(f"{path} is no .ptx or .cu file", "compile others by their command: 'nvcc -x cu … -c FILE'")
+        raise InputError(f"{path} is not a .ptx or .cu file", "compile others by their command: 'nvcc -x cu … -c FILE'")
     return _checked(TranslationUnit(path=path))
 
 
@@ -109,7 +109,7 @@ def of_command(text: str, words: Sequence[str], folder: str = "") -> Translation
     parsed = compilation.parse(words)
     if parsed is None or parsed.tool != "nvcc":
         raise UsageError(
-            f"{text!r} is no file, and no command line of nvcc", "quote the whole command: 'nvcc … -c x.cu'"
+            f"{text!r} is neither a file nor a command line of nvcc", "quote the whole command: 'nvcc … -c x.cu'"
         )
     if parsed.sources != 1:
         count = "no source" if not parsed.sources else f"{parsed.sources} sources"
@@ -130,7 +130,7 @@ def of_command(text: str, words: Sequence[str], folder: str = "") -> Translation
         elif option != parsed.source:
             options += taken
     if cap and not cap.isdigit():
-        raise UsageError(f"-maxrregcount={cap} is no number")
+        raise UsageError(f"-maxrregcount={cap} is not a number", "write -maxrregcount=64")
     return _checked(
         TranslationUnit(
             path=parsed.source,

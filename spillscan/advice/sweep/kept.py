@@ -22,7 +22,7 @@ def curves_in(path: str) -> list[Curve]:
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}") from None
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise InputError(f"{path} is no sweep", "spillscan sweep … -f json:FILE writes one") from None
+        raise InputError(f"{path} is not a sweep", "spillscan sweep … -f json:FILE writes one") from None
 
 
 def swept(curves: Iterable[Curve]) -> dict[tuple[str, str | None], Curve]:

@@ -21,7 +21,7 @@ _PER_FUNCTION = re.compile(
 """Options with which ptxas refuses to spill to shared memory: "not allowed for per-function compilation modes"."""
 _FIRST_WITH_SHARED_SPILLS = (13, 0)
 """The release of CUDA that takes ``enable_smem_spilling``."""
-CALLED = "it is no kernel: bounds stand at the kernels that call it"
+CALLED = "it is not a kernel: bounds belong to the kernels that call it"
 """Of a function."""
 NO_LAUNCH = "its block size is not known: give --launch 'GLOB=THREADS'"
 """Of a kernel whose launch nothing says."""

@@ -138,7 +138,7 @@ def _registers(axis: str, texts: Iterable[str]) -> list[int]:
     for word in words_of(texts):
         if not (word.isascii() and word.isdigit() and 1 <= int(word[:9]) <= MOST_REGISTERS):
             raise UsageError(
-                f"--vary {axis}: {word!r} is no register count", f"give 1 to {MOST_REGISTERS}, as in 32,48"
+                f"--vary {axis}: {word!r} is not a register count", f"give 1 to {MOST_REGISTERS}, as in 32,48"
             )
         counts.append(int(word))
     return counts
@@ -147,7 +147,7 @@ def _registers(axis: str, texts: Iterable[str]) -> list[int]:
 def _bounds(word: str) -> Setting:
     match = _BOUNDS.fullmatch(word)
     if match is None:
-        raise UsageError(f"--vary bounds: {word!r} are no launch bounds", "write THREADSxBLOCKS, as in 256x4, or x4")
+        raise UsageError(f"--vary bounds: {word!r} are not launch bounds", "write THREADSxBLOCKS, as in 256x4, or x4")
     threads, blocks = (int(part) if part else None for part in match.groups())
     if threads is not None and not 1 <= threads <= MOST_THREADS:
         raise UsageError(f"--vary bounds: {word!r} asks for {threads:,} threads", "a block has 1 to 1,024 threads")

@@ -148,7 +148,7 @@ def _archs(unit: TranslationUnit) -> tuple[str, ...]:
         with open(unit.file, "rb") as file:
             arch = ptx.target(file.read().decode("utf-8", "surrogateescape"))
         if arch is None:
-            raise InputError(f"{unit.path} has no .target: it is no PTX", "make it by nvcc -ptx")
+            raise InputError(f"{unit.path} has no .target: it is not PTX", "make it by nvcc -ptx")
         return (arch,)
     raise UsageError(f"{unit.path}: no arch", "give --arch sm_90, or a command line that has one")
 

@@ -192,11 +192,11 @@ def _measured(text: str, pattern: re.Pattern[str]) -> tuple[float | None, str]:
 
 
 def pattern_of(measure: str | None) -> re.Pattern[str] | None:
-    """``measure``, compiled. :class:`UsageError` where it is no regular expression."""
+    """``measure``, compiled. :class:`UsageError` where it is not a regular expression."""
     try:
         return None if measure is None else re.compile(measure)
     except re.error as error:
-        raise UsageError(f"{measure!r} is no regular expression: {error}") from None
+        raise UsageError(f"{measure!r} is not a regular expression: {error}") from None
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -218,7 +218,7 @@ def table(path: str) -> tuple[Meta, dict[str, list[str]]]:
     try:
         heads, *rows = list(csv.reader(io.StringIO(text, newline=""), strict=True)) or [[]]
     except csv.Error as error:
-        raise InputError(f"{path} is no CSV: {error}", "separate by commas, quote by double quotes") from None
+        raise InputError(f"{path} is not CSV: {error}", "separate by commas, quote by double quotes") from None
     heads = [head.strip() for head in heads]
     if _LABEL not in heads or "" in heads or len(set(heads)) < len(heads):
         raise InputError(f"{path}: the first line must name a column `label`, and each column once")
@@ -228,18 +228,22 @@ def table(path: str) -> tuple[Meta, dict[str, list[str]]]:
         if not any(cell.strip() for cell in row):
             continue
         if len(row) != len(heads):
-            raise InputError(f"{path}: row {number} has {count(len(row), 'cell')}, the first line {len(heads)}")
+            raise InputError(
+                f"{path}: row {number} has {count(len(row), 'cell')}, the first line {len(heads)}", "fill each column"
+            )
         said = {head: cell.strip() for head, cell in zip(heads, row, strict=True) if cell.strip()}
         label = said.pop(_LABEL, "")
         if not label:
-            raise InputError(f"{path}: row {number} has no label")
+            raise InputError(f"{path}: row {number} has no label", "give it one")
         if given := said.pop(_INPUT, None):
             inputs.setdefault(label, []).append(given)
         words = meta.setdefault(label, {})
         for key, value in said.items():
             if words.setdefault(key, value) != value:
                 shown = clip(printable(label), 40)
-                raise InputError(f"{path}: row {number} says another {printable(key)} of {shown} than a row before")
+                raise InputError(
+                    f"{path}: row {number} says another {printable(key)} of {shown} than a row before", "keep one"
+                )
     for label, words in meta.items():
         _check_time(words, f"{path}: {clip(printable(label), 40)}")
     return meta, inputs
@@ -250,7 +254,7 @@ def _check_time(words: Mapping[str, str], where: str) -> None:
         datetime.fromisoformat(words.get("time", "2000-01-01"))
     except ValueError:
         shown = clip(printable(words["time"]), 40)
-        raise InputError(f"{where}: time {shown!r} is no date", "write it as 2026-03-01T12:00:00Z") from None
+        raise InputError(f"{where}: time {shown!r} is not a date", "write it as 2026-03-01T12:00:00Z") from None
 
 
 def label_of(path: str) -> str:

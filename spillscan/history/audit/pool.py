@@ -148,7 +148,9 @@ def _started(count: int) -> subprocess.Popen[bytes]:
         env=environment,
     )
     if _next(process) != READY:
-        raise SpillscanError(f"a process that reads files did not start: it {_ended(process)}")
+        raise SpillscanError(
+            f"a process that reads files did not start: it {_ended(process)}", "is there memory enough?"
+        )
     return process
 
 
@@ -186,7 +188,9 @@ def _again(piece: Batch, death: _Death, deaths: Counter[str]) -> Iterator[Batch]
         (item,) = death.rest
         deaths[item.uri] += 1
         if deaths[item.uri] > 2 * MOST_DEATHS:
-            raise SpillscanError(f"processes that write into {piece.root} die: the last {death.how}")
+            raise SpillscanError(
+                f"processes that write into {piece.root} die: the last {death.how}", "is there memory enough?"
+            )
         if deaths[item.uri] < MOST_DEATHS:
             yield piece
         else:

@@ -128,7 +128,7 @@ def opened(path: str, uri: str) -> Iterator[BinaryIO]:
         raise InputError(f"cannot read {uri}: {error.strerror or error}") from error
     with os.fdopen(descriptor, "rb", buffering=0) as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise InputError(f"{uri} is no regular file any more")
+            raise InputError(f"{uri} is not a regular file any more", "wait for what writes it")
         yield file
 
 

@@ -160,7 +160,7 @@ def parsed(data: bytes | str, path: str) -> list[Commit]:
         whole = {name: value for name, value in record.items() if name not in ("builds", _DIGEST)}
         return [msgspec.convert(whole | own, Commit) for own in record.get("builds", ({},))]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise ValueError(f"is no sound commit record: {error}") from error
+        raise ValueError(f"is not a sound commit record: {error}") from error
 
 
 _DIGEST_SINCE = 9
@@ -178,7 +178,7 @@ def load(store: Store, label: str | None = None, *, replaced: bool = False) -> R
         try:
             record = parsed(data, path)
             if path != record[0].path:
-                raise ValueError("is no sound commit record: it is another's")
+                raise ValueError("is not a sound commit record: it is another's")
             found += (each for each in record if label is None or each.label == label)
         except ValueError as error:
             damaged.append(Damage(path, _labels_of(path), str(error)))

@@ -88,7 +88,7 @@ def connect(
     try:
         connection.execute(f"SET memory_limit = {quoted(memory)}")
     except duckdb.Error as error:
-        raise UsageError(f"{memory!r} is no amount of memory", "write it as 2GB") from error
+        raise UsageError(f"{memory!r} is not an amount of memory", "write it as 2GB") from error
     with suppress(duckdb.Error):  # in notebooks without ipywidgets there is none, and the setting is refused
         connection.execute("SET enable_progress_bar = false")
     spill = os.path.join(tempfile.gettempdir(), f"spillscan-{os.getpid()}-{os.urandom(4).hex()}")
@@ -205,12 +205,12 @@ def check(question: str) -> None:
         except (duckdb.Error, RuntimeError, UnicodeEncodeError) as error:
             raise UsageError(f"the query cannot be read: {_first_line(error)}") from error
         except RecursionError:
-            raise UsageError("the query is nested too deep") from None
+            raise UsageError("the query is nested too deep", "ask for less at once") from None
     if tree["error"]:
         message = str(tree.get("error_message", "")).partition("\n")[0]
         if tree.get("error_type") == "parser":
             raise UsageError(f"the query cannot be read: {message}")
-        raise UsageError("the query is no SELECT", "a dataset is only read")
+        raise UsageError("the query is not a SELECT", "a dataset is only read")
     if len(tree["statements"]) != 1:
         raise UsageError(f"the query has {count(len(tree['statements']), 'statement')}", "ask one question at a time")
     waiting: list[Any] = [tree]

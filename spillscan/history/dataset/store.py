@@ -72,11 +72,11 @@ def check_label(label: str) -> None:
     """Refuse what no folder can be called by and no reader could hold apart."""
     shown = clip(printable(label), 60)
     if not label or label == NULL:
-        raise UsageError(f"{shown!r} is no label", "call the build by a commit, a tag or a date")
+        raise UsageError(f"{shown!r} is not a label", "call the build by a commit, a tag or a date")
     try:
         label.encode()
     except UnicodeEncodeError:
-        raise UsageError(f"the label {shown} is no text", "call the build by a commit, a tag or a date") from None
+        raise UsageError(f"the label {shown} is not text", "call the build by a commit, a tag or a date") from None
     if len(_escaped(label)) > _LONGEST:
         raise UsageError(f"the label {shown} is too long", f"at most {_LONGEST} letters and digits")
 

@@ -132,11 +132,13 @@ def parse(text: str, label: str) -> Baseline:
     if conflict:
         raise UsageError(
             f"{label}:{text.count(chr(10), 0, conflict.start()) + 1}: a merge conflict is not resolved",
-            "every line below `kernels:` stands for itself: keep the lines that you want of either side",
+            "every line below `kernels:` is independent: keep the lines that you want of either side",
         )
     start = _KERNELS.search(text)
     if not start:
-        raise UsageError(f"{label} is no baseline: it has no `kernels:`", "`spillscan baseline write BUILD` makes one")
+        raise UsageError(
+            f"{label} is not a baseline: it has no `kernels:`", "`spillscan baseline write BUILD` makes one"
+        )
     preamble, body = text[: start.start()], text[start.start() :]
     above = preamble.count("\n")
     written = _RECORDS.search(preamble)
@@ -194,7 +196,7 @@ def _entry(name: str, said: Mapping[str, Copies], unit: str) -> KnownKernel | No
 
 @lru_cache(maxsize=4096)
 def _recorded(text: str) -> dict[str, Copies] | None:
-    """What ``, spill: {loads: 216, stores: 304}`` says; ``None`` where something stands twice. Not to be changed."""
+    """What ``, spill: {loads: 216, stores: 304}`` says; ``None`` where something appears twice. Not to be changed."""
     recorded: dict[str, Copies] = {}
     for rule, copies in _RULE.findall(text):
         figures = tuple(_figures(braces) for braces in _BRACES.findall(copies))
@@ -214,11 +216,11 @@ def entries_by_yaml(body: str, label: str, first_line: int = 1) -> dict[Identity
     entries: dict[Identity, KnownKernel] = {}
     for name, kernels in _mapping(parse_yaml(body, label, first_line), "the baseline").items():
         if name != "kernels":
-            raise kernels.error(f"{described(name)} stands behind `kernels:`", "move it above")
+            raise kernels.error(f"{described(name)} is after `kernels:`", "move it above")
         for key, node in _mapping(kernels, "`kernels`").items():
             identity = parse_key(key)
             if identity is None:
-                raise node.error(f"{described(key)} is no kernel", "a key is a symbol and an arch")
+                raise node.error(f"{described(key)} is not a kernel", "a key is a symbol and an arch")
             entries[identity] = _known_kernel(node)
     return entries
 
@@ -235,9 +237,9 @@ def _known_kernel(node: Node) -> KnownKernel:
         elif _NAMED.fullmatch(key):
             recorded[key] = _copies_of(value, key)
         else:
-            raise value.error(f"{described(key)} is no rule")
+            raise value.error(f"{described(key)} is not a rule", "`spillscan explain` lists all")
     if name is None:
-        raise node.error("an entry has no `name`")
+        raise node.error("an entry has no `name`", "give it one")
     entry = _entry(name, recorded, unit)
     if entry is None:
         kept = f"`{FIGURES}` has {', '.join(KEPT_FIGURES)}; `{LAUNCH}` has {' and '.join(KEPT_OF_LAUNCH)}"
@@ -252,7 +254,7 @@ def _copies_of(node: Node, rule: str) -> Copies:
         figures = _mapping(each, f"what is recorded of {described(rule)}")
         for name, value in figures.items():
             if not _NAMED.fullmatch(name):
-                raise value.error(f"{described(name)} is no figure")
+                raise value.error(f"{described(name)} is not a figure", "remove it")
         copies.append(tuple(sorted((name, _whole_number(value, f"`{name}`")) for name, value in figures.items())))
     if not copies or not all(copies):
         raise node.error(f"{described(rule)} has no figures", "remove it, or the whole entry")
@@ -271,7 +273,9 @@ def _suppressions(root: Node) -> tuple[Suppression, ...]:
         raise root.error("no `version`", f"write `version: {VERSION}`")
     version = _whole_number(table["version"], "`version`")
     if version != VERSION:
-        raise table["version"].error(f"version {version}; this spillscan reads version {VERSION}")
+        raise table["version"].error(
+            f"version {version}; this spillscan reads version {VERSION}", "write it again with this release"
+        )
     listed = table.get("suppressions")
     if listed is None or listed.value is None:
         return ()

@@ -114,12 +114,12 @@ def _text(path: str) -> str:
     except OSError as error:
         raise UsageError(f"cannot read the policy {path}: {error.strerror}") from None
     if len(data) > LARGEST_BYTES:
-        raise UsageError(f"{path} is too large to be a policy")
+        raise UsageError(f"{path} is too large to be a policy", "name a policy: --config FILE")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise UsageError(f"{path}:{line}: not UTF-8") from None
+        raise UsageError(f"{path}:{line}: not UTF-8", "save it as UTF-8") from None
 
 
 def _shown(path: str) -> str:
@@ -145,7 +145,7 @@ def _check_archs(policy: Policy) -> None:
     wanted = [policy.setting("require_archs"), *(each.settings.get("require_archs") for each in entries)]
     for name, origin in ((name, setting.origin) for setting in wanted if setting for name in setting.value):
         if not REQUIREMENT.fullmatch(name):
-            raise UsageError(f"{origin}: {name!r} is no arch", "sm_90a is machine code, compute_120 PTX")
+            raise UsageError(f"{origin}: {name!r} is not an arch", "sm_90a is machine code, compute_120 PTX")
 
 
 # ---- a file ---------------------------------------------------------------------------------------------------------
@@ -173,17 +173,17 @@ def layer(root: Node, folder: str = "") -> Layer:
 
 def _labels(node: Node) -> dict[str, Setting[tuple[str, ...]]]:
     if not isinstance(node.value, Mapping):
-        raise node.error(f"a mapping is wanted here, not {described(node.value)}")
+        raise node.error(f"must be a mapping, not {described(node.value)}")
     found = {}
     for name, listed in node.value.items():
         if not re.fullmatch(LABEL, str(name)):
             raise listed.error(
-                f"{described(name)} is no template's name", "its last word, without namespaces: Mainloop"
+                f"{described(name)} is not a template's name", "its last word, without namespaces: Mainloop"
             )
         words = ["" if each.value in (None, "") else _word(each) for each in _list(listed)]
         wrong = next((word for word in words if word and not re.fullmatch(LABEL, word)), None)
         if wrong is not None:
-            raise listed.error(f"{described(wrong)} is no name of a parameter", "letters, digits and _, or nothing: ''")
+            raise listed.error(f"{described(wrong)} is not a parameter's name", "letters, digits and _, or nothing: ''")
         found[str(name)] = Setting(tuple(words), listed.place)
     return found
 
@@ -292,7 +292,7 @@ def _patterns(node: Node) -> tuple[str, ...]:
 
 def _mapping(node: Node, known: Collection[str], what: str = "key") -> Mapping[str, Node]:
     if not isinstance(node.value, Mapping):
-        raise node.error(f"a mapping is wanted here, not {described(node.value)}")
+        raise node.error(f"must be a mapping, not {described(node.value)}")
     for name, value in node.value.items():
         if name not in known:
             raise value.error(f"unknown {what} {described(name)}", nearest(name, known))
@@ -301,7 +301,7 @@ def _mapping(node: Node, known: Collection[str], what: str = "key") -> Mapping[s
 
 def _list(node: Node) -> Sequence[Node]:
     if not isinstance(node.value, Sequence) or isinstance(node.value, str):
-        raise node.error(f"a list is wanted here, not {described(node.value)}")
+        raise node.error(f"must be a list, not {described(node.value)}")
     return node.value
 
 
@@ -317,7 +317,7 @@ def _words(node: Node) -> list[str]:
 
 def _word(node: Node) -> str:
     if not isinstance(node.value, str) or not node.value or "\n" in node.value:
-        raise node.error(f"a word is wanted here, not {described(node.value)}")
+        raise node.error(f"must be a word, not {described(node.value)}")
     return node.value
 
 
@@ -328,13 +328,13 @@ def _whole(node: Node, least: int, most: int, also: str = "") -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
         span = f"of {least:,} or more" if most == LARGEST else f"from {least:,} to {most:,}"
         wanted = f"a whole number {span} {also}".rstrip()
-        raise node.error(f"{wanted} is wanted here, not {described(node.value)}")
+        raise node.error(f"must be {wanted}, not {described(node.value)}")
     return value
 
 
 def _choice(node: Node, choices: Sequence[str]) -> str:
     if not isinstance(node.value, str) or node.value not in choices:
-        raise node.error(f"{', '.join(choices[:-1])} or {choices[-1]} is wanted here, not {described(node.value)}")
+        raise node.error(f"must be {', '.join(choices[:-1])} or {choices[-1]}, not {described(node.value)}")
     return node.value
 
 
@@ -348,18 +348,18 @@ def value(key: Key, text: str) -> Value:
             return None
         if not text.isascii() or not text.isdigit() or len(text) > 16 or int(text) > key.largest:
             also = " or none" if key.kind == "limit" else ""
-            raise UsageError(f"a whole number of 0 or more{also} is wanted, not {text[:60]!r}")
+            raise UsageError(f"must be a whole number of 0 or more{also}, not {text[:60]!r}")
         return int(text)
     if key.kind == "flag":
         if text.lower() not in _TRUTH:
-            raise UsageError(f"true or false is wanted, not {text[:60]!r}")
+            raise UsageError(f"must be true or false, not {text[:60]!r}")
         return _TRUTH[text.lower()]
     if key.kind == "names":
         return tuple(word.strip() for word in text.split(",") if word.strip())
     if key.kind == "files":
-        raise UsageError("entries stand in a policy file alone")
+        raise UsageError("entries can be given in a policy file only", "write them there")
     if key.kind == "choice" and text not in key.choices:
-        raise UsageError(f"{', '.join(key.choices[:-1])} or {key.choices[-1]} is wanted, not {text[:60]!r}")
+        raise UsageError(f"must be {', '.join(key.choices[:-1])} or {key.choices[-1]}, not {text[:60]!r}")
     return text
 
 

@@ -32,7 +32,7 @@ def _waiting(kernel: Kernel, terms: Terms) -> Iterator[Said]:
         asked, threads, held = unfit
         groups = threads // WARPGROUP
         message = f"its roles take {asked:,} registers or more a thread of each warpgroup together"
-        yield UNFIT, f"{message}, its block of {groups} warpgroups has {held:,}: one of them waits for ever"
+        yield UNFIT, f"{message}, its block of {groups} warpgroups has {held:,}: one of them waits forever"
 
 
 def regressions(change: Change, terms: Terms) -> Iterator[Said]:

@@ -120,7 +120,7 @@ def first(region: Window) -> Window:
 def _between(region: Window, begin: int, end: int) -> DamageError | None:
     """Between fat binaries there is nothing but padding: what else stands there was one."""
     if region.copy(begin, end - begin, "fat binary").strip(b"\0"):
-        return DamageError(f"{end - begin} bytes that are no fat binary", region.start + begin)
+        return DamageError(f"{end - begin} bytes that are not a fat binary", region.start + begin)
     return None
 
 

@@ -130,7 +130,7 @@ class MemberReader:
             if self.index.is_linked(image, arch, cubin):
                 return Contents(records, counts)
             if image.target and int(image.target.rstrip("af")) != cubin.number:
-                other = DamageError(f"a cubin of sm_{cubin.number} that stands for {arch}", image.offset)
+                other = DamageError(f"a cubin of sm_{cubin.number} that is stored as {arch}", image.offset)
                 records.append(damage(other, image.place, self.origin))
             late: DamageError | None = None
             try:

@@ -88,7 +88,7 @@ class Source(Struct, frozen=True):
         Errors name the input."""
         if self.uri == "-":
             if sys.stdin is None:  # the caller closed it
-                raise InputError("cannot read standard input: it is closed")
+                raise InputError("cannot read standard input: it is closed", "name a file")
             widen(sys.stdin.buffer)
             return Stream(sys.stdin.buffer, "standard input", watch)
         try:
@@ -144,7 +144,7 @@ class Stream:
             pieces.append(chunk)
             size += len(chunk)
             if size > limit_bytes:
-                raise InputError(f"{self._label} is larger than {limit_bytes >> 20} MiB")
+                raise InputError(f"{self._label} is larger than {limit_bytes >> 20} MiB", "give a part of it")
         return b"".join(pieces)
 
     def buffer(self) -> bytes | mmap.mmap:
@@ -223,7 +223,7 @@ class Stream:
         """All frames of a compressed file, in blocks."""
 
         def behind(_: int) -> None:
-            raise codecs.CodecError("something else stands behind it")
+            raise codecs.CodecError("something else follows it")
 
         block: list[bytes] = []
         for piece in codecs.unpacked(codec, chain([start], _blocks(self._raw, _PACKED_BYTES)), behind):

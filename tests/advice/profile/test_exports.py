@@ -103,7 +103,7 @@ def test_a_row_that_is_no_launch_is_refused_with_its_line(text: str, tmp_path: P
     path.write_text(text)
     done = run("profile", "launches", path)
     assert done.returncode == 2
-    assert f"{path}:2: this row is no launch".encode() in done.stderr
+    assert f"{path}:2: this row is not a launch".encode() in done.stderr
 
 
 def test_a_damaged_or_foreign_database_is_refused(tmp_path: Path) -> None:

@@ -41,10 +41,10 @@ def test_points_are_all_combinations_and_the_kernel_as_it_is() -> None:
     ("axis", "says"),
     [
         (Axis("nvcc", "TILE=", macro=True), "has no values"),
-        (Axis("nvcc", "1x=2", macro=True), "is no axis"),
-        (Axis("ptxas", "maxrregcount=32"), "no axis of its own"),
-        (Axis("ptxas", "--output-file=x"), "no axis of its own"),
-        (Axis("pragma", 'x"; evil'), "is no axis"),
+        (Axis("nvcc", "1x=2", macro=True), "is not an axis"),
+        (Axis("ptxas", "maxrregcount=32"), "not an axis of its own"),
+        (Axis("ptxas", "--output-file=x"), "not an axis of its own"),
+        (Axis("pragma", 'x"; evil'), "is not an axis"),
         (Axis("ptxas", "opt-level=" + ",".join(map(str, range(3000)))), "3,000 points"),
     ],
 )

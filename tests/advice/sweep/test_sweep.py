@@ -358,7 +358,7 @@ def test_a_record_of_wrap_has_the_command_of_its_object(tmp_path: Path, monkeypa
     assert any("-I../include" in call and call.endswith("../a.cu") for call in calls(tmp_path))
     done = run("build/b.o.spillscan.log", folder=tmp_path, COUNT=str(tmp_path / "count"))
     assert done.returncode == 2
-    assert "build/b.o.spillscan.log is no .ptx or .cu file" in done.stderr
+    assert "build/b.o.spillscan.log is not a .ptx or .cu file" in done.stderr
 
 
 def test_several_releases_side_by_side(tmp_path: Path) -> None:

@@ -142,7 +142,7 @@ def test_ctrl_c_keeps_what_was_measured(tmp_path: Path) -> None:
 
 
 def wait_until_gone(pid: int) -> None:
-    """Return once no process ``pid`` runs; whoever waits for ever here has found the mistake."""
+    """Return once no process ``pid`` runs; whoever waits forever here has found the mistake."""
     while Path(f"/proc/{pid}/stat").exists() and Path(f"/proc/{pid}/stat").read_text().split(")")[1].split()[0] != "Z":
         time.sleep(0.01)
 

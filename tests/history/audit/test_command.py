@@ -42,8 +42,8 @@ def test_build_after_build(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     [
         (["--label", "v1"], "no INPUT for the label v1"),
         (["x", "--label", "v1", "--label", "v2"], "2 labels for the same inputs; say --label LABEL=INPUT for each"),
-        (["x", "--label", "v1", "--meta", "oops"], "--meta oops is no pair; write --meta KEY=VALUE"),
-        (["x", "--label", ""], "'' is no label"),
+        (["x", "--label", "v1", "--meta", "oops"], "--meta oops is not a pair; write --meta KEY=VALUE"),
+        (["x", "--label", ""], "'' is not a label"),
         (["/no/where", "--label", "v1"], "there is no /no/where"),
     ],
 )
@@ -198,10 +198,10 @@ def test_a_table_says_what_builds_there_are(tmp_path: Path, capsys: pytest.Captu
         ("name,time\nv1,2026", "must name a column `label`"),
         ("", "must name a column `label`"),
         ("label,time\nv1", "row 2 has 1 cell, the first line 2"),
-        ("label,time\nv1,yesterday", "v1: time 'yesterday' is no date"),
+        ("label,time\nv1,yesterday", "v1: time 'yesterday' is not a date"),
         ("label,time\n,2026-01-01", "row 2 has no label"),
         ("label,branch\nv1,a\nv1,b", "row 3 says another branch of v1"),
-        ('label,branch\nv1,"a', "is no CSV"),
+        ('label,branch\nv1,"a', "is not CSV"),
     ):
         table.write_text(text)
         assert audit(base, "--label", "v1", "--dataset", tmp_path / "other", "--meta", table) == 2

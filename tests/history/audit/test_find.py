@@ -158,10 +158,10 @@ def test_compile_commands_name_objects(inside: bool, tmp_path: Path, monkeypatch
     assert [(each.uri, each.state) for each in left] == [("build/b.o", "failed")]
     for text, message in (
         ("[]", "names no compilation of CUDA code, of 0"),
-        ("{", "is no JSON"),
-        ("{}", "is no list of compilations"),
-        ('[{"directory": 1}]', "entry 1 is no compilation"),
-        ('[{"directory": ".", "file": "x.cu", "command": "nvcc \'"}]', "entry 1 is no compilation"),
+        ("{", "is not JSON"),
+        ("{}", "is not a list of compilations"),
+        ('[{"directory": 1}]', "entry 1 is not a compilation"),
+        ('[{"directory": ".", "file": "x.cu", "command": "nvcc \'"}]', "entry 1 is not a compilation"),
     ):
         Path("build/compile_commands.json").write_text(text)
         with pytest.raises(InputError, match=message):

@@ -114,7 +114,7 @@ def said_lost(build: dict[str, Any]) -> list[str]:
 @pytest.mark.parametrize("table", ["kernels", "units", "issues", "commits"])
 @pytest.mark.parametrize("batches", [1, 2])
 def test_each_file_of_a_batch_that_is_lost_leaves_a_hole(table: str, batches: int, tmp_path: Path) -> None:
-    """But the record, which stands twice."""
+    """But the record, which appears twice."""
     logs = [FIXTURES / "hostile" / "names.log", BASE][:batches]
     for log in logs:
         append(tmp_path, "v1", log)

@@ -346,7 +346,7 @@ def test_suppressions_excuse_until_they_expire(tmp_path: Path) -> None:
     assert over.stdout.count(b"[spill, new]") == 2
     assert over.stderr.decode() == (
         f"spillscan: {path}:5: error: the suppression of spill for *gemm* held until 2026-06-30 "
-        "(waits for the next compiler): mend the kernel or renew it [expired-suppression]\n"
+        "(waits for the next compiler): fix the kernel or renew it [expired-suppression]\n"
         f"spillscan: {path}: note: not recorded: 2 kernels (gather (sm_80), gather (sm_90a)); what gets worse of them "
         f"is not seen; `spillscan baseline write {HEAD} -o {path}` records them, once accepted [unrecorded-kernels]\n"
     )

@@ -143,7 +143,7 @@ def test_a_union_of_both_sides_is_reported(repository: Path) -> None:
     (repository / NAME).write_text(changed.replace("kernels:\n", "kernels:\n" + changed.split("kernels:\n")[-1]))
     result = run("check", HEAD, "--baseline", NAME, cwd=repository, env=ENVIRONMENT)
     assert result.returncode == 2
-    assert b"stands twice" in result.stderr
+    assert b"appears twice" in result.stderr
 
 
 # ---- the baseline of the merge base --------------------------------------------------------------------------------
@@ -228,8 +228,8 @@ def test_what_git_cannot_tell_is_one_line(change: Path, tmp_path: Path) -> None:
         return line
 
     assert "git knows no 'origin/none' here; git fetch it" in refusal(change, "--baseline-from", "origin/none")
-    assert "'--output=x' is no git ref" in refusal(change, "--baseline-from=--output=x")
-    assert "is no git ref" in refusal(change, "--baseline-from", "")
+    assert "'--output=x' is not a git ref" in refusal(change, "--baseline-from=--output=x")
+    assert "is not a git ref" in refusal(change, "--baseline-from", "")
     git(change, "switch", "-q", "--orphan", "apart")
     write(change, HEAD)
     commit(change)

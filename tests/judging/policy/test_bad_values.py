@@ -40,14 +40,14 @@ def test_said(kind: Kind, text: str, said: object) -> None:
 @pytest.mark.parametrize(
     ("kind", "text", "message"),
     [
-        ("limit", "-1", "a whole number of 0 or more or none is wanted, not '-1'"),
-        ("limit", "1.5", "a whole number of 0 or more or none is wanted, not '1.5'"),
-        ("limit", "²", "a whole number of 0 or more or none is wanted, not '²'"),
-        ("count", "none", "a whole number of 0 or more is wanted, not 'none'"),
-        ("count", "101", "a whole number of 0 or more is wanted, not '101'"),
-        ("count", "0" * 17, f"a whole number of 0 or more is wanted, not '{'0' * 17}'"),
-        ("flag", "maybe", "true or false is wanted, not 'maybe'"),
-        ("choice", "four", "one, two or three is wanted, not 'four'"),
+        ("limit", "-1", "must be a whole number of 0 or more or none, not '-1'"),
+        ("limit", "1.5", "must be a whole number of 0 or more or none, not '1.5'"),
+        ("limit", "²", "must be a whole number of 0 or more or none, not '²'"),
+        ("count", "none", "must be a whole number of 0 or more, not 'none'"),
+        ("count", "101", "must be a whole number of 0 or more, not '101'"),
+        ("count", "0" * 17, f"must be a whole number of 0 or more, not '{'0' * 17}'"),
+        ("flag", "maybe", "must be true or false, not 'maybe'"),
+        ("choice", "four", "must be one, two or three, not 'four'"),
     ],
 )
 def test_not_said(kind: Kind, text: str, message: str) -> None:

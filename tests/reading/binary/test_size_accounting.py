@@ -211,7 +211,7 @@ def test_duplicates_are_what_has_equal_code() -> None:
 
 def test_architectures_whose_code_is_equal() -> None:
     pair = zipped(("a.cubin", stored("sass-sm_75-12.8.cubin")), ("b.cubin", stored("sass-sm_75-13.5.cubin")))
-    assert alike([Weighed("pair", weighed(pair, copies=True))]) == [], "one architecture is no pair"
+    assert alike([Weighed("pair", weighed(pair, copies=True))]) == [], "one architecture is not a pair"
     whole = weighed(stored("plain-13.5.o"), copies=True)
     by_arch: dict[str, dict[str, str]] = {}
     for function in scanned(stored("plain-13.5.o"))[0]:
@@ -264,7 +264,7 @@ def test_what_cannot_be_weighed(tmp_path: Path, capsys: pytest.CaptureFixture[st
     text = tmp_path / "build.log"
     text.write_text("ptxas info    : 0 bytes gmem\n")
     assert cli.main(["size", str(text)]) == 2
-    assert "is no binary" in capsys.readouterr().err
+    assert "is not a binary" in capsys.readouterr().err
     broken = tmp_path / "broken.so"
     broken.write_bytes(OBJECT[: len(OBJECT) // 2])
     assert cli.main(["size", str(broken)]) == 2
