@@ -1,6 +1,6 @@
 """Plants small faults in the product, and sees whether the nearest tests notice: `make mutants`.
 
-    python -m tests.mutants [--seed N] [--count N] [--room ROOM ...] [--workers N] [--map FILE]
+    python -m tests.mutants [--seed N] [--count N] [--package PACKAGE ...] [--workers N] [--map FILE]
 
 A mutant is one module with one token changed: a comparison, an operator, `and`, `not`, a number, `min`. Which mutants
 are tried follows from the seed alone. A first run of the tests under coverage says which of them reach which line; each
@@ -33,7 +33,7 @@ from typing import NamedTuple
 import yaml
 
 ROOT = Path(__file__).resolve().parent.parent
-ROOMS = ("reading", "naming", "occupancy", "judging", "history")
+PACKAGES = ("reading", "naming", "occupancy", "judging", "history")
 EQUIVALENT = ROOT / "tests" / "equivalent_mutants.yaml"
 LEAST_KILLED = 0.92
 MOST_TESTS = 40
@@ -181,9 +181,9 @@ def _is_text(node: ast.AST) -> bool:
     )
 
 
-def chosen(seed: int, count: int, rooms: Sequence[str]) -> list[Mutant]:
+def chosen(seed: int, count: int, packages: Sequence[str]) -> list[Mutant]:
     """The mutants of a seed."""
-    modules = sorted(path for room in rooms for path in (ROOT / "spillscan" / room).rglob("*.py"))
+    modules = sorted(path for package in packages for path in (ROOT / "spillscan" / package).rglob("*.py"))
     every = [mutant for path in modules for mutant in possible(path)]
     return Random(seed).sample(every, min(count, len(every)))
 
@@ -191,7 +191,7 @@ def chosen(seed: int, count: int, rooms: Sequence[str]) -> list[Mutant]:
 # ---- which tests reach which line -----------------------------------------------------------------------------------
 
 
-def reached(rooms: Sequence[str], keep: Path | None, workers: int) -> dict[str, dict[int, list[str]]]:
+def reached(packages: Sequence[str], keep: Path | None, workers: int) -> dict[str, dict[int, list[str]]]:
     """The tests that reach each line of each module, the most particular first; from ``keep``, if it is there."""
     if keep is not None and keep.exists():
         known = json.loads(keep.read_text())
@@ -199,7 +199,7 @@ def reached(rooms: Sequence[str], keep: Path | None, workers: int) -> dict[str, 
     found: dict[str, dict[int, list[str]]] = defaultdict(lambda: defaultdict(list))
     weight: dict[str, int] = defaultdict(int)
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder, ThreadPoolExecutor(workers) as pool:
-        for file, lines in chain.from_iterable(pool.map(partial(_covered, Path(folder)), rooms)):
+        for file, lines in chain.from_iterable(pool.map(partial(_covered, Path(folder)), packages)):
             for line, tests in lines.items():
                 found[file][line] += [test for test in tests if test]
                 for test in tests:
@@ -212,17 +212,17 @@ def reached(rooms: Sequence[str], keep: Path | None, workers: int) -> dict[str, 
     return found
 
 
-def _covered(folder: Path, room: str) -> list[tuple[str, dict[int, list[str]]]]:
-    """(module, tests of each line) of all that the tests of a room reach."""
+def _covered(folder: Path, package: str) -> list[tuple[str, dict[int, list[str]]]]:
+    """(module, tests of each line) of all that the tests of a package reach."""
     from coverage import CoverageData
 
-    data, config = folder / room, folder / f"{room}.rc"
+    data, config = folder / package, folder / f"{package}.rc"
     config.write_text("[run]\ndynamic_context = test_function\n")
     options = ["--data-file", str(data), "--include", f"{ROOT}/spillscan/*", "--rcfile", str(config)]
     words = [sys.executable, "-m", "coverage", "run", *options, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": ""}
     subprocess.run(
-        [*words, str(ROOT / "tests" / room)], cwd=ROOT, check=False, stdout=subprocess.DEVNULL, env=environment
+        [*words, str(ROOT / "tests" / package)], cwd=ROOT, check=False, stdout=subprocess.DEVNULL, env=environment
     )
     gathered = CoverageData(str(data))
     gathered.read()
@@ -318,13 +318,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, default=400)
-    parser.add_argument("--room", action="append", choices=ROOMS)
+    parser.add_argument("--package", action="append", choices=PACKAGES)
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--map", type=Path, help="where the tests of each line are kept for the next run")
     arguments = parser.parse_args()
-    rooms = arguments.room or ROOMS
-    mutants = chosen(arguments.seed, arguments.count, rooms)
-    tests = reached(rooms, arguments.map, arguments.workers)
+    packages = arguments.package or PACKAGES
+    mutants = chosen(arguments.seed, arguments.count, packages)
+    tests = reached(packages, arguments.map, arguments.workers)
     listed = yaml.safe_load(EQUIVALENT.read_text(encoding="utf-8")) or []
     survivors: list[Mutant] = []
     with tempfile.TemporaryDirectory(prefix="mutants-", dir=ROOT.parent) as folder:

@@ -1,6 +1,6 @@
 """The picture in ``docs/internals/design.md`` is what the imports say; ``python -m tests.test_design`` draws it anew.
 
-A room is a package or a module of the product. Every import counts: late ones, and those for types only.
+A package is a folder or a module of the product. Every import counts: late ones, and those for types only.
 """
 
 from __future__ import annotations
@@ -23,17 +23,19 @@ BACK_UP = re.compile(r"^- `(\w+)` → `(\w+)`: \S.*", re.M)
 MOST_BACK_UP = 5
 FRONT = ("__init__", "__main__")
 """The package's own front door: it names what stands anywhere."""
-ROOMS = sorted(path.stem for path in PRODUCT.iterdir() if path.is_dir() or path.suffix == ".py")
-ROOMS = [name for name in ROOMS if name != "__pycache__"]
-MOST_ROOMS, MOST_FLOORS = 12, 10
+PACKAGES = sorted(path.stem for path in PRODUCT.iterdir() if path.is_dir() or path.suffix == ".py")
+PACKAGES = [name for name in PACKAGES if name != "__pycache__"]
+MOST_PACKAGES, MOST_LAYERS = 12, 10
 MOST_LINES, MOST_FIELDS = 450, 20
 PUBLIC: Mapping[str, tuple[str, ...]] = {
-    room: getattr(import_module(f"spillscan.{room}"), "PUBLIC", ()) for room in ROOMS if room not in FRONT
+    package: getattr(import_module(f"spillscan.{package}"), "PUBLIC", ())
+    for package in PACKAGES
+    if package not in FRONT
 }
-"""By room, the modules that it calls public."""
+"""By package, the modules that it calls public."""
 
 
-def room_of(module: str) -> str:
+def package_of(module: str) -> str:
     """``machine`` for ``spillscan.reading.machine.flow``."""
     return module.split(".")[1]
 
@@ -66,51 +68,56 @@ def _is_module(name: str) -> bool:
 
 
 def arrows() -> dict[str, set[str]]:
-    """The rooms that each room imports from."""
+    """The packages that each package imports from."""
     found: dict[str, set[str]] = {}
     for module, named in modules().items():
-        room = room_of(module)
-        if room in FRONT:
+        package = package_of(module)
+        if package in FRONT:
             continue
-        mine = found.setdefault(room, set())
+        mine = found.setdefault(package, set())
         for name in named:
-            if name.startswith("spillscan.") and room_of(name) not in (room, "__version__", *FRONT):
-                mine.add(room_of(name))
+            if name.startswith("spillscan.") and package_of(name) not in (package, "__version__", *FRONT):
+                mine.add(package_of(name))
     return found
 
 
 def downwards() -> dict[str, set[str]]:
     """All arrows but those that the document excuses."""
     excused = set(BACK_UP.findall(DOCUMENT.read_text(encoding="utf-8")))
-    return {room: {other for other in others if (room, other) not in excused} for room, others in arrows().items()}
+    return {
+        package: {other for other in others if (package, other) not in excused} for package, others in arrows().items()
+    }
 
 
-def floors(below: Mapping[str, set[str]]) -> list[list[str]]:
-    """Rooms from the top floor down: each stands above all that it imports from."""
+def layers(below: Mapping[str, set[str]]) -> list[list[str]]:
+    """Packages from the top layer down: each stands above all that it imports from."""
     height: dict[str, int] = {}
-    for room in TopologicalSorter(below).static_order():
-        height[room] = 1 + max((height[other] for other in below.get(room, ())), default=0)
-    return [sorted(room for room in height if height[room] == floor) for floor in range(max(height.values()), 0, -1)]
+    for package in TopologicalSorter(below).static_order():
+        height[package] = 1 + max((height[other] for other in below.get(package, ())), default=0)
+    return [
+        sorted(package for package in height if height[package] == layer)
+        for layer in range(max(height.values()), 0, -1)
+    ]
 
 
 def picture() -> str:
-    """A line a floor."""
-    lines = [f"{floor:2}  {'  '.join(rooms)}" for floor, rooms in enumerate(floors(downwards()), 1)]
+    """A line a layer."""
+    lines = [f"{layer:2}  {'  '.join(packages)}" for layer, packages in enumerate(layers(downwards()), 1)]
     return "```\n" + "\n".join(lines) + "\n```\n"
 
 
 def test_no_circle() -> None:
     try:
-        floors(downwards())
+        layers(downwards())
     except CycleError as error:
-        raise AssertionError(f"rooms import from each other in a circle: {' → '.join(error.args[1])}") from error
+        raise AssertionError(f"packages import from each other in a circle: {' → '.join(error.args[1])}") from error
 
 
 def test_no_circle_of_modules() -> None:
     known = {*modules(), *(module.removesuffix(".__init__") for module in modules())}
     graph: dict[str, set[str]] = {}
     for module, named in modules().items():
-        if room_of(module) in FRONT:
+        if package_of(module) in FRONT:
             continue
         name = module.removesuffix(".__init__")
         graph[name] = (named & known) - {name}
@@ -121,32 +128,32 @@ def test_few_arrows_run_back_up_each_with_its_reason() -> None:
     excused = BACK_UP.findall(DOCUMENT.read_text(encoding="utf-8"))
     assert len(excused) <= MOST_BACK_UP
     have = arrows()
-    assert all(other in have[room] for room, other in excused), "an excuse for an arrow that is not there"
+    assert all(other in have[package] for package, other in excused), "an excuse for an arrow that is not there"
 
 
 def crossings() -> Iterator[tuple[str, str, str]]:
-    """(module that imports, room that it imports from, module of that room), a room's own module being empty."""
+    """(module that imports, package that it imports from, module of that package or nothing for its own)."""
     for module, named in modules().items():
-        room = "" if module.removeprefix("spillscan.") in FRONT else room_of(module)
+        package = "" if module.removeprefix("spillscan.") in FRONT else package_of(module)
         for name in named:
             parts = name.split(".", 2)
-            if parts[0] == "spillscan" and len(parts) > 1 and parts[1] not in (room, "__version__", *FRONT):
+            if parts[0] == "spillscan" and len(parts) > 1 and parts[1] not in (package, "__version__", *FRONT):
                 yield module, parts[1], "".join(parts[2:])
 
 
 def test_rooms_are_entered_by_what_they_call_public() -> None:
     used: dict[str, set[str]] = {}
-    for module, room, name in crossings():
+    for module, package, name in crossings():
         if name:
-            assert name in PUBLIC.get(room, ()), f"{module} imports past the public names of {room}: {name}"
-            used.setdefault(room, set()).add(name)
-    unused = {room: set(names) - used.get(room, set()) for room, names in PUBLIC.items()}
-    assert not any(unused.values()), f"public, and of no use to another room: {unused}"
+            assert name in PUBLIC.get(package, ()), f"{module} imports past the public names of {package}: {name}"
+            used.setdefault(package, set()).add(name)
+    unused = {package: set(names) - used.get(package, set()) for package, names in PUBLIC.items()}
+    assert not any(unused.values()), f"public, and of no use to another package: {unused}"
 
 
 def test_few_rooms() -> None:
-    assert len([name for name in ROOMS if name not in FRONT]) <= MOST_ROOMS
-    assert len(floors(downwards())) <= MOST_FLOORS
+    assert len([name for name in PACKAGES if name not in FRONT]) <= MOST_PACKAGES
+    assert len(layers(downwards())) <= MOST_LAYERS
 
 
 def test_every_module_and_class_holds_one_idea() -> None:

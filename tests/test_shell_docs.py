@@ -33,7 +33,7 @@ ELSEWHERE = {
 
 NVCC = """#!{python}
 import pathlib, shutil, sys
-words, room = sys.argv[1:], pathlib.Path("{room}")
+words, folder = sys.argv[1:], pathlib.Path("{folder}")
 if "--version" in words:
     print("Cuda compilation tools, release 12.9, V12.9.86")
 elif "--dryrun" in words:
@@ -44,9 +44,9 @@ else:
     made = words[words.index("-o") + 1] if "-o" in words else "gemm.o"
     source = "gemm.ptx" if "-ptx" in words else "libgemm.so" if "-c" in words else "program"
     pathlib.Path(made).unlink(missing_ok=True)
-    shutil.copy(room / source, made)
+    shutil.copy(folder / source, made)
     if "-Xptxas" in words:
-        sys.stderr.write((room / "new" / "gemm.log").read_text())
+        sys.stderr.write((folder / "new" / "gemm.log").read_text())
 """
 PTXAS = toolkits.choose(["12.9"])[0]
 PROGRAMS = {
@@ -55,11 +55,11 @@ PROGRAMS = {
     "cmake": 'for word; do case "$word" in\n'
     "  -DCMAKE_CUDA_COMPILER_LAUNCHER=*) mkdir -p build; echo \"${{word#*=}}\" | tr ';' ' ' > build/launcher ;;\n"
     "  --build) $(cat build/launcher) nvcc -c gemm.cu -o build/gemm.o ;;\nesac; done",
-    "ncu": "cat {room}/profiled",
+    "ncu": "cat {folder}/profiled",
     "reviewdog": "cat > /dev/null",
     "python": "$PYTORCH_NVCC -c gemm.cu -o build/gemm.o",
 }
-COMPILE = '[{{"directory": "{room}", "command": "nvcc -arch=sm_90 -c gemm.cu -o build/gemm.o", "file": "gemm.cu"}}]'
+COMPILE = '[{{"directory": "{folder}", "command": "nvcc -arch=sm_90 -c gemm.cu -o build/gemm.o", "file": "gemm.cu"}}]'
 RENAMED = {
     "gemmILi4ELi4EE": "gemmILi8EE",
     "gemmILi8ELi4EE": "gemmILi128ELi8EE",
@@ -85,46 +85,46 @@ BLOCKS = list(blocks())
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project that has all that the examples name: sources, logs, libraries of two builds, wheels, profiles, data."""
-    room = tmp_path_factory.mktemp("project")
-    (room / "gemm.cu").write_text("source")
-    (room / "gemm.ptx").write_text(_renamed(_small(read_text(FIXTURES / "ptx" / "sweep.ptx"))))
+    folder = tmp_path_factory.mktemp("project")
+    (folder / "gemm.cu").write_text("source")
+    (folder / "gemm.ptx").write_text(_renamed(_small(read_text(FIXTURES / "ptx" / "sweep.ptx"))))
     profiled = read_text(FIXTURES / "ncu" / "gemm-64-13.0.log")
     for log, source in (("base.log", "base.log"), ("build.log", "head.log")):
-        (room / log).write_text(_renamed(read_text(FIXTURES / "demo" / source)) + profiled)
+        (folder / log).write_text(_renamed(read_text(FIXTURES / "demo" / source)) + profiled)
     for build, registers in (("old", 128), ("new", 40)):
-        (room / build).mkdir()
-        words = [PTXAS.ptxas, "-v", "-arch=sm_90", f"-maxrregcount={registers}", room / "gemm.ptx", "-o"]
-        with open(room / build / "gemm.log", "wb") as log_of_it:
-            subprocess.run([*words, room / build / "libgemm.so"], check=True, stderr=log_of_it)
+        (folder / build).mkdir()
+        words = [PTXAS.ptxas, "-v", "-arch=sm_90", f"-maxrregcount={registers}", folder / "gemm.ptx", "-o"]
+        with open(folder / build / "gemm.log", "wb") as log_of_it:
+            subprocess.run([*words, folder / build / "libgemm.so"], check=True, stderr=log_of_it)
     for name in ("libgemm.so", "libapp.so", "build/libgemm.so", "build/gemm.o", "nightly/2026-03-01/a.so"):
-        (room / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(room / "new" / "libgemm.so", room / name)
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(folder / "new" / "libgemm.so", folder / name)
     for place, build in (("released", "old"), ("dist", "new")):
-        (room / place).mkdir()
-        with zipfile.ZipFile(room / place / "app.whl", "w") as wheel:
-            wheel.write(room / build / "libgemm.so", "libgemm.so")
+        (folder / place).mkdir()
+        with zipfile.ZipFile(folder / place / "app.whl", "w") as wheel:
+            wheel.write(folder / build / "libgemm.so", "libgemm.so")
     for name, place in (("old", "released"), ("new", "dist"), ("package", "dist")):
-        shutil.copy(room / place / "app.whl", room / f"{name}.whl")
-    run("scan", "base.log", "-f", "json:main.json", cwd=room)
-    (room / "profiled").write_text(read_text(FIXTURES / "ncu" / "gemm-64.csv.zst"))
-    shutil.copy(room / "profiled", room / "app.csv")
-    (room / "program").write_text("#!/bin/sh\necho time_ms: 1.5\n")
-    (room / "program").chmod(0o755)
+        shutil.copy(folder / place / "app.whl", folder / f"{name}.whl")
+    run("scan", "base.log", "-f", "json:main.json", cwd=folder)
+    (folder / "profiled").write_text(read_text(FIXTURES / "ncu" / "gemm-64.csv.zst"))
+    shutil.copy(folder / "profiled", folder / "app.csv")
+    (folder / "program").write_text("#!/bin/sh\necho time_ms: 1.5\n")
+    (folder / "program").chmod(0o755)
     for cap in (*range(8, 256, 8), 255):
-        (room / f"gemm-{cap}").symlink_to("program")
-    _builds(room)
-    _times(room)
-    (room / "CMakeLists.txt").write_text("")
-    (room / "Makefile").write_text("NVCC ?= nvcc\nall:\n\t$(NVCC) -c gemm.cu -o gemm.o\n")
-    (room / "compile_commands.json").write_text(COMPILE.format(room=room))
-    shutil.copy(room / "compile_commands.json", room / "build")
-    record = f"# spillscan record of gemm.o\n# directory: {room}/build\nnvcc -arch=sm_90 -c ../gemm.cu -o gemm.o\n"
-    (room / "build" / "gemm.o.spillscan.log").write_text(record + read_text(room / "new" / "gemm.log"))
-    git(room, "init", "-q")
-    git(room, "add", "gemm.cu")
-    git(room, "commit", "-qm", "one")
-    git(room, "tag", "v1.2")
-    return room
+        (folder / f"gemm-{cap}").symlink_to("program")
+    _builds(folder)
+    _times(folder)
+    (folder / "CMakeLists.txt").write_text("")
+    (folder / "Makefile").write_text("NVCC ?= nvcc\nall:\n\t$(NVCC) -c gemm.cu -o gemm.o\n")
+    (folder / "compile_commands.json").write_text(COMPILE.format(folder=folder))
+    shutil.copy(folder / "compile_commands.json", folder / "build")
+    record = f"# spillscan record of gemm.o\n# directory: {folder}/build\nnvcc -arch=sm_90 -c ../gemm.cu -o gemm.o\n"
+    (folder / "build" / "gemm.o.spillscan.log").write_text(record + read_text(folder / "new" / "gemm.log"))
+    git(folder, "init", "-q")
+    git(folder, "add", "gemm.cu")
+    git(folder, "commit", "-qm", "one")
+    git(folder, "tag", "v1.2")
+    return folder
 
 
 def _small(text: str) -> str:
@@ -138,31 +138,31 @@ def _renamed(text: str) -> str:
     return text
 
 
-def _builds(room: Path) -> None:
-    (room / "logs").mkdir()
-    shutil.copy(room / "base.log", room / "logs" / "v1.2.log")
-    (room / "builds.csv").write_text("label,input,branch\nv1,base.log,main\n")
+def _builds(folder: Path) -> None:
+    (folder / "logs").mkdir()
+    shutil.copy(folder / "base.log", folder / "logs" / "v1.2.log")
+    (folder / "builds.csv").write_text("label,input,branch\nv1,base.log,main\n")
     for label, log in (("v1", "base.log"), ("v2", "build.log")):
-        done = run("history", "audit", log, "--dataset", "spillscan-data", "--label", label, "--append", cwd=room)
+        done = run("history", "audit", log, "--dataset", "spillscan-data", "--label", label, "--append", cwd=folder)
         assert done.returncode == 0, done.stderr
 
 
-def _times(room: Path) -> None:
+def _times(folder: Path) -> None:
     for name, source in (("old.csv", "spill-13.0.csv"), ("new.csv", "spill-13.5.csv"), ("times.csv", "spill-13.5.csv")):
-        shutil.copy(FIXTURES / "times" / source, room / name)
-    shutil.copy(room / "times.csv", room / "build")
-    (room / "trace.json").write_text(read_text(FIXTURES / "times" / "spill-13.5.json.zst"))
+        shutil.copy(FIXTURES / "times" / source, folder / name)
+    shutil.copy(folder / "times.csv", folder / "build")
+    (folder / "trace.json").write_text(read_text(FIXTURES / "times" / "spill-13.5.json.zst"))
 
 
 @pytest.mark.parametrize("text", [pytest.param(text, id=where) for where, text in BLOCKS if not _elsewhere(text)])
 def test_it_runs(text: str, project: Path, tmp_path: Path) -> None:
     """A gate may be red; nothing may fail."""
-    room, programs = tmp_path / "room", tmp_path / "bin"
-    shutil.copytree(project, room, symlinks=True)
+    folder, programs = tmp_path / "folder", tmp_path / "bin"
+    shutil.copytree(project, folder, symlinks=True)
     programs.mkdir()
     for name, script in (*PROGRAMS.items(), ("nvcc", NVCC)):
         head = "" if name == "nvcc" else "#!/bin/bash\nset -e\n"
-        (programs / name).write_text(head + script.format(room=room, python=sys.executable))
+        (programs / name).write_text(head + script.format(folder=folder, python=sys.executable))
         (programs / name).chmod(0o755)
     descriptor = forked.program(programs / "spillscan")
     # A store is a folder here; tests/history/audit has real ones.
@@ -176,7 +176,7 @@ def test_it_runs(text: str, project: Path, tmp_path: Path) -> None:
     }
     done = subprocess.run(
         ["bash", "-o", "pipefail", "-c", script],
-        cwd=room,
+        cwd=folder,
         env=environment,
         pass_fds=[descriptor],
         stdin=subprocess.DEVNULL,

@@ -32,4 +32,4 @@ PUBLIC = (
     "sweep.trials",
     "trying",
 )
-"""What other rooms may import from: these modules, and this one."""
+"""What other packages may import from: these modules, and this one."""

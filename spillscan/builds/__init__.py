@@ -17,4 +17,4 @@ PUBLIC = (
     "releases",
     "watching",
 )
-"""What other rooms may import from: these modules, and this one."""
+"""What other packages may import from: these modules, and this one."""

@@ -19,7 +19,7 @@ from spillscan.output.safe import printable
 from spillscan.output.terminal import columns
 
 PUBLIC = ("_library",)
-"""What other rooms may import from: these modules, and this one."""
+"""What other packages may import from: these modules, and this one."""
 
 
 class Command(Protocol):

@@ -19,4 +19,4 @@ PUBLIC = (
     "dataset.store",
     "dataset.turns",
 )
-"""What other rooms may import from: these modules, and this one."""
+"""What other packages may import from: these modules, and this one."""

@@ -29,4 +29,4 @@ PUBLIC = (
     "rules.spills",
     "verdict",
 )
-"""What other rooms may import from: these modules, and this one."""
+"""What other packages may import from: these modules, and this one."""

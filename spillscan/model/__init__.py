@@ -93,4 +93,4 @@ PUBLIC = (
     "units",
     "usage",
 )
-"""What other rooms may import from: these modules, and this one."""
+"""What other packages may import from: these modules, and this one."""

@@ -16,4 +16,4 @@ from spillscan.naming.names import WIDTH, Names, alone
 __all__ = ["WIDTH", "Family", "Key", "Names", "alone", "symbol_of"]
 
 PUBLIC = ("identity", "identity.libraries", "identity.likeness", "identity.pairs", "identity.symbol")
-"""What other rooms may import from: these modules, and this one."""
+"""What other packages may import from: these modules, and this one."""

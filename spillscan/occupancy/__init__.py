@@ -19,7 +19,7 @@ PUBLIC = (
     *("binding", "data", "devices", "formula", "headroom", "launches", "model", "summary", "table", "text"),
     "whole_gpu",
 )
-"""What other rooms may import from: these modules, and this one."""
+"""What other packages may import from: these modules, and this one."""
 
 
 def occupancy(

@@ -5,4 +5,4 @@ In: text, rows, pieces of a document. Out: bytes on standard output, standard er
 """
 
 PUBLIC = ("chart", "errors", "files", "folders", "git", "markdown", "nouns", "progress", "records", "safe", "terminal")
-"""What other rooms may import from: these modules, and this one."""
+"""What other packages may import from: these modules, and this one."""

@@ -30,4 +30,4 @@ PUBLIC = (
     "readers",
     "workers",
 )
-"""What other rooms may import from: these modules, and this one."""
+"""What other packages may import from: these modules, and this one."""

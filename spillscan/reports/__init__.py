@@ -24,4 +24,4 @@ PUBLIC = (
     "weights",
     "words",
 )
-"""What other rooms may import from: these modules, and this one."""
+"""What other packages may import from: these modules, and this one."""

@@ -40,9 +40,9 @@ ptxas info    : Used 10 registers, 360 bytes cmem[0], {} widgets
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def product(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The product with one more figure: a line in the model, and the clause in the grammar of what prints it."""
-    root = tmp_path_factory.mktemp("house")
+    root = tmp_path_factory.mktemp("product")
     shutil.copytree(ROOT / "spillscan", root / "spillscan", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copytree(ROOT / "grammars", root / "grammars")
     shutil.copytree(ROOT / "docs", root / "docs")
@@ -102,15 +102,15 @@ json.dump(found, sys.stdout)
 
 
 @pytest.fixture(scope="module")
-def said(house: Path) -> dict[str, str]:
+def said(product: Path) -> dict[str, str]:
     """What each call prints."""
-    environment = {**os.environ, "PYTHONPATH": str(house), "COLUMNS": "100"}
+    environment = {**os.environ, "PYTHONPATH": str(product), "COLUMNS": "100"}
     ran = subprocess.run(
         [sys.executable, "-c", SCRIPT],
         input=json.dumps(CALLS),
         capture_output=True,
         text=True,
-        cwd=house,
+        cwd=product,
         env=environment,
         check=False,
     )
@@ -125,8 +125,8 @@ def _csv(text: str) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(text)))
 
 
-def test_a_new_figure_is_in_the_records(house: Path, said: dict[str, str]) -> None:
-    kernel: dict[str, Any] = json.loads((house / "base.json").read_text(encoding="utf-8"))["kernels"][0]
+def test_a_new_figure_is_in_the_records(product: Path, said: dict[str, str]) -> None:
+    kernel: dict[str, Any] = json.loads((product / "base.json").read_text(encoding="utf-8"))["kernels"][0]
     assert kernel["usage"]["widgets"] == 1
     assert kernel["usage"]["unknown_clauses"] == []
     assert _csv(said["csv"])[0]["widgets"] == "1"
