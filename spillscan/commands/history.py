@@ -309,6 +309,6 @@ def _most(name: str, most: int | None) -> int | None:
 
 
 def _document(tables: Mapping[str, Table[Any]], arguments: argparse.Namespace) -> dict[str, Any]:
-    found = {name: table.document() for name, table in tables.items()}
-    found["builds"].reverse()  # machines want the oldest first
+    found: dict[str, Any] = {name: table.document() for name, table in tables.items()}
+    found["builds"] = [*found["builds"]][::-1]  # machines want the oldest first
     return {"threshold_percent": arguments.threshold, "below_percent": arguments.below, **found}

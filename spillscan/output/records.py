@@ -6,6 +6,7 @@ import csv
 import io
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any, AnyStr
 
 from spillscan.output.safe import printable
@@ -45,19 +46,40 @@ def array(items: Iterable[str], indent: str = "  ") -> Iterator[str]:
 
 
 def document(value: Any) -> Iterator[str]:
-    """JSON text: an object over several lines, an array one item a line."""
-    if isinstance(value, list):
+    """JSON text: an object over several lines, an array one item a line. Items of iterators, of which there may be very
+    many, are made when they are written."""
+    if isinstance(value, list | Iterator):
         yield from array(map(compact, value))
+    elif isinstance(value, Mapping) and any(isinstance(each, Iterator) for each in value.values()):
+        for at, (name, each) in enumerate(value.items()):
+            yield f"{',' if at else '{'}\n {json.dumps(name)}: "
+            comma = ""
+            while isinstance(each, Iterator) and (some := [*islice(each, _AT_ONCE)]):
+                yield comma or "["
+                yield harmless(_indented(some, "\n ")[1:-3])
+                comma = ","
+            yield "\n ]" if comma else harmless(_indented([] if isinstance(each, Iterator) else each, "\n "))
+        yield "\n}"
     else:
-        yield harmless(json.dumps(plain(value), indent=1, allow_nan=False))
+        yield harmless(_indented(value))
     yield "\n"
 
 
-def objects(records: Iterable[Sequence[Any]]) -> list[dict[str, Any]]:
+_AT_ONCE = 1000
+"""Items that are made at once: each text that is indented leaves a circle of functions behind."""
+
+
+def _indented(value: Any, line: str = "\n") -> str:
+    """JSON text over several lines, which begin with ``line``."""
+    return json.dumps(plain(value), indent=1, allow_nan=False).replace("\n", line)
+
+
+def objects(records: Iterable[Sequence[Any]]) -> Iterator[dict[str, Any]]:
     """Records, the heads first, as objects of JSON; what several columns are called has a number."""
-    heads, *values = records
+    rows = iter(records)
+    heads = next(rows)
     names = [f"{name}_{heads[:at].count(name) + 1}" if name in heads[:at] else name for at, name in enumerate(heads)]
-    return [dict(zip(names, row, strict=True)) for row in values]
+    return (dict(zip(names, row, strict=True)) for row in rows)
 
 
 def compact(value: Any) -> str:

@@ -123,8 +123,8 @@ class Table(Generic[T]):
         yield [column.name for column in columns]
         yield from ([column.value(row) for column in columns] for row in self.rows)
 
-    def document(self) -> list[dict[str, Any]]:
-        """Objects of JSON."""
+    def document(self) -> Iterator[dict[str, Any]]:
+        """Objects of JSON, each made when it is asked for."""
         return objects(self.records())
 
     def markdown(self, most: int | None) -> Iterator[str]:
