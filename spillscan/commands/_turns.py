@@ -7,6 +7,7 @@ from typing import Any
 
 from spillscan.history.dataset.builds import KeptBuild
 from spillscan.history.dataset.turns import Turn
+from spillscan.model.figures import figure
 from spillscan.model.symbols import tuned_for
 from spillscan.naming import Names
 from spillscan.naming.identity import canonical
@@ -42,10 +43,10 @@ def turn_columns(
     yield Column("after", "after", lambda turn: turn.after)
     yield Column(
         *("first build", "first_build", lambda turn: build(turn).label, True),
-        text=lambda turn: f"{build(turn).label} ({build(turn).commit})" if build(turn).commit else build(turn).label,
+        text=lambda turn: build(turn).named,
         link=lambda turn: build(turn).link,
     )
-    yield Column(None, "with", lambda turn: [_beside(each) for each in turn.more])
+    yield Column("with", "with", lambda turn: [_beside(each) for each in turn.more], True, True, text=_with)
     yield Column("build before", "last_build_before", lambda turn: builds[turn.last].label, True, spare=True)
     yield Column("holds", "holds", lambda turn: turn.holds, True, True, text=lambda turn: ("no", "yes")[turn.holds])
     if said:
@@ -68,7 +69,11 @@ def _was(turn: Turn) -> Any:
 
 def _what(turn: Turn, names: Names) -> str:
     """The figure that changed, or what became of the kernels, in the words of ``trend``."""
-    said = turn.worst.what(names) if turn.worst else turn.metric or ""
-    others = [f"{each.metric} {each.before:,} → {each.after:,}" for each in turn.more[:_BESIDE]]
-    left = len(turn.more) - len(others)
-    return ", ".join([said, *others, *([f"{left} more"] if left else [])])
+    return turn.worst.what(names) if turn.worst else figure(turn.metric).head if turn.metric else ""
+
+
+def _with(turn: Turn) -> str:
+    """The gravest figures that changed, too."""
+    said = [f"{figure(each.metric or '').head} {each.before:,} → {each.after:,}" for each in turn.more[:_BESIDE]]
+    left = len(turn.more) - len(said)
+    return "; ".join([*said, *([f"{left} more"] if left else [])])

@@ -21,7 +21,7 @@ from spillscan.history.dataset.history import Series, happenings, histories, nam
 from spillscan.history.dataset.reading import Dataset, Held
 from spillscan.history.dataset.turns import TIME, Turn, gathered, reasons, times, turns
 from spillscan.judging.policy import Policy
-from spillscan.model.figures import FOLLOWED, TRACED, rank
+from spillscan.model.figures import FOLLOWED, TRACED, figure, rank
 from spillscan.model.patterns import compiled, text_of
 from spillscan.naming import Names
 from spillscan.output.records import plain
@@ -32,7 +32,9 @@ from spillscan.reports.table import Column, Table
 EPILOG = "Example: spillscan history data/ --launch 'gemm*=256' -f markdown:history.md"
 
 T = TypeVar("T")
-_HEADS = ("kernels", "spilling", "spill bytes", "low occupancy", "code bytes", "compile ms")
+_SPILLS, _CODE, _TIME = (figure(name).head for name in ("spill_bytes", "code_bytes", TIME))
+_SPARE = ("low_occupancy_kernels", TIME)
+_HEADS = ("kernels", "spilling", _SPILLS, "low occupancy", _CODE, _TIME)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -199,7 +201,7 @@ def _totals(sums_of: Callable[[T], dict[str, Sum]], jumped: Callable[[T, str], b
         def unknown(row: T, total: str = total) -> int:
             return sums_of(row)[total].unknown
 
-        yield Column(head, total, known, text=text)
+        yield Column(head, total, known, text=text, spare=total in _SPARE)
         yield Column(None, f"{total}_unknown", unknown)
 
 
@@ -211,10 +213,10 @@ def _ends(builds: Sequence[KeptBuild]) -> Iterator[Column[Jump]]:
 
     yield Column(
         *("first build", "first_build", lambda row: first(row).label, True),
-        text=lambda row: _named(first(row)),
+        text=lambda row: first(row).named,
         link=lambda row: first(row).link,
     )
-    yield Column("last build before", "last_build_before", lambda row: builds[row.last].label, True, spare=True)
+    yield Column("build before", "last_build_before", lambda row: builds[row.last].label, True, spare=True)
 
 
 def _parts(past: _Past) -> dict[str, list[Turn]]:
@@ -293,11 +295,6 @@ _NONE = "none"
 
 def _sums_of_group(group: tuple[str, dict[str, Sum]]) -> dict[str, Sum]:
     return group[1]
-
-
-def _named(build: KeptBuild) -> str:
-    """A build, and its commit where its label is none."""
-    return f"{build.label} ({build.commit})" if build.commit else build.label
 
 
 def _text(tables: Mapping[str, Table[Any]], most: int | None, style: Style) -> Iterator[str]:

@@ -12,7 +12,7 @@ from spillscan.history.dataset.builds import KeptBuild, ordered
 from spillscan.history.dataset.lookup import names_in
 from spillscan.history.dataset.reading import Dataset
 from spillscan.model import Kernel, KernelKey, Usage
-from spillscan.model.figures import RANKED
+from spillscan.model.figures import BY_NAME, RANKED, figure
 from spillscan.naming import Names
 from spillscan.occupancy.binding import limited_by
 from spillscan.occupancy.model import Occupancy
@@ -66,12 +66,14 @@ def run(arguments: argparse.Namespace) -> int:
     ranking = rank(dataset, label, measure, _ALL if families else most, policy)
     names = names_in(dataset, [label], [entry.kernel.short_name for entry in ranking.entries], policy.labels)
     entries, sizes = _worst_of_families(ranking.entries, names, most) if families else (ranking.entries, {})
-    none = "" if entries else f"; none of its kernels has {measure.replace('-', ' ').replace('_', ' ')}"
+    what = figure(measure).label if measure in BY_NAME else measure.replace("-", " ")
+    none = "" if entries else f"; none of its kernels has {what}"
     unknown = f"; of {count(ranking.unknown, 'more kernel')} it is not known" if ranking.unknown else ""
+    named = next(build.named for build in dataset.builds if build.label == label)
     table = Table(
         columns=list(_columns(entries, measure, names, sizes)),
         rows=entries,
-        notes=("", printable(f"build {label}{none}{unknown}")),
+        notes=("", printable(f"build {named}{none}{unknown}")),
         called=lambda entry, room: names.of(entry.kernel.named_by, room),
     )
     _answers.show(forms, table)
@@ -101,11 +103,11 @@ def _columns(
     yield Column(None, "symbol", lambda entry: entry.kernel.key.symbol)
     yield Column(None, "name", lambda entry: entry.kernel.name)
     yield Column("arch", "arch", lambda entry: entry.kernel.key.arch, left=True)
-    yield Column("registers", "registers", lambda entry: entry.kernel.usage.registers)
-    yield Column("spill bytes", "spill_bytes", lambda entry: entry.figures["spill_bytes"])
-    yield Column("in loops", "spills_in_loops", lambda entry: entry.figures["spills_in_loops"])
+    yield Column(figure("registers").head, "registers", lambda entry: entry.kernel.usage.registers)
+    yield Column(figure("spill_bytes").head, "spill_bytes", lambda entry: entry.figures["spill_bytes"])
+    yield Column(figure("spills_in_loops").head, "spills_in_loops", lambda entry: entry.figures["spills_in_loops"])
     if measure not in ("spills", "lost-blocks", "registers", "spill_bytes", "spills_in_loops"):
-        yield Column(measure.replace("_", " "), measure, lambda entry: entry.figures[measure])
+        yield Column(figure(measure).head, measure, lambda entry: entry.figures[measure])
     if measure == "lost-blocks":
 
         def of(entry: Ranked) -> Occupancy:

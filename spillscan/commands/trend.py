@@ -23,7 +23,7 @@ from spillscan.reports.page.history import ON_A_PAGE, trend_document
 EPILOG = "Example: spillscan history trend 'gemm*' --launch 'gemm*=256'"
 
 _SHOWN = ("registers", "spill_bytes", "resident_blocks")
-_STEPS_SHOWN = 8
+_STEPS_SHOWN, _LONGEST_LABEL = 8, 32
 _WIDEST = 100
 """Columns of a chart."""
 
@@ -96,7 +96,7 @@ def _lines(
     series: Series, builds: Sequence[KeptBuild], metrics: Sequence[str], style: Style, names: Names
 ) -> Iterator[str]:
     kernel = series.kernel
-    labels = [clip(printable(build.label), 24) for build in builds]
+    labels = [clip(printable(build.named), _LONGEST_LABEL) for build in builds]
     held = sum(point is not None for point in series.points)
     copies = f", up to {count(series.copies, 'copy', 'copies')}, the worst counts" if series.copies > 1 else ""
     name = f"{names.of(kernel.named_by)}  {kernel.key.arch or 'arch unknown'}"
@@ -106,7 +106,7 @@ def _lines(
         yield printable(f"  {labels[event.first]}: {event.state}{was}, after {labels[event.last]}")
     for metric in metrics:
         shown = figure(metric)
-        label = metric.replace("_", " ") if shown.unit else shown.label
+        label = shown.head
         values = series.values(metric)
         known = [value for value in values if value is not None]
         if not known and metric == "resident_blocks" and kernel.role == "function":

@@ -79,6 +79,11 @@ class Figure(Struct, frozen=True, kw_only=True):
     get: Callable[[Any], Any] | None = None
     """Its value of a kernel; ``None``: it is not the kernel's alone."""
 
+    @property
+    def head(self) -> str:
+        """``spill stores, B``: what stands above its numbers."""
+        return f"{self.label}, {self.unit}" if self.unit else self.label
+
 
 def figure(label: str, **declared: Any) -> dict[str, Any]:
     """What a field of :class:`Usage` declares of its :class:`Figure`."""

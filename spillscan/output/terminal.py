@@ -136,11 +136,12 @@ def table(
     left: Collection[str],
     spare: Sequence[str] = (),
     caption: bool = False,
+    words: Collection[str] = (),
 ) -> Iterator[str]:
     """Columns as wide as they must be. Where that is too wide for the style, first the ``spare`` columns go, which a
-    last line names, then names and units are cut. ``left`` columns are aligned to the left. Cells of the first column
-    may be names, which fit the room that the others leave. A row of one cell is a heading: a line across all columns.
-    ``caption``: columns that are equal in all of many rows are said once, above."""
+    last line names, then names and units are cut, and ``words``, the widest first. ``left`` columns are aligned to the
+    left. Cells of the first column may be names, which fit the room that the others leave. A row of one cell is a
+    heading: a line across all columns. ``caption``: columns that are equal in all of many rows are said once, above."""
     named = [cells[0] for cells, _ in rows if not _is_heading(cells, header)]
     fits = any(callable(name) for name in named)
     shown = [header, *(cells for cells, _ in rows if not _is_heading(cells, header))]
@@ -168,8 +169,9 @@ def table(
             row[0] = printable(_in_room(name, max(room, _SMALLEST_NAME)))
     widths = [max(map(len, column)) for column in zip(*grid, strict=True)]
     cut = [len(widths) - 1, 0] if grid[0][-1] == "unit" else [0]
-    for smallest in (_SMALLEST_NAME, _LEAST_NAME):
-        for at in cut:
+    also = sorted((at for at, name in enumerate(grid[0]) if at and name in words), key=lambda at: -widths[at])
+    for smallest, places in ((_SMALLEST_NAME, [*cut, *also]), (_LEAST_NAME, cut)):
+        for at in places:
             excess = sum(widths) + 2 * (len(widths) - 1) - style.width
             if excess > 0:
                 widths[at] = min(widths[at], max(smallest, widths[at] - excess))

@@ -6,7 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
+from textwrap import wrap
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from spillscan.output import markdown
@@ -73,10 +74,11 @@ class Table(Generic[T]):
     counted: str = ""
     """What more rows are, where not all are shown: ``changes``."""
 
-    @property
+    @cached_property
     def shown(self) -> list[Column[T]]:
-        """The columns for people."""
-        return [column for column in self.columns if column.head is not None]
+        """The columns for people; of those that may be left out, such as say something of a row."""
+        told = [column for column in self.columns if column.head is not None]
+        return [each for each in told if not (each.spare and self.rows) or any(map(each.cell, self.rows))]
 
     @property
     def heads(self) -> list[str]:
@@ -94,7 +96,7 @@ class Table(Generic[T]):
 
     def text(self, style: Style, most: int | None = None) -> Iterator[str]:
         """Lines for people, who see the first ``most`` rows."""
-        yield from [self.title] if self.title else []
+        yield from wrap(self.title, style.width, break_long_words=False)
         if self.empty and not self.rows:
             yield f"  {self.empty}" if self.title else self.empty
             return
@@ -106,6 +108,7 @@ class Table(Generic[T]):
             self.left,
             spare=[column.head or "" for column in self.shown if column.spare],
             caption=self.called is not None,
+            words=self.left,
         )
         yield from fold(len(self.rows) - len(rows), style, f" {self.counted}" if self.counted else "")
         yield from self.notes

@@ -35,6 +35,11 @@ class KeptBuild:
         return "" if commit.startswith(self.label) else commit[:12]
 
     @property
+    def named(self) -> str:
+        """``nightly-41 (1f2e3d4c)``: its label, and its commit where that is another word."""
+        return f"{self.label} ({self.commit[:8]})" if self.commit else self.label
+
+    @property
     def link(self) -> str:
         """The page of its commit, as the word ``link`` of its meta says; empty where that is no address of the web."""
         link = self.meta.get("link", "")

@@ -221,7 +221,8 @@ class Happening(NamedTuple):
     def what(self, names: Names) -> str:
         """The figure that changed, or what became of the kernel, for people."""
         event = self.event if self.was is None else f"renamed from {names.of(self.was.named_by)}"
-        return self.metric or "" if self.event == "changed" else ": ".join(filter(None, (event, self.metric)))
+        said = figure(self.metric).head if self.metric else ""
+        return said if self.event == "changed" else ": ".join(filter(None, (event, said)))
 
 
 def happenings(found: Iterable[Series], metrics: Sequence[str], *, named: bool = False) -> list[Happening]:

@@ -128,7 +128,7 @@ def trend_document(
     payload = {
         **head(title, "trend", "Trend"),
         "legend": letters((each.kernel.named_by for each in series[:most]), names, _BRIEF),
-        "builds": [clip(build.label, _LONGEST_LABEL) for build in builds],
+        "builds": [clip(build.named, _LONGEST_LABEL) for build in builds],
         "metrics": [
             {"name": name, "label": declared(name).label, "unit": declared(name).unit}
             for name in dict.fromkeys(str(line["metric"]) for line in drawn)
@@ -149,7 +149,7 @@ def _turn(happened: Happening, names: Names) -> dict[str, Any]:
         "name": shown_name(happened.series.kernel.named_by, names),
         "arch": shown_arch(happened.series.kernel.key.arch),
         "metric": metric,
-        "what": happened.what(names) if metric is None else declared(metric).label,
+        "what": happened.what(names),
         "before": happened.before,
         "after": happened.after,
         "last": happened.last,

@@ -301,7 +301,7 @@ def test_the_page_of_a_history_holds_what_its_tables_say(tmp_path: Path) -> None
     page = tmp_path / "history.html"
     assert command("history", tmp_path / "data", "-f", f"html:{page}").status == 0
     payload = payload_of(page.read_text())
-    spills = next(each for each in payload["courses"] if each["label"] == "spill bytes")
+    spills = next(each for each in payload["courses"] if each["label"] == "spills, B")
     assert spills["values"] == [0] * 8 + [640, 640, 648, 648]
     assert spills["jumps"] == [[7, 8, 0.0]]
     assert payload["builds"][8] == {

@@ -42,7 +42,7 @@ spillscan.view("trend", (payload, id, box) => {
         { label: "kernel", cell: ({ name }) => name }, { label: "arch", cell: ({ arch }) => arch || "–" },
         { label: "what", cell: ({ what }) => what, tone: ({ worse }) => (worse ? "bad" : "") },
         { label: "before", num: true, cell: ({ before }) => number(before) }, { label: "after", num: true, cell: ({ after }) => number(after) },
-        { label: "first build", cell: (turn) => build(turn.first) }, { label: "last build before", cell: (turn) => build(turn.last) }] })));
+        { label: "first build", cell: (turn) => build(turn.first) }, { label: "build before", cell: (turn) => build(turn.last) }] })));
   }
 
   function over(lines, metric, width, turns) {
