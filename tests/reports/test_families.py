@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from operator import itemgetter
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from spillscan.output.terminal import Style
 from spillscan.reports.differences import entries
 from spillscan.reports.groups import grouped
 from spillscan.reports.report import Report
+from spillscan.reports.table import Column, Table
 from tests.reporting import kernel, rendered, report_of
 
 
@@ -152,3 +154,15 @@ def test_a_note_on_the_build_begins_its_own_line(final: bool, said: bool, width:
     report = report_of("scan", [kernel("scale", final=final)])
     lines = rendered("text", report, Style(width=width)).splitlines()
     assert any(line.startswith("* relocatable code:") for line in lines) is said
+
+
+def test_words_are_cut_before_a_table_is_too_wide_and_what_says_nothing_is_no_column() -> None:
+    named = {"kernel": "k" * 50, "first build": "nightly-2026-03-01-of-a-branch (01234567)", "what": "w" * 60}
+    columns = [Column(head, head, itemgetter(head), left=True) for head in named]
+    columns += [Column(head, head, itemgetter(head), spare=head != "after") for head in ("after", "holds", "with")]
+    table = Table(columns=columns, rows=[{**named, "after": 599_724, "holds": "yes", "with": ""}], title="t " * 60)
+    assert "with" not in table.heads
+    lines = list(table.text(Style(width=80)))
+    assert max(map(len, lines)) <= 80
+    assert "599,724" in lines[3], "figures stay whole"
+    assert lines[-1] == "without room: holds"
