@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from typing import Protocol
 from uuid import uuid4
 
@@ -119,10 +120,11 @@ def _outcomes(plan: Plan, root: str, items: Mapping[str, Sequence[Item]]) -> Gen
 
 
 def _batches(plan: Plan, root: str, items: Mapping[str, Sequence[Item]], workers: int) -> list[Batch]:
-    run = uuid4().hex
+    run, now = uuid4().hex, datetime.now(UTC)
     return [
-        Batch(run=run, root=root, label=label, meta=meta, items=part, again=plan.again)
-        for label, some in items.items()
+        Batch(run=run, root=root, label=label, begun=begun, meta=meta, items=part, again=plan.again)
+        for at, (label, some) in enumerate(items.items())
+        for begun in ((now + timedelta(microseconds=at)).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),)
         for meta in ({**plan.meta, **plan.meta_of.get(label, {})},)
         for part in dealt(some, workers)
     ]

@@ -42,6 +42,8 @@ class Batch:
     """The dataset: an absolute path or a URL."""
     label: str
     """The build."""
+    begun: str = ""
+    """When the audit took the build up: of several, each a microsecond behind the one before, which is their order."""
     meta: Mapping[str, str] = field(default_factory=dict)
     """What the user says of the build."""
     items: tuple[Item, ...]

@@ -202,7 +202,8 @@ class BatchReader:
 
         results = self._results
         if results:
-            retried(lambda: write_batch(self._batch.root, self._batch.label, results, self._batch.meta))
+            batch = self._batch
+            retried(lambda: write_batch(batch.root, batch.label, results, batch.meta, batch.begun))
         for outcome in self._outcomes:
             self._report(outcome)
         self._results, self._outcomes, self._kernels = [], [], 0

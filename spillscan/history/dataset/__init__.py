@@ -28,18 +28,21 @@ if TYPE_CHECKING:
 __all__ = ["Unit", "load_build", "open_dataset", "seen", "write_batch"]
 
 
-def write_batch(root: str, label: str, results: Sequence[tuple[Unit, Build | None]], meta: Mapping[str, str]) -> None:
+def write_batch(
+    root: str, label: str, results: Sequence[tuple[Unit, Build | None]], meta: Mapping[str, str], begun: str = ""
+) -> None:
     """Append what was read of some inputs to the build called ``label``: all of it, or nothing that a reader sees.
 
     ``root`` is a local folder or a URL that fsspec knows, made where it is not there. A unit without a build is one
     that could not be read; it says why. ``meta`` is kept with the build, later words win; its ``time``, an ISO 8601
-    date, is when the build was made. The same units written twice count once, by whatever process, in whatever
-    batches and at the same time. Raises :class:`~spillscan.UsageError` for a label or meta that cannot be kept,
-    :class:`~spillscan.InputError` where the place cannot be written.
+    date, is when the build was made; without one that is ``begun``, else when this is written. The same units written
+    twice count once, by whatever process, in whatever batches and at the same time. Raises
+    :class:`~spillscan.UsageError` for a label or meta that cannot be kept, :class:`~spillscan.InputError` where the
+    place cannot be written.
     """
     from spillscan.history.dataset.writing import write
 
-    batch = write(root, label, results, meta)
+    batch = write(root, label, results, meta, begun)
     if batch and int(batch, 16) % _LOOK_EACH == 0:
         from spillscan.history.dataset.compaction import compact_where_it_pays
 

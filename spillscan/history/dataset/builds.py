@@ -20,11 +20,11 @@ class KeptBuild:
     label: str
     """What it is called."""
     time: datetime
-    """When it was made: ``time`` of its meta, else when its first commit was written."""
+    """When it was made: ``time`` of its meta, else when it was begun."""
     meta: dict[str, str]
     """What was said of it; of several commits the later word."""
     first_commit: datetime
-    """When its first commit was written."""
+    """When it was begun."""
     last_commit: datetime
     """When its last commit was written."""
 

@@ -66,7 +66,7 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True):
     time: str
     """When what it holds was last committed: ISO 8601, UTC, microseconds; a compaction makes nothing newer."""
     first_time: str = ""
-    """When the first of what it holds was committed, of a compaction; else empty."""
+    """When its build was begun, or the first of what a compaction holds; empty: when it was committed."""
     meta: dict[str, str] = {}
     """What the user said of the build."""
     parts: tuple[Part, ...]

@@ -49,7 +49,9 @@ TWIN = "spillscan.record"
 """Where the record of a commit stands a second time, in the footer of its file of units."""
 
 
-def write(root: str, label: str, results: Sequence[tuple[Unit, Build | None]], meta: Mapping[str, str]) -> str:
+def write(
+    root: str, label: str, results: Sequence[tuple[Unit, Build | None]], meta: Mapping[str, str], begun: str
+) -> str:
     """See :func:`spillscan.history.dataset.write_batch`; the name of the batch, empty where there is nothing in it."""
     check_label(label)
     meta = _checked(meta)
@@ -77,7 +79,8 @@ def write(root: str, label: str, results: Sequence[tuple[Unit, Build | None]], m
         *write_kernels(aim, label, batch, kernels),
         *write_rows(aim, "issues", folder(ISSUES, label), batch, issues),
     ]
-    commit = Commit(name=batch, label=label, time=now(), parts=tuple(parts), meta=meta, tool=__version__)
+    times = {"time": now(), "first_time": begun}
+    commit = Commit(name=batch, label=label, **times, parts=tuple(parts), meta=meta, tool=__version__)
     rows = encoded("units", sorted(units, key=lambda row: row.unit.uri))
     put(aim, [commit], folder(UNITS, label), rows)
     return batch
@@ -87,15 +90,15 @@ def put(aim: Store, commits: Sequence[Commit], below: str, units: pyarrow.Table)
     """Write the units of a batch, or of several builds, and make it count."""
     name = commits[0].name
     for piece in pieces(units):
-        twin = json.dumps(document([msgspec.structs.replace(each, time=_untimed(each)) for each in commits]))
+        twin = json.dumps(document([_untimed(each) for each in commits]))
         part = put_part(aim, "units", f"{below}/{name}", piece, about={TWIN: twin})
         commits = [msgspec.structs.replace(each, parts=(*each.parts, part)) for each in commits]
     aim.put(commits[0].path, to_bytes(commits))
 
 
-def _untimed(commit: Commit) -> str:
-    """Of an append the time is left out: the same batch has the same files."""
-    return commit.time if commit.first_time else ""
+def _untimed(commit: Commit) -> Commit:
+    """Of an append the times are left out: the same batch has the same files."""
+    return commit if commit.replaces else msgspec.structs.replace(commit, time="", first_time="")
 
 
 def now() -> str:

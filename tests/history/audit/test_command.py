@@ -131,6 +131,16 @@ def test_a_build_that_left_no_kernel_is_named(tmp_path: Path, capsys: pytest.Cap
     assert "what was read has holes: no-kernel" in said.err
 
 
+def test_builds_stand_in_the_order_in_which_they_are_given(tmp_path: Path) -> None:
+    names = ("night9", "night1", "night5", "night3")
+    for at, name in enumerate(names):  # the first takes longest
+        (tmp_path / f"{name}.log").write_bytes((DEMO / "base.log").read_bytes() * (200 if at == 0 else 1))
+    logs = [tmp_path / f"{name}.log" for name in names]
+    data = tmp_path / "data"
+    assert audit(*logs, "--each", "--dataset", data, "--jobs", "4") == 0
+    assert tuple(build.label for build in open_dataset(str(data)).builds) == names
+
+
 def test_the_summary_folds_what_failed() -> None:
     summary = Summary()
     for number in range(30):
