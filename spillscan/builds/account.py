@@ -1,6 +1,6 @@
 """The account of a build: what was to be compiled against what is known to be, each difference a hole with its name.
 
-Pure: what files are there, and how old they are, is told by a :class:`Tree`.
+Pure: what files are there, and how old they are, is reported by a :class:`Tree`.
 """
 
 from __future__ import annotations

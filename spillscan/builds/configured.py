@@ -207,7 +207,7 @@ def given(build: Configured, environment: Mapping[str, str]) -> tuple[dict[str, 
             return found, True
         if not differing and (COMPILER in found or COMPILER not in build.entries):
             break
-        found |= differing or {COMPILER: build.entries[COMPILER].value}  # some projects want to be told
+        found |= differing or {COMPILER: build.entries[COMPILER].value}  # some projects need it given
     declared = {
         name: entry.value
         for name, entry in wanted.items()

@@ -164,11 +164,11 @@ class Gate(NamedTuple):
         pairs = [(each.before, each) for each in result.renamed if each.before is not None]
         names = Names(kernel.named_by for before, each in pairs for kernel in (before, each.kernel))
         renamings = list(dict.fromkeys(renaming(each, names) for _, each in pairs))
-        told = {
+        reported = {
             *(each.identity for each in (*result.fewer, *result.removed)),
             *(identity_of(each) for each, _ in pairs),
         }
-        gone = list({each.identity: each for each in result.stale if each.identity not in told}.values())
+        gone = list({each.identity: each for each in result.stale if each.identity not in reported}.values())
         write = f"{self._offer('write')} records them, once accepted"
         prune = f"{self._offer('prune')} drops what is gone"
         said = {}
@@ -335,7 +335,7 @@ def _named(kernels: Sequence[Accepted]) -> str:
 
 
 def others_than(recorded: Sequence[str], releases: Sequence[str]) -> list[str]:
-    """Those of these ``releases`` that are none of the ``recorded`` ones, where any are. One may be told by its
+    """Those of these ``releases`` that are none of the ``recorded`` ones, where any are. One may be identified by its
     beginning: ``12.6`` of ``12.6.85``."""
     known = [f"{each}." for each in recorded]
     found = {each: f"{each}." for each in releases if known}

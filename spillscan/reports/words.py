@@ -82,8 +82,8 @@ def family_of(kernel: Kernel, names: Names) -> str:
 
 def label_of(kernel: Kernel, names: Names) -> str:
     """``gemm<8> (sm_90a)``; with the object and the kernel where several may have it."""
-    told = [printable(kernel.key.arch or "arch unknown", LONGEST_ARCH), copy_of(kernel, names, kernel.key.unit)]
-    return f"{name_of(kernel, names)} ({', '.join(filter(None, told))})"
+    parts = [printable(kernel.key.arch or "arch unknown", LONGEST_ARCH), copy_of(kernel, names, kernel.key.unit)]
+    return f"{name_of(kernel, names)} ({', '.join(filter(None, parts))})"
 
 
 def copy_number(kernel: Kernel) -> str:

@@ -326,7 +326,10 @@ def test_an_old_option_works_and_one_line_says_the_new_one() -> None:
     [
         (("check", HEAD, "--set", "max_register=1"), "no key 'max_register'; did you mean 'max_registers'?"),
         (("check", HEAD, "--set", "max_registers"), "write max_registers=VALUE"),
-        (("check", HEAD, "--set", "max_registers=x"), "--set max_registers: a whole number of 0 or more or none"),
+        (
+            ("check", HEAD, "--set", "max_registers=x"),
+            "--set max_registers: must be a whole number of 0 or more or none",
+        ),
         (("scan", HEAD, "--with", "live,x"), "'x' must be one of live, operands, code"),
         (("sweep", "k.ptx", "--vary", "caps=1"), "--vary caps=1 names no axis; write AXIS=V,…, AXIS one of cap, "),
         (("size", HEAD, "--by", "gpu,arch"), "--by gpu is a table of its own"),

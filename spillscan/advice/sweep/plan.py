@@ -60,7 +60,7 @@ class Question:
 def units(text: str, globs: Sequence[str], whole: Callable[[str], None] | None = None) -> list[TranslationUnit]:
     """What an argument of the command names; of a ``compile_commands.json``, or a record of ``spillscan wrap``, the
     compilations of the kernels that ``globs`` name, as their objects show, or, where they are not built, the texts of
-    their sources. With ``whole`` and no globs all of them: it is told which cannot be compiled.
+    their sources. With ``whole`` and no globs all of them: it is reported which cannot be compiled.
 
     Raises :class:`~spillscan.SpillscanError` where it names nothing that can be compiled.
     """
@@ -156,7 +156,7 @@ def _archs(unit: TranslationUnit) -> tuple[str, ...]:
 def sweep(
     question: Question, compilers: Compilers, launches: Launches, note: Callable[[str], None] = lambda text: None
 ) -> list[Curve]:
-    """A curve for each kernel, unit by unit, arch by arch, toolkit by toolkit; ``note`` is told of units without any.
+    """A curve for each kernel, unit by unit, arch by arch, toolkit by toolkit; ``note`` gets units without any.
 
     Raises :class:`~spillscan.InputError` where nothing at all could be compiled, or no kernel is chosen.
     """

@@ -4,7 +4,7 @@ Where each has the machine code of the other, byte for byte, and no third kernel
 chance, and who exchanges the bodies of two functions has exchanged their names. All else is one of several. Code that
 a third kernel has as well may have come from there, or one of the two has changed besides. Figures are a few numbers:
 of 5,112 kernels, half of which changed at random, up to two have each other's. Such kernels keep their names, so
-that what grew is told, though not as a fact: taken for renamed, they would hide a growth.
+that what grew is reported, though not as a fact: taken for renamed, they would hide a growth.
 """
 
 from __future__ import annotations

@@ -115,7 +115,7 @@ def _by_substitution(
     if not left or not right:
         return
     sides = [_by_name(side) for side in (left, right)]
-    told = [_by_name(chain(*several)) for several in zip((left, right), _sides(known), strict=True)]
+    named = [_by_name(chain(*several)) for several in zip((left, right), _sides(known), strict=True)]
     gone, new = (
         [
             name
@@ -130,7 +130,7 @@ def _by_substitution(
 
     @cache
     def figures(side: int, name: Name) -> Counter[tuple[Hashable, Usage]]:
-        return Counter((target(kernel), kernel.usage) for kernel in told[side][name])
+        return Counter((target(kernel), kernel.usage) for kernel in named[side][name])
 
     def equal(x: Name, y: Name) -> Agreement:
         one, other = figures(0, x), figures(1, y)
@@ -150,7 +150,7 @@ def _by_substitution(
             waiting = grouped(theirs, place)
             for key, mine in grouped(ours, place).items():
                 others = waiting.get(key, [])
-                several = max(len(set(map(_told_apart, each))) for each in (mine, others))  # equals are not told apart
+                several = max(len(set(map(_distinct_by, each))) for each in (mine, others))  # equals are alike
                 evidence = Evidence(
                     kind="substitution",
                     rule=str(explained.rule),
@@ -166,7 +166,7 @@ def _sides(found: Iterable[Match]) -> tuple[list[Kernel], list[Kernel]]:
     return [match.before for match in found], [match.after for match in found]
 
 
-def _told_apart(kernel: Kernel) -> Hashable:
+def _distinct_by(kernel: Kernel) -> Hashable:
     """What copies of one kernel, in several objects, may differ in."""
     return kernel.key.symbol, kernel.usage, digest(kernel)
 
@@ -279,8 +279,8 @@ def _best(
     ranked.sort()
     near: tuple[dict[int, dict[Hashable, float]], ...] = defaultdict(dict), defaultdict(dict)
     for negative, index, other in ranked:  # of copies that nothing tells apart, one
-        near[0][index].setdefault(_told_apart(theirs[other][0]), -negative)
-        near[1][other].setdefault(_told_apart(ours[index][0]), -negative)
+        near[0][index].setdefault(_distinct_by(theirs[other][0]), -negative)
+        near[1][other].setdefault(_distinct_by(ours[index][0]), -negative)
     matches: dict[int, Match] = {}
     taken = set[int]()
     for negative, index, other in ranked:

@@ -260,10 +260,10 @@ def _worth(
     weak, likely, agree = size < 2, size > 1, 1.0
     if weak or other_value or (any(was and now for was, now, _ in rule.parts) and len({x[0] for x, _ in pairs}) == 1):
         found = [equal(*pair) for pair in pairs]
-        told = sum(each.kernels for each in found) >= _FEW and max(each.figures for each in found) > 1
+        many = sum(each.kernels for each in found) >= _FEW and max(each.figures for each in found) > 1
         agree = sum(each.share for each in found) / len(pairs)  # where names say as much of others, figures decide
         likely &= any(each.kernels for each in found)
         instance = other_value and rule.place[0] == ARGUMENTS  # figures of other instances are often the same
-        weak = not (size >= (2 * _FEW if instance else _FEW) or (told and not instance)) or agree < _AGREE
+        weak = not (size >= (2 * _FEW if instance else _FEW) or (many and not instance)) or agree < _AGREE
     share = 1 if fresh and gone else 0.7 if fresh else 0.4 if gone else 0.05
     return _Worth(size * share * max(agree, _CHANCE), fresh and not weak, size, fresh and likely)

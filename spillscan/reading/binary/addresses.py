@@ -3,7 +3,7 @@
 Where that cannot be known from code alone, nothing is said: behind a branch that parts lanes, a register that either
 way wrote is unknown, and so is what a loop wrote that lanes leave one by one (divergence analysis: Coutinho, Sampaio,
 Pereira and Meira, 2011). Of an address of 64 bits its lower half alone is followed: lanes of one access that lie 4 GB
-apart are not told from such that do not.
+apart are not distinguished from such that do not.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from spillscan.reading.machine.values import PURE
 
 _GENERAL, _PREDICATE, _UNIFORM, _UNIFORM_PREDICATE = (FILES.index(each) for each in "RPUQ")
 _MOST_BLOCKS = 2000
-"""Of a function; of a larger one nothing is told."""
+"""Of a function; of a larger one nothing is reported."""
 _MOST_ROUNDS = 64
 """Times that a block is looked at again."""
 

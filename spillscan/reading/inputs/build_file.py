@@ -22,7 +22,7 @@ sniff = buildfile.sniff
 
 
 def read(stream: Stream, name: str, options: Options = DEFAULT) -> Reading:
-    """What its compilers said of kernels. What became of each unit is told by the account, once all inputs are read."""
+    """What its compilers said of kernels. The account reports what became of each unit, once all inputs are read."""
     build = buildfile.decoded(stream.read(LARGEST_BYTES), name)
     total = Reading(stats=Stats(inputs=1, recognised_lines=1))
     for kept in build.units:

@@ -3,7 +3,7 @@ it.
 
 Colours, links, titles and other sequences are taken away (ECMA-48, in seven bits and in eight), and so are times before
 lines, as ``prefix.lark`` describes them. Each carriage return ends a line: what a terminal shows of a progress bar is
-its last state, but what was written over may be a step's name. Line numbers that people are told are the file's
+its last state, but what was written over may be a step's name. Line numbers that people are shown are the file's
 nevertheless, as an editor counts them.
 
 A block without any of it, as most are, costs a few searches for literal bytes, and a look at some of its lines.
