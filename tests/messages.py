@@ -1,7 +1,7 @@
 """Every message that users can see, in one list: `python -m tests.messages [PACKAGE …]`.
 
-They are found in the source: texts of errors, issues, holes, findings and help, lines on standard error, what `doctor`,
-`init` and `advise` print; and in `docs/`, of rules and holes. A part that only a run knows is shown as `{…}`.
+They are found in the source (errors, issues, holes, findings, help, lines on standard error, what `doctor`, `init` and
+`advise` print) and in `docs/` (rules and holes). A part that only a run knows is shown as `{…}`.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class Message(NamedTuple):
 
 def texts(node: ast.AST | None, known: Known, depth: int = 3) -> list[str]:
     """What an expression can say, a wording each; nothing where none of it is written there."""
-    if isinstance(node, ast.Constant):
-        return [node.value] if isinstance(node.value, str) else []
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return [node.value]
     if isinstance(node, ast.Name) and depth:
         return [text for value in known.get(node.id, ()) for text in texts(value, known, depth - 1)]
     if isinstance(node, ast.IfExp):
@@ -73,9 +73,9 @@ def _assigned(nodes: Iterable[ast.AST]) -> Known:
 
 
 def _of_module(path: str, tree: ast.Module) -> Iterator[Message]:
-    functions = [each for each in ast.walk(tree) if isinstance(each, ast.FunctionDef)]
-    inner = {node: function for function in functions for node in ast.walk(function)}
+    functions = (each for each in ast.walk(tree) if isinstance(each, ast.FunctionDef))
     within = {function: _assigned(tree.body) | _assigned(ast.walk(function)) for function in functions}
+    inner = {node: function for function in within for node in ast.walk(function)}
     for node in ast.walk(tree):
         place, known = f"{path}:{getattr(node, 'lineno', 0)}", within[inner[node]] if node in inner else {}
         if isinstance(node, ast.Call):
@@ -88,13 +88,12 @@ def _of_module(path: str, tree: ast.Module) -> Iterator[Message]:
 def messages() -> Iterator[Message]:
     """All of them, package by package."""
     for path in sorted((ROOT / "spillscan").rglob("*.py")):
-        name, tree = path.relative_to(ROOT / "spillscan").as_posix(), ast.parse(path.read_text(encoding="utf-8"))
-        yield from dict.fromkeys(_of_module(name, tree))
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        yield from dict.fromkeys(_of_module(path.relative_to(ROOT / "spillscan").as_posix(), tree))
     for document, (name, about) in ((each, pair) for each in ("rules", "holes") for pair in explanations(each).items()):
         yield Message(f"docs/{document}.md: {name}", "title", about.title, about.remedy)
 
 
 if __name__ == "__main__":
-    for each in messages():
-        if not sys.argv[1:] or each.place.startswith(tuple(sys.argv[1:])):
-            print(f"{each.place}  {each.kind}  {each.text}{each.hint and '  ⇒  '}{each.hint}")
+    for each in (each for each in messages() if each.place.startswith(tuple(sys.argv[1:]) or "")):
+        print(f"{each.place}  {each.kind}  {each.text}{each.hint and '  ⇒  '}{each.hint}")

@@ -1,4 +1,4 @@
-"""`init` and `doctor`, as somebody runs them who has a repository and nothing else."""
+"""`init` and `doctor`, as a user runs them who has a repository and nothing else."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_the_steps_of_our_job_beside_what_others_write(pipeline: str, names: lis
     assert [name for name, _ in trying.steps(pipeline, "p.yaml")] == names
 
 
-def test_nothing_is_written_unless_somebody_agrees(repository: Path) -> None:
+def test_nothing_is_written_unless_the_user_agrees(repository: Path) -> None:
     before = tree(repository)
     status, said = spillscan(repository, "init", HEAD)
     assert status == 0

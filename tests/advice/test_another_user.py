@@ -29,7 +29,7 @@ exec setpriv --reuid={SOMEBODY} --regid={SOMEBODY} --clear-groups \\
 
 
 def may() -> bool:
-    """Whether this process can have such a view, and be somebody else in it."""
+    """Whether this process can have such a view, and be another user in it."""
     if os.name != "posix" or os.geteuid() or not (shutil.which("unshare") and shutil.which("setpriv")):
         return False
     return subprocess.run(["unshare", "-m", "true"], capture_output=True, check=False).returncode == 0
@@ -40,12 +40,12 @@ pytestmark = pytest.mark.skipif(not may(), reason="not root, or in a container t
 
 @pytest.fixture
 def place() -> Iterator[Path]:
-    """A folder of somebody's; pytest's own are closed to others."""
+    """A folder of another user; pytest's own are closed to others."""
     with tempfile.TemporaryDirectory() as folder:
         yield Path(folder)
 
 
-def somebody(place: Path, *words: str | Path) -> tuple[int, str]:
+def as_another(place: Path, *words: str | Path) -> tuple[int, str]:
     """How ``words`` end in a folder of theirs, and what they say."""
     for path in (place, *place.rglob("*")):
         os.chown(path, SOMEBODY, SOMEBODY, follow_symlinks=False)
@@ -72,11 +72,11 @@ def test_the_written_job_in_a_clean_clone(service: str, place: Path) -> None:
         "-c",
         f"import sys; sys.path.insert(0, '{ROOT}'); from spillscan.cli import entry; entry()",
     )
-    status, said = somebody(place, *command, "init", "build.log", "--yes", "--try")
+    status, said = as_another(place, *command, "init", "build.log", "--yes", "--try")
     assert status == 0, said
     assert ("Gate: passes" if service == ".github" else "script: passes") in said
     (place / "spillscan-baseline.yaml").write_text("version: 1\nkernels: {}\n")
-    status, said = somebody(place, *command, "init", "build.log", "--try")
+    status, said = as_another(place, *command, "init", "build.log", "--try")
     assert (status, "spills: 304 B stores" in said) == (1, True), said
 
 
@@ -85,6 +85,6 @@ def test_workflows_hooks_and_the_action(place: Path) -> None:
     chosen = ("-k", "what_got_worse or pre_commit", "-c", ROOT / "pyproject.toml")
     options = ("-p", "no:cacheprovider", "--basetemp", place / "temp", "--rootdir", ROOT)
     tests = ROOT / "tests" / "advice" / "test_gate_docs.py"
-    status, said = somebody(place, sys.executable, "-m", "pytest", *options, *chosen, tests)
+    status, said = as_another(place, sys.executable, "-m", "pytest", *options, *chosen, tests)
     assert status == 0, said
     assert " passed" in said, said

@@ -29,7 +29,7 @@ CHECK = re.compile(r"^spillscan check .*", re.M)
 
 
 def environment(toolkit: Path, home: Path) -> dict[str, str]:
-    """What a shell of somebody has who has CUDA and spillscan installed."""
+    """What a shell of a user has who has CUDA and spillscan installed."""
     own = home / "bin"
     own.mkdir()
     (own / "spillscan").write_text(f'#!/bin/sh\nexec {sys.executable} -m spillscan "$@"\n')

@@ -1,4 +1,4 @@
-"""Where findings are shown: the source where somebody tells it, else the log; never absolute, never outside."""
+"""Where findings are shown: the source where it is known, else the log; never absolute, never outside."""
 
 from __future__ import annotations
 

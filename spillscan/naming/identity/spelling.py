@@ -55,7 +55,7 @@ def words(symbol: str) -> Sequence[str]:
 
 
 def identifiers(text: str) -> set[str]:
-    """The words in ``text`` that somebody chose."""
+    """The words in ``text`` that a person chose."""
     return set(IDENTIFIER.findall(text)) - BUILTIN
 
 

@@ -231,7 +231,7 @@ class Failures:
     def _ninja_step(self, step: Failure, begin: int) -> None:
         if not (_NINJA_OUTPUT.search(step.text) or self._around.numbered(begin)):
             self._suspected = True
-            return  # perhaps somebody else's FAILED: ninja's end will say
+            return  # perhaps another tool's FAILED: ninja's end will say
         step.subject = step.subject.split(" ")[0]
         if self._is_of_tests(step):
             return

@@ -72,7 +72,7 @@ def lacks_beginning(line: str) -> bool:
 
 
 def elided(line: str) -> int | None:
-    """Where somebody left out the end of ``line``, as people write that (``…``, ``[...]``, a last comma); ``None``:
+    """Where a person left out the end of ``line``, as people write that (``…``, ``[...]``, a last comma); ``None``:
     nobody did."""
     if not line.endswith((" ", ",", "..", "…", "]")):
         return None

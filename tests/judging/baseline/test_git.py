@@ -126,7 +126,7 @@ def test_both_sides_change_one_entry(repository: Path) -> None:
     assert result.returncode == 2
     line = text[: text.index("<<<<<<<")].count("\n") + 1
     assert result.stderr.decode() == (
-        f"spillscan: {NAME}:{line}: a merge conflict is not resolved; every line below `kernels:` stands for itself: "
+        f"spillscan: {NAME}:{line}: a merge conflict is not resolved; every line below `kernels:` is independent: "
         "keep the lines that you want of either side\n"
     )
 

@@ -60,7 +60,7 @@ ODD = [
 
 
 def survives(data: bytes) -> tuple[list[SassFunction], list[Issue]]:
-    """Read it, and what is found when somebody looks; whatever it is, only functions and printable issues come out."""
+    """Read it, and what is found when it is asked for; whatever it is, only functions and printable issues come out."""
     found, issues = scanned(data)
     assert all(issue.message.isprintable() for issue in issues)
     for stats in (function.stats for function in found):

@@ -1,4 +1,4 @@
-"""Callees are looked for where somebody asks, and are the same as all at once."""
+"""Callees are looked for where asked for, and are the same as all at once."""
 
 from __future__ import annotations
 
