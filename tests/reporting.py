@@ -145,8 +145,8 @@ def _command(head: str, data: str, separator: str, escapes: dict[str, str]) -> C
     name, _, rest = head.partition(" ")
     if name.lower() not in REGISTERED:
         return None
-    told = (pair.split("=", 1) for pair in rest.strip().split(separator) if pair)
-    properties = {pair[0]: _unescaped(pair[1], escapes) for pair in told if len(pair) == 2}
+    reported = (pair.split("=", 1) for pair in rest.strip().split(separator) if pair)
+    properties = {pair[0]: _unescaped(pair[1], escapes) for pair in reported if len(pair) == 2}
     return Command(name, properties, _unescaped(data, {}))
 
 
@@ -235,16 +235,16 @@ class Document(HTMLParser):
         self.close()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        told = dict(attrs)
+        reported = dict(attrs)
         self.tags.append(tag)
         self.attributes += attrs
-        if told.get("id"):
-            self.ids.append(str(told["id"]))
-        if told.get("http-equiv") == "Content-Security-Policy":
-            self.policy = str(told["content"])
+        if reported.get("id"):
+            self.ids.append(str(reported["id"]))
+        if reported.get("http-equiv") == "Content-Security-Policy":
+            self.policy = str(reported["content"])
         if tag not in _VOID:
             self.open.append(tag)
-        self._raw = str(told.get("id") or tag) if tag in ("style", "script") else ""
+        self._raw = str(reported.get("id") or tag) if tag in ("style", "script") else ""
 
     def handle_endtag(self, tag: str) -> None:
         assert self.open.pop() == tag

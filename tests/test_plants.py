@@ -1,4 +1,4 @@
-"""What a maintainer is told of a change: one is planted in a small project of our own, and the job that `init` wrote is
+"""What a maintainer sees of a change: one is planted in a small project of our own, and the job that `init` wrote is
 run. Its sources are compiled by ptxas: what stands before it here is a front end for what they say.
 """
 

@@ -203,18 +203,20 @@ def measure(library: Library, tools: Path, rounds: int, least: int, cuxray: floa
                 runs[f"text {count}"].append(timed([*scan, path, "--top", "10"], processors=count))
                 runs[f"json {count}"].append(timed([*scan, path, "-f", f"json:{out}"], processors=count))
             runs["listing"].append(timed([tools / "cuobjdump", "-res-usage", path], tools=tools))
-        told = {name: median(of) for name, of in runs.items()}
-        start, listing = told.pop("start"), told.pop("listing")
+        reported = {name: median(of) for name, of in runs.items()}
+        start, listing = reported.pop("start"), reported.pop("listing")
         _show("start-up", start)
-        for name, mine in told.items():
+        for name, mine in reported.items():
             rate = total / (mine.cpu - start.cpu) / 1e6
             more = f"{rate:5.1f} M instructions/s net, {mine.peak / library.largest:4.1f} times the largest member"
             if listing.done:
                 more += f", {mine.seconds / listing.seconds:4.2f} times -res-usage ({mine.cpu / listing.cpu:4.2f} CPU)"
             _show(f"scan, {name}", mine, more)
         _show("cuobjdump -res-usage", listing, "" if listing.done else "it fails")
-        if "text 2" in told:
-            gains = (f"{told[f'{name} 1'].seconds / told[f'{name} 2'].seconds:.2f} ({name})" for name in REPORTS)
+        if "text 2" in reported:
+            gains = (
+                f"{reported[f'{name} 1'].seconds / reported[f'{name} 2'].seconds:.2f} ({name})" for name in REPORTS
+            )
             print(f"    two processors are {', '.join(gains)} times as fast as one")
         arch, members = library.members(least)
         some, seconds = sum(members.values()), 0.0
@@ -225,7 +227,7 @@ def measure(library: Library, tools: Path, rounds: int, least: int, cuxray: floa
             seconds += timed(command, tools=tools).cpu
         print(f"  cuobjdump -sass|grep    {seconds:8.2f} CPU s for {some:,} instructions of {arch}; ", end="")
         rates = ", ".join(
-            f"{total / told[f'{name} 1'].cpu / (some / seconds):.0f} ({name})" for name in ("text", "json")
+            f"{total / reported[f'{name} 1'].cpu / (some / seconds):.0f} ({name})" for name in ("text", "json")
         )
         print(f"ours is {rates} times as fast, start-up included")
     if cuxray and find_spec("cuxray"):
@@ -251,10 +253,10 @@ def _against_cuxray(library: Library, tools: Path, most_seconds: float) -> None:
     same: Counter[str] = Counter()
     for ours in library.kernels:
         if of_name := theirs[ours.arch, ours.symbol]:
-            told = of_name.pop(0)
+            reported = of_name.pop(0)
             figures = (ours.registers, ours.stack_bytes, ours.shared_bytes)
             names = ("regs", "stack_frame", "smem_static")
-            same.update(name for name, figure in zip(names, figures, strict=True) if told[name] == figure)
+            same.update(name for name, figure in zip(names, figures, strict=True) if reported[name] == figure)
             same["kernels"] += 1
     print(f"    as ours: {', '.join(f'{count:,} {name}' for name, count in same.items())} of {len(library.kernels):,}")
 

@@ -94,7 +94,7 @@ def number(arch: str) -> int:
 
 
 def usages(
-    path: Path, given: Path, tools: Path, found: dict[Key, list[SassFunction]], told: Differences
+    path: Path, given: Path, tools: Path, found: dict[Key, list[SassFunction]], reported: Differences
 ) -> Iterator[tuple[str, FunctionUsage]]:
     """What cuobjdump -res-usage prints, with the arch; of each cubin alone where it gives up the whole library."""
     listed, failed = _listed(tools, given)
@@ -102,14 +102,16 @@ def usages(
         yield from ((item.arch or "", item) for item in listed)
         return
     archs = {f.member: arch for (arch, _), group in found.items() for f in group if number(arch) >= FIRST_OF_MAXWELL}
-    told.compared["MiB cubin by cubin"] += path.stat().st_size >> 20
+    reported.compared["MiB cubin by cubin"] += path.stat().st_size >> 20
     for key in [key for key in found if number(key[0]) < FIRST_OF_MAXWELL]:
-        told.compared["functions that no tool here lists"] += len(found.pop(key))
+        reported.compared["functions that no tool here lists"] += len(found.pop(key))
     with tempfile.TemporaryDirectory(prefix="oracle-") as folder:
         for cubin in cubins(path, set(archs), Path(folder)):
             listed, failed = _listed(tools, cubin)
             if failed:
-                told.failures.append(f"cuobjdump {tools.parent.name} -res-usage of member {cubin.stem} of {path.name}")
+                reported.failures.append(
+                    f"cuobjdump {tools.parent.name} -res-usage of member {cubin.stem} of {path.name}"
+                )
             yield from ((archs[int(cubin.stem)], item) for item in listed)
 
 
@@ -121,32 +123,36 @@ def _listed(tools: Path, path: Path) -> tuple[list[FunctionUsage], int]:
     return items, process.wait()
 
 
-def resources(path: Path, given: Path, tools: Path, found: dict[Key, list[SassFunction]], told: Differences) -> None:
+def resources(
+    path: Path, given: Path, tools: Path, found: dict[Key, list[SassFunction]], reported: Differences
+) -> None:
     """Against -res-usage, which is one for all architectures."""
     left = {key: list(functions) for key, functions in found.items()}
-    for arch, item in usages(path, given, tools, left, told):
+    for arch, item in usages(path, given, tools, left, reported):
         # sm_100f of nvcc 12.9 is sm_100 to it; the cubin's own note has ptxas's command line
         mine = left.get((arch, item.symbol)) or left.get((f"{arch}f", item.symbol))
         where = (path.name, arch, item.symbol)
-        told.equal("function", where, bool(mine), True)
+        reported.equal("function", where, bool(mine), True)
         if not mine:
             continue
         found_here = mine.pop(0)
         usage, role, function = found_here.usage, found_here.role, item.usage
         assert usage is not None
         kernel = role == "entry"
-        told.equal("registers" if kernel else f"registers {UNTOLD}", where, usage.registers, function.registers)
+        reported.equal("registers" if kernel else f"registers {UNTOLD}", where, usage.registers, function.registers)
         if not item.dynamic_stack:
             stack = usage.cumulative_stack_bytes if kernel else usage.stack_bytes
-            told.equal("stack" if kernel else f"stack {UNTOLD}", where, stack, function.cumulative_stack_bytes)
-        told.equal("shared", where, usage.shared_bytes, function.shared_bytes)
-        told.equal("local", where, usage.local_bytes, function.local_bytes)
-        told.equal("constants", where, usage.constant_bytes, function.constant_bytes)
+            reported.equal("stack" if kernel else f"stack {UNTOLD}", where, stack, function.cumulative_stack_bytes)
+        reported.equal("shared", where, usage.shared_bytes, function.shared_bytes)
+        reported.equal("local", where, usage.local_bytes, function.local_bytes)
+        reported.equal("constants", where, usage.constant_bytes, function.constant_bytes)
     for key, functions in left.items():  # callees inside of a kernel's code are no functions to cuobjdump
-        told.equal("function", key, sum(function.role != "function" for function in functions), 0)
+        reported.equal("function", key, sum(function.role != "function" for function in functions), 0)
 
 
-def dumped(path: Path, given: Path, tools: Path, arch: str, members: set[int], told: Differences) -> Iterator[object]:
+def dumped(
+    path: Path, given: Path, tools: Path, arch: str, members: set[int], reported: Differences
+) -> Iterator[object]:
     """What cuobjdump -sass prints of one architecture; member by member where it fails on the whole library."""
     process = run(tools, "-sass", "-arch", arch, given)
     assert process.stdout
@@ -155,13 +161,13 @@ def dumped(path: Path, given: Path, tools: Path, arch: str, members: set[int], t
         yield from sass.reader(iter(lambda: text.read1(1 << 20), b""), path.name)
         if not process.wait():
             return
-        told.failures.append(f"cuobjdump {tools.parent.name} -sass -arch {arch} {path.name} ends with an error")
+        reported.failures.append(f"cuobjdump {tools.parent.name} -sass -arch {arch} {path.name} ends with an error")
         return
     process.wait()
-    yield from dumped_alone(path, tools, members, told)
+    yield from dumped_alone(path, tools, members, reported)
 
 
-def dumped_alone(path: Path, tools: Path, members: set[int], told: Differences) -> Iterator[object]:
+def dumped_alone(path: Path, tools: Path, members: set[int], reported: Differences) -> Iterator[object]:
     """What cuobjdump -sass prints of some cubins of a library."""
     with tempfile.TemporaryDirectory(prefix="oracle-") as folder:
         for cubin in cubins(path, members, Path(folder)):
@@ -169,7 +175,7 @@ def dumped_alone(path: Path, tools: Path, members: set[int], told: Differences) 
             assert single.stdout
             yield from sass.reader(single.stdout, path.name)
             if single.wait():
-                told.failures.append(f"cuobjdump {tools.parent.name} -sass of member {cubin.stem} of {path.name}")
+                reported.failures.append(f"cuobjdump {tools.parent.name} -sass of member {cubin.stem} of {path.name}")
 
 
 def largest(found: Iterable[SassFunction], instructions: int | None) -> set[int]:
@@ -193,7 +199,7 @@ def code(
     tools: Path,
     arch: str,
     found: dict[Key, list[SassFunction]],
-    told: Differences,
+    reported: Differences,
     instructions: int | None = None,
     among: set[int] | None = None,
 ) -> None:
@@ -202,35 +208,37 @@ def code(
     members = largest((each for each in own if among is None or each.member in among), instructions)
     left = {key: [f for f in group if f.member in members] for key, group in found.items() if key[0] == arch}
     whole = instructions is None and among is None
-    text = dumped(path, given, tools, arch, members, told) if whole else dumped_alone(path, tools, members, told)
+    text = (
+        dumped(path, given, tools, arch, members, reported) if whole else dumped_alone(path, tools, members, reported)
+    )
     for item in text:
         if isinstance(item, Issue) or not isinstance(item, SassFunction):
             continue
         where = (path.name, arch, item.symbol)
         symbol = item.symbol if (arch, item.symbol) in left else NUMBERED.sub("", item.symbol)
         mine = left.get((arch, symbol))  # of a bare cubin of sm_100f it says sm_100
-        told.equal("function", where, bool(mine), True)
+        reported.equal("function", where, bool(mine), True)
         if not mine:
             continue
-        told.compared[f"functions of {arch} by -sass"] += 1
-        compare(mine.pop(0), item, where, told)
-    if not whole:  # a whole library's text may end early, which is told as a failure
-        told.equal("functions left", (path.name, arch), sum(map(len, left.values())), 0)
+        reported.compared[f"functions of {arch} by -sass"] += 1
+        compare(mine.pop(0), item, where, reported)
+    if not whole:  # a whole library's text may end early, which is reported as a failure
+        reported.equal("functions left", (path.name, arch), sum(map(len, left.values())), 0)
 
 
-def compare(ours: SassFunction, theirs: SassFunction, where: object, told: Differences) -> None:
+def compare(ours: SassFunction, theirs: SassFunction, where: object, reported: Differences) -> None:
     """One function by its instructions."""
     stats, text = ours.stats, theirs.stats
-    told.compared["instruction"] += text.instructions
-    told.equal("instructions", where, stats.instructions, text.instructions)
-    told.equal("code bytes", where, stats.code_bytes, text.code_bytes)
-    told.equal("opcodes", where, *_only(stats.opcodes, text.opcodes))
-    told.compared["STL and LDL"] += len(text.local.accesses)
+    reported.compared["instruction"] += text.instructions
+    reported.equal("instructions", where, stats.instructions, text.instructions)
+    reported.equal("code bytes", where, stats.code_bytes, text.code_bytes)
+    reported.equal("opcodes", where, *_only(stats.opcodes, text.opcodes))
+    reported.compared["STL and LDL"] += len(text.local.accesses)
     deep = stats.local.flow != "none"  # of Kepler no depth is known
-    told.equal("local memory", where, *(_places(each.local.accesses, deep=deep) for each in (stats, text)))
+    reported.equal("local memory", where, *(_places(each.local.accesses, deep=deep) for each in (stats, text)))
     if stats.local.evidence == text.local.evidence:
         kinds = ([access.kind for access in local.accesses] for local in (stats.local, text.local))
-        told.equal("classes", where, *kinds)
+        reported.equal("classes", where, *kinds)
 
 
 def _only(ours: Iterable[tuple[str, int]], theirs: Iterable[tuple[str, int]]) -> tuple[list[object], list[object]]:
@@ -251,7 +259,7 @@ _ATTRIBUTE = re.compile(r"^\tAttribute:\s+(\w+)")
 _FIGURE = re.compile(r"function: (.+)\(0x[0-9a-f]+\)\s+(min stack size|frame size|register count): (\w+)")
 
 
-def attributes(path: Path, tools: Path, found: dict[Key, list[SassFunction]], told: Differences) -> None:
+def attributes(path: Path, tools: Path, found: dict[Key, list[SassFunction]], reported: Differences) -> None:
     """Against -elf: sums over the library, since its text does not say which of several cubins it is in."""
     theirs: set[tuple[str, str, int]] = set()
     spills = bounds = 0
@@ -268,16 +276,16 @@ def attributes(path: Path, tools: Path, found: dict[Key, list[SassFunction]], to
         elif attribute == "EIATTR_ANNOTATIONS" and "SpillRefill" in line:
             spills += 1
     if process.wait():
-        told.compared["libraries that -elf gives up"] += 1  # -res-usage and -sass take their cubins one by one
+        reported.compared["libraries that -elf gives up"] += 1  # -res-usage and -sass take their cubins one by one
         return
     named = {(symbol, name) for symbol, name, _ in theirs}
     functions = [function for group in found.values() for function in group]
     annotated = [f for f in functions if f.stats.local.evidence == "annotation"]
     ours_spills = sum(f.stats.local.of(kind).accesses for f in annotated for kind in ("spill", "helper"))
     ours_spills += sum(f.stats.shared_spills or 0 for f in functions)
-    told.equal("spill annotations", path.name, ours_spills, spills)
+    reported.equal("spill annotations", path.name, ours_spills, spills)
     limited = sum(f.launch_bounds is not None and f.launch_bounds.max_threads is not None for f in functions)
-    told.equal("launch bounds", path.name, limited, bounds)
+    reported.equal("launch bounds", path.name, limited, bounds)
     for function in functions:
         usage = function.usage
         assert usage is not None
@@ -285,7 +293,7 @@ def attributes(path: Path, tools: Path, found: dict[Key, list[SassFunction]], to
         told_figures["min stack size"] = usage.cumulative_stack_bytes if function.role == "entry" else None
         for name, figure in told_figures.items():
             if figure and (function.symbol, name) in named:  # one of zero may have no attribute, nor old cubins any
-                told.equal(
+                reported.equal(
                     f"{name} by -elf",
                     (path.name, function.symbol, name, figure),
                     True,
@@ -306,23 +314,23 @@ def library(path: Path, label: str, arguments: argparse.Namespace, ledger: Ledge
             print(f"{label}: {sum(map(len, found.values()))} functions of {' '.join(archs)}", flush=True)
             given = readable(path, Path(folder))
             if not ledger.has(label, "resources"):
-                told = Differences()
+                reported = Differences()
                 tools = old if number(archs[0]) < FIRST_OF_NEW else new
-                resources(path, given, tools, found, told)
-                attributes(given, tools, found, told)
-                told.compared["MiB"] = path.stat().st_size >> 20
-                ledger.finish(told, label, "resources")
+                resources(path, given, tools, found, reported)
+                attributes(given, tools, found, reported)
+                reported.compared["MiB"] = path.stat().st_size >> 20
+                ledger.finish(reported, label, "resources")
         among = holding(path, codes) if codes and not arguments.quick else None
         for arch in [] if arguments.quick else [arch for arch in archs if arch in (arguments.arch or archs)]:
             if not ledger.has(label, arch, bound):
-                told = Differences()
+                reported = Differences()
                 tools = new if number(arch) >= FIRST_OF_NEW and number(arch) != RENAMED else old
                 if number(arch) < LAST_OF_KEPLER:
                     if arguments.tools is None or number(arch) < FIRST_OF_KEPLER:
                         continue
                     tools = arguments.tools
-                code(path, given, tools, arch, found, told, arguments.instructions, among)
-                ledger.finish(told, label, arch, bound)
+                code(path, given, tools, arch, found, reported, arguments.instructions, among)
+                ledger.finish(reported, label, arch, bound)
 
 
 def main() -> int:

@@ -93,24 +93,27 @@ def compare(said: bytes, cubin: bytes, where: str, counts: Counter[str]) -> None
             function = found[("", caller)]
         else:
             function = found["" if kernel.final is False else caller, kernel.key.symbol]
-        told, usage, local = kernel.usage, function.usage, function.stats.local
+        reported, usage, local = kernel.usage, function.usage, function.stats.local
         assert usage is not None
         how = "by annotation" if local.evidence in {"annotation", "none"} else "by rule"
         what = "kernels" if kernel.role == "entry" else "device functions" if kernel.final is False else "callees"
         counts[f"{what} {how}"] += 1
-        counts[f"{what} {how} that spill"] += told.spills != (0, 0)
+        counts[f"{what} {how} that spill"] += reported.spills != (0, 0)
         spills = function.stats.spills(function.role)
         together = usage.cumulative_spills or (spills if not local.callees else local.tree and local.tree.pair)
         figures = [
-            (spills, told.spills),
-            (usage.spills, told.spills),
+            (spills, reported.spills),
+            (usage.spills, reported.spills),
             *(_of_kernels(kernel, function) if kernel.role == "entry" else ()),
         ]
-        if told.cumulative_spills is not None:
+        if reported.cumulative_spills is not None:
             counts[f"kernels with callees {how}"] += 1
-            figures.append((together, told.cumulative_spills))
-        counts[f"{what} {how} whose frame the log has otherwise"] += usage.stack_bytes not in (None, told.stack_bytes)
-        unknown = spills is None or (together is None and told.cumulative_spills is not None)
+            figures.append((together, reported.cumulative_spills))
+        counts[f"{what} {how} whose frame the log has otherwise"] += usage.stack_bytes not in (
+            None,
+            reported.stack_bytes,
+        )
+        unknown = spills is None or (together is None and reported.cumulative_spills is not None)
         counts[f"{what} {how}, not all known"] += unknown
         wrong = [pair for pair in figures if pair[0] is not None and pair[0] != pair[1]]
         if wrong or (unknown and how == "by annotation"):
@@ -121,9 +124,9 @@ def compare(said: bytes, cubin: bytes, where: str, counts: Counter[str]) -> None
 
 def _of_kernels(kernel: Kernel, function: SassFunction) -> list[tuple[int | None, int | None]]:
     """Ours and ptxas's."""
-    told, usage = kernel.usage, function.usage
+    reported, usage = kernel.usage, function.usage
     assert usage is not None
-    return [(usage.registers, told.registers), (usage.shared_bytes, told.shared_bytes or 0)]
+    return [(usage.registers, reported.registers), (usage.shared_bytes, reported.shared_bytes or 0)]
 
 
 if __name__ == "__main__":

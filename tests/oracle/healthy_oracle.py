@@ -1,4 +1,4 @@
-"""Forty pairs of builds of equal sources: no change and no hole may be told of any.
+"""Forty pairs of builds of equal sources: no change and no hole may be reported of any.
 
     python -m tests.oracle.healthy_oracle [FOLDER | WHEEL …] [--projects N] [--nvcc PATH]
 
@@ -157,7 +157,7 @@ def of_wheel(wheel: Path, folder: Path) -> Iterator[tuple[str, Path, Path]]:
 
 
 def unlike(base: Path, head: Path, baseline: Path | None) -> Iterator[str]:
-    """What is told of a pair that should not be."""
+    """What is reported of a pair that should not be."""
     done = spillscan("diff", "--with", "code", "--fail-on", "note", "--strict", str(base), str(head))
     if done.returncode or not done.stdout.startswith("no changes"):
         yield f"diff: exit {done.returncode}\n{done.stdout[:2000]}{done.stderr[:1000]}"
@@ -184,9 +184,9 @@ def main() -> int:
             folder = Path(name)
             wheel = isinstance(project, Path) and project.suffix == ".whl"
             for what, base, head in of_wheel(project, folder) if wheel else pairs(nvcc, folder, project):
-                told = list(unlike(base, head, None if wheel else folder / "baseline.yaml"))
-                total, wrong = total + 1, wrong + bool(told)
-                for each in told:
+                reported = list(unlike(base, head, None if wheel else folder / "baseline.yaml"))
+                total, wrong = total + 1, wrong + bool(reported)
+                for each in reported:
                     print(f"project {project}, {what}, {each}", flush=True)
     print(f"{total - wrong} of {total} healthy pairs without a change or a hole")
     return int(wrong > 0)

@@ -52,10 +52,15 @@ class Ledger:
         """Whether a step was finished, now or in an earlier run."""
         return step in self._done
 
-    def finish(self, told: Differences, *step: str) -> None:
+    def finish(self, reported: Differences, *step: str) -> None:
         """Keep a step's outcome."""
-        held = {"step": list(step), "counts": told.counts, "compared": told.compared, "failures": told.failures}
-        self._take(list(step), told.counts, told.compared, told.failures)
+        held = {
+            "step": list(step),
+            "counts": reported.counts,
+            "compared": reported.compared,
+            "failures": reported.failures,
+        }
+        self._take(list(step), reported.counts, reported.compared, reported.failures)
         if self.path:
             with self.path.open("a") as file:
                 file.write(json.dumps(held) + "\n")

@@ -122,9 +122,9 @@ class Oracle:
             if kernel.role == "entry":
                 self.compare(name, kernel, codes[kernel.key.symbol], texts.get(kernel.key.symbol))
 
-    def compare(self, where: str, told: Kernel, code: SassFunction, text: SassFunction | None) -> None:
+    def compare(self, where: str, reported: Kernel, code: SassFunction, text: SassFunction | None) -> None:
         """One kernel."""
-        usage, said, local = code.usage, told.usage, code.stats.local
+        usage, said, local = code.usage, reported.usage, code.stats.local
         assert usage is not None
         cumulative = said.cumulative_spills or said.spills
         figures = {
@@ -149,7 +149,10 @@ class Oracle:
             kind = "unknown" if ours is None else "wrong" if ours != theirs else "right"
             self.counts[f"{name} {kind}"] += 1
             if kind == "wrong" and self.counts[f"{name} wrong"] <= 12:
-                print(f"  {where} {told.key.symbol[:60]}: {name} {ours}, ptxas {theirs} ({local.evidence})", flush=True)
+                print(
+                    f"  {where} {reported.key.symbol[:60]}: {name} {ours}, ptxas {theirs} ({local.evidence})",
+                    flush=True,
+                )
         for which, each in (("binary", code), ("dump", text)):
             if each is None:
                 continue
@@ -160,7 +163,7 @@ class Oracle:
                 what = f"bounds of the {which}, {'own' if own else 'with callees'}"
                 self.counts[f"{what}: {'hold' if held else 'wrong'}"] += 1
                 if not held and self.counts[f"{what}: wrong"] <= 12:
-                    print(f"  {where} {told.key.symbol[:60]}: {what} {least.pair} to {most.pair}, ptxas {truth}")
+                    print(f"  {where} {reported.key.symbol[:60]}: {what} {least.pair} to {most.pair}, ptxas {truth}")
 
 
 def _is_whole(item: object) -> bool:

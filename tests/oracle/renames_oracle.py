@@ -180,7 +180,7 @@ def planted(
     return base, head, truth
 
 
-def told(base: list[Kernel], head: list[Kernel], truth: Truth) -> Counter[str]:
+def reported(base: list[Kernel], head: list[Kernel], truth: Truth) -> Counter[str]:
     """How many pairs of each kind: of renamed kernels, and of all others those that are wrong."""
     found = paired(base, head)
     after = {id(match.before): (match.after, match.evidence.one_of is None) for match in found.renamed}
@@ -226,7 +226,7 @@ def main() -> int:
             for form in FORMS[: 2 if kind == "argument" or not kernels[0].sass else None]:
                 for seed in arguments.seed or (1,):
                     some = kernels if "code" in form else [replace(each, sass=None) for each in kernels]
-                    counts = told(*planted(some, kind, "changed" in form, random.Random(f"{seed} {kind}")))
+                    counts = reported(*planted(some, kind, "changed" in form, random.Random(f"{seed} {kind}")))
                     totals[f"{kind}, {form}" if kind == "swapped" else kind] += counts
                     said = ", ".join(f"{name} {number:,}" for name, number in sorted(counts.items()) if number)
                     name = f"{build.rpartition('/')[2]:.30} {len(kernels):,}"

@@ -96,18 +96,18 @@ def spills(folder: str) -> int:
         dump = log.with_suffix(".sass")
         if not dump.exists():
             continue
-        told = logged(log)
+        reported = logged(log)
         for function in functions(dump):
-            if function.symbol not in told:
+            if function.symbol not in reported:
                 continue
             own = function.stats.local.own_spill
-            same = (own.store_bytes, own.load_bytes) == told[function.symbol]
-            kind = "spilling" if any(told[function.symbol]) else "with other local memory"
+            same = (own.store_bytes, own.load_bytes) == reported[function.symbol]
+            kind = "spilling" if any(reported[function.symbol]) else "with other local memory"
             if kind != "spilling" and not function.stats.local.accesses:
                 kind = "without local memory"
             tally[f"{kind}: {'exact' if same else 'differs'}"] += 1
             if not same:
-                print(f"differs: {dump.name}: {function.symbol}: ptxas {told[function.symbol]}, dump {own}")
+                print(f"differs: {dump.name}: {function.symbol}: ptxas {reported[function.symbol]}, dump {own}")
     print("\n".join(f"{name}: {count}" for name, count in sorted(tally.items())))
     return 0
 

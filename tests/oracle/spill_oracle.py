@@ -87,7 +87,7 @@ def disassemblers(job: Job) -> list[str]:
     return found
 
 
-def told(log: str) -> dict[str, tuple[int, int]]:
+def reported(log: str) -> dict[str, tuple[int, int]]:
     """Spill stores and loads of each function that the log names."""
     found = {}
     pattern = r"Function properties for (\S+)\n +\d+ bytes stack frame, (\d+) bytes spill stores, (\d+) bytes"
@@ -156,7 +156,7 @@ class Oracle:
     def compare(self, job: Job, log: Path, dump: Path, *, first: bool) -> None:
         """Bytes, registers and the join."""
         text = log.read_text()
-        bytes_of, registers_of = told(text), registers(text)
+        bytes_of, registers_of = reported(text), registers(text)
         for function in functions(dump):
             symbol, local = function.symbol, function.stats.local
             if symbol not in bytes_of:

@@ -151,7 +151,7 @@ def check_ptx(
     words = ["--vary", f"cap={','.join(map(str, caps))}", "--vary", f"bounds={','.join(BOUNDS)}"]
     words += ["-j", str(jobs), "--cache", "none"]
     words += ["--arch", ",".join(archs), "--vary", f"toolkit={','.join(map(str, homes.values()))}"]
-    told = sweep(module, *words)
+    reported = sweep(module, *words)
     wanted: list[tuple[str, str, str, list[str]]] = []
     for release in homes:
         for arch in archs:
@@ -168,7 +168,7 @@ def check_ptx(
             for symbol, truth in figures.items():
                 if label in BOUNDS and symbol not in plain:
                     continue  # an option cannot take a .minnctapersm, .reqntid or .maxnreg away, as the sweep does
-                compare(told, (symbol, arch, release, label), truth, counts)
+                compare(reported, (symbol, arch, release, label), truth, counts)
                 kernels.add(symbol)
 
 
@@ -185,7 +185,7 @@ def check_sources(tools: object, folder: Path, caps: Iterable[int], jobs: int, c
                 (command, [], [*options, "-gencode", "arch=compute_80,code=sm_90"]),
             ):
                 varied = ["--vary", f"cap={','.join(map(str, caps))}"]
-                told = sweep(input_, *more, *varied, "-j", str(jobs), "--cache", "none")
+                reported = sweep(input_, *more, *varied, "-j", str(jobs), "--cache", "none")
                 for cap in (None, *caps):
                     label = "as is" if cap is None else f"cap {cap}"
                     capped = [] if cap is None else [f"-maxrregcount={cap}"]
@@ -202,7 +202,7 @@ def check_sources(tools: object, folder: Path, caps: Iterable[int], jobs: int, c
                     ]
                     said = subprocess.run(line, capture_output=True, text=True, check=True).stderr
                     for symbol, truth in read(said).items():
-                        compare(told, (symbol, "sm_90", release, label), truth, counts, "points of nvcc")
+                        compare(reported, (symbol, "sm_90", release, label), truth, counts, "points of nvcc")
         print(f"nvcc {release}: {dict(counts)}", flush=True)
 
 
@@ -256,7 +256,7 @@ def has_bounds(module: Path) -> dict[str, bool]:
 
 
 def compare(
-    told: dict[tuple[str, str, str, str], tuple[int, int, int, int] | str],
+    reported: dict[tuple[str, str, str, str], tuple[int, int, int, int] | str],
     key: tuple[str, str, str, str],
     truth: tuple[int, int, int, int],
     counts: Counter[str],
@@ -266,10 +266,10 @@ def compare(
     counts[what] += 1
     if truth[2] or truth[3]:
         counts[f"{what} with spills"] += 1
-    if told.get(key) != truth:
+    if reported.get(key) != truth:
         counts[f"wrong {what}"] += 1
         if counts[f"wrong {what}"] < 10:
-            print(f"  {key}: {told.get(key)}, by hand {truth}")
+            print(f"  {key}: {reported.get(key)}, by hand {truth}")
 
 
 if __name__ == "__main__":

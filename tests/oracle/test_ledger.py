@@ -11,11 +11,11 @@ from tests.oracle.ledger import Differences, Ledger
 
 def test_a_second_run_begins_behind_the_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "ledger"
-    told = Differences()
-    told.equal("registers", "f", 32, 32)
-    told.equal("registers", "g", 32, 40)
-    told.failures.append("cuobjdump")
-    Ledger(file).finish(told, "lib.so", "sm_90", "all")
+    reported = Differences()
+    reported.equal("registers", "f", 32, 32)
+    reported.equal("registers", "g", 32, 40)
+    reported.failures.append("cuobjdump")
+    Ledger(file).finish(reported, "lib.so", "sm_90", "all")
     again = Ledger(file)
     assert again.has("lib.so", "sm_90", "all")
     assert not again.has("lib.so", "sm_90", "1000")

@@ -62,8 +62,8 @@ def printed(nvdisasm: Path, cubin: Path) -> dict[str, dict[int, Row]]:
         elif match := _ROW.match(line):
             address = int(match[1], 16)
             labels.setdefault(symbol, {}).update(dict.fromkeys(waiting, address))
-            told, waiting, fresh = not fresh, [], True
-            own[address] = Row(match[2], tuple(place), told)
+            reported, waiting, fresh = not fresh, [], True
+            own[address] = Row(match[2], tuple(place), reported)
     for name, rows in found.items():
         said = partial(_by_address, labels.get(name, {}))
         for address, row in rows.items():

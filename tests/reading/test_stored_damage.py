@@ -69,7 +69,7 @@ def _bytes(data: bytes, chance: Random) -> bytes:
     return bytes(changed[: chance.randrange(len(changed))] if chance.random() < 0.2 else changed)
 
 
-def told(file: str) -> list[Any]:
+def reported(file: str) -> list[Any]:
     """Of each damaged form: how many kernels and functions are read, issues of which kind, and a digest of all."""
     with Source(str(FIXTURES / file)).open() as stream:
         data = b"".join(stream.chunks())
@@ -80,13 +80,13 @@ def told(file: str) -> list[Any]:
         form = damage(data, Random(f"{file} {seed}"))
         if is_code:
             functions, issues = scanned(form, file)
-            found.append(_told(Reading(functions=[*functions], issues=issues)))
+            found.append(_reported(Reading(functions=[*functions], issues=issues)))
         elif (reader := readers.reader_for(form[:4096])) is not None:
-            found.append(_told(reader.read(Stream(io.BytesIO(form), file), file)))
+            found.append(_reported(reader.read(Stream(io.BytesIO(form), file), file)))
     return found
 
 
-def _told(reading: Reading) -> list[Any]:
+def _reported(reading: Reading) -> list[Any]:
     kernels = [text(kernel_json(each)) for each in reading.kernels]
     functions = [
         [each.symbol, each.arch, each.role, each.caller, repr(each.usage), text(sass_json(each.stats))]
@@ -102,12 +102,12 @@ def _told(reading: Reading) -> list[Any]:
 
 @pytest.mark.parametrize("file", FILES)
 def test_as_it_was_read_before(file: str) -> None:
-    assert told(file) == json.loads(STORED.read_text())[file]
+    assert reported(file) == json.loads(STORED.read_text())[file]
 
 
 def write() -> None:
     """Write the file anew; read its diff."""
-    lines = [f" {json.dumps(file)}: {json.dumps(told(file))}" for file in FILES]
+    lines = [f" {json.dumps(file)}: {json.dumps(reported(file))}" for file in FILES]
     STORED.write_text("{\n" + ",\n".join(lines) + "\n}\n")
 
 

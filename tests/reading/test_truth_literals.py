@@ -79,14 +79,14 @@ def _drawn(chance: Random, depth: int) -> tuple[str, str]:
 
 def test_what_matches_holds_one_of_the_words() -> None:
     chance = Random(11)
-    told = 0
+    reported = 0
     for _ in range(3000):
         expression, text = _drawn(chance, 4)
         assert re.fullmatch(expression, text)
         words = mandatory(expression)
-        told += bool(words)
+        reported += bool(words)
         assert not words or any(word in text for word in words), (expression, text)
-    assert told > 2000
+    assert reported > 2000
 
 
 @pytest.mark.parametrize(

@@ -169,7 +169,7 @@ def test_nothing_acts(kind: Any, data: st.DataObject) -> None:
     report = data.draw(hostile_report(kind))
     for name in formats_of(kind):
         holds(name, report)
-        assert told(name, report) == told(name, report), name
+        assert reported(name, report) == reported(name, report), name
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -201,14 +201,14 @@ def formats_of(kind: Any) -> list[str]:
 
 def holds(name: str, report: Report) -> None:
     """The report, read by its format's rules, says what it shall and does nothing."""
-    output = told(name, report)
+    output = reported(name, report)
     assert output.translate(LINE_ENDS).isprintable(), "no control, format or bidi characters"
     if name != "github":
         assert commands(output) == [], "printed by a step, it is no command"
     HOLDS[name](output, report)
 
 
-def told(name: str, report: Report) -> str:
+def reported(name: str, report: Report) -> str:
     """The report, without what of a page is the same in all of them."""
     output = rendered(name, report)
     return bare(output) if name == "html" else output
@@ -257,8 +257,8 @@ def markdown_holds(output: str, report: Report) -> None:
     assert set(page.tags) <= MARKDOWN_TAGS
     assert {name for name, _ in page.attributes} <= {"style"}
     assert page.comments == [" spillscan "]
-    told = " ".join(page.text)
-    assert not re.search(r"[@#$`|<>\\_*~\[\]{}]|://|www\.|GH-|:\w+:", told), told
+    reported = " ".join(page.text)
+    assert not re.search(r"[@#$`|<>\\_*~\[\]{}]|://|www\.|GH-|:\w+:", reported), reported
     assert all(len(set(table)) == 1 for table in rows_of(output)), "every row has the header's cells"
 
 
@@ -267,8 +267,8 @@ def junit_holds(output: str, report: Report) -> None:
     tree = ElementTree.fromstring(output)
     assert {element.tag for element in tree.iter()} <= JUNIT_TAGS
     arches = [suite for suite in tree if suite.get("name") != "input" or suite[0].get("classname") != "spillscan.input"]
-    told = {id(kernel) for kernel in report.build.kernels} | {id(finding.kernel) for finding in report.findings}
-    assert sum(len(suite) for suite in arches) == len(told)
+    reported = {id(kernel) for kernel in report.build.kernels} | {id(finding.kernel) for finding in report.findings}
+    assert sum(len(suite) for suite in arches) == len(reported)
     failed = {id(finding.kernel) for finding in report.findings if finding.severity == "error"}
     assert sum(case.find("failure") is not None for case in tree.iter("testcase")) == len(failed)
 

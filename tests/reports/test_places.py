@@ -170,7 +170,7 @@ def test_command_lines_and_records_name_the_source() -> None:
     assert str(place_of(finding(SPILL, "x", kernels[0]), TREE)) == "src/gemm.cu"
 
 
-def test_sources_that_overlapping_steps_leave_open_are_not_told() -> None:
+def test_sources_that_overlapping_steps_leave_open_are_not_reported() -> None:
     for kernel_ in read_any(FIXTURES / "build" / "make-j12-13.0.log").kernels:
         assert bool(kernel_.source) <= bool(kernel_.key.unit)
 

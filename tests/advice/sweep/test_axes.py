@@ -98,10 +98,10 @@ def test_macros_and_options_reach_nvcc_and_a_whole_build_is_swept(tmp_path: Path
     done = run(*words, "-f", "json", folder=tmp_path, COUNT=str(tmp_path / "count"))
     assert done.returncode == 0, done.stderr
     assert "c.cu: link-time optimisation" in done.stderr
-    told = calls(tmp_path)
+    reported = calls(tmp_path)
     for name in "ab":
-        assert sum("-DTILE=8 --fmad=false -ptx" in call and call.endswith(f"{name}.cu") for call in told) == 1
-    assert sum(call.startswith("-v") and "--fast" in call for call in told) == 2
+        assert sum("-DTILE=8 --fmad=false -ptx" in call and call.endswith(f"{name}.cu") for call in reported) == 1
+    assert sum(call.startswith("-v") and "--fast" in call for call in reported) == 2
     document = json.loads(done.stdout)
     labels = ["as is", "TILE=8 fmad=false", "TILE=8 fmad=false fast"]
     assert [(each["point"], each["kernels"], each["spill_bytes"]) for each in document["over_all"]] == [

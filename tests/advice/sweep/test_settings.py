@@ -19,9 +19,17 @@ def test_defaults() -> None:
 
 
 def test_each_point_once_in_one_order() -> None:
-    told = settings_of(["32, 64", "64"], ["256x4,128,128X8"], ["40"])
-    assert [setting.label for setting in told] == ["as is", "cap 64", "cap 32", "128", "128x8", "256x4", "maxnreg 40"]
-    assert [setting.source for setting in told][3:] == [
+    reported = settings_of(["32, 64", "64"], ["256x4,128,128X8"], ["40"])
+    assert [setting.label for setting in reported] == [
+        "as is",
+        "cap 64",
+        "cap 32",
+        "128",
+        "128x8",
+        "256x4",
+        "maxnreg 40",
+    ]
+    assert [setting.source for setting in reported][3:] == [
         "__launch_bounds__(128)",
         "__launch_bounds__(128, 8)",
         "__launch_bounds__(256, 4)",

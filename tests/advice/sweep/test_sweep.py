@@ -75,7 +75,7 @@ def test_every_figure_is_what_ptxas_prints(cache: Path) -> None:
     archs, caps = ("sm_80", "sm_90"), (32,)
     found = curves(PTX, *REAL, "--arch", ",".join(archs), "--vary", "cap=32", "--cache", cache)
     ptxas = Path(toolkits.choose([RELEASE])[0].ptxas)
-    told = {
+    reported = {
         (curve["symbol"], curve["arch"], point["registers_asked"]): (
             *(point["registers"], point["stack_bytes"]),
             *(point["spill_store_bytes"], point["spill_load_bytes"]),
@@ -89,7 +89,7 @@ def test_every_figure_is_what_ptxas_prints(cache: Path) -> None:
         for cap in (None, *caps)
         for symbol, figures in by_hand(ptxas, PTX, arch, [] if cap is None else [f"-maxrregcount={cap}"]).items()
     }
-    assert told == truth
+    assert reported == truth
     assert len(truth) == 12 * 2 * 2
     for curve in found:
         for point in curve["points"]:
@@ -287,12 +287,12 @@ def test_a_source_goes_through_nvcc_at_each_cap(tmp_path: Path) -> None:
     words = (line, "--vary", "cap=32", "--cache", tmp_path / "cache")
     done = run(*words, folder=tmp_path, COUNT=str(tmp_path / "count"))
     assert done.returncode == 0, done.stderr
-    told = calls(tmp_path)
-    made = sorted(re.sub(r"-o \S+ ", "", call) for call in told if "-ptx" in call)
+    reported = calls(tmp_path)
+    made = sorted(re.sub(r"-o \S+ ", "", call) for call in reported if "-ptx" in call)
     assert made == [
         f"nvcc -O2 -ptx -gencode arch=compute_80,code=compute_80 -maxrregcount={cap} a b.cu" for cap in (32, 64)
     ]
-    compiled = sorted(call for call in told if call.startswith("-v"))
+    compiled = sorted(call for call in reported if call.startswith("-v"))
     assert compiled == [f"-v -arch=sm_90 --opt -maxrregcount={cap} kernel.ptx -o kernel.cubin" for cap in (32, 64)]
     run(*words, folder=tmp_path, COUNT=str(tmp_path / "count"))
     assert len([call for call in calls(tmp_path) if "-ptx" in call]) == 2, "PTX is kept by its preprocessed source"

@@ -14,7 +14,7 @@ from spillscan.naming.identity.pairs import paired
 from tests.conftest import FIXTURES
 from tests.naming.identity import generator
 from tests.naming.identity.test_pairs import coded, kernel
-from tests.oracle.renames_oracle import planted, told
+from tests.oracle.renames_oracle import planted, reported
 
 LARGE = FIXTURES / "large" / "kernels5000-13.0.log.zst"
 
@@ -26,7 +26,7 @@ PLANTED = ("function", "prefix", "namespace", "both", "argument", "split", "sibl
 @pytest.mark.parametrize("kind", PLANTED)
 def test_planted_renames(kind: str, changing: bool) -> None:
     kernels = [e for e in scan([str(LARGE)]).kernels if e.role == "entry" and e.key.symbol.startswith("_ZN")][::2]
-    counts = told(*planted(kernels, kind, changing, random.Random(1)))
+    counts = reported(*planted(kernels, kind, changing, random.Random(1)))
     assert (counts["renamed"] > 100) == (kind not in ("split", "siblings"))
     assert counts["sure wrong"] == 0
     assert counts["sure right"] >= 0.98 * counts["renamed"]

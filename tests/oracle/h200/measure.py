@@ -22,7 +22,7 @@ TOLD = ("registers", "local_bytes", "blocks_per_sm", "warps_per_sm", "worst_erro
 HEADER = ("program", "cap", *TOLD, "median_ms", "least_ms", "spread", "failure", "times_ms")
 
 
-def told(command: list[str]) -> dict[str, str]:
+def reported(command: list[str]) -> dict[str, str]:
     """The ``name: value`` lines of one run."""
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     found = dict(re.findall(r"^(\w+): (.*)$", done.stdout, re.MULTILINE))
@@ -38,7 +38,7 @@ def main() -> int:
         writer = csv.writer(file)
         writer.writerow(HEADER)
         for program in PROGRAMS:
-            facts = {cap: told([str(folder / f"{program}-{cap}")]) for cap in CAPS}
+            facts = {cap: reported([str(folder / f"{program}-{cap}")]) for cap in CAPS}
             timings = time_runs(f"{folder}/{program}-{{cap}}", CAPS, runs, 0, 300.0, measure=r"time_ms: ([\d.]+)")
             for cap, timing in zip(CAPS, timings, strict=True):
                 figures = [timing.median, timing.least, timing.spread]

@@ -84,7 +84,7 @@ def test_references_are_those_that_ptxas_counts(name: str, counts: tuple[int | N
     assert (function.usage.textures, function.usage.surfaces, function.usage.samplers) == counts
 
 
-def test_who_made_a_cubin_is_told() -> None:
+def test_who_made_a_cubin_is_reported() -> None:
     (new,), _ = scanned((FOLDER / "tiny-lines-sm_80-13.5.cubin").read_bytes())
     old, _ = scanned(stored("sass-sm_80-12.3.cubin"))
     assert new.stats.maker is not None

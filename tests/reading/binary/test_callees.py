@@ -52,11 +52,11 @@ def test_relocatable_code_has_no_sum() -> None:
 
 @pytest.mark.parametrize("release", RELEASES)
 def test_a_binary_says_what_the_log_says(release: str) -> None:
-    told, unknown = listed(release), set()
+    reported, unknown = listed(release), set()
     found = with_callees(f"callees-{release}.cubin")
-    assert {(function.caller or function.symbol, function.symbol) for function in found} == told.keys()
+    assert {(function.caller or function.symbol, function.symbol) for function in found} == reported.keys()
     for function in found:
-        record, usage = told[function.caller or function.symbol, function.symbol], function.usage
+        record, usage = reported[function.caller or function.symbol, function.symbol], function.usage
         assert usage is not None
         assert function.role == record.role
         assert function.arch == record.key.arch
@@ -80,10 +80,12 @@ def test_a_binary_says_what_the_log_says(release: str) -> None:
 
 
 def test_saved_registers_of_relocatable_functions_are_counted_as_ptxas_counts_them() -> None:
-    told = {kernel.key.symbol: kernel.usage for kernel in read_any(FIXTURES / "ptxas" / "callees-c-13.5.log").kernels}
-    found = {each.symbol: each.usage for each in with_callees("callees-c-13.5.cubin") if each.symbol in told}
-    assert found.keys() == told.keys()
-    for symbol, usage in told.items():
+    reported = {
+        kernel.key.symbol: kernel.usage for kernel in read_any(FIXTURES / "ptxas" / "callees-c-13.5.log").kernels
+    }
+    found = {each.symbol: each.usage for each in with_callees("callees-c-13.5.cubin") if each.symbol in reported}
+    assert found.keys() == reported.keys()
+    for symbol, usage in reported.items():
         mine = found[symbol]
         assert mine is not None
         assert (mine.spills, mine.stack_bytes) == (usage.spills, usage.stack_bytes)

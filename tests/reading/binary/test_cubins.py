@@ -105,17 +105,17 @@ def test_figures_equal_the_compilers_log(name: str) -> None:
         assert mine.arch == arch
         assert mine.role == "entry"
         assert mine.usage is not None
-        told, usage = kernel.usage, mine.usage
-        assert (usage.registers, usage.stack_bytes) == (told.registers, told.stack_bytes)
-        assert usage.shared_bytes == (told.shared_bytes or 0)
-        assert told.cumulative_stack_bytes in (None, usage.cumulative_stack_bytes)
-        assert told.barriers in (None, usage.barriers)
-        assert set(told.constant_bytes or ()) <= set(usage.constant_bytes or ())
+        reported, usage = kernel.usage, mine.usage
+        assert (usage.registers, usage.stack_bytes) == (reported.registers, reported.stack_bytes)
+        assert usage.shared_bytes == (reported.shared_bytes or 0)
+        assert reported.cumulative_stack_bytes in (None, usage.cumulative_stack_bytes)
+        assert reported.barriers in (None, usage.barriers)
+        assert set(reported.constant_bytes or ()) <= set(usage.constant_bytes or ())
         own = mine.stats.local.own_spill
-        assert (own.store_bytes, own.load_bytes) == told.spills
+        assert (own.store_bytes, own.load_bytes) == reported.spills
         annotated = mine.stats.local.evidence == "annotation"
-        assert usage.spills == (told.spills if annotated or not mine.stats.local.accesses else None)
-        spilling += told.spills != (0, 0)
+        assert usage.spills == (reported.spills if annotated or not mine.stats.local.accesses else None)
+        spilling += reported.spills != (0, 0)
     assert spilling
 
 
@@ -142,15 +142,15 @@ def test_spills_to_shared_memory_are_counted() -> None:
     assert not found["smem_spill_64"].stats.local.spill.accesses
     assert found["smem_spill_off"].stats.shared_spills == 0
     log = read_any(FIXTURES / "nvcc" / "smem-spill-13.5.log").kernels
-    told = {kernel.key.symbol: kernel.usage for kernel in log if kernel.key.arch == "sm_100"}
-    assert told.keys() == found.keys()
+    reported = {kernel.key.symbol: kernel.usage for kernel in log if kernel.key.arch == "sm_100"}
+    assert reported.keys() == found.keys()
     for symbol, function in found.items():
         assert function.usage is not None
-        assert function.usage.spills == told[symbol].spills
-        assert function.usage.shared_bytes == (told[symbol].shared_bytes or 0)
+        assert function.usage.spills == reported[symbol].spills
+        assert function.usage.shared_bytes == (reported[symbol].shared_bytes or 0)
 
 
-def test_toolkit_and_options_are_told() -> None:
+def test_toolkit_and_options_are_reported() -> None:
     new = Cubin(Window(stored("sass-sm_90a-13.5.cubin"))).toolkit
     assert new.version[:2] == (13, 5)
     assert new.tool == "ptxas"
@@ -158,7 +158,7 @@ def test_toolkit_and_options_are_told() -> None:
     assert Cubin(Window(stored("sass-sm_80-12.3.cubin"))).toolkit.version == (12, 3)
 
 
-def test_without_an_opcode_table_the_resources_are_still_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_an_opcode_table_the_resources_are_still_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     from spillscan.reading.binary import figures
     from tests.reading.binary.support import scanned
 

@@ -138,11 +138,11 @@ def test_one_damaged_function_does_not_hide_the_others() -> None:
 @pytest.mark.parametrize("name", ["new cubin", "old cubin"])
 @pytest.mark.parametrize("damage", [b"\x07", b" ", b"\x7f", b"\xff"])
 def test_no_name_that_is_used_is_damaged_in_silence(name: str, damage: bytes) -> None:
-    """What no compiler writes stands somewhere in a name: it is told, or nothing that is read depends on it."""
+    """What no compiler writes stands somewhere in a name: it is reported, or nothing that is read depends on it."""
     seed = SEEDS[name]
     elf, whole = Elf(Window(seed)), scanned(seed)
     used = {function.symbol.encode() for function in whole[0]}
-    told = 0
+    reported = 0
     for index in (at for at, kind in enumerate(elf.kinds) if kind == 3):  # string tables: of sections, of symbols
         begin = elf.offsets[index]
         places = range(begin + 1, begin + elf.sizes[index], 5)
@@ -151,11 +151,11 @@ def test_no_name_that_is_used_is_damaged_in_silence(name: str, damage: bytes) ->
             data[at : at + 1] = damage
             found, issues = scanned(bytes(data))
             if len(issues) > len(whole[1]):
-                told += 1
+                reported += 1
                 continue
             assert found == whole[0]
             assert seed[seed.rindex(b"\0", 0, at) + 1 : seed.index(b"\0", at)] not in used
-    assert told
+    assert reported
 
 
 def bomb_lz4(size: int) -> bytes:

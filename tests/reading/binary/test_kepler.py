@@ -17,11 +17,13 @@ LOG = FIXTURES / "ptxas" / "kepler-11.8.log"
 
 @pytest.mark.parametrize("arch", ["sm_35", "sm_37"])
 def test_figures_equal_the_compilers_log(arch: str) -> None:
-    told = {each.key.symbol: each for each in read_any(LOG).kernels if each.key.arch == arch and each.role == "entry"}
+    reported = {
+        each.key.symbol: each for each in read_any(LOG).kernels if each.key.arch == arch and each.role == "entry"
+    }
     found = {function.symbol: function for function in functions(f"kepler-{arch}-11.8.cubin")}
-    assert found.keys() == told.keys()
+    assert found.keys() == reported.keys()
     spilling = unknown = settled = 0
-    for symbol, kernel in told.items():
+    for symbol, kernel in reported.items():
         function, usage = found[symbol], found[symbol].usage
         assert usage is not None
         assert function.arch == arch

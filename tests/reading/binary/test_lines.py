@@ -130,7 +130,7 @@ SEED = (FOLDER / "tiny-lines-sm_80-13.5.cubin").read_bytes()
 BEGIN, SIZE = table_of(SEED)
 
 
-def told(data: bytes) -> tuple[list[SassFunction], list[Issue]]:
+def reported(data: bytes) -> tuple[list[SassFunction], list[Issue]]:
     items = list(records.items(data, "file"))
     return [i for i in items if isinstance(i, SassFunction)], [i for i in items if isinstance(i, Issue)]
 
@@ -140,17 +140,17 @@ def test_a_damaged_table_costs_lines_and_nothing_else(changes: list[tuple[int, i
     data = bytearray(SEED)
     for at, value in changes:
         data[BEGIN + at] = value
-    found, issues = told(bytes(data))
-    whole, _ = told(SEED)
+    found, issues = reported(bytes(data))
+    whole, _ = reported(SEED)
     for mine, theirs in zip(found, whole, strict=True):
         assert mine.stats.opcodes == theirs.stats.opcodes
         assert mine.stats.local.groups == theirs.stats.local.groups
     assert {issue.code for issue in issues} <= {"damaged-lines"}
 
 
-def test_a_table_that_breaks_off_is_told() -> None:
+def test_a_table_that_breaks_off_is_reported() -> None:
     data = SEED[:BEGIN] + b"\xff\xff\xff\x7f" + SEED[BEGIN + 4 :]
-    found, issues = told(data)
+    found, issues = reported(data)
     assert found[0].stats.local.accesses[0].source is None
     assert [(issue.code, issue.severity) for issue in issues] == [("damaged-lines", "warning")]
 

@@ -127,10 +127,10 @@ def test_free_bytes_of_parts_are_those_of_a_search_byte_by_byte() -> None:
         assert all(begin < end for begin, end, _ in found)
 
 
-def test_bytes_that_no_section_holds_and_that_look_compressed_are_told() -> None:
+def test_bytes_that_no_section_holds_and_that_look_compressed_are_reported() -> None:
     chance = random.Random(2)
     host = stored("flags-13.5.o")
-    for data, told in (
+    for data, reported in (
         (host, 0),
         (host + chance.randbytes(1 << 17), 1),
         (host + bytes(1 << 17), 0),
@@ -138,4 +138,4 @@ def test_bytes_that_no_section_holds_and_that_look_compressed_are_told() -> None
         (host + (FOLDER / "tiny-sm_80-13.5.cubin").read_bytes() + chance.randbytes(1 << 17), 0),
     ):
         _, issues = scanned(data)
-        assert sum("what no section holds looks compressed" in issue.message for issue in issues) == told
+        assert sum("what no section holds looks compressed" in issue.message for issue in issues) == reported

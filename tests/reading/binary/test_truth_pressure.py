@@ -1,4 +1,4 @@
-"""What is told of live registers: ranges around the peak, lines, and the demand with spill slots; one fact a row."""
+"""What is said of live registers: ranges around the peak, lines, and the demand with spill slots; one fact a row."""
 
 from __future__ import annotations
 

@@ -58,8 +58,8 @@ def resources(case: Case) -> Resources:
     each = {kind: {} if found is None else {HOME: found} for kind, found in held.items()}
     sections = Sections([HOME], {}, each["shared"], each["local"], each["banks"], {})  # type: ignore[arg-type]
     cubin.__dict__.update(_sections=sections, _of_tiles=case.of_tiles)
-    told = {REGCOUNT: case.registers, FRAME_SIZE: case.frame, MIN_STACK_SIZE: case.stack}
-    figures = {attribute: {} if value is None else {SYMBOL: value} for attribute, value in told.items()}
+    reported = {REGCOUNT: case.registers, FRAME_SIZE: case.frame, MIN_STACK_SIZE: case.stack}
+    figures = {attribute: {} if value is None else {SYMBOL: value} for attribute, value in reported.items()}
     return cubin._resources(HOME, figures, case.symbol)
 
 

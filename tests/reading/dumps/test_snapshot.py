@@ -19,7 +19,7 @@ INPUTS = sorted(path for path in FIXTURES.iterdir() if path.name.split("-")[0] i
 DUMP = next(path for path in INPUTS if path.name.startswith("cuobjdump-sm_80-13.5"))
 
 
-def told(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str]:
+def reported(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str]:
     status = main([str(word) for word in words])
     return status, capsys.readouterr().out
 
@@ -51,26 +51,26 @@ def test_round_trip(path: Path, operands: bool) -> None:
 
 def test_commands_see_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log, snapshot = FIXTURES / "ptxas-13.5.log", tmp_path / "build.json"
-    snapshot.write_text(told(capsys, "scan", log, DUMP, "-f", "json")[1])
-    checked = told(capsys, "check", log, DUMP, "--brief")  # commands name their inputs
-    assert told(capsys, "check", snapshot, "--brief") == checked
+    snapshot.write_text(reported(capsys, "scan", log, DUMP, "-f", "json")[1])
+    checked = reported(capsys, "check", log, DUMP, "--brief")  # commands name their inputs
+    assert reported(capsys, "check", snapshot, "--brief") == checked
     assert "spill-in-loop" in checked[1]
-    again = json.loads(told(capsys, "scan", snapshot, "-f", "json")[1])["kernels"]
+    again = json.loads(reported(capsys, "scan", snapshot, "-f", "json")[1])["kernels"]
     assert again == json.loads(snapshot.read_text())["kernels"]
     assert sum(kernel["sass"] is not None for kernel in again) == 6
 
 
 def test_a_dump_differs_from_its_snapshot_in_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     snapshot = tmp_path / "build.json"
-    snapshot.write_text(told(capsys, "scan", DUMP, "-f", "json")[1])
-    status, text = told(capsys, "diff", snapshot, DUMP, "-f", "json", "--fail-on", "policy")
+    snapshot.write_text(reported(capsys, "scan", DUMP, "-f", "json")[1])
+    status, text = reported(capsys, "diff", snapshot, DUMP, "-f", "json", "--fail-on", "policy")
     assert (status, json.loads(text)["changes"]) == (0, [])
 
 
 def test_a_snapshot_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     snapshot = tmp_path / "build.json"
-    snapshot.write_text(told(capsys, "scan", DUMP, "--with", "operands", "-f", "json")[1])
-    (shown, kept) = (told(capsys, "show", "spills", path)[1].splitlines() for path in (DUMP, snapshot))
+    snapshot.write_text(reported(capsys, "scan", DUMP, "--with", "operands", "-f", "json")[1])
+    (shown, kept) = (reported(capsys, "show", "spills", path)[1].splitlines() for path in (DUMP, snapshot))
     assert kept[0].split()[:2] == shown[0].split()[:2]
     assert kept[1:] == [line for line in shown[1:] if not line.startswith("    ")]
 
@@ -79,7 +79,7 @@ def test_a_snapshot_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     ("field", "value"), [("instructions", -1), ("evidence", "guess"), ("opcodes", []), ("local", [{}]), ("flow", None)]
 )
 def test_unsound_snapshots(field: str, value: object, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    document = json.loads(told(capsys, "scan", DUMP, "-f", "json")[1])
+    document = json.loads(reported(capsys, "scan", DUMP, "-f", "json")[1])
     document["kernels"][0]["sass"][field] = value
     (tmp_path / "bad.json").write_text(json.dumps(document))
     assert main(["check", str(tmp_path / "bad.json")]) == 2

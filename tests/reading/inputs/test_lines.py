@@ -32,13 +32,13 @@ def test_whatever_the_pieces_long_lines_are_empty(monkeypatch: pytest.MonkeyPatc
             pieces.append(data[at : at + size])
             at += size
         seen = b""
-        told: list[int] = []
-        for block in whole_lines(pieces, lambda: told.append(seen.count(b"\n") + 1)):  # noqa: B023 - used here alone
+        reported: list[int] = []
+        for block in whole_lines(pieces, lambda: reported.append(seen.count(b"\n") + 1)):  # noqa: B023 - used here alone
             assert block
             seen += block
         wanted = data.split(b"\n")
         assert seen == b"\n".join(b"" if len(line) > 5 else line for line in wanted)
-        assert told == [number for number, line in enumerate(wanted, 1) if len(line) > 5]
+        assert reported == [number for number, line in enumerate(wanted, 1) if len(line) > 5]
 
 
 def test_a_log_with_a_long_line_has_a_hole_there_and_is_read_on() -> None:

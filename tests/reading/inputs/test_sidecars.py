@@ -122,7 +122,7 @@ def test_a_cutile_kernel_has_all_its_shared_memory_in_its_code(caches: dict[str,
         assert (found.at_most, found.mark, kernel.dynamic_shared) == (False, "", False)
 
 
-def told(folder: Path) -> dict[str, tuple[str | None, int | None, int | None, str]]:
+def reported(folder: Path) -> dict[str, tuple[str | None, int | None, int | None, str]]:
     """Of each kernel, by its readable name: where its launch comes from, the launch, and the mark of its occupancy."""
     kernels = entries(folder)
     names = Names([kernel.named_by for kernel in kernels])
@@ -138,17 +138,17 @@ def told(folder: Path) -> dict[str, tuple[str | None, int | None, int | None, st
 
 
 def test_caches_that_hold_no_launch_have_what_the_code_promises(caches: dict[str, Path]) -> None:
-    assert told(caches["cupy-14.2.0"]) == {
+    assert reported(caches["cupy-14.2.0"]) == {
         "raw_sum": ("bounds", 256, None, "≤"),
         "turn<double, 64>": (None, None, None, "≤"),
         "turn<float, 128>": (None, None, None, "≤"),
     }
-    assert told(caches["numba-0.30.4"]) == {
+    assert reported(caches["numba-0.30.4"]) == {
         "turn": ("bounds", 256, 0, "~"),
         "add(f32)": (None, None, None, "≤"),
         "add(f64)": (None, None, None, "≤"),
     }
-    assert told(caches["cute-4.8.1"]) == {"turn_tensorptrf32gmemo10241__0": ("required", 256, None, "≤")}
+    assert reported(caches["cute-4.8.1"]) == {"turn_tensorptrf32gmemo10241__0": ("required", 256, None, "≤")}
     assert len(entries(caches["cute-4.8.1"])) == 2  # the dump, and the object of export_to_c
 
 

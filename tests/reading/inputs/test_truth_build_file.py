@@ -35,7 +35,7 @@ def unit(state: str, **more: object) -> Unit:
         (0, [Kept(unit=unit("done"))], [], "all is done"),
         (1, [Kept(unit=unit("done"))], ["build-incomplete"], "something else failed: more may have followed"),
         (-9, [Kept(unit=unit("unknown"))], ["build-incomplete"], "the build was killed"),
-        (1, [Kept(unit=unit("done")), Kept(unit=unit("failed"))], [], "the unit that failed is told by itself"),
+        (1, [Kept(unit=unit("done")), Kept(unit=unit("failed"))], [], "the unit that failed is reported by itself"),
     ],
 )
 def test_a_build_that_failed_for_no_unit_is_not_whole(

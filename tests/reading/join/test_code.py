@@ -27,8 +27,8 @@ def test_spill_bytes_of_code_and_log_agree(dump: Path) -> None:
         assert kernel.sass is not None
         spill = kernel.sass.local.own_spill
         if kernel.role == "entry":
-            told = (kernel.usage.spill_store_bytes, kernel.usage.spill_load_bytes)
-            assert told == (spill.store_bytes, spill.load_bytes), kernel.key
+            reported = (kernel.usage.spill_store_bytes, kernel.usage.spill_load_bytes)
+            assert reported == (spill.store_bytes, spill.load_bytes), kernel.key
     assert not [issue for issue in build.issues if issue.code.endswith("mismatch")]
 
 

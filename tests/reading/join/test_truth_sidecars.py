@@ -100,7 +100,7 @@ def test_launches(
         "sass": sass,
     } | kernel
     one = Kernel(**fields)
-    (found,), told = attach_sidecars([one], sidecars)
+    (found,), reported = attach_sidecars([one], sidecars)
     got = found.launch and (
         found.launch.threads_per_block,
         found.launch.dynamic_shared_bytes,
@@ -108,4 +108,4 @@ def test_launches(
         found.launch.cluster_blocks,
     )
     assert got == launch, why
-    assert [issue.code for issue in told] == ["launch-mismatch"] * issues
+    assert [issue.code for issue in reported] == ["launch-mismatch"] * issues

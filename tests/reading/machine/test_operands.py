@@ -41,11 +41,11 @@ def logged_registers(release: str) -> dict[tuple[str, str], int]:
 @pytest.mark.parametrize("path", dumps(), ids=lambda path: path.name)
 def test_no_register_is_named_that_was_not_allocated(path: Path) -> None:
     release = path.name.split("-")[-1].split(".sass")[0]
-    told = logged_registers(release) if "fatbin" not in path.name else {}
+    reported = logged_registers(release) if "fatbin" not in path.name else {}
     for function in functions(content(path)):
         operands = function.stats.operands
         assert operands is not None
-        allocated = told.get((function.symbol, function.arch or ""))
+        allocated = reported.get((function.symbol, function.arch or ""))
         if allocated is not None and operands.highest_register is not None:
             assert 0 <= allocated - 1 - operands.highest_register <= 8
         assert (operands.bank_conflicts is None) == (banks.rule(function.arch) is None)

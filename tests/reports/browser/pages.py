@@ -211,12 +211,12 @@ def trend() -> str:
         Series(
             kernel=kernel(symbol),
             canonical=symbol,
-            builds=len(told),
-            spans=_spans(dict.fromkeys(metrics, value) if value is not None else None for value in told),
+            builds=len(reported),
+            spans=_spans(dict.fromkeys(metrics, value) if value is not None else None for value in reported),
             copies=1,
             events=(Event(state="new", last=1, first=2),) if symbol == "late" else (),
         )
-        for symbol, told in values.items()
+        for symbol, reported in values.items()
     ]
     builds = [_kept(f"v{at}", datetime(2026, 1, at, tzinfo=UTC), "") for at in range(1, 5)]
     return "".join(trend_document("nightly", builds, series, metrics, Names(values), most=4))

@@ -155,8 +155,8 @@ def test_an_address_takes_what_no_control_offers(page: Page) -> None:
         held = dict(zip(ORDER, ("sm_80", 100, 33, 1000, 40_001, 0, 0, 3), strict=True))
         held |= {"optin": chance.randrange(160_000), "carveout": chance.randrange(101)}
         page.evaluate("address => { location.hash = address }", address(configuration_of(held)))
-        told = text.result(resident(configuration_of(held)))
-        until(page, "told => document.querySelector('.result-line').textContent === told", told)
+        reported = text.result(resident(configuration_of(held)))
+        until(page, "reported => document.querySelector('.result-line').textContent === reported", reported)
 
 
 def test_sliders_work_by_keyboard_and_say_what_they_mean(page: Page) -> None:

@@ -461,16 +461,16 @@ def test_nothing_is_wider_than_the_screen(name: str, site: Site, browse: Open) -
             tab.page.wait_for_timeout(20)
             wide = tab.page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
             assert wide <= 0, (route, viewport)
-        assert tab.page.locator("svg").evaluate_all(UNNAMED) == 0, "each picture is told to who cannot see it"
+        assert tab.page.locator("svg").evaluate_all(UNNAMED) == 0, "each picture is described to who cannot see it"
 
 
 GLUED = """() => {
   const inline = (own) => /^(inline|contents)$/.test(getComputedStyle(own).display);
   const block = (node) => { let own = node.parentElement; while (inline(own)) own = own.parentElement; return own; };
-  const told = (own) => own.checkVisibility() && !own.closest("[aria-hidden=true], option, svg");
+  const reported = (own) => own.checkVisibility() && !own.closest("[aria-hidden=true], option, svg");
   const walk = document.createTreeWalker(document.querySelector("main"), NodeFilter.SHOW_TEXT), shown = [];
   for (let node = walk.nextNode(); node; node = walk.nextNode())
-    if (node.data && told(node.parentElement)) shown.push(node);
+    if (node.data && reported(node.parentElement)) shown.push(node);
   return shown.flatMap((node, at) => {
     const before = shown[at - 1];
     if (!at || block(before) !== block(node) || before.parentElement === node.parentElement) return [];

@@ -1,4 +1,4 @@
-"""What the page is told of single kernels."""
+"""What the page gets of single kernels."""
 
 from __future__ import annotations
 
@@ -170,11 +170,11 @@ def test_local_memory_of_which_nothing_is_told_is_no_map() -> None:
 
 
 def test_what_a_kernel_was_before_is_told_where_it_can_be_drawn() -> None:
-    def told(registers: int | None) -> Kernel:
+    def reported(registers: int | None) -> Kernel:
         return Kernel(key=KernelKey(symbol="k", arch="sm_90"), role="entry", usage=Usage(registers=registers))
 
-    kernels = [told(64), told(64), told(64)]
-    found = details(kernels, summary_of, {0: told(96), 1: told(64), 2: told(None)})
+    kernels = [reported(64), reported(64), reported(64)]
+    found = details(kernels, summary_of, {0: reported(96), 1: reported(64), 2: reported(None)})
     assert list(found["before"]) == [0], "the same figures, and none, are nothing to draw"
     assert found["subjects"][found["before"][0]]["setting"][2] == 96
     assert "before" not in details(kernels, summary_of)

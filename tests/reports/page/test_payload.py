@@ -48,21 +48,23 @@ def test_what_ptxas_brings_along_is_no_row() -> None:
     assert payload(Report(kind="scan", build=Build(kernels=tuple(both))))["kernels"]["count"] == 1
 
 
-@pytest.mark.parametrize("launches", [LaunchMap(), LaunchMap((parse_launch("gemm*=256"),))], ids=["unknown", "told"])
+@pytest.mark.parametrize(
+    "launches", [LaunchMap(), LaunchMap((parse_launch("gemm*=256"),))], ids=["unknown", "reported"]
+)
 def test_columns_are_the_kernels(launches: LaunchMap) -> None:
     found = build("demo/head.log")
     columns = payload(Report(kind="scan", build=found, launches=launches))["kernels"]
     for at, each in enumerate(sorted(found.kernels, key=damage)):
-        told = summarise(each.usage, each.key.arch, launches.launch_of(each))
-        assert told.occupancy is not None
+        reported = summarise(each.usage, each.key.arch, launches.launch_of(each))
+        assert reported.occupancy is not None
         assert names(columns["full"])[0][columns["symbol"][at]] == each.key.symbol
         assert columns["arches"][columns["arch"][at]] == each.key.arch
         assert columns["registers"][at] == each.usage.registers
         assert (columns["stores"][at], columns["loads"][at]) == each.spills
-        shown, exact = columns["occupancy"][at], 1000 * told.occupancy.fraction
-        assert shown == (math.ceil(exact) if told.at_most else round(exact))
-        assert LIMITERS[columns["bound"][at]] == binds(told)
-        assert bool(columns["flags"][at] & ASSUMED) == told.assumed
+        shown, exact = columns["occupancy"][at], 1000 * reported.occupancy.fraction
+        assert shown == (math.ceil(exact) if reported.at_most else round(exact))
+        assert LIMITERS[columns["bound"][at]] == binds(reported)
+        assert bool(columns["flags"][at] & ASSUMED) == reported.assumed
 
 
 def test_what_is_not_said_is_null() -> None:
@@ -92,16 +94,16 @@ def test_an_object_is_named_with_its_binary_where_there_are_several() -> None:
 
 def test_the_overview_counts_every_kernel_once() -> None:
     report = checked()
-    told = payload(report)["overview"]
+    reported = payload(report)["overview"]
     entries = [each for each in report.build.kernels if each.role != "function"]
-    assert sum(sum(arch["bound"]) for arch in told["arches"]) == len(entries) == told["kernels"]["count"]
-    bars = told["registers"]
+    assert sum(sum(arch["bound"]) for arch in reported["arches"]) == len(entries) == reported["kernels"]["count"]
+    bars = reported["registers"]
     assert sum(bars["quiet"]) + sum(bars["spill"]) + bars["unreported"] == len(entries)
-    assert sum(bars["spill"]) == told["kernels"]["spilling"] == sum(sum(each.spills or ()) > 0 for each in entries)
-    assert told["kernels"]["stores"] == sum((each.spills or (0, 0))[0] for each in entries)
+    assert sum(bars["spill"]) == reported["kernels"]["spilling"] == sum(sum(each.spills or ()) > 0 for each in entries)
+    assert reported["kernels"]["stores"] == sum((each.spills or (0, 0))[0] for each in entries)
 
 
-def test_what_was_not_understood_is_told() -> None:
+def test_what_was_not_understood_is_reported() -> None:
     unknown = replace(build("demo/head.log"), stats=Stats(inputs=1, lines=60, unknown_lines=3))
     assert payload(Report(kind="scan", build=unknown))["overview"]["read"]["unknown_lines"] == 3
 
@@ -121,8 +123,8 @@ def test_a_matrix_keeps_every_cell() -> None:
     report = side_by_side()
     assert report.matrix is not None
     found = payload(report)["heat"]
-    told = {row.kernel.key.symbol: report.matrix.values(row, "registers") for row in report.matrix.rows}
-    assert sorted(row["values"][1] for row in found["rows"]) == sorted(told.values())
+    reported = {row.kernel.key.symbol: report.matrix.values(row, "registers") for row in report.matrix.rows}
+    assert sorted(row["values"][1] for row in found["rows"]) == sorted(reported.values())
 
 
 def test_identifiers_outlive_checkouts_and_are_never_shared() -> None:
