@@ -43,7 +43,7 @@ def write_batch(root: str, label: str, results: Sequence[tuple[Unit, Build | Non
     if batch and int(batch, 16) % _LOOK_EACH == 0:
         from spillscan.history.dataset.compaction import compact_where_it_pays
 
-        with suppress(InputError):  # what is damaged is told to who reads; this batch is there
+        with suppress(InputError):  # what is damaged is reported to who reads; this batch is there
             compact_where_it_pays(root, but=(label,))
 
 

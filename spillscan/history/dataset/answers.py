@@ -244,7 +244,7 @@ def _sums(
 
 
 def _of_low_occupancy(dataset: Dataset, launches: Launches, below: float) -> tuple[str, pyarrow.Table]:
-    """By what kernels are told apart, and which of these are of low occupancy."""
+    """By what kernels are distinguished, and which of these are of low occupancy."""
     named = not isinstance(launches, Policy) or any(entry.launch for entry in launches.entries)
     columns = _NAMED if named else _LAUNCHED
     kinds = dataset.arrow(

@@ -29,7 +29,7 @@ def attach_code(
 ) -> tuple[list[Kernel], list[Issue]]:
     """Kernels with their ``sass``, functions that no log names as kernels of their own, and what contradicts."""
     functions = list(functions)
-    known = _told_relocatable(kernels, functions)
+    known = _marked_relocatable(kernels, functions)
     found = list(_folded(_without_linked(functions)))
     if not known:
         return list(alone(found)), []
@@ -91,7 +91,7 @@ def _in_no_log(unlogged: Sequence[SassFunction | FunctionUsage]) -> str:
     return f"{count(len(unlogged), 'function')} of {named}{more} {are} in no build log: {unlogged[0].symbol} …"
 
 
-def _told_relocatable(kernels: Iterable[Kernel], functions: Iterable[SassFunction | FunctionUsage]) -> list[Kernel]:
+def _marked_relocatable(kernels: Iterable[Kernel], functions: Iterable[SassFunction | FunctionUsage]) -> list[Kernel]:
     """The kernels of a log; what it does not say is relocatable is so where an object says it."""
     objects = {(item.symbol, item.arch) for item in functions if isinstance(item, SassFunction) and item.final is False}
     return [

@@ -66,7 +66,7 @@ def _from_slot_on(accesses: Sequence[LocalAccess], reported: Bytes) -> tuple[Loc
                 for way in (True, False)
             )
             both = stored & loaded
-            return tuple(replace(access, kind=_told(access, lowest, both)) for access in accesses)
+            return tuple(replace(access, kind=_decided(access, lowest, both)) for access in accesses)
     return ()
 
 
@@ -74,7 +74,7 @@ def _bytes(accesses: Iterable[LocalAccess], *, store: bool) -> int:
     return sum(access.bytes for access in accesses if access.store == store)
 
 
-def _told(access: LocalAccess, lowest: float, both: set[int]) -> AccessClass:
+def _decided(access: LocalAccess, lowest: float, both: set[int]) -> AccessClass:
     """The class of an access where the spills are the slots from ``lowest`` on; ``both``: bytes of slots that are
     stored and loaded, which what a callee is given is not."""
     slot = access.slot

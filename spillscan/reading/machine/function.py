@@ -238,11 +238,11 @@ class Analysis(Struct, kw_only=True, dict=True):
             flow=self._followed,
         )
         own = [part for part in parts if not part.number]
-        told = [part for part in parts if "helper" not in part.kinds]
+        plain = [part for part in parts if "helper" not in part.kinds]
         if self.role == "function":
             return replace(traffic, frame=self._counted(own[0]) if own else Traffic())
-        known = [] if own == told else [counted for part in told if (counted := self._counted(part)) is not None]
-        return replace(traffic, cumulative=sum(known[1:], known[0])) if known and len(known) == len(told) else traffic
+        known = [] if own == plain else [counted for part in plain if (counted := self._counted(part)) is not None]
+        return replace(traffic, cumulative=sum(known[1:], known[0])) if known and len(known) == len(plain) else traffic
 
     def callee(self, begin: int) -> tuple[LocalTraffic, int | None]:
         """What a callee in the listing does, whose code begins at ``begin``, and the bytes of its own frame: 0 where it

@@ -8,7 +8,7 @@ from typing import NamedTuple
 FILES = "RPUQ"
 """General registers, predicates, uniform registers, uniform predicates."""
 BARRIERS = 256 * len(FILES)
-"""The number of B0: barriers of warps are told apart like registers."""
+"""The number of B0: barriers of warps are distinguished like registers."""
 LOADS = {"LDG": "global", "LDS": "shared", "LDSM": "shared", "LDL": "local"}
 STORES = {"STG": "global", "STS": "shared", "STSM": "shared", "STL": "local"}
 
