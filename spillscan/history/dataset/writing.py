@@ -79,8 +79,9 @@ def write(
         *write_kernels(aim, label, batch, kernels),
         *write_rows(aim, "issues", folder(ISSUES, label), batch, issues),
     ]
-    times = {"time": now(), "first_time": begun}
-    commit = Commit(name=batch, label=label, **times, parts=tuple(parts), meta=meta, tool=__version__)
+    commit = Commit(
+        name=batch, label=label, time=now(), first_time=begun, parts=tuple(parts), meta=meta, tool=__version__
+    )
     rows = encoded("units", sorted(units, key=lambda row: row.unit.uri))
     put(aim, [commit], folder(UNITS, label), rows)
     return batch
