@@ -189,7 +189,7 @@ def test_a_damaged_file_is_refused(project: Path, build: Build) -> None:
     done = build(BOTH)
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
-    assert "no whole record of a build" in done.stderr
+    assert "not a complete record of a build" in done.stderr
 
 
 def test_no_command(project: Path) -> None:

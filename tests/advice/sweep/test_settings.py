@@ -48,7 +48,7 @@ def test_each_point_once_in_one_order() -> None:
         ([], ["0x1"], "1,024"),
         ([], ["128x33"], "33 blocks"),
         ([], ["128x0"], "0 blocks"),
-        ([], ["x"], "no launch bounds"),
+        ([], ["x"], "are not launch bounds"),
     ],
 )
 def test_nonsense_is_refused(caps: list[str], bounds: list[str], says: str) -> None:

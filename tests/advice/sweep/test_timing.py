@@ -46,7 +46,7 @@ def test_calls_that_make_no_sense_are_refused(runs: int, warmups: int, timeout: 
 
 
 def test_a_measure_that_is_no_expression_is_refused() -> None:
-    with pytest.raises(UsageError, match="no regular expression"):
+    with pytest.raises(UsageError, match="not a regular expression"):
         time_runs("true {cap}", [1], 1, 0, 5, measure="(")
 
 

@@ -160,7 +160,7 @@ def test_what_is_no_label_is_refused(label: str, tmp_path: Path) -> None:
 
 
 def test_a_time_that_is_none_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no date"):
+    with pytest.raises(UsageError, match="not a date"):
         append(tmp_path, "v1", BASE, time="yesterday")
 
 
@@ -190,7 +190,7 @@ def test_what_is_no_dataset_is_told(tmp_path: Path) -> None:
         open_dataset(str(tmp_path))
     document["parts"][0]["path"] = "kernels/../../../etc/passwd"
     record.write_text(json.dumps(document))
-    with pytest.raises(InputError, match="no sound commit record"):
+    with pytest.raises(InputError, match="not a sound commit record"):
         open_dataset(str(tmp_path))
 
 

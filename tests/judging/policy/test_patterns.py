@@ -126,5 +126,5 @@ def test_a_name_of_several_lines_is_one_name() -> None:
 
 
 def test_a_broken_expression_is_refused() -> None:
-    with pytest.raises(UsageError, match="no regular expression"):
+    with pytest.raises(UsageError, match="not a regular expression"):
         compiled("re:gemm(")

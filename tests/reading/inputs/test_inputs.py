@@ -244,7 +244,7 @@ def test_standard_input_that_is_closed_is_one_line() -> None:
     command = f"exec {sys.executable} -m spillscan check - <&-"
     done = subprocess.run(command, shell=True, capture_output=True, check=False, cwd=ROOT)
     assert done.returncode == 2
-    assert done.stderr == b"spillscan: cannot read standard input: it is closed\n"
+    assert done.stderr == b"spillscan: cannot read standard input: it is closed; name a file\n"
 
 
 @pytest.mark.parametrize("second", [b"", b"make: nothing to be done\n"])

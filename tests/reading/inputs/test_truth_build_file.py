@@ -78,7 +78,7 @@ def test_several_units_and_notes() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ('{"format":"spillscan build 1","command":[],', "no whole record"),
+        ('{"format":"spillscan build 1","command":[],', "not a complete record"),
         ('{"format":"spillscan build 2","command":[],"status":0}', "later release"),
     ],
 )

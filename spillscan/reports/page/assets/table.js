@@ -9,7 +9,7 @@ function growing(name, list, items, make, step = 50, first = step) {
   const more = h("button", { type: "button", onclick: () => { spillscan.remember({ [key]: grown() + 1 }, { [key]: 0 }); grow(); } });
   let shown = 0;
   const grow = () => {
-    const end = first + step * grown();
+    const end = step === Infinity ? items.length : first + step * grown();
     add(list, items.slice(shown, end).map((item, at) => make(item, shown + at)));
     shown = Math.min(items.length, end);
     more.hidden = shown === items.length;
