@@ -181,7 +181,9 @@ class Store(Protocol):
 
 
 def store(root: str) -> Store:
-    """The store at ``root``."""
+    """The store at ``root``. Raises :class:`~spillscan.InputError` where that is a file, as a log is."""
+    if os.path.isfile(root):
+        raise InputError(f"{root} is a file, not a dataset", "`spillscan history audit FILE …` makes one of files")
     if "://" in root and not root.startswith("file://"):
         return _Remote(root)
     return _Folder(root.removeprefix("file://"))

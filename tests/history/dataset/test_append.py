@@ -180,6 +180,8 @@ def test_what_cannot_be_written_is_told(tmp_path: Path) -> None:
 def test_what_is_no_dataset_is_told(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="there is no dataset"):
         open_dataset(str(tmp_path / "nowhere"))
+    with pytest.raises(InputError, match="is a file, not a dataset"):
+        open_dataset(str(FIXTURES / "demo" / "head.log"))
     append(tmp_path, "v1", BASE)
     with pytest.raises(InputError, match="has no build v9; the last ones are v1"):
         load_build(str(tmp_path), "v9")
