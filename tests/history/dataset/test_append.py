@@ -173,7 +173,7 @@ def test_names_that_are_no_text_and_figures_beyond_all_counting(tmp_path: Path) 
 
 def test_what_cannot_be_written_is_told(tmp_path: Path) -> None:
     (tmp_path / "data").write_text("a file\n")
-    with pytest.raises(InputError, match=r"cannot write .*data"):
+    with pytest.raises(InputError, match="data is a file, not a dataset"):
         append(tmp_path / "data", "v1", BASE)
 
 
