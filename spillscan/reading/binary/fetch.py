@@ -73,8 +73,13 @@ def _functions(
                     for kernel in wanted.get((function.symbol, cubin.arch), ()):
                         if kernel.key.symbol in cubin.parts_of(function).values():
                             homes.setdefault(id(kernel), []).append((cubin, function))
-            for kernel in (each for some in wanted.values() for each in some if len(homes.get(id(each), ())) == 1):
-                yield [kernel], *homes[id(kernel)][0]  # of several kernels of the name, which one is not known
+            together: dict[int, tuple[list[Kernel], Cubin, Function]] = {}
+            for kernel in (each for some in wanted.values() for each in some):
+                found = homes.get(id(kernel), [])
+                if len(found) == 1:  # of several kernels of one name, it is not known which
+                    ((cubin, function),) = found
+                    together.setdefault(id(function), ([], cubin, function))[0].append(kernel)
+            yield from together.values()
 
 
 def code_of(kernels: Iterable[Kernel], unpacking: Mapping[str, int], *, text: bool = False) -> dict[int, MachineCode]:

@@ -72,8 +72,7 @@ def spill_map(kernel: Kernel, marks: int = MARKS) -> dict[str, Any] | None:
 
 def _strip_bytes(stats: SassStats) -> int:
     """How far the code reaches: a function in the code of a kernel has the addresses of that."""
-    last = max((each.address for each in stats.local.accesses), default=-1) + 1
-    return max(stats.code_bytes, last + _instruction_bytes(stats) - 1 if last else 0)
+    return max(stats.code_bytes, *(each.address + _instruction_bytes(stats) for each in stats.local.accesses), 0)
 
 
 def _instruction_bytes(stats: SassStats) -> int:
