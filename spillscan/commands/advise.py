@@ -24,7 +24,7 @@ from spillscan.model.build import labels_of
 from spillscan.naming import Names
 from spillscan.occupancy.launches import Launches, settled
 from spillscan.output.markdown import code, words
-from spillscan.output.nouns import count
+from spillscan.output.nouns import count, listed
 from spillscan.output.safe import printable
 from spillscan.output.terminal import BOLD, Style, fold, hung, paint
 from spillscan.reading.binary import fetch
@@ -144,9 +144,9 @@ def _left_open(build: Build, launches: Launches, names: Names) -> Iterator[str]:
     silent = sum(kernel.spills is None for kernel in entries)
     unlaunched = sum(not spill_weight(kernel) and launches.launch_of(kernel) is None for kernel in entries)
     if using := other_local(entries):
-        first = ", ".join(dict.fromkeys(label_of(kernel, names) for kernel in using[:_NAMED]))
-        more = f" and {len(using) - _NAMED:,} more" if len(using) > _NAMED else ""
-        yield f"local memory without spills (arrays, call frames): {first}{more}; `spillscan show` says where"
+        first = dict.fromkeys(label_of(kernel, names) for kernel in using[:_NAMED])
+        said = listed(first, len(using) - _NAMED)
+        yield f"local memory without spills (arrays, call frames): {said}; `spillscan show` says where"
     if silent:
         yield f"not known whether they spill: {silent:,} of {count(len(entries), 'kernel')}"
     if unlaunched:

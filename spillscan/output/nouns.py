@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 
 def count(number: int, noun: str, plural: str = "") -> str:
     """``1 kernel``, ``1,055 kernels``; ``plural``: what is no ``noun`` with an s."""
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def listed(named: Iterable[str], unnamed: int) -> str:
+    """``a, b and 1,055 more``: some by their names, and how many there are besides; 0 or less: none."""
+    return ", ".join(named) + (f" and {unnamed:,} more" if unnamed > 0 else "")
 
 
 def between(least: float, most: float, unit: str = "") -> str:

@@ -17,7 +17,7 @@ from spillscan.model import symbols
 from spillscan.naming import Names
 from spillscan.occupancy.binding import limited_by
 from spillscan.occupancy.summary import percent
-from spillscan.output.nouns import count
+from spillscan.output.nouns import count, listed
 from spillscan.output.safe import clip, printable
 from spillscan.output.terminal import BOLD, DIM, GREEN, RED, Row, Style, paint, table
 from spillscan.reports.page.columns import letters, shown_arch, shown_name
@@ -62,8 +62,8 @@ def sentences(curve: Curve) -> Iterator[str]:
     said = [(point, text) for point in shown_points(curve) for text in dict.fromkeys(_said(point))]
     for text in dict.fromkeys(text for _, text in said):
         labels = [point.setting.label for point, its in said if its == text]
-        more = f" and {len(labels) - _MOST_LABELS} more" if len(labels) > _MOST_LABELS else ""
-        yield f"{', '.join(labels[:_MOST_LABELS])}{more}: {printable(text, _LONGEST_REASON)}"
+        named = listed(labels[:_MOST_LABELS], len(labels) - _MOST_LABELS)
+        yield f"{named}: {printable(text, _LONGEST_REASON)}"
     yield from filter(None, (curve.facts, curve.loops, curve.measured, *curve.spills_and_times))
     yield from (f"note: {printable(flag, _LONGEST_REASON)}" for flag in curve.flags)
     if curve.no_advice:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from spillscan.output.nouns import between, count, size
+from spillscan.output.nouns import between, count, listed, size
 from tests.conftest import ROOT
 
 
@@ -20,6 +20,8 @@ from tests.conftest import ROOT
         (count(13_354, "kernel"), "13,354 kernels"),
         (count(1, "more family", "more families"), "1 more family"),
         (count(2, "kernel is", "kernels are"), "2 kernels are"),
+        (listed(["a", "b"], -1), "a, b"),
+        (listed(["a", "b"], 1_055), "a, b and 1,055 more"),
         (between(304, 304, " B"), "304 B"),
         (between(4, 16_096, " B"), "4 to 16,096 B"),
         (size(16_096), "16,096 B"),

@@ -21,7 +21,7 @@ from spillscan.builds.databases import Command, commands, is_database, recorded
 from spillscan.model.patterns import matches
 from spillscan.occupancy.launches import Launches
 from spillscan.output.errors import InputError, SpillscanError, UsageError
-from spillscan.output.nouns import count
+from spillscan.output.nouns import count, listed
 from spillscan.reading import pipeline
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
@@ -181,7 +181,7 @@ def sweep(
         found += _advised(target, entries, curves, compilers, launches) if question.advise else curves
     if not found:
         known = sorted({entry.symbol for target in wanted for entry in compilers.entries(target)})
-        named = ", ".join(known[:5]) + (f" and {len(known) - 5} more" if len(known) > 5 else "")
+        named = listed(known[:5], len(known) - 5)
         raise InputError("no kernel to sweep", f"--kernel names none of {named}" if known else "the PTX has no entry")
     return found
 

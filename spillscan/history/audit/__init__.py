@@ -20,7 +20,7 @@ from spillscan.history.audit.find import Selection, find
 from spillscan.history.audit.messages import Batch, FileOutcome, Item, State, dealt
 from spillscan.model import Issue, Origin
 from spillscan.output.errors import UndecidedError
-from spillscan.output.nouns import count, size
+from spillscan.output.nouns import count, listed, size
 from spillscan.output.safe import printable
 from spillscan.reading import workers
 
@@ -193,12 +193,11 @@ class Summary:
             if rows is not None and len(failed) > rows:
                 yield f"  … {len(failed) - rows:,} more (--all shows them)"
         if len(self.kept_kernels) > 1 and (empty := self._empty()):
-            named = ", ".join(printable(label, _LONGEST) for label in empty[:rows])
-            more = f" and {len(empty) - rows:,} more" if rows is not None and len(empty) > rows else ""
-            yield f"no kernel was read of {count(len(empty), 'build')}: {named}{more}"
+            shown = [printable(label, _LONGEST) for label in empty[:rows]]
+            yield f"no kernel was read of {count(len(empty), 'build')}: {listed(shown, len(empty) - len(shown))}"
         if kinds := Counter(issue.code for issue in self.issues if issue.hidden):
-            listed = ", ".join(f"{count:,} {code}" for code, count in sorted(kinds.items(), key=_most_first))
-            yield f"{count(kinds.total(), 'hole')}: {listed}"
+            codes = ", ".join(f"{number:,} {code}" for code, number in sorted(kinds.items(), key=_most_first))
+            yield f"{count(kinds.total(), 'hole')}: {codes}"
 
     def _empty(self) -> list[str]:
         """Builds of which no kernel was read."""

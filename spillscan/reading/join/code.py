@@ -13,7 +13,7 @@ from spillscan.model import Issue, Kernel, Origin, Usage
 from spillscan.model.code import FunctionUsage, SassFunction, SassStats
 from spillscan.model.symbols import is_helper
 from spillscan.model.usage import PRINTED, Figure
-from spillscan.output.nouns import count
+from spillscan.output.nouns import count, listed
 from spillscan.reading.join.alone import alone, origin_of
 from spillscan.reading.join.evidence import agrees, contradicts, weigh
 
@@ -48,16 +48,16 @@ def attach_code(
             issues.extend(contradictions)
         candidates = _pick(kernel, dumps.get(kernel.key.symbol, ()))
         used.update(map(id, candidates))
-        callers = {function.caller for function in candidates}
         if len(candidates) > 1:
             candidates = [function for function in candidates if _may_be(function, kernel)] or candidates
             candidates = [function for function in candidates if agrees(function.stats.local, kernel)] or candidates
-            callers = {function.caller for function in candidates}
-            if len({_figures(function) for function in candidates}) == 1:
-                candidates = candidates[:1]  # the same code in an object and in what it was linked into
+        callers = {function.caller for function in candidates}
+        if len(candidates) > 1 and len({_figures(function) for function in candidates}) == 1:
+            candidates = candidates[:1]  # the same code in an object and in what it was linked into
         if len(candidates) == 1:
             joined, contradictions = _with_dump(joined, candidates[0])
-            joined = replace(joined, caller=callers.pop() if len(callers) == 1 else "")
+            if len(callers) == 1 and candidates[0].caller:
+                joined = replace(joined, caller=candidates[0].caller)
             issues.extend(contradictions)
         elif candidates and not _are_copies(kernel, candidates):
             issues.append(_ambiguous(kernel, candidates))
@@ -85,10 +85,9 @@ def attach_code(
 def _in_no_log(unlogged: Sequence[SassFunction | FunctionUsage]) -> str:
     """Says of which units, by their objects or dumps, no log reports."""
     places = dict.fromkeys(origin.input for item in unlogged if (origin := origin_of(item)))
-    named = ", ".join([*places][:_NAMED]) or "the dump"
-    more = f" and {len(places) - _NAMED} more" if len(places) > _NAMED else ""
+    named = listed([*places][:_NAMED], len(places) - _NAMED) or "the dump"
     are = "is" if len(unlogged) == 1 else "are"
-    return f"{count(len(unlogged), 'function')} of {named}{more} {are} in no build log: {unlogged[0].symbol} …"
+    return f"{count(len(unlogged), 'function')} of {named} {are} in no build log: {unlogged[0].symbol} …"
 
 
 def _marked_relocatable(kernels: Iterable[Kernel], functions: Iterable[SassFunction | FunctionUsage]) -> list[Kernel]:

@@ -16,7 +16,7 @@ from itertools import repeat
 from msgspec.structs import replace
 
 from spillscan.model import Issue, Kernel, KernelKey, Origin, Reading, Stats
-from spillscan.output.nouns import count
+from spillscan.output.nouns import count, listed
 from spillscan.reading.inputs.lines import TOO_LONG
 from spillscan.reading.inputs.source import Stream
 from spillscan.reading.logs.attribution import PARALLEL_HINT, Writer
@@ -202,8 +202,8 @@ class _Log:
                     expected[name] = max(archs, expected.get(name, 0))
         reporting = sum(expected.values())
         if silent:
-            more = f" and {len(silent) - 3} more" if len(silent) > 3 else ""
-            message = f"compiled without a report of ptxas: {', '.join(unit for _, unit in silent[:3])}{more}"
+            units = listed((unit for _, unit in silent[:3]), len(silent) - 3)
+            message = f"compiled without a report of ptxas: {units}"
         elif sum(reports) < reporting:
             message = (
                 f"{count(len(expected), 'step compiles', 'steps compile')} device code,"
