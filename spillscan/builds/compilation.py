@@ -121,6 +121,24 @@ def parse(words: Sequence[str]) -> Compilation | None:
     )
 
 
+_OF_PLACES = re.compile(r"-(?:I|isystem|iquote|L|o|M[DFTPQ])|--?(?:include-path|output-|dependency-|gencode|arch|code)")
+"""Options of where files are, and of targets."""
+
+
+def options(words: Sequence[str]) -> tuple[str, list[str]]:
+    """The tool that the command ``words`` calls, and what it asks of it: without files, folders and targets."""
+    found = parse(words)
+    if found is None:
+        return "", []
+    kept: list[str] = []
+    words = words[found.tool_index + 1 :]
+    for previous, word in zip(["", *words], words, strict=False):
+        valued = _OF_PLACES.match(previous) and previous.startswith("-") and not word.startswith("-")
+        if not (valued or _OF_PLACES.match(word) or word in (*found.paths, found.output)):
+            kept.append(word)
+    return found.tool, kept
+
+
 def makes_machine_code(words: Sequence[str]) -> bool:
     """Whether the command ``words`` compiles device code to machine code, as far as its options say."""
     if not holds_device_code(words) or any(map(_NO_MACHINE_CODE.fullmatch, words)):

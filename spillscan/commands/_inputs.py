@@ -49,11 +49,11 @@ def _is_piped() -> bool:
 
 def kernel_of(arguments: argparse.Namespace, call: str, number: int | None = None) -> tuple[str, list[str]]:
     """The kernel and the inputs of a ``call`` that has the kernel first, or names it by --kernel. Refused is one with
-    another ``number`` of inputs, or an input where the kernel belongs and a kernel where an input does. One input alone
-    means all its kernels, where ``number`` is open."""
+    another ``number`` of inputs, or an input where the kernel belongs and a kernel where an input does. Inputs alone
+    (one, where ``number`` is open) mean all their kernels."""
     kernel, inputs = arguments.words[0], arguments.words[1:]
-    if arguments.kernel is None and number is None and not inputs and (kernel == "-" or os.path.exists(kernel)):
-        return "*", [kernel]
+    if arguments.kernel is None and len(inputs) == (number or 1) - 1 and (kernel == "-" or os.path.exists(kernel)):
+        return "*", arguments.words
     if arguments.kernel is not None:
         kernel, inputs = arguments.kernel, arguments.words
     if len(inputs) != (number or max(len(inputs), 1)):

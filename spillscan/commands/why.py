@@ -1,7 +1,8 @@
 """Say why a kernel takes more registers, or spills more, than before: what its code and records show, with evidence.
 
-KERNEL is what a table calls it, a glob for any of its names, or a part of the symbol. Of binaries (sm_75 and later) the
-live registers and, compiled with -lineinfo, the source lines are compared; of logs and dumps what they report.
+KERNEL is what a table calls it, a glob for any of its names, or a part of the symbol; OLD and NEW alone show all that
+grew. Of binaries (sm_75 and later) the live registers and, compiled with -lineinfo, the source lines are compared; of
+logs and dumps what they report; of what `spillscan run` kept also its commands.
 Nothing is guessed: what the builds do not show is named as not known.
 """
 
@@ -13,8 +14,9 @@ from typing import Any
 
 from spillscan.commands import _answers, _inputs, _issues, _options, _policy
 from spillscan.commands._selection import wanted
-from spillscan.judging.compare.causes import Growth
+from spillscan.judging.compare.causes import Growth, makers
 from spillscan.judging.compare.figures import figures
+from spillscan.model import Kernel
 from spillscan.model.figures import figure
 from spillscan.naming import Names
 from spillscan.naming.identity.pairs import pair
@@ -25,6 +27,7 @@ from spillscan.reading.binary import fetch
 
 EPILOG = "Example: spillscan diff why 'gemm<8>' old/libgemm.so new/libgemm.so"
 _FIGURES = ("registers", "spill_store_bytes", "spill_load_bytes", "stack_bytes", "instructions")
+_NONE = "no kernel of both builds takes more registers or spills more"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -51,18 +54,29 @@ def run(arguments: argparse.Namespace) -> int:
         and chosen & {id(each.before), id(each.after)}
         and arguments.arch in (None, each.after.key.arch)
     ]
-    if not pairs:
+    if called == "*":
+        grown = [pair for pair in pairs if any(after > before for before, after in _grown(*pair))]
+        pairs = sorted(grown, key=lambda pair: [before - after for before, after in _grown(*pair)])
+    elif not pairs:
         raise InputError(f"no kernel of both builds matches {called!r}", "part of a symbol, a glob, its name")
     code = fetch.pressures_of([kernel for pair in pairs for kernel in pair], unpacking)
-    found = [Growth(before, after, code.get(id(before)), code.get(id(after))) for before, after in pairs]
+    made = [makers(build) for build in builds]
+    found = [Growth(a, b, code.get(id(a)), code.get(id(b)), (made[0](a), made[1](b))) for a, b in pairs]
     reports = [_Report(names.of(each.after.named_by), each) for each in found]
     _answers.answer(
         forms,
-        text=lambda style: hung((line for report in reports for line in report.lines()), style),
+        text=lambda style: hung((line for report in reports for line in report.lines()) if reports else [_NONE], style),
         json=lambda: [report.document() for report in reports],
     )
     _issues.report_issues([issue for build in builds for issue in build.issues])
     return 0
+
+
+def _grown(before: Kernel, after: Kernel) -> list[tuple[int, int]]:
+    """Spills and registers of both, as far as both say."""
+    spills = [sum(each.spills) if each.spills else None for each in (before, after)]
+    both = (spills, [each.usage.registers for each in (before, after)])
+    return [(old, new) if old is not None and new is not None else (0, 0) for old, new in both]
 
 
 class _Report:

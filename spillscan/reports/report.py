@@ -192,17 +192,13 @@ class Report(Struct, frozen=True, kw_only=True, dict=True):
 
     def growths(self, most: int) -> list[Growth]:
         """Why some of these grew, as far as anything that is known explains it."""
-        from spillscan.judging.compare.causes import Growth
+        from spillscan.judging.compare.causes import Growth, makers
 
+        code, old, new = self.details.code, makers(self.base or self.build), makers(self.build)
         found = [
-            Growth(
-                change.before,
-                change.after,
-                self.details.code.get(id(change.before)),
-                self.details.code.get(id(change.after)),
-            )
-            for change in self.grown[:most]
-            if change.before is not None and change.after is not None
+            Growth(base, head, code.get(id(base)), code.get(id(head)), (old(base), new(head)))
+            for base, head in ((change.before, change.after) for change in self.grown[:most])
+            if base is not None and head is not None
         ]
         return [each for each in found if each.causes]
 

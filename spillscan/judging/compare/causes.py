@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from spillscan.model import Kernel
-from spillscan.model.code import CLASS_OF, SourceLine
+from spillscan.builds.compilation import options
+from spillscan.model import Build, Kernel
+from spillscan.model.code import CLASS_OF, Maker, SourceLine
 from spillscan.model.findings import moved_bounds
 from spillscan.output.nouns import count
 from spillscan.reading.binary.pressure import Pressure
@@ -51,6 +52,10 @@ _SHOWN = 3
 _LOADS = frozenset({"LDG", "LD", "LDS", "LDC"})
 
 
+Makers = tuple[Maker | None, Maker | None]
+"""What made the kernel of the older build, and that of the newer."""
+
+
 class Cause(Struct, frozen=True, kw_only=True):
     """One difference that makes registers."""
 
@@ -65,11 +70,13 @@ class Cause(Struct, frozen=True, kw_only=True):
 class Growth:
     """Everything that is said of one kernel, before and after."""
 
-    def __init__(self, before: Kernel, after: Kernel, old: Pressure | None, new: Pressure | None) -> None:
+    def __init__(
+        self, before: Kernel, after: Kernel, old: Pressure | None, new: Pressure | None, makers: Makers | None = None
+    ) -> None:
         self.before, self.after = before, after
         self.pressures = old, new
-        self.causes = causes(before, after, old, new)
-        self.unknown = list(open_questions(before, after, old, new))
+        self.causes = causes(before, after, old, new, makers)
+        self.unknown = list(open_questions(before, after, old, new, makers))
         self.risen = risen(old, new) if old and new else []
         """Lines at which more registers are live than before: (line, before, after)."""
         self.held = held(old, new) if old and new else []
@@ -95,9 +102,35 @@ class Growth:
                 yield f"{title}: {', '.join(f'{line} {before} → {after}' for line, before, after in rows[:_SHOWN])}"
 
 
-def causes(before: Kernel, after: Kernel, old: Pressure | None, new: Pressure | None) -> list[Cause]:
-    """What is known to differ, what weighs most first; ``old`` and ``new``: their code, where it could be read."""
-    found = [*_bounds(before, after), *_cap(before, after)]
+def makers(build: Build) -> Callable[[Kernel], Maker | None]:
+    """What made a kernel of ``build``: as the command of its unit says, else as its code does."""
+    units, unit_of = {unit.name: unit for unit in build.units if unit.command}, build.unit_names()
+
+    def maker(kernel: Kernel) -> Maker | None:
+        unit = units.get(unit_of(kernel))
+        tool, words = options(unit.command) if unit else ("", [])
+        return Maker(tool=tool, version=unit.version, options=" ".join(words)) if unit and tool else _own(kernel)
+
+    return maker
+
+
+def _own(kernel: Kernel) -> Maker | None:
+    return kernel.sass.maker if kernel.sass else None
+
+
+def _made(before: Kernel, after: Kernel, makers: Makers | None) -> Makers:
+    """What can be compared: the options of one tool, or what the code of both says."""
+    old, new = makers or (None, None)
+    return (old, new) if old and new and old.tool == new.tool else (_own(before), _own(after))
+
+
+def causes(
+    before: Kernel, after: Kernel, old: Pressure | None, new: Pressure | None, makers: Makers | None = None
+) -> list[Cause]:
+    """What is known to differ, what weighs most first; ``old`` and ``new``: their code, where it could be read;
+    ``makers``: of both, where more is known than their code says."""
+    made = _made(before, after, makers)
+    found = [*_bounds(before, after), *_cap(*made)]
     if old is not None and new is not None and old.register_cap != new.register_cap:
         both = ["any" if each.register_cap is None else str(each.register_cap) for each in (old, new)]
         allowed = f"ptxas was allowed {both[0]} → {both[1]} registers"
@@ -106,13 +139,15 @@ def causes(before: Kernel, after: Kernel, old: Pressure | None, new: Pressure | 
             found.append(Cause(kind="cap", evidence=f"{allowed} ({by})"))
         elif found[0].kind == "bounds":
             found[0] = replace(found[0], evidence=f"{found[0].evidence}; {allowed}")
-    found += _tools(before, after)
+    found += _tools(*made)
     if old is not None and new is not None:
         found += _code(before, after, old, new)
     return found or list(_mix(before, after))
 
 
-def open_questions(before: Kernel, after: Kernel, old: Pressure | None, new: Pressure | None) -> Iterator[str]:
+def open_questions(
+    before: Kernel, after: Kernel, old: Pressure | None, new: Pressure | None, makers: Makers | None = None
+) -> Iterator[str]:
     """What is not known, one line each."""
     both = (("older", old), ("newer", new))
     if silent := [which for which, each in both if each is None]:
@@ -121,8 +156,8 @@ def open_questions(before: Kernel, after: Kernel, old: Pressure | None, new: Pre
     elif silent := [which for which, each in both if each is not None and not any(each.sources)]:
         which = "both builds" if len(silent) == 2 else f"the {silent[0]} build"
         yield f"which lines grew: compile {which} with -lineinfo"
-    if not (before.sass and before.sass.maker and after.sass and after.sass.maker):
-        yield "toolkit and options of both builds: only cubins of CUDA 13 and later name both"
+    if not all(_made(before, after, makers)):
+        yield "toolkit and options of both builds: cubins of CUDA 13 and later and what `spillscan run` keeps name both"
 
 
 def _mix(before: Kernel, after: Kernel, lines: tuple[str, ...] = ()) -> Iterator[Cause]:
@@ -146,21 +181,20 @@ def _bounds(before: Kernel, after: Kernel) -> Iterator[Cause]:
         yield Cause(kind="bounds", evidence=f"launch bounds {words[0]} → {words[1]}")
 
 
-def _cap(before: Kernel, after: Kernel) -> Iterator[Cause]:
-    options = [each.sass.maker.options if each.sass and each.sass.maker else "" for each in (before, after)]
-    both = [match["registers"] if (match := _CAP.search(each)) else "none" for each in options]
-    if all(options) and both[0] != both[1]:  # what does not say its options may have a cap
+def _cap(old: Maker | None, new: Maker | None) -> Iterator[Cause]:
+    said = [each.options if each else "" for each in (old, new)]
+    both = [match["registers"] if (match := _CAP.search(each)) else "none" for each in said]
+    if all(said) and both[0] != both[1]:  # what does not say its options may have a cap
         yield Cause(kind="cap", evidence=f"-maxrregcount {both[0]} → {both[1]}")
 
 
-def _tools(before: Kernel, after: Kernel) -> Iterator[Cause]:
-    makers = [each.sass.maker if each.sass else None for each in (before, after)]
-    if makers[0] is None or makers[1] is None:
+def _tools(old: Maker | None, new: Maker | None) -> Iterator[Cause]:
+    if old is None or new is None:
         return
-    if makers[0].version != makers[1].version:
-        yield Cause(kind="toolkit", evidence=f"CUDA {makers[0].version} → {makers[1].version}")
-    if makers[0].options and makers[1].options:
-        sets = [set(_WITHOUT_MEANING.sub("", each.options).split()) for each in makers if each]
+    if old.version != new.version:
+        yield Cause(kind="toolkit", evidence=f"CUDA {old.version} → {new.version}")
+    if old.options and new.options and old.tool == new.tool:
+        sets = [set(_WITHOUT_MEANING.sub("", each.options).split()) for each in (old, new)]
         gone, come = (" ".join(sorted(one - other)) for one, other in ((sets[0], sets[1]), (sets[1], sets[0])))
         if gone or come:
             yield Cause(kind="options", evidence=f"options {gone or 'none'} → {come or 'none'}")

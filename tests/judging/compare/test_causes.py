@@ -10,11 +10,13 @@ import numpy as np
 import pytest
 
 from spillscan.cli import main
-from spillscan.judging.compare.causes import Kind, causes, held, open_questions, risen
-from spillscan.model import Kernel, KernelKey, LaunchBounds, Usage
+from spillscan.judging.compare.causes import Kind, causes, held, makers, open_questions, risen
+from spillscan.model import Build, Kernel, KernelKey, LaunchBounds, Usage
 from spillscan.model.code import Group, LocalTraffic, Maker, SassStats, SourceLine
+from spillscan.model.units import Unit
 from spillscan.reading.binary.pressure import Pressure
 from spillscan.reading.machine.liveness import WORDS, Live
+from tests.conftest import ROOT
 from tests.reading.binary.support import nothing, stored
 
 CALLED = SourceLine(file="/x/k.cu", line=3)
@@ -187,6 +189,27 @@ def test_what_is_not_known_is_said() -> None:
     assert causes(bare, bare, None, None) == []
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("nvcc -c k.cu -o k.o", "nvcc -maxrregcount 48 -c k.cu -o k.o", ["-maxrregcount none → 48"]),
+        ("nvcc -I a -c a/k.cu -o a/k.o", "nvcc -use_fast_math -Ib -c b/k.cu", ["options none → -use_fast_math"]),
+        ("nvcc -gencode arch=compute_80,code=sm_80 -O1 -c k.cu", "ccache nvcc -arch sm_80 -O1 -c k.cu", []),
+        ("nvcc -O1 -c k.cu", "clang++ -c k.cu", []),
+        ("nvcc -O1 -c k.cu", "", []),
+    ],
+)
+def test_options_of_the_commands_are_compared_where_one_tool_compiled_both(
+    old: str, new: str, expected: list[str]
+) -> None:
+    bare = Kernel(key=KernelKey(symbol="k", arch="sm_90", unit=""), role="entry", usage=Usage(), source="k.cu")
+    units = [Unit(source="k.cu", command=tuple(words.split())) for words in (old, new)]
+    first, second = (makers(Build(kernels=(bare,), units=(unit,)))(bare) for unit in units)
+    assert [each.evidence for each in causes(bare, bare, None, None, (first, second))] == expected
+    compared = first is not None and second is not None and first.tool == second.tool
+    assert any("toolkit" in each for each in open_questions(bare, bare, None, None, (first, second))) != compared
+
+
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for side, name in (("old", "sass-sm_90a-12.3.cubin"), ("new", "sass-sm_90a-13.5.cubin")):
         (tmp_path / side).write_bytes(stored(name))
@@ -199,5 +222,11 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     text = capsys.readouterr().out
     assert "CUDA 12.3 → 13.5.37" in text
     assert "not known: which lines grew: compile both builds with -lineinfo" in text
+    demo = ROOT / "fixtures" / "demo"
+    assert main(["diff", "why", str(demo / "base.log"), str(demo / "head.log")]) == 0
+    heads = [line for line in capsys.readouterr().out.splitlines() if not line.startswith(" ")]
+    assert heads == ["gemm<8>  sm_80", "gemm<8>  sm_90a", "rotate  sm_80", "rotate  sm_90a"]
+    assert main(["diff", "why", *[str(demo / "base.log")] * 2]) == 0
+    assert capsys.readouterr().out == "no kernel of both builds takes more registers or spills more\n"
     assert main(["diff", "why", "nothing_like_it", str(tmp_path / "old"), str(tmp_path / "new")]) == 2
     assert "no kernel of both builds" in capsys.readouterr().err
