@@ -29,11 +29,10 @@ def dataset_of(arguments: argparse.Namespace, chosen: Callable[[Sequence[KeptBui
 
 def place_of(arguments: argparse.Namespace) -> str:
     """Where the dataset lies that was asked for."""
-    named = getattr(arguments, "place", None)
-    if named and arguments.dataset:
-        raise UsageError("two datasets", "name one")
-    place: str = named or arguments.dataset or os.environ.get(DATASET_VARIABLE) or DATASET
-    return place
+    named = [*getattr(arguments, "place", []), *filter(None, [arguments.dataset])]
+    if len(named) > 1:
+        raise UsageError(f"{len(named)} datasets", "name one; `spillscan history audit FILE … --each` makes one")
+    return str(named[0] if named else os.environ.get(DATASET_VARIABLE) or DATASET)
 
 
 def answered(dataset: Dataset) -> int:

@@ -110,7 +110,7 @@ def _next(
 ) -> str:
     of_frame = not about.weight and finding.rule.startswith(_OF_FRAMES)
     if (of_frame or _by_callees(about.worst, finding)) and about.worst.sass is not None and "-" not in inputs:
-        return _show(about.worst, inputs, names)
+        return _show(about.worst, _held_by(about.worst, inputs), names)
     return next(commands_for(about, source, inputs, names, launches, config), "")
 
 
@@ -147,6 +147,7 @@ def commands_for(
     """Lines to paste: where it is known how the kernel is compiled, what tries its remedies, and a sweep; then what
     shows most of it. ``source``: what a sweep is given."""
     kernel = about.worst
+    inputs = _held_by(kernel, inputs)
     called, arch = _called(kernel, names), kernel.key.arch
     chosen = [*(["--arch", arch] if arch else [])]
     launch = launches.launch_of(kernel)
@@ -166,6 +167,14 @@ def commands_for(
         yield _show(kernel, inputs, names)
     else:
         yield shlex.join(["spillscan", "occupancy", *inputs, "--kernel", called, *chosen, *threads])
+
+
+def _held_by(kernel: Kernel, inputs: Sequence[str]) -> Sequence[str]:
+    """The inputs that the kernel was read from; all, where that is not known."""
+    code = [kernel.sass.origin] if kernel.sass and kernel.sass.origin else []
+    own = [each.input.replace("\\", "/") + "/" for each in (*kernel.origins, *code)]
+    kept = [each for each in inputs if any(path.startswith(each.replace("\\", "/").rstrip("/") + "/") for path in own)]
+    return kept or inputs
 
 
 def _show(kernel: Kernel, inputs: Sequence[str], names: Names) -> str:

@@ -83,7 +83,7 @@ def add_dataset(parser: Parser, *, order: bool = True, place: bool = False) -> N
     """-d and, where builds are ordered, --order; ``place``: it may stand without -d, too."""
     about = f"folder or URL (s3://bucket/path) of the dataset (default: ${DATASET_VARIABLE}, else {DATASET})"
     if place:
-        parser.add_argument("place", nargs="?", metavar="DATASET", help=about)
+        parser.add_argument("place", nargs="*", metavar="DATASET", help=about)
         about = "the same"
     parser.add_argument("-d", "--dataset", metavar="PLACE", help=about)
     if order:
