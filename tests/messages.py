@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Iterable, Iterator
+from functools import cache
 from itertools import chain, product
 from typing import NamedTuple
 
@@ -85,13 +86,16 @@ def _of_module(path: str, tree: ast.Module) -> Iterator[Message]:
             yield from (Message(place, "line", text) for text in found if " " in text and "\n" not in text)
 
 
-def messages() -> Iterator[Message]:
+@cache
+def messages() -> list[Message]:
     """All of them, package by package."""
+    found = list[Message]()
     for path in sorted((ROOT / "spillscan").rglob("*.py")):
         tree = ast.parse(path.read_text(encoding="utf-8"))
-        yield from dict.fromkeys(_of_module(path.relative_to(ROOT / "spillscan").as_posix(), tree))
+        found += dict.fromkeys(_of_module(path.relative_to(ROOT / "spillscan").as_posix(), tree))
     for document, (name, about) in ((each, pair) for each in ("rules", "holes") for pair in explanations(each).items()):
-        yield Message(f"docs/{document}.md: {name}", "title", about.title, about.remedy)
+        found.append(Message(f"docs/{document}.md: {name}", "title", about.title, about.remedy))
+    return found
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ import pytest
 
 from tests.messages import PLACEHOLDER, Message, messages
 
-ALL = list(messages())
 MOST = 200
 """Characters of fixed text: two lines."""
 NAMES = re.compile(r"CMake|CUDA|Nsight|SQL|PTX|SM\b|NUL|GPU|HEAD|SOURCE_DATE_EPOCH|KERNEL|OLD|INPUT|[A-Z]+[_=.]|__|# ")
@@ -40,7 +39,8 @@ def broken(message: Message) -> list[str]:
 
 
 def test_messages_speak_with_one_voice() -> None:
-    wrong = [f"{each.place}: {', '.join(broken(each))}: {each.text} ⇒ {each.hint}" for each in ALL if broken(each)]
+    found = ((each, broken(each)) for each in messages())
+    wrong = [f"{each.place}: {', '.join(rules)}: {each.text} ⇒ {each.hint}" for each, rules in found if rules]
     assert not wrong, "\n".join(wrong)
 
 
@@ -73,4 +73,4 @@ def test_the_rules_tell_messages_apart(message: Message, rules: list[str]) -> No
     ],
 )
 def test_each_kind_of_message_is_found(kind: str, part: str) -> None:
-    assert any(each.kind == kind and part in each.text for each in ALL)
+    assert any(each.kind == kind and part in each.text for each in messages())

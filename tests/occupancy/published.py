@@ -14,7 +14,9 @@ from spillscan.occupancy import occupancy
 from tests.occupancy.assumptions import ASSUMPTIONS
 from tests.occupancy.deviations import DEVIATIONS
 
-EXAMPLES: list[dict[str, Any]] = yaml.safe_load(Path(__file__).with_name("published.yaml").read_text("utf-8"))
+EXAMPLES: list[dict[str, Any]] = yaml.load(
+    Path(__file__).with_name("published.yaml").read_bytes(), Loader=yaml.CSafeLoader
+)
 PAGE = Path(__file__).parents[2] / "docs" / "internals" / "published-occupancy.md"
 
 HEAD = """\

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.util import find_spec
 from pathlib import Path
 from threading import Lock, Thread
 
@@ -23,7 +24,7 @@ from tests.conftest import FIXTURES, kernel_to_json
 from tests.history.audit.conftest import Reference
 from tests.history.audit.support import kept, run
 
-pytest.importorskip("s3fs")
+pytestmark = pytest.mark.skipif(find_spec("s3fs") is None, reason="s3fs is not here")
 
 
 class Flaky(BaseHTTPRequestHandler):

@@ -25,7 +25,7 @@ from spillscan.reading.inputs import zstd
 from spillscan.reading.inputs.source import _GPU_CODE, kind_of_binary
 from tests.conftest import FIXTURES
 from tests.reading.binary.support import FOLDER, extract, scanned, stored, without_place
-from tests.reading.binary.test_containers import EXPECTED, fat_section, zipped
+from tests.reading.binary.test_containers import expected, fat_section, zipped
 
 TINY = (FOLDER / "tiny-sm_80-13.5.cubin").read_bytes()
 OLD = (FOLDER / "tiny-sm_52-12.3.cubin").read_bytes()
@@ -96,7 +96,7 @@ def test_a_section_of_fat_binaries_and_data_beside_it() -> None:
     data = elf_file(nv_fatbin=fat_section(), data=TINY, rodata=stored("sass-sm_90a-13.5.cubin"))
     found, issues = scanned(data, "lib.so")
     assert not issues
-    assert [without_place(each) for each in found if not each.identifier] == EXPECTED
+    assert [without_place(each) for each in found if not each.identifier] == expected()
     assert {each.identifier for each in found} == {"", "lib.so:.data+0x0", "lib.so:.rodata+0x0"}
 
 
