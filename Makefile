@@ -59,7 +59,7 @@ bench-details: $(TESTS)
 	$(BIN)/python -m tests.benchmarks.page_bench
 
 oracle: $(TESTS)
-	$(BIN)/python -m pytest -n auto -m hypothesis --hypothesis-profile=oracle
+	$(BIN)/python -m pytest -n auto --hypothesis-profile=oracle
 	$(BIN)/python tests/oracle/million.py
 	$(BIN)/python -m tests.oracle.wrap_oracle
 	$(BIN)/python -m tests.oracle.run_oracle

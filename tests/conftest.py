@@ -11,7 +11,7 @@ import sys
 from collections.abc import Generator
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 import yaml
@@ -25,6 +25,7 @@ from spillscan.reading.inputs.source import Source, Stream
 from spillscan.reading.workers import processors
 from tests import forked, reference, writers
 
+Sized = TypeVar("Sized")
 ROOT = Path(__file__).resolve().parent.parent
 FIXTURES = ROOT / "fixtures"
 
@@ -32,6 +33,12 @@ FIXTURES = ROOT / "fixtures"
 settings.register_profile("suite", max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 settings.register_profile("oracle", settings.get_profile("suite"), max_examples=2000)
 settings.load_profile("suite")
+
+
+def sized(suite: Sized, oracle: Sized) -> Sized:
+    """What a test takes: in the suite, and in ``make oracle``. Known when modules of tests are loaded."""
+    return oracle if settings.get_current_profile_name() == "oracle" else suite
+
 
 # Workers of a parallel run have a width, one process has none: what is printed must not depend on that.
 for name in ("COLUMNS", "GITHUB_REPOSITORY", "GITHUB_BASE_REF", "CI_PROJECT_URL", "CI_MERGE_REQUEST_DIFF_BASE_SHA"):

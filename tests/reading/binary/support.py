@@ -14,7 +14,7 @@ from spillscan.reading import dumps as sass
 from spillscan.reading.binary import containers, decode, records
 from spillscan.reading.binary.decode import Counts
 from spillscan.reading.binary.opcode_tables import Table
-from spillscan.reading.binary.window import Budget, Limits, Window
+from spillscan.reading.binary.window import DEFAULT, Budget, Limits, Window
 from spillscan.reading.inputs import zstd
 from spillscan.reading.inputs.source import Source
 from spillscan.reading.machine.liveness import WORDS, Effects
@@ -28,9 +28,9 @@ def stored(name: str) -> bytes:
     return zstd.decompress((FOLDER / f"{name}.zst").read_bytes())
 
 
-def scanned(data: bytes, name: str = "file") -> tuple[list[SassFunction], list[Issue]]:
+def scanned(data: bytes, name: str = "file", limits: Limits = DEFAULT) -> tuple[list[SassFunction], list[Issue]]:
     """Functions and issues of a binary."""
-    items = list(records.items(data, name))
+    items = list(records.items(data, name, limits))
     return (
         [item for item in items if isinstance(item, SassFunction)],
         [item for item in items if isinstance(item, Issue)],
