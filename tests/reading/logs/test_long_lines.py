@@ -7,13 +7,14 @@ import sys
 
 import pytest
 
-from tests.conftest import ROOT
+from tests.conftest import ROOT, sized
 
 pytest.importorskip("resource")
 
-LONGEST_CPU_SECONDS = 120
-"""The processor's, for all lines; a second is enough. Who goes back to the beginning at each piece needs an hour."""
+LONGEST_CPU_SECONDS = 40
+"""The processor's, for all lines; a second is enough. Who goes back to the beginning at each piece needs minutes."""
 
+SIZE = sized(200_000, 1_000_000)
 READ = f"""
 import io, resource
 from spillscan.reading import logs
@@ -28,7 +29,7 @@ PIECES = (
 for piece in PIECES:
     for end in ("\\n", "; ptxas info    : \\n"):
         head, _, unit = piece.rpartition("frame, ")
-        line = (head + "frame, " if head else "") + unit * (1_000_000 // len(unit)) + end
+        line = (head + "frame, " if head else "") + unit * ({SIZE} // len(unit)) + end
         with Stream(io.BytesIO(b"ptxas info    : \\n" + line.encode()), "x.log") as stream:
             print(logs.read(stream, "x.log").stats.lines, flush=True)
 """

@@ -17,7 +17,7 @@ from spillscan.reading.inputs.source import Source
 from spillscan.reading.machine.instruction import BARRIERS, Instruction, Place, Sum
 from spillscan.reading.machine.sameness import _Blocks, _Proof, prove
 from spillscan.reading.machine.values import PURE, NotProvenError
-from tests.conftest import FIXTURES
+from tests.conftest import FIXTURES, sized
 from tests.reading.machine.rewriting import Words, mutants
 
 BINARIES = [
@@ -25,6 +25,9 @@ BINARIES = [
     *sorted((FIXTURES / "binary").glob("*sm_90*.cubin.zst")),
     *sorted((FIXTURES / "binary").glob("*sm_120*.cubin.zst")),
 ]
+
+STEP = sized(4, 1)
+"""Of so many changes of one kind, one is tried."""
 
 
 class Every:
@@ -84,13 +87,13 @@ def test_what_is_written_anew_is_proven_the_same_work(way: str) -> None:
     """At least nine of ten: other registers, another order that dependences allow, other addresses."""
     found: Counter[str] = Counter()
     changed = 0
-    for name, words in understood().items():
+    for name, words in list(understood().items())[::STEP]:
         new = getattr(words, way)(Random(str(name)))
         if new is not None:
             found[verdict(words.text, new)] += 1
             changed += new.words != words.text.words
     assert found["same"] >= 0.9 * found.total(), found
-    assert changed >= 20
+    assert changed >= 10
 
 
 def test_no_change_of_meaning_is_called_the_same_work() -> None:
@@ -99,8 +102,10 @@ def test_no_change_of_meaning_is_called_the_same_work() -> None:
     for name, words in understood().items():
         for what, new in mutants(words, Random(str(name))):
             if new.words != words.text.words:
-                kinds[what.split(" ")[0]] += 1
-                assert verdict(words.text, new) != "same", (name, what)
+                kind = what.split(" ")[0]
+                kinds[kind] += 1
+                if kind == "order" or kinds[kind] % STEP == 0:
+                    assert verdict(words.text, new) != "same", (name, what)
     assert min(kinds[kind] for kind in ("opcode", "constant", "modifier", "operands", "source")) >= 10, kinds
     assert kinds["order"] >= 5
 
