@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import posixpath
 import re
-import shlex
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
@@ -27,7 +26,11 @@ _NO_MACHINE_CODE = re.compile(
     r"|-E|-M{1,2}|--generate-(?:nonsystem-)?dependencies|-fsyntax-only|-emit-llvm|-cc1|-S|-V|-h"
 )
 """Options with which a compiler makes no machine code of a source, or only links; ``-MD`` and the like do both."""
-_QUOTES, _BLANKS = re.compile(r"[\"'\\]"), re.compile(r"[ \t\r\n]+")  # what a shell knows of both
+_QUOTED = re.compile(r"""'([^']*+)'|"((?:[^"\\]++|\\.)*+)"|\\(.)""", re.S)
+_WORDS = re.compile(rf"""(?:[^ \t\r\n"'\\]++|{_QUOTED.pattern})++|["'\\]""", re.S)
+"""Those of a shell; a quote or backslash alone has no end."""
+_UNQUOTED = re.compile(r"[^ \t\r\n]+")
+_ESCAPED, _OPEN = re.compile(r"\\([\\\"])"), frozenset("\"'\\")
 _LTO, _REAL = re.compile(r"\blto_\d"), re.compile(r"\bsm_\d")
 _MOST_NESTED_FILES = 8
 _OUTPUT_OPTIONS = ("-o", "--output-file", "-MF", "-MT", "--dependency-output")
@@ -169,12 +172,17 @@ def expand(words: Sequence[str], read: Callable[[str], str | None], depth: int =
 
 def split(text: str) -> list[str]:
     """The words of a command line as a shell splits it; at blanks where its quotes are not closed."""
-    if not _QUOTES.search(text):
-        return [word for word in _BLANKS.split(text) if word]
-    try:
-        return shlex.split(text)
-    except ValueError:
+    if _OPEN.isdisjoint(text):
+        return _UNQUOTED.findall(text)
+    words = [match[0] for match in _WORDS.finditer(text)]
+    if not _OPEN.isdisjoint(words):
         return text.split()
+    return [_QUOTED.sub(_bare, word) for word in words]
+
+
+def _bare(quoted: re.Match[str]) -> str:
+    plain, escaped, character = quoted.groups()
+    return _ESCAPED.sub(r"\1", escaped) if escaped is not None else plain if plain is not None else character
 
 
 def holds_device_code(words: Sequence[str]) -> bool | None:

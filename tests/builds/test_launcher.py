@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import fnmatch
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -13,6 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import spillscan
 from spillscan.builds import compilation
@@ -274,6 +277,15 @@ def test_what_a_command_makes(command: str, object_: str, source: str, relocatab
     made = compilation.parse(command.split())
     assert made is not None
     assert (made.object, made.source, made.relocatable) == (object_, source, relocatable)
+
+
+@given(st.text(alphabet="ab -\\\"' \t\r\n\v#é"))
+def test_a_command_line_is_split_as_a_shell_does(text: str) -> None:
+    try:
+        words = shlex.split(text)
+    except ValueError:
+        words = text.split()
+    assert compilation.split(text) == words
 
 
 def test_words_that_only_look_like_a_compiler() -> None:
