@@ -19,8 +19,7 @@ from spillscan.model import Evidence, Kernel
 from spillscan.model.demangled import Function
 from spillscan.model.symbols import demangle
 from spillscan.naming.identity.likeness import code, digest
-from spillscan.naming.identity.namesakes import grouped
-from spillscan.naming.identity.same_code import MOST, SAME, Match, of_code, template
+from spillscan.naming.identity.namesakes import MOST, SAME, Match, grouped, of_code, template
 
 _Pair = tuple[Kernel, Kernel]
 _Place = tuple[Hashable, ...]

@@ -17,9 +17,8 @@ from spillscan.model.symbols import arch_family
 from spillscan.naming.identity.exchanges import perhaps_swapped, swapped
 from spillscan.naming.identity.libraries import by_library
 from spillscan.naming.identity.likeness import code, configuration
-from spillscan.naming.identity.namesakes import Key, Pairs, aligned, but, by_figures, grouped, same_code
+from spillscan.naming.identity.namesakes import Key, Match, Pairs, aligned, but, by_figures, grouped, same_code
 from spillscan.naming.identity.renames import renames
-from spillscan.naming.identity.same_code import Match
 from spillscan.naming.identity.symbol import canonical, source_file
 
 _COPY = re.compile(r"#\d+\Z")

@@ -29,8 +29,7 @@ from spillscan.naming.identity.likeness import (
     digest,
     name_parts,
 )
-from spillscan.naming.identity.namesakes import aligned, but, grouped
-from spillscan.naming.identity.same_code import MOST, Match, Target, by_code, template
+from spillscan.naming.identity.namesakes import MOST, Match, Target, aligned, but, by_code, grouped, template
 from spillscan.naming.identity.spelling import Name, spelled
 from spillscan.naming.identity.substitutions import Agreement, Reach, Vocabulary, learn
 

@@ -13,7 +13,7 @@ from spillscan.model import Issue, Origin, Severity
 from spillscan.model.holes import Hidden
 from spillscan.output.nouns import count
 from spillscan.reading import grammar
-from spillscan.reading.inputs.lines import TOO_LONG, whole_lines
+from spillscan.reading.inputs.encoding import TOO_LONG, whole_lines
 
 SHOWN = 20
 """Unknown lines that get a message of their own; of more, the rest is counted."""

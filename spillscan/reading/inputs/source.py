@@ -22,8 +22,7 @@ from spillscan.builds.compilation import is_check
 from spillscan.builds.records import draft_of
 from spillscan.output.errors import InputError
 from spillscan.reading.inputs import archives, codecs
-from spillscan.reading.inputs.encoding import decoded, is_encoded
-from spillscan.reading.inputs.lines import TOO_LONG, whole_lines
+from spillscan.reading.inputs.encoding import TOO_LONG, decoded, is_encoded, whole_lines
 
 _MARK = "/@"
 

@@ -6,9 +6,182 @@ Nothing is overwritten: where two disagree, both stay and an issue names both pl
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from posixpath import basename
+
+from msgspec.structs import replace
+
+from spillscan.model import Issue, Kernel, KernelKey, Launch, LinkRecord, Sidecar, Timing, Usage, agreement
+from spillscan.model.usage import PRINTED
+from spillscan.reading.inputs.sidecars import place_of
 from spillscan.reading.join.code import attach_code
-from spillscan.reading.join.links import merge_links
-from spillscan.reading.join.sidecars import attach_sidecars
-from spillscan.reading.join.times import timed
 
 __all__ = ("attach_code", "attach_sidecars", "merge_links", "timed")
+
+
+# What the linker made of relocatable code: it has the last word on registers.
+
+
+def merge_links(kernels: Iterable[Kernel], links: Iterable[LinkRecord]) -> list[Kernel]:
+    """``kernels`` with the linker's final figures where ``links`` has them.
+
+    In relocatable code ptxas's registers are not final: the linker knows what the kernel calls. A link record without
+    arch is taken only where it cannot be another arch's.
+    """
+    records: dict[str, list[LinkRecord]] = defaultdict(list)
+    for link in links:
+        records[link.symbol].append(link)
+    if not records:
+        return list(kernels)
+    merged: list[Kernel] = []
+    used: set[str] = set()
+    kernels = list(kernels)
+    arches: dict[str, set[str | None]] = defaultdict(set)
+    for kernel in kernels:
+        if kernel.role == "entry" and kernel.key.symbol in records:
+            arches[kernel.key.symbol].add(kernel.key.arch)
+    for kernel in kernels:
+        symbol = kernel.key.symbol
+        if kernel.role != "entry" or symbol not in records:
+            merged.append(kernel)
+            continue
+        used.add(symbol)
+        merged.append(_linked(kernel, records[symbol], len(arches[symbol])))
+    for symbol, left in records.items():
+        if symbol not in used:
+            merged.extend(_link_only(link) for link in left)
+    return merged
+
+
+def _linked(kernel: Kernel, links: list[LinkRecord], arches: int) -> Kernel:
+    mine = [link for link in links if link.arch == kernel.key.arch]
+    nameless = [link for link in links if link.arch is None]
+    candidates = mine or nameless
+    if not candidates:
+        return kernel
+    usages = list({link.usage: None for link in candidates})
+    origins = kernel.origins + tuple(link.origin for link in candidates)
+    figures = _final(kernel.usage, agreement(usages))
+    if len(usages) == 1 and (mine or arches == 1 or len(nameless) >= arches):
+        return replace(kernel, usage=figures, final=True, origins=origins)
+    why = "the linker names no arch" if not mine and arches > 1 else "it was linked several times, differently"
+    reasons = (*kernel.reasons, f"{why}: its final figures are one of {len(candidates)}")
+    return replace(kernel, usage=figures, confidence="ambiguous", reasons=reasons, final=True, origins=origins)
+
+
+def _final(compiled: Usage, linked: Usage) -> Usage:
+    """The linker's figures; its stack is the whole call tree's, the compiler's is the kernel's own."""
+    return replace(
+        compiled,
+        **{each.name: getattr(linked, each.linker) for each in PRINTED if each.linker},
+        unknown_clauses=tuple(dict.fromkeys(compiled.unknown_clauses + linked.unknown_clauses)),
+    )
+
+
+def _link_only(link: LinkRecord) -> Kernel:
+    usage = replace(link.usage, stack_bytes=None, cumulative_stack_bytes=link.usage.stack_bytes)
+    return Kernel(
+        key=KernelKey(symbol=link.symbol, arch=link.arch),
+        role="entry",
+        usage=usage,
+        final=True,
+        origins=(link.origin,),
+    )
+
+
+# What compilers wrote beside their output: launches and configurations.
+
+
+def attach_sidecars(kernels: Iterable[Kernel], sidecars: Sequence[Sidecar]) -> tuple[list[Kernel], list[Issue]]:
+    """``kernels`` with what was written beside their code, and an issue where that contradicts it."""
+    found: dict[tuple[str, str], list[Sidecar]] = {}
+    for each in sidecars:
+        found.setdefault((each.place, each.symbol), []).append(each)
+    if not found:
+        return list(kernels), []
+    attached, issues = [], []
+    for kernel in kernels:
+        place = _place(kernel)
+        beside = [*found.get((place, kernel.key.symbol), ()), *found.get((place, ""), ())] if place else []
+        if beside and kernel.role != "function":
+            known, contradictions = _with(kernel, beside)
+            attached.append(known)
+            issues += contradictions
+        else:
+            attached.append(kernel)
+    return attached, issues
+
+
+def _place(kernel: Kernel) -> str:
+    origin = None if kernel.sass is None else kernel.sass.origin
+    return "" if origin is None else place_of(origin.input)
+
+
+def _with(kernel: Kernel, beside: Sequence[Sidecar]) -> tuple[Kernel, list[Issue]]:
+    bounds = kernel.launch_bounds
+    threads = _said(each.threads_per_block for each in beside)
+    dynamic = _said(each.dynamic_shared_bytes for each in beside)
+    named = [each for each in beside if each.symbol]
+    origins = tuple(dict.fromkeys(each.origin for each in beside))
+    configuration = dict(pair for each in named for pair in each.configuration)
+    kernel = replace(
+        kernel,
+        origins=(*kernel.origins, *origins),
+        configuration=tuple(sorted(configuration.items(), key=lambda pair: pair[0] != "tile")),
+    )
+    required = None if bounds is None else bounds.required_threads
+    most = None if bounds is None else bounds.threads
+    if threads is not None and (threads != required if required else most is not None and threads > most):
+        what = f"{kernel.short_name}: {origins[0]} says {threads} threads per block, its code {required or most}"
+        return kernel, [Issue(code="launch-mismatch", message=what, origin=origins[0], symbol=kernel.key.symbol)]
+    threads = threads or required
+    if threads is None or (dynamic is None and kernel.dynamic_shared is not False):
+        return kernel, []
+    launch = Launch(
+        threads_per_block=threads,
+        dynamic_shared_bytes=dynamic or 0,
+        max_dynamic_shared_bytes=dynamic or None,
+        cluster_blocks=_said(each.cluster_blocks for each in beside) or 1,
+        source="sidecar",
+    )
+    return replace(kernel, launch=launch), []
+
+
+def _said(values: Iterable[int | None]) -> int | None:
+    """What all say that say anything; ``None`` where none does, or they differ."""
+    known = {value for value in values if value is not None}
+    return known.pop() if len(known) == 1 else None
+
+
+# Compile times that traces have of kernels.
+
+
+def timed(kernels: Sequence[Kernel], timings: Iterable[Timing]) -> list[Kernel]:
+    """``kernels`` with the compile times that traces have of them and no log printed. Where several sources hold a
+    kernel of one name and arch, only those whose object or source is known have theirs."""
+    found: dict[tuple[str, str | None], list[Timing]] = {}
+    for each in timings:
+        if each.kernel:
+            found.setdefault((each.symbol, each.arch), []).append(each)
+    if not found:
+        return list(kernels)
+    instances = Counter((kernel.key.symbol, kernel.key.arch) for kernel in kernels)
+    timed_ones = []
+    for kernel in kernels:
+        place = kernel.key.symbol, kernel.key.arch
+        traced = found.get(place, []) if kernel.compile_ms is None else []
+        if len(traced) > 1 or instances[place] > 1:
+            units = {_stem(kernel.key.unit), _stem(kernel.source)} - {""}
+            traced = [each for each in traced if _stem(each.file) in units]
+        if len(traced) == 1:
+            origins = (*kernel.origins, traced[0].origin)
+            timed_ones.append(replace(kernel, compile_ms=traced[0].milliseconds, origins=origins))
+        else:
+            timed_ones.append(kernel)
+    return timed_ones
+
+
+def _stem(path: str) -> str:
+    """``gemm`` of ``src/gemm.cu`` and of ``CMakeFiles/x.dir/gemm.cu.o``."""
+    return basename(path.replace("\\", "/")).partition(".")[0]

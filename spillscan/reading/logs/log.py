@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from spillscan.model import Issue, Kernel, KernelKey, Origin, Reading, Stats
 from spillscan.output.nouns import count, listed
-from spillscan.reading.inputs.lines import TOO_LONG
+from spillscan.reading.inputs.encoding import TOO_LONG
 from spillscan.reading.inputs.source import Stream
 from spillscan.reading.logs.attribution import PARALLEL_HINT, Writer
 from spillscan.reading.logs.blocks import Blocks, Functions, Kernels, Notes

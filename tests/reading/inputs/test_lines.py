@@ -9,8 +9,8 @@ import pytest
 
 from spillscan.output.errors import InputError
 from spillscan.reading import dumps
-from spillscan.reading.inputs import lines as product
-from spillscan.reading.inputs.lines import LONGEST_BYTES, whole_lines
+from spillscan.reading.inputs import encoding
+from spillscan.reading.inputs.encoding import LONGEST_BYTES, whole_lines
 from spillscan.reading.inputs.source import Stream
 from tests.conftest import FIXTURES, read_log
 
@@ -22,7 +22,7 @@ LISTING = b"Resource usage:\n Common:\n  GLOBAL:0\n"
 
 
 def test_whatever_the_pieces_long_lines_are_empty(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(product, "LONGEST_BYTES", 5)
+    monkeypatch.setattr(encoding, "LONGEST_BYTES", 5)
     dice = random.Random(3)
     for _ in range(3000):
         data = bytes(dice.choices(b"ab\n", (5, 5, 2), k=dice.randrange(40)))
