@@ -11,6 +11,7 @@ from spillscan.model import Issue
 from spillscan.model.code import SassFunction
 from spillscan.reading.dumps import form_of
 from spillscan.reading.dumps.cuobjdump import Dump
+from tests.conftest import sized
 from tests.reading.dumps.conftest import Read
 from tests.reading.dumps.support import FIXTURES, content, dumps
 
@@ -113,7 +114,7 @@ def endless(size: int) -> Iterator[bytes]:
     yield END
 
 
-@pytest.mark.parametrize("size", [40 << 20])
+@pytest.mark.parametrize("size", [sized(8, 40) << 20])
 def test_memory_is_bounded(size: int) -> None:
     list(Dump([DUMP], "dump"))
     tracemalloc.start()
@@ -121,8 +122,8 @@ def test_memory_is_bounded(size: int) -> None:
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert isinstance(items[0], SassFunction)
-    assert items[0].stats.local.total.stores > 600
-    assert peak < 32 << 20
+    assert items[0].stats.local.total.stores > size >> 16
+    assert peak < size * 3 // 4
 
 
 @pytest.mark.parametrize(("arch", "group"), [("sm_35", 8), ("sm_37", 8), ("sm_52", 4)])

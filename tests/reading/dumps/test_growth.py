@@ -10,6 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from spillscan.reading import dumps
+from tests.conftest import sized
 from tests.counting import MOST_GROWTH, growth
 
 SASS = b'\tcode for sm_90\n\t\tFunction : f\n\t.headerflags\t@"EF_CUDA_SM90"\n'
@@ -69,7 +70,7 @@ def test_lines(family: str, form: str) -> None:
         text = LINES[family](size // len(LINES[family](1)))
         return SASS + text + SASS_END if form == "cuobjdump" else TEXT + text + b"\n"
 
-    _grows(data, 40_000)
+    _grows(data, sized(12_000, 40_000))
 
 
 @pytest.mark.parametrize("family", ["unfinished", "nested", "functions"])
@@ -82,7 +83,7 @@ def test_documents(family: str) -> None:
             return JSON + b'{"function-name": "f", "start": 0, "sass-instructions": []},' * (size // 60)
         return begin + b'{"opcode": "NOP"},' * (size // 18)
 
-    _grows(data, {"unfinished": 3_000_000, "functions": 400_000}.get(family, 100_000))
+    _grows(data, {"unfinished": sized(600_000, 3_000_000), "functions": sized(60_000, 400_000)}.get(family, 100_000))
 
 
 def _grows(data: Callable[[int], bytes], size: int) -> None:

@@ -12,6 +12,7 @@ from spillscan.model import Issue
 from spillscan.model.code import SassFunction
 from spillscan.reading.dumps import cuobjdump
 from spillscan.reading.dumps.common import DumpAccount
+from tests.conftest import sized
 from tests.reading.dumps.support import content, cut, dumps
 
 _FUNCTION = re.compile(rb"\t\tFunction : [^\n]*\n\t\.headerflags[^\n]*\n(?: [^\n]*\n)+\t\t\.+\n")
@@ -59,7 +60,7 @@ DAMAGE: dict[str, Callable[[bytes, int], bytes]] = {
     "twice": lambda line, _: line + b"\n" + line,
     "a message": lambda line, _: b"nvdisasm warning : this was standard error\n" + line,
 }
-ROUNDS = 20
+ROUNDS = sized(6, 200)
 
 
 def _read(data: bytes, size: int, *, asked: bool) -> tuple[list[SassFunction | Issue], DumpAccount]:

@@ -72,8 +72,7 @@ def test_packed_logs_are_read(name: str, way: str, tmp_path: Path) -> None:
     path.write_bytes(PACKINGS[name](HEAD.read_bytes()))
     expected = figures(scan(HEAD))
     if way == "standard input":
-        command = [sys.executable, "-m", "spillscan", "check", "-", "--set", "max_spill_bytes=0"]
-        done = subprocess.run(command, input=path.read_bytes(), capture_output=True, check=False, cwd=ROOT)
+        done = run("check", "-", "--set", "max_spill_bytes=0", stdin=path.read_bytes())
         assert done.returncode == 1, done.stderr
         assert b"2 findings in 12 kernels" in done.stdout
     else:

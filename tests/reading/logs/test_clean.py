@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from spillscan.model import Reading
 from spillscan.reading.logs.clean import Cleaner
 from spillscan.reading.logs.steps import Steps, unprefixed
-from tests.conftest import FIXTURES, read_log, read_text
+from tests.conftest import FIXTURES, read_log, read_text, sized
 
 Dress = Callable[[bytes, int], bytes]
 """What becomes of one line, without its end, by its number."""
@@ -98,7 +98,7 @@ def seen(reading: Reading) -> tuple[object, ...]:
     return reading.kernels, reading.links, reading.issues, reading.empty_units, stats.lines, stats.recognised_lines
 
 
-@pytest.mark.parametrize("portion", range(4))
+@pytest.mark.parametrize("portion", range(sized(1, 4)))
 def test_text_and_lines_are_those_of_the_plain_log(portion: int) -> None:
     """Every environment with two logs: the text, and where each line stands in the file; and what is read of one."""
     wrong = []

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from spillscan.model import Kernel, Reading
-from tests.conftest import FIXTURES, read_any, read_log, read_text
+from tests.conftest import FIXTURES, read_any, read_log, read_text, sized
 
 SETS = sorted(path for path in (FIXTURES / "parallel").iterdir() if path.is_dir())
 NO_SPILLS = "    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads\n"
@@ -91,7 +91,7 @@ def test_nothing_certain_is_wrong_at_any_density(folder: Path, share_writing: fl
     logs = [read_text(path) for path in sorted(folder.glob("sequential/*"))]
     expected = truth(folder)
     certain, tears = [], []
-    for seed in range(12):
+    for seed in range(sized(3, 48)):
         text, share_torn = interleaved(logs, seed, share_writing)
         reading = read_log(text)
         assert not wrong_among_certain(reading, expected), seed

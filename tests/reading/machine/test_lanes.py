@@ -23,6 +23,7 @@ from spillscan.reading.machine.lanes import (
     shifted_right,
     times,
 )
+from tests.conftest import sized
 
 TID_X = 0x21
 
@@ -71,27 +72,27 @@ def test_what_is_known_holds(name: str) -> None:
     chance = random.Random(name)
     abstract, concrete = OPERATIONS[name]
     known = 0
-    for _ in range(3000):
+    for _ in range(sized(1000, 10_000)):
         values = [drawn(chance) for _ in range(3)]
         found = abstract(*values)
         known += found is not None
         for _ in range(3):
             lanes = zip(*(numbers(each, chance) for each in values), strict=True)
             assert holds(found, [concrete(*each) for each in lanes]), (values, found)
-    assert known > 50
+    assert known > 15
 
 
 def test_either_of_two() -> None:
     chance = random.Random(1)
     known = 0
-    for _ in range(3000):
+    for _ in range(sized(1000, 10_000)):
         one = drawn(chance)
         other = chance.choice((drawn(chance), added(one, ANY), added(one, settled([8] * LANES, ALL_KNOWN))))
         found = either(one, other)
         known += found is not None
         assert holds(found, numbers(one, chance))
         assert holds(found, numbers(other, chance))
-    assert known > 300
+    assert known > 100
 
 
 @pytest.mark.parametrize("width", WIDTHS)

@@ -14,7 +14,7 @@ from spillscan.reading.binary.pressure import pressures, registers
 from spillscan.reading.binary.records import cubins
 from spillscan.reading.machine.flow import Controls, Flow, Kind, Moves
 from spillscan.reading.machine.liveness import WORDS, Effects, Graph, live
-from tests.conftest import FIXTURES, ROOT, read_any
+from tests.conftest import FIXTURES, ROOT, read_any, sized
 from tests.reading.binary.support import stored
 
 NOTHING = Controls(*(np.zeros(0, kind) for kind in (np.int64, np.int64, bool, bool)))
@@ -39,7 +39,7 @@ def naive(read: list[set[int]], written: list[set[int]], guarded: list[bool], wa
     return before
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(sized(12, 400)))
 def test_dataflow(seed: int) -> None:
     chance = random.Random(seed)
     size = chance.randint(2, 400)
