@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from itertools import product
@@ -163,12 +163,27 @@ def tuned() -> Report:
 
 def compiled() -> str:
     """A check of a binary whose source is there."""
+
+    def sourced(folder: Path) -> list[str]:
+        (folder / "sass.cu").write_text("\n".join(f"int line_{number}; // <b>&amp;" for number in range(1, 61)))
+        return ["--source-root", str(folder)]
+
+    return _commanded("check", {"k.cubin": "lines-sm_80-13.5.cubin"}, sourced)
+
+
+def grown() -> str:
+    """What ``diff`` shows of code that two toolkits made of one source."""
+    return _commanded("diff", {f"{release}.cubin": f"sass-sm_120-{release}.cubin" for release in ("12.8", "13.5")})
+
+
+def _commanded(command: str, binaries: Mapping[str, str], words: Callable[[Path], list[str]] = lambda _: []) -> str:
+    """The page of a command, of fixtures' binaries under other names."""
     with TemporaryDirectory() as name:
         folder = Path(name)
-        (folder / "k.cubin").write_bytes(stored("lines-sm_80-13.5.cubin"))
-        (folder / "sass.cu").write_text("\n".join(f"int line_{number}; // <b>&amp;" for number in range(1, 61)))
-        words = ["check", str(folder / "k.cubin"), "-f", f"html:{folder / 'page.html'}", "--source-root", str(folder)]
-        assert main(words) == 1
+        for other, fixture in binaries.items():
+            (folder / other).write_bytes(stored(fixture))
+        files = [str(folder / other) for other in binaries]
+        assert main([command, *files, "-f", f"html:{folder / 'page.html'}", *words(folder)]) < 2
         return (folder / "page.html").read_text(encoding="utf-8")
 
 
@@ -343,6 +358,7 @@ PAGES: dict[str, Callable[[], str]] = {
     ),
     "check": lambda: rendered("html", checked()),
     "code": compiled,
+    "grown": grown,
     "diff": lambda: rendered("html", compared()),
     "renamed": lambda: rendered("html", compared("identity/refactored-13.0.log", "identity/renamed-13.5.log")),
     "worse": lambda: rendered("html", worse()),

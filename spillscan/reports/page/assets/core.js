@@ -160,9 +160,9 @@ const spillscan = (() => {
     title(page && page !== pages[0] ? page.label : "");
     const container = h("div", { class: `view view-${route.view}` });
     frame.main.replaceChildren(container);
+    window.scrollTo(0, 0); // a view may scroll to a part of it
     views.get(route.view)(payload, route.id, container);
     if (!first) {
-      window.scrollTo(0, 0);
       const back = left.view === "kernel" && route.view !== "kernel" ? returned(container, link("kernel", left.id)) : null;
       if (back) back.focus();
       else frame.main.focus({ preventScroll: true });

@@ -24,8 +24,8 @@ spillscan.view("history", ({ builds, courses, metrics, since, said, tables, kern
   turns, spillscan.legend(), h("section", {}, h("h2", {}, "All builds"), h("p", { class: "quiet" }, `A ring is a jump: ${said}. A click on a chart compares that build with the one before, with Shift with the one compared already.`),
     h("div", { class: "courses" }, charts.map(({ figure }) => figure))), compared, tables.filter((each) => !turned.includes(each)).map(listing));
   list();
-  if (params.get("a") || params.get("b")) compared.scrollIntoView();
   draw();
+  if (params.get("a") || params.get("b")) compared.scrollIntoView();
 
   const apply = (a, b) => controls.change(state, { a: builds[a].label, b: builds[b].label }, anew);
   function anew() {

@@ -32,11 +32,10 @@ spillscan.view("kernel", (payload, id, box) => {
   const arch = store.arch(i);
   const [subject, map] = payload.details[i];
   spillscan.title(store.name(i));
-  add(box, heading(), findings(), first.grown(payload, i), others());
   const spills = map && map.totals.spill; // what is to be mended first stands first
-  if (spills) local();
+  add(box, heading(), first.grown(payload, i), spills ? local() : null, findings(), others());
   if (subject >= 0) residency(payload.subjects[subject]);
-  if (map !== undefined && !spills) local();
+  if (map !== undefined && !spills) add(box, local());
 
   function heading() {
     const figures = columns.figures.map(({ key, label, unit }) => {
@@ -93,7 +92,7 @@ spillscan.view("kernel", (payload, id, box) => {
   }
 
   function local() {
-    add(box, h("section", { class: "local" }, h("h2", {}, "Local memory in its code"), map ? spillmap.draw(map, (payload.code && payload.code[i]) || null)
-      : h("p", { class: "quiet" }, marked("This page holds the spill maps of the worst kernels only; `spillscan show` prints any."))));
+    return h("section", { class: "local" }, h("h2", {}, "Local memory in its code"), map ? spillmap.draw(map, (payload.code && payload.code[i]) || null)
+      : h("p", { class: "quiet" }, marked("This page holds the spill maps of the worst kernels only; `spillscan show` prints any.")));
   }
 });

@@ -20,7 +20,7 @@ const source = (() => {
     return lines;
   }
 
-  function draw(code, relief = "", advice = {}) {
+  function draw(code, advice = {}) {
     const lines = gathered(code);
     const { params } = spillscan.route;
     const inner = (row) => (code.places[code.place[row]][0] ? keyOf(code.places[code.place[row]][0]) : null);
@@ -82,7 +82,7 @@ const source = (() => {
       const line = lines.get(chosen), chain = code.places[code.place[row]] || [];
       said.textContent = [line ? `${printable(nameOf(chosen))}: ${count(line.rows.length, "instruction")}${line.share ? `, ${percent(line.share)} of the weight of its spills` : ""}${line.stores + line.loads ? `, ${count(line.stores, "spill store")} and ${count(line.loads, "reload")}${line.depth ? ` to loop depth ${line.depth}` : ""}` : ""}, at most ${count(line.live, "register")} live` : "",
         `${addressOf(row)}: ${code.text[code.op[row]]}${chain.length > 1 ? `, inlined at ${chain.slice(1).map((one) => printable(nameOf(keyOf(one)))).join(", ")}` : ""}`,
-        ...helps(chosen).map(([, text]) => printable(text[0].toUpperCase() + text.slice(1))), line && chosen === heaviest && relief ? relief[0].toUpperCase() + relief.slice(1) : ""].filter(Boolean).join(". ");
+        ...helps(chosen).map(([, text]) => printable(text[0].toUpperCase() + text.slice(1)))].filter(Boolean).join(". ");
     }
 
     const shown = () => code.files.flatMap((_, file) => [file, ...(open(file) ? [...lines.keys()].filter((key) => lines.get(key).file === file) : [])]);

@@ -92,7 +92,7 @@ const spillmap = (() => {
   function draw(found, code = null) {
     const map = code ? { ...found, bytes: Math.max(found.bytes, code.bytes) } : found;
     const marks = unpack(map);
-    const both = code && code.code ? source.draw(code.code, code.relief, code.advice) : null;
+    const both = code && code.code ? source.draw(code.code, code.advice) : null;
     const { node } = chart.drawn((width) => strip(map, marks, width, code, both), "canvas");
     const lines = map.lines.map((place, line) => ({ place, share: map.shares[line] })).filter(({ share }) => share).sort((one, other) => other.share - one.share).slice(0, LINES);
     const coarse = map.marks && map.marks.unit > Math.floor(map.bytes / Math.max(map.instructions, 1));

@@ -113,11 +113,11 @@ function grid({ name = "row", title, columns, empty, made, open, fold, sorted, h
     reach(Math.min(items.length - 1, Math.max(0, active + step)));
   }
 
-  // Makes a row the active one, and brings it into sight; `middle`: where it is out of sight, into the middle of it.
+  // Makes a row the active one, and brings it into sight; `middle`: with rows above it.
   function reach(at, middle = false) {
     active = at;
     const top = at * high(), behind = top + high() + head.offsetHeight;
-    if (middle && (top < node.scrollTop || behind > node.scrollTop + node.clientHeight)) node.scrollTop = Math.max(0, top - node.clientHeight / 3);
+    if (middle) node.scrollTop = Math.max(0, top - node.clientHeight / 3);
     else if (top < node.scrollTop) node.scrollTop = top;
     else if (behind > node.scrollTop + node.clientHeight) node.scrollTop = behind - node.clientHeight;
     draw(true);

@@ -1,0 +1,86 @@
+"""What people come for: the line of the heaviest spill, its cause, the build that made it worse, the remedy. Each is in
+sight after at most three clicks from the first screen, and after as many presses of Enter reached by Tab and arrows."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.reports.browser.conftest import Open, Site, Tab, until
+
+SCREEN = {"width": 1440, "height": 900}
+MOST_CLICKS, MOST_TABS = 3, 40
+"""From the first screen; from one place to the next."""
+TASKS = (
+    # task, page, what is chosen on the way, what is in sight at the end
+    ("line", "code", (), "opt/project/sass.cu:36 81 %"),
+    ("line", "code", ("array_and_spills",), "36 int line_36; // <b>&amp; 81 % 30 19/21 ≤44"),
+    ("line", "code", ("Kernels", "row 2"), "10 int line_10; // <b>&amp; 90 % 30 8/8"),
+    ("cause", "code", (), "-maxrregcount=32 leaves it 32 registers"),
+    ("cause", "code", ("array_and_spills",), "ptxas was allowed 32; 47 values are live"),
+    ("cause", "check", (), "it takes 255 registers, all that an instruction can name"),
+    ("cause", "grown", ("array_and_spills",), "toolkit: CUDA 12.8.93 → 13.5.37"),
+    ("build", "diff", (), "gemm<8> sm_80, sm_90a"),
+    ("build", "diff", ("gemm<8>",), "before: 1 block/SM, 20 of 64 warps"),
+    ("build", "matrix", ("spill_i64",), "spill_i64 sm_121"),
+    ("build", "history", (), "gemm sm_90 spill_bytes, registers 16 → 96 0 304 v2 v1"),
+    ("build", "history", ("v2",), "gemm<8> sm_90 spills 0 304 +304"),
+    ("build", "history", ("gemm",), "16 gemm<8> sm_90"),
+    ("remedy", "code", (), "a smaller factor of #pragma unroll there, or a smaller array: at most 44 registers"),
+    ("remedy", "code", ("array_and_spills",), "About 47 registers end its spills"),
+    ("remedy", "check", ("spill_f32", "What spill means"), "What to do."),
+    ("remedy", "scan", (), "about 96 registers may end its spills"),
+    ("remedy", "sweep", (), "cap 128 128 16 2 best"),
+)
+
+IN_SIGHT = """(wanted) => {
+  const plain = (node) => (node.innerText ?? node.textContent).replace(/\\s+/g, " ");
+  const holds = (node) => node.checkVisibility?.() && plain(node).includes(wanted);
+  const within = (box) => box.height && box.top >= 0 && box.bottom <= innerHeight && box.left >= 0;
+  const shown = (node) => {
+    const box = node.getBoundingClientRect();
+    return within(box) && node.contains(document.elementFromPoint(box.left + 1, (box.top + box.bottom) / 2));
+  };
+  const least = (node) => [...node.children].some(holds) ? [...node.children].filter(holds).flatMap(least) : [node];
+  return holds(document.body) && least(document.body).some((node) => [node, ...node.children].some(shown));
+}"""
+"""Whether a text can be read on the screen as it is: it is not scrolled away, and nothing lies on it."""
+FOCUSED = """() => {
+  const { activeElement: own } = document;
+  return own.matches("[role$=grid]") ? "row" : own.innerText || own.getAttribute("aria-label") || own.id;
+}"""
+
+
+def click(tab: Tab, name: str) -> None:
+    """Click on a link, a button or what opens, or on a row by its number."""
+    if name.startswith("row "):
+        tab.page.locator(f".rows [aria-rowindex='{int(name[4:]) + 1}'] .cell-name").click(position={"x": 2, "y": 2})
+    else:
+        tab.page.locator("a, button, summary").get_by_text(name, exact=True).or_(
+            tab.page.get_by_role("link", name=name, exact=True)
+        ).first.click()
+
+
+def press(tab: Tab, name: str) -> None:
+    """Reach the same by Tab, a row by arrows, and press Enter."""
+    kind, _, number = name.partition(" ") if name.startswith("row ") else (name, "", "1")
+    for _ in range(MOST_TABS):
+        tab.page.keyboard.press("Tab")
+        if tab.page.evaluate(FOCUSED) == kind:
+            break
+    else:
+        raise AssertionError(f"{name} is not reached by {MOST_TABS} presses of Tab")
+    for _ in range(int(number) - 1):
+        tab.page.keyboard.press("ArrowDown")
+    tab.page.keyboard.press("Enter")
+
+
+@pytest.mark.parametrize(("task", "name", "way", "seen"), TASKS)
+def test_a_task_takes_three_clicks(
+    task: str, name: str, way: tuple[str, ...], seen: str, site: Site, browse: Open
+) -> None:
+    assert len(way) <= MOST_CLICKS
+    for choose in (click, press) if way else (click,):
+        tab = browse(site[name], viewport=SCREEN)
+        for each in way:
+            choose(tab, each)
+        until(tab.page, IN_SIGHT, seen)
