@@ -12,17 +12,19 @@ from spillscan.reading import grammar
 
 # ---- anywhere in a log -------------------------------------------------------------------------------------------
 
-PIECE = re.compile(
-    r"bytes stack frame|bytes spill (?:stores|loads)|\d bytes (?:cmem\[|[sgl]mem\b|cumulative)|Used \d+ reg"
-    r"|\d registers, (?:used )?\d|used \d+ barr|Compiling entry fun|Function properties for|' for 'sm_\d"
-    r"|Registers are spilled|Local memory used for|Compile time = \d|ptxas (?:info|warning) *:?$"
-    r"|^ptxas(?: (?:i|in|inf|w\w*))? *(?:\.{2,}|…)?$|^ptxas (?!version|options|flags|found)[a-z]+: "
-    r"|^ptxas(?:[a-z]| (?:i|in|inf|w|wa|war|warn|warni|warnin|e|er|err|erro|f|fa|fat|fata) )"
-    r"|^(?:ptxas|nvlink) (?:(?:info|warning)\b(?! *:)|[a-z]+[A-Z])|^ptxas +[^-/.:\s\w\"'$({<\\~%@]"
-    r"|^ptxas +(?!version|found|not |missing|ok|done|failed|flags|options|pass)[^-/.:=\s][^-/.:=]{0,11}$"
-    r"|^ptxas .{0,40}(?:registers|barriers|spill (?:stores|loads)|stack frame|[gsl]mem|\bms)$|cmem\[\d+\]$"
+_SAID = re.compile(
+    r"bytes s(?:tack frame|pill (?:stores|loads))|Used \d+ reg|used \d+ barr|Compil(?:ing entry fun|e time = \d)"
+    r"| (?<=\d )(?:bytes (?:cmem\[|[sgl]mem\b|cumulative)|registers, (?:used )?\d)|Function properties for"
+    r"|' for 'sm_\d|Registers are spilled|Local memory used for|ptxas (?:info|warning) *:?$|cmem\[\d+\]$"
 )
-"""What only a compiler's report says; outside of a whole message it shows that a line is torn."""
+"""Anywhere in a line; each begins with a letter of its own, which ``re`` passes other text by for."""
+_BEGUN = re.compile(
+    r"ptxas(?: (?:i|in|inf|w\w*))? *(?:\.{2,}|…)?$|ptxas (?!version|options|flags|found)[a-z]+: "
+    r"|ptxas(?:[a-z]| (?:i|in|inf|w|wa|war|warn|warni|warnin|e|er|err|erro|f|fa|fat|fata) )"
+    r"|(?:ptxas|nvlink) (?:(?:info|warning)\b(?! *:)|[a-z]+[A-Z])|ptxas +[^-/.:\s\w\"'$({<\\~%@]"
+    r"|ptxas +(?!version|found|not |missing|ok|done|failed|flags|options|pass)[^-/.:=\s][^-/.:=]{0,11}$"
+    r"|ptxas .{0,40}(?:registers|barriers|spill (?:stores|loads)|stack frame|[gsl]mem|\bms)$"
+)
 _WORDS = re.compile(
     r"\d registers\b|\bregisters(?:, |$)|bytes (?:spill|cmem\[)|spill (?:stores|loads)\b|cmem\[\d"
     r"|^(?:r?e?g?i?s?t|b?a?r?r?i)?ers$"
@@ -44,6 +46,11 @@ _QUOTES = re.compile(r"(?<!\w)'|'(?!\w)")
 """Apostrophes aside."""
 
 
+def holds_piece(line: str) -> bool:
+    """Whether ``line`` says what only a report does; outside of a whole message it shows that one is torn."""
+    return (_BEGUN.match(line) or _SAID.search(line)) is not None
+
+
 def half_head(before: str) -> bool:
     """Whether this stands before a head only where another line was cut off (a name, a command), or where two logs are
     compared line by line."""
@@ -59,7 +66,7 @@ def half_name(before: str) -> bool:
 
 def may_remain(line: str) -> bool:
     """Whether ``line`` may be what is left of a report: at a log's head, and between a kernel's lines."""
-    return len(line) < _LONGEST_CHARACTERS and (_WORDS.search(line) or PIECE.search(line)) is not None
+    return len(line) < _LONGEST_CHARACTERS and (_WORDS.search(line) is not None or holds_piece(line))
 
 
 def lacks_beginning(line: str) -> bool:

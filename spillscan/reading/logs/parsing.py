@@ -14,7 +14,7 @@ from spillscan.model import Advisory, Usage
 from spillscan.model.usage import PRINTED, Printed
 from spillscan.reading import grammar
 from spillscan.reading.logs import fragments
-from spillscan.reading.logs.fragments import PIECE
+from spillscan.reading.logs.fragments import holds_piece
 from spillscan.reading.logs.messages import (
     CompileTime,
     EntryLine,
@@ -67,11 +67,11 @@ def message(line: str) -> Message | None:
     """What a line says, as it was :func:`printed`; ``None`` for a line that is no tool's report."""
     heads = [match.start() for match in islice(head("ptxas").finditer(line), 2)]
     if heads:
-        if len(heads) > 1 or PIECE.search(line, 0, heads[0]) or fragments.half_head(line[: heads[0]]):
+        if len(heads) > 1 or holds_piece(line[: heads[0]]) or fragments.half_head(line[: heads[0]]):
             return Torn(line)
         return _headed(line[heads[0] :])
     if stack := text_pattern("ptxas", "stack").search(line):
-        whole = stack.end() == len(line) and not PIECE.search(line, 0, stack.start()) and "info" not in line
+        whole = stack.end() == len(line) and not holds_piece(line[: stack.start()]) and "info" not in line
         return ptxas_message(stack[0]) if whole else Torn(line)
     if line[:1].isdigit() and text_pattern("ptxas", "stack").fullmatch(f" {line}"):
         found = ptxas_message(f" {line}")
@@ -81,11 +81,11 @@ def message(line: str) -> Message | None:
     if start is not None and (line.startswith(("nvlink", "@"), start) or "ptxas" not in line):
         before = line[:start]
         half = fragments.half_head if line.startswith("nvlink", start) else fragments.half_name
-        torn = (before.strip() and half(before.lstrip())) or PIECE.search(before)
+        torn = (before.strip() and half(before.lstrip())) or holds_piece(before)
         return Torn(line) if torn else _library_message(line[start:])
     of_tool = line.startswith(("ptxas ", "nvlink "))
     joined = of_tool and (fragments.half_quoted(line) or _OF_BUILDERS.search(line))
-    return Torn(line) if joined or PIECE.search(line) else None
+    return Torn(line) if joined or holds_piece(line) else None
 
 
 def _headed(line: str) -> Message:
@@ -113,9 +113,8 @@ def _headed(line: str) -> Message:
 @lru_cache(maxsize=1024)
 def _of_two(text: str) -> bool:
     """Whether ``text``, which may say much, holds what only another line says."""
-    return fragments.half_quoted(text) or any(
-        pattern.search(text) for pattern in (PIECE, _OF_BUILDERS, fragments.HALF_SENTENCE)
-    )
+    joined = any(pattern.search(text) for pattern in (_OF_BUILDERS, fragments.HALF_SENTENCE))
+    return joined or fragments.half_quoted(text) or holds_piece(text)
 
 
 def _is_symbol(name: str) -> bool:
@@ -125,7 +124,7 @@ def _is_symbol(name: str) -> bool:
     if " " not in name and "'" not in name:
         return True
     balanced = name.count("(") == name.count(")") > 0 or name.count("<") == name.count(">") > 0
-    return balanced and not PIECE.search(name) and " : " not in name
+    return balanced and not holds_piece(name) and " : " not in name
 
 
 def _library_message(text: str) -> Message | None:
@@ -146,7 +145,7 @@ def _unknown(found: Unknown, tool: str, line: str) -> Unknown | Torn:
     before, text = _parted(line, tool)
     of_report = _INFO.search(before) is not None
     pieces = fragments.of_known(text) or fragments.breaks_off(text, figures=of_report)
-    torn = pieces or PIECE.search(line) or _OF_BUILDERS.search(text)
+    torn = pieces or holds_piece(line) or _OF_BUILDERS.search(text)
     return Torn(line) if torn or (of_report and not text[:1].isupper()) else replace(found, of_report=of_report)
 
 

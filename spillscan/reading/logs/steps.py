@@ -46,10 +46,9 @@ class Words:
             window = view[start : min(following + self._overlap, end)]
             first, *others = [search.find_matches_as_indexes(window) for search in self._searches]
             found = sorted(chain(first, *others), key=itemgetter(1)) if others else first
-            behind = following
-            for _, at, finish in found:
+            for _, at, _ in found:
                 yield start + at
-                behind = max(following, start + finish)
+            behind = max(following, start + max(map(itemgetter(2), found), default=0))
             start, size = behind, _LEAST_BYTES if found else min(2 * size, _MOST_BYTES)
 
     def stand_in(self, text: bytes) -> bool:
@@ -72,9 +71,7 @@ class Words:
 WINDOW_BYTES = 1 << 17
 """How far before a compiler's output its step is looked for."""
 
-_MAY_ANNOUNCE = re.compile(
-    rb"\[[^\]\n]{0,60}\d(?:/\d|%)[^\]\n]{0,40}\] ?|nvcc|clang|ptxas|nvlink|CUDA |INFO: From |# spillscan "
-)
+_MAY_ANNOUNCE = re.compile(rb"\d(?:/\d|%)[^\]\n]{0,40}+\]|nvcc|clang|ptxas|nvlink|CUDA |INFO: From |# spillscan ")
 _STEP_WORDS = Words(b"[", b"nvcc", b"clang", b"CUDA ", b"INFO: From ", b"ptxas ", b"nvlink ", b"# spillscan ")
 
 _REPORT = re.compile(r"ptxas info |[ \t]*\d+ bytes stack frame,")
