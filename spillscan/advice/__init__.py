@@ -6,14 +6,12 @@ jobs.
 """
 
 PUBLIC = (
-    "adoption",
     "holding",
     "jobs",
     "outcomes",
     "profile.exports",
     "profile.judged",
     "profile.launchmap",
-    "profile.reading",
     "profile.text",
     "ranking",
     "remedies",

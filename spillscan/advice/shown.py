@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from spillscan.advice.jobs import BUILD_SYSTEMS, BuildSystem
 from spillscan.builds.buildfile import NAME
 from spillscan.builds.configured import COMPILER, Configured
-from spillscan.builds.releases import IMAGE_OF_RELEASE
+from spillscan.builds.coverage import IMAGE_OF_RELEASE
 from spillscan.output.nouns import count
 
 TOOLKIT = "/usr/local/cuda"

@@ -11,10 +11,8 @@ PUBLIC = (
     "configured",
     "coverage",
     "databases",
-    "expected",
     "launcher",
     "records",
-    "releases",
     "watching",
 )
 """What other packages may import from: these modules, and this one."""

@@ -1,5 +1,6 @@
 """What build systems write down of the compilations that a build is to run: ``compile_commands.json``, as CMake, ninja,
-Bear and Bazel's extractors write it, ``build.ninja``, CMake's makefiles; and the one that a record file names.
+Bear and Bazel's extractors write it, ``build.ninja``, CMake's makefiles; the one that a record file names; and which of
+them a build folder is to hold.
 
 https://clang.llvm.org/docs/JSONCompilationDatabase.html, https://ninja-build.org/manual.html#ref_ninja_file
 """
@@ -8,10 +9,16 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from msgspec import Struct, field
+
 from spillscan.builds import buildfile, compilation, records
+from spillscan.builds.compilation import HOST_SOURCES, SOURCES
+from spillscan.model.units import Unit
 from spillscan.output.errors import InputError
 
 _MOST_BYTES = 1 << 30
@@ -117,3 +124,200 @@ def seen_from_here(path: str, top: str) -> str:
         if below.split(os.sep, 1)[0] != os.pardir:
             return os.path.normpath(os.path.join(place, below))
     return os.path.normpath(path)
+
+
+# ``build.ninja``: which edges compile CUDA sources, and which of them a build without a target runs.
+#
+# Only what says so is read: ``build``, ``default``, ``include``, ``subninja`` and the variables of the file itself
+# (https://ninja-build.org/manual.html#ref_ninja_file).
+
+_LARGEST_BYTES = 1 << 28
+_MOST_FILES = 1000
+_CONTINUED = re.compile(r"\$\r?\n[ \t]*")
+_TOKEN = re.compile(r"(?:\$[ :$|]|[^\s:|])+|:|\|\|?@?")
+_VARIABLE = re.compile(r"\$(?:\{([\w.-]+)\}|([\w-]+)|([ :$|]))")
+_DEVICE = tuple(suffix for suffix in SOURCES if suffix not in (*HOST_SOURCES, ".cubin"))
+
+
+class Edge(Struct, frozen=True):
+    """One ``build`` statement; paths as ninja takes them, from the folder of the first file."""
+
+    outputs: tuple[str, ...]
+    rule: str
+    inputs: tuple[str, ...]
+    """Explicit, implicit and order-only."""
+
+
+class _Manifest(Struct):
+    edges: list[Edge] = field(default_factory=list)
+    defaults: list[str] = field(default_factory=list)
+    files: int = 0
+
+
+def compilations(path: str) -> list[tuple[str, str]] | None:
+    """(source, object) of each edge that compiles a CUDA source and that a build without a target runs, as seen from
+    the folder of ``path``; ``None`` where the file cannot be read."""
+    manifest = _Manifest()
+    try:
+        _read(path, os.path.dirname(path), manifest, {})
+    except (OSError, UnicodeDecodeError):
+        return None
+    wanted = _needed(manifest)
+    return [
+        (source, edge.outputs[0])
+        for edge in manifest.edges
+        if edge.outputs and edge.rule != "phony" and not wanted.isdisjoint(edge.outputs)
+        for source in edge.inputs[:1]
+        if source.endswith(_DEVICE) and edge.outputs[0].endswith((".o", ".obj"))
+    ]
+
+
+def _needed(manifest: _Manifest) -> set[str]:
+    """All that the default targets depend on; without any, all that there is."""
+    by_output = {output: edge for edge in manifest.edges for output in edge.outputs}
+    if not manifest.defaults:
+        return set(by_output)
+    found: set[str] = set()
+    waiting = list(manifest.defaults)
+    while waiting:
+        output = waiting.pop()
+        if output not in found:
+            found.add(output)
+            edge = by_output.get(output)
+            waiting += () if edge is None else edge.inputs
+    return found
+
+
+def _read(path: str, top: str, manifest: _Manifest, variables: dict[str, str]) -> None:
+    manifest.files += 1
+    if os.path.getsize(path) > _LARGEST_BYTES or manifest.files > _MOST_FILES:
+        raise OSError(f"{path} is too large")
+    with open(path, encoding="utf-8") as file:
+        text = _CONTINUED.sub("", file.read())
+    for line in text.splitlines():
+        word, _, rest = line.partition(" ")
+        if word == "build":
+            manifest.edges.append(_edge(rest, variables))
+        elif word == "default":
+            manifest.defaults += [token for token in _paths(rest, variables) if token != ":"]
+        elif word in ("include", "subninja"):
+            _read(os.path.join(top, _expanded(rest.strip(), variables)), top, manifest, variables)
+        elif line[:1].strip() and not line.startswith("#") and "=" in line:
+            name, _, value = line.partition("=")
+            variables[name.strip()] = _expanded(value.strip(), variables)
+
+
+def _edge(text: str, variables: dict[str, str]) -> Edge:
+    outputs: list[str] = []
+    inputs: list[str] = []
+    rule = ""
+    behind = False
+    for token in _paths(text, variables):
+        if token == ":":
+            behind = True
+        elif token.startswith("|"):
+            continue
+        elif not behind:
+            outputs.append(token)
+        elif not rule:
+            rule = token
+        else:
+            inputs.append(token)
+    return Edge(tuple(outputs), rule, tuple(inputs))
+
+
+def _paths(text: str, variables: dict[str, str]) -> Iterator[str]:
+    for token in _TOKEN.findall(text):
+        yield token if token in (":", "|", "||", "|@") else os.path.normpath(_expanded(token, variables))
+
+
+def _expanded(text: str, variables: dict[str, str]) -> str:
+    return _VARIABLE.sub(lambda m: m[3] or variables.get(m[1] or m[2], ""), text) if "$" in text else text
+
+
+# What a build folder is to hold: by ``build.ninja``, else by ``compile_commands.json`` and, of CMake's makefiles, what
+# ``all`` makes. Only what a build without a target runs: a test that nobody asked for is missing to nobody.
+
+_TARGET = re.compile(r"(?:.*/)?CMakeFiles/[^/]+\.dir(?=/)")
+_RULE = re.compile(r"^([^\s:#]+):[ \t]+(\S+)[ \t]*$", re.MULTILINE)
+_DEEPEST = 4
+_LEFT_OUT = frozenset({".git", "CMakeFiles", "_deps", "node_modules"})
+
+
+def expected(folder: str) -> list[Unit]:
+    """The compilations of CUDA code that ``folder``, or a folder in it, is to hold; each object once. What a list names
+    elsewhere is of another folder, from which this one was copied."""
+    found: dict[str, Unit] = {}
+    here = os.path.join(os.path.realpath(folder), "")
+    for place in _build_folders(folder):
+        for unit in _of_folder(place):
+            made = os.path.realpath(unit.object)
+            if made.startswith(here):
+                found.setdefault(made, unit)
+    return list(found.values())
+
+
+def _build_folders(folder: str) -> Iterator[str]:
+    depth = folder.rstrip(os.sep).count(os.sep)
+    for place, folders, files in os.walk(folder):
+        if place.count(os.sep) - depth >= _DEEPEST:
+            folders.clear()
+        folders[:] = sorted(name for name in folders if name not in _LEFT_OUT)
+        if "build.ninja" in files or "compile_commands.json" in files:
+            yield place
+
+
+def _of_folder(place: str) -> Iterator[Unit]:
+    file = os.path.join(place, "build.ninja")
+    listed: list[Command] = []
+    database = os.path.join(place, "compile_commands.json")
+    if os.path.exists(database):
+        try:
+            listed = commands(database)
+        except InputError:  # of no CUDA code, or damaged: then it expects nothing
+            listed = []
+    by_object = {os.path.realpath(each.object): each for each in listed if each.object}
+    edges = compilations(file) if os.path.exists(file) else None
+    if edges is not None:
+        for source, made in edges:
+            path = os.path.join(place, made)
+            command = by_object.get(os.path.realpath(path))
+            yield Unit(
+                source=seen_from_here(os.path.join(place, source), place),
+                object=os.path.normpath(path),
+                folder=place if command is None else command.folder,
+                command=() if command is None else command.words,
+                evidence=(file,),
+            )
+        return
+    needed = _needed_targets(place)
+    for command in listed:
+        target = _TARGET.match(os.path.relpath(command.object, place)) if command.object else None
+        if command.object and (needed is None or target is None or f"{target[0]}/all" in needed):
+            yield Unit(
+                source=command.source,
+                object=command.object,
+                folder=command.folder,
+                command=command.words,
+                evidence=(database,),
+            )
+
+
+def _needed_targets(place: str) -> set[str] | None:
+    """What ``all`` of CMake's makefiles depends on; ``None`` where there are none."""
+    try:
+        with open(os.path.join(place, "CMakeFiles", "Makefile2"), encoding="utf-8", errors="replace") as file:
+            rules = _RULE.findall(file.read())
+    except OSError:
+        return None
+    below: dict[str, list[str]] = {}
+    for target, needs in rules:
+        below.setdefault(target, []).append(needs)
+    found: set[str] = set()
+    waiting = ["all"]
+    while waiting:
+        target = waiting.pop()
+        if target not in found:
+            found.add(target)
+            waiting += below.get(target, ())
+    return found

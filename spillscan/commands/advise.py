@@ -12,8 +12,8 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from spillscan.advice.profile.exports import read_all
 from spillscan.advice.profile.judged import JudgedLaunch, judge, launch_figures
-from spillscan.advice.profile.reading import read_all
 from spillscan.advice.ranking import ranked, spill_weight, why_here
 from spillscan.advice.remedies import Remedy, facts, relief_data, remedy
 from spillscan.advice.sweep.missing import no_step, refusal

@@ -11,7 +11,7 @@ import argparse
 from collections.abc import Sequence
 
 from spillscan.commands import _answers, _datasets, _options, _policy
-from spillscan.commands._turns import turn_columns
+from spillscan.commands._datasets import turn_columns
 from spillscan.history.dataset.builds import KeptBuild
 from spillscan.history.dataset.history import Happening, happenings
 from spillscan.history.dataset.turns import Turn, turns

@@ -6,12 +6,16 @@ What is printed is itself a policy file. With --kernel, only what holds for one 
 from __future__ import annotations
 
 import argparse
+import json
 import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from spillscan.commands import _options, _policy
-from spillscan.judging.policy.listing import listed, listed_for
+from spillscan.judging.policy.effective import DEFAULT, Override, Policy, Setting
+from spillscan.judging.policy.keys import LAUNCH_KEYS, Key, Value, keys
 from spillscan.judging.rules import all_rules
-from spillscan.model import Kernel, KernelKey, Usage
+from spillscan.model import Kernel, KernelKey, Launch, Level, Rule, Usage
 from spillscan.output.folders import shipped
 from spillscan.output.terminal import say
 
@@ -49,3 +53,115 @@ def run(arguments: argparse.Namespace) -> int:
         lines = listed(policy, rules, origins=origins)
     say(lines)
     return 0
+
+
+# A policy as text, itself a policy file, with the origin of each value beside it where that is asked for. Pure.
+
+_Line = tuple[str, str]
+"""(text, origin)."""
+
+
+def listed(policy: Policy, rules: Sequence[Rule], *, origins: bool) -> Iterator[str]:
+    """The policy in force, a line each; read as a file it says the same."""
+    lines = [_setting(key, policy.setting(key.name)) for key in keys().values() if key.kind != "files"]
+    lines += _severities(rules, [layer.levels for layer in policy.layers])
+    accepted = [each for layer in policy.layers for each in layer.accept]
+    if accepted:
+        lines.append(("accept:", ""))
+    for each in accepted:
+        parts = (("hole", each.hole), ("match", each.match), ("reason", each.reason))
+        text = ", ".join(f"{name}: {_quoted(value)}" for name, value in parts)
+        lines.append((f"  - {{{text}}}", each.origin))
+    files: Any = policy.setting("files").value
+    if files:
+        lines.append(("files:", ""))
+    for each in files:
+        words = [f"match: {_value(each.match)}"]
+        words += [f"{name}: {_value(setting.value)}" for name, setting in each.settings.items()]
+        words += [f"reason: {_quoted(each.reason)}"] if each.reason else []
+        lines.append((f"  - {{{', '.join(words)}}}", each.origin))
+    labels = {name: setting for layer in policy.layers for name, setting in layer.labels.items()}
+    lines += [("labels:", "")] if labels else []
+    lines += [(f"  {name}: {_value(setting.value)}", setting.origin) for name, setting in labels.items()]
+    entries = policy.in_force()
+    if entries:
+        lines.append(("kernels:", ""))
+        for entry in entries:
+            lines += _entry(entry)
+    return _aligned(lines, origins)
+
+
+def listed_for(policy: Policy, kernel: Kernel, rules: Sequence[Rule], *, origins: bool) -> Iterator[str]:
+    """What holds for one kernel, likewise."""
+    said = policy.said_of(kernel)
+    per_kernel = [key for key in keys().values() if key.per_kernel]
+    lines = [_setting(key, said.settings.get(key.name, Setting(key.default, DEFAULT))) for key in per_kernel]
+    if said.launch:
+        lines.append((f"launch: {_launch(said.launch.value)}", said.launch.origin))
+    return _aligned(lines + _severities(rules, [said.levels]), origins)
+
+
+def _setting(key: Key, setting: Setting[Value]) -> _Line:
+    value = setting.value
+    if key.kind != "limit" and value in (None, ()):
+        return f"# {key.name}: not set", setting.origin
+    return f"{key.name}: {_value(value)}", setting.origin
+
+
+def _severities(rules: Sequence[Rule], levels: Sequence[Mapping[str, Setting[Level]]]) -> list[_Line]:
+    said: dict[str, Setting[str]] = {}
+    for each in levels:
+        said.update(each)
+    lines: list[_Line] = [("severity:", "")]
+    for rule in rules:
+        setting = said.get(rule.id, Setting(rule.severity, DEFAULT))
+        lines.append((f"  {rule.id}: {setting.value}", setting.origin))
+    return lines
+
+
+def _entry(entry: Override) -> Iterator[_Line]:
+    lines: list[_Line] = [
+        (f"{name}: {_value(patterns)}", entry.origin)
+        for name, patterns in (("match", entry.match), ("arch", entry.arch), ("unit", entry.unit))
+        if patterns
+    ]
+    lines += [(f"{name}: {_value(setting.value)}", setting.origin) for name, setting in entry.settings.items()]
+    if entry.levels:
+        lines.append(("severity:", ""))
+        lines += [(f"  {rule}: {setting.value}", setting.origin) for rule, setting in entry.levels.items()]
+    if entry.launch:
+        lines.append((f"launch: {_launch(entry.launch.value)}", entry.launch.origin))
+    if entry.reason:
+        lines.append((f"reason: {_value(entry.reason)}", entry.origin))
+    for number, (text, origin) in enumerate(lines):
+        yield ("  - " if number == 0 else "    ") + text, origin
+
+
+def _launch(launch: Launch) -> str:
+    figures = {name: getattr(launch, name) for name in launch.__struct_fields__ if name in LAUNCH_KEYS}
+    unsaid = {"cluster_blocks": 1}
+    said = [f"{name}: {figure}" for name, figure in figures.items() if figure != unsaid.get(name)]
+    said += ["override: true"] * (launch.source == "override")
+    return "{" + ", ".join(said) + "}"
+
+
+def _value(value: Value) -> str:
+    if value is None:
+        return "none"
+    if isinstance(value, tuple):
+        return "[" + ", ".join(map(_quoted, value)) + "]"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return _quoted(value) if isinstance(value, str) and not value.isidentifier() else str(value)
+
+
+def _quoted(text: str) -> str:
+    """A double-quoted word; what does not print is escaped, as YAML and JSON both read it below U+10000."""
+    plain = json.dumps(text, ensure_ascii=False)
+    return "".join(sign if sign.isprintable() else f"\\U{ord(sign):08x}" for sign in plain)
+
+
+def _aligned(lines: Sequence[_Line], origins: bool) -> Iterator[str]:
+    width = max(len(text) for text, _ in lines if len(text) <= 60)
+    for text, origin in lines:
+        yield f"{text:{width}}  # {origin}" if origins and origin else text

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from spillscan.commands import _answers, _datasets, _options, _policy
-from spillscan.commands._turns import turn_columns
+from spillscan.commands._datasets import turn_columns
 from spillscan.history.dataset import answers
 from spillscan.history.dataset.answers import By, Jump, Sum
 from spillscan.history.dataset.builds import KeptBuild

@@ -17,9 +17,8 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from spillscan.advice import adoption, jobs, trying
-from spillscan.advice.adoption import POLICY
-from spillscan.advice.jobs import BUILD_SYSTEMS, BuildSystem, build_system
+from spillscan.advice import jobs, trying
+from spillscan.advice.jobs import BUILD_SYSTEMS, POLICY, BuildSystem, build_system
 from spillscan.advice.shown import lacks, repeated
 from spillscan.builds import configured
 from spillscan.commands import _inputs, _options
@@ -145,19 +144,19 @@ def _proposals(
 ) -> Iterator[tuple[str, str, str]]:
     """(path, text that is there, text that should be) of each file; equal where what is there stays."""
     launches = [parse_launch(text) for text in arguments.launch]
-    policy = next(filter(os.path.exists, (adoption.POLICY, "spillscan.yml")), "")
+    policy = next(filter(os.path.exists, (jobs.POLICY, "spillscan.yml")), "")
     if not policy and "[tool.spillscan" in (text_of("pyproject.toml") or ""):
         policy = "pyproject.toml"
-    written = adoption.policy(build.kernels if build else (), build is not None, launches)
+    written = jobs.policy(build.kernels if build else (), build is not None, launches)
     if policy:
         held = text_of(policy) or ""
-        yield policy, held, held if build is None else adoption.with_baseline(held)
+        yield policy, held, held if build is None else jobs.with_baseline(held)
     else:
-        yield adoption.POLICY, "", written
-    if os.path.exists(adoption.BASELINE):
-        yield adoption.BASELINE, "", ""
+        yield jobs.POLICY, "", written
+    if os.path.exists(jobs.BASELINE):
+        yield jobs.BASELINE, "", ""
     elif build is not None:
-        yield adoption.BASELINE, "", _baseline(build, arguments, "" if policy else written)
+        yield jobs.BASELINE, "", _baseline(build, arguments, "" if policy else written)
     remotes = text_of(".git/config") or ""
     if os.path.isdir(".github") or "github.com" in remotes:
         there = os.path.exists(jobs.WORKFLOW)

@@ -23,8 +23,7 @@ from spillscan.occupancy.devices import Gpu, device, resolve
 from spillscan.occupancy.formula import CACHING, NO_LIMIT, PREFERENCES, check, resident
 from spillscan.occupancy.headroom import VARIED, Varied, current, curve, register_cap
 from spillscan.occupancy.model import LIMITERS, Configuration
-from spillscan.occupancy.summary import percent
-from spillscan.occupancy.whole_gpu import clusters, footprint
+from spillscan.occupancy.summary import clusters, footprint, percent
 from spillscan.output import records
 from spillscan.output.errors import InputError, UsageError
 from spillscan.output.files import Form, put

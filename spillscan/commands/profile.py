@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from spillscan.advice.profile import text
+from spillscan.advice.profile.exports import read_all
 from spillscan.advice.profile.judged import JudgedLaunch, document, issues, judge, row, worst_first
-from spillscan.advice.profile.reading import read_all
 from spillscan.commands import _answers, _inputs, _issues, _options
 from spillscan.model import Build, Issue
 from spillscan.model.patterns import compiled, names_of, text_of

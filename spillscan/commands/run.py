@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """The build's exit status; 128 and the signal where one ended it."""
     from spillscan.builds import buildfile, watching
-    from spillscan.builds.expected import expected
+    from spillscan.builds.databases import expected
     from spillscan.output.files import Target
 
     command = arguments.command[1:] if arguments.command[:1] == ["--"] else arguments.command

@@ -26,11 +26,10 @@ from spillscan.model import Kernel
 from spillscan.model.build import damage, labels_of
 from spillscan.model.code import LocalAccess, Operands, SassStats, WarpRole
 from spillscan.naming import Names
-from spillscan.output.chart import spark
 from spillscan.output.errors import InputError, UsageError
 from spillscan.output.nouns import count
 from spillscan.output.safe import printable
-from spillscan.output.terminal import hung, say, style_of
+from spillscan.output.terminal import hung, say, spark, style_of
 from spillscan.reading.binary import fetch
 from spillscan.reading.binary.fetch import MachineCode
 from spillscan.reading.binary.instructions import Code

@@ -13,7 +13,7 @@ from spillscan.model.figures import TRACED, figure
 from spillscan.model.symbols import tuned_for
 from spillscan.naming import Names
 from spillscan.naming.identity import canonical
-from spillscan.output import chart, records
+from spillscan.output import records, terminal
 from spillscan.output.nouns import count
 from spillscan.output.safe import clip, printable
 from spillscan.output.terminal import Style
@@ -121,7 +121,7 @@ def _lines(
             continue
         yield f"  {label}: {known[0]:,} → {known[-1]:,}"
         narrow = style._replace(width=min(style.width, _WIDEST))
-        yield from chart.builds(values, labels[0], labels[-1], narrow, fewer_is_worse=shown.worse == "fewer")
+        yield from terminal.builds(values, labels[0], labels[-1], narrow, fewer_is_worse=shown.worse == "fewer")
         for step in changed[-_STEPS_SHOWN:]:
             yield f"    {labels[step.first]}: {step.before:,} → {step.after:,} ({step.after - step.before:+,})"
         if len(changed) > _STEPS_SHOWN:

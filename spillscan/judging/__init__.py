@@ -21,7 +21,6 @@ PUBLIC = (
     "policy",
     "policy.effective",
     "policy.keys",
-    "policy.listing",
     "policy.reading",
     "rule_docs",
     "rules",

@@ -21,8 +21,7 @@ from spillscan.occupancy.headroom import (
     steps,
 )
 from spillscan.occupancy.model import Configuration, Occupancy
-from spillscan.occupancy.summary import percent
-from spillscan.occupancy.whole_gpu import Clusters, Footprint
+from spillscan.occupancy.summary import Clusters, Footprint, percent
 from spillscan.output.nouns import count, size
 
 UNITS: dict[Varied, str] = {

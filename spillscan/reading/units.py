@@ -9,8 +9,7 @@ from functools import cache
 from spillscan.builds import account, records
 from spillscan.builds.account import File
 from spillscan.builds.compilation import parse
-from spillscan.builds.databases import seen_from_here
-from spillscan.builds.expected import expected
+from spillscan.builds.databases import expected, seen_from_here
 from spillscan.model import Issue
 from spillscan.model.units import Unit
 

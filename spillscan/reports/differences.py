@@ -14,7 +14,7 @@ from spillscan.judging.compare.figures import Total, moved_to_shared, totals
 from spillscan.model import SEVERITIES, Build, Change, Effect, Finding, Kernel, Metric
 from spillscan.model.figures import FIGURES, figure
 from spillscan.occupancy.binding import limited_by
-from spillscan.occupancy.whole_gpu import WORTH_SHOWING_BYTES
+from spillscan.occupancy.summary import WORTH_SHOWING_BYTES
 from spillscan.output.nouns import count, size
 from spillscan.output.safe import printable
 from spillscan.output.terminal import BOLD, DIM, GREEN, RED, YELLOW, Cell, Row, Style, fold, hung, table

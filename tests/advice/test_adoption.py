@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from spillscan import scan
-from spillscan.advice import adoption, jobs, trying
+from spillscan.advice import jobs, trying
 from spillscan.advice.shown import compiles_for_its_gpu
 from spillscan.judging.policy.reading import layer
 from spillscan.model.nodes import parse_yaml
@@ -236,7 +236,7 @@ def test_what_kernels_say_themselves_is_not_said_again(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ['a"b', "a\n- x: 1", "a: b #c", "*[x]?", "\u202ex", "{{}}", "_Z1fIXadL_Z1gEEEvv", ""])
 def test_no_name_can_act_in_the_policy(name: str) -> None:
     kernels = [kernel(name), kernel("_Z4gemmPf")]
-    text = adoption.policy(kernels, True, [parse_launch("gemm=64")])
+    text = jobs.policy(kernels, True, [parse_launch("gemm=64")])
     for written in (text, text.replace("\n#  ", "\n  ")):
         found = layer(parse_yaml(written, "p.yaml"))
         assert {*found.settings} == {"baseline"}

@@ -10,8 +10,8 @@ import pytest
 from msgspec.structs import replace
 
 from spillscan import scan
+from spillscan.advice.profile.exports import read_all
 from spillscan.advice.profile.judged import judge
-from spillscan.advice.profile.reading import read_all
 from spillscan.advice.ranking import Ranked, ranked
 from spillscan.advice.remedies import Need, causes, registers_needed, relaxation, relief, remedy
 from spillscan.builds import buildfile

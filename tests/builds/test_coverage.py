@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from spillscan import cli, scan
-from spillscan.builds.coverage import Archs
-from spillscan.builds.releases import ISA_OF_RELEASE
+from spillscan.builds.coverage import ISA_OF_RELEASE, Archs
 from tests.conftest import FIXTURES
 from tests.reading.binary.support import stored
 from tests.reading.binary.test_size_accounting import zipped

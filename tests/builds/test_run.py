@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import spillscan
-from spillscan.builds import buildfile, ninja
+from spillscan.builds import buildfile, databases
 from spillscan.builds.compilation import expand, makes_machine_code
 from tests.builds.test_launcher import COMPILER, LOG
 from tests.conftest import ROOT, read_text, run
@@ -325,12 +325,12 @@ default all
 
 def test_a_ninja_file_lists_what_a_build_without_a_target_compiles(tmp_path: Path) -> None:
     (tmp_path / "build.ninja").write_text(NINJA)
-    assert ninja.compilations(str(tmp_path / "build.ninja")) == [
+    assert databases.compilations(str(tmp_path / "build.ninja")) == [
         ("../a.cu", "out/a.o"),
         ("../b.cu", "out/with blank.o"),
     ]
     (tmp_path / "build.ninja").write_text(NINJA.replace("default all\n", ""))
-    found = ninja.compilations(str(tmp_path / "build.ninja"))
+    found = databases.compilations(str(tmp_path / "build.ninja"))
     assert found is not None
     assert ("../test.cu", "out/test.o") in found
 

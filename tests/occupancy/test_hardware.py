@@ -11,7 +11,7 @@ from pathlib import Path
 
 from spillscan.occupancy import device, occupancy
 from spillscan.occupancy.headroom import available_dynamic_shared_bytes, best_block_sizes
-from spillscan.occupancy.whole_gpu import clusters, footprint
+from spillscan.occupancy.summary import clusters, footprint
 from tests.occupancy.deviations import driver_blocks
 
 FOLDER = Path(__file__).parents[2] / "fixtures" / "occupancy"

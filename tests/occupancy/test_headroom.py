@@ -25,7 +25,7 @@ from spillscan.occupancy.headroom import (
     shared_cliffs,
     with_shared,
 )
-from spillscan.occupancy.whole_gpu import clusters, footprint
+from spillscan.occupancy.summary import clusters, footprint
 from spillscan.output.errors import UsageError
 
 configurations = st.builds(

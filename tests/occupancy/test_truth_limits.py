@@ -13,7 +13,7 @@ import pytest
 from spillscan.occupancy import occupancy
 from spillscan.occupancy.headroom import headroom
 from spillscan.occupancy.model import LIMITERS
-from spillscan.occupancy.whole_gpu import clusters
+from spillscan.occupancy.summary import clusters
 from spillscan.output.errors import UsageError
 
 K = 1024

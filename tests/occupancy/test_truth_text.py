@@ -11,9 +11,8 @@ from spillscan.occupancy import device, devices, occupancy
 from spillscan.occupancy.binding import advice
 from spillscan.occupancy.devices import runs_on
 from spillscan.occupancy.headroom import shared_cliffs
-from spillscan.occupancy.summary import summarise
+from spillscan.occupancy.summary import Clusters, summarise
 from spillscan.occupancy.text import _wrapped, cluster_line
-from spillscan.occupancy.whole_gpu import Clusters
 from spillscan.output.nouns import size
 
 

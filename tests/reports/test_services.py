@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from spillscan.reports.services import addresses, base_of, changed, shown
+from spillscan.reports.render import addresses, base_of, changed, shown
 from tests.conftest import FIXTURES, ROOT, run
 from tests.services import git
 

@@ -16,8 +16,7 @@ from spillscan.model.symbols import arch_family
 from spillscan.occupancy.devices import WARP_THREADS, Device, Gpu, judged_on, resolve
 from spillscan.occupancy.launches import Launches
 from spillscan.occupancy.model import Occupancy
-from spillscan.occupancy.summary import summarise
-from spillscan.occupancy.whole_gpu import footprint
+from spillscan.occupancy.summary import footprint, summarise
 from spillscan.output.errors import UsageError
 
 LARGEST = 1024

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from spillscan.builds.releases import ISA_OF_RELEASE
+from spillscan.builds.coverage import ISA_OF_RELEASE
 
 if TYPE_CHECKING:
     pass

@@ -19,8 +19,17 @@ from typing import NamedTuple, Protocol, cast
 from msgspec import Struct
 from msgspec.structs import replace
 
-from spillscan.judging.rules._declared import Family, Measure, Said, Terms, Threshold, Undecided
-from spillscan.judging.rules._findings import distinct, finding, worst_first
+from spillscan.judging.rules._declared import (
+    Family,
+    Measure,
+    Said,
+    Terms,
+    Threshold,
+    Undecided,
+    distinct,
+    finding,
+    worst_first,
+)
 from spillscan.model import (
     SEVERITIES,
     Build,

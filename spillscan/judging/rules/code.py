@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from spillscan.judging.compare.figures import other_code
-from spillscan.judging.rules._declared import Family, Said, Terms, Threshold
-from spillscan.judging.rules._findings import finding
+from spillscan.judging.rules._declared import Family, Said, Terms, Threshold, finding
 from spillscan.model import Change, Finding, Limit, Rule
 from spillscan.model.figures import value_of
 from spillscan.naming.identity.likeness import digest

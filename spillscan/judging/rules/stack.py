@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from spillscan.judging.compare.figures import growth
 from spillscan.judging.rules._declared import Family, Said, Terms, Threshold
 from spillscan.model import Change, Kernel, Limit, Rule
-from spillscan.occupancy.whole_gpu import INITIAL_STACK_BYTES
+from spillscan.occupancy.summary import INITIAL_STACK_BYTES
 from spillscan.output.nouns import size
 
 MAX_BYTES = Limit(name="max_stack_bytes", default=None, help="most bytes of stack per thread", judges="build", order=30)

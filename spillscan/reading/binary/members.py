@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePath
 from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 from msgspec.structs import replace
 
@@ -15,8 +16,7 @@ from spillscan.reading.binary.containers import Damage, Found, Image, Intermedia
 from spillscan.reading.binary.cubin import Cubin, Function
 from spillscan.reading.binary.figures import Seen, look
 from spillscan.reading.binary.function_facts import Facts, facts_of
-from spillscan.reading.binary.kernel_index import KernelIndex
-from spillscan.reading.binary.window import DamageError, Limits, UnopenedError
+from spillscan.reading.binary.window import DamageError, Limits, UnopenedError, Window
 from spillscan.reading.inputs import ptx
 from spillscan.reading.inputs.memory import Pages, Scratch
 
@@ -232,3 +232,48 @@ def _placed(seen: Seen, cubin: Cubin, section: int, peaks: Mapping[int, LivePeak
 
     own = placed(seen.own, peaks.get(section))
     return seen._replace(own=own, callees=tuple(placed(callee, None) for callee in seen.callees))
+
+
+# Which kernels each file holds as machine code: what is still to be linked or compiled, and stands beside it, is not
+# stated a second time.
+
+
+class KernelIndex:
+    """What was read of each file, for what is read of it later."""
+
+    def __init__(self) -> None:
+        self._linked: WeakKeyDictionary[Window, dict[str, set[str]]] = WeakKeyDictionary()
+        """Functions of linked code, by architecture."""
+        self._kernels: WeakKeyDictionary[Window, dict[int, set[str]]] = WeakKeyDictionary()
+        """Of each fat binary."""
+
+    def add(self, image: Image, functions: Iterable[SassFunction]) -> None:
+        """Remember the functions of a cubin."""
+        if isinstance(image.stored, Window):
+            return
+        kernels = self._kernels.setdefault(image.file, {}).setdefault(image.stored.container, set())
+        linked: dict[str, set[str]] = {} if image.relocatable else self._linked.setdefault(image.file, {})
+        for each in functions:
+            if each.role == "entry":
+                kernels.add(each.symbol)
+            linked.setdefault(each.arch or "", set()).add(each.symbol)
+
+    def is_linked(self, image: Image, arch: str, cubin: Cubin) -> bool:
+        """Whether what the device linker was given was linked: all of its kernels are there; without kernels, a
+        function."""
+        names = self._linked.get(image.file, {}).get(arch)
+        if not names or not image.relocatable:
+            return False
+        functions = list(cubin.functions())
+        kernels = [function.symbol for function in functions if function.role == "entry"]
+        if kernels:
+            return names.issuperset(kernels)
+        return any(function.symbol in names for function in functions)
+
+    def beside(self, module: Intermediate) -> tuple[str, ...] | None:
+        """The kernels of machine code that a module stands beside, which are its own: which kernels a source has must
+        not depend on the architecture (CUDA C++ Programming Guide, "__CUDA_ARCH__"). ``None`` where there is none."""
+        if isinstance(module.stored, Window):
+            return None
+        kernels = self._kernels.get(module.file, {}).get(module.stored.container)
+        return tuple(sorted(kernels)) if kernels else None

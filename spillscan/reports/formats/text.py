@@ -14,8 +14,7 @@ from spillscan.model import Kernel
 from spillscan.model.build import damage
 from spillscan.model.figures import BY_NAME, figure
 from spillscan.naming import Names
-from spillscan.occupancy.summary import Summary, summarise
-from spillscan.occupancy.whole_gpu import Footprint
+from spillscan.occupancy.summary import Footprint, Summary, summarise
 from spillscan.output.nouns import count
 from spillscan.output.terminal import DIM, GREEN, RED, YELLOW, Row, Style, fold, paint, table
 from spillscan.reports import words

@@ -14,7 +14,7 @@ from spillscan.model import Build, Change, Finding, Issue, Kernel, Metric, Sever
 from spillscan.model.figures import figure, rank
 from spillscan.model.symbols import natural
 from spillscan.naming import Names
-from spillscan.occupancy.whole_gpu import WORTH_SHOWING_BYTES
+from spillscan.occupancy.summary import WORTH_SHOWING_BYTES
 from spillscan.output.safe import clip
 from spillscan.reports.page.columns import (
     LIMITERS,

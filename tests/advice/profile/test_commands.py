@@ -13,8 +13,8 @@ import pytest
 import yaml
 
 from spillscan import scan
+from spillscan.advice.profile.exports import read_all
 from spillscan.advice.profile.judged import launch_figures
-from spillscan.advice.profile.reading import read_all
 from spillscan.cli import main
 from spillscan.judging.policy.reading import from_options, load
 from spillscan.reading.inputs.source import expand

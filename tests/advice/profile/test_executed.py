@@ -8,10 +8,10 @@ import pytest
 from msgspec import structs
 
 from spillscan.advice.profile.executed import executed, without_spills
+from spillscan.advice.profile.exports import read_all
 from spillscan.advice.profile.judged import issues, judge
 from spillscan.advice.profile.matching import Match
 from spillscan.advice.profile.model import Measured, Profile, ProfiledLaunch
-from spillscan.advice.profile.reading import read_all
 from spillscan.cli import main
 from spillscan.model import Build, Kernel
 from spillscan.model.code import LocalTraffic, SassStats

@@ -6,10 +6,10 @@ import pytest
 from msgspec import structs
 
 from spillscan import scan
+from spillscan.advice.profile.exports import read_all
 from spillscan.advice.profile.judged import THRESHOLDS, JudgedLaunch, issues, judge, verdict, worst_first
 from spillscan.advice.profile.matching import Kernels, parsed
 from spillscan.advice.profile.model import Measured, Profile, ProfiledLaunch
-from spillscan.advice.profile.reading import read_all
 from spillscan.model import Build, Kernel, KernelKey, Origin, Usage
 from spillscan.reading.inputs.source import expand
 from tests.conftest import FIXTURES, manifest

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spillscan.advice.profile.exports import read_all
 from spillscan.advice.profile.model import NotANumberError, Profile, decimals, factor, number
 from spillscan.advice.profile.ncu import read
-from spillscan.advice.profile.reading import read_all
 from spillscan.output.errors import InputError, SpillscanError
 from spillscan.reading.inputs.source import Stream, expand
 from tests.advice.profile import naive

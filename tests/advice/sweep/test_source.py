@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from spillscan.advice.sweep.front_end import rewritten
 from spillscan.advice.sweep.model import AS_IS, Setting
-from spillscan.advice.sweep.source import rewritten
 from tests.advice.sweep.conftest import run
 from tests.advice.sweep.support import program, toolkit
 from tests.advice.sweep.test_sweep import PTXAS

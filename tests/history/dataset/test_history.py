@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from spillscan.history.dataset import Unit, answers, builds, compaction, history, links, open_dataset, write_batch
 from spillscan.model import Build, Kernel, KernelKey, LaunchBounds, Usage
 from spillscan.occupancy.launches import LaunchMap, parse_launch
-from spillscan.output import chart
+from spillscan.output import terminal
 from spillscan.output.errors import InputError, UndecidedError
 from spillscan.output.terminal import Style
 from tests.history.dataset import planted
@@ -368,12 +368,12 @@ def test_lost_blocks_are_those_that_slots_would_hold(tmp_path: Path) -> None:
 @pytest.mark.parametrize("width", [10, 60, 100])
 def test_charts_fit_and_show_the_worst(count: int, width: int) -> None:
     values: list[int | None] = [None if at % 7 == 3 and count > 2 else at for at in range(count)]
-    *lines, ends = chart.builds(values, "first", "last", Style(width=width))
+    *lines, ends = terminal.builds(values, "first", "last", Style(width=width))
     assert all(len(line) <= max(width, 19) for line in lines)
     assert lines[-1].endswith("─")
     assert f"{max(value for value in values if value is not None) or 1:,}" in lines[0]
     assert len(ends) <= max(width, 10 + len("first … last"))
-    plain = chart.builds(values, "", "", Style(width=width, ascii_only=True))[:-1]
+    plain = terminal.builds(values, "", "", Style(width=width, ascii_only=True))[:-1]
     assert set("".join(plain)) <= set("0123456789 ,|#?+-")
 
 
@@ -381,9 +381,10 @@ def test_a_single_bad_build_among_many_is_seen() -> None:
     values: list[int | None] = [4] * 1000
     values[777] = 1
     assert "█" not in {
-        line[10 + 38 * 777 // 1000] for line in chart.builds(values, "a", "b", Style(width=49), fewer_is_worse=True)[:3]
+        line[10 + 38 * 777 // 1000]
+        for line in terminal.builds(values, "a", "b", Style(width=49), fewer_is_worse=True)[:3]
     }
-    assert "?" in "".join(chart.builds([1, None, 2], "a", "b", Style(width=40)))
+    assert "?" in "".join(terminal.builds([1, None, 2], "a", "b", Style(width=40)))
 
 
 def test_compile_times_are_summed_exactly_in_whatever_order(tmp_path: Path) -> None:

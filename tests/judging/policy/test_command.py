@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spillscan.commands.config import listed
 from spillscan.judging.policy import Policy
 from spillscan.judging.policy.effective import Layer
-from spillscan.judging.policy.listing import listed
 from spillscan.judging.policy.reading import find, layer, load
 from spillscan.judging.rules import all_rules
 from spillscan.model import Kernel, KernelKey, Usage
