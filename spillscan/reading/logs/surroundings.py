@@ -32,6 +32,11 @@ _MAKES = re.compile(r"(?i)building|built target|linking|compil|generating|creati
 _WORD = re.compile(rb"[^\s/\\\"'<>:=,;()\[\]|]+")
 """No word of a line that announces a step has more in it, but for folders."""
 
+_ANNOUNCES = re.compile(
+    rb"/(?<=\d/)\d|%(?<=\d%)| of (?<=\d of )\d|-[co]|nvcc|clang|ptxas|nvlink| object |CUDA |INFO: From |# spillscan "
+)
+"""Stands in every line that announces a step. Each begins with a character of its own: ``re`` passes others quickly."""
+
 _Said = tuple[tuple[str, ...], bool | None]
 
 
@@ -48,13 +53,18 @@ class _Block:
         """What the lines between these positions announce, backwards."""
         while (position := self.text.rfind(b"\n", first, end)) >= 0:
             end = self.text.rfind(b"\n", 0, position) + 1
-            if end < position:
+            if _ANNOUNCES.search(self.text, end, position):
                 yield announced(self._line(end, position))
 
     def lines_with(self, name: bytes, first: int, end: int) -> Iterator[_Said]:
         """The same of those that hold a name, by its last word, and announce anything. No other is looked at again."""
-        for found in _WORD.finditer(self.text, max(self._known, first), end):
-            self._places.setdefault(found[0], []).append(found.start())
+        start = max(self._known, first)
+        while announcing := _ANNOUNCES.search(self.text, start, end):
+            begin = max(start, self.text.rfind(b"\n", start, announcing.start()))
+            start = self.text.find(b"\n", announcing.end(), end)
+            start = end if start < 0 else start
+            for found in _WORD.finditer(self.text, begin, start):
+                self._places.setdefault(found[0], []).append(found.start())
         self._known = max(self._known, end)
         for word in [*_WORD.finditer(name)][-1:]:
             places = self._places.get(word[0], [])
