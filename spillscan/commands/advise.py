@@ -155,7 +155,9 @@ def _left_open(build: Build, launches: Launches, names: Names) -> Iterator[str]:
 
 def _head(build: Build, advice: Advice, rest: Sequence[str]) -> str:
     first = summary(build).splitlines()[0]
-    return f"what to do first; {first}" if advice else f"nothing {'found so far' if rest else 'to do'}; {first}"
+    if advice:
+        return f"what to do first; {first}"
+    return f"nothing {'found so far' if rest or build.issues or not build.kernels else 'to do'}; {first}"
 
 
 def _text(build: Build, advice: Advice, rest: Sequence[str], more: int, names: Names, style: Style) -> Iterator[str]:
