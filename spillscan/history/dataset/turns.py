@@ -83,7 +83,7 @@ def turns(happened: Iterable[Happening], called: Callable[[Happening], str]) -> 
         groups[called(each), each.event, figure, each.first, each.last, way].append(each)
     found = []
     for (family, *_), some in groups.items():
-        worst = max(some, key=lambda each: abs(each.worsening))
+        worst = max(some, key=lambda each: (abs(each.worsening), -(each.before or 0)))  # of equal steps the steepest
         archs = {each.series.kernel.key.arch or "" for each in some}
         found.append(
             Turn(

@@ -213,7 +213,7 @@ class Nightly:
                     worse = (has > had) == (figure(name).worse != "fewer")
                     steps[WORSE if worse else BETTER, last, name].append((had, has))
         for row, some in steps.items():
-            yield Turned(*row, label(at), *max(some, key=lambda step: abs(step[1] - step[0])))
+            yield Turned(*row, label(at), *max(some, key=lambda step: (abs(step[1] - step[0]), -step[0])))
 
     # ---- the dataset ------------------------------------------------------------------------------------------------
 
