@@ -205,15 +205,16 @@ def test_a_trend_names_what_moved(site: Site, browse: Open) -> None:
     ]
     assert tab.texts(".lines tbody tr")[0].endswith("0 304 +304")
     assert tab.page.locator(".event title").all_text_contents() == [
-        "gemm<8> sm_90, v3 to v4: spills, B 16 → 304",
-        "gemm<8> sm_90, v2 to v3: spills, B 0 → 16",
-        "late sm_90, v2 to v3: new: spills, B – → 8",
+        "gemm<8> sm_90, v2 to v3: 0 → 16",
+        "gemm<8> sm_90, v3 to v4: 16 → 304",
+        "softmax sm_90, v2 to v3: 64 → 32",
+        "late sm_90, v2 to v3: – → 8",
     ]
-    assert tab.texts(".past tbody tr")[2] == "late sm_90 new: spills, B – 8 v3 v2"
-    assert tab.texts("h2") == ["What happened, worst first; 3 more are left out (bisect has all)"]
-    tab.page.get_by_role("button", name="registers").click()
-    assert tab.texts(".past tbody tr")[1] == "gemm<8> sm_90 registers 16 304 v4 v3"
-    assert tab.page.locator(".event").count() == 2
+    assert tab.texts("h2") == ["Got worse, v1 to v4, worst first", "Got better"]
+    assert tab.texts(".past tbody tr")[2] == "late sm_90 1 new: spills, B - 8 v3 v2 yes"
+    tab.page.get_by_role("link", name="softmax").click()
+    assert tab.text("h1") == "1 of 1 line moved"
+    assert tab.texts(".past tbody tr") == ["softmax sm_90 1 spills, B 64 32 v3 registers 64 → 32 v2 yes"]
 
 
 def test_a_treemap_opens_group_by_group(site: Site, browse: Open) -> None:

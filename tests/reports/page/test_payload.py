@@ -179,7 +179,7 @@ def test_text_is_escaped_and_printable() -> None:
 
 
 def test_a_trend_stands_without_javascript_too() -> None:
-    page = "".join(trend_document("nightly", (), (), (), Names(), ["gemm<8>  64"]))
+    page = "".join(trend_document("nightly", (), (), (), Names(), ["gemm<8>  64"], tables={}, ends={}))
     assert "<pre>gemm&lt;8&gt;  64\n</pre>" in page
 
 
