@@ -187,8 +187,7 @@ def _changes(report: Report, index: Index) -> dict[str, Any]:
         severities.setdefault(id(finding.kernel), finding.severity)
     paired = sum(change.after is not None for change in (*report.changes, *report.unsettled))
     unchanged = len(report.build.kernels) - paired
-    base = report.base.kernels if report.base is not None else ()
-    return changes(base, report.changes, severities, index, report.names, len(report.unsettled), unchanged)
+    return changes(severities, index, report, unchanged)
 
 
 def _verdict(report: Report) -> dict[str, Any]:
