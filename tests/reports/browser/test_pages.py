@@ -410,6 +410,27 @@ def test_paper_holds_what_the_screen_does(fragment: str, site: Site, browse: Ope
     assert len(reader.pages) > 3
 
 
+def test_the_strip_of_code_is_whole_on_paper(site: Site, browse: Open) -> None:
+    """By where the addresses below it stand: all on one page, the first and the last inside of it."""
+    tab = browse(site["code"])
+    tab.page.locator(".first a").first.click()
+    shown = tab.texts(".strip text.tick")
+    reader = PdfReader(io.BytesIO(tab.page.pdf(format="A4", prefer_css_page_size=True)))
+    rows: dict[tuple[int, int], dict[str, float]] = {}
+    for number, page in enumerate(reader.pages):
+
+        def place(text: str, at: list[float], own: list[float], *_: object, number: int = number) -> None:
+            x, y = (own[4] * at[way] + own[5] * at[way + 2] + at[way + 4] for way in (0, 1))
+            rows.setdefault((number, round(y)), {})[text.strip()] = x
+
+        page.extract_text(visitor_text=place)
+    (row,) = (row for row in rows.values() if row.keys() >= {*shown})
+    left, right = min(map(row.__getitem__, shown)), max(map(row.__getitem__, shown))
+    assert (len(shown), left > 42, right < 595 - 42) == (5, True, True)
+    assert right - left > 400
+    assert sum(page == 0 for page, _ in rows) > 40, "the first page is filled"
+
+
 MOVED = """() => new Promise((resolve) => {
   let sum = 0;
   new PerformanceObserver((list) => { for (const each of list.getEntries()) sum += each.value; })
