@@ -11,17 +11,17 @@ from spillscan.commands import _policy
 from spillscan.commands._options import DATASET, DATASET_VARIABLE
 from spillscan.commands._selection import Selection
 from spillscan.history.dataset.builds import KeptBuild, ordered
-from spillscan.history.dataset.history import Series, histories, names_of
+from spillscan.history.dataset.history import Series, happenings, histories, names_of
 from spillscan.history.dataset.reading import Dataset, advice
-from spillscan.history.dataset.turns import Turn
-from spillscan.model.figures import figure
+from spillscan.history.dataset.turns import TIME, Turn, gathered, reasons, times, turns
+from spillscan.model.figures import TRACED, figure
 from spillscan.model.symbols import tuned_for
 from spillscan.naming import Names
 from spillscan.naming.identity import canonical
 from spillscan.output.errors import UndecidedError, UsageError
 from spillscan.output.nouns import count
 from spillscan.reports.groups import archs_cell
-from spillscan.reports.table import Column
+from spillscan.reports.table import Column, Table
 
 
 def dataset_of(arguments: argparse.Namespace, chosen: Callable[[Sequence[KeptBuild]], str] | None = None) -> Dataset:
@@ -85,6 +85,56 @@ def followed(arguments: argparse.Namespace, chosen: Callable[[Sequence[KeptBuild
 
 _BESIDE = 2
 """Other figures that are named in a row."""
+
+
+PERCENT = 5
+"""By which a time moves that turns, where nobody says."""
+_EXPLAINED = 20
+"""Turns of which it is said why."""
+
+
+def turned(
+    dataset: Dataset,
+    builds: Sequence[KeptBuild],
+    found: Sequence[Series],
+    names: Names,
+    asked: Sequence[str],
+    percent: float,
+) -> list[Turn]:
+    """What happened to families, the worst first: of the figures ``asked`` for, else of all."""
+    metrics = asked or [each.name for each in TRACED]
+    coded = [name for name in metrics if name != TIME]
+    happened = happenings(found, coded, named=bool(asked)) if coded else []
+    some = turns(happened, lambda each: names.base(each.series.kernel.named_by))
+    return gathered([*some, *(times(dataset, builds, names.base, percent, found) if TIME in metrics else ())])
+
+
+def turn_tables(
+    found: Sequence[Turn], builds: Sequence[KeptBuild], names: Names, dataset: Dataset | None = None
+) -> dict[str, Table[Turn]]:
+    """Turns of families by what became of them, as tables by their names in JSON; of the worst the records of a
+    ``dataset`` say why."""
+    said = None if dataset is None else reasons(dataset, builds, found[:_EXPLAINED])
+    heads = list(turn_columns(builds, names, said, first="family"))
+    worse = [turn for turn in found if turn.worsening > 0]
+    better = [turn for turn in found if turn.worsening <= 0 and turn.event == "changed"]
+    rest = [turn for turn in found if turn.worsening <= 0 and turn.event != "changed"]
+    title = f"Got worse, {builds[0].label} to {builds[-1].label}, worst first"
+    none = "none"
+    return {
+        "turns": Table(title=title, columns=heads, rows=worse, empty="nothing got worse", counted="turns"),
+        "improvements": Table(title="Got better", columns=heads, rows=better, empty=none),
+        "came_and_went": Table(title="Came, went, got other names", columns=heads, rows=rest, empty=none),
+    }
+
+
+def turn_ends(tables: Mapping[str, Table[Any]], start: int = 0) -> dict[str, list[tuple[int, int]]]:
+    """Indexes of the builds before and after each turn, by table; ``start``: that of the first build."""
+    return {
+        name: [(turn.last + start, turn.first + start) for turn in table.rows]
+        for name, table in tables.items()
+        if table.rows and isinstance(table.rows[0], Turn)
+    }
 
 
 def turn_columns(

@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from spillscan.commands import _answers, _datasets, _options, _policy
-from spillscan.commands._datasets import turn_columns
+from spillscan.commands._datasets import PERCENT, turn_ends, turn_tables, turned
 from spillscan.history.dataset import answers
 from spillscan.history.dataset.answers import By, Jump, Sum
 from spillscan.history.dataset.builds import KeptBuild
-from spillscan.history.dataset.history import Series, happenings, histories, names_of
+from spillscan.history.dataset.history import histories, names_of
 from spillscan.history.dataset.reading import Dataset, Held
-from spillscan.history.dataset.turns import TIME, Turn, gathered, reasons, times, turns
+from spillscan.history.dataset.turns import TIME, Turn
 from spillscan.judging.policy import Policy
 from spillscan.model.figures import FOLLOWED, TRACED, figure, rank
 from spillscan.model.patterns import compiled, text_of
@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     _options.number(parser, "--last", "turns of the last N builds alone (default: of all)", metavar="N", default=0)
     _options.number(
-        parser, "--threshold", "a smaller change of a total or a time is none (5)", metavar="PERCENT", default=5
+        parser, "--threshold", "a smaller change of a total or a time is none (5)", metavar="PERCENT", default=PERCENT
     )
     _options.add_arch(parser)
     _options.words(parser, "--kernel", "GLOB", "turns of these families alone")
@@ -64,8 +64,6 @@ class _Past(NamedTuple):
     jumps: list[Jump]
     turns: list[Turn]
     """Of the builds asked for, the worst first."""
-    why: Mapping[int, str]
-    """What the records show of why, by the ``id`` of a turn."""
     names: Names
     held: list[Held]
     """Builds of which something could not be read."""
@@ -79,7 +77,6 @@ def run(arguments: argparse.Namespace) -> int:
     policy = _policy.policy_of(arguments)
     summed = answers.totals(dataset, builds, policy, arguments.below / 100)
     latest = builds[-arguments.last - 1 :] if arguments.last else builds
-    metrics = arguments.metric or [each.name for each in TRACED]
     known = any(summed["label"][build.label]["kernels"].known for build in latest)
     jumps = [
         jump
@@ -89,19 +86,25 @@ def run(arguments: argparse.Namespace) -> int:
     ]
     found = histories(dataset, latest, "*", policy, arguments.arch, timed=False, changing=True) if known else []
     names = names_of(dataset, latest, found, policy.labels)
-    turned = _turns(dataset, latest, found, names, metrics, arguments)
+    turns = turned(dataset, latest, found, names, arguments.metric, arguments.threshold)
+    fits = [compiled(glob).fits for glob in arguments.kernel]
+    turns = [
+        turn
+        for turn in turns
+        if (not fits or any(each(text_of([turn.family]), [turn.family]) for each in fits))
+        and (not arguments.arch or not {*arguments.arch}.isdisjoint(turn.arches))
+    ]
     most = _options.rows_of(arguments)
     past = _Past(
         builds=builds,
         totals=summed,
         jumps=sorted(jumps, key=lambda jump: (-jump.first, answers.TOTALS.index(jump.total))),
-        turns=turned,
-        why=reasons(dataset, latest, turned[:_EXPLAINED]),
+        turns=turns,
         names=names,
         held=[held for held in dataset.summary(builds) if held.failed or held.holes],
     )
     said = f"a change of more than {arguments.threshold} % and thrice the usual one"
-    tables = _tables(past, latest, said)
+    tables = _tables(dataset, past, latest, said)
     _answers.answer(
         forms,
         text=lambda style: _text(tables, most, style),
@@ -110,33 +113,6 @@ def run(arguments: argparse.Namespace) -> int:
         html=lambda: _page(dataset, past, latest, said, tables, policy),
     )
     return _datasets.answered(dataset)
-
-
-_EXPLAINED = 20
-"""Turns of which it is said why."""
-
-
-def _turns(
-    dataset: Dataset,
-    builds: Sequence[KeptBuild],
-    found: Sequence[Series],
-    names: Names,
-    metrics: Sequence[str],
-    arguments: argparse.Namespace,
-) -> list[Turn]:
-    """What happened to families, the worst first, as far as it is asked for."""
-    coded = [name for name in metrics if name != TIME]
-    happened = happenings(found, coded, named=bool(arguments.metric)) if coded else []
-    turned = turns(happened, lambda each: names.base(each.series.kernel.named_by))
-    if TIME in metrics:
-        turned += times(dataset, builds, names.base, arguments.threshold, found)
-    fits = [compiled(glob).fits for glob in arguments.kernel]
-    return gathered(
-        turn
-        for turn in turned
-        if (not fits or any(each(text_of([turn.family]), [turn.family]) for each in fits))
-        and (not arguments.arch or not {*arguments.arch}.isdisjoint(turn.arches))
-    )
 
 
 _COMPARED = 1 << 17
@@ -164,7 +140,7 @@ def _page(
     start = len(past.builds) - len(latest)
     ends = {
         "jumps": [(jump.last, jump.first) for jump in past.jumps],
-        **{name: [(turn.last + start, turn.first + start) for turn in some] for name, some in _parts(past).items()},
+        **turn_ends(tables, start),
     }
     yield from history_document(
         dataset.root,
@@ -219,21 +195,10 @@ def _ends(builds: Sequence[KeptBuild]) -> Iterator[Column[Jump]]:
     yield Column("build before", "last_build_before", lambda row: builds[row.last].label, True, spare=True)
 
 
-def _parts(past: _Past) -> dict[str, list[Turn]]:
-    """Turns by the names of their tables."""
-    worse = [turn for turn in past.turns if turn.worsening > 0]
-    better = [turn for turn in past.turns if turn.worsening <= 0 and turn.event == "changed"]
-    rest = [turn for turn in past.turns if turn.worsening <= 0 and turn.event != "changed"]
-    return {"turns": worse, "improvements": better, "came_and_went": rest}
-
-
-def _tables(past: _Past, latest: Sequence[KeptBuild], said: str) -> dict[str, Table[Any]]:
+def _tables(dataset: Dataset, past: _Past, latest: Sequence[KeptBuild], said: str) -> dict[str, Table[Any]]:
     """All parts by their names in JSON, in the order in which people ask."""
     heads = dict(zip(answers.TOTALS, _HEADS, strict=True))
     jumped = {(past.builds[jump.first].label, jump.total) for jump in past.jumps}
-    turn_heads = list(turn_columns(latest, past.names, past.why, first="family"))
-    parts = _parts(past)
-    span = f"{latest[0].label} to {latest[-1].label}"
 
     def sums_of(build: KeptBuild) -> dict[str, Sum]:
         return past.totals["label"][build.label]
@@ -262,17 +227,7 @@ def _tables(past: _Past, latest: Sequence[KeptBuild], said: str) -> dict[str, Ta
         return [Column(by, "name", lambda group: group[0], left=True), *_totals(_sums_of_group, lambda *_: False)]
 
     return {
-        "turns": Table(
-            title=f"Got worse, {span}, worst first",
-            columns=turn_heads,
-            rows=parts["turns"],
-            empty="nothing got worse",
-            counted="turns",
-        ),
-        "improvements": Table(title="Got better", columns=turn_heads, rows=parts["improvements"], empty=_NONE),
-        "came_and_went": Table(
-            title="Came, went, got other names", columns=turn_heads, rows=parts["came_and_went"], empty=_NONE
-        ),
+        **turn_tables(past.turns, latest, past.names, dataset),
         "builds": Table(
             title="Builds, newest first (* a jump)", columns=build_columns, rows=past.builds[::-1], empty=_NONE
         ),

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from spillscan.commands import _answers, _datasets, _options, _policy
+from spillscan.commands._datasets import PERCENT, turn_ends, turn_tables, turned
 from spillscan.history.dataset.builds import KeptBuild
 from spillscan.history.dataset.history import Series, steps
 from spillscan.model.figures import TRACED, figure
@@ -18,7 +19,7 @@ from spillscan.output.nouns import count
 from spillscan.output.safe import clip, printable
 from spillscan.output.terminal import Style
 from spillscan.reports.page.document import STATIC
-from spillscan.reports.page.history import ON_A_PAGE, trend_document
+from spillscan.reports.page.history import trend_document
 
 EPILOG = "Example: spillscan history trend 'gemm*' --launch 'gemm*=256'"
 
@@ -63,11 +64,28 @@ def run(arguments: argparse.Namespace) -> int:
         text=text,
         json=lambda: records.objects(_rows(followed.series, builds)),
         csv=lambda: _rows(followed.series, builds),
-        html=lambda: trend_document(
-            arguments.pattern, builds, ordered, metrics, names_of(ordered[:ON_A_PAGE]), text(STATIC)
-        ),
+        html=lambda: _page(followed, ordered, arguments, metrics, text(STATIC)),
     )
     return _datasets.answered(followed.dataset)
+
+
+def _page(
+    followed: _datasets.Followed,
+    ordered: Sequence[Series],
+    arguments: argparse.Namespace,
+    metrics: Sequence[str],
+    lines: Iterator[str],
+) -> Iterator[str]:
+    """What happened is said of families, as ``history`` says it."""
+    dataset, builds, names = followed.dataset, followed.builds, followed.names
+    families = {names.base(each.kernel.named_by) for each in ordered}
+    some = [
+        turn for turn in turned(dataset, builds, ordered, names, arguments.metric, PERCENT) if turn.family in families
+    ]
+    tables = turn_tables(some, builds, names, dataset)
+    yield from trend_document(
+        arguments.pattern, builds, ordered, metrics, names, lines, tables=tables, ends=turn_ends(tables)
+    )
 
 
 def _liveliest(series: Series, metrics: Sequence[str]) -> tuple[Any, ...]:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from spillscan.judging.definitions import MARK, Definitions
 from spillscan.judging.places import Tree
-from spillscan.model import Kernel
 from spillscan.model.build import damage
 from spillscan.output.errors import UsageError
 from spillscan.output.files import Form, parse_forms, put
@@ -77,12 +76,11 @@ def _code(
     report: Report, detailed: Collection[str], unpacking: Mapping[str, int]
 ) -> tuple[dict[int, Pressure], dict[int, CodeText]]:
     """Live registers and code of what is shown in detail: kernels that spill, and both sides of those that grew."""
-    wanted: dict[int, Kernel] = {}
+    wanted = {id(each.worst): each.worst for each in report.first} if detailed else {}
     if "html" in detailed:
         found = {id(each.kernel) for each in report.findings}
         spilling = (each for each in report.build.kernels if sum(each.spills or ()) or id(each) in found)
-        shown = (*(each.worst for each in report.first), *sorted(spilling, key=damage))
-        wanted |= {id(each): each for each in shown[:SHOWN_CODE]}
+        wanted |= {id(each): each for each in sorted(spilling, key=damage)[:SHOWN_CODE]}
     if detailed and report.kind == "diff":
         for change in report.grown[:EXPLAINED]:
             wanted |= {id(each): each for each in (change.before, change.after) if each is not None}

@@ -190,6 +190,13 @@ class Report(Struct, frozen=True, kw_only=True, dict=True):
 
         return ranked(self.build.kernels, self.names, self.launches)[:FIRST]
 
+    def remedy(self, about: Ranked) -> Remedy:
+        """What to do about a family, as ``advise`` says it."""
+        from spillscan.advice.remedies import remedy
+
+        code = None if about.worst.caller else self.details.code.get(id(about.worst))  # the caller's is in it
+        return remedy(about, self.launches, self.tree, code)
+
     def growths(self, most: int) -> list[Growth]:
         """Why some of these grew, as far as anything that is known explains it."""
         from spillscan.judging.compare.causes import Growth, makers

@@ -9,7 +9,7 @@ from typing import Any
 from spillscan import __version__
 from spillscan.advice.holding import at_lines, holdings
 from spillscan.advice.ranking import why_here
-from spillscan.advice.remedies import Remedy, facts, registers_needed, relaxation, relief, remedy
+from spillscan.advice.remedies import Remedy, facts, registers_needed, relaxation, relief
 from spillscan.judging.compare.matrix import side_by_side
 from spillscan.judging.places import source_place
 from spillscan.judging.rule_docs import explanations
@@ -143,10 +143,9 @@ def _first(report: Report, index: Index) -> list[dict[str, Any]]:
     entries: list[tuple[str, str, Remedy, Sequence[str]]] = [
         ("found", way.finding.message, way.made, [way.command] * bool(way.command)) for way in ways
     ]
-    for each in report.first:
-        if each.family not in shown:
-            code = None if each.worst.caller else report.details.code.get(id(each.worst))  # the caller's is in it
-            entries.append((each.about, why_here(each), remedy(each, report.launches, report.tree, code), ()))
+    entries += [
+        (each.about, why_here(each), report.remedy(each), ()) for each in report.first if each.family not in shown
+    ]
     return [
         {
             "kernel": index[id(made.ranked.worst)],
@@ -188,8 +187,7 @@ def _changes(report: Report, index: Index) -> dict[str, Any]:
         severities.setdefault(id(finding.kernel), finding.severity)
     paired = sum(change.after is not None for change in (*report.changes, *report.unsettled))
     unchanged = len(report.build.kernels) - paired
-    base = report.base.kernels if report.base is not None else ()
-    return changes(base, report.changes, severities, index, report.names, len(report.unsettled), unchanged)
+    return changes(severities, index, report, unchanged)
 
 
 def _verdict(report: Report) -> dict[str, Any]:

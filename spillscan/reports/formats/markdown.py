@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from os.path import commonprefix
 
 from spillscan.advice.ranking import why_here
-from spillscan.advice.remedies import facts, remedy
+from spillscan.advice.remedies import facts
 from spillscan.judging.places import BY_NAME, Place, heaviest, source_place
 from spillscan.judging.rule_docs import address
 from spillscan.model import Finding, Kernel, at_least
@@ -125,8 +125,8 @@ def _first(report: Report) -> Iterator[str]:
     about = [each for each in report.first if report.kind == "scan" or found & set(map(id, each.kernels))]
     for each in about[:_FIRST]:
         lines.append(f"- **{_name(report, each.worst)}** {words(why_here(each))}")
-        made = remedy(each, report.launches, report.tree, report.details.code.get(id(each.worst)))
-        lines += [f"  - {heading}: {words(printable(text, _LONGEST_REASON))}" for heading, text in facts(made)]
+        said = facts(report.remedy(each))
+        lines += [f"  - {heading}: {words(printable(text, _LONGEST_REASON))}" for heading, text in said]
     kept, _ = within(lines, _FIRST_BYTES)
     if kept:
         yield ""

@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import Any
 
 from spillscan.history.dataset.builds import KeptBuild
-from spillscan.history.dataset.history import Happening, Series, happenings
+from spillscan.history.dataset.history import Series
 from spillscan.model.figures import figure as declared
 from spillscan.naming import Names
 from spillscan.output.records import plain
@@ -19,7 +19,9 @@ from spillscan.reports.page.document import STATIC, document
 from spillscan.reports.page.series import head
 from spillscan.reports.table import Table
 
-_LONGEST_LABEL, _LONGEST_CELL = 60, 300
+_LONGEST_CELL = 300
+_Ends = Mapping[str, Sequence[tuple[int, int]]]
+"""By table of each row indexes of the build before and of the one after."""
 
 
 def history_document(
@@ -29,7 +31,7 @@ def history_document(
     courses: Sequence[Mapping[str, Any]],
     said: str,
     tables: Mapping[str, Table[Any]],
-    ends: Mapping[str, Sequence[tuple[int, int]]],
+    ends: _Ends,
     metrics: Sequence[str],
     followed: Sequence[Series],
     names: Names,
@@ -45,7 +47,27 @@ def history_document(
     builds are compared, the gravest first. ``followed``: kernels in the builds that can be compared, from index
     ``since`` on.
     """
-    listed = [
+    payload = {
+        **head(title, "history", "History"),
+        "views": [{"name": "history", "label": "History"}, {"name": "trend", "label": "Trend"}],
+        "builds": [_build(each) for each in builds],
+        "courses": courses,
+        "said": said,
+        "tables": _listed({name: each for name, each in tables.items() if name != "builds"}, ends),
+        "metrics": [
+            {"label": shown.label, "unit": shown.unit, "sign": -1 if shown.worse == "fewer" else 1}
+            for shown in map(declared, metrics)
+        ],
+        "since": since,
+        "legend": letters((each.kernel.named_by for each in followed), names),
+        "kernels": (_kernel(each, metrics, names) for each in followed),
+    }
+    lines = (line for each in tables.values() for line in ("", *each.text(STATIC, STATIC.rows)))
+    yield from document(title, payload, ("turns", "history", "trend"), lines)
+
+
+def _listed(tables: Mapping[str, Table[Any]], ends: _Ends) -> list[dict[str, Any]]:
+    return [
         {
             "title": each.title,
             "heads": each.heads,
@@ -56,23 +78,6 @@ def history_document(
         }
         for name, each in tables.items()
     ]
-    payload = {
-        **head(title, "history", "History"),
-        "views": [{"name": "history", "label": "History"}, {"name": "trend", "label": "Trend"}],
-        "builds": [_build(each) for each in builds],
-        "courses": courses,
-        "said": said,
-        "tables": [each for name, each in zip(tables, listed, strict=True) if name != "builds"],
-        "metrics": [
-            {"label": shown.label, "unit": shown.unit, "sign": -1 if shown.worse == "fewer" else 1}
-            for shown in map(declared, metrics)
-        ],
-        "since": since,
-        "legend": letters((each.kernel.named_by for each in followed), names),
-        "kernels": (_kernel(each, metrics, names) for each in followed),
-    }
-    lines = (line for each in tables.values() for line in ("", *each.text(STATIC, STATIC.rows)))
-    yield from document(title, payload, ("history", "trend"), lines)
 
 
 def _build(build: KeptBuild) -> dict[str, str]:
@@ -96,7 +101,7 @@ def _runs(values: Iterable[int | None]) -> list[int | None]:
 
 
 ON_A_PAGE = 2_000
-"""Kernels that a page has lines of, the liveliest first, and turns, the worst first."""
+"""Kernels that a page has lines of, the liveliest first."""
 _BRIEF = 24
 """Characters of a name at the end of a line."""
 
@@ -108,11 +113,12 @@ def trend_document(
     metrics: Sequence[str],
     names: Names,
     lines: Iterable[str] = (),
-    most: int = ON_A_PAGE,
+    *,
+    tables: Mapping[str, Table[Any]],
+    ends: _Ends,
 ) -> Iterator[str]:
-    """The page of a trend, piece by piece: of the first ``most`` kernels lines, and what happened to them. ``lines``:
-    what a terminal shows."""
-    happened = happenings(series[:most], metrics)
+    """The page of a trend, piece by piece: of the first kernels lines, and what happened to families. ``lines``: what a
+    terminal shows."""
     drawn = [
         {
             "name": shown_name(each.kernel.named_by, names),
@@ -121,38 +127,20 @@ def trend_document(
             "metric": metric,
             "values": each.values(metric),
         }
-        for each in series[:most]
+        for each in series[:ON_A_PAGE]
         for metric in metrics
         if any(value is not None for value in each.values(metric))
     ]
     payload = {
         **head(title, "trend", "Trend"),
-        "legend": letters((each.kernel.named_by for each in series[:most]), names, _BRIEF),
-        "builds": [clip(build.named, _LONGEST_LABEL) for build in builds],
+        "legend": letters((each.kernel.named_by for each in series[:ON_A_PAGE]), names, _BRIEF),
+        "builds": [_build(each) for each in builds],
         "metrics": [
             {"name": name, "label": declared(name).label, "unit": declared(name).unit}
             for name in dict.fromkeys(str(line["metric"]) for line in drawn)
         ],
-        "left_out": max(0, len(series) - most),
-        "links": [build.link for build in builds],
-        "turns": [_turn(each, names) for each in happened[:most]],
-        "turns_left_out": max(0, len(happened) - most),
+        "left_out": max(0, len(series) - ON_A_PAGE),
+        "tables": _listed({name: each for name, each in tables.items() if each.rows}, ends),
         "series": drawn,
     }
-    yield from document(title, payload, ("trend",), lines)
-
-
-def _turn(happened: Happening, names: Names) -> dict[str, Any]:
-    """Where a line changed, or what became of its kernel, which no one figure says."""
-    metric = happened.metric if happened.event == "changed" else None
-    return {
-        "name": shown_name(happened.series.kernel.named_by, names),
-        "arch": shown_arch(happened.series.kernel.key.arch),
-        "metric": metric,
-        "what": happened.what(names),
-        "before": happened.before,
-        "after": happened.after,
-        "last": happened.last,
-        "first": happened.first,
-        "worse": happened.worsening > 0,
-    }
+    yield from document(title, payload, ("turns", "trend"), lines)

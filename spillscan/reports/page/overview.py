@@ -10,7 +10,7 @@ from typing import Any
 
 from spillscan.judging.compare.figures import totals
 from spillscan.judging.compare.matrix import CandidateRow, Matrix
-from spillscan.model import Build, Change, Finding, Issue, Kernel, Metric, Severity
+from spillscan.model import Build, Finding, Issue, Kernel, Metric, Severity
 from spillscan.model.figures import figure, rank
 from spillscan.model.symbols import natural
 from spillscan.naming import Names
@@ -29,6 +29,7 @@ from spillscan.reports.page.columns import (
     shown_namespace,
 )
 from spillscan.reports.pairings import because, exchange
+from spillscan.reports.report import Report
 from spillscan.reports.words import UNCOUNTED
 
 BIN_REGISTERS = 8
@@ -159,17 +160,16 @@ def named(kernel: Kernel, called: Names) -> dict[str, Any]:
 
 
 def changes(
-    base: Iterable[Kernel],
-    found: Sequence[Change],
     severities: Mapping[int, Severity],
     index: Index,
-    called: Names,
-    unsettled: int,
+    report: Report,
     unchanged: int,
 ) -> dict[str, Any]:
-    """Every change from ``base``, in the order given. Figures are (number in ``metrics``, before, after);
+    """Every change of a report. Figures are (number in ``metrics``, before, after);
     ``because`` says why a renamed kernel is taken for the older one, or that one that kept its name may not be;
-    ``severities`` are those of the findings by the ``id`` of their kernel."""
+    ``severities`` are those of the findings by the ``id`` of their kernel; ``library`` tells copies apart."""
+    called, found = report.names, report.changes
+    base = report.base.kernels if report.base is not None else ()
     metrics: dict[str, int] = {}
     rows = []
     for change in found:
@@ -181,6 +181,8 @@ def changes(
             **named(kernel, called),
             "figures": [[_number(metrics, each[0]), *each[1:]] for each in change.metrics if _worth(each)],
         }
+        if library := report.libraries.get(id(kernel)):
+            row["library"] = clip(library, LONGEST_UNIT)
         if row["kernel"] is None:
             row |= {
                 "family": shown_family(kernel.named_by, called),
@@ -213,7 +215,7 @@ def changes(
             | {name: getattr(each, name) for name in ("before", "after", "up", "down", "kept")}
             for each in sorted(totals(base, found), key=lambda each: rank(each.name))
         ],
-        "unsettled": unsettled,
+        "unsettled": len(report.unsettled),
         "equal": unchanged,
     }
 

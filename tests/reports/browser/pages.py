@@ -17,8 +17,10 @@ from spillscan import diff as diff_builds
 from spillscan import scan
 from spillscan.advice.sweep.model import AS_IS, Curve, Point, Setting
 from spillscan.cli import main
+from spillscan.commands._datasets import turn_ends, turn_tables
 from spillscan.history.dataset.builds import KeptBuild
-from spillscan.history.dataset.history import Event, Series, Span
+from spillscan.history.dataset.history import Event, Series, Span, happenings
+from spillscan.history.dataset.turns import gathered, turns
 from spillscan.judging import rules
 from spillscan.judging.compare.matrix import matrix
 from spillscan.judging.policy import Policy
@@ -234,7 +236,10 @@ def trend() -> str:
         for symbol, reported in values.items()
     ]
     builds = [_kept(f"v{at}", datetime(2026, 1, at, tzinfo=UTC), "") for at in range(1, 5)]
-    return "".join(trend_document("nightly", builds, series, metrics, Names(values), most=4))
+    names = Names(values)
+    found = gathered(turns(happenings(series, metrics), lambda each: names.base(each.series.kernel.named_by)))
+    tables = turn_tables(found, builds, names)
+    return "".join(trend_document("nightly", builds, series, metrics, names, tables=tables, ends=turn_ends(tables)))
 
 
 def history(link: str = "") -> str:
@@ -293,7 +298,7 @@ def _kept(label: str, time: datetime, link: str) -> KeptBuild:
 
 
 def _table(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Table[Any]:
-    words = ("kernel", "arch", "change", "build", "first build", "last build before")
+    words = ("family", "arch", "what", "change", "build", "first build", "build before")
     columns = [Column(head, head, itemgetter(at), left=head in words) for at, head in enumerate(heads)]
     return Table(title=title, columns=columns, rows=rows, empty="all was read")
 

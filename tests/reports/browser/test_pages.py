@@ -205,15 +205,16 @@ def test_a_trend_names_what_moved(site: Site, browse: Open) -> None:
     ]
     assert tab.texts(".lines tbody tr")[0].endswith("0 304 +304")
     assert tab.page.locator(".event title").all_text_contents() == [
-        "gemm<8> sm_90, v3 to v4: spills, B 16 → 304",
-        "gemm<8> sm_90, v2 to v3: spills, B 0 → 16",
-        "late sm_90, v2 to v3: new: spills, B – → 8",
+        "gemm<8> sm_90, v2 to v3: 0 → 16",
+        "gemm<8> sm_90, v3 to v4: 16 → 304",
+        "softmax sm_90, v2 to v3: 64 → 32",
+        "late sm_90, v2 to v3: – → 8",
     ]
-    assert tab.texts(".past tbody tr")[2] == "late sm_90 new: spills, B – 8 v3 v2"
-    assert tab.texts("h2") == ["What happened, worst first; 3 more are left out (bisect has all)"]
-    tab.page.get_by_role("button", name="registers").click()
-    assert tab.texts(".past tbody tr")[1] == "gemm<8> sm_90 registers 16 304 v4 v3"
-    assert tab.page.locator(".event").count() == 2
+    assert tab.texts("h2") == ["Got worse, v1 to v4, worst first", "Got better"]
+    assert tab.texts(".past tbody tr")[2] == "late sm_90 1 new: spills, B - 8 v3 v2 yes"
+    tab.page.get_by_role("link", name="softmax").click()
+    assert tab.text("h1") == "1 of 1 line moved"
+    assert tab.texts(".past tbody tr") == ["softmax sm_90 1 spills, B 64 32 v3 registers 64 → 32 v2 yes"]
 
 
 def test_a_treemap_opens_group_by_group(site: Site, browse: Open) -> None:
@@ -407,6 +408,27 @@ def test_paper_holds_what_the_screen_does(fragment: str, site: Site, browse: Ope
         assert head in text
     assert "more rows: the page on a screen, and -f csv, have all." in text
     assert len(reader.pages) > 3
+
+
+def test_the_strip_of_code_is_whole_on_paper(site: Site, browse: Open) -> None:
+    """By where the addresses below it stand: all on one page, the first and the last inside of it."""
+    tab = browse(site["code"])
+    tab.page.locator(".first a").first.click()
+    shown = tab.texts(".strip text.tick")
+    reader = PdfReader(io.BytesIO(tab.page.pdf(format="A4", prefer_css_page_size=True)))
+    rows: dict[tuple[int, int], dict[str, float]] = {}
+    for number, page in enumerate(reader.pages):
+
+        def place(text: str, at: list[float], own: list[float], *_: object, number: int = number) -> None:
+            x, y = (own[4] * at[way] + own[5] * at[way + 2] + at[way + 4] for way in (0, 1))
+            rows.setdefault((number, round(y)), {})[text.strip()] = x
+
+        page.extract_text(visitor_text=place)
+    (row,) = (row for row in rows.values() if row.keys() >= {*shown})
+    left, right = min(map(row.__getitem__, shown)), max(map(row.__getitem__, shown))
+    assert (len(shown), left > 42, right < 595 - 42) == (5, True, True)
+    assert right - left > 400
+    assert sum(page == 0 for page, _ in rows) > 40, "the first page is filled"
 
 
 MOVED = """() => new Promise((resolve) => {

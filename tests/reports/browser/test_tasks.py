@@ -25,6 +25,7 @@ TASKS = (
     ("build", "history", (), "gemm sm_90 spill_bytes, registers 16 → 96 0 304 v2 v1"),
     ("build", "history", ("v2",), "gemm<8> sm_90 spills 0 304 +304"),
     ("build", "history", ("gemm",), "16 gemm<8> sm_90"),
+    ("build", "trend", (), "gemm sm_90 1 spills, B 16 304 v4 registers 16 → 304 v3 yes"),
     ("remedy", "code", (), "a smaller factor of #pragma unroll there, or a smaller array: at most 44 registers"),
     ("remedy", "code", ("array_and_spills",), "About 47 registers end its spills"),
     ("remedy", "check", ("spill_f32", "What spill means"), "What to do."),

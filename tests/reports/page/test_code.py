@@ -98,6 +98,15 @@ def test_why_a_kernel_grew(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert "toolkit: CUDA 12.8.93 → 13.5.37" in said
 
 
+@pytest.mark.parametrize("command", ["scan", "check"])
+def test_every_command_reads_the_cause_off_the_code(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "k.cubin").write_bytes(stored("bounds-13.5.cubin"))
+    main([command, str(tmp_path / "k.cubin"), "-f", "markdown"])
+    assert "cause: `__launch_bounds__(1024)` leaves it 64 registers" in capsys.readouterr().out
+
+
 def test_room_is_bounded(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(code, "CODE_BYTES", 500)
     held = page(folder, "scan", str(folder / "new.cubin"))["code"]

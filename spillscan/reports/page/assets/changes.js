@@ -109,7 +109,7 @@
     const archs = row.archs.map(({ arch, kernel }, at) => [at ? ", " : "", at ? store.anchor(kernel, arch || "arch unknown") : arch || "arch unknown"]);
     const figures = [...row.figures, ...(row.unknown || [])];
     return h("li", {},
-      h("div", { class: "who" }, h("p", {}, h("b", {}, store.anchor(row.kernel, within ? filters.under(row.name, within) : row.name)), " ", h("span", { class: "quiet" }, archs)),
+      h("div", { class: "who" }, h("p", {}, h("b", {}, store.anchor(row.kernel, within ? filters.under(row.name, within) : row.name)), " ", h("span", { class: "quiet" }, archs, row.library ? ` in ${row.library}` : null)),
         row.state === "renamed" ? renamed(row) : row.because || row.state !== "changed" ? h("p", { class: "quiet" }, row.because || row.state) : null),
       h("div", { class: "what" },
         !figures.length && row.registers !== undefined ? h("p", { class: "quiet" }, row.registers === null ? "registers not reported" : count(row.registers, "register"),

@@ -10,19 +10,19 @@ spillscan.view("history", ({ builds, courses, metrics, since, said, tables, kern
   const [newest, spilling] = courses.map(({ values }) => values[last]);
   const figuresOf = (what) => what.split(", ").flatMap((part) => part.match(/^[a-z_]+/) || []);
   const WORDS = ["got worse", "got better", "came, went or got other names"];
-  const turned = tables.filter(({ heads }) => heads.includes("family") && heads.includes("first build"));
+  const turned = turns.tables;
   const figures = [...new Set(turned.flatMap(({ heads, rows }) => rows.flatMap((row) => figuresOf(row[heads.indexOf("what")]))))].sort();
   const archs = [...new Set(turned.flatMap(({ heads, rows }) => rows.map((row) => row[heads.indexOf("arch")])))].sort();
   const charts = courses.filter(({ values }) => values.some((value) => value !== null)).map(course);
-  const result = h("div", {}), choices = h("div", {}), turns = h("div", {});
+  const result = h("div", {}), choices = h("div", {}), happened = h("div", {});
   const compared = h("section", { class: "compared", id: "compared", tabindex: "-1" }, h("h2", {}, "Two builds side by side"), choices, result);
   add(box, h("header", { class: "headline" },
     h("h1", {}, spilling === null ? `${count(newest ?? 0, "kernel")} in ${builds[last].label}` : [h("b", {}, number(spilling)), ` of ${count(newest, "kernel")} in ${builds[last].label} ${spilling === 1 ? "spills" : "spill"}`]),
     h("p", {}, `${count(builds.length, "build")}, ${turned.map(({ rows }, at) => `${number(rows.length)} ${WORDS[at]}`).join("; ")}.`)),
   turned.length ? controls.form(controls.search(state, list), figures.length > 1 ? controls.select(state, "figure", "What", [["", "anything"], ...figures.map((each) => [each, each])], list) : null,
     archs.length > 1 ? controls.select(state, "arch", "Arch", [["", "all"], ...archs.map((each) => [each, each])], list) : null) : null,
-  turns, spillscan.legend(), h("section", {}, h("h2", {}, "All builds"), h("p", { class: "quiet" }, `A ring is a jump: ${said}. A click on a chart compares that build with the one before, with Shift with the one compared already.`),
-    h("div", { class: "courses" }, charts.map(({ figure }) => figure))), compared, tables.filter((each) => !turned.includes(each)).map(listing));
+  happened, spillscan.legend(), h("section", {}, h("h2", {}, "All builds"), h("p", { class: "quiet" }, `A ring is a jump: ${said}. A click on a chart compares that build with the one before, with Shift with the one compared already.`),
+    h("div", { class: "courses" }, charts.map(({ figure }) => figure))), compared, tables.filter((each) => !turned.includes(each)).map(turns.listing));
   list();
   draw();
   if (params.get("a") || params.get("b")) compared.scrollIntoView();
@@ -36,12 +36,8 @@ spillscan.view("history", ({ builds, courses, metrics, since, said, tables, kern
   // The turns that fit what is asked for.
   function list() {
     const fits = controls.fits(state.q);
-    turns.replaceChildren(...turned.map((each) => {
-      const cell = (row, head) => row[each.heads.indexOf(head)];
-      const kept = each.rows.map((row, at) => [row, each.ends[at]]).filter(([row]) => fits(cell(row, "family").toLowerCase())
-        && (!state.figure || figuresOf(cell(row, "what")).includes(state.figure)) && (!state.arch || cell(row, "arch") === state.arch));
-      return listing({ ...each, rows: kept.map(([row]) => row), ends: kept.map(([, ends]) => ends), empty: each.rows.length ? "none fits" : each.empty });
-    }));
+    fill(happened, turns.fitting((cell) => fits(cell("family").toLowerCase())
+      && (!state.figure || figuresOf(cell("what")).includes(state.figure)) && (!state.arch || cell("arch") === state.arch)));
   }
 
   function draw() {
@@ -89,9 +85,9 @@ spillscan.view("history", ({ builds, courses, metrics, since, said, tables, kern
     return runs[at + 1];
   }
 
-  function commit({ label, commit: text, date, link }) {
-    const name = [label, text, date].filter(Boolean).join("  ");
-    return link ? h("a", { href: link, rel: "noreferrer" }, name) : h("span", {}, name);
+  function commit(build) {
+    const name = [build.label, build.commit, build.date].filter(Boolean).join("  ");
+    return build.link ? turns.outside(build, name) : h("span", {}, name);
   }
 
   function comparison(a, b) {
@@ -122,19 +118,5 @@ spillscan.view("history", ({ builds, courses, metrics, since, said, tables, kern
         cells: [name, arch || "–", what, number(had && top ? top.before : null), number(has && top ? top.after : null), top && both ? delta(top.before, top.after, metrics[top.at].sign) : "–"] });
     }
     return rows.sort((one, other) => (other.grown > 0) - (one.grown > 0) || one.rank - other.rank || other.size - one.size);
-  }
-
-  function listing({ title, heads, words, rows, ends, empty }) {
-    const first = ends.length ? heads.indexOf("first build") : -1;
-    const family = kernels.length ? heads.indexOf("family") : -1;
-    const linked = rows.map((row, at) => row.map((cell, place) => (place === first ? between(cell, ends[at])
-      : place === family ? h("a", { href: link("trend", "", { q: `${cell}*` }), title: `the trend of ${cell}` }, cell) : cell)));
-    return h("section", {}, h("h2", {}, title), rows.length ? table.made({ title, heads, words, rows: linked }) : h("p", { class: "quiet" }, empty));
-  }
-
-  function between(text, [before, after]) {
-    const { link: commit, label } = builds[after];
-    return [h("a", { href: link("history", "", { a: builds[before].label, b: label }), title: "compare with the build before" }, text),
-      commit ? [" ", h("a", { href: commit, rel: "noreferrer", "aria-label": `commit of ${label}` }, "↗")] : null];
   }
 });

@@ -2,12 +2,11 @@
 spillscan.view("trend", (payload, id, box) => {
   const NAMED = 6, DRAWN = 500, ROWS = 100;
   const HUES = ["store", "load", "warps", "blocks", "shared", "barriers"];
-  const builds = payload.builds.map((each) => each.label ?? each), links = payload.links || payload.builds.map(({ link }) => link);
+  const builds = payload.builds.map(({ label }) => label);
   const metrics = payload.metrics.map((each) => ({ name: each.label, ...each }));
   const state = controls.state({ metric: metrics[0]?.name || "", q: "" }, { metric: metrics.map(({ name }) => name) });
   const place = h("div", {}), head = h("header", { class: "headline" });
   add(box, head, controls.form(controls.search(state, draw), controls.chips(state, "metric", "Figure", metrics.map(({ name, label }) => [name, label]), draw)), place);
-  const build = (i) => (links[i] ? h("a", { href: links[i], rel: "noreferrer" }, builds[i]) : builds[i]);
   draw();
 
   // Of a history, whose kernels are runs: those that are asked for, as lines.
@@ -30,21 +29,15 @@ spillscan.view("trend", (payload, id, box) => {
       return { ...line, first: known[0] ?? null, last: known.at(-1) ?? null, spread: known.length ? Math.max(...known) - Math.min(...known) : 0 };
     });
     lines.sort((a, b) => Math.abs(b.last - b.first) - Math.abs(a.last - a.first) || b.spread - a.spread || b.last - a.last);
-    const turns = (payload.turns || []).filter(of);
     const parts = metric ? [`${metric.label}${metric.unit ? `, ${metric.unit}` : ""}, over ${count(builds.length, "build")}`, lines.length > NAMED ? `the ${NAMED} largest moves are named` : "",
       lines.length > DRAWN ? `${number(lines.length - DRAWN)} lines are not drawn` : "", payload.left_out ? `${count(payload.left_out, "kernel")} left out (-f json has all)` : ""] : [];
     fill(head, h("h1", {}, metric ? `${number(lines.filter(({ spread }) => spread).length)} of ${count(lines.length, "line")} moved` : "Nothing to draw"), h("p", {}, parts.filter(Boolean).join("; ")));
     place.replaceChildren();
-    if (lines.length) add(place, spillscan.legend(), chart.drawn((width) => over(lines, metric, width, turns)).node, h("section", {}, listed(lines)));
-    if (turns.length) add(place, h("section", {}, h("h2", {}, `What happened, worst first${payload.turns_left_out ? `; ${number(payload.turns_left_out)} more are left out (bisect has all)` : ""}`),
-      table({ title: "What happened", kind: "past", rows: turns, columns: [
-        { label: "kernel", cell: ({ name }) => name }, { label: "arch", cell: ({ arch }) => arch || "–" },
-        { label: "what", cell: ({ what }) => what, tone: ({ worse }) => (worse ? "bad" : "") },
-        { label: "before", num: true, cell: ({ before }) => number(before) }, { label: "after", num: true, cell: ({ after }) => number(after) },
-        { label: "first build", cell: (turn) => build(turn.first) }, { label: "build before", cell: (turn) => build(turn.last) }] })));
+    if (lines.length) add(place, spillscan.legend(), chart.drawn((width) => over(lines, metric, width)).node);
+    add(place, turns.tables.some(({ rows }) => rows.length) ? turns.fitting((cell) => fits(cell("family").toLowerCase())) : null, lines.length ? h("section", {}, listed(lines)) : null);
   }
 
-  function over(lines, metric, width, turns) {
+  function over(lines, metric, width) {
     const narrow = width < 600;
     const height = narrow ? 280 : 380;
     const label = ({ name, arch }) => `${name}${arch ? ` ${arch}` : ""}`;
@@ -55,9 +48,8 @@ spillscan.view("trend", (payload, id, box) => {
       parts: ({ x, y, high, floor }) => {
         const path = ({ values }) => chart.path(values.map((value, i) => (value === null ? null : [x(i), y(value)])));
         const named = lines.slice(0, NAMED);
-        // Where a named line changed, or its kernel came, went or got another name.
-        const rings = (line) => turns.filter(({ name, arch }) => name === line.name && arch === line.arch)
-          .map((turn) => ({ ...turn, at: line.values[turn.first] === null ? turn.last : turn.first })).filter(({ at }) => line.values[at] !== null);
+        // Where a line changed, began or ended: [build, the one before].
+        const rings = ({ values }) => values.map((value, i) => [i, i - 1]).filter(([i, last]) => i && values[i] !== values[last]);
         // Names at the ends of their lines, pushed apart where they would meet.
         const ends = named.map((line, at) => ({ line, at, y: y(line.last || 0) + 4 })).sort((a, b) => a.y - b.y);
         ends.forEach((end, at) => { if (at) end.y = Math.max(end.y, ends[at - 1].y + 16); });
@@ -65,8 +57,8 @@ spillscan.view("trend", (payload, id, box) => {
         return [lines.slice(NAMED, DRAWN).map((line) => svg("path", { d: path(line), class: "other" })),
           named.map((line, at) => svg("g", { class: `hue-${HUES[at]}` }, svg("title", {}, label(line)), svg("path", { d: path(line), class: "named" }),
             line.values.map((value, i) => (value === null || builds.length > 40 ? null : chart.titled("circle", { cx: x(i), cy: y(value), r: 3 }, `${label(line)}, ${builds[i]}: ${number(value)}`))),
-            rings(line).map(({ at: i, what, before, after, first, last }) => chart.titled("circle", { class: "event", cx: x(i), cy: y(line.values[i]), r: 4 },
-              `${label(line)}, ${builds[last]} to ${builds[first]}: ${what}${before === null && after === null ? "" : ` ${number(before)} → ${number(after)}`}`)))),
+            rings(line).map(([i, last]) => chart.titled("circle", { class: "event", cx: x(line.values[i] === null ? last : i), cy: y(line.values[i] ?? line.values[last]), r: 4 },
+              `${label(line)}, ${builds[last]} to ${builds[i]}: ${number(line.values[last])} → ${number(line.values[i])}`)))),
           narrow ? null : ends.map(({ line, at, y: place }) => svg("text", { x: high + 12, y: place - beyond, class: `name hue-${HUES[at]}` }, `${number(line.last)}  ${line.brief ? `${line.brief}${line.arch ? ` ${line.arch}` : ""}` : short(label(line), 24)}`))];
       } });
   }
