@@ -289,7 +289,6 @@ def today(arguments: argparse.Namespace) -> date:
 
 def read(path: str, arguments: str = "BUILD") -> Baseline:
     """The baseline in the file ``path``; ``arguments``: those of the command that makes it."""
-    from spillscan.commands._baseline import decoded
     from spillscan.judging.baseline.file import parse
 
     try:
@@ -312,7 +311,6 @@ def read(path: str, arguments: str = "BUILD") -> Baseline:
 
 def read_merge_base(path: str, ref: str) -> Baseline:
     """The baseline as it was at the merge base of HEAD and ``ref``."""
-    from spillscan.commands._baseline import at_merge_base
     from spillscan.judging.baseline.file import parse
 
     commit, text = at_merge_base(path, ref)

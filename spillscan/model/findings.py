@@ -194,15 +194,13 @@ class Hole(Struct, frozen=True, kw_only=True):
     """Why the policy accepts it, in its own words; ``None`` where it does not."""
 
 
-class Limit(Struct, frozen=True, kw_only=True):
+class Limit(Struct, frozen=True):
     """A figure beyond which a rule finds something. Declared beside the rule that obeys it; the policy's key, its
     environment variable, its option, the schema and the documentation follow from here.
     """
 
     name: str
     """What a policy calls it: ``max_registers``."""
-    default: int | None
-    """What holds where the policy says nothing; ``None``: no limit."""
     help: str
     """One line: what it is, with its unit."""
     judges: Judged | Literal["both"]
@@ -210,11 +208,13 @@ class Limit(Struct, frozen=True, kw_only=True):
     puts no rule in force."""
     order: int
     """Where it stands in lists: what most teams set comes first."""
+    default: int | None = None
+    """What holds where the policy says nothing; ``None``: no limit."""
     words: tuple[str, ...] = ()
     """What it may be, where it is no number; the last one demands nothing, and holds where the policy says nothing."""
 
 
-class Rule(Struct, frozen=True, kw_only=True):
+class Rule(Struct, frozen=True):
     """What is judged; ``docs/rules.md`` explains it."""
 
     id: str

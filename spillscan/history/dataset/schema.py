@@ -67,18 +67,17 @@ def _record(
 ) -> Record:
     """A record of the model by the names of its fields; ``gets``: those that are no attribute."""
     found = gets or {}
-    fields = tuple(
-        Field(name=name, shape=shape, get=found.get(name, attrgetter(name))) for name, shape in shapes.items()
-    )
+    fields = tuple(Field(name, shape, found.get(name, attrgetter(name))) for name, shape in shapes.items())
     return Record(fields, lambda *values: make(**dict(zip(shapes, values, strict=True))))
 
 
-def _tuple(make: Callable[..., Any] = lambda *values: values, **shapes: Shape) -> Record:
+def _tuple(**shapes: Shape) -> Record:
     """The fields of a tuple, in its order."""
-    fields = tuple(Field(name=name, shape=shape, get=itemgetter(at)) for at, (name, shape) in enumerate(shapes.items()))
-    return Record(fields, make)
+    fields = tuple(Field(name, shape, itemgetter(at)) for at, (name, shape) in enumerate(shapes.items()))
+    return Record(fields, lambda *values: values)
 
 
+_LINES = Many(_tuple(file="text", line="whole"))
 PAIRS = Many(_tuple(name="text", value="text"))
 """Names and their values, in their order."""
 _ORIGIN = _record(Origin, input="text", line="whole", format="text")
@@ -99,12 +98,12 @@ _OPCODE = _tuple(opcode="text", count="whole")
 _ROLE = _record(WarpRole, address="whole", registers="whole", follows="flag", spill=_TRAFFIC, local=_TRAFFIC)
 _LOCAL = Record(
     (
-        Field(name="class", shape="text", get=lambda item: item[0].kind),
-        Field(name="store", shape="flag", get=lambda item: item[0].store),
-        Field(name="bytes", shape="whole", get=lambda item: item[0].bytes),
-        Field(name="depth", shape="whole", get=lambda item: item[0].depth),
-        Field(name="inner", shape="flag", get=lambda item: item[0].inner),
-        Field(name="count", shape="whole", get=itemgetter(1)),
+        Field("class", "text", lambda item: item[0].kind),
+        Field("store", "flag", lambda item: item[0].store),
+        Field("bytes", "whole", lambda item: item[0].bytes),
+        Field("depth", "whole", lambda item: item[0].depth),
+        Field("inner", "flag", lambda item: item[0].inner),
+        Field("count", "whole", itemgetter(1)),
     ),
     lambda *values: (Group(*values[:5]), values[5]),
 )
@@ -142,7 +141,7 @@ _WEIGHED = _record(
     lambda source, **rest: WeighedLine(source=_line(source) or SourceLine(file="", line=0), **rest),
     {"source": lambda line: _inlined(line.source)},
     kind="text",
-    source=Many(_tuple(file="text", line="whole")),
+    source=_LINES,
     accesses="whole",
     bytes="whole",
     depth="whole",
@@ -155,7 +154,7 @@ _PEAK = _record(
     registers="whole",
     address="whole",
     line="whole",
-    source=Many(_tuple(file="text", line="whole")),
+    source=_LINES,
 )
 
 
@@ -190,7 +189,7 @@ _SASS = _record(
 
 
 def _column(name: str, shape: Shape, path: str, about: str, since: int | None = 1) -> Field:
-    return Field(name=name, shape=shape, get=attrgetter(path), about=about, since=since or 1)
+    return Field(name, shape, attrgetter(path), about, since or 1)
 
 
 def _of_kernel(name: str, shape: Shape, path: str, about: str, since: int | None = 1) -> Field:
@@ -198,13 +197,7 @@ def _of_kernel(name: str, shape: Shape, path: str, about: str, since: int | None
 
 
 def _of_build(name: str, get: Callable[[Build], int], about: str, since: int = 1) -> Field:
-    return Field(
-        name=name,
-        shape="whole",
-        get=lambda row: None if row.build is None else get(row.build),
-        about=about,
-        since=since,
-    )
+    return Field(name, "whole", lambda row: None if row.build is None else get(row.build), about, since)
 
 
 _SHAPES: dict[str, Shape] = {"number": "whole", "keyed": Many(_tuple(bank="whole", bytes="whole"))}
@@ -214,9 +207,13 @@ def _derived(figure: Figure) -> Field:
     """A column that is computed from others, so that a question need not."""
     get = figure.get
     assert get is not None
-    return Field(
-        name=figure.name, shape="whole", get=lambda row: get(row.kernel), about=figure.about, since=figure.since or 1
-    )
+    return Field(figure.name, "whole", lambda row: get(row.kernel), figure.about, figure.since or 1)
+
+
+def _reached(name: str, shape: Shape, way: str, path: str, about: str, since: int) -> Field:
+    """A column of what a kernel may lack: ``path`` from what stands at ``way``, null where that is not known."""
+    owner, value = attrgetter(f"kernel.{way}"), attrgetter(path)
+    return Field(name, shape, lambda row: None if (found := owner(row)) is None else value(found), about, since)
 
 
 KERNELS: tuple[Field, ...] = (
@@ -259,13 +256,7 @@ KERNELS: tuple[Field, ...] = (
     _column("position", "whole", "position", "its place among the kernels of its unit, from 0"),
     _column("commit", "text", "commit", "the commit that wrote it"),
     *(_derived(each) for each in KEPT if each.name not in NUMBERS),
-    Field(
-        name="maker",
-        shape=_MAKER,
-        get=lambda row: None if row.kernel.sass is None else row.kernel.sass.maker,
-        about="what made its cubin, where that is known",
-        since=3,
-    ),
+    _reached("maker", _MAKER, "sass", "maker", "what made its cubin, where that is known", 3),
     _of_kernel(
         "dynamic_shared",
         "flag",
@@ -275,40 +266,26 @@ KERNELS: tuple[Field, ...] = (
     ),
     _of_kernel("launch", _LAUNCH, "launch", "how it is launched, as its compiler wrote beside its code", 5),
     _of_kernel(
-        "configuration",
-        PAIRS,
-        "configuration",
-        "what it was tuned for, as its compiler wrote beside its code",
-        5,
+        "configuration", PAIRS, "configuration", "what it was tuned for, as its compiler wrote beside its code", 5
     ),
     _of_kernel("caller", "text", "caller", "of a device function: the symbol of the kernel whose copy it is", 10),
-    Field(
-        name="cluster_blocks",
-        shape="whole",
-        get=lambda row: None if row.kernel.launch_bounds is None else row.kernel.launch_bounds.cluster_blocks,
-        about="blocks per cluster, by its launch bounds",
-        since=5,
+    _reached(
+        "cluster_blocks", "whole", "launch_bounds", "cluster_blocks", "blocks per cluster, by its launch bounds", 5
     ),
-    Field(
-        name="roles",
-        shape=Many(_ROLE),
-        get=lambda row: None if row.kernel.sass is None else row.kernel.sass.roles,
-        about="code that runs with registers of its own (`setmaxnreg`): the start, then by registers",
-        since=5,
+    _reached(
+        *("roles", Many(_ROLE), "sass", "roles"),
+        "code that runs with registers of its own (`setmaxnreg`): the start, then by registers",
+        5,
     ),
-    Field(
-        name="digest",
-        shape="text",
-        get=lambda row: None if row.kernel.sass is None else row.kernel.sass.digest,
-        about="stands for its machine code: the same where that is the same byte for byte",
-        since=5,
+    _reached(
+        *("digest", "text", "sass", "digest"),
+        "stands for its machine code: the same where that is the same byte for byte",
+        5,
     ),
-    Field(
-        name="lines",
-        shape=Many(_WEIGHED),
-        get=lambda row: None if row.kernel.sass is None else row.kernel.sass.local.lines,
-        about="source lines of its accesses to local memory, the heaviest first: bytes, tenfold for each loop",
-        since=6,
+    _reached(
+        *("lines", Many(_WEIGHED), "sass", "local.lines"),
+        "source lines of its accesses to local memory, the heaviest first: bytes, tenfold for each loop",
+        6,
     ),
 )
 """Of ``kernels``, besides ``label`` and ``arch``, which are folders."""
@@ -341,7 +318,7 @@ ISSUES: tuple[Field, ...] = (
     _column("code", "text", "issue.code", "stable name: `unknown-line`, `truncated` …"),
     _column("severity", "text", "issue.severity", "`error`, `warning` or `note`"),
     _column("message", "text", "issue.message", "one line"),
-    Field(name="origin", shape=_ORIGIN, get=attrgetter("issue.origin"), about="where it was seen"),
+    _column("origin", _ORIGIN, "issue.origin", "where it was seen"),
     _column("unit_id", "text", "unit_id", "the unit that it was read from"),
     _column("position", "whole", "position", "its place among the issues of its unit, from 0"),
     _column("commit", "text", "commit", "the commit that wrote it"),

@@ -38,7 +38,7 @@ class Record:
 Shape = Scalar | Many | Record
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Field:
     """One column, or one field of a record."""
 

@@ -19,10 +19,10 @@ _KINDS = (
 
 COSTLY = {
     kind: Rule(
-        id=kind.replace("_", "-"),
-        severity="error" if kind == LOST_SETTING else "warning",
-        judges=("build", "change"),
-        needs=("messages",) if kind == LOST_SETTING else (),
+        kind.replace("_", "-"),
+        "error" if kind == LOST_SETTING else "warning",
+        ("build", "change"),
+        ("messages",) if kind == LOST_SETTING else (),
     )
     for kind in _KINDS
 }

@@ -12,22 +12,10 @@ from spillscan.occupancy.devices import judged_on
 from spillscan.occupancy.summary import Summary, summarise
 from spillscan.output.nouns import count
 
-MIN_BLOCKS = Limit(
-    name="min_blocks_per_sm",
-    default=None,
-    help="fewest resident blocks per SM at the kernel's launch",
-    judges="build",
-    order=50,
-)
-BLOCKS = Rule(
-    id="blocks-per-sm",
-    severity="error",
-    judges=("build",),
-    needs=("registers", "shared", "launch"),
-    limits=(MIN_BLOCKS,),
-)
-LOST = Rule(id="blocks-lost", severity="error", judges=("change",), needs=("registers", "shared", "launch"))
-BARRIERS = Rule(id="barrier-growth", severity="note", judges=("change",), needs=("registers", "shared", "launch"))
+MIN_BLOCKS = Limit("min_blocks_per_sm", "fewest resident blocks per SM at the kernel's launch", "build", 50)
+BLOCKS = Rule("blocks-per-sm", "error", ("build",), ("registers", "shared", "launch"), (MIN_BLOCKS,))
+LOST = Rule("blocks-lost", "error", ("change",), ("registers", "shared", "launch"))
+BARRIERS = Rule("barrier-growth", "note", ("change",), ("registers", "shared", "launch"))
 
 _SAY = "give `launch: {threads_per_block: …}` in the policy, or --launch"
 

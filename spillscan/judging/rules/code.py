@@ -18,29 +18,13 @@ from spillscan.output.nouns import sizes
 if TYPE_CHECKING:
     from spillscan.judging.compare.code_changes import CodeChange
 
-MAX_BYTES = Limit(
-    name="max_code_bytes", default=None, help="most bytes of machine code of a kernel", judges="build", order=35
-)
-MAX_MILLISECONDS = Limit(
-    name="max_compile_ms",
-    default=None,
-    help="most milliseconds that ptxas may take for a kernel",
-    judges="build",
-    order=36,
-)
+MAX_BYTES = Limit("max_code_bytes", "most bytes of machine code of a kernel", "build", 35)
+MAX_MILLISECONDS = Limit("max_compile_ms", "most milliseconds that ptxas may take for a kernel", "build", 36)
 MAX_GROWTH = Limit(
-    name="max_code_growth_percent",
-    default=None,
-    help="most percent by which the machine code of a kernel may grow",
-    judges="change",
-    order=75,
+    "max_code_growth_percent", "most percent by which the machine code of a kernel may grow", "change", 75
 )
 MAX_SLOWDOWN = Limit(
-    name="max_compile_growth_percent",
-    default=None,
-    help="most percent by which the compile time of a kernel may grow",
-    judges="change",
-    order=76,
+    "max_compile_growth_percent", "most percent by which the compile time of a kernel may grow", "change", 76
 )
 
 
@@ -74,16 +58,9 @@ class Growth(Struct, frozen=True, kw_only=True):
 
 
 SIZE = Growth(
-    rule=Rule(
-        id="code-growth",
-        severity="error",
-        judges=("change",),
-        needs=("code",),
-        limits=(MAX_GROWTH,),
-        recorded_as="code-size",
-    ),
+    rule=Rule("code-growth", "error", ("change",), ("code",), (MAX_GROWTH,), recorded_as="code-size"),
     most=Threshold(
-        rule=Rule(id="code-size", severity="error", judges=("build",), needs=("code",), limits=(MAX_BYTES,)),
+        rule=Rule("code-size", "error", ("build",), ("code",), (MAX_BYTES,)),
         key="bytes",
         figure=lambda kernel, _: value_of("code_bytes", kernel),
         message=lambda kernel, terms, value, most: "{} of code, {} allowed".format(*sizes(value, most)),
@@ -93,16 +70,9 @@ SIZE = Growth(
     texts=sizes,
 )
 TIME = Growth(
-    rule=Rule(
-        id="compile-growth",
-        severity="error",
-        judges=("change",),
-        needs=("time",),
-        limits=(MAX_SLOWDOWN,),
-        recorded_as="compile-time",
-    ),
+    rule=Rule("compile-growth", "error", ("change",), ("time",), (MAX_SLOWDOWN,), recorded_as="compile-time"),
     most=Threshold(
-        rule=Rule(id="compile-time", severity="error", judges=("build",), needs=("time",), limits=(MAX_MILLISECONDS,)),
+        rule=Rule("compile-time", "error", ("build",), ("time",), (MAX_MILLISECONDS,)),
         key="milliseconds",
         figure=lambda kernel, _: value_of("compile_ms", kernel),
         message=lambda kernel, terms, value, most: f"{value:,} ms of compile time, {most:,} ms allowed",
@@ -113,14 +83,13 @@ TIME = Growth(
 )
 
 CODE = Limit(
-    name="code",
-    default=None,
-    help="unchanged: a kernel must keep its machine code, or be proven the same work by diff --with code",
-    judges="change",
-    order=77,
+    "code",
+    "unchanged: a kernel must keep its machine code, or be proven the same work by diff --with code",
+    "change",
+    77,
     words=("unchanged", "any"),
 )
-OTHER = Rule(id="other-code", severity="error", judges=("change",), needs=("code",), limits=(CODE,))
+OTHER = Rule("other-code", "error", ("change",), ("code",), (CODE,))
 
 
 def _other(change: Change, terms: Terms) -> Iterator[Said]:

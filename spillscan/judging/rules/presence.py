@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from spillscan.judging.rules._declared import Family, Said, Terms
 from spillscan.model import Change, Rule
 
-REMOVED = Rule(id="kernel-removed", severity="note", judges=("change",))
+REMOVED = Rule("kernel-removed", "note", ("change",))
 
 
 def regressions(change: Change, terms: Terms) -> Iterator[Said]:

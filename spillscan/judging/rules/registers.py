@@ -9,35 +9,17 @@ from spillscan.judging.compare.figures import allocated
 from spillscan.judging.rules._declared import Family, Said, Terms, Threshold, because
 from spillscan.model import Change, Limit, Rule
 
-MAX_REGISTERS = Limit(name="max_registers", default=None, help="most registers per thread", judges="build", order=20)
+MAX_REGISTERS = Limit("max_registers", "most registers per thread", "build", 20)
 MAX_GROWTH = Limit(
-    name="max_register_growth",
-    default=0,
-    help="most registers per thread by which a kernel may grow",
-    judges="change",
-    order=70,
+    "max_register_growth", "most registers per thread by which a kernel may grow", "change", 70, default=0
 )
-REGISTERS = Rule(
-    id="registers",
-    severity="error",
-    judges=("build", "change"),
-    needs=("registers",),
-    limits=(MAX_REGISTERS, MAX_GROWTH),
-)
-NO_LOSS = Rule(
-    id="registers-no-loss", severity="warning", judges=("change",), needs=("registers",), recorded_as="registers"
-)
-IN_STEP = Rule(
-    id="registers-in-step", severity="note", judges=("change",), needs=("registers",), recorded_as="registers"
-)
+REGISTERS = Rule("registers", "error", ("build", "change"), ("registers",), (MAX_REGISTERS, MAX_GROWTH))
+NO_LOSS = Rule("registers-no-loss", "warning", ("change",), ("registers",), recorded_as="registers")
+IN_STEP = Rule("registers-in-step", "note", ("change",), ("registers",), recorded_as="registers")
 
 
-NO_SIZE = Rule(
-    id="registers-no-size", severity="note", judges=("change",), needs=("registers",), recorded_as="registers"
-)
-SOME_SIZES = Rule(
-    id="registers-some-sizes", severity="warning", judges=("change",), needs=("registers",), recorded_as="registers"
-)
+NO_SIZE = Rule("registers-no-size", "note", ("change",), ("registers",), recorded_as="registers")
+SOME_SIZES = Rule("registers-some-sizes", "warning", ("change",), ("registers",), recorded_as="registers")
 
 _RUNS = 4
 """So many runs of block sizes are named."""

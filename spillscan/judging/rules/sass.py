@@ -10,15 +10,11 @@ from spillscan.model import Change, Kernel, Metric, Rule
 from spillscan.model.figures import figure
 from spillscan.output.nouns import between, count
 
-IN_LOOP = Rule(id="spill-in-loop", severity="warning", judges=("build", "change"), needs=("code",))
-ARRAY = Rule(id="local-array", severity="note", judges=("build",), needs=("code",))
-NEW_ARRAY = Rule(
-    id="local-array-new", severity="warning", judges=("change",), needs=("code",), recorded_as="local-array"
-)
-MORE_ARRAY = Rule(
-    id="local-array-growth", severity="note", judges=("change",), needs=("code",), recorded_as="local-array"
-)
-MISMATCH = Rule(id="spill-mismatch", severity="warning", judges=("build",), needs=("code",))
+IN_LOOP = Rule("spill-in-loop", "warning", ("build", "change"), ("code",))
+ARRAY = Rule("local-array", "note", ("build",), ("code",))
+NEW_ARRAY = Rule("local-array-new", "warning", ("change",), ("code",), recorded_as="local-array")
+MORE_ARRAY = Rule("local-array-growth", "note", ("change",), ("code",), recorded_as="local-array")
+MISMATCH = Rule("spill-mismatch", "warning", ("build",), ("code",))
 
 
 def findings(kernel: Kernel, terms: Terms) -> Iterator[Said]:

@@ -8,10 +8,10 @@ from spillscan.judging.compare.figures import allocated
 from spillscan.judging.rules._declared import Family, Said, Terms
 from spillscan.model import LOST_SETTING, Change, Kernel, Rule
 
-LOST = Rule(id="setmaxnreg-lost", severity="error", judges=("change",), needs=("registers",))
-CHANGED = Rule(id="setmaxnreg-changed", severity="warning", judges=("change",), needs=("registers",))
-MISMATCH = Rule(id="setmaxnreg-mismatch", severity="error", judges=("build",))
-UNFIT = Rule(id="role-registers", severity="error", judges=("build", "change"))
+LOST = Rule("setmaxnreg-lost", "error", ("change",), ("registers",))
+CHANGED = Rule("setmaxnreg-changed", "warning", ("change",), ("registers",))
+MISMATCH = Rule("setmaxnreg-mismatch", "error", ("build",))
+UNFIT = Rule("role-registers", "error", ("build", "change"))
 
 WARPGROUP = 128
 """Threads; all warps of a warpgroup execute one ``setmaxnreg`` (PTX ISA, setmaxnreg)."""

@@ -10,13 +10,11 @@ from spillscan.model import Change, Kernel, Limit, Rule
 from spillscan.model.figures import static_shared
 from spillscan.output.nouns import count
 
-MAX_BYTES = Limit(
-    name="max_shared_bytes", default=None, help="most bytes of shared memory per block", judges="build", order=40
-)
-LIMIT = Rule(id="shared", severity="error", judges=("build",), needs=("shared",), limits=(MAX_BYTES,))
-GROWTH = Rule(id="shared-growth", severity="note", judges=("change",), needs=("shared",))
-MOVED = Rule(id="spill-to-shared", severity="note", judges=("change",), needs=("shared",))
-SPILL = Rule(id="shared-spill", severity="note", judges=("build",), needs=("shared",))
+MAX_BYTES = Limit("max_shared_bytes", "most bytes of shared memory per block", "build", 40)
+LIMIT = Rule("shared", "error", ("build",), ("shared",), (MAX_BYTES,))
+GROWTH = Rule("shared-growth", "note", ("change",), ("shared",))
+MOVED = Rule("spill-to-shared", "note", ("change",), ("shared",))
+SPILL = Rule("shared-spill", "note", ("build",), ("shared",))
 
 
 def _dynamic(kernel: Kernel, terms: Terms) -> int | None:

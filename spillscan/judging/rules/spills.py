@@ -10,41 +10,20 @@ from spillscan.model import Change, Kernel, Limit, Metric, Rule
 from spillscan.naming import alone
 
 MAX_BYTES = Limit(
-    name="max_spill_bytes",
-    default=0,
-    help="most bytes of spill stores and loads together, per thread",
-    judges="build",
-    order=10,
+    "max_spill_bytes", "most bytes of spill stores and loads together, per thread", "build", 10, default=0
 )
 MAX_GROWTH = Limit(
-    name="max_spill_growth_bytes",
-    default=0,
-    help="most bytes by which spill stores or spill loads may grow",
-    judges="change",
-    order=60,
+    "max_spill_growth_bytes", "most bytes by which spill stores or spill loads may grow", "change", 60, default=0
 )
 MAX_UNKNOWN = Limit(
-    name="max_unknown_spill_bytes",
+    "max_unknown_spill_bytes",
+    "most bytes of spill stores and loads together that code may leave open whether they are spills",
+    "both",
+    65,
     default=0,
-    help="most bytes of spill stores and loads together that code may leave open whether they are spills",
-    judges="both",
-    order=65,
 )
-SPILL = Rule(
-    id="spill",
-    severity="error",
-    judges=("build", "change"),
-    needs=("spills",),
-    limits=(MAX_BYTES, MAX_GROWTH, MAX_UNKNOWN),
-)
-GROWTH = Rule(
-    id="spill-growth",
-    severity="error",
-    judges=("change",),
-    needs=("spills",),
-    limits=(MAX_GROWTH, MAX_UNKNOWN),
-    recorded_as="spill",
-)
+SPILL = Rule("spill", "error", ("build", "change"), ("spills",), (MAX_BYTES, MAX_GROWTH, MAX_UNKNOWN))
+GROWTH = Rule("spill-growth", "error", ("change",), ("spills",), (MAX_GROWTH, MAX_UNKNOWN), recorded_as="spill")
 
 
 def findings(kernel: Kernel, terms: Terms) -> Iterator[Said]:

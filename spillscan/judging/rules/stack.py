@@ -10,10 +10,10 @@ from spillscan.model import Change, Kernel, Limit, Rule
 from spillscan.occupancy.summary import INITIAL_STACK_BYTES
 from spillscan.output.nouns import size
 
-MAX_BYTES = Limit(name="max_stack_bytes", default=None, help="most bytes of stack per thread", judges="build", order=30)
-LIMIT = Rule(id="stack", severity="error", judges=("build",), needs=("stack",), limits=(MAX_BYTES,))
-GROWTH = Rule(id="stack-growth", severity="note", judges=("change",), needs=("stack",))
-RESERVE = Rule(id="stack-reserve", severity="warning", judges=("change",), needs=("stack",))
+MAX_BYTES = Limit("max_stack_bytes", "most bytes of stack per thread", "build", 30)
+LIMIT = Rule("stack", "error", ("build",), ("stack",), (MAX_BYTES,))
+GROWTH = Rule("stack-growth", "note", ("change",), ("stack",))
+RESERVE = Rule("stack-reserve", "warning", ("change",), ("stack",))
 
 _LABELS = {"stack_bytes": "stack", "cumulative_stack_bytes": "call stack", "local_bytes": "local memory"}
 
