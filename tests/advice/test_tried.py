@@ -8,7 +8,9 @@ import os
 import re
 import shlex
 import subprocess
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -32,7 +34,8 @@ def advise(folder: Path, *words: str, **environment: str) -> tuple[int, str]:
 def spillscan(folder: Path, *words: str, **environment: str) -> tuple[int, str]:
     (found,) = toolkits.choose([RELEASE])
     path = f"{os.path.dirname(found.ptxas)}:/usr/bin:/bin"
-    variables = os.environ | {"PYTHONPATH": str(ROOT), "PATH": path, **environment}
+    kept = str(folder.parent / "kept")  # what one test has compiled, the next need not
+    variables = os.environ | {"PYTHONPATH": str(ROOT), "PATH": path, "XDG_CACHE_HOME": kept, **environment}
     for name in ("CUDA_HOME", "CUDA_PATH"):
         variables.pop(name, None)
     done = command(*words, cwd=folder, env=variables)
@@ -49,9 +52,16 @@ def first(folder: Path, *words: str, **environment: str) -> dict[str, Any]:
 def ptxas(text: str, symbol: str, folder: Path) -> tuple[int, int, str]:
     """(registers, bytes of spills, what it printed) by hand."""
     (folder / "k.ptx").write_text(text)
+    return compiled(text, symbol)
+
+
+@cache
+def compiled(text: str, symbol: str) -> tuple[int, int, str]:
     (found,) = toolkits.choose([RELEASE])
     words = [found.ptxas, "-v", "-arch=sm_90", "-e", symbol, "k.ptx", "-o", "k.cubin"]
-    said = subprocess.run(words, cwd=folder, check=True, capture_output=True, text=True).stderr
+    with TemporaryDirectory() as folder:
+        Path(folder, "k.ptx").write_text(text)
+        said = subprocess.run(words, cwd=folder, check=True, capture_output=True, text=True).stderr
     spills, used = SPILLS.search(said), USED.search(said)
     assert spills
     assert used
@@ -64,7 +74,7 @@ def test_each_step_is_what_ptxas_makes_of_it(symbol: str, bounds: tuple[int, int
     source = ptx.rewritten(PTX.read_text(), Setting(kind="bounds", threads=bounds[0], blocks=bounds[1]))
     registers, spills, log = ptxas(source, symbol, tmp_path)
     (tmp_path / "build.log").write_text(log)
-    made = first(tmp_path, "build.log", "--try", XDG_CACHE_HOME=str(tmp_path))
+    made = first(tmp_path, "build.log", "--try")
     as_is, *steps = made["tried"]["points"]
     assert (as_is["registers"], as_is["spill_store_bytes"] + as_is["spill_load_bytes"]) == (registers, spills)
     assert made["tried"]["ends_spills"] == f"__launch_bounds__({bounds[0]}, {steps[-1]['blocks_asked']})"
@@ -87,7 +97,7 @@ def test_a_block_size_that_is_not_known_takes_steps_of_eight_registers(tmp_path:
     source = ptx.rewritten(PTX.read_text(), Setting(kind="maxnreg", registers=96))
     _, _, log = ptxas(source, GEMM, tmp_path)
     (tmp_path / "build.log").write_text(log)
-    points = first(tmp_path, "build.log", "--try", XDG_CACHE_HOME=str(tmp_path))["tried"]["points"]
+    points = first(tmp_path, "build.log", "--try")["tried"]["points"]
     assert [each["registers_asked"] for each in points] == [None, 104, 112, 120, 128][: len(points)]
     assert points[-1]["spill_store_bytes"] == 0
 
@@ -106,14 +116,14 @@ def test_what_cannot_be_tried_says_why(prepare: Any, why: str, tmp_path: Path) -
     source = ptx.rewritten(PTX.read_text(), Setting(kind="bounds", threads=256, blocks=4))
     (tmp_path / "build.log").write_text(ptxas(source, GEMM, tmp_path)[2])
     prepare(tmp_path)
-    made = first(tmp_path, "build.log", "--try", XDG_CACHE_HOME=str(tmp_path))
+    made = first(tmp_path, "build.log", "--try")
     assert why in made["tried"]["missing"]
     assert made["tried"]["points"] == []
     assert "an estimate, not tried" in made["remedies"][0]
     plain = first(tmp_path, "build.log")
     offered = any(each.endswith("--try") for each in plain["commands"])
     assert offered is (plain["tried"] is None), "it says what is missing, or offers to try"
-    status, said = advise(tmp_path, "build.log", "--try", XDG_CACHE_HOME=str(tmp_path))
+    status, said = advise(tmp_path, "build.log", "--try")
     assert status == 0
     assert "tried   no: " in said
 
@@ -129,7 +139,7 @@ def test_a_red_check_leads_to_what_was_tried(tmp_path: Path) -> None:
     assert "an estimate, not tried" in way[0]
     program, *words = shlex.split(way[1].removeprefix("  next: "))
     assert (program, words[-1]) == ("spillscan", "--try")
-    status, answer = spillscan(tmp_path, *words, XDG_CACHE_HOME=str(tmp_path))
+    status, answer = spillscan(tmp_path, *words)
     assert status == 0
     assert "cause __launch_bounds__(256, 4) leaves it 64 registers" in " ".join(answer.split())
     assert "__launch_bounds__(256, 2) ends its spills (tried, ptxas 12.9.86)" in " ".join(answer.split())
@@ -157,7 +167,7 @@ def test_the_next_block_is_what_ptxas_makes_of_its_bounds(
     """Of a kernel that does not spill; `limiters` says the same, word for word."""
     (tmp_path / "build.log").write_text(ptxas(PTX.read_text(), symbol, tmp_path)[2])
     words = ("build.log", "--launch", f"*={threads}", "--try")
-    made = first(tmp_path, *words, XDG_CACHE_HOME=str(tmp_path))
+    made = first(tmp_path, *words)
     as_is, step = made["tried"]["points"]
     (tmp_path / "hand").mkdir()
     asked = Setting(kind="bounds", threads=threads, blocks=bounds)
@@ -169,15 +179,15 @@ def test_the_next_block_is_what_ptxas_makes_of_its_bounds(
     sentence = f"__launch_bounds__({threads}, {bounds}) gives {blocks[0]} → {count(blocks[1], 'block')}/SM{price}"
     assert made["remedies"][0].startswith(sentence)
     assert "faster" not in json.dumps(made)
-    status, said = spillscan(tmp_path, "occupancy", *words, XDG_CACHE_HOME=str(tmp_path), COLUMNS="500")
+    status, said = spillscan(tmp_path, "occupancy", *words, COLUMNS="500")
     assert status == 0
     assert f"  next block: {made['remedies'][0]}\n" in said
-    _, data = spillscan(tmp_path, "occupancy", *words, "-f", "json", XDG_CACHE_HOME=str(tmp_path))
+    _, data = spillscan(tmp_path, "occupancy", *words, "-f", "json")
     assert json.loads(data)[0]["tried"] == made["tried"]
     for form, lead in (("text", "remedy"), ("markdown", "- remedy:")):
         assert (
             f"{lead} {'`' if form == 'markdown' else ' '}{sentence}"
-            in advise(tmp_path, *words, "-f", form, XDG_CACHE_HOME=str(tmp_path), COLUMNS="500")[1]
+            in advise(tmp_path, *words, "-f", form, COLUMNS="500")[1]
         )
     plain = first(tmp_path, *words[:-1])
     assert plain["tried"] is None
@@ -208,10 +218,10 @@ def test_why_no_block_can_be_tried(launch: tuple[str, ...], prepare: Any, why: s
     if prepare:
         prepare(tmp_path)
     words = ("occupancy", "build.log", *launch, "--try")
-    status, said = spillscan(tmp_path, *words, XDG_CACHE_HOME=str(tmp_path), COLUMNS="500")
+    status, said = spillscan(tmp_path, *words, COLUMNS="500")
     assert status == 0, said
     assert f"  not tried: {why}" in said
-    (made,) = json.loads(spillscan(tmp_path, *words, "-f", "json", XDG_CACHE_HOME=str(tmp_path))[1])
+    (made,) = json.loads(spillscan(tmp_path, *words, "-f", "json")[1])
     assert made["tried"]["missing"].startswith(why)
     assert made["tried"]["points"] == []
 
@@ -220,8 +230,8 @@ def test_limiters_try_what_ends_spills_too(tmp_path: Path) -> None:
     """By the code of `advise`, and not on a device that the kernel is not compiled for."""
     source = ptx.rewritten(PTX.read_text(), Setting(kind="bounds", threads=256, blocks=4))
     (tmp_path / "build.log").write_text(ptxas(source, GEMM, tmp_path)[2])
-    made = first(tmp_path, "build.log", "--try", XDG_CACHE_HOME=str(tmp_path))
-    status, said = spillscan(tmp_path, "occupancy", "build.log", "--try", XDG_CACHE_HOME=str(tmp_path), COLUMNS="500")
+    made = first(tmp_path, "build.log", "--try")
+    status, said = spillscan(tmp_path, "occupancy", "build.log", "--try", COLUMNS="500")
     assert status == 0
     assert f"  spills: {made['remedies'][0]}\n" in said
     assert "__launch_bounds__(256, 2) ends its spills (tried" in said
@@ -235,7 +245,7 @@ def test_a_check_that_is_red_for_blocks_leads_to_what_was_tried(tmp_path: Path) 
     assert status == 1
     program, *words = shlex.split(said.splitlines()[-1].removeprefix("  next: "))
     assert (program, words[-1]) == ("spillscan", "--try")
-    status, answer = spillscan(tmp_path, *words, XDG_CACHE_HOME=str(tmp_path))
+    status, answer = spillscan(tmp_path, *words)
     assert status == 0
     assert "remedy __launch_bounds__(256, 4) gives 3 → 4 blocks/SM, costs " in " ".join(answer.split())
 
@@ -256,6 +266,6 @@ def test_more_registers_lead_to_caps_and_bounds(launch: str, command: str, leads
     assert status == 1
     program, *words = shlex.split(said.split("next: ")[1].splitlines()[0])
     assert (program, words[0]) == ("spillscan", command)
-    status, answer = spillscan(tmp_path, *words, XDG_CACHE_HOME=str(tmp_path))
+    status, answer = spillscan(tmp_path, *words)
     assert status == 0
     assert leads_to in " ".join(answer.split())

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT
+from tests.conftest import ROOT, sized
 from tests.reading.binary.test_hostile import survives
 
 CORPUS = sorted((Path(__file__).parent / "corpus" / "binary").iterdir())
-RUNS = 2000
+RUNS = sized(600, 200_000)
 
 
 def test_the_corpus_is_survived() -> None:

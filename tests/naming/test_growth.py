@@ -15,6 +15,7 @@ from spillscan.naming import Names, alone
 from spillscan.naming.identity import canonical, source_file
 from spillscan.naming.identity.likeness import name_parts
 from spillscan.naming.tree import LONGEST, NameParser
+from tests.conftest import sized
 from tests.counting import MOST_GROWTH, growth
 
 
@@ -71,7 +72,7 @@ READERS: dict[str, Callable[[str], object]] = {
     "alone": alone,
     "among others": lambda name: Names([name, f"{name}x", f"{name[:-1]}y", "f(int)"]).at(60),
 }
-SIZES = (14_500, 29_000, 58_000)
+SIZES = sized((5_000, 10_000, 20_000), (14_500, 29_000, 58_000))
 LEAST_S = 0.02
 """Below it the clock and the machine say more than the code."""
 

@@ -13,10 +13,11 @@ from spillscan.history.dataset.turns import gathered, turns
 from spillscan.model import Kernel
 from spillscan.model.figures import TRACED
 from spillscan.occupancy.launches import LaunchMap
+from tests.conftest import sized
 from tests.counting import MOST_GROWTH, growth
 from tests.history.dataset.test_history import kernel, put
 
-SIZE = 150
+SIZE = sized(40, 150)
 BUILDS = 3
 FAMILIES: dict[str, Callable[[int, int], Kernel]] = {
     "figures that change": lambda at, build: kernel(f"_Z1kILi{at}EEvv", 40 + build),
