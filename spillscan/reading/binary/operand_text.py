@@ -45,10 +45,14 @@ class Text(NamedTuple):
 
 
 def number(kind: str, bits: int, width: int) -> str:
-    """The value of a field as it is printed. ``bits``: of it, without sign; of an offset in bytes 0 is not printed."""
+    """The value of a field as it is printed. ``bits``: of it, without sign; of an offset in bytes 0 is not printed, nor
+    an empty set of barriers: ``m`` is one behind other operands, ``M`` one alone."""
     if kind in _NAMES:
         name, none = _NAMES[kind]
         return none if bits == (1 << width) - 1 else f"{name}{bits}"
+    if kind in "mM":
+        named = ",".join(str(bit) for bit in reversed(range(width)) if bits >> bit & 1)
+        return f"{', ' * (kind == 'm')}{{{named}}}" * bool(bits)
     if kind in "BS":
         return f"{'SB' if kind == 'S' else 'B'}{bits}"
     if kind in "sO":
@@ -135,8 +139,8 @@ def _filled(found: list[str], word: int, target: int) -> str:
 
 
 _TABLES = Path(__file__).parent / "operands"
-_SHARED = {80: 89, 86: 89, 87: 89, 88: 89, 103: 100, 121: 120}
-"""Architectures whose words stand in the table of another."""
+SHARED = {80: 86, 87: 86, 88: 86, 86: 89, 103: 100, 121: 120}
+"""Architectures whose words stand in the table of another, but for what their own holds."""
 
 
 class Table(dict[int, Text | None]):
@@ -155,5 +159,10 @@ class Table(dict[int, Text | None]):
 @cache
 def table(number: int) -> Table:
     """Of an architecture; empty where none was derived."""
-    source = _TABLES / f"sm_{_SHARED.get(number, number)}.json"
-    return Table(json.loads(source.read_text())["opcodes"] if source.is_file() else {})
+    return Table(_forms(number))
+
+
+def _forms(number: int) -> dict[str, list[Form]]:
+    source = _TABLES / f"sm_{number}.json"
+    own = json.loads(source.read_text())["opcodes"] if source.is_file() else {}
+    return _forms(SHARED[number]) | own if number in SHARED else own
