@@ -6,9 +6,22 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Callable
+from functools import _lru_cache_wrapper, cache
 
 MOST_GROWTH = 1.15
 """Twice as much may take so many times twice the work."""
+
+
+@cache
+def _of_lines() -> list[_lru_cache_wrapper[object]]:
+    every = (each for each in gc.get_objects() if isinstance(each, _lru_cache_wrapper))
+    return [each for each in every if each.cache_parameters()["maxsize"]]
+
+
+def forget_lines() -> None:
+    """What remembers lines that were read, and is bounded, forgets them; grammars stay. All modules must be loaded."""
+    for each in _of_lines():
+        each.cache_clear()
 
 
 def steps(work: Callable[[], object]) -> int:

@@ -101,14 +101,17 @@ def parse(words: Sequence[str]) -> Compilation | None:
     relocatable = compiles = False
     previous = ""
     for word, following in pairwise([*words, ""]):
+        if not word.startswith("-"):
+            if word.endswith(SOURCES) and previous not in _OUTPUT_OPTIONS:
+                paths.append(word)
+            previous = word
+            continue
         if word in ("-o", "--output-file"):
             output = following
         elif word.startswith("--output-file=") or (
             word.startswith("-o") and len(word) > 2 and not word.startswith("-op")
         ):
             output = word.partition("=")[2] or word[2:]
-        elif word.endswith(SOURCES) and not word.startswith("-") and previous not in _OUTPUT_OPTIONS:
-            paths.append(word)
         relocatable |= word in ("-dc", "--device-c", "-rdc=true", "--relocatable-device-code=true")
         relocatable |= word in ("-rdc", "--relocatable-device-code") and following == "true"
         compiles |= word in _COMPILES
@@ -144,9 +147,11 @@ def options(words: Sequence[str]) -> tuple[str, list[str]]:
 
 def makes_machine_code(words: Sequence[str]) -> bool:
     """Whether the command ``words`` compiles device code to machine code, as far as its options say."""
-    if not holds_device_code(words) or any(map(_NO_MACHINE_CODE.fullmatch, words)):
+    options = (word for word in words if word.startswith("-"))
+    if not holds_device_code(words) or any(map(_NO_MACHINE_CODE.fullmatch, options)):
         return False
-    return not any(map(_LTO.search, words)) or any(map(_REAL.search, words))
+    line = " ".join(words)
+    return not _LTO.search(line) or _REAL.search(line) is not None
 
 
 def expand(words: Sequence[str], read: Callable[[str], str | None], depth: int = 0) -> Iterator[str]:
@@ -190,8 +195,9 @@ def holds_device_code(words: Sequence[str]) -> bool | None:
     sources = [word for word in words if word.endswith(SOURCES) and not word.startswith("-")]
     if not sources:
         return None
-    asked = any(word in ("-x", "--x") and following in ("cu", "cuda") for word, following in pairwise(words))
-    asked |= any(word in ("-xcu", "-xcuda", "-x=cu", "--x=cu") for word in words)
+    asked = not {"-xcu", "-xcuda", "-x=cu", "--x=cu"}.isdisjoint(words)
+    if not {"-x", "--x"}.isdisjoint(words):
+        asked |= any(word in ("-x", "--x") and following in ("cu", "cuda") for word, following in pairwise(words))
     return asked or not all(word.endswith(HOST_SOURCES) for word in sources)
 
 

@@ -12,9 +12,12 @@ from __future__ import annotations
 
 import argparse
 import os
+import random
 import re
+import shutil
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from importlib.util import find_spec
@@ -23,13 +26,21 @@ from typing import NamedTuple
 
 from spillscan import __version__
 from spillscan.history.dataset import Unit
+from spillscan.history.dataset.repair import verify
 from spillscan.model import Kernel
 from spillscan.reading import workers
 from spillscan.reading.logs.constant_banks import prints_constant_banks
 from tests.benchmarks import dataset_bench, logs, sass_bench
 from tests.benchmarks.binary_bench import Run, apart, contents, extract, timed
+from tests.conftest import read_log
+from tests.counting import MOST_GROWTH, forget_lines, steps
+from tests.history.audit import crashes
+from tests.history.audit.support import kept as audited
+from tests.history.audit.support import run
+from tests.history.dataset import test_repair
 from tests.oracle.binary_oracle import tool_folder
 from tests.oracle.binary_sources import ROOT, libraries, wheel
+from tests.reading.logs import test_growth as log_growth
 from tests.reports.browser.pages import many
 
 PAGE = ROOT / "docs" / "internals" / "performance.md"
@@ -314,6 +325,56 @@ def questions(bench: Bench) -> Iterator[Figure]:
     yield Figure("history, most memory", "512 MB", runs["ours"].peak / 512e6, 1)
 
 
+def growth(_: Bench) -> Iterator[Figure]:
+    """Steps of Python (tests/counting.py) for the family of logs that grows worst, of four times the records."""
+    log_growth.ready()
+
+    def work(text: str) -> int:
+        forget_lines()
+        return steps(lambda: read_log(text))
+
+    grown = max(work(made(4 * RECORDS)) / work(made(RECORDS)) for made in log_growth.LOGS.values())
+    yield Figure("four times a log, worst family", "4 × the steps", grown / 4, MOST_GROWTH)
+
+
+RECORDS = 600
+"""More than are kept at once of anything: until then, what is sought among them grows."""
+
+
+def damage(bench: Bench) -> Iterator[Figure]:
+    """Files of a dataset truncated, lost or with one flipped bit, one at a time: verify names each that matters, and
+    the other build answers as before."""
+    sound, work = bench.folder / "sound", bench.folder / "harmed"
+    test_repair.make(sound)
+    before, found = test_repair.held(sound), []
+    for name, bad in test_repair.harmed(random.Random(5), sound):
+        shutil.rmtree(work, ignore_errors=True)
+        shutil.copytree(sound, work)
+        (work / name).unlink() if bad is None else (work / name).write_bytes(bad)
+        owner, after = name.split("label=")[1].split("/")[0], test_repair.held(work)
+        named = [each.path for each in verify(str(work))] == [name]
+        found.append(all(after[each] == before[each] for each in before if not named or each != owner))
+    yield Figure(f"{len(found)} harmed files, named and others read", "all", sum(found) / len(found), 1.0, least=True)
+
+
+def kills(bench: Bench) -> Iterator[Figure]:
+    """An audit of 500 objects, killed ten times and ended: it must hold what an undisturbed one does."""
+    tree, data, whole = crashes.objects(bench.folder / "objects", 500), bench.folder / "killed", bench.folder / "whole"
+    begin = time.monotonic()
+    run(tree, whole, processes=2)
+    took, dice, repeated = time.monotonic() - begin, random.Random(1), list[float]()
+    while len(repeated) < 10:
+        late = crashes.killed(tree, data, dice.random() * took / 3)
+        if late is not None:
+            repeated.append(late)
+        else:
+            shutil.rmtree(data)
+    run(tree, data)
+    if audited(data) != audited(whole):
+        raise SystemExit("an audit that was killed has another dataset")
+    yield Figure("audit killed, work repeated at most", "5 s", max(repeated) / crashes.REPEATED_SECONDS, 1.0)
+
+
 def page(bench: Bench) -> Iterator[Figure]:
     """A page of 255,600 kernels; in this machine's seconds."""
     log, made = bench.folder / "many.log", bench.folder / "many.html"
@@ -337,7 +398,21 @@ def _printed(kernel: Kernel) -> str:
 
 ROWS: dict[str, Callable[[Bench], Iterator[Figure]]] = {
     each.__name__: each
-    for each in (build_log, library, cuobjdump, wheels, start, gates, dumps, history, questions, page)
+    for each in (
+        build_log,
+        library,
+        cuobjdump,
+        wheels,
+        start,
+        gates,
+        dumps,
+        history,
+        questions,
+        growth,
+        damage,
+        kills,
+        page,
+    )
 }
 HEAD = "| work | against | bar |"
 

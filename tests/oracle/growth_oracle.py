@@ -15,12 +15,12 @@ import random
 import sys
 import time
 from collections.abc import Callable, Iterator
-from functools import _lru_cache_wrapper, cache, partial
+from functools import partial
 from pathlib import Path
 
 from spillscan.reading import dumps
 from tests.conftest import read_log
-from tests.counting import MOST_GROWTH
+from tests.counting import MOST_GROWTH, forget_lines
 from tests.naming import test_growth as names
 from tests.reading.dumps import test_growth as listings
 from tests.reading.logs import test_growth as logs
@@ -77,20 +77,11 @@ def _read(made: Callable[[int], str]) -> tuple[Callable[[int], object], Callable
     return lambda size: read_log(made(size)), lambda size: len(made(size))
 
 
-@cache
-def of_lines() -> list[_lru_cache_wrapper[object]]:
-    """What remembers lines that were read: it is bounded, as what remembers grammars is not."""
-    logs.ready()
-    every = (each for each in gc.get_objects() if isinstance(each, _lru_cache_wrapper))
-    return [each for each in every if each.cache_parameters()["maxsize"]]
-
-
 def seconds(work: Callable[[], object]) -> float:
     """The least of three times of the processor, each as the first of its process."""
     found = []
     for _ in range(3):
-        for each in of_lines():
-            each.cache_clear()
+        forget_lines()
         begin = time.process_time()
         work()
         found.append(time.process_time() - begin)

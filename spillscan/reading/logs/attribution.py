@@ -41,8 +41,8 @@ from spillscan.reading.logs.suspicions import Seen, doubt_stack, judge
 
 PARALLEL_HINT = "have each compilation's output written whole (make -Otarget, ninja)"
 
-MOST_OPEN = 2048
-"""So many kernels do not wait for their registers lines at once: lines are missing."""
+MOST_OPEN = 512
+"""So many kernels do not wait for their registers lines at once, one a compiler that runs: lines are missing."""
 
 _CALLEES_FIRST = re.compile(r"sm_[12]\d|sm_30")
 """Releases for these archs print the properties of callees before the kernel's registers."""
