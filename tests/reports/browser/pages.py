@@ -17,8 +17,8 @@ from spillscan import diff as diff_builds
 from spillscan import scan
 from spillscan.advice.sweep.model import AS_IS, Curve, Point, Setting
 from spillscan.cli import main
-from spillscan.history.dataset.builds import KeptBuild
 from spillscan.history.dataset.history import Event, Series, Span
+from spillscan.history.dataset.records import KeptBuild
 from spillscan.judging import rules
 from spillscan.judging.compare.matrix import matrix
 from spillscan.judging.policy import Policy
