@@ -1,18 +1,21 @@
 """The account of a build: what was to be compiled against what is known to be, each difference a hole with its name.
 
-Pure: what files are there, and how old they are, is reported by a :class:`Tree`.
+What files are there, and how old they are, is reported by a :class:`Tree`: :class:`Files` in earnest.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from itertools import pairwise
 from typing import NamedTuple, Protocol
 
 from msgspec.structs import replace
 
-from spillscan.builds import compilation
+from spillscan.builds import compilation, records
+from spillscan.builds.compilation import parse
+from spillscan.builds.databases import expected, seen_from_here
 from spillscan.model import Issue, Origin
 from spillscan.model.units import Unit
 
@@ -140,3 +143,52 @@ def _options(words: Sequence[str]) -> frozenset[str] | None:
 def _issue(code: str, message: str, unit: Unit) -> Issue:
     where = unit.object or unit.source
     return Issue(code=code, message=message, severity="error", origin=Origin(input=where, format="unit"))
+
+
+# The account of a build that was read: its units, by records, by runs, and by what its build systems list.
+
+
+class Files:
+    """The files of a build as they are now, each looked at once."""
+
+    def __init__(self) -> None:
+        self.file = cache(self._file)
+
+    def _file(self, path: str, *, digest: bool = False) -> File | None:
+        try:
+            seconds = os.stat(path).st_mtime
+        except OSError:
+            return None
+        held = records.digest_of(path) if digest else ""
+        return None if held is None else File(seconds, held)
+
+
+def of_record(path: str) -> Unit | None:
+    """The unit whose record file ``path`` is; ``None`` where it is no record that can be read."""
+    said = records.recorded(path)
+    if said is None:
+        return None
+    parsed = parse(said.command)
+    source = "" if parsed is None else parsed.source
+    status = said.status
+    return Unit(
+        source=seen_from_here(os.path.join(said.folder, source), os.path.dirname(path)) if source else "",
+        object=records.object_of(path),
+        record=path,
+        folder=said.folder,
+        command=said.command,
+        state="done" if not status else "killed" if status < 0 else "failed",
+        status=status,
+        digests=said.digests,
+        evidence=(RECORD,),
+    )
+
+
+def of_build(folders: Iterable[str], seen: Sequence[Unit], read: Iterable[str]) -> tuple[list[Unit], list[Issue]]:
+    """The units of a build, of whose inputs these are ``folders``, and what they leave open. ``seen``: by records and
+    runs; ``read``: the objects and libraries whose machine code was read."""
+    listed = [unit for folder in folders for unit in expected(folder)]
+    files = Files()
+    units = merged(seen, listed, files)
+    wanted = {os.path.realpath(unit.object): unit.command for unit in listed if unit.command}
+    return units, list(issues(units, frozenset(map(os.path.realpath, read)), files, wanted))

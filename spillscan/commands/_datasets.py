@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 from spillscan.commands import _policy
 from spillscan.commands._options import DATASET, DATASET_VARIABLE
 from spillscan.commands._selection import Selection
-from spillscan.history.dataset.builds import KeptBuild, ordered
 from spillscan.history.dataset.history import Series, happenings, histories, names_of
 from spillscan.history.dataset.reading import Dataset, advice
+from spillscan.history.dataset.records import KeptBuild, ordered
 from spillscan.history.dataset.turns import TIME, Turn, gathered, reasons, times, turns
 from spillscan.model.figures import TRACED, figure
 from spillscan.model.symbols import tuned_for

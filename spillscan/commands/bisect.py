@@ -12,8 +12,8 @@ from collections.abc import Sequence
 
 from spillscan.commands import _answers, _datasets, _options, _policy
 from spillscan.commands._datasets import turn_columns
-from spillscan.history.dataset.builds import KeptBuild
 from spillscan.history.dataset.history import Happening, happenings
+from spillscan.history.dataset.records import KeptBuild
 from spillscan.history.dataset.turns import Turn, turns
 from spillscan.model.figures import FOLLOWED, TRACED
 from spillscan.naming import Names

@@ -16,9 +16,9 @@ from spillscan.commands import _answers, _datasets, _options, _policy
 from spillscan.commands._datasets import PERCENT, turn_ends, turn_tables, turned
 from spillscan.history.dataset import answers
 from spillscan.history.dataset.answers import By, Jump, Sum
-from spillscan.history.dataset.builds import KeptBuild
 from spillscan.history.dataset.history import histories, names_of
 from spillscan.history.dataset.reading import Dataset, Held
+from spillscan.history.dataset.records import KeptBuild
 from spillscan.history.dataset.turns import TIME, Turn
 from spillscan.judging.policy import Policy
 from spillscan.model.figures import FOLLOWED, TRACED, figure, rank

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from spillscan.commands import _answers, _datasets, _options, _policy
 from spillscan.commands._selection import Selection
 from spillscan.history.dataset.answers import Ranked, rank
-from spillscan.history.dataset.builds import KeptBuild, ordered
 from spillscan.history.dataset.lookup import names_in
 from spillscan.history.dataset.reading import Dataset
+from spillscan.history.dataset.records import KeptBuild, ordered
 from spillscan.model import Kernel, KernelKey, Usage
 from spillscan.model.figures import BY_NAME, RANKED, figure
 from spillscan.naming import Names

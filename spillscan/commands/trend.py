@@ -8,8 +8,8 @@ from typing import Any
 
 from spillscan.commands import _answers, _datasets, _options, _policy
 from spillscan.commands._datasets import PERCENT, turn_ends, turn_tables, turned
-from spillscan.history.dataset.builds import KeptBuild
 from spillscan.history.dataset.history import Series, steps
+from spillscan.history.dataset.records import KeptBuild
 from spillscan.model.figures import TRACED, figure
 from spillscan.model.symbols import tuned_for
 from spillscan.naming import Names
@@ -139,7 +139,7 @@ def _lines(
             continue
         yield f"  {label}: {known[0]:,} → {known[-1]:,}"
         narrow = style._replace(width=min(style.width, _WIDEST))
-        yield from terminal.builds(values, labels[0], labels[-1], narrow, fewer_is_worse=shown.worse == "fewer")
+        yield from terminal.bars(values, labels[0], labels[-1], narrow, fewer_is_worse=shown.worse == "fewer")
         for step in changed[-_STEPS_SHOWN:]:
             yield f"    {labels[step.first]}: {step.before:,} → {step.after:,} ({step.after - step.before:+,})"
         if len(changed) > _STEPS_SHOWN:

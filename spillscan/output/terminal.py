@@ -230,7 +230,7 @@ _UP = " ▁▂▃▄▅▆▇█"
 _ROWS, _AXIS = 4, 9
 
 
-def builds(
+def bars(
     values: Sequence[int | None], first: str, last: str, style: Style, *, fewer_is_worse: bool = False
 ) -> list[str]:
     """A figure over builds from 0 up, ``?`` where one does not report it, the names of the first and the last below.

@@ -81,11 +81,11 @@ def scan(
             total.issues.append(Issue(code="nothing-recognised", message=message, origin=Origin(input=each.uri)))
     folders_given = [os.fspath(path) for path in paths if os.path.isdir(path)]
     if total.units or folders_given:
-        from spillscan.reading import units
+        from spillscan.builds import account
 
         unread = {issue.origin.input for issue in total.issues if issue.code == "unreadable" and issue.origin}
         read = {each.uri for each in sources} - unread
-        total.units, open_units = units.of_build(folders_given, total.units, read)
+        total.units, open_units = account.of_build(folders_given, total.units, read)
         total.issues += open_units
     if not total.understood:
         refused = next((issue for issue in total.issues if issue.code == "unsupported-arch"), None)
@@ -221,9 +221,9 @@ def _unit_of(path: str) -> Unit | None:
     """The unit whose record file ``path`` is; most inputs are none."""
     if not object_of(path):
         return None
-    from spillscan.reading import units
+    from spillscan.builds import account
 
-    return units.of_record(path)
+    return account.of_record(path)
 
 
 def _without_code(each: source.Source, kind: str, reading: Reading | None) -> InputError:

@@ -18,7 +18,7 @@ from spillscan.occupancy.summary import WORTH_SHOWING_BYTES
 from spillscan.output.nouns import count, size
 from spillscan.output.safe import printable
 from spillscan.output.terminal import BOLD, DIM, GREEN, RED, YELLOW, Cell, Row, Style, fold, hung, table
-from spillscan.reports import code_changes, growth, pairings, words
+from spillscan.reports import code_changes, pairings, words
 from spillscan.reports.groups import INSTANCES, archs_cell, shared_label
 from spillscan.reports.report import Report
 
@@ -49,7 +49,7 @@ def lines(report: Report, style: Style) -> Iterator[str]:
         yield f"{kind} in {kernels}{'; ' if arches else ''}{arches}"
         yield from pairings.other_code(report)
         yield from code_changes.text_lines(report, style)
-        yield from growth.compile_time(report)
+        yield from code_changes.compile_time(report)
         yield from words.verdict_lines(report, style, words.counted(report))
         return
     yield from pairings.toolkits(report)
@@ -89,9 +89,9 @@ def lines(report: Report, style: Style) -> Iterator[str]:
     yield from pairings.other_code(report)
     yield from pairings.libraries(report)
     yield from pairings.rules(changes)
-    yield from growth.code(report)
+    yield from code_changes.code_bytes(report)
     yield from code_changes.text_lines(report, style)
-    yield from growth.compile_time(report)
+    yield from code_changes.compile_time(report)
     if states["added"] and states["added"] == len(report.build.kernels) and states["removed"]:
         yield "no kernel is in both builds; of different archs, --by arch puts them side by side"
     shown_above = {id(change.kernel) for change in changes}

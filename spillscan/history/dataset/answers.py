@@ -23,8 +23,8 @@ from spillscan.output.errors import UndecidedError, UsageError
 if TYPE_CHECKING:
     import pyarrow
 
-    from spillscan.history.dataset.builds import KeptBuild
     from spillscan.history.dataset.reading import Dataset
+    from spillscan.history.dataset.records import KeptBuild
     from spillscan.occupancy.launches import Launches
     from spillscan.occupancy.model import Occupancy
 

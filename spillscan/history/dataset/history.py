@@ -29,8 +29,8 @@ from spillscan.output.errors import InputError
 from spillscan.output.safe import clip, printable
 
 if TYPE_CHECKING:
-    from spillscan.history.dataset.builds import KeptBuild
     from spillscan.history.dataset.reading import Dataset
+    from spillscan.history.dataset.records import KeptBuild
     from spillscan.occupancy.launches import Launches
 
 _TRACED = tuple(each.name for each in TRACED)

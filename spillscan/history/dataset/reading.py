@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec.structs import replace
 
-from spillscan.history.dataset import builds, records, schema, sql
+from spillscan.history.dataset import records, schema, sql
 from spillscan.history.dataset import store as names
-from spillscan.history.dataset.builds import KeptBuild
-from spillscan.history.dataset.records import Commit, Damage
+from spillscan.history.dataset.records import Commit, Damage, KeptBuild
 from spillscan.history.dataset.shapes import Field, decode
 from spillscan.history.dataset.store import Store, needed, store
 from spillscan.model import Build, Issue, Kernel, KernelKey, Origin, Stats, Usage
@@ -113,7 +112,7 @@ class Dataset:
         commits, damage = records.load(place)
         if not commits and not damage:
             raise InputError(f"there is no dataset at {root}", "spillscan history audit makes one")
-        label = None if chosen is None or not commits else chosen(builds.of(commits))
+        label = None if chosen is None or not commits else chosen(records.builds_of(commits))
         asked = commits if label is None else [each for each in commits if each.label == label]
         found = cls(place, asked or commits, [*damage, *records.check(place, asked)])
         if not found.commits:
@@ -129,7 +128,7 @@ class Dataset:
     @cached_property
     def builds(self) -> tuple[KeptBuild, ...]:
         """The builds, by time."""
-        return builds.of(self.commits)
+        return records.builds_of(self.commits)
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -149,7 +148,7 @@ class Dataset:
             f"no_{table}": pa.Table.from_batches([], schema.arrow_schema(table, folders=True))
             for table in schema.TABLES
         }
-        tables["kept_builds"] = builds.table(self.builds)
+        tables["kept_builds"] = records.table_of(self.builds)
         said = [(each.label, each.name, each.time) for each in self.commits]
         tables["commits"] = sql.Rows({"label": "VARCHAR", "commit": "VARCHAR", "time": "VARCHAR"}, said)
         statements = ["CREATE VIEW builds AS SELECT * REPLACE (map_from_entries(meta) AS meta) FROM kept_builds"]

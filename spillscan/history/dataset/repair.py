@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from spillscan import __version__
-from spillscan.history.dataset import builds, records
+from spillscan.history.dataset import records
 from spillscan.history.dataset.compaction import Mended, rewrite
 from spillscan.history.dataset.reading import Dataset
 from spillscan.history.dataset.records import Commit, Damage, Part
@@ -98,7 +98,7 @@ def repair(root: str) -> list[tuple[Damage, str]]:
     ]
     done = set[str]()
     for path in sorted(damaged, key=lambda path: path.startswith(f"{SEVERAL}/"), reverse=True):
-        labels = [build.label for build in builds.of(left) if build.label in damaged[path] - done]
+        labels = [build.label for build in records.builds_of(left) if build.label in damaged[path] - done]
         done.update(labels)
         if labels:
             rewrite(Dataset(place, left), labels, _marked(left, commits, lost))

@@ -22,8 +22,8 @@ from spillscan.naming import alone
 from spillscan.naming.identity import canonical
 
 if TYPE_CHECKING:
-    from spillscan.history.dataset.builds import KeptBuild
     from spillscan.history.dataset.reading import Dataset
+    from spillscan.history.dataset.records import KeptBuild
 
 ALL_FAMILIES = "(most families)"
 """What a turn is called that most families have in the same build: another machine, another toolkit."""

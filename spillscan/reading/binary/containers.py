@@ -15,10 +15,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from spillscan.model.code import PortableForm
-from spillscan.reading.binary import archive, elf, encoded, fatbin, host, noise
+from spillscan.reading.binary import archive, elf, encoded, fatbin, host
 from spillscan.reading.binary.packed import Packed, Rest, SealedError, rest_of
-from spillscan.reading.binary.repeats import Repeats
-from spillscan.reading.binary.search import Search
+from spillscan.reading.binary.search import Repeats, Search, is_noise
 from spillscan.reading.binary.window import Budget, DamageError, UnopenedError, Window
 from spillscan.reading.inputs import archives
 from spillscan.reading.inputs.memory import Scratch
@@ -271,7 +270,7 @@ def _anywhere(window: Window, budget: Budget, place: Place) -> Iterator[Passed]:
     for each in _host(_File(window, [host.Section("", window, is_fat=False)], {}), budget, place):
         found = True
         yield each
-    if not found and noise.is_packed(window):
+    if not found and is_noise(window):
         yield Damage(UnopenedError("it looks compressed or encrypted, and is not opened", window.start), place)
 
 
@@ -429,7 +428,7 @@ def _loose(file: _File, budget: Budget, place: Place) -> Iterator[Passed]:
             except DamageError as error:
                 yield Damage(error, here)
         else:
-            if section.name == "" and window.size < file.window.size and not search.found and noise.is_packed(part):
+            if section.name == "" and window.size < file.window.size and not search.found and is_noise(part):
                 what = "what no section holds looks compressed or encrypted, and is not opened"
                 yield Damage(UnopenedError(what, part.start), replace(place, spot=f"+{part.start - base:#x}"))
 

@@ -32,8 +32,7 @@ from spillscan.reading.binary.digests import Digests, digest_of_code
 from spillscan.reading.binary.elf import Elf
 from spillscan.reading.binary.lines import Lines
 from spillscan.reading.binary.references import References, by_section
-from spillscan.reading.binary.sections import CODE, Sections, sections_of
-from spillscan.reading.binary.symbols import Symbols
+from spillscan.reading.binary.symbols import CODE, Sections, Symbols, sections_of
 from spillscan.reading.binary.window import DamageError, Window
 
 # Which tool wrote a cubin, as far as it says: in a note, else by the version in its ELF header.

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from spillscan.history.dataset.builds import KeptBuild
 from spillscan.history.dataset.history import Series
+from spillscan.history.dataset.records import KeptBuild
 from spillscan.model.figures import figure as declared
 from spillscan.naming import Names
 from spillscan.output.records import plain

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from spillscan.history.dataset import Unit, answers, builds, compaction, history, links, open_dataset, write_batch
+from spillscan.history.dataset import Unit, answers, compaction, history, links, open_dataset, records, write_batch
 from spillscan.model import Build, Kernel, KernelKey, LaunchBounds, Usage
 from spillscan.occupancy.launches import LaunchMap, parse_launch
 from spillscan.output import terminal
@@ -60,9 +60,9 @@ def series(root: Path, pattern: str, **launch: str) -> list[history.Series]:
 def test_builds_stand_by_their_time_however_they_were_appended(root: Path) -> None:
     held = open_dataset(str(root)).builds
     assert [build.label for build in held] == [f"b{at}" for at in range(8)]
-    assert [build.label for build in builds.ordered(held, "number")] == [f"b{at}" for at in range(8)]
+    assert [build.label for build in records.ordered(held, "number")] == [f"b{at}" for at in range(8)]
     with pytest.raises(InputError, match="8 builds have no meta 'x'"):
-        builds.ordered(held, "x")
+        records.ordered(held, "x")
 
 
 @pytest.mark.parametrize(
@@ -368,12 +368,12 @@ def test_lost_blocks_are_those_that_slots_would_hold(tmp_path: Path) -> None:
 @pytest.mark.parametrize("width", [10, 60, 100])
 def test_charts_fit_and_show_the_worst(count: int, width: int) -> None:
     values: list[int | None] = [None if at % 7 == 3 and count > 2 else at for at in range(count)]
-    *lines, ends = terminal.builds(values, "first", "last", Style(width=width))
+    *lines, ends = terminal.bars(values, "first", "last", Style(width=width))
     assert all(len(line) <= max(width, 19) for line in lines)
     assert lines[-1].endswith("─")
     assert f"{max(value for value in values if value is not None) or 1:,}" in lines[0]
     assert len(ends) <= max(width, 10 + len("first … last"))
-    plain = terminal.builds(values, "", "", Style(width=width, ascii_only=True))[:-1]
+    plain = terminal.bars(values, "", "", Style(width=width, ascii_only=True))[:-1]
     assert set("".join(plain)) <= set("0123456789 ,|#?+-")
 
 
@@ -382,9 +382,9 @@ def test_a_single_bad_build_among_many_is_seen() -> None:
     values[777] = 1
     assert "█" not in {
         line[10 + 38 * 777 // 1000]
-        for line in terminal.builds(values, "a", "b", Style(width=49), fewer_is_worse=True)[:3]
+        for line in terminal.bars(values, "a", "b", Style(width=49), fewer_is_worse=True)[:3]
     }
-    assert "?" in "".join(terminal.builds([1, None, 2], "a", "b", Style(width=40)))
+    assert "?" in "".join(terminal.bars([1, None, 2], "a", "b", Style(width=40)))
 
 
 def test_compile_times_are_summed_exactly_in_whatever_order(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from spillscan.reading.binary.fatbin import CUBIN, Entry, Stored
 from spillscan.reading.binary.figures import _usage, bounds_of
 from spillscan.reading.binary.function_facts import Facts, spills_of
 from spillscan.reading.binary.members import KernelIndex
-from spillscan.reading.binary.sections import Sections
+from spillscan.reading.binary.symbols import Sections
 from spillscan.reading.binary.window import Window
 
 HOME, SYMBOL = 1, 7

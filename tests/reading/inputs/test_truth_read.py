@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from spillscan import scan
-from spillscan.reading import units
+from spillscan.builds import account
 from tests.conftest import FIXTURES
 
 LOG = (FIXTURES / "demo" / "base.log").read_bytes()
@@ -31,13 +31,13 @@ def test_an_input_that_could_not_be_read_speaks_for_no_unit(
     files: dict[str, bytes], read: set[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[set[str]] = []
-    original = units.of_build
+    original = account.of_build
 
     def of_build(paths: Iterable[str], seen_units: Sequence[Any], known: Iterable[str]) -> Any:
         seen.append({Path(each).name for each in known})
         return original(paths, seen_units, known)
 
-    monkeypatch.setattr(units, "of_build", of_build)
+    monkeypatch.setattr(account, "of_build", of_build)
     for name, data in files.items():
         (tmp_path / name).write_bytes(data)
     build = scan(tmp_path)

@@ -18,8 +18,8 @@ from spillscan import scan
 from spillscan.advice.sweep.model import AS_IS, Curve, Point, Setting
 from spillscan.cli import main
 from spillscan.commands._datasets import turn_ends, turn_tables
-from spillscan.history.dataset.builds import KeptBuild
 from spillscan.history.dataset.history import Event, Series, Span, happenings
+from spillscan.history.dataset.records import KeptBuild
 from spillscan.history.dataset.turns import gathered, turns
 from spillscan.judging import rules
 from spillscan.judging.compare.matrix import matrix
