@@ -109,7 +109,7 @@ const calculator = (() => {
     const figures = h("div", { class: "answer", "aria-hidden": "true" });
     const line = h("p", { class: "result-line", role: "status", "aria-live": "polite" });
     const shares = h("ul", { class: "budget" }), steps = h("ul", { class: "steps" });
-    const graphs = curves.NAMES.map((name) => curves.figure(name, (resource, figure) => change(lookup.moved(tables, setting, resource, figure))));
+    const graphs = curves.drawn(tables, setting, { built, before }, (resource, figure) => change(lookup.moved(tables, setting, resource, figure)));
     const past = before && lookup.answer(tables, before);
     const big = (figure, words, fits) => h("div", { class: fits ? "figure" : "figure bad" }, h("b", {}, figure), h("span", {}, words));
 
@@ -125,14 +125,14 @@ const calculator = (() => {
       shares.replaceChildren(...budget.draw(found, past));
       shares.setAttribute("aria-label", `What one SM of ${found.on.title} has, and what each block takes`);
       steps.replaceChildren(...lookup.nextSteps(tables, setting).map((text) => h("li", {}, text)));
-      for (const graph of graphs) graph.draw(tables, setting, { built, before });
+      graphs.draw(tables, setting, { built, before });
     }
 
     const node = h("div", { class: "calculator" },
       h("form", { class: "card whatif", "aria-label": "What if", onsubmit: (event) => event.preventDefault() }, h("div", { class: "head" }, h("h2", {}, "What if"), reset), fields.map((each) => each.node)),
       h("div", { class: "reading" }, figures, line, past ? h("p", { class: "quiet" }, `before: ${lookup.result(tables, past)}`) : null),
       h("div", { class: "outcome" }, shares, h("h2", {}, "Next steps"), steps),
-      h("section", { class: "graphs", "aria-label": "Occupancy curves" }, graphs.map((graph) => graph.node), before ? curves.key() : null));
+      h("section", { class: "graphs", "aria-label": "Occupancy curves" }, graphs.nodes, before ? curves.key() : null));
     paint();
     return node;
   }

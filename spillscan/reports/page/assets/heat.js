@@ -6,22 +6,17 @@
   spillscan.view("heat", ({ heat }, id, box) => {
     const several = heat.builds.length > 1;
     const state = controls.state({ metric: heat.metrics[0].name, by: several ? "change" : "value", all: "", q: "" }, { metric: heat.metrics.map(({ name }) => name) });
-    const place = h("div", {});
     const differing = heat.rows.filter((row) => heat.metrics.some((_, at) => differs(row, at))).length;
     const over = heat.by === "build" ? count(heat.builds.length, "build") : count(new Set(heat.columns.map(({ arch }) => arch)).size, "arch");
-    add(box, h("header", { class: "headline" }, h("h1", {}, h("b", {}, number(differing)), ` of ${count(heat.rows.length, "kernel")} ${differing === 1 ? "differs" : "differ"}`),
+    controls.listed(box, h("header", { class: "headline" }, h("h1", {}, h("b", {}, number(differing)), ` of ${count(heat.rows.length, "kernel")} ${differing === 1 ? "differs" : "differ"}`),
       h("p", {}, `over ${over}: ${heat.builds.join(" → ")}`)),
-    controls.form(controls.search(state, draw), controls.chips(state, "metric", "Figure", heat.metrics.map(({ name, label }) => [name, label]), draw),
-      heat.columns.length > 1 ? controls.chips(state, "by", "Colour", [["change", several ? "against the first build" : "against the first arch"], ["value", "by value"]], draw) : null,
-      controls.check(state, "all", "equal rows too", draw)), place);
-    draw();
-
-    function draw() {
+    state, [controls.chips(state, "metric", "Figure", heat.metrics.map(({ name, label }) => [name, label])),
+      heat.columns.length > 1 ? controls.chips(state, "by", "Colour", [["change", several ? "against the first build" : "against the first arch"], ["value", "by value"]]) : null,
+      controls.check(state, "all", "equal rows too")], (fits) => {
       const at = heat.metrics.findIndex(({ name }) => name === state.metric);
-      const fits = controls.fits(state.q);
       const rows = heat.rows.filter((row) => (state.all || differs(row, at)) && fits(row.name.toLowerCase()));
-      fill(place, rows.length ? [spillscan.legend(), side(heat, rows, at, state.by)] : h("p", { class: "quiet" }, "No kernel differs in it."));
-    }
+      return rows.length ? [spillscan.legend(), side(heat, rows, at, state.by)] : h("p", { class: "quiet" }, "No kernel differs in it.");
+    });
   });
 
   // Without the words that all labels begin with, and their suffix: neither says anything at the head of a column.

@@ -111,12 +111,12 @@
         box.querySelector("#sort").value = state.sort; // of narrow screens, which have no heads
       } });
     add(box, h("h1", { class: "hidden" }, "Kernels"),
-      controls.form(controls.search(state, draw),
-        kinds.length ? controls.select(state, "by", "Show", [["none", "kernels"], ...kinds], draw) : null,
-        filters.chooser(state, CHOSEN, draw),
-        controls.select(state, "sort", "Order", [["", "worst first"], ...visible.flatMap(({ key, label, num }) => [[(num ? "-" : "") + key, label], [(num ? "" : "-") + key, `${label}, ${num ? "smallest" : "last"} first`]])], draw, "narrow-only"),
-        controls.check(state, "spills", "spills only", draw), within,
-        h("div", { class: "field end" }, tally, spared ? h("button", { type: "button", onclick: () => spillscan.go("table", "", [...spillscan.route.params, ["columns", "all"]]) }, count(spared, "more column")) : null,
+      controls.form(state, draw, controls.search(state),
+        kinds.length ? controls.select(state, "by", "Show", [["none", "kernels"], ...kinds]) : null,
+        filters.chooser(state, CHOSEN),
+        controls.select(state, "sort", "Order", [["", "worst first"], ...visible.flatMap(({ key, label, num }) => [[(num ? "-" : "") + key, label], [(num ? "" : "-") + key, `${label}, ${num ? "smallest" : "last"} first`]])], "narrow-only"),
+        controls.check(state, "spills", "spills only"), within,
+        h("div", { class: "field end" }, tally, spared ? h("button", { type: "button", onclick: () => { location.hash = link("table", "", [...spillscan.route.params, ["columns", "all"]]); } }, count(spared, "more column")) : null,
           h("button", { type: "button", onclick: async () => copy(csv(shown, await store.names()), count(shown.length, "row")) }, "Copy as CSV"))),
       alike.length ? h("p", { class: "note" }, `In all rows: ${alike.map((column) => `${column.label} ${column.text(0)}`).join(", ")}.`) : null, one, letters, rows.node);
     const returned = left.address === location.hash ? left.kernel : -1;

@@ -10,14 +10,11 @@ const lookup = (() => {
   const settingOf = (figures) => Object.fromEntries(ORDER.map((name, place) => [name, figures[place]]));
 
   function inRuns(runs, place) {
-    for (let at = 0; at < runs.length; at += 2) {
-      if (place < runs[at + 1]) return runs[at];
-      place -= runs[at + 1];
-    }
-    throw new RangeError(`no place ${place} in a table`);
+    let at = 0;
+    for (; place >= runs[at + 1]; at += 2) place -= runs[at + 1];
+    return runs[at];
   }
 
-  const unitsFor = (bytes, unit) => Math.ceil(bytes / unit);
   const warpsOf = (threads) => Math.ceil(threads / WARP);
 
   // The kernel's attribute for dynamic shared memory, and what the SM is set to.
@@ -50,7 +47,7 @@ const lookup = (() => {
   // [blocks, registers a warp, why 0]
   function byRegisters(tables, on, registers, warps) {
     const table = tables.registers[on.registers];
-    const step = unitsFor(registers, table.step);
+    const step = Math.ceil(registers / table.step);
     const perWarp = step * table.step * WARP;
     const found = inRuns(table.rows[table.of_step[step]], warps - 1);
     if (found === null || found > 0) return [found, perWarp, ""];
@@ -67,7 +64,7 @@ const lookup = (() => {
     const on = tables.devices[setting.device];
     const warps = warpsOf(setting.threads);
     const [registers, perWarp, noRegisters] = byRegisters(tables, on, setting.registers, warps);
-    const allocated = unitsFor(setting.fixed + setting.dynamic + on.shared_reserve, on.shared_unit) * on.shared_unit;
+    const allocated = Math.ceil((setting.fixed + setting.dynamic + on.shared_reserve) / on.shared_unit) * on.shared_unit;
     const [shared, perSm, noShared] = byShared(tables, on, setting, allocated);
     const limits = {
       warps: inRuns(tables.warps[on.warps], warps - 1),

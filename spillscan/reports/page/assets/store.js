@@ -53,17 +53,12 @@ const store = (() => {
     AMBIGUOUS, NOT_FINAL, ASSUMED, AT_MOST, BY_BOUNDS };
 })();
 
-// Text that goes to the clipboard; the address bar of a file has no secure context everywhere.
+// Text that goes to the clipboard, of which a page from a server without TLS knows nothing.
 async function copy(text, what) {
-  try {
-    await navigator.clipboard.writeText(text);
-  } catch {
-    const area = h("textarea", { class: "hidden", "aria-hidden": "true" });
-    area.value = text;
-    document.body.append(area);
-    area.select();
+  if (navigator.clipboard) await navigator.clipboard.writeText(text);
+  else {
+    document.addEventListener("copy", (event) => { event.clipboardData.setData("text/plain", text); event.preventDefault(); }, { once: true });
     document.execCommand("copy");
-    area.remove();
   }
   spillscan.say(`${what} copied`);
 }
