@@ -646,6 +646,13 @@ def test_a_page_is_grouped_as_it_was_asked_for_and_says_what_letters_stand_for(s
     assert tab.text(".legend").startswith("T, F of")
 
 
+def test_copies_in_libraries_are_told_apart(site: Site, browse: Open) -> None:
+    tab = browse(site["copies"])
+    assert tab.texts(".changes .who p:first-child") == ["gemm sm_90 in one.so", "gemm sm_90 in two.so"]
+    tab.go("#/table?open=file+gemm.cu")
+    assert tab.texts(".rows .cell-object") == ["2 objects", "k/two.so", "k/one.so"]
+
+
 def test_pictures_and_rows_of_a_heat_map_lead_to_their_kernels(site: Site, browse: Open) -> None:
     tab = browse(site["scan"])
     tab.page.get_by_role("link", name="57 to 64 registers").first.click()

@@ -19,21 +19,9 @@
     });
   });
 
-  // Without the words that all labels begin with, and their suffix: neither says anything at the head of a column.
-  function shortened(labels) {
-    const first = labels[0];
-    let alike = 0;
-    while (labels.every((text) => alike < text.length && text[alike] === first[alike])) alike += 1;
-    const front = first.slice(0, alike).search(/[^/_ -]*$/);
-    const suffix = /\.[a-z]+$/i.exec(first)?.[0] || "";
-    const short = labels.map((text) => (suffix && text.endsWith(suffix) ? text.slice(front, -suffix.length) : text.slice(front)));
-    return labels.length > 1 && short.every(Boolean) && new Set(short).size === new Set(labels).size ? short : labels;
-  }
-
   function side(heat, rows, at, by) {
     const metric = heat.metrics[at];
     const archs = heat.by === "arch", two = archs && heat.builds.length > 1;
-    const labels = shortened(heat.builds);
     // What a value is held against: the first that is known, of several archs in several builds that of its arch.
     const base = (row, column) => row.values[at].find((value, other) => value !== null && (!two || heat.columns[other].arch === heat.columns[column].arch)) ?? 0;
     const part = by === "value" ? (row, column) => row.values[at][column] : (row, column) => row.values[at][column] - base(row, column);
@@ -41,7 +29,7 @@
     for (const row of rows) row.values[at].forEach((value, column) => { if (value !== null) most = Math.max(most, Math.abs(part(row, column))); });
     const known = (row, column) => row.values[at][column] !== null;
     const columns = heat.columns.map(({ build, arch }, column) => ({
-      num: true, label: archs && !two ? arch || "arch unknown" : labels[build], title: labels[build] === heat.builds[build] ? null : heat.builds[build],
+      num: true, label: archs && !two ? arch || "arch unknown" : h("bdi", {}, heat.builds[build]), title: archs && !two ? null : heat.builds[build],
       cell: (row) => (known(row, column) || row.there[column] ? number(row.values[at][column]) : "·"),
       tone: (row) => (known(row, column) ? `tone${row.values[at][column] === 0 ? " zero" : ""}` : "quiet"),
       style: (row) => {

@@ -68,7 +68,7 @@ spillscan.view("kernel", (payload, id, box) => {
 
   function others() {
     const found = columns.symbol.flatMap((symbol, at) => (symbol === columns.symbol[i] && at !== i ? [at] : []));
-    return found.length ? h("p", { class: "others" }, "Also for ", found.slice(0, 24).map((at, n) => [n ? ", " : "", store.anchor(at, store.arch(at) || "an unknown arch"), store.unit(at) !== store.unit(i) ? ` (${store.place(at)})` : ""]),
+    return found.length ? h("p", { class: "others" }, "Also for ", found.slice(0, 24).map((at, n) => [n ? ", " : "", store.anchor(at, store.arch(at) || "an unknown arch"), store.unit(at) !== store.unit(i) ? ` (${store.unit(at)})` : ""]),
       found.length > 24 ? ` and ${number(found.length - 24)} more` : "") : null;
   }
 
