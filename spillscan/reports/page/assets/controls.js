@@ -1,20 +1,15 @@
 // What views are filtered and arranged by: fields of a form, each of which sets one text of a state by its name, has the
 // address hold it, and calls apply().
 const controls = (() => {
-
-  const usuals = new WeakMap();
-
-  // The state that the address says, where it says nothing as given; `known`: of a name the texts that it may have.
+  // The state that the address says, on that which is usual; `known`: of a name the texts that it may have.
   function state(usual, known = {}) {
     const { params } = spillscan.route;
-    const said = (name) => (params.has(name) && (known[name]?.includes(params.get(name)) ?? true) ? params.get(name) : usual[name]);
-    const held = Object.fromEntries(Object.keys(usual).map((name) => [name, said(name)]));
-    usuals.set(held, usual);
-    return held;
+    const said = Object.keys(usual).filter((name) => params.has(name) && (known[name]?.includes(params.get(name)) ?? true));
+    return Object.assign(Object.create(usual), Object.fromEntries(said.map((name) => [name, params.get(name)])));
   }
 
   function change(held, texts, apply) {
-    spillscan.remember(Object.assign(held, texts), usuals.get(held));
+    spillscan.remember(Object.assign(held, texts), Object.getPrototypeOf(held));
     apply();
   }
 

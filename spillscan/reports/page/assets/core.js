@@ -99,9 +99,9 @@ const spillscan = (() => {
   // The address of what is shown now, without a new entry in the history and without drawing anew: of a state it says
   // what differs from the usual one, and it keeps what other parts of the view wrote.
   function remember(state, usual) {
-    for (const [name, value] of Object.entries(state)) {
+    for (const name of Object.keys(usual)) {
       route.params.delete(name);
-      for (const each of [value].flat()) if (String(each) !== String(usual[name])) route.params.append(name, each);
+      for (const each of [state[name]].flat()) if (String(each) !== String(usual[name])) route.params.append(name, each);
     }
     history.replaceState(null, "", link(route.view, route.id, route.params));
   }
@@ -110,7 +110,7 @@ const spillscan = (() => {
   const opened = (name, usual = false) => route.params.getAll(usual ? "shut" : "open").includes(name) !== usual;
   function turn(name, open, usual = false) {
     const list = usual ? "shut" : "open", others = route.params.getAll(list).filter((each) => each !== name);
-    remember({ [list]: open === usual ? others : [...others, name] }, {});
+    if (opened(name, usual) !== open) remember({ [list]: open === usual ? others : [...others, name] }, { [list]: "" });
   }
 
   // A part that opens, whose content fill() makes when it is first open.
