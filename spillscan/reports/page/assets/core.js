@@ -161,9 +161,8 @@ const spillscan = (() => {
 
   function theme() {
     const root = document.documentElement;
-    const media = matchMedia("(prefers-color-scheme: dark)");
-    const other = () => ((root.dataset.theme || (media.matches ? "dark" : "light")) === "dark" ? "light" : "dark");
-    return h("button", { class: "theme", type: "button", title: "Light or dark colours", onclick: () => { root.dataset.theme = other(); } },
+    const dark = () => (root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches);
+    return h("button", { class: "theme", type: "button", title: "Light or dark colours", onclick: () => { root.dataset.theme = dark() ? "light" : "dark"; } },
       svg("svg", { viewBox: "0 0 20 20", width: 18, height: 18, "aria-hidden": "true" },
         svg("circle", { cx: 10, cy: 10, r: 7, fill: "none", stroke: "currentColor", "stroke-width": 1.5 }), svg("path", { d: "M10 3a7 7 0 0 1 0 14z", fill: "currentColor" })));
   }
