@@ -196,7 +196,6 @@ def _verdict(report: Report) -> dict[str, Any]:
     baseline = report.baseline.counts() if report.baseline is not None else {}
     return {
         "counts": [[severity, counts[severity]] for severity in reversed(SEVERITIES) if counts[severity]],
-        "fail_on": report.fail_on,
         "holes": list(hole_lines(report.holes, report.names)),
         "accepted": list(hole_lines(report.accepted, report.names)),
         "baseline": [[state, number] for state, number in baseline.items() if number],

@@ -73,9 +73,7 @@ def _device(on: Device, registers: int, shared: str) -> dict[str, Any]:
     return {
         "title": title(on),
         "name": f"{on.architecture} {on.chip or ''}".strip(),
-        "capability": on.compute_capability,
         "gpus": [gpu.name for gpu in on.gpus],
-        "notes": [*on.notes],
         "warps": on.max_warps_per_sm,
         "blocks": on.max_blocks_per_sm,
         "threads": on.max_threads_per_block,

@@ -55,7 +55,7 @@ def overview(build: Build, summaries: Summaries) -> dict[str, Any]:
     }
 
 
-_READ = ("inputs", "lines", "bytes", "recognised_lines", "unknown_lines", "unknown_clauses")
+_READ = ("inputs", "lines", "unknown_lines", "unknown_clauses")
 
 
 def _spilling(kernels: Sequence[Kernel]) -> dict[str, int]:

@@ -157,25 +157,16 @@ def test_trend_makes_a_page(root: Path, tmp_path: Path) -> None:
     assert (done.status, done.out) == (0, "")
     page = aim.read_text()
     assert page == command("history", "trend", "*", "-d", root, "--launch", "gemm*=256", "-f", "html").out
-    payload = json.loads(
-        page.partition('<script type="application/json"')[2].partition(">")[2].partition("</script>")[0]
-    )
+    payload = payload_of(page)
     told = {(line["name"], line["metric"]): line["values"] for line in payload["series"]}
     assert told["gemm<8>", "registers"] == list(REGISTERS)
     assert told["gemm<8>", "spill_bytes"] == list(SPILLS)
     assert told["gemm<8>", "resident_blocks"] == [2, 2, None, 2, 2, 4, 4, 1]
     assert ("softmax<float>", "resident_blocks") not in told, "nobody says how it is launched"
-    assert payload["builds"] == [f"b{at}" for at in range(8)]
-    asked = [word for name in ("registers", "spill_bytes", "resident_blocks") for word in ("--metric", name)]
-    changes = json.loads(
-        command("history", "bisect", "*", "-d", root, "--launch", "gemm*=256", *asked, "-f", "json").out
-    )
-    steps = [
-        (each["before"], each["after"], payload["builds"][each["first"]]) for each in payload["turns"] if each["metric"]
-    ]
-    assert steps == [
-        (each["before"], each["after"], each["first_build"]) for each in changes if each["event"] == "changed"
-    ]
+    assert [build["label"] for build in payload["builds"]] == [f"b{at}" for at in range(8)]
+    past = payload_of(command("history", "-d", root, "--launch", "gemm*=256", "-f", "html").out)
+    turned = [each for each in past["tables"] if "first build" in each["heads"] and "family" in each["heads"]]
+    assert payload["tables"] == [each for each in turned if each["rows"]], "history says the same"
     for word in ("pdf", "html:", "html:no/such/folder/x", ""):
         assert command("history", "trend", "*", "-d", root, "-f", word).status == 2
 

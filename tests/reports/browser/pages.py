@@ -96,6 +96,19 @@ def flags() -> Report:
     return replace(report_of("diff", of(2), of(1)), by="namespace")
 
 
+def copies() -> Report:
+    """One kernel in two libraries of a wheel, by file."""
+
+    def of(more: int) -> list[Kernel]:
+        origins = (Origin(input="a.whl", format="binary"),)
+        return [
+            kernel("gemm", 8 * more + at, unit=f"k/{library}.so", source="gemm.cu", origins=origins)
+            for at, library in enumerate(("one", "two"))
+        ]
+
+    return replace(report_of("diff", of(2), of(1)), by="file")
+
+
 def side_by_side() -> Report:
     """Two toolkits by arch."""
     builds = [build("ptxas/spill-12.9.log"), build("ptxas/spill-13.5.log")]
@@ -368,6 +381,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "renamed": lambda: rendered("html", compared("identity/refactored-13.0.log", "identity/renamed-13.5.log")),
     "worse": lambda: rendered("html", worse()),
     "flags": lambda: rendered("html", flags()),
+    "copies": lambda: rendered("html", copies()),
     "matrix": lambda: rendered("html", side_by_side()),
     "tuned": lambda: rendered("html", tuned()),
     "hostile": lambda: rendered("html", hostile()),

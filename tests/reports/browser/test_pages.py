@@ -95,7 +95,7 @@ def test_changes_stand_by_severity(site: Site, browse: Open) -> None:
     assert tab.text(".headline p") == "2 errors · 4 notes · 4 changed · 2 added · 6 unchanged"
     assert tab.texts("section > h2") == ["Errors 2", "Notes 2", "Other changes 2"]
     assert "spill stores 0 → 304 B +304" in tab.text(".changes li")
-    tab.page.get_by_role("button", name="2 added").click()
+    tab.page.get_by_role("radio", name="2 added").check()
     assert tab.texts(".changes .who b") == ["gather", "gather"]
     assert tab.page.url.endswith("#/changes?state=added")
     tab.page.reload()
@@ -129,10 +129,10 @@ def test_archs_and_toolkits_stand_side_by_side(site: Site, browse: Open) -> None
     assert "6 kernels" in tab.text("h1")
     assert tab.texts("th[scope=colgroup]")[0] == "sm_75"
     assert tab.texts(".heat tbody tr")[0].startswith("spill_i64 2,476 2,476")
-    tab.page.get_by_role("button", name="registers").click()
+    tab.page.get_by_role("radio", name="registers").check()
     assert tab.page.url.endswith("/heat?metric=registers")
     tab.page.reload()
-    assert tab.page.get_by_role("button", name="registers").get_attribute("aria-pressed") == "true"
+    assert tab.page.get_by_role("radio", name="registers").is_checked()
 
 
 def test_candidates_of_two_builds_stand_beside_each_other(site: Site, browse: Open) -> None:
@@ -380,10 +380,10 @@ def paper(tab: Tab) -> str:
 def test_dark_light_and_print(site: Site, browse: Open) -> None:
     dark, light = browse(site["scan"], color_scheme="dark"), browse(site["scan"], color_scheme="light")
     assert (paper(dark), paper(light)) == ("rgb(18, 21, 25)", "rgb(255, 255, 255)")
-    dark.page.get_by_role("button", name="Light colours").click()
+    dark.page.get_by_role("button", name="Light or dark colours").click()
     assert paper(dark) == paper(light)
     assert dark.page.evaluate("localStorage.length + sessionStorage.length + document.cookie.length") == 0
-    dark.page.get_by_role("button", name="Dark colours").click()
+    dark.page.get_by_role("button", name="Light or dark colours").click()
     dark.page.emulate_media(media="print")
     assert paper(dark) == paper(light)
     assert not dark.page.locator(".top nav").is_visible()
@@ -644,6 +644,13 @@ def test_a_page_is_grouped_as_it_was_asked_for_and_says_what_letters_stand_for(s
     assert tab.page.get_by_label("Show").input_value() == "namespace"
     assert tab.text(ROWS).startswith("second 16 of 16 spill, 1,024 B")
     assert tab.text(".legend").startswith("T, F of")
+
+
+def test_copies_in_libraries_are_told_apart(site: Site, browse: Open) -> None:
+    tab = browse(site["copies"])
+    assert tab.texts(".changes .who p:first-child") == ["gemm sm_90 in one.so", "gemm sm_90 in two.so"]
+    tab.go("#/table?open=file+gemm.cu")
+    assert tab.texts(".rows .cell-object") == ["2 objects", "k/two.so", "k/one.so"]
 
 
 def test_pictures_and_rows_of_a_heat_map_lead_to_their_kernels(site: Site, browse: Open) -> None:

@@ -26,7 +26,7 @@ from spillscan.reports.page.overview import LIMITERS, binds
 from spillscan.reports.page.packing import PLAIN_CHARACTERS, packed
 from spillscan.reports.report import Report
 from tests.conftest import run
-from tests.reporting import Document, kernel, payload_of, rendered, report_of
+from tests.reporting import Document, kernel, payload_of, rendered
 from tests.reports.browser.pages import build, checked, compared, many, side_by_side
 
 SIZE_OF_1000 = 1_500_000
@@ -176,15 +176,6 @@ def test_a_payload_may_come_in_pieces() -> None:
 def test_text_is_escaped_and_printable() -> None:
     assert text('<b a="\u202e">&') == "&lt;b a=&quot;\N{REPLACEMENT CHARACTER}&quot;&gt;&amp;"
     assert len(text("x" * 99, 10)) == 10
-
-
-def test_copies_in_several_libraries_are_told_apart_among_changes() -> None:
-    def of(spills: int) -> list[Kernel]:
-        origins = (Origin(input="a.whl", format="binary"),)
-        return [kernel("k", spills, unit=f"k/{each}.so", source="k.cu", origins=origins) for each in ("one", "two")]
-
-    rows = payload_of(rendered("html", report_of("diff", of(16), of(8))))["changes"]["rows"]
-    assert [row["library"] for row in rows] == ["one.so", "two.so"]
 
 
 def test_a_trend_stands_without_javascript_too() -> None:

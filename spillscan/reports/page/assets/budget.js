@@ -4,7 +4,7 @@ const budget = (() => {
 
   // Of each resource what the SM has, what a block takes, of which `parts` are no use of its own, and what is left.
   function rows({ on, setting, blocks, warpsPerBlock, registersPerBlock, sharedPerBlock, sharedPerSm, limits, limiters }) {
-    const exact = setting.registers * 32 * warpsPerBlock, user = setting.fixed + setting.dynamic, reserve = on.shared_reserve;
+    const exact = setting.registers * 32 * warpsPerBlock, user = setting.static + setting.dynamic, reserve = on.shared_reserve;
     return [
       { key: "registers", hue: "registers", label: "Registers", unit: "", whole: on.registers_per_sm, each: registersPerBlock, parts: [["rounding", exact, registersPerBlock - exact]],
         why: ` · ${count(warpsPerBlock, "warp")} of ${number(registersPerBlock / warpsPerBlock)} a block` },

@@ -6,15 +6,15 @@ const calculator = (() => {
   // Figures with a slider: what addresses call them, their label and unit, what may be typed, the slider's range, and
   // what is said of a figure.
   const NUMBERS = {
-    threads: { field: "threads", label: "Block size", unit: "threads", limits: [1, 1024], range: (on) => [32, on.threads, 32], says: (on, setting, figure) => count(lookup.warpsOf(figure), "warp") },
-    registers: { field: "registers", label: "Registers", unit: "a thread", limits: [0, 255], range: () => [1, 255, 1], says: (on, setting, figure) => {
+    threads: { label: "Block size", unit: "threads", limits: [1, 1024], range: (on) => [32, on.threads, 32], says: (on, setting, figure) => count(lookup.warpsOf(figure), "warp") },
+    registers: { label: "Registers", unit: "a thread", limits: [0, 255], range: () => [1, 255, 1], says: (on, setting, figure) => {
       const taken = Math.ceil(figure / 8) * 8;
       return figure > on.registers_per_thread ? `${setting.device} addresses ${on.registers_per_thread}` : taken === figure ? "" : `${taken} allocated`;
     } },
-    static: { field: "fixed", label: "Static shared", unit: "bytes", limits: [0, 1 << 20], range: (on) => [0, on.shared_per_block, on.shared_unit], says: (on, setting, figure) => kilo(figure) },
-    dynamic: { field: "dynamic", label: "Dynamic shared", unit: "bytes", limits: [0, 1 << 20], says: (on, setting, figure) => kilo(figure),
+    static: { label: "Static shared", unit: "bytes", limits: [0, 1 << 20], range: (on) => [0, on.shared_per_block, on.shared_unit], says: (on, setting, figure) => kilo(figure) },
+    dynamic: { label: "Dynamic shared", unit: "bytes", limits: [0, 1 << 20], says: (on, setting, figure) => kilo(figure),
       range: (on, setting) => [0, setting.optin === null ? on.shared_per_block : on.shared_per_block_optin, on.shared_unit] },
-    barriers: { field: "barriers", label: "Named barriers", unit: "", limits: [0, 16], range: (on) => [0, on.barriers_per_block, 1], says: (on) => (on.barriers === null ? "no limit here" : "") },
+    barriers: { label: "Named barriers", unit: "", limits: [0, 16], range: (on) => [0, on.barriers_per_block, 1], says: (on) => (on.barriers === null ? "no limit here" : "") },
   };
   // Figures that are chosen: `no` is none of them.
   const CHOICES = { optin: { label: "Shared memory limit", limits: [0, 1 << 20], options: optins }, carveout: { label: "Carve-out", limits: [0, 100], options: carveouts } };
@@ -25,28 +25,27 @@ const calculator = (() => {
   function read(tables, start, params) {
     const setting = { ...start };
     if (Object.hasOwn(tables.devices, params.get("device"))) setting.device = params.get("device");
-    for (const [name, { field, limits }] of Object.entries(NUMBERS)) setting[field] = whole(params.get(name), limits) ?? start[field];
+    for (const [name, { limits }] of Object.entries(NUMBERS)) setting[name] = whole(params.get(name), limits) ?? start[name];
     for (const name of Object.keys(CHOICES)) if (params.has(name) && chosen(name, params.get(name)) !== undefined) setting[name] = chosen(name, params.get(name));
     return setting;
   }
 
-  const FIELDS = [["device", "device"], ...Object.entries(NUMBERS).map(([name, { field }]) => [name, field]), ["optin", "optin"], ["carveout", "carveout"]];
-  const written = (setting) => Object.fromEntries(FIELDS.map(([name, field]) => [name, setting[field] ?? "no"]));
+  const written = (setting) => Object.fromEntries(Object.entries(setting).map(([name, figure]) => [name, figure ?? "no"]));
 
   // A slider for the usual figures and a box for any; both are the same setting.
-  function amount(name, { field, label, unit, limits, range, says }, change) {
+  function amount(name, { label, unit, limits, range, says }, change) {
     const id = `set-${name}`;
     let step = 1;
-    const slider = h("input", { type: "range", min: 0, "aria-labelledby": `${id}-label`, oninput: () => change({ [field]: Number(slider.value) * step }) });
+    const slider = h("input", { type: "range", min: 0, "aria-labelledby": `${id}-label`, oninput: () => change({ [name]: Number(slider.value) * step }) });
     const box = h("input", { type: "number", id, inputmode: "numeric", step: 1, min: limits[0], max: limits[1], "aria-describedby": `${id}-hint`, oninput: () => {
       const figure = whole(box.value, limits);
       box.setAttribute("aria-invalid", String(figure === null));
-      if (figure !== null) change({ [field]: figure });
+      if (figure !== null) change({ [name]: figure });
     } });
     const hint = h("span", { class: "hint quiet", id: `${id}-hint` });
     const node = h("div", { class: `control ${name}` }, h("label", { for: id, id: `${id}-label` }, label, unit ? h("span", { class: "quiet" }, `, ${unit}`) : null), box, slider, hint);
     const show = (on, setting) => {
-      const figure = setting[field], [least, most, by] = range(on, setting), text = says(on, setting, figure);
+      const figure = setting[name], [least, most, by] = range(on, setting), text = says(on, setting, figure);
       step = by;
       Object.assign(slider, { min: Math.ceil(least / by), max: Math.max(Math.floor(most / by), 0), value: Math.ceil(figure / by) });
       slider.setAttribute("aria-valuetext", `${number(figure)} ${unit || label.toLowerCase()}${text ? `, ${text}` : ""}`);
@@ -109,7 +108,7 @@ const calculator = (() => {
     const figures = h("div", { class: "answer", "aria-hidden": "true" });
     const line = h("p", { class: "result-line", role: "status", "aria-live": "polite" });
     const shares = h("ul", { class: "budget" }), steps = h("ul", { class: "steps" });
-    const graphs = curves.NAMES.map((name) => curves.figure(name, (resource, figure) => change(lookup.moved(tables, setting, resource, figure))));
+    const graphs = curves.drawn(tables, setting, { built, before }, (resource, figure) => change(lookup.moved(tables, setting, resource, figure)));
     const past = before && lookup.answer(tables, before);
     const big = (figure, words, fits) => h("div", { class: fits ? "figure" : "figure bad" }, h("b", {}, figure), h("span", {}, words));
 
@@ -125,14 +124,14 @@ const calculator = (() => {
       shares.replaceChildren(...budget.draw(found, past));
       shares.setAttribute("aria-label", `What one SM of ${found.on.title} has, and what each block takes`);
       steps.replaceChildren(...lookup.nextSteps(tables, setting).map((text) => h("li", {}, text)));
-      for (const graph of graphs) graph.draw(tables, setting, { built, before });
+      graphs.draw(tables, setting, { built, before });
     }
 
     const node = h("div", { class: "calculator" },
       h("form", { class: "card whatif", "aria-label": "What if", onsubmit: (event) => event.preventDefault() }, h("div", { class: "head" }, h("h2", {}, "What if"), reset), fields.map((each) => each.node)),
       h("div", { class: "reading" }, figures, line, past ? h("p", { class: "quiet" }, `before: ${lookup.result(tables, past)}`) : null),
       h("div", { class: "outcome" }, shares, h("h2", {}, "Next steps"), steps),
-      h("section", { class: "graphs", "aria-label": "Occupancy curves" }, graphs.map((graph) => graph.node), before ? curves.key() : null));
+      h("section", { class: "graphs", "aria-label": "Occupancy curves" }, graphs.nodes, before ? curves.key() : null));
     paint();
     return node;
   }

@@ -2,19 +2,14 @@
 spillscan.view("candidates", ({ candidates: { heads, rows } }, id, box) => {
   const GROUPS = 20;
   const state = controls.state({ q: "", unbeaten: "" });
-  const place = h("div", {});
   const unbeaten = (row) => row.cells.some((cell) => cell && cell.at(-1) === "yes");
   const best = rows.filter(unbeaten).length;
-  add(box, h("header", { class: "headline" }, h("h1", {}, h("b", {}, number(best)), ` of ${count(rows.length, "candidate")} ${best === 1 ? "is" : "are"} unbeaten`),
+  controls.listed(box, h("header", { class: "headline" }, h("h1", {}, h("b", {}, number(best)), ` of ${count(rows.length, "candidate")} ${best === 1 ? "is" : "are"} unbeaten`),
     h("p", {}, "No other candidate of the same tile has as few registers, spills and bytes of shared memory, as many resident warps, and one of them better.")),
-  controls.form(controls.search(state, draw), controls.check(state, "unbeaten", "only what no other beats", draw)), place);
-  draw();
-
-  function draw() {
-    const fits = controls.fits(state.q);
+  state, controls.check(state, "unbeaten", "only what no other beats"), (fits) => {
     const shown = filters.grouped(rows.filter((row) => (!state.unbeaten || unbeaten(row)) && fits(row.name.toLowerCase())), ({ name, arch }) => `${name} ${arch}`);
-    fill(place, shown.length ? growing("candidates", h("div", {}), shown, ([, some]) => of(some), GROUPS) : h("p", { class: "quiet" }, "No candidate fits."));
-  }
+    return shown.length ? growing("candidates", h("div", {}), shown, ([, some]) => of(some), GROUPS) : h("p", { class: "quiet" }, "No candidate fits.");
+  });
 
   function of(some) {
     const { name, arch } = some[0];

@@ -17,9 +17,9 @@
     const groups = GROUPS.filter(([name]) => name === state.by || new Set(changes.rows.map((row) => of(name, row))).size > 1);
     const letters = h("div", {}), list = h("div", {});
     add(box, headline(payload), totals(changes), spillscan.unknown(verdict),
-      rows.length ? controls.form(controls.search(state, draw), controls.select(state, "by", "Show", [["none", "changes"], ...groups], draw),
-        filters.chooser(state, FIELDS, draw, changes.rows, of), controls.select(state, "sort", "Order", [["", "worst first"], ["name", "kernel"], ...orders], draw),
-        controls.chips(state, "state", "What became of it", changes.states.map(([name, n]) => [name, `${number(n)} ${name}`]), draw, true)) : null,
+      rows.length ? controls.form(state, draw, controls.search(state), controls.select(state, "by", "Show", [["none", "changes"], ...groups]),
+        filters.chooser(state, FIELDS, changes.rows, of), controls.select(state, "sort", "Order", [["", "worst first"], ["name", "kernel"], ...orders]),
+        controls.chips(state, "state", "What became of it", [["", "all"], ...changes.states.map(([name, n]) => [name, `${number(n)} ${name}`])])) : null,
       letters, list);
     draw();
 
@@ -118,14 +118,6 @@
         row.state === "renamed" && !figures.length ? h("p", { class: "quiet" }, "the same figures") : null,
         row.appeared ? h("p", { class: "quiet" }, `new messages: ${row.appeared.join(", ").replace(/_/g, " ")}`) : null),
       row.kernel === null ? null : onCurves(payload, row.kernel, open));
-  }
-
-  // The kernel's point before and after on the curves of its residency; drawn when it is opened.
-  function onCurves(payload, index, open) {
-    const draw = comparison(payload, index);
-    if (!draw) return null;
-    return fold(`curves ${store.columns.id[index]}`, "full curves", "On the occupancy curves", () => [
-      store.flag(index, store.ASSUMED) ? h("p", { class: "quiet" }, "At the best block size of each, as it is not known how it is launched (--launch does).") : null, draw()], open);
   }
 
   function renamed(row) {

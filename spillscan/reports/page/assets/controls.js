@@ -1,54 +1,37 @@
-// What views are filtered and arranged by: fields of a form, each of which sets one text of a state, has the address hold
-// it, and calls apply().
+// What views are filtered and arranged by: fields of a form, each of which sets one text of a state by its name, has the
+// address hold it, and calls apply().
 const controls = (() => {
-
-  const usuals = new WeakMap();
-
-  // The state that the address says, where it says nothing as given; `known`: of a name the texts that it may have.
+  // The state that the address says, on that which is usual; `known`: of a name the texts that it may have.
   function state(usual, known = {}) {
     const { params } = spillscan.route;
-    const said = (name) => (params.has(name) && (known[name]?.includes(params.get(name)) ?? true) ? params.get(name) : usual[name]);
-    const held = Object.fromEntries(Object.keys(usual).map((name) => [name, said(name)]));
-    usuals.set(held, usual);
-    return held;
+    const said = Object.keys(usual).filter((name) => params.has(name) && (known[name]?.includes(params.get(name)) ?? true));
+    return Object.assign(Object.create(usual), Object.fromEntries(said.map((name) => [name, params.get(name)])));
   }
 
   function change(held, texts, apply) {
-    spillscan.remember(Object.assign(held, texts), usuals.get(held));
+    spillscan.remember(Object.assign(held, texts), Object.getPrototypeOf(held));
     apply();
   }
 
-  const form = (...fields) => h("form", { class: "controls", role: "search", onsubmit: (event) => event.preventDefault() }, fields);
-  const labelled = (id, label, control, kind = "") => h("div", { class: `field ${kind}` }, h("label", { for: id }, label), control);
-
-  function search(held, apply) {
-    const box = h("input", { type: "search", id: "q", value: held.q, placeholder: "name or glob: gemm*<8>", autocomplete: "off", spellcheck: "false",
-      oninput: () => change(held, { q: box.value }, apply) });
-    return labelled("q", "Kernel", box, "wide");
+  function form(held, apply, ...fields) {
+    const set = ({ target: { name, type, value, checked } }) => {
+      const text = type === "checkbox" && !checked ? "" : value;
+      if (name && held[name] !== text) change(held, { [name]: text }, apply);
+    };
+    return h("form", { class: "controls", onsubmit: (event) => event.preventDefault(), oninput: set, onchange: set }, fields);
   }
 
-  function check(held, name, label, apply) {
-    const box = h("input", { type: "checkbox", id: name, checked: held[name] === "1", onchange: () => change(held, { [name]: box.checked ? "1" : "" }, apply) });
-    return h("div", { class: "field check" }, box, h("label", { for: name }, label));
-  }
+  const field = (id, label, control, kind = "") => h("div", { class: `field ${kind}` }, h("label", { for: id }, label), control);
+  const search = (held) => field("q", "Kernel", h("input", { type: "search", id: "q", name: "q", value: held.q, placeholder: "name or glob: gemm*<8>", autocomplete: "off", spellcheck: "false" }), "wide");
+  const check = (held, name, label) => h("label", { class: "field check" }, h("input", { type: "checkbox", name, value: "1", checked: held[name] === "1" }), label);
 
   // options: [value, words]
-  function select(held, name, label, options, apply, kind) {
-    const box = h("select", { id: name, onchange: () => change(held, { [name]: box.value }, apply) },
-      options.map(([value, words]) => h("option", { value, selected: value === held[name] }, words)));
-    return labelled(name, label, box, kind);
-  }
+  const select = (held, name, label, options, kind) => field(name, label, h("select", { id: name, name },
+    options.map(([value, words]) => h("option", { value, selected: value === held[name] }, words))), kind);
 
-  // Buttons of which one is pressed; `none`: or none.
-  function chips(held, name, label, options, apply, none = false) {
-    const paint = () => buttons.forEach((button, at) => button.setAttribute("aria-pressed", String(options[at][0] === held[name])));
-    const buttons = options.map(([value, words]) => h("button", { type: "button", onclick: () => {
-      change(held, { [name]: none && held[name] === value ? "" : value }, apply);
-      paint();
-    } }, words));
-    paint();
-    return h("div", { class: "field" }, h("span", { class: "label" }, label), h("div", { class: "chips", role: "group", "aria-label": label }, buttons));
-  }
+  // The same, all of them in sight.
+  const chips = (held, name, label, options) => h("fieldset", { class: "field" }, h("legend", {}, label), h("div", { class: "chips" },
+    options.map(([value, words]) => h("label", { class: "choice" }, h("input", { type: "radio", name, value, checked: value === held[name] }), words))));
 
   // A test of lower-case texts: part of one, or with * and ? all of it.
   function fits(words) {
@@ -58,5 +41,13 @@ const controls = (() => {
     return (text) => expression.test(text);
   }
 
-  return { state, change, form, search, check, select, chips, fits };
+  // A view of a head, fields of the state and what fits them: make(fits) fills the place below at first and at each change.
+  function listed(box, head, held, fields, make) {
+    const place = h("div", {});
+    const draw = () => fill(place, make(fits(held.q)));
+    add(box, head, form(held, draw, search(held), fields), place);
+    draw();
+  }
+
+  return { state, change, listed, form, search, check, select, chips, fits };
 })();

@@ -14,7 +14,6 @@ const spillscan = (() => {
   const SVG = "http://www.w3.org/2000/svg";
   const views = new Map();
   let route = { view: "", id: "", params: new URLSearchParams() };
-  let frame = null;
   let origin = ""; // the address of the list from which a kernel was opened
 
   function build(element, attributes, children) {
@@ -24,23 +23,16 @@ const spillscan = (() => {
       else if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
       else element.setAttribute(name, value === true ? "" : value);
     }
-    append(element, children);
+    add(element, children);
     return element;
   }
 
   // Nodes, texts, lists of them; null and false are nothing.
-  function append(element, children) {
-    for (const child of children) {
-      if (Array.isArray(child)) append(element, child);
-      else if (child !== null && child !== undefined && child !== false)
-        element.append(child instanceof Node ? child : document.createTextNode(String(child)));
-    }
-  }
-
-  // h("p", {class: "note", onclick: go, style: {"--x": "3"}}, "text", [nodes], null)
+  const nodes = (children) => children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false);
+  const add = (element, ...children) => element.append(...nodes(children));
+  const fill = (element, ...children) => element.replaceChildren(...nodes(children));
+  // h("p", {class: "note", onclick: open, style: {"--x": "3"}}, "text", [nodes], null)
   const h = (tag, attributes, ...children) => build(document.createElement(tag), attributes, children);
-  const add = (element, ...children) => append(element, children);
-  const fill = (element, ...children) => { element.replaceChildren(); append(element, children); };
   const svg = (tag, attributes, ...children) => build(document.createElementNS(SVG, tag), attributes, children);
 
   const grouped = new Intl.NumberFormat("en-US");
@@ -76,11 +68,10 @@ const spillscan = (() => {
   // A text in which `code` stands between backticks.
   const marked = (text) => text.split("`").map((part, at) => (at % 2 ? h("code", {}, printable(part)) : printable(part)));
 
-  // What a gate does not know of what it judges, and what of it the policy accepts; null where there is nothing.
+  // What a gate does not know of what it judges, and what of it the policy accepts.
   function unknown(verdict) {
     const band = (title, lines) => (lines.length ? h("div", { class: "band warn-band" }, h("b", {}, title), h("ul", {}, lines.map((line) => h("li", {}, marked(line))))) : null);
-    const bands = [band("Not known, so that no gate can pass", verdict.holes), band("Not known, and accepted", verdict.accepted)];
-    return bands.some(Boolean) ? h("div", {}, bands) : null;
+    return [band("Not known, so that no gate can pass", verdict.holes), band("Not known, and accepted", verdict.accepted)];
   }
 
   // What letters in names stand for, of some families or of all; null where there are none.
@@ -88,10 +79,8 @@ const spillscan = (() => {
     const wanted = families && new Set(families);
     const lines = (payload.legend || []).filter(([family]) => !wanted || wanted.has(family)).map(([, line]) => line);
     if (!lines.length) return null;
-    const notes = lines.slice(0, MOST_LEGENDS).map((line) => h("p", { class: "note" }, line));
-    if (lines.length <= LEGENDS) return h("div", { class: "legend" }, notes);
-    return fold("legend", "legend note", `What T and F stand for in the names of ${number(lines.length)} families`,
-      () => [notes, lines.length > MOST_LEGENDS ? h("p", { class: "note" }, `${number(lines.length - MOST_LEGENDS)} more; a filter makes them fewer`) : null]);
+    const notes = () => growing("legend", h("div", { class: "legend" }), lines, (line) => h("p", { class: "note" }, line), MOST_LEGENDS);
+    return lines.length <= LEGENDS ? notes() : fold("legend", "legend note", `What T and F stand for in the names of ${number(lines.length)} families`, notes);
   }
 
   // Addresses are #/view/id?key=value.
@@ -107,14 +96,12 @@ const spillscan = (() => {
     return `#/${view}${id === undefined || id === null || id === "" ? "" : `/${encodeURIComponent(id)}`}${query ? `?${query}` : ""}`;
   }
 
-  const go = (view, id, params) => { location.hash = link(view, id, params); };
-
   // The address of what is shown now, without a new entry in the history and without drawing anew: of a state it says
   // what differs from the usual one, and it keeps what other parts of the view wrote.
   function remember(state, usual) {
-    for (const [name, value] of Object.entries(state)) {
+    for (const name of Object.keys(usual)) {
       route.params.delete(name);
-      for (const each of [value].flat()) if (String(each) !== String(usual[name])) route.params.append(name, each);
+      for (const each of [state[name]].flat()) if (String(each) !== String(usual[name])) route.params.append(name, each);
     }
     history.replaceState(null, "", link(route.view, route.id, route.params));
   }
@@ -122,9 +109,8 @@ const spillscan = (() => {
   // Whether the part of a view that has this name is open, where the address says nothing as `usual`.
   const opened = (name, usual = false) => route.params.getAll(usual ? "shut" : "open").includes(name) !== usual;
   function turn(name, open, usual = false) {
-    if (opened(name, usual) === open) return;
-    const [others, more] = [["open", "shut"].map((list) => [list, route.params.getAll(list).filter((each) => each !== name)]), open === usual ? [] : [name]];
-    remember(Object.fromEntries(others.map(([list, rest]) => [list, (list === "open") === open ? [...rest, ...more] : rest])), {});
+    const list = usual ? "shut" : "open", others = route.params.getAll(list).filter((each) => each !== name);
+    if (opened(name, usual) !== open) remember({ [list]: open === usual ? others : [...others, name] }, { [list]: "" });
   }
 
   // A part that opens, whose content fill() makes when it is first open.
@@ -140,38 +126,31 @@ const spillscan = (() => {
   }
 
   // render(payload, argument, container) draws a view; the argument is the route's id.
-  const view = (name, render) => { views.set(name, render); };
+  const view = (name, render) => views.set(name, render);
+  const live = h("div", { class: "hidden", role: "status", "aria-live": "polite" });
+  const say = (text) => { live.textContent = text; };
+  const title = (...parts) => { document.title = [...parts, payload.title].filter(Boolean).join(" · "); };
 
-  function say(text) { frame.live.textContent = text; }
-
-  function title(...parts) { document.title = [...parts, payload.title].filter(Boolean).join(" · "); }
+  const pages = payload.views;
+  const links = pages.map(({ name, label }) => h("a", { href: link(name) }, label));
+  const main = h("main", { id: "main", tabindex: "-1" });
 
   function show(first) {
     const left = route;
     route = parse(location.hash);
     if (left.view && left.view !== "kernel" && route.view === "kernel") origin = link(left.view, left.id, left.params);
-    const pages = payload.views || [];
-    if (!views.has(route.view)) route = { view: pages[0].name, id: "", params: new URLSearchParams() };
-    for (const [name, anchor] of frame.links) {
-      if (name === route.view || (route.view === "kernel" && name === "table")) anchor.setAttribute("aria-current", "page");
-      else anchor.removeAttribute("aria-current");
-    }
-    const page = pages.find((each) => each.name === route.view);
-    title(page && page !== pages[0] ? page.label : "");
+    if (!views.has(route.view)) route = parse(pages[0].name);
+    pages.forEach(({ name }, at) => { links[at].ariaCurrent = name === (route.view === "kernel" ? "table" : route.view) ? "page" : null; });
+    title(pages.slice(1).find(({ name }) => name === route.view)?.label);
     const container = h("div", { class: `view view-${route.view}` });
-    frame.main.replaceChildren(container);
+    main.replaceChildren(container);
     window.scrollTo(0, 0); // a view may scroll to a part of it
     views.get(route.view)(payload, route.id, container);
-    if (!first) {
-      const back = left.view === "kernel" && route.view !== "kernel" ? returned(container, link("kernel", left.id)) : null;
-      if (back) back.focus();
-      else frame.main.focus({ preventScroll: true });
-    }
-  }
-
-  // Who comes back from a kernel stands where it was opened: at what the view marked, or at the kernel's link.
-  function returned(container, address) {
-    return container.querySelector("[data-returned]") || [...container.querySelectorAll("a")].find((each) => each.getAttribute("href") === address);
+    // Who comes back from a kernel stands where it was opened: at what the view marked, or at the kernel's link.
+    const address = CSS.escape(link("kernel", left.id));
+    const back = left.view === "kernel" && route.view !== "kernel" && (container.querySelector("[data-returned]") || container.querySelector(`a[href=${address}]`));
+    if (back) back.focus();
+    else if (!first) main.focus({ preventScroll: true });
   }
 
   // Escape leaves a kernel, unless it has something to close.
@@ -182,34 +161,25 @@ const spillscan = (() => {
 
   function theme() {
     const root = document.documentElement;
-    const media = matchMedia("(prefers-color-scheme: dark)");
-    const other = () => ((root.dataset.theme || (media.matches ? "dark" : "light")) === "dark" ? "light" : "dark");
-    const button = h("button", { class: "theme", type: "button", onclick: () => { root.dataset.theme = other(); paint(); } },
+    const dark = () => (root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches);
+    return h("button", { class: "theme", type: "button", title: "Light or dark colours", onclick: () => { root.dataset.theme = dark() ? "light" : "dark"; } },
       svg("svg", { viewBox: "0 0 20 20", width: 18, height: 18, "aria-hidden": "true" },
         svg("circle", { cx: 10, cy: 10, r: 7, fill: "none", stroke: "currentColor", "stroke-width": 1.5 }), svg("path", { d: "M10 3a7 7 0 0 1 0 14z", fill: "currentColor" })));
-    const paint = () => { button.title = other() === "light" ? "Light colours" : "Dark colours"; };
-    media.addEventListener("change", paint);
-    paint();
-    return button;
   }
 
   function start() {
-    const links = (payload.views || []).map(({ name, label }) => [name, h("a", { href: link(name) }, label)]);
-    const live = h("div", { class: "hidden", role: "status", "aria-live": "polite" });
-    const main = h("main", { id: "main", tabindex: "-1" });
     const skip = h("a", { class: "skip", href: "#main", onclick: (event) => { event.preventDefault(); main.focus(); } }, "Skip to content");
     const header = h("header", { class: "top" },
       h("a", { class: "brand", href: "#/" }, h("b", {}, "spillscan"), payload.title ? h("span", {}, printable(payload.title)) : null),
-      links.length > 1 ? h("nav", { "aria-label": "Pages" }, links.map(([, anchor]) => anchor)) : null,
+      links.length > 1 ? h("nav", { "aria-label": "Pages" }, links) : null,
       theme());
-    frame = { main, live, links: new Map(links) };
     document.getElementById("page").replaceChildren(skip, header, main, live);
     window.addEventListener("hashchange", () => show(false));
     window.addEventListener("keydown", leave);
     show(true);
   }
 
-  return { payload, h, svg, add, fill, number, bytes, amount, delta, count, percent, hex, printable, link, go, marked, remember, opened, turn, fold, view, say, title, start, unknown, legend,
+  return { payload, h, svg, add, fill, number, bytes, amount, delta, count, percent, hex, printable, link, marked, remember, opened, turn, fold, view, say, title, start, unknown, legend,
     get route() { return route; } };
 })();
 const { h, svg, add, fill, number, bytes, amount, delta, count, percent, hex, printable, marked, link, fold } = spillscan;

@@ -126,24 +126,29 @@ const curves = (() => {
   // A figure that draws itself anew in whatever width it has; pick(name, figure) sets what is clicked, if anything is; `of`
   // tells it from others of its name.
   function figure(name, pick, of = "") {
-    let given = null, waiting = false;
+    let given = null;
     const { node: canvas, paint } = chart.drawn((width) => draw(given.tables, given.setting, given.points, name, width, pick), "canvas");
     const listing = h("div", {});
     const again = () => {
-      waiting = false;
       paint();
       if (given && details.open) listing.replaceChildren(listed(given.tables, given.setting, name));
     };
     const details = fold(`steps ${name}${of}`, null, "Every step as a table", () => listing);
     details.addEventListener("toggle", again);
     const node = h("figure", { class: `curve ${KINDS[name].hue}` }, h("figcaption", {}, KINDS[name].title), canvas, details);
-    const soon = () => { if (!waiting) { waiting = true; requestAnimationFrame(again); } };
-    return { node, draw: (tables, setting, points) => { given = { tables, setting, points }; soon(); } };
+    return { node, draw: (tables, setting, points) => { given = { tables, setting, points }; again(); } };
   }
 
-  const NAMES = Object.keys(KINDS);
+  // The figures of all resources: their nodes, and what draws them anew.
+  function drawn(tables, setting, points, pick, of) {
+    const figures = Object.keys(KINDS).map((name) => figure(name, pick, of));
+    const draw = (...anew) => figures.forEach((each) => each.draw(...anew));
+    draw(tables, setting, points);
+    return { nodes: figures.map(({ node }) => node), draw };
+  }
+
   // What the marks of a comparison mean.
   const key = () => h("p", { class: "quiet small curve-key" }, "○ before, ● after; a dashed grey line is the curve as it was before.");
 
-  return { figure, key, NAMES };
+  return { drawn, key };
 })();

@@ -42,12 +42,12 @@ const filters = (() => {
   const several = (field) => new Set(all(field)).size > 1;
 
   // Fields that choose among what rows have.
-  function chooser(state, fields, apply, rows, what) {
+  function chooser(state, fields, rows, what) {
     const field = ([name, label]) => {
       if (!fields.includes(name)) return null;
       const found = texts(name, rows, what);
       if (!found.length && !state[name]) return null;
-      return controls.select(state, name, label, [["", name === "limiter" ? "anything" : "all"], ...(found.length ? found : [state[name]]).map((each) => [each, each])], apply);
+      return controls.select(state, name, label, [["", name === "limiter" ? "anything" : "all"], ...(found.length ? found : [state[name]]).map((each) => [each, each])]);
     };
     const [first, rest] = [true, false].map((front) => FIELDS.filter(([name]) => FIRST.includes(name) === front));
     const more = rest.map(field).filter(Boolean);

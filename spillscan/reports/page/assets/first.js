@@ -13,11 +13,9 @@ const first = (() => {
   }
 
   // The list of the first page; null where there is nothing to do.
-  function section(payload) {
-    const found = payload.first || [];
-    if (!found.length) return null;
-    const part = (about) => found.filter((each) => each.about === about);
-    const [fails, spills, others] = [part("found"), part("spills"), part("occupancy")];
+  function section({ first }) {
+    if (!first.length) return null;
+    const [fails, spills, others] = ["found", "spills", "occupancy"].map((about) => first.filter((each) => each.about === about));
     const list = (entries, start) => h("ol", { class: "first", start }, entries.map(entry));
     return h("section", { "aria-labelledby": "first" }, h("h2", { id: "first" }, "What to do first"),
       fails.length ? list(fails, 1) : null,
@@ -25,23 +23,18 @@ const first = (() => {
       others.length ? fold("others", null, "No spills, limited by occupancy", () => list(others, fails.length + spills.length + 1), !spills.length && !fails.length) : null);
   }
 
-  // What `explain` says of a rule; null where the page has no text of it.
+  // What `explain` says of a rule.
   function explained(payload, rule, at) {
-    const text = payload.explained && Object.hasOwn(payload.explained, rule) ? payload.explained[rule] : null;
-    if (!text) return null;
-    const [title, parts] = text;
+    const [title, parts] = payload.explained[rule];
     return fold(`finding ${at + 1}`, "explained", `What ${rule} means`, () => [h("p", {}, `${title}.`), parts.map(([heading, words]) => h("p", {}, h("b", {}, `${heading}. `), marked(words)))]);
   }
 
-  // Why a kernel's registers or spills grew, and what became of its code; null where nothing says.
-  function grown(payload, index) {
-    const sections = [["why", "Why it grew"], ["became", "What became of its code"]].filter(([name]) => payload[name] && payload[name][index]);
-    return sections.length ? h("div", {}, sections.map(([name, title]) => listed(payload[name][index], name, title))) : null;
-  }
+  // Why a kernel's registers or spills grew, and what became of its code, where anything says it.
+  const grown = (payload, index) => [listed(payload.why?.[index], "why", "Why it grew"), listed(payload.became?.[index], "became", "What became of its code")];
 
   function listed(lines, name, title) {
     const open = (line) => line.startsWith("not known: ") || line.startsWith("not proven ");
-    return h("section", { class: "why", "aria-labelledby": name }, h("h2", { id: name }, title),
+    return lines && h("section", { class: "why", "aria-labelledby": name }, h("h2", { id: name }, title),
       h("ol", {}, lines.filter((line) => !open(line)).map((line) => h("li", {}, printable(line)))), lines.filter(open).map((line) => h("p", { class: "quiet" }, printable(line))));
   }
 

@@ -6,39 +6,22 @@
   spillscan.view("heat", ({ heat }, id, box) => {
     const several = heat.builds.length > 1;
     const state = controls.state({ metric: heat.metrics[0].name, by: several ? "change" : "value", all: "", q: "" }, { metric: heat.metrics.map(({ name }) => name) });
-    const place = h("div", {});
     const differing = heat.rows.filter((row) => heat.metrics.some((_, at) => differs(row, at))).length;
     const over = heat.by === "build" ? count(heat.builds.length, "build") : count(new Set(heat.columns.map(({ arch }) => arch)).size, "arch");
-    add(box, h("header", { class: "headline" }, h("h1", {}, h("b", {}, number(differing)), ` of ${count(heat.rows.length, "kernel")} ${differing === 1 ? "differs" : "differ"}`),
+    controls.listed(box, h("header", { class: "headline" }, h("h1", {}, h("b", {}, number(differing)), ` of ${count(heat.rows.length, "kernel")} ${differing === 1 ? "differs" : "differ"}`),
       h("p", {}, `over ${over}: ${heat.builds.join(" → ")}`)),
-    controls.form(controls.search(state, draw), controls.chips(state, "metric", "Figure", heat.metrics.map(({ name, label }) => [name, label]), draw),
-      heat.columns.length > 1 ? controls.chips(state, "by", "Colour", [["change", several ? "against the first build" : "against the first arch"], ["value", "by value"]], draw) : null,
-      controls.check(state, "all", "equal rows too", draw)), place);
-    draw();
-
-    function draw() {
+    state, [controls.chips(state, "metric", "Figure", heat.metrics.map(({ name, label }) => [name, label])),
+      heat.columns.length > 1 ? controls.chips(state, "by", "Colour", [["change", several ? "against the first build" : "against the first arch"], ["value", "by value"]]) : null,
+      controls.check(state, "all", "equal rows too")], (fits) => {
       const at = heat.metrics.findIndex(({ name }) => name === state.metric);
-      const fits = controls.fits(state.q);
       const rows = heat.rows.filter((row) => (state.all || differs(row, at)) && fits(row.name.toLowerCase()));
-      fill(place, rows.length ? [spillscan.legend(), side(heat, rows, at, state.by)] : h("p", { class: "quiet" }, "No kernel differs in it."));
-    }
+      return rows.length ? [spillscan.legend(), side(heat, rows, at, state.by)] : h("p", { class: "quiet" }, "No kernel differs in it.");
+    });
   });
-
-  // Without the words that all labels begin with, and their suffix: neither says anything at the head of a column.
-  function shortened(labels) {
-    const first = labels[0];
-    let alike = 0;
-    while (labels.every((text) => alike < text.length && text[alike] === first[alike])) alike += 1;
-    const front = first.slice(0, alike).search(/[^/_ -]*$/);
-    const suffix = /\.[a-z]+$/i.exec(first)?.[0] || "";
-    const short = labels.map((text) => (suffix && text.endsWith(suffix) ? text.slice(front, -suffix.length) : text.slice(front)));
-    return labels.length > 1 && short.every(Boolean) && new Set(short).size === new Set(labels).size ? short : labels;
-  }
 
   function side(heat, rows, at, by) {
     const metric = heat.metrics[at];
     const archs = heat.by === "arch", two = archs && heat.builds.length > 1;
-    const labels = shortened(heat.builds);
     // What a value is held against: the first that is known, of several archs in several builds that of its arch.
     const base = (row, column) => row.values[at].find((value, other) => value !== null && (!two || heat.columns[other].arch === heat.columns[column].arch)) ?? 0;
     const part = by === "value" ? (row, column) => row.values[at][column] : (row, column) => row.values[at][column] - base(row, column);
@@ -46,7 +29,7 @@
     for (const row of rows) row.values[at].forEach((value, column) => { if (value !== null) most = Math.max(most, Math.abs(part(row, column))); });
     const known = (row, column) => row.values[at][column] !== null;
     const columns = heat.columns.map(({ build, arch }, column) => ({
-      num: true, label: archs && !two ? arch || "arch unknown" : labels[build], title: labels[build] === heat.builds[build] ? null : heat.builds[build],
+      num: true, label: archs && !two ? arch || "arch unknown" : h("bdi", {}, heat.builds[build]), title: archs && !two ? null : heat.builds[build],
       cell: (row) => (known(row, column) || row.there[column] ? number(row.values[at][column]) : "·"),
       tone: (row) => (known(row, column) ? `tone${row.values[at][column] === 0 ? " zero" : ""}` : "quiet"),
       style: (row) => {

@@ -19,8 +19,8 @@ spillscan.view("history", ({ builds, courses, metrics, since, said, tables, kern
   add(box, h("header", { class: "headline" },
     h("h1", {}, spilling === null ? `${count(newest ?? 0, "kernel")} in ${builds[last].label}` : [h("b", {}, number(spilling)), ` of ${count(newest, "kernel")} in ${builds[last].label} ${spilling === 1 ? "spills" : "spill"}`]),
     h("p", {}, `${count(builds.length, "build")}, ${turned.map(({ rows }, at) => `${number(rows.length)} ${WORDS[at]}`).join("; ")}.`)),
-  turned.length ? controls.form(controls.search(state, list), figures.length > 1 ? controls.select(state, "figure", "What", [["", "anything"], ...figures.map((each) => [each, each])], list) : null,
-    archs.length > 1 ? controls.select(state, "arch", "Arch", [["", "all"], ...archs.map((each) => [each, each])], list) : null) : null,
+  turned.length ? controls.form(state, list, controls.search(state), figures.length > 1 ? controls.select(state, "figure", "What", [["", "anything"], ...figures.map((each) => [each, each])]) : null,
+    archs.length > 1 ? controls.select(state, "arch", "Arch", [["", "all"], ...archs.map((each) => [each, each])]) : null) : null,
   happened, spillscan.legend(), h("section", {}, h("h2", {}, "All builds"), h("p", { class: "quiet" }, `A ring is a jump: ${said}. A click on a chart compares that build with the one before, with Shift with the one compared already.`),
     h("div", { class: "courses" }, charts.map(({ figure }) => figure))), compared, tables.filter((each) => !turned.includes(each)).map(turns.listing));
   list();
@@ -42,7 +42,7 @@ spillscan.view("history", ({ builds, courses, metrics, since, said, tables, kern
 
   function draw() {
     const options = builds.map(({ label, date }) => [label, `${label}  ${date}`]);
-    choices.replaceChildren(controls.form(controls.select(state, "a", "From", options, anew), controls.select(state, "b", "To", options, anew),
+    choices.replaceChildren(controls.form(state, anew, controls.select(state, "a", "From", options), controls.select(state, "b", "To", options),
       h("button", { type: "button", onclick: () => apply(now("b"), now("a")) }, "Swap")));
     for (const { paint } of charts) paint();
     fill(result, comparison(now("a"), now("b")));
@@ -78,13 +78,6 @@ spillscan.view("history", ({ builds, courses, metrics, since, said, tables, kern
     return { paint, figure: h("figure", {}, h("figcaption", {}, h("b", {}, label), places.length ? h("span", { class: "quiet" }, count(places.length, "jump")) : null, shown), node) };
   }
 
-  // What a column of runs, an index and what is from there on, holds for a build.
-  function valueAt(runs, i) {
-    let at = runs.length - 2;
-    while (runs[at] > i) at -= 2;
-    return runs[at + 1];
-  }
-
   function commit(build) {
     const name = [build.label, build.commit, build.date].filter(Boolean).join("  ");
     return build.link ? turns.outside(build, name) : h("span", {}, name);
@@ -106,9 +99,9 @@ spillscan.view("history", ({ builds, courses, metrics, since, said, tables, kern
   function differences(a, b) {
     const rows = [];
     for (const [name, arch, there, ...columns] of kernels) {
-      const [had, has] = [valueAt(there, a), valueAt(there, b)];
+      const [had, has] = [turns.valueAt(there, a), turns.valueAt(there, b)];
       const both = had && has;
-      const found = had || has ? columns.map((runs, at) => ({ at, before: valueAt(runs, a), after: valueAt(runs, b) }))
+      const found = had || has ? columns.map((runs, at) => ({ at, before: turns.valueAt(runs, a), after: turns.valueAt(runs, b) }))
         .filter(({ before, after }) => (both ? before !== null && after !== null && before !== after : before || after))
         .map((each) => ({ ...each, grown: both ? metrics[each.at].sign * (each.after - each.before) : !had && metrics[each.at].sign > 0 ? each.after : 0 })) : [];
       if (had === has && !found.length) continue;

@@ -1,23 +1,19 @@
 // One kernel: its names, its figures, its other archs, its findings; how it fits its SM; its local memory.
 
-// Makes a function that draws the kernel of a number on the occupancy curves, before and after; null where the older build
-// has nothing else to show.
-function comparison(payload, index) {
-  const before = pastOf(payload, index);
-  const number = payload.details ? payload.details[index][0] : -1;
-  const subject = number >= 0 ? payload.subjects[number] : null;
-  if (!before || !subject || !subject.setting) return null;
-  const built = lookup.settingOf(subject.setting);
-  return () => h("div", { class: "graphs" }, curves.NAMES.map((name) => {
-    const figure = curves.figure(name, null, ` ${store.columns.id[index]}`);
-    figure.draw(payload.devices, built, { built, before });
-    return figure.node;
-  }), curves.key());
+// The point of the kernel of a number before and after on the curves of its residency, drawn when it is opened; null where
+// the older build has nothing else to show.
+function onCurves(payload, index, open) {
+  const before = pastOf(payload, index), after = payload.subjects[payload.details[index][0]]?.setting, id = store.columns.id[index];
+  if (!before || !after) return null;
+  const built = lookup.settingOf(after);
+  return fold(`curves ${id}`, "full curves", "On the occupancy curves", () => [
+    store.flag(index, store.ASSUMED) ? h("p", { class: "quiet" }, "At the best block size of each, as it is not known how it is launched (--launch does).") : null,
+    h("div", { class: "graphs" }, curves.drawn(payload.devices, built, { built, before }, null, ` ${id}`).nodes, curves.key())], open);
 }
 
 function pastOf(payload, index) {
-  const number = payload.before && payload.before[index];
-  return number === undefined || number === null ? null : lookup.settingOf(payload.subjects[number].setting);
+  const subject = payload.subjects[payload.before?.[index]];
+  return subject ? lookup.settingOf(subject.setting) : null;
 }
 
 spillscan.view("kernel", (payload, id, box) => {
@@ -72,7 +68,7 @@ spillscan.view("kernel", (payload, id, box) => {
 
   function others() {
     const found = columns.symbol.flatMap((symbol, at) => (symbol === columns.symbol[i] && at !== i ? [at] : []));
-    return found.length ? h("p", { class: "others" }, "Also for ", found.slice(0, 24).map((at, n) => [n ? ", " : "", store.anchor(at, store.arch(at) || "an unknown arch"), store.unit(at) !== store.unit(i) ? ` (${store.place(at)})` : ""]),
+    return found.length ? h("p", { class: "others" }, "Also for ", found.slice(0, 24).map((at, n) => [n ? ", " : "", store.anchor(at, store.arch(at) || "an unknown arch"), store.unit(at) !== store.unit(i) ? ` (${store.unit(at)})` : ""]),
       found.length > 24 ? ` and ${number(found.length - 24)} more` : "") : null;
   }
 

@@ -16,7 +16,7 @@
     ...columns.figures.map(({ key, label, about }) => figure(key, label, about[0].toUpperCase() + about.slice(1), key === "registers" ? store.registers : undefined)),
     figure("occupancy", "occupancy", "Resident warps of the SM's; ≤ at the best block size, where it is not known how it is launched", (i) => store.occupancy(i) || "–"),
     words("limiter", "limited by", store.limiter, columns.limiters),
-    ...(filters.several("object") ? [words("object", "object", store.place, store.places)] : []),
+    ...(filters.several("object") ? [words("object", "object", store.unit, columns.units)] : []),
   ].map((column) => ({ ...column, short: { registers: "regs", stores: "st", loads: "ld" }[column.key] || (column.num && column.key !== "occupancy" ? column.label : null), width: width(column) }));
   const reported = ALL.filter((column) => !column.num || columns[column.key].some((value) => value !== null));
   const alike = reported.filter(({ key, num }) => !MAIN.includes(key) && num && columns.count >= EQUAL && columns[key].every((value) => value === columns[key][0]));
@@ -111,12 +111,12 @@
         box.querySelector("#sort").value = state.sort; // of narrow screens, which have no heads
       } });
     add(box, h("h1", { class: "hidden" }, "Kernels"),
-      controls.form(controls.search(state, draw),
-        kinds.length ? controls.select(state, "by", "Show", [["none", "kernels"], ...kinds], draw) : null,
-        filters.chooser(state, CHOSEN, draw),
-        controls.select(state, "sort", "Order", [["", "worst first"], ...visible.flatMap(({ key, label, num }) => [[(num ? "-" : "") + key, label], [(num ? "" : "-") + key, `${label}, ${num ? "smallest" : "last"} first`]])], draw, "narrow-only"),
-        controls.check(state, "spills", "spills only", draw), within,
-        h("div", { class: "field end" }, tally, spared ? h("button", { type: "button", onclick: () => spillscan.go("table", "", [...spillscan.route.params, ["columns", "all"]]) }, count(spared, "more column")) : null,
+      controls.form(state, draw, controls.search(state),
+        kinds.length ? controls.select(state, "by", "Show", [["none", "kernels"], ...kinds]) : null,
+        filters.chooser(state, CHOSEN),
+        controls.select(state, "sort", "Order", [["", "worst first"], ...visible.flatMap(({ key, label, num }) => [[(num ? "-" : "") + key, label], [(num ? "" : "-") + key, `${label}, ${num ? "smallest" : "last"} first`]])], "narrow-only"),
+        controls.check(state, "spills", "spills only"), within,
+        h("div", { class: "field end" }, tally, spared ? h("button", { type: "button", onclick: () => { location.hash = link("table", "", [...spillscan.route.params, ["columns", "all"]]); } }, count(spared, "more column")) : null,
           h("button", { type: "button", onclick: async () => copy(csv(shown, await store.names()), count(shown.length, "row")) }, "Copy as CSV"))),
       alike.length ? h("p", { class: "note" }, `In all rows: ${alike.map((column) => `${column.label} ${column.text(0)}`).join(", ")}.`) : null, one, letters, rows.node);
     const returned = left.address === location.hash ? left.kernel : -1;
@@ -156,10 +156,10 @@
       const spilling = kernels.filter(store.spilled);
       const said = spilling.length && kernels.length === 1 ? `spills, ${bytes(store.spilled(kernels[0]))}` : spilling.length ? `${number(spilling.length)} of ${number(kernels.length)} ${spilling.length === 1 ? "spills" : "spill"}, ${bytes(filters.summed(spilling.map(store.spilled)))}` : count(kernels.length, "kernel");
       const expanded = spillscan.opened(name(label));
-      const archs = new Set(kernels.map(store.arch)).size;
+      const several = ({ key }) => (key === "arch" || key === "object" ? new Set(kernels.map(filters.of[key])).size : 1);
       return { kind: "group", level: 1, expanded, cells: visible.map((column) => (
         column.key === "name" ? [[h("b", { class: expanded ? "fold open" : "fold" }, label || "not said"), " ", h("span", { class: "quiet" }, said)]]
-          : column.key === "arch" && archs > 1 ? [h("span", { class: "quiet" }, count(archs, "arch"))] : cell(column, kernels[0]))) };
+          : several(column) > 1 ? [h("bdi", { class: "quiet" }, count(several(column), column.key))] : cell(column, kernels[0]))) };
     }
 
     function line(i) {

@@ -1,27 +1,24 @@
 // Occupancy by look-up: every limit stands in a table that the Python model made (page/lookup.py); what is left
 // to do here is to find the place and to take the least. Sentences are those of `spillscan occupancy`.
 //
-// A setting: {device, threads, registers, fixed, dynamic, optin, carveout, barriers}; `fixed` is static shared memory,
+// A setting: {device, threads, registers, static, dynamic, optin, carveout, barriers}; `static` is shared memory,
 // `optin` null (not opted in), "max" or bytes, `carveout` null (no preference) or percent.
 const lookup = (() => {
   const WARP = 32;
 
-  const ORDER = ["device", "threads", "registers", "fixed", "dynamic", "optin", "carveout", "barriers"];
+  const ORDER = ["device", "threads", "registers", "static", "dynamic", "optin", "carveout", "barriers"];
   const settingOf = (figures) => Object.fromEntries(ORDER.map((name, place) => [name, figures[place]]));
 
   function inRuns(runs, place) {
-    for (let at = 0; at < runs.length; at += 2) {
-      if (place < runs[at + 1]) return runs[at];
-      place -= runs[at + 1];
-    }
-    throw new RangeError(`no place ${place} in a table`);
+    let at = 0;
+    for (; place >= runs[at + 1]; at += 2) place -= runs[at + 1];
+    return runs[at];
   }
 
-  const unitsFor = (bytes, unit) => Math.ceil(bytes / unit);
   const warpsOf = (threads) => Math.ceil(threads / WARP);
 
   // The kernel's attribute for dynamic shared memory, and what the SM is set to.
-  function attribute(on, { optin, fixed }) {
+  function attribute(on, { optin, static: fixed }) {
     return optin === "max" ? Math.max(on.shared_per_block_optin - fixed, 0) : optin;
   }
 
@@ -32,13 +29,13 @@ const lookup = (() => {
   // [blocks (null: no limit), what the SM is set to, why 0]
   function byShared(tables, on, setting, allocated) {
     const wish = attribute(on, setting);
-    const user = setting.fixed + setting.dynamic;
+    const user = setting.static + setting.dynamic;
     const perSm = preferred(on, setting.carveout);
     const [most, plain] = [on.shared_per_block_optin, on.shared_per_block];
-    const wide = setting.fixed > plain || (wish !== null && setting.fixed + on.shared_reserve + wish > plain);
+    const wide = setting.static > plain || (wish !== null && setting.static + on.shared_reserve + wish > plain);
     if (wish !== null && setting.dynamic > wish) return [0, perSm, `${number(setting.dynamic)} B dynamic shared memory: the kernel's attribute allows ${number(wish)} B`];
     if (allocated > (wide ? on.shared_limit_optin : on.shared_limit)) return [0, perSm, `${number(user)} B shared memory: a block has at most ${user > most ? `${number(most)} B`
-      : `${number(plain)} B unless the kernel opts in (MaxDynamicSharedMemorySize, up to ${number(most - setting.fixed)} B here)`}`];
+      : `${number(plain)} B unless the kernel opts in (MaxDynamicSharedMemorySize, up to ${number(most - setting.static)} B here)`}`];
     if (allocated === 0) return [null, perSm, ""];
     const set = perSm < allocated ? on.carveout_steps.find((step) => step >= allocated) : perSm;
     const row = tables.shared[on.shared][set];
@@ -50,7 +47,7 @@ const lookup = (() => {
   // [blocks, registers a warp, why 0]
   function byRegisters(tables, on, registers, warps) {
     const table = tables.registers[on.registers];
-    const step = unitsFor(registers, table.step);
+    const step = Math.ceil(registers / table.step);
     const perWarp = step * table.step * WARP;
     const found = inRuns(table.rows[table.of_step[step]], warps - 1);
     if (found === null || found > 0) return [found, perWarp, ""];
@@ -67,7 +64,7 @@ const lookup = (() => {
     const on = tables.devices[setting.device];
     const warps = warpsOf(setting.threads);
     const [registers, perWarp, noRegisters] = byRegisters(tables, on, setting.registers, warps);
-    const allocated = unitsFor(setting.fixed + setting.dynamic + on.shared_reserve, on.shared_unit) * on.shared_unit;
+    const allocated = Math.ceil((setting.static + setting.dynamic + on.shared_reserve) / on.shared_unit) * on.shared_unit;
     const [shared, perSm, noShared] = byShared(tables, on, setting, allocated);
     const limits = {
       warps: inRuns(tables.warps[on.warps], warps - 1),
@@ -102,14 +99,14 @@ const lookup = (() => {
   function moved(tables, setting, resource, figure) {
     if (resource !== "shared") return { ...setting, [resource]: figure };
     const on = tables.devices[setting.device];
-    let { fixed } = setting, optin = attribute(on, setting);
+    let { static: fixed } = setting, optin = attribute(on, setting);
     if (setting.dynamic === 0 || figure < fixed) fixed = Math.min(figure, fixed > on.shared_per_block ? on.shared_per_block_optin : on.shared_per_block);
     if (optin !== null && figure - fixed > setting.dynamic) optin = Math.max(optin, on.shared_per_block_optin - fixed);
-    return { ...setting, fixed, dynamic: figure - fixed, optin };
+    return { ...setting, static: fixed, dynamic: figure - fixed, optin };
   }
 
   const at = (tables, setting, resource, figure) => answer(tables, moved(tables, setting, resource, figure));
-  const current = (setting, resource) => (resource === "shared" ? setting.fixed + setting.dynamic : setting[resource]);
+  const current = (setting, resource) => (resource === "shared" ? setting.static + setting.dynamic : setting[resource]);
 
   // The largest of low..high for which it holds, where it holds up to some point and not after; else null.
   function last(low, high, holds) {
@@ -173,7 +170,7 @@ const lookup = (() => {
   function freeDynamic(tables, setting, { on, blocks }) {
     if (answer(tables, { ...setting, dynamic: 0 }).blocks < blocks) return null;
     const wish = attribute(on, setting);
-    const large = setting.fixed > on.shared_per_block;
+    const large = setting.static > on.shared_per_block;
     const limit = wish === null && !large ? on.shared_limit : on.shared_limit_optin;
     let share = Math.floor(limit / on.shared_unit) * on.shared_unit;
     if (blocks > 1) {
@@ -182,7 +179,7 @@ const lookup = (() => {
       for (let place = 0; place < row.length && row[place] >= blocks; place += 2) units = row[place + 1];
       share = Math.min(units * on.shared_unit, limit);
     }
-    return Math.min(share - setting.fixed - on.shared_reserve, wish ?? Math.max((large ? on.shared_per_block_optin : on.shared_per_block) - setting.fixed, 0));
+    return Math.min(share - setting.static - on.shared_reserve, wish ?? Math.max((large ? on.shared_per_block_optin : on.shared_per_block) - setting.static, 0));
   }
 
   function nextSteps(tables, setting) {

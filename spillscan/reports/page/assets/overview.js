@@ -75,7 +75,7 @@
       if (families.length > MOST_BARS) place.append(h("p", { class: "note" }, h("a", { href: link("table", "", { by: "family" }) }, `${count(families.length - MOST_BARS, "more family", "more families")}`)));
     };
     fill();
-    const choice = filters.several("family") ? h("div", { class: "controls" }, controls.chips(state, "limits", "By", [["arch", "arch"], ["family", "family"]], fill)) : null;
+    const choice = filters.several("family") ? controls.form(state, fill, controls.chips(state, "limits", "By", [["arch", "arch"], ["family", "family"]])) : null;
     return section("limits", "What limits occupancy", choice, place, arches.some((each) => each.assumed) ? h("p", { class: "note" }, "At the best block size where it is not known how a kernel is launched (", h("code", {}, "--launch"), " does).") : null);
   }
 
@@ -88,7 +88,7 @@
     const bar = (place, i, from, to, hue) => (to > from ? svg("rect", { x: place.x(i * step) + 1, width: Math.max(1, place.x(step) - place.x(0) - 2), y: place.y(to), height: place.y(from) - place.y(to), class: `fill-${hue}` }) : null);
     const { node } = chart.drawn((width) => chart.axes(width, { height: 230, across, up: { most: Math.max(...sums) },
       label: `Registers per thread of ${count(filters.summed(sums), "kernel")}, by steps of ${step}; the fullest step has ${number(Math.max(...sums))}`,
-      parts: (place) => sums.map((n, i) => (n ? svg("g", { class: "opens", onclick: () => spillscan.go("table", "", { registers: within(step, i) }) },
+      parts: (place) => sums.map((n, i) => (n ? svg("g", { class: "opens", onclick: () => { location.hash = link("table", "", { registers: within(step, i) }); } },
         svg("title", {}, `${within(step, i).replace("-", " to ")} registers: ${said(n, spill[i])}`), bar(place, i, 0, spill[i], "spill"), bar(place, i, spill[i], n, "registers")) : null)) }));
     return section("registers", "Registers per thread", spill.some(Boolean) ? keys(["registers", "no spills"], ["spill", "spills"]) : keys(["registers", "kernels"]), node,
       unreported ? h("p", { class: "note" }, `${count(unreported, "kernel")} without registers in the input.`) : null);
@@ -129,8 +129,8 @@
       place.replaceChildren(treemap.figure(tiles, `${state.of} by ${new Map(kinds).get(state.by)}, as areas; each leads to its kernels`));
     };
     fill();
-    return section("areas", "Where the bytes are", h("div", { class: "controls" },
-      sizes.length > 1 ? controls.chips(state, "of", "Of", sizes.map(([name]) => [name, name]), fill) : null, kinds.length > 1 ? controls.chips(state, "by", "By", kinds, fill) : null),
+    return section("areas", "Where the bytes are", controls.form(state, fill,
+      sizes.length > 1 ? controls.chips(state, "of", "Of", sizes.map(([name]) => [name, name])) : null, kinds.length > 1 ? controls.chips(state, "by", "By", kinds) : null),
     sizes.length + kinds.length > 2 ? null : h("p", { class: "quiet" }, `${state.of} by ${kinds[0][1]}`), place);
   }
 

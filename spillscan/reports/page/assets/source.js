@@ -40,13 +40,13 @@ const source = (() => {
     const turn = (file, way) => spillscan.turn(`file ${code.files[file][0]}`, way, usual[file]);
     const said = h("output", { class: "said" });
 
-    const columns = [["line", "line", "minmax(3rem, 3.5rem)", 1], ["text", "source", "minmax(9rem, 1fr)"], ["share", "share", "3.5rem", 1], ["live", "live", "3.2rem", 1], ["spills", "st/ld", "4.2rem", 1], ...(Object.keys(advice).length ? [["advice", "advice", "4rem", 1]] : [])]
-      .map(([key, label, width, num]) => ({ key, label, width, num: Boolean(num), title: { live: "most registers live at its instructions", share: "of the weight of all spills", spills: "spill stores and reloads", advice: "registers that undoing what advise says of it gains at most" }[key] }));
+    const columnsOf = (list, titles) => list.map(([key, label, width, num = false]) => ({ key, label, width, num, title: titles[key] }));
+    const columns = columnsOf([["line", "line", "minmax(3rem, 3.5rem)", 1], ["text", "source", "minmax(9rem, 1fr)"], ["share", "share", "3.5rem", 1], ["live", "live", "3.2rem", 1], ["spills", "st/ld", "4.2rem", 1], ...(Object.keys(advice).length ? [["advice", "advice", "4rem", 1]] : [])],
+      { live: "most registers live at its instructions", share: "of the weight of all spills", spills: "spill stores and reloads", advice: "registers that undoing what advise says of it gains at most" });
     const left = grid({ name: "source", title: "Source lines", high: HIGH, printed: Infinity, columns, empty: "", sorted: () => {}, fold, made: lineRow, open: (item) => (typeof item === "number" ? fold(item) : choose(item, null)) });
-    const heads = [["address", "address", "4.2rem"], ["depth", "loop", "2.6rem", 1], ["live", "live", "4.6rem", 1], ["code", "instruction", "minmax(10rem, 1fr)"], ["slot", "local memory", "10.5rem"]]
-      .map(([key, label, width, num]) => ({ key, label, width, num: Boolean(num), title: { depth: "loops around it", live: "registers live", slot: "what it does to local memory, and where" }[key] }));
+    const heads = columnsOf([["address", "address", "4.2rem"], ["depth", "loop", "2.6rem", 1], ["live", "live", "4.6rem", 1], ["code", "instruction", "minmax(10rem, 1fr)"], ["slot", "local memory", "10.5rem"]], { depth: "loops around it", live: "registers live", slot: "what it does to local memory, and where" });
     const right = grid({ name: "code", title: "Machine code", high: HIGH, printed: Infinity, columns: heads, empty: "", sorted: () => {}, made: codeRow, open: (item) => choose(inner(item), item) });
-    const most = Math.max(1, ...code.live.slice(0, 1), code.live.reduce((one, other) => Math.max(one, other), 0));
+    const most = code.live.reduce((one, other) => Math.max(one, other), 1);
     const node = h("div", { class: lines.size ? "sidebyside" : "sidebyside alone" }, lines.size ? left.node : null, right.node);
     const machine = code.op.map((_, i) => i);
     requestAnimationFrame(() => { paint(); reveal(); });

@@ -8,8 +8,6 @@ const store = (() => {
   const name = (i) => columns.names[columns.symbol[i]];
   const arch = (i) => (columns.arch[i] === null ? null : columns.arches[columns.arch[i]]);
   const unit = (i) => columns.units[columns.unit[i]];
-  const places = shortest(columns.units);
-  const place = (i) => places[columns.unit[i]]; // the same, as short as it tells objects apart
   const family = (i) => columns.families[columns.family[columns.symbol[i]]];
   const flag = (i, bit) => (columns.flags[i] & bit) !== 0;
   const limiter = (i) => (columns.limiter[i] === null ? null : columns.limiters[columns.limiter[i]]);
@@ -21,15 +19,6 @@ const store = (() => {
   const spilled = (i) => (columns.stores[i] || 0) + (columns.loads[i] || 0);
   const registers = (i) => number(columns.registers[i]) + (flag(i, NOT_FINAL) && columns.registers[i] !== null ? "*" : "");
   const role = (i) => (flag(i, FUNCTION) ? `device function${columns.callers[columns.caller[i]] && ` in ${columns.callers[columns.caller[i]]}`}` : flag(i, UNKNOWN_ROLE) ? "role unknown" : "");
-
-  // Of each path its shortest end that is no other's, and the number of a copy: folders are cut off in front.
-  function shortest(paths) {
-    const tails = (path) => path.split("/").map((_, at, parts) => parts.slice(at).join("/"));
-    const seen = new Map();
-    const numberless = (path) => path.replace(/#\d+$/, "");
-    for (const tail of [...new Set(paths.map(numberless))].flatMap(tails)) seen.set(tail, (seen.get(tail) || 0) + 1);
-    return paths.map((path) => (tails(numberless(path)).findLast((tail) => seen.get(tail) === 1) ?? numberless(path)) + path.slice(numberless(path).length));
-  }
 
   // The number of the kernel with this id; undefined where there is none.
   function find(id) {
@@ -49,21 +38,16 @@ const store = (() => {
   // A kernel as a link; what an older build alone has is no kernel of this page.
   const anchor = (i, text) => (i === null ? text : h("a", { href: link(i), title: name(i) }, text ?? name(i)));
 
-  return { columns, name, arch, unit, place, places, family, flag, limiter, bound, mark, occupancy, spilled, registers, role, find, names, link, anchor,
+  return { columns, name, arch, unit, family, flag, limiter, bound, mark, occupancy, spilled, registers, role, find, names, link, anchor,
     AMBIGUOUS, NOT_FINAL, ASSUMED, AT_MOST, BY_BOUNDS };
 })();
 
-// Text that goes to the clipboard; the address bar of a file has no secure context everywhere.
+// Text that goes to the clipboard, of which a page from a server without TLS knows nothing.
 async function copy(text, what) {
-  try {
-    await navigator.clipboard.writeText(text);
-  } catch {
-    const area = h("textarea", { class: "hidden", "aria-hidden": "true" });
-    area.value = text;
-    document.body.append(area);
-    area.select();
+  if (navigator.clipboard) await navigator.clipboard.writeText(text);
+  else {
+    document.addEventListener("copy", (event) => { event.clipboardData.setData("text/plain", text); event.preventDefault(); }, { once: true });
     document.execCommand("copy");
-    area.remove();
   }
   spillscan.say(`${what} copied`);
 }

@@ -6,16 +6,9 @@
   spillscan.view("sweep", ({ swept }, id, box) => {
     const state = controls.state({ q: "" });
     const gains = swept.filter(({ points }) => points.some(({ best }, at) => best && at)).length;
-    const place = h("div", {});
-    add(box, h("header", { class: "headline" }, h("h1", {}, swept.length ? [h("b", {}, number(gains)), ` of ${count(swept.length, "kernel")} ${gains === 1 ? "has" : "have"} best points other than as built`] : "Nothing was swept"),
-      h("p", {}, "Each point is one compilation: what it spills, and how much of it an SM holds at once. Fewer spilled bytes and more warps are better: bottom right.")),
-    swept.length > 3 ? controls.form(controls.search(state, draw)) : null, spillscan.legend(), place);
-    draw();
-
-    function draw() {
-      const fits = controls.fits(state.q);
-      fill(place, growing("sweep", h("div", {}), swept.filter(({ name }) => fits(name.toLowerCase())), card, SHOWN));
-    }
+    controls.listed(box, [h("header", { class: "headline" }, h("h1", {}, swept.length ? [h("b", {}, number(gains)), ` of ${count(swept.length, "kernel")} ${gains === 1 ? "has" : "have"} best points other than as built`] : "Nothing was swept"),
+      h("p", {}, "Each point is one compilation: what it spills, and how much of it an SM holds at once. Fewer spilled bytes and more warps are better: bottom right.")), spillscan.legend()],
+    state, null, (fits) => growing("sweep", h("div", {}), swept.filter(({ name }) => fits(name.toLowerCase())), card, SHOWN));
   });
 
   const spills = { y: ({ spill_bytes: spill }) => spill, up: "spilled B per thread", marked: ({ best }) => best, mark: "best" };

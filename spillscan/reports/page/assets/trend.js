@@ -5,24 +5,18 @@ spillscan.view("trend", (payload, id, box) => {
   const builds = payload.builds.map(({ label }) => label);
   const metrics = payload.metrics.map((each) => ({ name: each.label, ...each }));
   const state = controls.state({ metric: metrics[0]?.name || "", q: "" }, { metric: metrics.map(({ name }) => name) });
-  const place = h("div", {}), head = h("header", { class: "headline" });
-  add(box, head, controls.form(controls.search(state, draw), controls.chips(state, "metric", "Figure", metrics.map(({ name, label }) => [name, label]), draw)), place);
-  draw();
+  const head = h("header", { class: "headline" });
+  controls.listed(box, head, state, controls.chips(state, "metric", "Figure", metrics.map(({ name, label }) => [name, label])), drawn);
 
   // Of a history, whose kernels are runs: those that are asked for, as lines.
   function followed({ metric }, fits) {
     const at = metrics.findIndex(({ name }) => name === metric);
-    const spread = (runs) => builds.map((_, i) => {
-      let last = runs.length - 2;
-      while (last >= 0 && runs[last] > i - payload.since) last -= 2;
-      return last < 0 ? null : runs[last + 1];
-    });
+    const spread = (runs) => builds.map((_, i) => (i < payload.since ? null : turns.valueAt(runs, i - payload.since)));
     return payload.kernels.filter(([name]) => fits(name.toLowerCase())).map(([name, arch, , ...columns]) => ({ name, arch, metric, values: spread(columns[at]) })).filter(({ values }) => values.some((value) => value !== null));
   }
 
-  function draw() {
+  function drawn(fits) {
     const metric = metrics.find(({ name }) => name === state.metric);
-    const fits = controls.fits(state.q);
     const of = (each) => (each.metric === null || each.metric === state.metric) && fits(each.name.toLowerCase());
     const lines = (payload.series || followed(state, fits)).filter(of).map((line) => {
       const known = line.values.filter((value) => value !== null);
@@ -32,9 +26,8 @@ spillscan.view("trend", (payload, id, box) => {
     const parts = metric ? [`${metric.label}${metric.unit ? `, ${metric.unit}` : ""}, over ${count(builds.length, "build")}`, lines.length > NAMED ? `the ${NAMED} largest moves are named` : "",
       lines.length > DRAWN ? `${number(lines.length - DRAWN)} lines are not drawn` : "", payload.left_out ? `${count(payload.left_out, "kernel")} left out (-f json has all)` : ""] : [];
     fill(head, h("h1", {}, metric ? `${number(lines.filter(({ spread }) => spread).length)} of ${count(lines.length, "line")} moved` : "Nothing to draw"), h("p", {}, parts.filter(Boolean).join("; ")));
-    place.replaceChildren();
-    if (lines.length) add(place, spillscan.legend(), chart.drawn((width) => over(lines, metric, width)).node);
-    add(place, turns.tables.some(({ rows }) => rows.length) ? turns.fitting((cell) => fits(cell("family").toLowerCase())) : null, lines.length ? h("section", {}, listed(lines)) : null);
+    return [lines.length ? [spillscan.legend(), chart.drawn((width) => over(lines, metric, width)).node] : null,
+      turns.tables.some(({ rows }) => rows.length) ? turns.fitting((cell) => fits(cell("family").toLowerCase())) : null, lines.length ? h("section", {}, listed(lines)) : null];
   }
 
   function over(lines, metric, width) {

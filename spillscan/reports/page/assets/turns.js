@@ -28,5 +28,8 @@ const turns = (() => {
       build.link ? [" ", outside(build, "↗", `commit of ${build.label}`)] : null];
   }
 
-  return { tables: tablesOf, fitting, listing, outside };
+  // What a column of runs, an index and what is from there on, holds for a build.
+  const valueAt = (runs, i) => runs[runs.findLastIndex((from, at) => at % 2 === 0 && from <= i) + 1];
+
+  return { tables: tablesOf, fitting, listing, outside, valueAt };
 })();
