@@ -75,6 +75,8 @@ class NameParser:
         self._nodes: dict[tuple[str, tuple[Node, ...]], Node] = {}
         self._arguments: dict[str, Node] = {}
         """By what is written: names of one template share almost all of these."""
+        self._lists: dict[str, tuple[Node, ...]] = {}
+        """What functions take, likewise."""
 
     def node(self, head: str, args: tuple[Node, ...] = ()) -> Node:
         """The one node of these."""
@@ -110,10 +112,18 @@ class NameParser:
         start, end, parameters = 0, len(name.text), None
         for sign, at, behind in name.brackets(0, end):
             if sign == "(" and at and not name.text.startswith(("::", " const::", "<", "(", "{"), behind):
-                start, end, parameters = _behind_type(name, at), at, self._inside(name, at)
+                start, end, parameters = _behind_type(name, at), at, self._taken(name, at)
                 break
         found = self._between(name, start, end)
         return Parsed(found if found.head else self.node(text), parameters)
+
+    def _taken(self, name: Demangled, opening: int) -> tuple[Node, ...]:
+        """The parameters in the brackets that open there."""
+        text = name.text[opening : name.closing[opening]]
+        found = self._lists.get(text)
+        if found is None:
+            found = self._lists[text] = self._inside(name, opening)
+        return found
 
     def _inside(self, name: Demangled, opening: int) -> tuple[Node, ...]:
         """What stands between the commas of the bracket that opens there."""

@@ -30,7 +30,7 @@ _MAGICS = {
 }
 _CPIO = re.compile(rb"07070(?:[12][0-9a-fA-F]{104}|7[0-7]{70})")
 _TAR_CHECKSUM_AT = 148
-_TAR_CHECKSUM = re.compile(rb"[ 0-7]{1,7}[\0 ]{1,2}")
+_TAR_CHECKSUM = re.compile(rb"(?=[ 0-7]{1,7}[\0 ]{1,2}\Z) *[0-7]*[\0 ]*")
 
 SEALED: Mapping[bytes, str] = {
     b"7z\xbc\xaf\x27\x1c": "a 7z archive",

@@ -84,6 +84,8 @@ class Blocks:
         self._stacks: dict[tuple[bytes, ...], Stack] = {}
         self._said: dict[tuple[bytes, bytes], tuple[Note, str, str] | None] = {}
         """By what stands before a kernel's name and behind it."""
+        self._ahead: re.Match[bytes] | None = None
+        """A kernel of another arch, behind the last ones."""
 
     def next(self, text: bytes, position: int) -> Block | None:
         """What begins at ``position``; ``None``: nothing of these."""
@@ -94,8 +96,10 @@ class Blocks:
 
         Most of what reading a log costs is spent here: what kernels share is read once for all of them.
         """
-        block = self._kernel_block.match
-        match = block(text, position)
+        block, match = self._kernel_block.match, self._ahead
+        if match is None or match.string is not text or match.start() != position:
+            match = block(text, position)
+        self._ahead = None
         if match is None:
             return None
         size, fields = len(text), self._kernel_fields
@@ -111,6 +115,7 @@ class Blocks:
                 break
             if arch != of_arch:
                 if symbols:
+                    self._ahead = match
                     break
                 of_arch, known = arch, self._figures.setdefault(arch, {})
             figures = known.get(resources) or self._whole(resources, arch, known)
