@@ -73,6 +73,12 @@ def manifest() -> list[dict[str, Any]]:
     return entries
 
 
+@cache
+def stored(path: Path) -> Any:
+    """A JSON file, read once."""
+    return json.loads(path.read_bytes())
+
+
 def read_text(path: Path) -> str:
     """A fixture's text, decompressed."""
     with Source(str(path)).open() as stream:

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from spillscan import cli
-from tests.conftest import FIXTURES
+from tests.conftest import FIXTURES, stored
 from tests.reading.test_stored import digest
 
 STORED = FIXTURES / "EXPECTED-judged.json"
@@ -132,7 +132,7 @@ def _among_fixtures() -> Iterator[None]:
 @pytest.mark.parametrize("call", CALLS)
 def test_as_it_was_judged_before(call: str) -> None:
     with _among_fixtures():
-        assert summary(call) == json.loads(STORED.read_text())[call]
+        assert summary(call) == stored(STORED)[call]
 
 
 def write() -> None:

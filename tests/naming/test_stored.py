@@ -16,7 +16,7 @@ from spillscan.model import Build, Kernel
 from spillscan.naming import Names
 from spillscan.naming.identity import canonical, source_file
 from spillscan.naming.identity.pairs import paired
-from tests.conftest import FIXTURES, read_any
+from tests.conftest import FIXTURES, read_any, stored
 from tests.naming.identity import generator
 from tests.reading.test_stored import digest, drawn
 
@@ -84,12 +84,12 @@ def called(log: str) -> str:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_as_it_was_paired_before(seed: int) -> None:
-    assert found(seed) == json.loads(STORED.read_text())["pairs"][seed]
+    assert found(seed) == stored(STORED)["pairs"][seed]
 
 
 @pytest.mark.parametrize("log", LOGS)
 def test_as_it_was_called_before(log: str) -> None:
-    assert called(log) == json.loads(STORED.read_text())["names"][log]
+    assert called(log) == stored(STORED)["names"][log]
 
 
 def write() -> None:

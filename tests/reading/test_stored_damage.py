@@ -18,7 +18,7 @@ from spillscan.model.code import SassFunction
 from spillscan.model.serialize import issue_json, kernel_json, sass_json, text
 from spillscan.reading import readers
 from spillscan.reading.inputs.source import Source, Stream
-from tests.conftest import FIXTURES
+from tests.conftest import FIXTURES, stored
 from tests.reading.binary.support import scanned
 from tests.reading.test_stored import FILES, digest
 
@@ -102,7 +102,7 @@ def _reported(reading: Reading) -> list[Any]:
 
 @pytest.mark.parametrize("file", FILES)
 def test_as_it_was_read_before(file: str) -> None:
-    assert reported(file) == json.loads(STORED.read_text())[file]
+    assert reported(file) == stored(STORED)[file]
 
 
 def write() -> None:
