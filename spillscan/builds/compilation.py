@@ -26,8 +26,8 @@ _NO_MACHINE_CODE = re.compile(
     r"|-E|-M{1,2}|--generate-(?:nonsystem-)?dependencies|-fsyntax-only|-emit-llvm|-cc1|-S|-V|-h"
 )
 """Options with which a compiler makes no machine code of a source, or only links; ``-MD`` and the like do both."""
-_QUOTED = re.compile(r"""'([^']*+)'|"((?:[^"\\]++|\\.)*+)"|\\(.)""", re.S)
-_WORDS = re.compile(rf"""(?:[^ \t\r\n"'\\]++|{_QUOTED.pattern})++|["'\\]""", re.S)
+_QUOTED = re.compile(r"""'([^']*+)'|"((?>(?:[^"\\]++|\\.)*))"|\\(.)""", re.S)
+_WORDS = re.compile(rf"""(?>(?:[^ \t\r\n"'\\]++|{_QUOTED.pattern})+)|["'\\]""", re.S)
 """Those of a shell; a quote or backslash alone has no end."""
 _UNQUOTED = re.compile(r"[^ \t\r\n]+")
 _ESCAPED, _OPEN = re.compile(r"\\([\\\"])"), frozenset("\"'\\")
