@@ -137,9 +137,8 @@ def options(words: Sequence[str]) -> tuple[str, list[str]]:
     if found is None:
         return "", []
     kept: list[str] = []
-    words = words[found.tool_index + 1 :]
-    for previous, word in zip(["", *words], words, strict=False):
-        valued = _OF_PLACES.match(previous) and previous.startswith("-") and not word.startswith("-")
+    for previous, word in pairwise(["", *words[found.tool_index + 1 :]]):
+        valued = _OF_PLACES.match(previous) and not word.startswith("-")
         if not (valued or _OF_PLACES.match(word) or word in (*found.paths, found.output)):
             kept.append(word)
     return found.tool, kept
@@ -147,8 +146,8 @@ def options(words: Sequence[str]) -> tuple[str, list[str]]:
 
 def makes_machine_code(words: Sequence[str]) -> bool:
     """Whether the command ``words`` compiles device code to machine code, as far as its options say."""
-    options = (word for word in words if word.startswith("-"))
-    if not holds_device_code(words) or any(map(_NO_MACHINE_CODE.fullmatch, options)):
+    asked = (word for word in words if word.startswith("-"))
+    if not holds_device_code(words) or any(map(_NO_MACHINE_CODE.fullmatch, asked)):
         return False
     line = " ".join(words)
     return not _LTO.search(line) or _REAL.search(line) is not None

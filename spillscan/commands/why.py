@@ -54,11 +54,11 @@ def run(arguments: argparse.Namespace) -> int:
         and chosen & {id(each.before), id(each.after)}
         and arguments.arch in (None, each.after.key.arch)
     ]
+    if not pairs:
+        raise InputError(f"no kernel of both builds matches {called!r}", "part of a symbol, a glob, its name")
     if called == "*":
         grown = [pair for pair in pairs if any(after > before for before, after in _grown(*pair))]
         pairs = sorted(grown, key=lambda pair: [before - after for before, after in _grown(*pair)])
-    elif not pairs:
-        raise InputError(f"no kernel of both builds matches {called!r}", "part of a symbol, a glob, its name")
     code = fetch.pressures_of([kernel for pair in pairs for kernel in pair], unpacking)
     made = [makers(build) for build in builds]
     found = [Growth(a, b, code.get(id(a)), code.get(id(b)), (made[0](a), made[1](b))) for a, b in pairs]

@@ -228,5 +228,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert heads == ["gemm<8>  sm_80", "gemm<8>  sm_90a", "rotate  sm_80", "rotate  sm_90a"]
     assert main(["diff", "why", *[str(demo / "base.log")] * 2]) == 0
     assert capsys.readouterr().out == "no kernel of both builds takes more registers or spills more\n"
+    assert main(["diff", "why", str(demo / "base.log"), str(tmp_path / "new")]) == 2
+    assert "no kernel of both builds matches '*'" in capsys.readouterr().err
     assert main(["diff", "why", "nothing_like_it", str(tmp_path / "old"), str(tmp_path / "new")]) == 2
     assert "no kernel of both builds" in capsys.readouterr().err
