@@ -142,7 +142,7 @@ def causes(
     found += _tools(*made)
     if old is not None and new is not None:
         found += _code(before, after, old, new)
-    return found or list(_mix(before, after))
+    return found or list(_mix(before, after, sure=old is not None and new is not None and all(made)))
 
 
 def open_questions(
@@ -160,18 +160,24 @@ def open_questions(
         yield "toolkit and options of both builds: cubins of CUDA 13 and later and what `spillscan run` keeps name both"
 
 
-def _mix(before: Kernel, after: Kernel, lines: tuple[str, ...] = ()) -> Iterator[Cause]:
-    """Other instructions, of some lines, or where nothing else differs."""
+def _mix(before: Kernel, after: Kernel, lines: tuple[str, ...] = (), *, sure: bool = True) -> Iterator[Cause]:
+    """Other instructions, of some lines, or where nothing else differs; ``sure``: of what both builds were bound to.
+    What registers that are short add, accesses to local memory and moves, is no cause of it."""
     if before.sass is None or after.sass is None:
         return
-    old, new = (Counter({name: n for name, n in each.opcodes if name != "NOP"}) for each in (before.sass, after.sass))
+    old, new = (
+        Counter({name: n for name, n in each.opcodes if CLASS_OF.get(name) not in ("local", "move", "nop")})
+        for each in (before.sass, after.sass)
+    )
     moved = sorted(
         (name for name in {*old, *new} if old[name] != new[name]), key=lambda name: (-abs(new[name] - old[name]), name)
     )
     if sum(abs(new[name] - old[name]) for name in moved) >= _LEAST_MORE:
         words = ", ".join(f"{name} {old[name]:,} → {new[name]:,}" for name in moved[:_SHOWN])
         where = f" at {', '.join(lines)}" if lines else ""
-        evidence = f"other instructions{where} (another source, or flags of the compiler before ptxas): {words}"
+        why = "another source, or flags of the compiler before ptxas"
+        why = why if sure else "another source, other options or bounds: which is not known"
+        evidence = f"other instructions{where} ({why}): {words}"
         yield Cause(kind="mix", evidence=evidence, lines=lines)
 
 

@@ -167,6 +167,22 @@ def test_other_instructions_are_said_where_nothing_else_differs() -> None:
     assert found.kind == "toolkit"
 
 
+@pytest.mark.parametrize(
+    ("sides", "added", "expected"),
+    [
+        ((PLAIN, PLAIN), {"FFMA": 30}, "another source, or flags of the compiler before ptxas"),
+        ((None, PLAIN), {"FFMA": 30}, "another source, other options or bounds: which is not known"),
+        ((None, None), {"FFMA": 30, "STL": 50}, "another source, other options or bounds: which is not known"),
+        ((None, PLAIN), {"STL": 50, "LDL": 50, "MOV": 9}, None),  # what spills add is no cause of them
+    ],
+)
+def test_why_instructions_are_others_is_said_only_where_it_is_known(
+    sides: tuple[Pressure | None, Pressure | None], added: dict[str, int], expected: str | None
+) -> None:
+    found = causes(kernel(), kernel(**added), *sides)
+    assert [each.evidence.partition("(")[2].partition(")")[0] for each in found] == [expected] * bool(expected)
+
+
 def test_it_is_said_which_build_shows_no_code() -> None:
     said = [next(open_questions(kernel(), kernel(), *sides)) for sides in ((None, PLAIN), (PLAIN, None), (None, None))]
     assert [each.partition(": ")[2] for each in said] == [
