@@ -75,7 +75,7 @@ def _summary(build: BuildFile) -> str:
         said.append(f"{len(names)} {state}{named}")
     if not units:
         return (
-            "no compilation was seen: none was due, or the compiler is called by its path (make NVCC=nvcc;"
-            " CMake: a fresh folder, `spillscan run --` before both steps)"
+            "no compilation was seen: a configure step has none; else none was due, or the compiler is called by its"
+            " path (make NVCC=nvcc; CMake: a fresh folder, `spillscan run --` before both steps)"
         )
     return f"{count(len(units), 'unit')}: {', '.join(said)}"
