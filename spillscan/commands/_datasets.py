@@ -192,7 +192,7 @@ def _what(turn: Turn, names: Names) -> str:
 
 
 def _with(turn: Turn) -> str:
-    """The gravest figures that changed, too."""
+    """The worst figures that changed, too."""
     said = [f"{figure(each.metric or '').head} {each.before:,} → {each.after:,}" for each in turn.more[:_BESIDE]]
     left = len(turn.more) - len(said)
     return "; ".join([*said, *([f"{left} more"] if left else [])])

@@ -297,8 +297,8 @@ class _Cuts:
         """Cuts that are another's, too."""
         taken = set(bases)
         for base in bases:
-            rooms = [room for part in _PARTS if len(base) > (room := part * width // 5)]
-            found = word_cuts(base, rooms, common, taken) if rooms else []
+            widths = [most for part in _PARTS if len(base) > (most := part * width // 5)]
+            found = word_cuts(base, widths, common, taken) if widths else []
             if found:
                 self.of[base] = found
                 self.shared.update(taken.intersection(found))

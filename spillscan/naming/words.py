@@ -1,4 +1,4 @@
-"""Base names in little room: whole words of them, rather those that say most."""
+"""Base names in little width: whole words of them, rather those that say most."""
 
 from __future__ import annotations
 
@@ -16,38 +16,38 @@ def words_of(text: str) -> list[str]:
     return _WORD.findall(text)
 
 
-def cut(base: str, room: int, common: Mapping[str, int], taken: Collection[str] = ()) -> str:
-    """``base`` in ``room`` characters: whole words, rather those that few names have; ``…`` for what is left out."""
-    return cuts(base, (room,), common, taken)[0]
+def cut(base: str, width: int, common: Mapping[str, int], taken: Collection[str] = ()) -> str:
+    """``base`` in ``width`` characters: whole words, rather those that few names have; ``…`` for what is left out."""
+    return cuts(base, (width,), common, taken)[0]
 
 
-def cuts(base: str, rooms: Iterable[int], common: Mapping[str, int], taken: Collection[str] = ()) -> list[str]:
-    """:func:`cut` to several rooms."""
+def cuts(base: str, widths: Iterable[int], common: Mapping[str, int], taken: Collection[str] = ()) -> list[str]:
+    """:func:`cut` to several widths."""
     words = words_of(base)[:_MOST_WORDS]
     order = sorted(
         range(len(words)), key=lambda at: (len(words[at]) < 3, common.get(words[at], 0), -len(words[at]), at)
     )
     order = [at for at in order if words[at].strip("_")]
-    return [_cut(base, words, order, room, taken) for room in rooms]
+    return [_cut(base, words, order, width, taken) for width in widths]
 
 
-def _cut(base: str, words: Sequence[str], order: list[int], room: int, taken: Collection[str]) -> str:
+def _cut(base: str, words: Sequence[str], order: list[int], width: int, taken: Collection[str]) -> str:
     for skipped in range(len(order)):  # another choice, where this one is taken
         kept: list[int] = []
         length = 1
         for at in order[skipped:] + order[:skipped]:
-            if length + len(words[at]) - 1 > room:  # at best, it takes the place of the sign for what is left out
+            if length + len(words[at]) - 1 > width:  # at best, it takes the place of the sign for what is left out
                 continue
             place = bisect(kept, at)
             left, right = kept[place - 1] if place else -1, kept[place] if place < len(kept) else len(words)
             gaps = _gap(words, left, at) + _gap(words, at, right) - _gap(words, left, right)
-            if length + len(words[at]) + gaps <= room:
+            if length + len(words[at]) + gaps <= width:
                 length += len(words[at]) + gaps
                 kept.insert(place, at)
         text = _with_gaps(words, kept) if kept else ""
         if text and text not in taken:
             return text
-    return f"{base[: max(1, room // 2)]}…{base[len(base) - max(1, room - room // 2 - 1) :]}"
+    return f"{base[: max(1, width // 2)]}…{base[len(base) - max(1, width - width // 2 - 1) :]}"
 
 
 def _gap(words: Sequence[str], left: int, right: int) -> int:

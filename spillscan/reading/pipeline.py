@@ -186,8 +186,8 @@ def _read(
         return Reading(issues=[unfinished])
     if not each.explicit and is_orphan(each.uri):
         message = f"{each.uri} is left over: the object that it is about is gone; delete it"
-        orphan = Issue(code="left-over-record", message=message, severity="note", origin=Origin(input=each.uri))
-        return Reading(issues=[orphan])
+        left_over = Issue(code="left-over-record", message=message, severity="note", origin=Origin(input=each.uri))
+        return Reading(issues=[left_over])
     if load_kept is not None and (kept := source.parse(each.uri)):
         build = load_kept(kept.root, kept.label)
         stats = replace(build.stats, recognised_lines=max(1, build.stats.recognised_lines))

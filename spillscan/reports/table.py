@@ -77,8 +77,8 @@ class Table(Generic[T]):
     @cached_property
     def shown(self) -> list[Column[T]]:
         """The columns for people; of those that may be left out, such as say something of a row."""
-        told = [column for column in self.columns if column.head is not None]
-        return [each for each in told if not (each.spare and self.rows) or any(map(each.cell, self.rows))]
+        shown = [column for column in self.columns if column.head is not None]
+        return [each for each in shown if not (each.spare and self.rows) or any(map(each.cell, self.rows))]
 
     @property
     def heads(self) -> list[str]:

@@ -231,7 +231,7 @@ def happenings(found: Iterable[Series], metrics: Sequence[str], *, named: bool =
     return sorted(rows, key=_order)
 
 
-def gravity(event: str, metric: str | None, worsening: int) -> tuple[Any, ...]:
+def worst_first(event: str, metric: str | None, worsening: int) -> tuple[Any, ...]:
     """To sort by: what got worse first, then other changes of figures, then kernels that came and went; each by its
     figure, then by how much."""
     worse = worsening > 0
@@ -239,7 +239,7 @@ def gravity(event: str, metric: str | None, worsening: int) -> tuple[Any, ...]:
 
 
 def _order(change: Happening) -> tuple[Any, ...]:
-    return *gravity(change.event, change.metric, change.worsening), change.first
+    return *worst_first(change.event, change.metric, change.worsening), change.first
 
 
 def _changed(series: Series, metrics: Sequence[str]) -> Iterator[Happening]:

@@ -1,6 +1,6 @@
 """What of a dataset is lost or damaged, and how the rest is restored.
 
-``verify`` reads every byte. ``repair`` puts records back of which the twin in a file of units is sound, writes what is
+``verify`` reads every byte. ``repair`` puts records back of which the copy in a file of units is sound, writes what is
 left of damaged builds anew, and moves what is damaged into the folder ``quarantine``. What was lost is said: units of
 which not all is there are such as could not be read, and the next audit reads them again.
 """
@@ -33,7 +33,7 @@ from spillscan.history.dataset.store import (
     needed,
     store,
 )
-from spillscan.history.dataset.writing import TWIN, encoded, now, put
+from spillscan.history.dataset.writing import COPY, encoded, now, put
 from spillscan.output.errors import InputError
 
 if TYPE_CHECKING:
@@ -61,12 +61,12 @@ def _damaged(place: Store) -> list[Damage]:
     commits, damaged = records.load(place)
     lost = records.check(place, commits, digests=True)
     known = {each.path for each in damaged}
-    twins = [
+    copies = [
         Damage(commit[0].path, tuple(each.label for each in commit), "is lost, or its append was killed")
-        for commit in _twins(place, commits)
+        for commit in _copies(place, commits)
         if commit[0].path not in known
     ]
-    return [*damaged, *twins, *lost]
+    return [*damaged, *copies, *lost]
 
 
 def repair(root: str) -> list[tuple[Damage, str]]:
@@ -75,7 +75,7 @@ def repair(root: str) -> list[tuple[Damage, str]]:
     place = _opened(root)
     before = _damaged(place)
     records_lost = {each.path: each.labels for each in before if each.path.startswith(f"{COMMITS}/")}
-    restored = {twin[0].path: twin for twin in _twins(place, records.load(place).commits)}
+    restored = {copy[0].path: copy for copy in _copies(place, records.load(place).commits)}
     for path, owners in sorted(records_lost.items()):
         _move(place, path)
         if path in restored:
@@ -170,7 +170,7 @@ def _move(place: Store, path: str) -> None:
             place.delete([path])
 
 
-def _twins(place: Store, commits: Sequence[Commit]) -> Iterator[list[Commit]]:
+def _copies(place: Store, commits: Sequence[Commit]) -> Iterator[list[Commit]]:
     """Commits that stand in sound files of units and have no sound record, and that none replaces."""
     named = {part.path for each in commits for part in each.parts}
     replaced = {(each.label, name) for each in commits for name in each.replaces}
@@ -179,15 +179,15 @@ def _twins(place: Store, commits: Sequence[Commit]) -> Iterator[list[Commit]]:
         if each.path in named or not each.path.endswith(".parquet"):
             continue
         data = place.read([each.path])[0]
-        twin = None if data is None else _twin(data, each.path)
-        if twin is None or twin[0].path in there or any((one.label, one.name) in replaced for one in twin):
+        copy = None if data is None else _copy(data, each.path)
+        if copy is None or copy[0].path in there or any((one.label, one.name) in replaced for one in copy):
             continue
         moment = datetime.now(UTC) if each.modified is None else datetime.fromtimestamp(each.modified, UTC)
         time = moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-        yield [msgspec.structs.replace(one, time=one.time or time) for one in twin]
+        yield [msgspec.structs.replace(one, time=one.time or time) for one in copy]
 
 
-def _twin(data: bytes, path: str) -> list[Commit] | None:
+def _copy(data: bytes, path: str) -> list[Commit] | None:
     """The commit that a file of units ends; ``None`` where the file is not sound, or ends none."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -195,7 +195,7 @@ def _twin(data: bytes, path: str) -> list[Commit] | None:
     try:
         file = pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True)
         rows = file.read().num_rows
-        commits = records.parsed(file.metadata.metadata[TWIN.encode()], path)
+        commits = records.parsed(file.metadata.metadata[COPY.encode()], path)
     except (OSError, pa.ArrowException, KeyError, TypeError, ValueError):
         return None
     part = Part(path=path, table=UNITS, arch=None, rows=rows, size_bytes=len(data), xxh3=checksum(io.BytesIO(data)))

@@ -2,7 +2,7 @@
 
 A figure of code is the same however often it is compiled: each change counts. A compile time never is: it turned where
 its level, the median of some builds, moved by more than its own spread explains, and stayed there; against what most
-families take in the same build, for a machine is slow on some nights.
+families take in the same build, for a machine is slow at times.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from itertools import groupby, pairwise
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from spillscan.history.dataset.history import Happening, Series, gravity
+from spillscan.history.dataset.history import Happening, Series, worst_first
 from spillscan.history.dataset.sql import Rows
 from spillscan.judging.compare.causes import causes
 from spillscan.model import Kernel
@@ -65,12 +65,12 @@ class Turn:
     worst: Happening | None = None
     """What happened to the one that it is worst of; ``None`` of times, which are added up."""
     more: tuple[Turn, ...] = ()
-    """Figures of less gravity that turned the same way in the same build."""
+    """The other figures that turned the same way in the same build."""
 
     @property
     def order(self) -> tuple[Any, ...]:
-        """By gravity, then what happened to most kernels."""
-        return *gravity(self.event, self.metric, self.worsening), -self.kernels, self.first
+        """Worst first, then what happened to most kernels."""
+        return *worst_first(self.event, self.metric, self.worsening), -self.kernels, self.first
 
 
 def turns(happened: Iterable[Happening], called: Callable[[Happening], str]) -> list[Turn]:
@@ -105,7 +105,7 @@ def turns(happened: Iterable[Happening], called: Callable[[Happening], str]) -> 
 
 
 def gathered(found: Iterable[Turn]) -> list[Turn]:
-    """Figures of one family that turned one way in one build as one turn, of the gravest."""
+    """Figures of one family that turned one way in one build as one turn, under the worst."""
     groups: dict[tuple[object, ...], list[Turn]] = defaultdict(list)
     for turn in found:
         changed = turn.event == "changed" and turn.metric != TIME
@@ -142,14 +142,14 @@ def shifts(values: Sequence[float], percent: float) -> Iterator[Shift]:
         sides = values[max(0, at - _WINDOW) : at], values[at : at + _WINDOW]
         before, after = map(median, sides)
         middle = (before + after) / 2  # values stand on their own side of it: those at the split, and nearly all others
-        astray = [
+        outside = [
             sum((each - middle) * (level - middle) <= 0 for each in side)
             for side, level in zip(sides, (before, after), strict=True)
         ]
         parted = (values[at - 1] - middle) * (values[at] - middle) < 0
         if (
             parted
-            and all(number <= len(side) // _WINDOW for number, side in zip(astray, sides, strict=True))
+            and all(number <= len(side) // _WINDOW for number, side in zip(outside, sides, strict=True))
             and abs(after - before) > max(abs(before) * percent / 100, _SPREADS * spread)
         ):
             off = sum(
@@ -203,7 +203,7 @@ _TOOK = f"""SELECT coalesce(now, short_name) AS family, label, any_value(symbol)
     WHERE role <> 'function' AND label IN (SELECT label FROM kernels WHERE {TIME} IS NOT NULL)
     GROUP BY ALL HAVING count({TIME}) = count(*) AND sum({TIME}) > 0"""
 _ROWS = "SELECT family, kernels, label, symbol, took, archs FROM took ORDER BY ALL"
-_NIGHTS = """WITH usual AS (SELECT family, kernels, median(took) AS usual FROM took GROUP BY ALL)
+_BUSY = """WITH usual AS (SELECT family, kernels, median(took) AS usual FROM took GROUP BY ALL)
     SELECT label, median(took / usual), count(*) FROM took JOIN usual USING (family, kernels) GROUP BY label"""
 _CROWD = 8
 """Families of which the median says how busy a build's machine was."""
@@ -222,9 +222,9 @@ def times(
     place = {build.label: at for at, build in enumerate(builds)}
     tables = {"renamed": Rows({"short_name": "VARCHAR", "now": "VARCHAR"}, [*_renamed(followed).items()])}
     dataset.keep("took", _TOOK, place, tables)
-    nights = {place[label]: factor for label, factor, families in dataset.ask(_NIGHTS).rows if families >= _CROWD}
-    common = sorted(nights)
-    moved = [common[shift.first] for shift in shifts([nights[at] for at in common], percent)]
+    busy = {place[label]: factor for label, factor, families in dataset.ask(_BUSY).rows if families >= _CROWD}
+    common = sorted(busy)
+    moved = [common[shift.first] for shift in shifts([busy[at] for at in common], percent)]
     found, together = [], defaultdict[int, list[Turn]](list)
     for name, rows in groupby(dataset.stream(_ROWS), key=itemgetter(0)):
         points = sorted((place[label], kernels, symbol, took, archs) for _, kernels, label, symbol, took, archs in rows)
@@ -234,7 +234,7 @@ def times(
         for kernels in sorted({each[1] for each in points}):
             places, _, _, took, archs = zip(*(each for each in points if each[1] == kernels), strict=True)
             run = _Run(family, tuple(archs[0]), kernels, list(places), list(took))
-            steady = [each / nights.get(at, 1.0) for at, each in zip(run.places, run.took, strict=True)]
+            steady = [each / busy.get(at, 1.0) for at, each in zip(run.places, run.took, strict=True)]
             for shift in shifts(steady, percent):
                 turn = run.turn(shift.first)
                 found += [turn] if turn.worsening * (shift.after - shift.before) > 0 else []

@@ -45,7 +45,7 @@ LARGEST_PART_ROWS = 1 << 18
 """More rows become several files."""
 GROUP_ROWS = 1 << 13
 """Rows of a row group: what is read to find one kernel."""
-TWIN = "spillscan.record"
+COPY = "spillscan.record"
 """Where the record of a commit stands a second time, in the footer of its file of units."""
 
 
@@ -91,8 +91,8 @@ def put(aim: Store, commits: Sequence[Commit], below: str, units: pyarrow.Table)
     """Write the units of a batch, or of several builds, and make it count."""
     name = commits[0].name
     for piece in pieces(units):
-        twin = json.dumps(document([_untimed(each) for each in commits]))
-        part = put_part(aim, "units", f"{below}/{name}", piece, about={TWIN: twin})
+        copy = json.dumps(document([_untimed(each) for each in commits]))
+        part = put_part(aim, "units", f"{below}/{name}", piece, about={COPY: copy})
         commits = [msgspec.structs.replace(each, parts=(*each.parts, part)) for each in commits]
     aim.put(commits[0].path, to_bytes(commits))
 

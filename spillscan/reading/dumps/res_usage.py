@@ -78,7 +78,7 @@ class ResourceUsage:
         yield from account.summary()
 
     def _nameless(self, symbol: str, line: int) -> Issue:
-        return self.account.truncated(f"the figures of {symbol} are missing", line)  # or are its neighbour's
+        return self.account.truncated(f"the figures of {symbol} are missing", line)  # or are the next one's
 
     def _function(self, symbol: str, member: Member, text: bytes, line: int) -> FunctionUsage:
         found: dict[str, int | None] = {}

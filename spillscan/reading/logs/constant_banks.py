@@ -53,7 +53,7 @@ class Reserves:
         self._reserves: dict[str, dict[int, int]] = defaultdict(lambda: defaultdict(int))
         self._seen: dict[str, list[tuple[str, int]]] = defaultdict(list)
 
-    def witness(self, symbol: str, arch: str | None, usage: Usage) -> None:
+    def note(self, symbol: str, arch: str | None, usage: Usage) -> None:
         """A kernel whose figures are sure."""
         bank = bank_zero(usage)
         if arch is None or bank is None:

@@ -137,10 +137,10 @@ class UnassignedGroups:
         if not self._groups:
             return
         for sure in gathered.whole():
-            reserves.witness(sure.key.symbol, sure.key.arch, sure.usage)
+            reserves.note(sure.key.symbol, sure.key.arch, sure.usage)
         for each in gathered.pending:
             if each.role == "entry":
-                reserves.witness(each.symbol, each.arch, each.usage)
+                reserves.note(each.symbol, each.arch, each.usage)
         for kernels, uses in self._groups:
             assign(kernels, uses, reserves)
             if untimed:  # as many of these may be lost as of the lines that begin a kernel

@@ -113,7 +113,7 @@ class Torn(Struct, frozen=True):
 
     @property
     def elided(self) -> bool:
-        """Somebody left out its end."""
+        """Its end was left out."""
         return fragments.elided(self.text) is not None
 
     @property

@@ -44,7 +44,7 @@ def history_document(
     build before and of the one after, and the threshold that was passed. ``said``: what makes a jump. ``tables``: in
     the order in which people ask; ``builds`` stands only where no script runs. ``ends``: by table, if
     any, of each row indexes of the build before and of the one after: what its link compares. ``metrics``: in which
-    builds are compared, the gravest first. ``followed``: kernels in the builds that can be compared, from index
+    builds are compared, the worst first. ``followed``: kernels in the builds that can be compared, from index
     ``since`` on.
     """
     payload = {
