@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import json
 import os
@@ -53,6 +54,12 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 def pytest_xdist_auto_num_workers() -> int:
     """One more than there are processors: some tests wait for others' processes, and for time to pass."""
     return processors() + 1
+
+
+def pytest_collection_finish() -> None:
+    """What was loaded stays: garbage is not sought in it again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True)

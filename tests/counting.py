@@ -14,7 +14,9 @@ MOST_GROWTH = 1.15
 
 @cache
 def _of_lines() -> list[_lru_cache_wrapper[object]]:
-    every = (each for each in gc.get_objects() if isinstance(each, _lru_cache_wrapper))
+    gc.unfreeze()  # what is frozen is in no list
+    every = [each for each in gc.get_objects() if isinstance(each, _lru_cache_wrapper)]
+    gc.freeze()
     return [each for each in every if each.cache_parameters()["maxsize"]]
 
 
