@@ -170,7 +170,9 @@ def turn_columns(
     yield Column("holds", "holds", lambda turn: turn.holds, True, True, text=lambda turn: ("no", "yes")[turn.holds])
     if said:
         yield Column(
-            "why", "why", lambda turn: said.get(id(turn)), True, True, text=lambda turn: said.get(id(turn), "")
+            *("why", "why", lambda turn: said.get(id(turn)), True, True),
+            text=lambda turn: said.get(id(turn), ""),
+            below=True,
         )
 
 

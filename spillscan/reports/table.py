@@ -13,7 +13,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from spillscan.output import markdown
 from spillscan.output.records import compact, objects, plain
 from spillscan.output.safe import clip
-from spillscan.output.terminal import Cell, Style, fold, table
+from spillscan.output.terminal import DIM, Cell, Row, Style, fold, table
 
 T = TypeVar("T")
 _WIDEST_CELL = 72
@@ -37,6 +37,8 @@ class Column(NamedTuple, Generic[T]):
     """What people read, where it is not the value."""
     link: Callable[[T], str] | None = None
     """Where Markdown leads to, an address of the web; empty: nowhere."""
+    below: bool = False
+    """Whether a terminal shows it below the row, on lines of its own."""
 
     def cell(self, row: T) -> str:
         """The cell for people: numbers with separators, ``-`` for what is not known."""
@@ -101,21 +103,28 @@ class Table(Generic[T]):
             yield f"  {self.empty}" if self.title else self.empty
             return
         rows = self.rows[:most]
+        beside = [column for column in self.shown if not column.below]
         yield from table(
-            self.heads,
-            [(self._fitting(row), "") for row in rows],
+            [column.head or "" for column in beside],
+            [line for row in rows for line in (self._fitting(row, beside), *self._below(row, style))],
             style,
             self.left,
-            spare=[column.head or "" for column in self.shown if column.spare],
+            spare=[column.head or "" for column in beside if column.spare],
             caption=self.called is not None,
             words=self.left,
         )
         yield from fold(len(self.rows) - len(rows), style, f" {self.counted}" if self.counted else "")
         yield from self.notes
 
-    def _fitting(self, row: T) -> list[Cell]:
-        cells: list[Cell] = [clip(cell, _WIDEST_CELL) for cell in self.cells(row)]
-        return cells if self.called is None else [partial(self.called, row), *cells[1:]]
+    def _fitting(self, row: T, columns: Sequence[Column[T]]) -> Row:
+        cells: list[Cell] = [clip(column.cell(row), _WIDEST_CELL) for column in columns]
+        return cells if self.called is None else [partial(self.called, row), *cells[1:]], ""
+
+    def _below(self, row: T, style: Style) -> Iterator[Row]:
+        for column in self.shown:
+            if column.below and (cell := column.cell(row)):
+                for part in wrap(f"  {column.head}: {cell}", style.width, subsequent_indent="    "):
+                    yield [part], DIM
 
     def records(self) -> Iterator[Sequence[Any]]:
         """Records of CSV and Parquet, the names of columns first."""

@@ -176,7 +176,7 @@ def _mix(before: Kernel, after: Kernel, lines: tuple[str, ...] = (), *, sure: bo
         words = ", ".join(f"{name} {old[name]:,} → {new[name]:,}" for name in moved[:_SHOWN])
         where = f" at {', '.join(lines)}" if lines else ""
         why = "another source, or flags of the compiler before ptxas"
-        why = why if sure else "another source, other options or bounds: which is not known"
+        why = why if sure else "source, options or bounds: not known which"
         evidence = f"other instructions{where} ({why}): {words}"
         yield Cause(kind="mix", evidence=evidence, lines=lines)
 

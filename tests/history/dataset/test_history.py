@@ -12,12 +12,14 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from spillscan import scan
 from spillscan.history.dataset import Unit, answers, compaction, history, links, open_dataset, records, write_batch
 from spillscan.model import Build, Kernel, KernelKey, LaunchBounds, Usage
 from spillscan.occupancy.launches import LaunchMap, parse_launch
 from spillscan.output import terminal
 from spillscan.output.errors import InputError, UndecidedError
 from spillscan.output.terminal import Style
+from tests.conftest import FIXTURES
 from tests.history.dataset import planted
 from tests.history.dataset.support import command
 from tests.reporting import payload_of
@@ -281,6 +283,20 @@ def test_history_sums_up_builds_and_says_where_they_jumped(tmp_path: Path) -> No
     assert any("](https://example.org/c?5%7C%22%3Cx%3E)" in line for line in lines), "a link acts as one alone"
     assert not any("<x>" in line for line in lines)
     assert command("history", tmp_path, "-d", tmp_path).status == 2
+
+
+def test_a_turn_is_followed_by_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = next(iter(scan(FIXTURES / "binary" / "sass-sm_80-13.5.cubin.zst").kernels))
+    for at, (threads, registers) in enumerate(((128, 40), (256, 96))):
+        usage = replace(found.usage, registers=registers)
+        bounds = LaunchBounds(max_threads=threads)
+        put(tmp_path, f"b{at}", replace(found, usage=usage, launch_bounds=bounds), time=f"2026-01-0{at + 1}")
+    monkeypatch.setenv("COLUMNS", "60")
+    lines = command("history", tmp_path).out.splitlines()
+    at = next(at for at, line in enumerate(lines) if "blocks/SM" in line)
+    assert lines[at + 1] == "  why: bounds: launch bounds 128 threads → 256 threads"
+    turn = json.loads(command("history", tmp_path, "-f", "json").out)["turns"][0]
+    assert turn["why"] == "bounds: launch bounds 128 threads → 256 threads"
 
 
 def test_the_page_of_a_history_holds_what_its_tables_say(tmp_path: Path) -> None:

@@ -171,8 +171,8 @@ def test_other_instructions_are_said_where_nothing_else_differs() -> None:
     ("sides", "added", "expected"),
     [
         ((PLAIN, PLAIN), {"FFMA": 30}, "another source, or flags of the compiler before ptxas"),
-        ((None, PLAIN), {"FFMA": 30}, "another source, other options or bounds: which is not known"),
-        ((None, None), {"FFMA": 30, "STL": 50}, "another source, other options or bounds: which is not known"),
+        ((None, PLAIN), {"FFMA": 30}, "source, options or bounds: not known which"),
+        ((None, None), {"FFMA": 30, "STL": 50}, "source, options or bounds: not known which"),
         ((None, PLAIN), {"STL": 50, "LDL": 50, "MOV": 9}, None),  # what spills add is no cause of them
     ],
 )
