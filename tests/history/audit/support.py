@@ -15,6 +15,7 @@ from spillscan.history.dataset import load_build, open_dataset
 from spillscan.model import Build
 from tests.conftest import FIXTURES
 
+AUDIT = [sys.executable, "-m", "spillscan", "history", "audit", "--label", "v1"]
 CUSTOM = """
 import os, signal, time
 from spillscan.reading.inputs import source
@@ -98,4 +99,4 @@ def customised(folder: Path) -> Iterator[None]:
             os.environ["PYTHONPATH"] = before
 
 
-__all__ = ["Selection", "customised", "kept", "run", "tree"]
+__all__ = ["AUDIT", "Selection", "customised", "kept", "run", "tree"]

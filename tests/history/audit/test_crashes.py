@@ -12,6 +12,7 @@ import pytest
 
 from spillscan.history.dataset.repair import verify
 from spillscan.output.errors import SpillscanError
+from tests.conftest import sized
 from tests.history.audit.crashes import REPEATED_SECONDS, killed, objects
 from tests.history.audit.support import kept, run
 
@@ -19,7 +20,7 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals")
 
 
 def test_killed_with_all_its_processes_it_goes_on_where_it_was(tmp_path: Path) -> None:
-    tree, data = objects(tmp_path / "tree", 150), tmp_path / "data"
+    tree, data = objects(tmp_path / "tree", sized(60, 150)), tmp_path / "data"
     for seconds in (0.0, 0.3):
         late = killed(tree, data, seconds)
         assert late is None or late < REPEATED_SECONDS
@@ -46,7 +47,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_where_the_disk_is_full_it_says_so_and_goes_on_when_there_is_room(small_disk: Path, tmp_path: Path) -> None:
-    tree, data = objects(tmp_path / "tree", 60), small_disk / "data"
+    tree, data = objects(tmp_path / "tree", sized(25, 60)), small_disk / "data"
     (small_disk / "other").write_bytes(bytes(250_000))
     with pytest.raises(SpillscanError, match="No space left on device"):
         run(tree, data)

@@ -18,7 +18,7 @@ from spillscan.model import Build
 from spillscan.output.errors import InputError, SpillscanError
 from tests.conftest import ROOT, kernel_to_json
 from tests.history.audit.conftest import Reference
-from tests.history.audit.support import customised, kept, run
+from tests.history.audit.support import AUDIT, customised, kept, run
 from tests.reading.binary.support import stored
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals")
@@ -116,18 +116,7 @@ def test_a_worker_that_is_killed_from_outside_loses_nothing(reference: Reference
     for number in range(4):
         (waiting.parent / f"{number}.log").write_text(f"{log}{number}\n")
     waiting.write_text(f"WAITS AT THE GATE\n{log}")
-    command = [
-        sys.executable,
-        "-m",
-        "spillscan",
-        "history",
-        "audit",
-        waiting.parent,
-        "--dataset",
-        tmp_path / "data",
-        "--label",
-        "v1",
-    ]
+    command = [*AUDIT, waiting.parent, "--dataset", tmp_path / "data"]
     with customised(tmp_path / "custom"):
         environment = {**os.environ, "GATE": str(gate)}
         with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE) as process:

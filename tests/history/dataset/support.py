@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import gc
 import io
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from spillscan import scan
 from spillscan.cli import main
-from spillscan.history.dataset import Unit, seen, write_batch
+from spillscan.history.dataset import Unit, open_dataset, seen, write_batch
 from spillscan.model import Build
 from tests.conftest import FIXTURES, issue_to_json, kernel_to_json
 
@@ -27,7 +28,12 @@ def unit_of(path: Path) -> Unit:
 
 def read(*paths: Path) -> list[tuple[Unit, Build | None]]:
     """Each file as a unit of its own."""
-    return [(unit_of(path), scan(path)) for path in paths]
+    return [(unit, _scanned(unit)) for unit in map(unit_of, paths)]
+
+
+@cache
+def _scanned(unit: Unit) -> Build:
+    return scan(unit.uri)
 
 
 def append(root: Path | str, label: str, *paths: Path, **meta: str) -> None:
@@ -46,6 +52,12 @@ def plain(build: Build) -> dict[str, Any]:
         "issues": [issue_to_json(issue) for issue in build.issues],
         "stats": build.stats,
     }
+
+
+def held(root: Path) -> dict[str, Any]:
+    """All builds that can be read."""
+    dataset = open_dataset(str(root))
+    return {label: plain(dataset.build(label)) for label in dataset.labels}
 
 
 def files(root: Path) -> dict[str, bytes]:

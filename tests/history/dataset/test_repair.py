@@ -13,8 +13,8 @@ import pytest
 
 from spillscan.history.dataset import compaction, load_build, open_dataset
 from spillscan.history.dataset.repair import repair, verify
-from tests.conftest import FIXTURES
-from tests.history.dataset.support import BASE, HEAD, append, command, files, finished, plain
+from tests.conftest import FIXTURES, sized
+from tests.history.dataset.support import BASE, HEAD, append, command, files, finished, held, plain
 
 QUESTION = "SELECT label, count(*) AS n FROM kernels GROUP BY ALL ORDER BY ALL"
 
@@ -32,11 +32,6 @@ def make_shared(root: Path) -> None:
         append(root, f"b{number:02}", BASE, time=f"2026-01-{number + 1:02}")
     compaction.compact(open_dataset(str(root)))
     append(root, "own", HEAD, time="2026-02-01")
-
-
-def held(root: Path) -> dict[str, dict[str, Any]]:
-    """All that can be read."""
-    return {label: plain(load_build(str(root), label)) for label in open_dataset(str(root)).labels}
 
 
 def ways(rng: random.Random, data: bytes) -> tuple[bytes | None, ...]:
@@ -146,7 +141,8 @@ def test_what_was_lost_is_not_finished(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("table", ["kernels", "units", "commits"])
-def test_files_that_builds_share(table: str, tmp_path: Path) -> None:
+def test_files_that_builds_share(table: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compaction, "FEWEST_SHARING", sized(3, compaction.FEWEST_SHARING))
     root = tmp_path / "data"
     make_shared(root)
     before = held(root)

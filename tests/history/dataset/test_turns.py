@@ -7,20 +7,21 @@ from pathlib import Path
 import pytest
 
 from spillscan.history.dataset.turns import shifts
+from tests.conftest import sized
 from tests.history.dataset.nightly import Nightly, judged, told
 
 
 @pytest.mark.parametrize("machine", [False, True])
 def test_planted_turns_are_named_with_their_build(machine: bool, tmp_path: Path) -> None:
     """A small history; `python -m tests.oracle.turns_oracle` has large ones."""
-    made = Nightly(20261126 + machine, 80, 20)
-    made.plant(24, machine=machine)
+    made = Nightly(20261126 + machine, *sized((40, 10), (80, 20)))
+    made.plant(sized(8, 24), machine=machine)
     made.write(tmp_path)
     assert judged(made, tmp_path) == ([], [], [])
 
 
 def test_noise_is_no_turn(tmp_path: Path) -> None:
-    made = Nightly(7, 100, 24)
+    made = Nightly(7, *sized((50, 10), (100, 24)))
     made.write(tmp_path)
     assert told(tmp_path).turns == set()
 

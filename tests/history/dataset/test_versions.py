@@ -17,10 +17,11 @@ from spillscan.history.dataset import compaction, load_build, open_dataset, sche
 from spillscan.judging.compare.figures import figures
 from spillscan.judging.compare.pairing import diff
 from spillscan.model import Build
-from tests.conftest import FIXTURES, ROOT
-from tests.history.dataset.support import BASE, HEAD, VERSION1, append, command, files, finished, plain, unit_of
+from tests.conftest import FIXTURES, ROOT, sized
+from tests.history.dataset.support import BASE, HEAD, VERSION1, append, command, files, finished, held, plain, unit_of
 
 EFFECTS = FIXTURES / "effects"
+SHARING = sized(6, compaction.FEWEST_SHARING)
 CUBIN = FIXTURES / "binary" / "bounds-13.5.cubin.zst"
 
 
@@ -153,40 +154,41 @@ def test_a_compaction_that_was_killed_reads_the_same(tmp_path: Path, monkeypatch
     assert plain(load_build(str(tmp_path), "v1")) == before
 
 
-Held = dict[str, dict[str, Any]]
+Builds = dict[str, Any]
 
 
-def make_many(root: Path, count: int) -> Held:
+def make_many(root: Path, count: int) -> Builds:
     """Small builds that differ, and what they hold."""
     logs = sorted((FIXTURES / "ptxas").glob("plain-1?.*.log"))[:4]
     for number in range(count):
         append(
             root, f"b{number:02}", logs[number % 4], *([CUBIN] if number == 3 else []), time=f"2026-01-{number + 1:02}"
         )
-    return {label: plain(load_build(str(root), label)) for label in open_dataset(str(root)).labels}
+    return held(root)
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Held]:
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Builds]:
     place = tmp_path_factory.mktemp("many")
-    return place, make_many(place, compaction.FEWEST_SHARING)
+    return place, make_many(place, SHARING)
 
 
 @pytest.fixture
-def many(made: tuple[Path, Held], tmp_path: Path) -> Held:
+def many(made: tuple[Path, Builds], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Builds:
     """As many small builds as share files, in ``tmp_path``, and what they hold."""
-    place, held = made
+    place, made_of = made
+    monkeypatch.setattr(compaction, "FEWEST_SHARING", SHARING)
     shutil.copytree(place, tmp_path, dirs_exist_ok=True)
-    return held
+    return made_of
 
 
-def test_many_small_builds_share_files_and_read_the_same(many: Held, tmp_path: Path) -> None:
+def test_many_small_builds_share_files_and_read_the_same(many: Builds, tmp_path: Path) -> None:
     before = many
     asked = "SELECT * EXCLUDE (commit) FROM kernels ORDER BY label, unit_id, position"
     rows = open_dataset(str(tmp_path)).query(asked).fetchall()
     done = compaction.compact(open_dataset(str(tmp_path)))
     assert (done.labels, done.files_after) == (len(before), 3), "kernels, units, and a record"
-    assert {label: plain(load_build(str(tmp_path), label)) for label in before} == before
+    assert held(tmp_path) == before
     assert open_dataset(str(tmp_path)).query(asked).fetchall() == rows
     again = files(tmp_path)
     assert compaction.compact(open_dataset(str(tmp_path))).labels == 0
@@ -194,7 +196,7 @@ def test_many_small_builds_share_files_and_read_the_same(many: Held, tmp_path: P
     assert not [each for each in tmp_path.rglob("*") if each.is_dir() and not any(each.iterdir())]
 
 
-def test_what_shares_files_is_appended_to_and_compacted_again(many: Held, tmp_path: Path) -> None:
+def test_what_shares_files_is_appended_to_and_compacted_again(many: Builds, tmp_path: Path) -> None:
     before = many
     compaction.compact(open_dataset(str(tmp_path)))
     log = Path(before["b00"]["kernels"][0]["origins"][0]["input"])
@@ -204,7 +206,7 @@ def test_what_shares_files_is_appended_to_and_compacted_again(many: Held, tmp_pa
     expected = before | {"b04": plain(scan(HEAD)), "new": plain(scan(HEAD))}
     for _ in range(2):
         dataset = open_dataset(str(tmp_path))
-        assert {label: plain(dataset.build(label)) for label in dataset.labels} == expected
+        assert held(tmp_path) == expected
         counts = dict(dataset.query("SELECT label, count(*) FROM kernels GROUP BY label").fetchall())
         assert counts == {label: len(each["kernels"]) for label, each in expected.items()}
         assert finished(str(tmp_path), "b04") == {(unit.uri, "another")}
@@ -218,7 +220,7 @@ def _kill(*_: object) -> None:
 
 
 def test_a_killed_compaction_of_several_builds_reads_the_same(
-    many: Held, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    many: Builds, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = many
     for killed in ("put", "_delete"):
@@ -226,9 +228,9 @@ def test_a_killed_compaction_of_several_builds_reads_the_same(
             patched.setattr(compaction, killed, _kill)
             with pytest.raises(KeyboardInterrupt):
                 compaction.compact(open_dataset(str(tmp_path)))
-        assert {label: plain(load_build(str(tmp_path), label)) for label in before} == before
+        assert held(tmp_path) == before
     compaction.compact(open_dataset(str(tmp_path)), hours=0)
-    assert {label: plain(load_build(str(tmp_path), label)) for label in before} == before
+    assert held(tmp_path) == before
     assert len(files(tmp_path)) == 3
 
 
@@ -298,13 +300,13 @@ def test_commands_take_builds_of_a_dataset_where_they_take_logs(tmp_path: Path) 
     assert command("scan", f"{tmp_path}/nowhere/@v1").status == 2
 
 
-def test_small_commits_compact_themselves_where_it_pays(many: Held, tmp_path: Path) -> None:
+def test_small_commits_compact_themselves_where_it_pays(many: Builds, tmp_path: Path) -> None:
     before = files(tmp_path)
     compaction.compact_where_it_pays(str(tmp_path), but=many)
     assert files(tmp_path) == before, "they may still be appended to"
     compaction.compact_where_it_pays(str(tmp_path), many)
     assert len(files(tmp_path)) == 3
-    assert {label: plain(load_build(str(tmp_path), label)) for label in many} == many
+    assert held(tmp_path) == many
     again = files(tmp_path)
     append(tmp_path, "later", HEAD, time="2026-03-01")
     compaction.compact_where_it_pays(str(tmp_path), ["later"])
