@@ -19,7 +19,7 @@ from spillscan.model.build import damage
 from spillscan.naming import Names
 from spillscan.output.nouns import size
 from spillscan.reports.page.series import weight_document
-from tests.conftest import FIXTURES
+from tests.conftest import FIXTURES, sized
 from tests.reporting import rendered
 from tests.reports.browser import pages
 from tests.reports.browser.conftest import (
@@ -532,7 +532,7 @@ def test_hostile_names_are_inert(name: str, site: Site, browse: Open) -> None:
     found = routes(name, tab)
     if "#/table" in found:
         tab.go("#/table")
-        found = list(dict.fromkeys([*found, *tab.page.locator(NAMES).evaluate_all(HREFS)]))
+        found = list(dict.fromkeys([*found, *tab.page.locator(NAMES).evaluate_all(HREFS)[:: sized(3, 1)]]))
     for route in found:
         tab.go(route)
         for details in tab.page.locator("details").all()[:4]:
@@ -680,7 +680,7 @@ def test_bytes_read_as_in_text(tmp_path: Path, browse: Open) -> None:
     assert browse(path).texts(".weights tbody td:nth-child(2)") == list(map(size, counts))
 
 
-def test_five_hundred_cells_are_those_of_json_and_of_text(
+def test_cells_are_those_of_json_and_of_text(
     tmp_path: Path, browse: Open, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "400")
@@ -699,7 +699,7 @@ def test_five_hundred_cells_are_those_of_json_and_of_text(
 
     tab = browse(page, "#/table")
     height = tab.page.locator(".rows .row").first.bounding_box()["height"]  # type: ignore[index]
-    for place in draw.sample(range(len(ranked)), 75):
+    for place in draw.sample(range(len(ranked)), sized(20, 75)):
         tab.page.locator("[role=grid]").evaluate("(grid, top) => { grid.scrollTop = top }", place * height)
         until(tab.page, "at => document.querySelector(`.row[aria-rowindex='${at}'] .cell-arch`)", place + 2)
         row = tab.page.locator(f".row[aria-rowindex='{place + 2}']")
@@ -708,7 +708,7 @@ def test_five_hundred_cells_are_those_of_json_and_of_text(
 
     rows = [re.split(r"\s{2,}", line) for line in capsys.readouterr().out.partition("\n\n")[0].splitlines()[1:]]
     names = Names(kernel.named_by for kernel in kernels)
-    for name, archs, *figures in draw.sample(rows, 75):
+    for name, archs, *figures in draw.sample(rows, sized(20, 75)):
         called = set(names.called(name.removesuffix(" (function)")))
         arch = archs.partition(",")[0].partition(" …")[0]
         alike = [cells(at) for at, each in enumerate(kernels) if each.named_by in called and each.key.arch == arch]
