@@ -31,7 +31,7 @@ ROOT = Path(__file__).resolve().parent.parent
 FIXTURES = ROOT / "fixtures"
 
 # Some tens of examples find what a change broke; `make oracle` asks for thousands.
-settings.register_profile("suite", max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+settings.register_profile("suite", max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 settings.register_profile("oracle", settings.get_profile("suite"), max_examples=2000)
 settings.load_profile("suite")
 

@@ -12,7 +12,7 @@ from tests.conftest import ROOT, sized
 from tests.reading.binary.test_hostile import survives
 
 CORPUS = sorted((Path(__file__).parent / "corpus" / "binary").iterdir())
-RUNS = sized(600, 200_000)
+RUNS = sized(300, 200_000)
 
 
 def test_the_corpus_is_survived() -> None:

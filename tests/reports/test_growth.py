@@ -18,7 +18,7 @@ from tests.reporting import kernel, pairs, rendered, report_of
 
 SIZE = 60
 """More than a page shows without JavaScript: below that it grows by another law."""
-STEP = sized(3, 1)
+STEP = sized(6, 1)
 """Of so many families one is met by a kind of report; its neighbours by the next."""
 
 FAMILIES: dict[str, Callable[[int], list[Kernel]]] = {
@@ -49,7 +49,7 @@ def test_many_kernels(name: str) -> None:
 
 @pytest.mark.parametrize("kind", get_args(Kind))
 def test_judging_and_pairing(kind: Kind) -> None:
-    most = sized(100, 300)
+    most = sized(70, 300)
     found = {family: growth(lambda size, of=family: report.__wrapped__(kind, of, size), most) for family in FAMILIES}  # type: ignore[misc]
     assert {family: growth for family, growth in found.items() if growth > MOST_GROWTH} == {}
 

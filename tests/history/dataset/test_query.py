@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from spillscan.history.dataset import open_dataset, sql
+from spillscan.history.dataset.reading import Dataset
 from spillscan.output.errors import UsageError
 from tests.conftest import FIXTURES
 from tests.history.dataset.support import BASE, HEAD, append, command
@@ -24,6 +25,11 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     append(place, "v1", BASE, time="2026-01-01")
     append(place, "v2", HEAD, FIXTURES / "binary" / "bounds-13.5.cubin.zst", time="2026-01-02", branch="main")
     return place
+
+
+@pytest.fixture(scope="module")
+def dataset(root: Path) -> Dataset:
+    return open_dataset(str(root))
 
 
 HOSTILE = (
@@ -113,9 +119,9 @@ def test_there_are_many() -> None:
 
 
 @pytest.mark.parametrize("question", HOSTILE, ids=lambda question: question[:40].encode("ascii", "replace").decode())
-def test_nothing_but_the_views_can_be_reached(question: str, root: Path) -> None:
+def test_nothing_but_the_views_can_be_reached(question: str, dataset: Dataset) -> None:
     with pytest.raises(UsageError) as caught:
-        sql.ask_anything(open_dataset(str(root)).connection, question, seconds=10)
+        sql.ask_anything(dataset.connection, question, seconds=10)
     assert "\n" not in str(caught.value)
     assert not Path("/tmp/stolen.csv").exists()
 
@@ -123,21 +129,20 @@ def test_nothing_but_the_views_can_be_reached(question: str, root: Path) -> None
 @pytest.mark.parametrize(
     "question", [each for each in HOSTILE if each[:4] in ("COPY", "ATTA", "LOAD", "SET ", "INST", "RESE", "EXPO")]
 )
-def test_the_connection_is_locked_even_for_what_is_not_checked(question: str, root: Path) -> None:
+def test_the_connection_is_locked_even_for_what_is_not_checked(question: str, dataset: Dataset) -> None:
     import duckdb
 
     if question == "ATTACH ':memory:' AS x":
         return  # reads nothing
     with pytest.raises(duckdb.Error):
-        open_dataset(str(root)).connection.execute(question)
+        dataset.connection.execute(question)
 
 
 @pytest.mark.parametrize("function", ["read_text", "read_blob", "read_csv", "read_json", "read_parquet", "glob"])
-def test_no_function_reads_a_file_of_the_dataset_either(function: str, root: Path) -> None:
+def test_no_function_reads_a_file_of_the_dataset_either(function: str, root: Path, dataset: Dataset) -> None:
     """DuckDB itself may read the files that records name, for the views, and no other; a question may name none."""
     import duckdb
 
-    dataset = open_dataset(str(root))
     part, record = (next((root / name).rglob("*.*")) for name in ("kernels", "commits"))
     with pytest.raises(UsageError, match=rf"the query calls {function}\(\)"):
         sql.ask_anything(dataset.connection, f"SELECT * FROM {function}('{part}')", seconds=10)

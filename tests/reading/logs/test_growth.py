@@ -19,7 +19,7 @@ from tests.reading.logs.test_examples import CASES
 
 LINE_BYTES = 5_000
 LINES, RECORDS = 100, 500
-STEP = sized(3, 1)
+STEP = sized(5, 1)
 """Of so many messages, one is met by a family; its neighbours by the next."""
 MOST_TIMES, MOST_MORE_SECONDS = 10, 0.1
 

@@ -49,7 +49,7 @@ def functions() -> dict[tuple[str, str, str], CodeText]:
         with Source(str(path)).open() as stream:
             for cubin, function in records.cubins(stream.buffer(), Every()):
                 text = cubin.text_of(function)
-                if cubin.number >= 75 and len(text.words) < 20_000:
+                if cubin.number >= 75 and len(text.words) < sized(6_000, 20_000):
                     found.setdefault(text.words, ((path.name, function.symbol, cubin.arch), text))
     return dict(found.values())
 

@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, ViewportSize, sync_playwright
 
+from tests.conftest import sized
 from tests.reports.browser import pages
 
 DESKTOP, PHONE = ViewportSize(width=1280, height=800), ViewportSize(width=390, height=844)
@@ -96,7 +97,7 @@ BOXES = """() => {
   return found;
 }"""
 """Texts that are cut off without an ellipsis, or lie on one another; what scrolls, and stays in sight, may."""
-SIZES = [ViewportSize(width=width, height=900) for width in (1440, 1024, 768, 390)]
+SIZES = [ViewportSize(width=width, height=900) for width in sized((1024, 390), (1440, 1024, 768, 390))]
 
 
 @dataclass

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
+from tests.conftest import sized
 from tests.reports.browser.conftest import DRAWN, Open, Site, Tab
 
 WALKS = int(os.environ.get("SPILLSCAN_WALKS", "1"))
-STEPS, ACTS = 2, 4
+STEPS, ACTS = sized((1, 6), (2, 4))
 """How often a walk looks at what is shown, and what it does in between."""
 SETTLED_MS = 200
 STARTS = (

@@ -19,7 +19,7 @@ from spillscan.model.build import damage
 from spillscan.naming import Names
 from spillscan.output.nouns import size
 from spillscan.reports.page.series import weight_document
-from tests.conftest import FIXTURES
+from tests.conftest import FIXTURES, sized
 from tests.reporting import rendered
 from tests.reports.browser import pages
 from tests.reports.browser.conftest import (
@@ -41,6 +41,8 @@ MIB = 1 << 20
 ROWS = ".rows .row"
 HREFS = "all => all.map(each => each.getAttribute('href'))"
 NAMES = ".rows .cell-name a"
+HOSTILE = ("hostile", "hostile-diff", "hostile-matrix")
+COURSES = ("trend", "history", "sweep", "size", "times")
 
 
 def first_kernel(tab: Tab) -> str:
@@ -66,9 +68,8 @@ def test_the_overview_tells_the_figures_of_the_log(site: Site, browse: Open) -> 
     assert "608 B stored and 432 B reloaded" in tab.text(".headline p")
     assert tab.texts(".limit-head b") == ["sm_80", "sm_90a"]
     assert tab.texts(".worst tbody tr")[0] == "gemm<8> sm_80 64 304 216 ≤50 % registers 4, 2 spilling"
-    assert (
-        tab.page.locator("svg[role=img]").get_attribute("aria-label").startswith("Registers per thread of 12 kernels")
-    )  # type: ignore[union-attr]
+    label = tab.page.locator("svg[role=img]").get_attribute("aria-label") or ""
+    assert label.startswith("Registers per thread of 12 kernels")
     tab.page.locator(".keys a", has_text="registers").first.click()
     assert tab.text(".tally") == "2 of 12 kernels"
 
@@ -502,7 +503,7 @@ GLUED = """() => {
 """Words that a reader hears, and a copy has, as one."""
 
 
-@pytest.mark.parametrize("name", ["check", "diff", "matrix", "tuned", "trend", "history", "sweep", "size", "times"])
+@pytest.mark.parametrize("name", ["check", "diff", "matrix", "tuned", *COURSES])
 def test_no_text_is_cut_off_or_lies_on_another(name: str, site: Site, browse: Open) -> None:
     tab = browse(site[name])
     for route in routes(name, tab):
@@ -524,15 +525,13 @@ def test_columns_stand_below_their_heads_whatever_the_names(site: Site, browse: 
 # ---- what it never does ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "name", ["hostile", "hostile-diff", "hostile-matrix", "trend", "history", "sweep", "size", "times"]
-)
+@pytest.mark.parametrize("name", [*HOSTILE, *COURSES])
 def test_hostile_names_are_inert(name: str, site: Site, browse: Open) -> None:
     tab = browse(site[name])
     found = routes(name, tab)
     if "#/table" in found:
         tab.go("#/table")
-        found = list(dict.fromkeys([*found, *tab.page.locator(NAMES).evaluate_all(HREFS)]))
+        found = list(dict.fromkeys([*found, *tab.page.locator(NAMES).evaluate_all(HREFS)[:: sized(3, 1)]]))
     for route in found:
         tab.go(route)
         for details in tab.page.locator("details").all()[:4]:
@@ -542,10 +541,8 @@ def test_hostile_names_are_inert(name: str, site: Site, browse: Open) -> None:
         one = route.startswith("#/kernel/")
         assert one or "onerror" in tab.text("body") or "</script>" in tab.text("body"), "the names are there"
         assert tab.page.evaluate("window.owned") is None
-        assert (
-            tab.page.locator("img, iframe, object, embed, base, form[action], body script ~ script ~ script").count()
-            == 0
-        )
+        acting = "img, iframe, object, embed, base, form[action], body script ~ script ~ script"
+        assert tab.page.locator(acting).count() == 0
         links = tab.page.locator("a").evaluate_all(HREFS)
         assert all(link.startswith("#") for link in links)
         shown = tab.page.locator("body").inner_text()
@@ -572,16 +569,10 @@ def test_the_policy_forbids_what_the_page_does_not_do(site: Site, browse: Open) 
     tab.complaints.clear()
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "diff",
-        *(
-            pytest.param(each, marks=EVERY)
-            for each in ("check", "worse", "flags", "matrix", "trend", "history", "sweep")
-        ),
-    ],
-)
+AXE_SEES = ("check", "worse", "flags", "matrix", "trend", "history", "sweep")
+
+
+@pytest.mark.parametrize("name", ["diff", *(pytest.param(each, marks=EVERY) for each in AXE_SEES)])
 def test_axe_finds_nothing_serious(name: str, site: Site, browse: Open, axe: str) -> None:
     tab = browse(site[name], color_scheme="light", reduced_motion="reduce", bypass_csp=True)
     tab.page.evaluate(axe)
@@ -680,7 +671,7 @@ def test_bytes_read_as_in_text(tmp_path: Path, browse: Open) -> None:
     assert browse(path).texts(".weights tbody td:nth-child(2)") == list(map(size, counts))
 
 
-def test_five_hundred_cells_are_those_of_json_and_of_text(
+def test_cells_are_those_of_json_and_of_text(
     tmp_path: Path, browse: Open, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "400")
@@ -699,7 +690,7 @@ def test_five_hundred_cells_are_those_of_json_and_of_text(
 
     tab = browse(page, "#/table")
     height = tab.page.locator(".rows .row").first.bounding_box()["height"]  # type: ignore[index]
-    for place in draw.sample(range(len(ranked)), 75):
+    for place in draw.sample(range(len(ranked)), sized(20, 75)):
         tab.page.locator("[role=grid]").evaluate("(grid, top) => { grid.scrollTop = top }", place * height)
         until(tab.page, "at => document.querySelector(`.row[aria-rowindex='${at}'] .cell-arch`)", place + 2)
         row = tab.page.locator(f".row[aria-rowindex='{place + 2}']")
@@ -708,7 +699,7 @@ def test_five_hundred_cells_are_those_of_json_and_of_text(
 
     rows = [re.split(r"\s{2,}", line) for line in capsys.readouterr().out.partition("\n\n")[0].splitlines()[1:]]
     names = Names(kernel.named_by for kernel in kernels)
-    for name, archs, *figures in draw.sample(rows, 75):
+    for name, archs, *figures in draw.sample(rows, sized(20, 75)):
         called = set(names.called(name.removesuffix(" (function)")))
         arch = archs.partition(",")[0].partition(" …")[0]
         alike = [cells(at) for at, each in enumerate(kernels) if each.named_by in called and each.key.arch == arch]
