@@ -89,9 +89,9 @@ def default_object(source: str) -> str:
 
 def parse(words: Sequence[str]) -> Compilation | None:
     """What the command ``words`` makes; ``None`` where none of them is a compiler or linker of device code."""
-    found = ((index, _TOOL.search(_base(word))) for index, word in enumerate(words) if not word.startswith("-"))
-    tool_index, tool = next(((index, match[1]) for index, match in found if match), (-1, ""))
-    if not tool:
+    found = ((index, _TOOL.search(word)) for index, word in enumerate(words) if not word.startswith("-"))
+    tool_index, tool = next((each for each in found if each[1]), (-1, None))
+    if tool is None:
         return None
     words = list(words[tool_index + 1 :])
     if "&&" in words:
@@ -117,7 +117,7 @@ def parse(words: Sequence[str]) -> Compilation | None:
         compiles |= word in _COMPILES
         previous = word
     return Compilation(
-        tool=tool,
+        tool=tool[1],
         tool_index=tool_index,
         output=output,
         source=paths[0] if paths else "",
@@ -203,7 +203,3 @@ def holds_device_code(words: Sequence[str]) -> bool | None:
 def asks_for_report(command: str) -> bool:
     """Whether ``command`` lets ptxas say what kernels use."""
     return _REPORT.search(command) is not None
-
-
-def _base(word: str) -> str:
-    return posixpath.basename(word.replace("\\", "/"))

@@ -41,7 +41,7 @@ _MOST_SUBJECTS = 200
 _MOST_REPORTED = 10
 
 _OBJECT = re.compile(r"\.(?:o|obj|lo|cubin|ptx|fatbin)$")
-_HEADER = re.compile(r"\.(?:cuh|h|hh|hpp|hxx|inl|inc|ipp)$")
+_HEADERS = (".cuh", ".h", ".hh", ".hpp", ".hxx", ".inl", ".inc", ".ipp")
 _TEST_TARGET = re.compile(r"(?:^|[/_-])(?:c?tests?|check|test\.util)$")
 _MAKE_LEVEL = re.compile(r"\[(\d{1,9})\]: $")
 _SURVIVING_TARGET = re.compile(r"\*\*\* \[([^\[\]]+)\] ")
@@ -191,10 +191,8 @@ class Failures:
                 self._rebuild(text, number)
             return
         self._understood.add(number)
-        subject = next((tokens[name] for name in _TARGETS if name in tokens), "")
-        subject = "" if _HEADER.search(subject) else subject
-        failure = Failure(number, text[:300], subject, stem=stem(subject))
-        family = form.partition("_")[0]
+        subject = next(filter(None, map(tokens.get, _TARGETS)), "")
+        failure = Failure(number, text[:300], "" if subject.endswith(_HEADERS) else subject)
         if form in ("survived", "remark"):
             self._survived(failure, begin)
         elif form == "log_cut":
@@ -208,9 +206,9 @@ class Failures:
         elif "MAKE" in tokens and form != "make_stopped":
             self._make_step(failure, form, tokens["MAKE"], begin)
         elif form.endswith("_done"):
-            self._succeeded[family] = number
+            self._succeeded[form.partition("_")[0]] = number
         else:
-            failure.family = family
+            failure.family = form.partition("_")[0]
             self._stop(failure)
 
     def _survived(self, step: Failure, begin: int) -> None:
@@ -273,6 +271,7 @@ class Failures:
         self._add(self._steps, step)
 
     def _detail(self, detail: Failure, form: str, begin: int) -> None:
+        detail.stem = stem(detail.subject)
         if self._ninja is not None:
             if self._ninja.text.startswith("FAILED"):
                 self._ninja.text = detail.text

@@ -8,8 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from functools import cache, lru_cache
-from heapq import merge
-from itertools import chain, pairwise
+from itertools import pairwise
 from operator import itemgetter
 
 from ahocorasick_rs import BytesAhoCorasick, MatchKind
@@ -35,21 +34,25 @@ class Words:
         self._overlap = max(map(len, words)) - 1
 
     def positions(self, text: bytes, start: int = 0, end: int | None = None) -> Iterator[int]:
-        """Where the words stand in ``text[start:end]``, from the first on; of words that overlap, perhaps one.
+        """Where they stand in ``text[start:end]``, from the first on; of words that overlap, perhaps one.
 
         Reads on only where the next is asked for, in larger and larger steps where there is none.
         """
         end, size = len(text) if end is None else end, _LEAST_BYTES
         view = memoryview(text)
+        described = self._pattern.finditer(text, start, end) if self._pattern else iter(())
+        place = next(described, None)
         while start < end:
             following = min(start + size, end)
             window = view[start : min(following + self._overlap, end)]
-            first, *others = [search.find_matches_as_indexes(window) for search in self._searches]
-            found = sorted(chain(first, *others), key=itemgetter(1)) if others else first
-            for _, at, _ in found:
-                yield start + at
-            behind = max(following, start + max(map(itemgetter(2), found), default=0))
-            start, size = behind, _LEAST_BYTES if found else min(2 * size, _MOST_BYTES)
+            found = [each for search in self._searches for each in search.find_matches_as_indexes(window)]
+            places = [start + at for _, at, _ in found]
+            start = max(following, start + max(map(itemgetter(2), found), default=0))
+            while place is not None and place.start() < start:
+                places.append(place.start())
+                place = next(described, None)
+            yield from sorted(places)
+            size = _LEAST_BYTES if places else min(2 * size, _MOST_BYTES)
 
     def stand_in(self, text: bytes) -> bool:
         """Whether ``text`` holds one of them."""
@@ -57,10 +60,8 @@ class Words:
 
     def lines(self, text: bytes, start: int, end: int) -> Iterator[tuple[int, int]]:
         """(begin, end) of each line of ``text[start:end]`` that holds one of them."""
-        finish, positions = start, self.positions(text, start, end)
-        if self._pattern is not None:
-            positions = merge(positions, (match.start() for match in self._pattern.finditer(text, start, end)))
-        for position in positions:
+        finish = start
+        for position in self.positions(text, start, end):
             if position >= finish:
                 begin = text.rfind(b"\n", start, position) + 1 or start
                 finish = text.find(b"\n", position, end)
@@ -312,10 +313,8 @@ def is_report(text: str) -> bool:
 
 def split_prefix(line: str) -> tuple[str, str]:
     """(who writes, the rest): the MSBuild node, docker stage or service, and the line without that and its indent."""
-    if line.startswith("ptxas ") or is_report(line):
-        return "", line
-    match = text_pattern("prefix", "writer").match(line)
-    if match is None or match.end() == 0:
+    match = None if line.startswith("ptxas ") else text_pattern("prefix", "writer").match(line)
+    if match is None or match.end() == 0 or is_report(line):
         return "", line
     who = match["STAGE"] or match["NODE"] or match["SERVICE"] or ""
     return who.strip(" >|"), line[match.end() :]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
@@ -14,7 +14,7 @@ _TAIL_BYTES = 1 << 13
 _CONTEXT_BYTES = 1 << 17
 """How far before a message its step is looked for."""
 _MOST_LOOKED_AT = 32
-"""So many lines with its name are looked at for a message's step."""
+"""So many lines with a word of its name are looked at for a message's step."""
 LONGEST_LINE_BYTES = 1 << 14
 """What a line has beyond that is not looked at."""
 
@@ -41,11 +41,11 @@ _Said = tuple[tuple[str, ...], bool | None]
 
 
 class _Block:
-    """A block of a log, and where its words stand, as far as they were asked for: many failures ask for many names."""
+    """A block of a log, and where lines with its words end, as far as they were asked for: many names are."""
 
     def __init__(self, text: bytes) -> None:
         self.text = text
-        self._places: dict[bytes, list[int]] = {}
+        self._ends: dict[bytes, list[int]] = {}
         self._known = 0
         self._said: dict[int, _Said] = {}
 
@@ -57,29 +57,26 @@ class _Block:
                 yield announced(self._line(end, position))
 
     def lines_with(self, name: bytes, first: int, end: int) -> Iterator[_Said]:
-        """The same of those that hold a name, by its last word, and announce anything. No other is looked at again."""
+        """The same of those that hold the rarest word of a name, and announce anything. No other is looked at again."""
         start = max(self._known, first)
         while announcing := _ANNOUNCES.search(self.text, start, end):
             begin = max(start, self.text.rfind(b"\n", start, announcing.start()))
             start = self.text.find(b"\n", announcing.end(), end)
             start = end if start < 0 else start
-            for found in _WORD.finditer(self.text, begin, start):
-                self._places.setdefault(found[0], []).append(found.start())
+            for word in {*_WORD.findall(self.text, begin, start)}:
+                self._ends.setdefault(word, []).append(start)
         self._known = max(self._known, end)
-        for word in [*_WORD.finditer(name)][-1:]:
-            places = self._places.get(word[0], [])
-            for number in range(bisect_left(places, end) - 1, -1, -1):
-                begin = places[number] - word.start()
-                if begin < first:
-                    return
-                if begin < end and self.text.startswith(name, begin):
-                    end = self.text.rfind(b"\n", 0, begin) + 1
-                    if end not in self._said:
-                        self._said[end] = announced(self._line(end, len(self.text)))
-                    if self._said[end][1] is None:
-                        del places[number]
-                    else:
-                        yield self._said[end]
+        ends = min((self._ends.get(word, []) for word in _WORD.findall(name)), key=len, default=[])
+        for number in range(bisect_right(ends, end) - 1, -1, -1):
+            at = ends[number]
+            if at <= first:
+                return
+            if at not in self._said:
+                self._said[at] = announced(self._line(self.text.rfind(b"\n", 0, at) + 1, at))
+            if self._said[at][1] is None:
+                del ends[number]
+            else:
+                yield self._said[at]
 
     def _line(self, begin: int, end: int) -> str:
         end = min(end, begin + LONGEST_LINE_BYTES)

@@ -104,6 +104,9 @@ LOGS: dict[str, Callable[[int], str]] = {
         "".join(f"[{i}/9] x\nFAILED: d{i}/a.o\n" for i in range(n))
         + "".join(f"nvcc -c a.cu -o d{i}/a.o\n" for i in range(n))
     ),
+    "steps that fail, whose names share a word": lambda n: (
+        "nvcc -c x -o o\n" * 4 * n + "".join(f"FAILED: d/a{i}:o\n" for i in range(n))
+    ),
     "blanks behind what was killed": lambda n: f"./build.sh: line 5: 12345 Killed{' ' * n * 20}x\n",
     "folders before a shell's message": lambda n: "\\" * n * 20 + ": line 5: 12345: x nvcc\n",
     "objects that make fails to build": lambda n: "".join(f"make: *** [a{i}.o] Error 1\n" for i in range(n)),
