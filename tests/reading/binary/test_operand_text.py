@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,8 +13,8 @@ import pytest
 
 from spillscan.model.code import CodeText
 from spillscan.reading.binary.instructions import Code
-from spillscan.reading.binary.operand_text import UNKNOWN, number, part, table
-from tests.conftest import ROOT, read_text
+from spillscan.reading.binary.operand_text import UNKNOWN, Table, number, part, table
+from tests.conftest import FIXTURES, ROOT, read_text
 from tests.reading.binary.test_sums import DUMPS, ROW
 
 TABLES = sorted(ROOT.glob("spillscan/reading/binary/operands/sm_*.json"))
@@ -67,3 +68,52 @@ def test_tables_print_the_words_that_they_were_derived_from(path: Path) -> None:
 )
 def test_values_are_printed_as_nvdisasm_does(kind: str, bits: int, width: int, text: str) -> None:
     assert number(kind, bits, width) == text
+
+
+def test_a_table_says_what_was_derived_and_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(FIXTURES))
+    import operands
+    from maker.opcodes import real
+
+    nvdisasm = tmp_path / "nvdisasm"
+    nvdisasm.write_text(PRINTING)
+    nvdisasm.chmod(0o755)
+    code = real.Code()
+    code.words[0xF8C] = {(0xFFFF7F8C | at << 40, 1 << 24) for at in (0, 8, 24)}
+    derivation = operands.Derivation(89, nvdisasm, {89: code})
+    for name, value in (("TABLES", tmp_path), ("COMBINED", 1), ("FORMS", 6), ("FRESH", 60)):
+        monkeypatch.setattr(operands, name, value)
+    derived = {f"{opcode:03x}": forms for opcode, (forms, _, _) in derivation.derived([0xF8C]).items()}
+    operands.write("sm_89", {"code": [], "asked": derivation.ask.asked, "words": 3, "not_alike": {}}, derived)
+    said = Table(json.loads((tmp_path / "sm_89.json").read_text())["opcodes"])[0xF8C]
+    assert said is not None
+
+    def text(low: int, high: int) -> str:
+        word = 0xF8C | low << 16 | high << 64
+        return f"{said.modifiers(word, -1)} {said.operands(word, -1)}"
+
+    assert text(0x2900_0805, 1 << 24) == ".POPC.INC.32 R5, [R8+0x29]"
+    assert text(0xFF00_0004, 1 << 10) == ".ARRIVE.64 R4, [R0+0xff]", "two bits are turned, as no real word has them"
+    assert text(0x0907, 1 << 24 | 1 << 12 | 1) == ".POPC.INC.32 R7, [R9], R1", "of few words: as where it has many"
+    assert UNKNOWN in text(0x0907, 1 << 24 | 1 << 30), "as no word has it that nvdisasm knows"
+
+
+PRINTING = f"""#!{sys.executable}
+import struct, sys
+
+with open(sys.argv[-1], "rb") as file:
+    words = [*enumerate(struct.iter_unpack("<QQ", file.read()))]
+named = {{1 << 24: ".POPC.INC.32", 1 << 10: ".ARRIVE.64"}}
+bits = 1 << 24 | 1 << 10 | ((1 << 11) - 1) << 27
+bad = [at for at, (low, high) in words if low & 0xFFF != 0xF8C or high & bits not in named]
+if bad:
+    sys.exit("\\n".join(f"nvdisasm error   : Illegal instruction at address 0x{{16 * at:08x}}" for at in bad))
+register = lambda number: "RZ" if number & 255 == 255 else f"R{{number & 255}}"
+for at, (low, high) in words:
+    offset = f"+{{low >> 40:#x}}" if low >> 40 else ""
+    more = f", {{register(high)}}" if high >> 12 & 1 else ""
+    operands = f"{{register(low >> 16)}}, [{{register(low >> 24)}}{{offset}}]{{more}}"
+    print(f"/*{{16 * at:04x}}*/  ATOMS{{named[high & bits]}} {{operands}} ;  /* 0x{{low:016x}} */")
+    print(f"   /* 0x{{high:016x}} */")
+"""
+"""Stands for nvdisasm: knows one opcode."""
