@@ -289,7 +289,7 @@ KERNELS: tuple[Field, ...] = (
     ),
     _reached(
         *("register_cap", "whole", "sass", "register_cap"),
-        "most registers that ptxas was allowed; 255: as many as an instruction can name",
+        "registers that ptxas was allowed; 255: all",
         11,
     ),
 )
