@@ -19,7 +19,7 @@ from spillscan.advice.ranking import Ranked, summary_of
 from spillscan.advice.sweep.missing import CALLED, release, spills_to_shared
 from spillscan.judging.places import Place, Tree, placed, weighed
 from spillscan.model import Kernel, Launch
-from spillscan.model.code import NO_TRAFFIC
+from spillscan.model.code import MOST_REGISTERS, NO_TRAFFIC
 from spillscan.occupancy.binding import LABELS
 from spillscan.occupancy.devices import Device, device, resolve
 from spillscan.occupancy.formula import launched, resident
@@ -44,8 +44,6 @@ Basis = Literal["tried", "estimate", "rough estimate"]
 """It was compiled; values that are live at once, in registers and in spill slots; every slot, or every store, taken
 for one value. None is a bound: where ptxas has more registers, it orders instructions in another way."""
 
-MOST_REGISTERS = 255
-"""That an instruction can name."""
 _REGISTER_BYTES = 4
 _REGISTERS_STEP = 8
 """Registers are given out in eights a thread."""
@@ -228,7 +226,7 @@ def causes(kernel: Kernel, tree: Tree, code: Pressure | None, held: Sequence[Hol
     """Why a kernel spills: the facts that its code and records show; ``held``: what holds its registers."""
     if _for_debugger(kernel):
         yield _DEBUG_BUILD
-    elif cap := _cap(kernel, code):
+    elif cap := _cap(kernel):
         yield cap
     if code is not None:
         peak = code.peak
@@ -257,15 +255,16 @@ def _for_debugger(kernel: Kernel) -> bool:
     return maker is not None and not {"-g", "-G", "--device-debug"}.isdisjoint(maker.options.split())
 
 
-def _cap(kernel: Kernel, code: Pressure | None) -> str:
+def _cap(kernel: Kernel) -> str:
     """What bounds its registers; empty where that is not known."""
     registers, maker = kernel.usage.registers, kernel.sass.maker if kernel.sass else None
     option = _option(kernel)
-    cap = option if code is None or code.register_cap is None else code.register_cap  # relocatable code holds none
+    allowed = kernel.sass.register_cap if kernel.sass else None  # relocatable code does not say it
+    cap = option if allowed in (None, MOST_REGISTERS) else allowed
     if cap is None:
         if registers is not None and registers >= MOST_REGISTERS - 2:
             return f"it takes {registers} registers, all that an instruction can name"
-        return f"nothing caps its registers; ptxas stops at {registers} by itself" if code is not None else ""
+        return f"nothing caps its registers; ptxas stops at {registers} by itself" if allowed is not None else ""
     held_back = registers is not None and registers + _REGISTERS_STEP <= cap
     by_itself = f"; ptxas stops at {registers} by itself" if held_back else ""
     if option == cap:

@@ -144,6 +144,8 @@ class CodeText(Struct, frozen=True, kw_only=True):
     """(first instruction, source file, line) of each run of instructions of one line; line 0: none is known."""
 
 
+MOST_REGISTERS = 255
+"""That an instruction can name; ptxas allocates no more on any device, and ignores greater caps."""
 SETS_REGISTERS = "USETMAXREG"
 """``setmaxnreg`` (Hopper and later): from there on a warp has another number of registers than at the start."""
 
@@ -177,6 +179,9 @@ class SassStats(Struct, frozen=True, kw_only=True):
     """Stands for the code: its bytes, its own constants, and what relocations put into it, by name and not by address.
     Functions with the same one are the same code, whatever they are called and wherever they lie; ``None`` from a dump,
     which does not show all of it."""
+    register_cap: int | None = None
+    """Most registers per thread that ptxas was allowed, by launch bounds, ``__maxnreg__`` or ``-maxrregcount``; 255: as
+    many as an instruction can name; ``None`` from a dump."""
     text: CodeText | None = None
     """The code itself, where it was asked for."""
 

@@ -179,6 +179,7 @@ def sass_json(stats: SassStats) -> SassJson:
         lines=local.lines,
         roles=stats.roles,
         digest=stats.digest,
+        register_cap=stats.register_cap,
         text=stats.text,
     )
 

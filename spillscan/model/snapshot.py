@@ -158,6 +158,8 @@ class SassJson(LocalJson, gc=False):
     """code that runs with registers of its own (setmaxnreg): the start, then by registers; empty: there is none"""
     digest: str | None = None
     """stands for the code: the same where that is the same byte for byte; null from a dump"""
+    register_cap: Count | None = None
+    """most registers per thread that ptxas was allowed, 255: as many as an instruction can name; null from a dump"""
     text: CodeText | None = None
     """the code itself, where scan --with code kept it"""
 

@@ -29,8 +29,8 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from spillscan.advice.remedies import MOST_REGISTERS
 from spillscan.advice.sweep.curves import REGISTER_STEP
+from spillscan.model.code import MOST_REGISTERS
 from tests.conftest import ROOT
 
 _FOUND = re.compile(

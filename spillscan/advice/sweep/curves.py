@@ -19,7 +19,7 @@ from spillscan.advice.sweep.missing import NO_LAUNCH, no_more_blocks
 from spillscan.advice.sweep.model import AS_IS, Advice, Curve, Depth, Direction, Point, Ran, Setting
 from spillscan.advice.sweep.ptx import PtxEntry
 from spillscan.model import Kernel, KernelKey, Launch, LaunchBounds, Usage
-from spillscan.model.code import SassFunction
+from spillscan.model.code import MOST_REGISTERS, SassFunction
 from spillscan.model.patterns import matches
 from spillscan.occupancy.devices import Device, device
 from spillscan.occupancy.formula import launched, resident
@@ -351,7 +351,6 @@ def _too_large(registers: int, here: Device) -> Iterator[str]:
 
 
 MOST_STEPS = 3
-_MOST_MAXNREG = 255
 REGISTER_STEP = 8
 """Registers are given out in eights a thread."""
 
@@ -390,7 +389,7 @@ def proposals(curve: Curve, steps: int = MOST_STEPS) -> tuple[tuple[Proposal, ..
         if bounds is None:
             break
         written = Setting(kind="bounds", threads=bounds.threads, blocks=bounds.blocks)
-        capped = Setting(kind="maxnreg", registers=min(bounds.registers, _MOST_MAXNREG))
+        capped = Setting(kind="maxnreg", registers=min(bounds.registers, MOST_REGISTERS))
         more += [Proposal("more blocks", setting, bounds.registers) for setting in (written, capped)]
         now = resident(structs.replace(now.configuration, registers=bounds.registers))
     return (*found, *more), ""
@@ -404,7 +403,7 @@ def relaxations(curve: Curve) -> list[Proposal]:
         return []
     if launch is None:
         first = (as_is.registers // REGISTER_STEP + 1) * REGISTER_STEP
-        caps = dict.fromkeys([*range(first, _MOST_MAXNREG, REGISTER_STEP), _MOST_MAXNREG])
+        caps = dict.fromkeys([*range(first, MOST_REGISTERS, REGISTER_STEP), MOST_REGISTERS])
         return [
             Proposal("no spills", Setting(kind="maxnreg", registers=cap), cap) for cap in caps if cap > as_is.registers
         ]

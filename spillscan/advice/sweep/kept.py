@@ -8,8 +8,9 @@ from typing import Any
 
 from msgspec import convert, structs
 
-from spillscan.advice.sweep.model import MOST_REGISTERS, Curve, Point, Setting, Timing
+from spillscan.advice.sweep.model import Curve, Point, Setting, Timing
 from spillscan.advice.sweep.timing import with_times
+from spillscan.model.code import MOST_REGISTERS
 from spillscan.output.errors import InputError
 
 

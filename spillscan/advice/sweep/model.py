@@ -13,6 +13,7 @@ from typing import Literal
 from msgspec import Struct, structs
 
 from spillscan.model import Launch
+from spillscan.model.code import MOST_REGISTERS
 from spillscan.output.errors import UsageError
 
 Kind = Literal["as is", "cap", "bounds", "maxnreg"]
@@ -20,8 +21,6 @@ Kind = Literal["as is", "cap", "bounds", "maxnreg"]
 DEFAULT_CAPS = (32, 40, 48, 56, 64, 72, 80, 96, 128, 168, 255)
 """The most registers per thread with which 16, 12, 10, 9, 8, 7, 6, 5, 4, 3 and 2 warps share a quarter of an SM's
 register file (16,384, given out in eights): between them no cap brings a warp."""
-MOST_REGISTERS = 255
-"""ptxas ignores greater caps, and says so."""
 MOST_THREADS, MOST_BLOCKS = 1024, 32
 
 _BOUNDS = re.compile(r"([0-9]{1,5})?(?:[xX,]([0-9]{1,3}))?")

@@ -29,7 +29,7 @@ _SAMPLE = 2_000
 
 _UNREAD = (
     *("canonical", "name", "short_name", "source", "reasons", "final", "advisories", "compile_ms", "commit", "caller"),
-    *("dynamic_shared", "launch", "cluster_blocks", "roles", "lines"),
+    *("dynamic_shared", "launch", "cluster_blocks", "roles", "lines", "register_cap"),
     *(each.name for each in KEPT if each.name not in NUMBERS),
 )
 """Columns that nothing is paired by."""

@@ -392,6 +392,7 @@ def kernel_of(row: dict[str, Any]) -> Kernel:
             maker=row["maker"],
             roles=row["roles"] or (),
             digest=row["digest"],
+            register_cap=row["register_cap"],
         ),
         launch_bounds=row["launch_bounds"] and replace(row["launch_bounds"], cluster_blocks=row["cluster_blocks"]),
         dynamic_shared=row["dynamic_shared"],

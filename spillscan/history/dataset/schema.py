@@ -287,6 +287,11 @@ KERNELS: tuple[Field, ...] = (
         "source lines of its accesses to local memory, the heaviest first: bytes, tenfold for each loop",
         6,
     ),
+    _reached(
+        *("register_cap", "whole", "sass", "register_cap"),
+        "registers that ptxas was allowed; 255: all",
+        11,
+    ),
 )
 """Of ``kernels``, besides ``label`` and ``arch``, which are folders."""
 
@@ -328,7 +333,7 @@ ISSUES: tuple[Field, ...] = (
 """Of ``issues``, besides ``label``."""
 
 TABLES = {"kernels": KERNELS, "units": UNITS, "issues": ISSUES}
-VERSION = 10
+VERSION = 11
 """Of the schema that this spillscan writes; it reads this and all before. 7 lets several builds share files, 8 kept
 beside them what goes on under another name, which is no longer read, 9 has digests of all files."""
 WHOLE_SINCE = 6

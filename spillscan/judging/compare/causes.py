@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from spillscan.builds.compilation import options
 from spillscan.model import Build, Kernel
-from spillscan.model.code import CLASS_OF, Maker, SourceLine
+from spillscan.model.code import CLASS_OF, MOST_REGISTERS, Maker, SourceLine
 from spillscan.model.findings import moved_bounds
 from spillscan.output.nouns import count
 from spillscan.reading.binary.pressure import Pressure
@@ -131,8 +131,9 @@ def causes(
     ``makers``: of both, where more is known than their code says."""
     made = _made(before, after, makers)
     found = [*_bounds(before, after), *_cap(*made)]
-    if old is not None and new is not None and old.register_cap != new.register_cap:
-        both = ["any" if each.register_cap is None else str(each.register_cap) for each in (old, new)]
+    caps = [each.sass.register_cap if each.sass else None for each in (before, after)]
+    if None not in caps and caps[0] != caps[1]:
+        both = ["any" if cap == MOST_REGISTERS else str(cap) for cap in caps]
         allowed = f"ptxas was allowed {both[0]} → {both[1]} registers"
         if not found:
             by = "fewest blocks of launch bounds, __maxnreg__ or -maxrregcount"
@@ -142,7 +143,7 @@ def causes(
     found += _tools(*made)
     if old is not None and new is not None:
         found += _code(before, after, old, new)
-    return found or list(_mix(before, after, sure=old is not None and new is not None and all(made)))
+    return found or list(_mix(before, after, sure=None not in caps and all(made)))
 
 
 def open_questions(

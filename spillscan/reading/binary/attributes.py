@@ -14,6 +14,7 @@ from functools import lru_cache
 import numpy as np
 from msgspec import Struct
 
+from spillscan.model.code import MOST_REGISTERS
 from spillscan.reading.binary.window import DamageError, Window
 
 MAX_THREADS, REQNTID, CTA_PER_CLUSTER = 0x05, 0x10, 0x3D
@@ -29,7 +30,6 @@ _WORD, _ROW_BYTES = np.dtype("<u4"), 12
 _PAIR_HEAD, _ATTRIBUTE = 0x00080004, 0xFF00
 """How a record with a pair begins, as a word, and where in it the attribute stands."""
 _PER_FUNCTION = frozenset({FRAME_SIZE, MIN_STACK_SIZE, REGCOUNT})
-_NO_CAP = 255
 _RECORD = struct.Struct("<BBH").unpack_from
 """Format, attribute, and the size of what follows, or a value."""
 _RELEVANT = frozenset(
@@ -57,7 +57,7 @@ class FunctionInfo(Struct, frozen=True, gc=False, cache_hash=True):
     """Its code says how many registers its warps have (``setmaxnreg``)."""
     register_cap: int | None = None
     """Most registers per thread that ptxas was allowed, whether by launch bounds, ``__maxnreg__`` or ``-maxrregcount``;
-    ``None``: as many as an instruction can name."""
+    255: as many as an instruction can name."""
 
 
 NOTHING = FunctionInfo()
@@ -125,7 +125,7 @@ def _info(section: bytes) -> FunctionInfo:
         elif attribute == REG_RECONFIG:
             sets_registers = True
         elif attribute == MAXREG_COUNT:
-            register_cap = value if 0 < value < _NO_CAP else None
+            register_cap = value if 0 < value <= MOST_REGISTERS else None
         elif attribute == CUDA_API_VERSION and len(payload) >= 4:
             toolkit = int.from_bytes(payload[:4], "little")
         elif attribute in (MAX_THREADS, REQNTID, CTA_PER_CLUSTER) and len(payload) >= 12:

@@ -151,6 +151,7 @@ def _seen(facts: Facts, code: _Code, words: _MachineWords | None, origin: Origin
             maker=facts.maker,
             roles=roles,
             digest=facts.digest or digest_of_code(whole),
+            register_cap=facts.info.register_cap,
         ),
         usage=_usage(facts, frame, spilled, together),
         launch_bounds=bounds_of(facts.info),

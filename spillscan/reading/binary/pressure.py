@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spillscan.model.code import LivePeak, LocalTraffic, SourceLine
+from spillscan.model.code import MOST_REGISTERS, LivePeak, LocalTraffic, SourceLine
 from spillscan.reading.binary import decode
 from spillscan.reading.binary.cubin import Cubin, Function
 from spillscan.reading.binary.decode import Decoded
@@ -28,7 +28,6 @@ from spillscan.reading.machine.accesses import REGISTER_BYTES
 from spillscan.reading.machine.held import SlotAccess, Value, in_registers, in_slots
 from spillscan.reading.machine.liveness import INSTRUCTION, WORDS, Effects, Graph, Live, live
 
-REGISTERS = 255
 _PLACES = [place for place in range(64 * WORDS) if place != 1]
 """Where slots stand in a set of registers: not for the stack pointer, which is live at the end."""
 _COPIES = frozenset({"MOV", "CS2R", "MOV32I"})
@@ -69,8 +68,6 @@ class Pressure(NamedTuple):
     """What may follow what."""
     calls: int
     """Of functions; ptxas uses calls as jumps, too, which are none."""
-    register_cap: int | None
-    """Most registers per thread that ptxas was allowed; ``None``: as many as an instruction can name."""
     opcodes: tuple[Sequence[str], NDArray[np.int64]]
     """Mnemonics, and of each instruction the number of its own; one that is unknown has the number behind the last."""
     effects: Effects
@@ -95,7 +92,7 @@ class Pressure(NamedTuple):
         """What is live at the peak, the longest ranges first; registers with one range together."""
         row = self.peak.address // INSTRUCTION
         found: dict[tuple[int, int], list[int]] = {}
-        for register in (0, *range(2, REGISTERS)):  # R1 is the stack pointer
+        for register in (0, *range(2, MOST_REGISTERS)):  # R1 is the stack pointer
             held = self.live.of(register)
             if held[row]:
                 gaps = (~held).nonzero()[0]
@@ -212,13 +209,10 @@ def pressures(cubin: Cubin, wanted: Callable[[Function], bool] = lambda _: True)
         for (function, accesses, names), (own, ways), found in zip(held, graphs, live(graphs), strict=True):
             addresses = range(0, len(found.sets) * INSTRUCTION, INSTRUCTION)
             sources = cubin.lines.of(function.section, addresses) or [None] * len(addresses)
-            cap = cubin.info_of(function).register_cap
-            yield function, Pressure(found, sources, accesses, ways, ways.calls, cap, names, own)
+            yield function, Pressure(found, sources, accesses, ways, ways.calls, names, own)
 
 
 _OPCODE_BITS = 0xFFF
-_REGISTERS = 255
-"""Of a thread; the last number stands for none."""
 _SPREAD = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9], np.uint64)
 """Odd numbers by which the parts of a class are made one number."""
 
@@ -256,12 +250,13 @@ class Registers:
         for number, fields in enumerate(fields_of):
             for place, field in enumerate(fields):
                 self._fields[place, number] = field
-        self._sets = np.zeros((len(shapes) + 1, _REGISTERS + 1, WORDS), np.uint64)
+        self._sets = np.zeros((len(shapes) + 1, MOST_REGISTERS + 1, WORDS), np.uint64)
         for shape, number in shapes.items():
             moved = b"".join(
-                (shape << first & (1 << _REGISTERS) - 1).to_bytes(8 * WORDS, "little") for first in range(_REGISTERS)
+                (shape << first & (1 << MOST_REGISTERS) - 1).to_bytes(8 * WORDS, "little")
+                for first in range(MOST_REGISTERS)
             )
-            self._sets[number, :_REGISTERS] = np.frombuffer(moved, np.uint64).reshape(-1, WORDS)
+            self._sets[number, :MOST_REGISTERS] = np.frombuffer(moved, np.uint64).reshape(-1, WORDS)
 
     def classes(self, lows: Words, highs: Words) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """The class of each instruction, an index of :attr:`fields`, and where it is not known."""

@@ -13,10 +13,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from spillscan.model.code import MOST_REGISTERS
 from spillscan.reading.machine.liveness import Effects, Live
 
 STACK_POINTER = 1
-_REGISTERS = 255
 
 
 class Value(NamedTuple):
@@ -91,4 +91,4 @@ def _of(sets: NDArray[np.uint64], register: int) -> NDArray[np.bool_]:
 
 def _numbers(registers: NDArray[np.uint64]) -> list[int]:
     number = int.from_bytes(registers.tobytes(), "little")
-    return [register for register in range(_REGISTERS) if number >> register & 1]
+    return [register for register in range(MOST_REGISTERS) if number >> register & 1]

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from spillscan.model import Kernel, symbols
-from spillscan.model.code import NO_TRAFFIC, AccessClass, CodeText, LocalAccess, SourceLine
+from spillscan.model.code import MOST_REGISTERS, NO_TRAFFIC, AccessClass, CodeText, LocalAccess, SourceLine
 from spillscan.output.safe import printable
 from spillscan.reading.binary.instructions import Code
 from spillscan.reading.binary.pressure import Pressure
@@ -69,7 +69,7 @@ def _curve(kernel: Kernel, held: Pressure) -> dict[str, Any]:
         "at_least": peak.at_least,
         "allocated": kernel.usage.registers,
         "held": spillmap.registers_of(kernel.usage.registers, kernel.sass) if kernel.sass else "",
-        "cap": held.register_cap,
+        "cap": kernel.sass.register_cap if kernel.sass and kernel.sass.register_cap != MOST_REGISTERS else None,
         "demand": None if kernel.caller else held.demand(local),
         **({"within": symbols.demangle(kernel.caller)} if kernel.caller else {}),
     }

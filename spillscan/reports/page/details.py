@@ -12,7 +12,7 @@ from typing import Any, get_args
 
 from spillscan import __version__
 from spillscan.model import Kernel
-from spillscan.model.code import AccessClass, LocalAccess, LocalTraffic, SassStats
+from spillscan.model.code import MOST_REGISTERS, AccessClass, LocalAccess, LocalTraffic, SassStats
 from spillscan.occupancy import text as words
 from spillscan.occupancy.binding import LABELS, verdict
 from spillscan.occupancy.devices import devices
@@ -24,7 +24,7 @@ from spillscan.output.nouns import size
 from spillscan.output.safe import clip
 from spillscan.reading.machine import spillmap
 from spillscan.reports.page.document import document
-from spillscan.reports.page.lookup import MOST_REGISTERS, tables
+from spillscan.reports.page.lookup import tables
 
 MARKS = 1000
 """Places along the strip; where a kernel has more instructions, a mark stands for all accesses of its place."""

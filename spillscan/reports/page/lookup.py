@@ -14,6 +14,7 @@ from functools import cache
 from itertools import groupby
 from typing import Any
 
+from spillscan.model.code import MOST_REGISTERS
 from spillscan.occupancy.binding import LABELS
 from spillscan.occupancy.devices import WARP_THREADS, Device, device
 from spillscan.occupancy.formula import preferred_shared_bytes, registers_per_warp, resident
@@ -22,8 +23,6 @@ from spillscan.occupancy.model import LIMITERS, Configuration, Occupancy
 from spillscan.occupancy.summary import percent
 from spillscan.occupancy.text import title
 
-MOST_REGISTERS = 255
-"""What the page lets a reader set; ptxas allocates no more on any device."""
 TOO_MANY_FOR_BLOCK, TOO_MANY_FOR_PARTITIONS, NOT_SPREAD = -1, -2, -3
 """Instead of 0 blocks by registers: why (``formula.py`` has it in words)."""
 

@@ -28,7 +28,12 @@ def line(number: int) -> SourceLine:
 
 
 def kernel(
-    options: str = "-v", version: str = "13.0.1", threads: int | None = None, array: int = 0, **opcodes: int
+    options: str = "-v",
+    version: str = "13.0.1",
+    threads: int | None = None,
+    array: int = 0,
+    cap: int | None = 255,
+    **opcodes: int,
 ) -> Kernel:
     """``array``: loads of a local array that is in memory."""
     stats = SassStats(
@@ -37,6 +42,7 @@ def kernel(
         opcodes=tuple(opcodes.items()),
         maker=Maker(tool="ptxas", version=version, options=options),
         local=LocalTraffic(kept=((Group("array", False, 4, 0, False), array),) if array else ()),
+        register_cap=cap,
     )
     bounds = None if threads is None else LaunchBounds(max_threads=threads)
     key = KernelKey(symbol="k", arch="sm_90", unit="")
@@ -53,7 +59,6 @@ def code(rows: list[tuple[SourceLine, int]], accesses: dict[tuple[str, int], int
         Counter(accesses or {}),
         None,
         0,
-        None,
         (("FADD",), np.zeros(len(rows), np.int64)),
         nothing(len(rows)),
     )
@@ -65,8 +70,9 @@ CASES: list[tuple[str, Kernel, Kernel, Pressure, Pressure, list[Kind]]] = [
     ("cap", kernel("-arch sm_90"), kernel("-maxrregcount 32 -arch sm_90"), PLAIN, PLAIN, ["cap"]),
     ("options not known", kernel("-maxrregcount 32"), kernel(""), PLAIN, PLAIN, []),
     ("bounds", kernel(), kernel(threads=1024), PLAIN, PLAIN, ["bounds"]),
-    ("blocks", kernel(threads=128), kernel(threads=128), PLAIN, PLAIN._replace(register_cap=40), ["cap"]),
-    ("explained", kernel(), kernel("-maxrregcount 40"), PLAIN, PLAIN._replace(register_cap=40), ["cap"]),
+    ("blocks", kernel(threads=128), kernel(threads=128, cap=40), PLAIN, PLAIN, ["cap"]),
+    ("explained", kernel(), kernel("-maxrregcount 40", cap=40), PLAIN, PLAIN, ["cap"]),
+    ("cap not known", kernel(cap=None), kernel(cap=40), PLAIN, PLAIN, []),
     ("toolkit", kernel(), kernel(version="13.5.37"), PLAIN, PLAIN, ["toolkit"]),
     ("options", kernel("-O3 -v"), kernel("-O1"), PLAIN, PLAIN, ["options"]),
     ("unrolled", kernel(), kernel(), PLAIN, code([(line(5), 9)] * 32), ["repeated"]),
@@ -168,18 +174,18 @@ def test_other_instructions_are_said_where_nothing_else_differs() -> None:
 
 
 @pytest.mark.parametrize(
-    ("sides", "added", "expected"),
+    ("cap", "added", "expected"),
     [
-        ((PLAIN, PLAIN), {"FFMA": 30}, "another source, or flags of the compiler before ptxas"),
-        ((None, PLAIN), {"FFMA": 30}, "source, options or bounds: not known which"),
-        ((None, None), {"FFMA": 30, "STL": 50}, "source, options or bounds: not known which"),
-        ((None, PLAIN), {"STL": 50, "LDL": 50, "MOV": 9}, None),  # what spills add is no cause of them
+        (255, {"FFMA": 30}, "another source, or flags of the compiler before ptxas"),
+        (None, {"FFMA": 30}, "source, options or bounds: not known which"),
+        (None, {"FFMA": 30, "STL": 50}, "source, options or bounds: not known which"),
+        (255, {"STL": 50, "LDL": 50, "MOV": 9}, None),  # what spills add is no cause of them
     ],
 )
 def test_why_instructions_are_others_is_said_only_where_it_is_known(
-    sides: tuple[Pressure | None, Pressure | None], added: dict[str, int], expected: str | None
+    cap: int | None, added: dict[str, int], expected: str | None
 ) -> None:
-    found = causes(kernel(), kernel(**added), *sides)
+    found = causes(kernel(cap=cap), kernel(cap=cap, **added), None, None)
     assert [each.evidence.partition("(")[2].partition(")")[0] for each in found] == [expected] * bool(expected)
 
 
