@@ -31,7 +31,7 @@ RELEASES = sorted(path for path in STORED.iterdir() if path.is_dir())
 def test_a_version_that_changes_is_a_decision() -> None:
     """Who changes one stores what the last release wrote, keeps it readable, and says so in the changelog."""
     assert snapshot.SCHEMA_VERSION == keys.VERSION == file.VERSION == 1
-    assert schema.VERSION == 10
+    assert schema.VERSION == 11
 
 
 @pytest.fixture(params=RELEASES, ids=lambda path: path.name)
