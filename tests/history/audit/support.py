@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from spillscan.history.audit import Plan, Selection, Summary, audit
+from spillscan.history.audit import Plan, Summary, audit
 from spillscan.history.dataset import load_build, open_dataset
 from spillscan.model import Build
 from tests.conftest import FIXTURES
@@ -97,6 +97,3 @@ def customised(folder: Path) -> Iterator[None]:
             del os.environ["PYTHONPATH"]
         else:
             os.environ["PYTHONPATH"] = before
-
-
-__all__ = ["AUDIT", "Selection", "customised", "kept", "run", "tree"]
