@@ -198,11 +198,8 @@ class Code:
                 operands = text.operands(word, target if each.target is None else each.target)
                 operands = f"{text.modifiers(word, 0)} {operands}" if operands else text.modifiers(word, 0)
             else:
-                sides = _registers(written), _registers(read)
-                operands = (
-                    f" {sides[0]} ← {sides[1]}" if all(sides) else f" {sides[0]} ←" if sides[0] else f" {sides[1]}"
-                )
-                operands = operands.rstrip() + ("" if each.target is None else f" to {each.target:#06x}")
+                sides = filter(None, (_registers(written), "←", _registers(read)))
+                operands = f" {' '.join(sides)}" + ("" if each.target is None else f" to {each.target:#06x}")
             when = "" if guard == ALWAYS else f"@{'!' if guard > ALWAYS else ''}{name} "
             found.append(f"{when}{each.name or '?'}{operands}")
         return found

@@ -121,20 +121,19 @@ _NUMBER = re.compile(r"\d+(?:\+\d+)?")
 def of_known(text: str) -> bool:
     """Whether ``text``, which no rule describes, is the beginning of a known message, begins and ends as one does, or
     holds pieces of others."""
-    if any(opening.startswith(text) or text.startswith(opening[:_OPENING_LETTERS]) for opening in _openings()):
+    if text in _beginnings() or text.startswith(_openings(_OPENING_LETTERS)):
         return True
-    if any(text.startswith(start) and text.endswith(end) for start, end in _frames()):
+    if text.startswith(_frames().get(text[-_ADVICE_LETTERS:], ())):
         return True
     text = _NUMBER.sub("N", text)
-    stems = any(text.startswith(stem[:_STEM_LETTERS]) or stem.startswith(text) for stem in _STEMS)
-    return stems or _ENDINGS.search(text) is not None
+    return any(stem.startswith(text[:_STEM_LETTERS]) for stem in _STEMS) or _ENDINGS.search(text) is not None
 
 
 def breaks_off(text: str, *, figures: bool = False) -> bool:
     """Whether ``text`` begins as a known message does, and changes inside of a word; ``figures`` where a report stands
     there, and no advice."""
     letters = _FIGURE_LETTERS if figures else _ADVICE_LETTERS
-    for opening in _openings():
+    for opening in _openings_by(letters).get(text[:letters], ()):
         same = next((at for at, (one, other) in enumerate(zip(text, opening, strict=False)) if one != other), 0)
         if same >= letters and any(each[same - 1 : same + 1].isalpha() for each in (opening, text)[: 1 + figures]):
             return True
@@ -142,20 +141,35 @@ def breaks_off(text: str, *, figures: bool = False) -> bool:
 
 
 @cache
-def _openings() -> tuple[str, ...]:
-    """What the messages begin with that the grammar describes, where that is no single short word."""
-    return tuple(each for each in grammar.openings("ptxas", "_body") if len(each) >= _STEM_LETTERS)
+def _openings(letters: int | None = None) -> tuple[str, ...]:
+    """What the messages begin with that the grammar describes, where that is no single short word: so many letters."""
+    return tuple(each[:letters] for each in grammar.openings("ptxas", "_body") if len(each) >= _STEM_LETTERS)
 
 
 @cache
-def _frames() -> tuple[tuple[str, str], ...]:
-    """How messages begin and end that have names and figures between."""
-    found: list[tuple[str, str]] = re.findall(
-        r'^[a-z_]+: \(?"([^"]+)"[^"\n].*"([^"]+)"$', grammar.text("ptxas"), re.MULTILINE
-    )
-    return tuple(
-        (start[:_ADVICE_LETTERS], end[-_ADVICE_LETTERS:]) for start, end in found if len(end) >= _ADVICE_LETTERS
-    )
+def _beginnings() -> frozenset[str]:
+    """All beginnings of those."""
+    return frozenset(each[:end] for each in _openings() for end in range(len(each) + 1))
+
+
+@cache
+def _openings_by(letters: int) -> dict[str, list[str]]:
+    """The same by their first letters."""
+    found: dict[str, list[str]] = {}
+    for each in _openings():
+        found.setdefault(each[:letters], []).append(each)
+    return found
+
+
+@cache
+def _frames() -> dict[str, tuple[str, ...]]:
+    """How messages end that have names and figures between, and how such begin."""
+    found: dict[str, tuple[str, ...]] = {}
+    for start, end in re.findall(r'^[a-z_]+: \(?"([^"]+)"[^"\n].*"([^"]+)"$', grammar.text("ptxas"), re.MULTILINE):
+        if len(end) >= _ADVICE_LETTERS:
+            last = end[-_ADVICE_LETTERS:]
+            found[last] = (*found.get(last, ()), start[:_ADVICE_LETTERS])
+    return found
 
 
 @cache

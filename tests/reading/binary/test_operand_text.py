@@ -81,7 +81,7 @@ def test_a_table_says_what_was_derived_and_no_more(tmp_path: Path, monkeypatch: 
     code = real.Code()
     code.words[0xF8C] = {(0xFFFF7F8C | at << 40, 1 << 24) for at in (0, 8, 24)}
     derivation = operands.Derivation(89, nvdisasm, {89: code})
-    for name, value in (("TABLES", tmp_path), ("COMBINED", 1), ("FORMS", 6), ("FRESH", 60)):
+    for name, value in (("TABLES", tmp_path), ("COMBINED", 1), ("ROUNDS", 1), ("FRESH", 60)):
         monkeypatch.setattr(operands, name, value)
     derived = {f"{opcode:03x}": forms for opcode, (forms, _, _) in derivation.derived([0xF8C]).items()}
     operands.write("sm_89", {"code": [], "asked": derivation.ask.asked, "words": 3, "not_alike": {}}, derived)
