@@ -38,6 +38,12 @@ def test_the_text_is_nvdisasm_s_or_unknown(path: Path) -> None:
     assert len(unknown) <= len(pairs) / 25, unknown
 
 
+@pytest.mark.parametrize(("arch", "said"), [(101, "EXIT ← P0"), (120, "EXIT P0")])
+def test_registers_stand_beside_an_arrow_where_no_table_has_a_text(arch: int, said: str) -> None:
+    word = (0x94D | 7 << 12).to_bytes(16, "little")
+    assert Code(CodeText(number=arch, words=zlib.compress(word))).said == [said]
+
+
 def test_nothing_is_read_from_the_bits_of_guard_and_schedule() -> None:
     assert part("{R16}, {P12}, {P87}")(1 << 16, 0) == "R1, ?, P0"
     assert part("{x104.2}")(0, 0) == part(["", ".X", 118])(0, 0) == "?"
