@@ -207,7 +207,7 @@ def test_check_never_passes_what_it_does_not_know(tmp_path: Path) -> None:
     assert b"interleaved" in unsure.stderr
 
 
-def test_spills_told_by_warnings_alone() -> None:
+def test_spills_reported_by_warnings_alone() -> None:
     warnings = b"".join(
         line for line in (FIXTURES / "ptxas" / "warnings-13.0.log").read_bytes().splitlines(True) if b"warning" in line
     )

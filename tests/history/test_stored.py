@@ -62,7 +62,7 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_as_it_was_told_before(call: str, places: dict[str, str]) -> None:
+def test_as_it_was_reported_before(call: str, places: dict[str, str]) -> None:
     stored = json.loads(STORED.read_text())
     assert {name: said(place, call) for name, place in places.items()} == {name: stored[name][call] for name in places}
 

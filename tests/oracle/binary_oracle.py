@@ -289,9 +289,9 @@ def attributes(path: Path, tools: Path, found: dict[Key, list[SassFunction]], re
     for function in functions:
         usage = function.usage
         assert usage is not None
-        told_figures = {"register count": usage.registers, "frame size": usage.stack_bytes}
-        told_figures["min stack size"] = usage.cumulative_stack_bytes if function.role == "entry" else None
-        for name, figure in told_figures.items():
+        reported_figures = {"register count": usage.registers, "frame size": usage.stack_bytes}
+        reported_figures["min stack size"] = usage.cumulative_stack_bytes if function.role == "entry" else None
+        for name, figure in reported_figures.items():
             if figure and (function.symbol, name) in named:  # one of zero may have no attribute, nor old cubins any
                 reported.equal(
                     f"{name} by -elf",

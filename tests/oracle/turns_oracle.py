@@ -13,7 +13,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.history.dataset.nightly import Nightly, judged, told
+from tests.history.dataset.nightly import Nightly, judged, reported
 
 
 def main() -> int:
@@ -32,7 +32,7 @@ def main() -> int:
             wrong += len(some)
         with tempfile.TemporaryDirectory() as folder:
             Nightly(-number, 100, 40).write(Path(folder))
-            false = told(Path(folder)).turns
+            false = reported(Path(folder)).turns
         print(f"  of 100 builds of noise: {len(false)}", *false, sep="\n    ", flush=True)
         wrong += len(false)
     return int(wrong > 0)

@@ -20,19 +20,19 @@ from tests.history.audit.test_runs import waited_for
 @contextmanager
 def cluster(folder: Path, workers: int) -> Iterator[str]:
     """The address of a scheduler with so many workers, of one thread each, none of which is started again."""
-    told = folder / "scheduler.json"
+    scheduler_file = folder / "scheduler.json"
     dask = [sys.executable, "-m", "dask"]
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     host = ["--host", "127.0.0.1", "--no-dashboard"]
-    commands = [[*dask, "scheduler", *host, "--port", "0", "--scheduler-file", str(told)]]
-    worker = [*dask, "worker", "--scheduler-file", str(told), *host, "--nthreads", "1", "--no-nanny"]
+    commands = [[*dask, "scheduler", *host, "--port", "0", "--scheduler-file", str(scheduler_file)]]
+    worker = [*dask, "worker", "--scheduler-file", str(scheduler_file), *host, "--nthreads", "1", "--no-nanny"]
     commands += [[*worker, "--local-directory", str(folder / f"worker{number}")] for number in range(workers)]
     processes = [subprocess.Popen(command, **quiet) for command in commands]  # type: ignore[call-overload]
     try:
         address = ""
         while not address:  # the file is there before all of it is
             with suppress(ValueError):
-                address = json.loads(waited_for(told))["address"]
+                address = json.loads(waited_for(scheduler_file))["address"]
         yield address
     finally:
         for process in processes:

@@ -64,9 +64,9 @@ def test_limits_of_size(tree: Path) -> None:
     (tree / "large.log").write_bytes(bytes(11))
     (tree / "empty.log").touch()
     assert "./large.log" not in names(["."], most_bytes=10)
-    told = reasons(["."], most_bytes=10)
-    assert told["./large.log"] == "larger than 10 bytes"
-    assert told["./empty.log"] == "empty"
+    reported = reasons(["."], most_bytes=10)
+    assert reported["./large.log"] == "larger than 10 bytes"
+    assert reported["./empty.log"] == "empty"
 
 
 def test_links_loops_and_special_files(tree: Path) -> None:
@@ -78,13 +78,13 @@ def test_links_loops_and_special_files(tree: Path) -> None:
     os.mkfifo(tree / "fifo")
     with socket.socket(socket.AF_UNIX) as one:
         one.bind("socket")
-        found, told = names(["."]), reasons(["."])
+        found, reported = names(["."]), reasons(["."])
     assert found == ["./a.log", "./sub/b.log", "./sub/deep/c.o", "./sub/f.tmp", "./third_party/e.log"]
-    assert told["./fifo"] == told["./socket"] == "not a regular file"
-    assert told["./0-link.log"] == told["./z-hard.log"] == "another name of a file"
-    assert told["./self"].startswith("cannot be opened: ")
-    assert told["./gone"].startswith("cannot be opened: ")
-    assert not any("loop" in name for name in (*found, *told)), "a link to a folder is not entered"
+    assert reported["./fifo"] == reported["./socket"] == "not a regular file"
+    assert reported["./0-link.log"] == reported["./z-hard.log"] == "another name of a file"
+    assert reported["./self"].startswith("cannot be opened: ")
+    assert reported["./gone"].startswith("cannot be opened: ")
+    assert not any("loop" in name for name in (*found, *reported)), "a link to a folder is not entered"
     assert names(["loop/sub/b.log"]) == ["loop/sub/b.log"]
 
 
@@ -96,7 +96,7 @@ def test_the_dataset_is_no_input(tree: Path) -> None:
 
 
 @pytest.mark.usefixtures("tree")
-def test_a_folder_that_cannot_be_read_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_cannot_be_read_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     scandir = os.scandir
 
     def refuse(path: str) -> object:

@@ -63,7 +63,7 @@ def test_finished_files_are_not_read_again(reference: Reference, tmp_path: Path)
         again = run(reference.tree, reference.data)
     assert again.files["read"] == 0
     assert again.files["present"] == reference.summary.files["read"]
-    assert again.files["failed"] == reference.summary.files["failed"], "what failed is told again"
+    assert again.files["failed"] == reference.summary.files["failed"], "what failed is reported again"
     assert kept(reference.data) == before
     assert sorted(path.name for path in reference.data.rglob("*.json")) == commits
 

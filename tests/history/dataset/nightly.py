@@ -257,10 +257,10 @@ def label(at: int) -> str:
     return f"n{at:03}"
 
 
-# ---- what is told ---------------------------------------------------------------------------------------------------
+# ---- what is reported -----------------------------------------------------------------------------------------
 
 
-class Told(NamedTuple):
+class Reported(NamedTuple):
     """What ``history`` says."""
 
     document: dict[str, Any]
@@ -281,12 +281,12 @@ class Told(NamedTuple):
         return found
 
 
-def told(root: Path) -> Told:
+def reported(root: Path) -> Reported:
     """In a wide terminal."""
-    files = root / "told.json", root / "told.html"
+    files = root / "reported.json", root / "reported.html"
     forms = [f"json:{files[0]}", "text", f"html:{files[1]}"]
     text = command("history", root, "--launch", LAUNCH, *[word for form in forms for word in ("-f", form)]).out
-    return Told(json.loads(files[0].read_text()), text, payload_of(files[1].read_text()))
+    return Reported(json.loads(files[0].read_text()), text, payload_of(files[1].read_text()))
 
 
 class Judged(NamedTuple):
@@ -300,7 +300,7 @@ class Judged(NamedTuple):
 
 def judged(made: Nightly, root: Path) -> Judged:
     """Compile times are medians: what they were and are may differ from what was planted by a tenth."""
-    answer = told(root)
+    answer = reported(root)
     expected, said = made.expected(), answer.turns
     exact = {each for each in expected if each.what != TIME}
     times = [each for each in said if each.what == TIME]
@@ -320,7 +320,7 @@ def _near(planted: Turned, said: Turned) -> bool:
     return all(one is None or other is None or abs(one - other) <= one / 10 for one, other in pairs)
 
 
-def _unseen(answer: Told) -> Iterator[str]:
+def _unseen(answer: Reported) -> Iterator[str]:
     """Rows of what got worse that the terminal does not show, or the page's first fifty rows, or not with their
     builds."""
     ends = [(row["family"], row["first_build"]) for row in answer.document[WORSE]]

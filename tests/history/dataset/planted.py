@@ -202,10 +202,10 @@ def disagreements(made: Past, root: Path) -> list[str]:
     """What ``bisect``, ``trend``, ``history`` and ``diff`` of each build with the next say otherwise than planted."""
     found = []
     rows = json.loads(command("history", "bisect", "*", "-d", root, "-f", "json").out)
-    told = Counter(said for row in rows if (said := _said(row)) is not None)
+    reported = Counter(said for row in rows if (said := _said(row)) is not None)
     expected = made.expected()
-    found += [f"bisect misses {said}" for said in (expected - told)]
-    found += [f"bisect invents {said}" for said in (told - expected)]
+    found += [f"bisect misses {said}" for said in (expected - reported)]
+    found += [f"bisect invents {said}" for said in (reported - expected)]
     found += _of_trend(made, root)
     found += _of_history(made, root, rows)
     found += _of_diff(made, expected)
@@ -223,21 +223,21 @@ def _said(row: dict[str, Any]) -> Said | None:
 
 
 def _of_trend(made: Past, root: Path) -> Iterator[str]:
-    told: dict[tuple[str, str], dict[int, tuple[Any, ...]]] = defaultdict(dict)
+    reported: dict[tuple[str, str], dict[int, tuple[Any, ...]]] = defaultdict(dict)
     for row in json.loads(command("history", "trend", "*", "-d", root, "-f", "json").out):
         name = row["canonical"], row["configuration"].replace("×", "x")
-        told[name][int(row["label"][1:])] = tuple(row[metric] for metric in METRICS)
+        reported[name][int(row["label"][1:])] = tuple(row[metric] for metric in METRICS)
     for life in made.lives:
-        if told.pop(life.name, None) != life.figures:
+        if reported.pop(life.name, None) != life.figures:
             yield f"trend says otherwise of {life.name}"
-    yield from (f"trend invents {name}" for name in told)
+    yield from (f"trend invents {name}" for name in reported)
 
 
 def _of_history(made: Past, root: Path, rows: list[dict[str, Any]]) -> Iterator[str]:
     """Totals are those of the kernels, changes those of ``bisect``, and jumps are steps of totals."""
-    told = json.loads(command("history", root, "--last", made.builds, "-f", "json").out)
+    reported = json.loads(command("history", root, "--last", made.builds, "-f", "json").out)
     totals = {}
-    for at, build in enumerate(told["builds"]):
+    for at, build in enumerate(reported["builds"]):
         kernels = made.kernels(at)
         spills = [kernel.usage.spill_store_bytes for kernel in kernels]
         known = [spill for spill in spills if spill is not None]
@@ -248,14 +248,14 @@ def _of_history(made: Past, root: Path, rows: list[dict[str, Any]]) -> Iterator[
             yield f"history says {said} of {label(at)}, which has {planted}"
     names = ("event", "last_build_before", "first_build")
     turned = Counter[tuple[Any, ...]]()
-    for turn in (each for table in ("turns", "improvements", "came_and_went") for each in told[table]):
+    for turn in (each for table in ("turns", "improvements", "came_and_went") for each in reported[table]):
         for each in (turn, *turn["with"]):
             turned[each["metric"] * (turn["event"] == "changed") if each["metric"] else "", *map(turn.get, names)] += (
                 each["kernels"]
             )
     if turned != Counter((row["metric"] if row["event"] == "changed" else "", *map(row.get, names)) for row in rows):
         yield "history lists other turns than bisect"
-    for jump in told["jumps"]:
+    for jump in reported["jumps"]:
         ends = totals[jump["last_build_before"]], totals[jump["first_build"]]
         if jump["total"] == "spill_bytes" and ends != (jump["before"], jump["after"]):
             yield f"history invents {jump}"
@@ -266,11 +266,11 @@ def _of_diff(made: Past, expected: Counter[Said]) -> Iterator[str]:
     filled = [at for at in range(made.builds) if at not in made.empty]
     ends = {life.name: life for life in made.lives}
     for last, first in pairwise(filled):
-        told = Counter[tuple[str, ...]]()
+        reported = Counter[tuple[str, ...]]()
         for change in diff(Build(kernels=tuple(made.kernels(last))), Build(kernels=tuple(made.kernels(first)))):
             if change.state in ("added", "removed", "renamed"):
-                told[change.state, change.kernel.key.symbol] += 1
-            told.update(
+                reported[change.state, change.kernel.key.symbol] += 1
+            reported.update(
                 ("changed", change.kernel.key.symbol, name, str(before), str(after))
                 for name, before, after in change.metrics
                 if name in ("registers", "spill_store_bytes")
@@ -287,5 +287,5 @@ def _of_diff(made: Past, expected: Counter[Said]) -> Iterator[str]:
             if (said.last, said.first) == (last, first) and said.metric is not None:
                 name = "registers" if said.metric == "registers" else "spill_store_bytes"
                 planted["changed", life.symbols[first], name, str(said.before), str(said.after)] += 1
-        if told != planted:
-            yield f"diff of {label(last)} and {label(first)}: {told - planted} for {planted - told}"
+        if reported != planted:
+            yield f"diff of {label(last)} and {label(first)}: {reported - planted} for {planted - reported}"

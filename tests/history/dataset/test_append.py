@@ -171,13 +171,13 @@ def test_names_that_are_no_text_and_figures_beyond_all_counting(tmp_path: Path) 
     assert (back.key.symbol, back.usage) == ("a\\udc80", Usage(registers=None, barriers=3))
 
 
-def test_what_cannot_be_written_is_told(tmp_path: Path) -> None:
+def test_what_cannot_be_written_is_reported(tmp_path: Path) -> None:
     (tmp_path / "data").write_text("a file\n")
     with pytest.raises(InputError, match="data is a file, not a dataset"):
         append(tmp_path / "data", "v1", BASE)
 
 
-def test_what_is_no_dataset_is_told(tmp_path: Path) -> None:
+def test_what_is_no_dataset_is_reported(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="there is no dataset"):
         open_dataset(str(tmp_path / "nowhere"))
     with pytest.raises(InputError, match="is a file, not a dataset"):

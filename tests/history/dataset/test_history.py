@@ -160,11 +160,11 @@ def test_trend_makes_a_page(root: Path, tmp_path: Path) -> None:
     page = aim.read_text()
     assert page == command("history", "trend", "*", "-d", root, "--launch", "gemm*=256", "-f", "html").out
     payload = payload_of(page)
-    told = {(line["name"], line["metric"]): line["values"] for line in payload["series"]}
-    assert told["gemm<8>", "registers"] == list(REGISTERS)
-    assert told["gemm<8>", "spill_bytes"] == list(SPILLS)
-    assert told["gemm<8>", "resident_blocks"] == [2, 2, None, 2, 2, 4, 4, 1]
-    assert ("softmax<float>", "resident_blocks") not in told, "nobody says how it is launched"
+    reported = {(line["name"], line["metric"]): line["values"] for line in payload["series"]}
+    assert reported["gemm<8>", "registers"] == list(REGISTERS)
+    assert reported["gemm<8>", "spill_bytes"] == list(SPILLS)
+    assert reported["gemm<8>", "resident_blocks"] == [2, 2, None, 2, 2, 4, 4, 1]
+    assert ("softmax<float>", "resident_blocks") not in reported, "nobody says how it is launched"
     assert [build["label"] for build in payload["builds"]] == [f"b{at}" for at in range(8)]
     past = payload_of(command("history", "-d", root, "--launch", "gemm*=256", "-f", "html").out)
     turned = [each for each in past["tables"] if "first build" in each["heads"] and "family" in each["heads"]]

@@ -39,7 +39,7 @@ def test_a_store_of_fsspec_is_as_good_as_a_folder(tmp_path: Path) -> None:
         assert [each.path.split("/")[0] for each in store(root).list("commits")] == ["commits"] * 2
 
 
-def test_a_store_that_fails_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_that_fails_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     append("memory://flaky", "v1", BASE)
     kind = type(fsspec.filesystem("memory"))
 

@@ -8,7 +8,7 @@ import pytest
 
 from spillscan.history.dataset.turns import shifts
 from tests.conftest import sized
-from tests.history.dataset.nightly import Nightly, judged, told
+from tests.history.dataset.nightly import Nightly, judged, reported
 
 
 @pytest.mark.parametrize("machine", [False, True])
@@ -23,7 +23,7 @@ def test_planted_turns_are_named_with_their_build(machine: bool, tmp_path: Path)
 def test_noise_is_no_turn(tmp_path: Path) -> None:
     made = Nightly(7, *sized((50, 10), (100, 24)))
     made.write(tmp_path)
-    assert told(tmp_path).turns == set()
+    assert reported(tmp_path).turns == set()
 
 
 @pytest.mark.parametrize(

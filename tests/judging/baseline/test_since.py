@@ -269,7 +269,7 @@ def test_another_toolkit_than_the_recorded_one(
     assert [note.partition(" compiled this build")[0] for note in notes] == [f"CUDA {each}" for each in others]
 
 
-def test_releases_are_told_once() -> None:
+def test_releases_are_reported_once() -> None:
     units = tuple(Unit(version=each) for each in ("12.6", "", "12.6.85", "9.0", "12.6.85"))
     assert Build(units=units).toolkits == ("9.0", "12.6.85")
 

@@ -131,7 +131,7 @@ def test_a_package_s_library_is_kept_where_the_source_is_known() -> None:
     assert Place(members=("gemm.o",), identifier="/home/me/gemm.cu").unit("libx.a", "") == "gemm.cu"
 
 
-def test_of_a_build_that_is_one_library_none_is_told_as_whole() -> None:
+def test_of_a_build_that_is_one_library_none_is_reported_as_whole() -> None:
     one, other = held("x.so"), held("y.so")
     assert whole([one], [one]) == {}
     assert whole([one], [one, other]) == {library_of(one, lambda path: path): 1}

@@ -114,7 +114,7 @@ def test_anything_behind_a_magic(magic: bytes, rest: bytes) -> None:
     survives(magic + rest)
 
 
-def test_damage_is_told_with_its_offset_and_the_rest_is_read() -> None:
+def test_damage_is_reported_with_its_offset_and_the_rest_is_read() -> None:
     data = bytearray(stored("plain-13.5.o"))
     second = data.rindex(b"\x7fELF")
     struct.pack_into("<Q", data, second + 40, 1 << 63)

@@ -113,7 +113,7 @@ def test_rows_are_those_of_pyelftools(name: str) -> None:
     assert [[row[:3] for row in table.rows(offset, 0)] for offset in offsets] == sequences[:-1]
 
 
-def test_nothing_is_told_without_line_information() -> None:
+def test_nothing_is_reported_without_line_information() -> None:
     accesses = [access for function in functions("sass-sm_80-13.5.cubin") for access in function.stats.local.accesses]
     assert accesses
     assert all(access.source is None for access in accesses)

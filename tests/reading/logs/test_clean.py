@@ -170,7 +170,7 @@ def test_a_lone_carriage_return_ends_a_line() -> None:
     assert [cleaner.line(line) for line in range(1, 8)] == [1, 2, 2, 3, 4, 4, 4]
 
 
-def test_line_numbers_that_people_are_told_are_the_file_s(log: str) -> None:
+def test_line_numbers_that_people_see_are_the_file_s(log: str) -> None:
     reading = read_log(f"{'50%' * 3}\r{'x' * 9}\r\r\n10%\r99%\n{log}ptxas warning : The moon is full\n10%\r99%\n")
     assert [each.origins[0].line for each in reading.kernels] == [
         2 + (each.origins[0].line or 0) for each in read_log(log).kernels

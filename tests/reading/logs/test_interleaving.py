@@ -152,7 +152,7 @@ def test_a_field_that_decides_is_used() -> None:
     assert found == {"a": (32, "certain"), "b": (24, "certain")}
 
 
-def test_relocatable_code_is_told_by_number_where_order_tells_nothing() -> None:
+def test_relocatable_code_is_reported_by_number_where_order_tells_nothing() -> None:
     """Whole programs print no compile time for device functions; relocatable code prints one for each."""
     whole = [messages(read_text(FIXTURES / "ptxas" / f"{name}-13.0.log")) for name in ("calls", "spill", "memory")]
     parts = [messages(read_text(FIXTURES / "ptxas" / f"{name}-13.0.log")) for name in ("calls-c", "spill", "memory")]

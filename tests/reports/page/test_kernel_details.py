@@ -159,7 +159,7 @@ def test_maps_take_no_more_than_their_share(spilling: Kernel) -> None:
     assert rows[-1][1] is False
 
 
-def test_local_memory_of_which_nothing_is_told_is_no_map() -> None:
+def test_local_memory_of_which_nothing_is_reported_is_no_map() -> None:
     bare = Kernel(
         key=KernelKey(symbol="k", arch="sm_90"),
         role="entry",
@@ -169,7 +169,7 @@ def test_local_memory_of_which_nothing_is_told_is_no_map() -> None:
     assert details([bare], summary_of)["details"] == [[0]]
 
 
-def test_what_a_kernel_was_before_is_told_where_it_can_be_drawn() -> None:
+def test_what_a_kernel_was_before_is_reported_where_it_can_be_drawn() -> None:
     def reported(registers: int | None) -> Kernel:
         return Kernel(key=KernelKey(symbol="k", arch="sm_90"), role="entry", usage=Usage(registers=registers))
 
