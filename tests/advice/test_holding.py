@@ -46,7 +46,7 @@ def code(made: list[Made], depth: int, inlined: bool) -> Pressure:
     depths = [*(each for _, _, _, each in made), depth]
     numbers = np.array([*(NAMES.index(name) for name, *_ in made), len(NAMES)], np.int64)
     found = Pressure(
-        Live(sets([*live, held | {254}]), False), [*sources, None], Counter(), None, 0, None, (NAMES, numbers), effects
+        Live(sets([*live, held | {254}]), False), [*sources, None], Counter(), None, 0, (NAMES, numbers), effects
     )
     return found._replace(graph=_Loops(depths))  # type: ignore[arg-type]
 

@@ -30,7 +30,6 @@ def pressure(rows: list[set[int]], sources: list[SourceLine | None] | None = Non
         Counter(),
         straight,
         0,
-        None,
         ((), np.zeros(len(rows), np.int64)),
         nothing(len(rows)),
     )
