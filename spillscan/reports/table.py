@@ -16,8 +16,8 @@ from spillscan.output.safe import clip
 from spillscan.output.terminal import DIM, Cell, Row, Style, fold, table
 
 T = TypeVar("T")
-_WIDEST_CELL = 72
-"""Characters of a cell for people."""
+_WIDEST_CELL, _LINES_BELOW = 72, 4
+"""Characters of a cell for people; lines as long of one that is shown below its row."""
 
 
 class Column(NamedTuple, Generic[T]):
@@ -123,7 +123,8 @@ class Table(Generic[T]):
     def _below(self, row: T, style: Style) -> Iterator[Row]:
         for column in self.shown:
             if column.below and (cell := column.cell(row)):
-                for part in wrap(f"  {column.head}: {cell}", style.width, subsequent_indent="    "):
+                said = clip(cell, _LINES_BELOW * _WIDEST_CELL)
+                for part in wrap(f"  {column.head}: {said}", style.width, subsequent_indent="    "):
                     yield [part], DIM
 
     def records(self) -> Iterator[Sequence[Any]]:
