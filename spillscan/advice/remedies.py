@@ -259,7 +259,7 @@ def _cap(kernel: Kernel) -> str:
     """What bounds its registers; empty where that is not known."""
     registers, maker = kernel.usage.registers, kernel.sass.maker if kernel.sass else None
     option = _option(kernel)
-    allowed = kernel.sass.register_cap if kernel.sass else None  # relocatable code does not say it
+    allowed = kernel.sass.register_cap if kernel.sass else None  # of a device function nothing says it
     cap = option if allowed in (None, MOST_REGISTERS) else allowed
     if cap is None:
         if registers is not None and registers >= MOST_REGISTERS - 2:

@@ -181,7 +181,7 @@ class SassStats(Struct, frozen=True, kw_only=True):
     which does not show all of it."""
     register_cap: int | None = None
     """Most registers per thread that ptxas was allowed, by launch bounds, ``__maxnreg__`` or ``-maxrregcount``; 255: as
-    many as an instruction can name; ``None`` from a dump."""
+    many as an instruction can name; ``None`` from a dump, and of a device function."""
     text: CodeText | None = None
     """The code itself, where it was asked for."""
 
