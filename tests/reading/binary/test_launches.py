@@ -13,6 +13,9 @@ from spillscan.judging.compare.effects import effects
 from spillscan.judging.policy import Policy
 from spillscan.judging.policy.reading import from_options
 from spillscan.model import Build, Kernel, Launch, LaunchBounds
+from spillscan.model.code import MOST_REGISTERS
+from spillscan.occupancy.devices import device
+from spillscan.occupancy.headroom import register_cap
 from spillscan.occupancy.launches import LaunchMap, launch, settled
 from spillscan.occupancy.summary import summarise
 from spillscan.reading.join import attach_code
@@ -158,3 +161,14 @@ def test_tables_mark_bounds(tmp_path: Path) -> None:
     listed = json.loads(run("occupancy", path, "-f", "json", "--all").stdout)
     (bounded,) = [each for each in listed if each["symbol"] == "bounded_dynamic"]
     assert (bounded["at_most"], bounded["resident_blocks"], bounded["dynamic_shared_bytes"]) == (True, None, None)
+
+
+@pytest.mark.parametrize("release", ["12.4", "12.6", "13.5"])
+def test_a_record_says_how_many_registers_ptxas_was_allowed(release: str) -> None:
+    """As the occupancy model makes of the bounds in the source."""
+    bounds = {"bounds_128": (128, 1), "bounds_256_8": (256, 8), "bounds_1024_2": (1024, 2)}
+    for kernel in kernels(f"bounds-{release}.cubin").values():
+        assert kernel.sass is not None
+        said = bounds.get(kernel.key.symbol)
+        allowed = register_cap(device(kernel.key.arch or ""), *said).registers if said else MOST_REGISTERS
+        assert kernel.sass.register_cap == min(allowed, MOST_REGISTERS)
