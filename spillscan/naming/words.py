@@ -1,4 +1,4 @@
-"""Base names in little width: whole words of them, rather those that say most."""
+"""Base names in few characters: whole words of them, rather those that say most."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from spillscan.output import markdown
 from spillscan.output.records import compact, objects, plain
 from spillscan.output.safe import clip
-from spillscan.output.terminal import DIM, Cell, Row, Style, fold, table
+from spillscan.output.terminal import DIM, Cell, Row, Style, fold, hung, table
 
 T = TypeVar("T")
 _WIDEST_CELL, _LINES_BELOW = 72, 4
@@ -124,8 +124,7 @@ class Table(Generic[T]):
         for column in self.shown:
             if column.below and (cell := column.cell(row)):
                 said = clip(cell, _LINES_BELOW * _WIDEST_CELL)
-                for part in wrap(f"  {column.head}: {said}", style.width, subsequent_indent="    "):
-                    yield [part], DIM
+                yield from (([part], DIM) for part in hung([f"  {column.head}: {said}"], style, indent=4))
 
     def records(self) -> Iterator[Sequence[Any]]:
         """Records of CSV and Parquet, the names of columns first."""
