@@ -107,7 +107,7 @@ def test_a_change_stands_before_and_after_on_the_same_curves(site: Site, browse:
     tab = browse(site["renamed"])
     assert tab.text("h1") == "1 kernel got worse"
     tab.page.wait_for_selector(".curves .chart")
-    assert tab.page.locator(".curves[open]").count() == 1, "the gravest is open"
+    assert tab.page.locator(".curves[open]").count() == 1, "the worst is open"
     drawn = tab.page.locator(".curves[open] .chart")
     assert [drawn.nth(at).locator(".point").count() for at in range(3)] == [2, 2, 2]
     assert "after 64: 1 block, 50 %" in tab.texts(".curves[open] .chart")[1]
@@ -605,7 +605,7 @@ def test_a_template_that_got_worse_is_one_row_of_changes(site: Site, browse: Ope
     tab = browse(site["worse"])
     assert tab.texts("section > h2") == ["Errors 10", "Warnings 2", "Other changes 1"]
     assert tab.page.locator(".changes > li").count() == 2 + 6, (
-        "the gravest family is open; archs that agree share a row"
+        "the worst family is open; archs that agree share a row"
     )
     assert tab.text(".family summary") == (
         "gemm 10 changed spill stores 10 ↑, most +160 B spill loads 10 ↑, most +160 B registers 10 ↑, most +16 "

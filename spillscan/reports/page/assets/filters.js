@@ -6,15 +6,15 @@ const filters = (() => {
   const ORDER = ["error", "warning", "note", "none"];
   const collator = new Intl.Collator("en", { numeric: true });
 
-  // The gravest open finding of each kernel.
-  const gravest = new Array(columns.count).fill("none");
+  // The worst open finding of each kernel.
+  const worst = new Array(columns.count).fill("none");
   for (const { kernel, severity, excused } of payload.findings || [])
-    if (!excused && kernel !== null && ORDER.indexOf(severity) < ORDER.indexOf(gravest[kernel])) gravest[kernel] = severity;
+    if (!excused && kernel !== null && ORDER.indexOf(severity) < ORDER.indexOf(worst[kernel])) worst[kernel] = severity;
 
   const of = {
     arch: store.arch,
     limiter: store.bound,
-    severity: (i) => gravest[i],
+    severity: (i) => worst[i],
     kernel: store.name,
     family: store.family,
     namespace: (i) => columns.namespaces[columns.namespace[columns.symbol[i]]],

@@ -95,7 +95,7 @@ spillscan.view("history", ({ builds, courses, metrics, since, said, tables, kern
       rows.length ? made("Kernels that differ, worst first", 3, ["kernel", "arch", "what", "from", "to", "change"], rows.map(({ cells }) => cells)) : null];
   }
 
-  // One row a kernel: the gravest figure that is known to differ, how many others do, worse ones first.
+  // One row a kernel: the worst figure that is known to differ, how many others do, worse ones first.
   function differences(a, b) {
     const rows = [];
     for (const [name, arch, there, ...columns] of kernels) {

@@ -74,13 +74,13 @@
       const text = value === null || value === undefined ? "" : `${FORMULA.test(value) ? "'" : ""}${value}`;
       return /[",\r\n]/.test(text) ? `"${text.replace(/"/g, '""')}"` : text;
     };
-    const told = reported.filter(({ key }) => key !== "object"); // which a cell shortens
+    const written = reported.filter(({ key }) => key !== "object"); // which a cell shortens
     const lines = shown.map((i) => {
       const symbol = columns.symbol[i];
-      const values = told.map(({ key, value }) => (key === "occupancy" && value(i) !== null ? value(i) / 1000 : value(i)));
+      const values = written.map(({ key, value }) => (key === "occupancy" && value(i) !== null ? value(i) / 1000 : value(i)));
       return [...values, store.unit(i), full.symbols[symbol], full.names[symbol] || full.symbols[symbol]];
     });
-    return [[...told.map(({ label }) => label), "object", "symbol", "full name"], ...lines].map((line) => `${line.map(cell).join(",")}\r\n`).join("");
+    return [[...written.map(({ label }) => label), "object", "symbol", "full name"], ...lines].map((line) => `${line.map(cell).join(",")}\r\n`).join("");
   }
 
   let left = { address: null, kernel: -1 }; // who comes back finds the row that was opened
