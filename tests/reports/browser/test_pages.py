@@ -604,9 +604,7 @@ def test_families_are_rows_that_open(site: Site, browse: Open) -> None:
 def test_a_template_that_got_worse_is_one_row_of_changes(site: Site, browse: Open) -> None:
     tab = browse(site["worse"])
     assert tab.texts("section > h2") == ["Errors 10", "Warnings 2", "Other changes 1"]
-    assert tab.page.locator(".changes > li").count() == 2 + 6, (
-        "the worst family is open; archs that agree share a row"
-    )
+    assert tab.page.locator(".changes > li").count() == 2 + 6, "the worst family is open; archs that agree share a row"
     assert tab.text(".family summary") == (
         "gemm 10 changed spill stores 10 ↑, most +160 B spill loads 10 ↑, most +160 B registers 10 ↑, most +16 "
         "stack 10 ↑, most +160 B"
