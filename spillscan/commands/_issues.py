@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from spillscan.judging.rule_docs import explanations
 from spillscan.judging.verdict import Verdict
-from spillscan.model import Hole, Issue, Kernel
+from spillscan.model import Issue, Kernel
 from spillscan.naming import Names
 from spillscan.output.errors import UndecidedError
 from spillscan.output.nouns import count
@@ -36,10 +36,11 @@ def report_issues(issues: Sequence[Issue]) -> None:
 
 
 def conclude(found: Verdict, issues: Sequence[Issue] = ()) -> int:
-    """The exit status of a gate, after the ``issues`` of its input; the first hole that keeps it from passing is the
-    error."""
+    """The exit status of a gate, after the ``issues`` of its input that its report does not list as holes; the first
+    hole that keeps it from passing is the error."""
     first = found.holes[0] if found.status == 2 else None
-    report_issues([issue for issue in issues if first is None or not _same(issue, first)])
+    listed = {(hole.code, hole.message, hole.origin) for hole in found.holes}
+    report_issues([issue for issue in issues if (issue.code, issue.message, issue.origin) not in listed])
     if first is None:
         return found.status
     alike = [
@@ -57,10 +58,6 @@ def _families(kernels: Sequence[Kernel]) -> str:
     if len(kernels) == 1:
         return kernels[0].short_name
     return f"{count(len(kernels), 'kernel')} ({families_of(kernels, Names(kernel.named_by for kernel in kernels))})"
-
-
-def _same(issue: Issue, hole: Hole) -> bool:
-    return (issue.code, issue.message, issue.origin) == (hole.code, hole.message, hole.origin)
 
 
 def refuse_issues(issues: Sequence[Issue]) -> None:
