@@ -11,7 +11,7 @@ import json
 import os
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from msgspec import Struct, field
@@ -255,6 +255,17 @@ def expected(folder: str) -> list[Unit]:
             if made.startswith(here):
                 found.setdefault(made, unit)
     return list(found.values())
+
+
+def folders_listed_whole(units: Iterable[Unit]) -> set[str]:
+    """The folders, with a separator behind each, of which a generator lists all that is to be compiled there; what
+    watched a build (Bear) lists what that compiled. ``units``: as :func:`expected` has them."""
+    lists = {os.path.realpath(path) for unit in units for path in unit.evidence}
+    return {
+        os.path.join(place, "")
+        for place, name in map(os.path.split, lists)
+        if name == "build.ninja" or os.path.exists(os.path.join(place, "CMakeCache.txt"))
+    }
 
 
 def _build_folders(folder: str) -> Iterator[str]:

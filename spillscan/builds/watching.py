@@ -272,12 +272,10 @@ def account_of(
             explained.add(os.path.realpath(os.path.join(began["folder"], parsed.output)))
         linked |= {os.path.join(began["folder"], word) for word in began["command"] if _OBJECT.search(word)}
     listed = {os.path.realpath(each.object): each for each in expected}
-    if listed:  # what failed, and is to be compiled no longer
-        folders = {os.path.realpath(each.folder) for each in expected}
-        for made, known in list(units.items()):
-            gone = known.unit.state != "done" and made not in listed
-            if gone and os.path.realpath(os.path.join(top, known.unit.folder)) in folders and made not in explained:
-                del units[made]
+    folders = tuple(databases.folders_listed_whole(expected))
+    for made, known in list(units.items()):  # what failed, and is to be compiled no longer
+        if known.unit.state != "done" and made not in listed and made not in explained and made.startswith(folders):
+            del units[made]
     lists = {listed[made].evidence for made in units if made in listed}  # another build folder is another build
     for made, unit in listed.items():
         if unit.evidence in lists:

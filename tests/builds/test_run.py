@@ -226,6 +226,27 @@ def test_what_a_build_system_lists_and_was_compiled_before_is_in_the_account(bui
     assert (code, "build.ninja says that b.cu is to be compiled; it was not" in said) == (2, True), said
 
 
+@pytest.mark.parametrize(
+    ("listing", "known"),
+    [("build.ninja", {"out/a.o"}), ("CMakeCache.txt", {"out/a.o"}), ("bear", {"out/a.o", "out/sub/c.o"})],
+)
+def test_what_failed_and_is_listed_no_longer_is_gone(
+    listing: str, known: set[str], build: Build, project: Path
+) -> None:
+    """A generator lists all that is to be compiled; what watched a build, only what that compiled."""
+    (project / "out" / "sub").mkdir(parents=True)
+    build("nvcc -c a.cu -o out/a.o; cd out/sub; FAIL=2 nvcc -c ../../c.cu -o c.o; true")
+    assert {unit["object"]: unit["state"] for unit in units(project).values()}["out/sub/c.o"] == "failed"
+    command = {"directory": str(project), "file": "a.cu", "command": "nvcc -c a.cu -o out/a.o"}
+    (project / "out" / "compile_commands.json").write_text(json.dumps([command]))
+    if listing == "build.ninja":
+        (project / "out" / listing).write_text("build a.o: cuda ../a.cu\n")
+    elif listing != "bear":
+        (project / "out" / listing).touch()
+    build("true")
+    assert {unit["object"] for unit in units(project).values()} == known
+
+
 def test_objects_that_no_call_explains_stay_in_the_account(build: Build, project: Path) -> None:
     (project / "hidden").write_bytes(OBJECT)
     done = build("cp hidden hidden.o; nvcc -c a.cu -o a.o")
