@@ -302,9 +302,9 @@ def _footprint(name: str) -> bool:
 
 
 def held_by(entry: Entry, report: Report) -> str:
-    """The library of a kernel of which others have copies, or how many libraries; else empty."""
-    found = {report.libraries.get(id(change.kernel), "") for change in entry.changes}
-    return next(iter(found)) if len(found) == 1 else count(len(found), "library", "libraries")
+    """The library, source or unit of a kernel of whose name there are others, or how many files; else empty."""
+    found = {report.places.get(id(change.kernel), "") for change in entry.changes}
+    return next(iter(found)) if len(found) == 1 else count(len(found), "file")
 
 
 def _rows(entry: Entry, wide: _Wide, name: Cell, report: Report) -> Iterator[Row]:
@@ -313,15 +313,15 @@ def _rows(entry: Entry, wide: _Wide, name: Cell, report: Report) -> Iterator[Row
     lead = [name, archs_of(entry)]
     if change.state in ("added", "removed"):
         spills = change.state == "added" and any(kernel.spills or ())
-        library = held_by(entry, report)
-        brief = _brief(kernel) + (f", in {printable(library, words.LONGEST_NAME)}" if library else "")
+        place = held_by(entry, report)
+        brief = _brief(kernel) + (f", in {printable(place, words.LONGEST_NAME)}" if place else "")
         yield [*lead, change.state, brief, "", ""], RED if spills else ""
         return
     effects = [effect for effect in change.effects if effect.blocks]
     shown = [("renamed", pairings.renaming(change, report.names), "")] if change.state == "renamed" else []
     shown += [(figure(metric[0]).label, wide.cell(metric), _color(metric)) for metric in entry.metrics]
     shown += _remarks(change)
-    shown += [("in", printable(library, words.LONGEST_NAME), "")] if (library := held_by(entry, report)) else []
+    shown += [("in", printable(place, words.LONGEST_NAME), "")] if (place := held_by(entry, report)) else []
     for at in range(max(1, len(shown), len(effects))):
         label, text, color = shown[at] if at < len(shown) else ("", "", "")
         effect = effects[at] if at < len(effects) else None

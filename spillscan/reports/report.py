@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from spillscan.judging.places import Tree, annotated_place, in_diff
+from spillscan.judging.places import Tree, annotated_place, in_diff, source_of
 from spillscan.model import Build, Change, Finding, Hole, Issue, Kernel
 from spillscan.model.build import labels_of
 from spillscan.naming import Names
@@ -171,7 +171,16 @@ class Report(Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def libraries(self) -> Mapping[int, str]:
         """The library of each kernel that its name and arch do not tell from copies in others, by its ``id``."""
-        return {**copies(self.base.kernels if self.base is not None else ()), **copies(self.build.kernels)}
+        return self._copies(lambda kernel: library_of(kernel, str))
+
+    @cached_property
+    def places(self) -> Mapping[int, str]:
+        """The library, source or unit of each kernel that its name and arch do not tell from others, by its ``id``."""
+        return self._copies(lambda kernel: library_of(kernel, str) or source_of(kernel) or kernel.key.unit)
+
+    def _copies(self, holder: Callable[[Kernel], str]) -> dict[int, str]:
+        base = self.base.kernels if self.base is not None else ()
+        return {**copies(base, holder), **copies(self.build.kernels, holder)}
 
     @cached_property
     def grown(self) -> list[Change]:

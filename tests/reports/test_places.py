@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -283,3 +284,16 @@ def test_copies_in_several_libraries_are_told_apart() -> None:
 
     assert places("a.whl") == {"k/libgemm.so", "k/libconv.so"}
     assert places("a.whl", "b.whl") == {"a.whl:k/libgemm.so", "b.whl:k/libgemm.so", "k/libconv.so"}
+
+
+@pytest.mark.parametrize("name", ["text", "markdown"])
+def test_changes_of_namesakes_are_told_apart(name: str) -> None:
+    """By the source, where no library holds them; a kernel whose name no other has needs none."""
+    sides = [
+        [kernel("k", registers=most, unit=unit) for unit in ("a/one.cu", "b/one.cu", "two.cu")]
+        + [kernel("other", registers=most, unit="three.cu")]
+        for most in (32, 40)
+    ]
+    text = rendered(name, report_of("diff", sides[1], sides[0])).replace("`", "")
+    places = re.findall(r"\bin +(\S+\.cu)", text)
+    assert sorted(places) == ["a/one.cu", "b/one.cu", "two.cu"]

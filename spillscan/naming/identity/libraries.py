@@ -46,19 +46,20 @@ def library_of(kernel: Kernel, below: Callable[[str], str]) -> str:
     return path if _SHARED.fullmatch(path) else ""
 
 
-def copies(kernels: Iterable[Kernel]) -> dict[int, str]:
-    """By the ``id`` of each kernel whose name and arch kernels of other libraries have, too: its library, by as much of
-    its path as tells it from the others."""
+def copies(kernels: Iterable[Kernel], holder: Callable[[Kernel], str]) -> dict[int, str]:
+    """By the ``id`` of each kernel whose name and arch kernels of other holders have, too: its ``holder`` (the path of
+    a library, a source), by as much of the path as tells it from the others."""
     held: dict[Hashable, dict[tuple[str, str, str], list[Kernel]]] = defaultdict(lambda: defaultdict(list))
     for kernel in kernels:
-        if path := library_of(kernel, str):
-            shown = posixpath.basename(path), path, f"{kernel.origins[0].input}:{path}"
+        if path := holder(kernel):
+            origin = kernel.origins[0].input if kernel.origins else ""
+            shown = posixpath.basename(path), path, f"{origin}:{path}"
             held[kernel.named_by, kernel.key.arch][shown].append(kernel)
     found: dict[int, str] = {}
-    for libraries in held.values():
-        if len(libraries) > 1:
-            taken = Counter(name for shown in libraries for name in set(shown))
-            for shown, several in libraries.items():
+    for holders in held.values():
+        if len(holders) > 1:
+            taken = Counter(name for shown in holders for name in set(shown))
+            for shown, several in holders.items():
                 found.update((id(kernel), next(name for name in shown if taken[name] == 1)) for kernel in several)
     return found
 

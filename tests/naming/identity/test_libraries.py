@@ -148,5 +148,5 @@ def test_of_a_build_that_is_one_library_none_is_reported_as_whole() -> None:
     ],
 )
 def test_copies_name_their_library_by_what_tells_it_apart(held_by: list[Kernel], said: list[str | None]) -> None:
-    found = copies(held_by)
+    found = copies(held_by, lambda kernel: library_of(kernel, str))
     assert [found.get(id(each)) for each in held_by] == said
