@@ -16,7 +16,7 @@ from msgspec import structs
 from spillscan.advice.holding import Holding, holdings
 from spillscan.advice.outcomes import FEWER, of_sweep, outcome, rows, sentence
 from spillscan.advice.ranking import Ranked, summary_of
-from spillscan.advice.sweep.missing import CALLED, release, spills_to_shared
+from spillscan.advice.sweep.proposals import CALLED, release, spills_to_shared
 from spillscan.judging.places import Place, Tree, placed, weighed
 from spillscan.model import Kernel, Launch
 from spillscan.model.code import MOST_REGISTERS, NO_TRAFFIC

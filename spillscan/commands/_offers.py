@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from spillscan.advice.ranking import Ranked, spill_weight, summary_of
 from spillscan.advice.remedies import remedy
-from spillscan.advice.sweep.missing import no_step, refusal
+from spillscan.advice.sweep.proposals import no_step, refusal
 from spillscan.builds import buildfile, records
 from spillscan.builds.compilation import parse, split
 from spillscan.builds.databases import commands, recorded

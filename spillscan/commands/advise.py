@@ -16,7 +16,7 @@ from spillscan.advice.profile.exports import read_all
 from spillscan.advice.profile.judged import JudgedLaunch, judge, launch_figures
 from spillscan.advice.ranking import ranked, spill_weight, why_here
 from spillscan.advice.remedies import Remedy, facts, relief_data, remedy
-from spillscan.advice.sweep.missing import no_step, refusal
+from spillscan.advice.sweep.proposals import no_step, refusal
 from spillscan.commands import _answers, _inputs, _issues, _offers, _options, _policy, _trying
 from spillscan.commands._selection import Selection
 from spillscan.model import Build, Kernel, Launch

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable
 from functools import cache, lru_cache, partial
 from importlib.util import find_spec
 from itertools import product
@@ -18,13 +18,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from zlib import crc32
 
 from spillscan.output.folders import kept, remember, remembered, shipped
-from spillscan.reading.literals import __file__ as literals_file
-from spillscan.reading.literals import fragments, mandatory
+from spillscan.reading.expressions import RegexWriter, fragments, mandatory
+from spillscan.reading.expressions import __file__ as expressions_file
 
 if TYPE_CHECKING:
     from ahocorasick_rs import BytesAhoCorasick
     from lark import Lark
-    from lark.grammar import Symbol
 
 _T = TypeVar("_T")
 
@@ -48,7 +47,7 @@ def _with_ends(name: str) -> str:
     source = text(name)
     if not _ENDS_WHERE_THE_REST_FITS.search(source):
         return source
-    writer = _RegexWriter(_lexer(name, source), {}, {})
+    writer = RegexWriter(_lexer(name, source), {}, {})
 
     def ended(match: re.Match[str]) -> str:
         rests = "|".join(sorted(set(writer.rests("line", match[1]))))
@@ -88,11 +87,6 @@ def _compiled(name: str) -> str | bool:
     return os.path.join(folder, f"{name}.lark")
 
 
-def local_name(qualified: str) -> str:
-    """``usage__barriers`` -> ``barriers``: Lark prefixes what a grammar imports from another."""
-    return qualified.lstrip("_").rpartition("__")[2]
-
-
 @cache
 def pattern(
     name: str, rule: str, lines: tuple[tuple[str, int], ...] = (), repeated: tuple[tuple[str, str], ...] = ()
@@ -112,7 +106,7 @@ def expression(
     be). Only regular rules qualify: the one recursion allowed is Lark's own expansion of ``*`` and ``+``.
     """
     what = " ".join(("pattern", rule, *(f"{each}" for pair in (*lines, *repeated) for each in pair)))
-    writer = partial(_RegexWriter, lines=dict(lines), repeated=dict(repeated))
+    writer = partial(RegexWriter, lines=dict(lines), repeated=dict(repeated))
     return _derived(name, what, lambda: writer(lexer(name)).rule(rule))
 
 
@@ -123,7 +117,7 @@ def alternatives(name: str, rule: str) -> tuple[tuple[str, str], ...]:
     stands alone there; what rules with a leading underscore choose from counts by itself. Rules that repeat something
     are left out: their pieces have to be read one by one.
     """
-    written = _derived(name, f"alternatives {rule}", lambda: _RegexWriter(lexer(name)).alternatives(rule))
+    written = _derived(name, f"alternatives {rule}", lambda: RegexWriter(lexer(name)).alternatives(rule))
     return tuple((alternative, expression) for alternative, expression in written)
 
 
@@ -186,7 +180,7 @@ def scanned(name: str, rule: str) -> tuple[str, ...]:
 
 def openings(name: str, rule: str) -> tuple[str, ...]:
     """The literal texts with which the :func:`alternatives` of ``rule`` begin."""
-    return tuple(_derived(name, f"openings {rule}", lambda: _RegexWriter(lexer(name)).openings(rule)))
+    return tuple(_derived(name, f"openings {rule}", lambda: RegexWriter(lexer(name)).openings(rule)))
 
 
 def literals(name: str) -> tuple[str, ...]:
@@ -223,136 +217,8 @@ def _expressions_file(name: str) -> str:
     lark = find_spec("lark")
     assert lark is not None
     assert lark.origin is not None
-    made = [str(os.stat(path).st_mtime_ns) for path in (lark.origin, __file__, literals_file)]
+    made = [str(os.stat(path).st_mtime_ns) for path in (lark.origin, __file__, expressions_file)]
     return f"{name}-{crc32(chr(10).join((*texts, *made)).encode()):08x}.json"
-
-
-_ANY_LINE = r".+\n"
-_MOST_COMPARED = 4
-"""So many terminals at their beginnings decide which alternative is tried first."""
-
-
-class _RegexWriter:
-    """Writes rules of a grammar as regular expressions. As a lexer does, each terminal takes what it can and gives
-    nothing back: none of the expressions reads a text twice over."""
-
-    def __init__(
-        self, lark: Lark, lines: Mapping[str, int] | None = None, repeated: Mapping[str, str] | None = None
-    ) -> None:
-        self._lines = lines or {}
-        self._repeated = repeated or {}
-        self._terminals = {terminal.name: terminal for terminal in lark.terminals}
-        self._expansions: dict[str, list[list[Symbol]]] = {}
-        self._aliases: dict[tuple[str, int], str] = {}
-        for rule in lark.rules:
-            expansions = self._expansions.setdefault(str(rule.origin.name), [])
-            if rule.alias:
-                self._aliases[str(rule.origin.name), len(expansions)] = local_name(str(rule.alias))
-            expansions.append(list(rule.expansion))
-        self._captured: set[str] = set()
-
-    def rule(self, name: str, capture: bool = True) -> str:
-        """The expression of one rule."""
-        repeated = [e for e in self._expansions[name] if e and e[0].name == name]
-        once = [e for e in self._expansions[name] if not e or e[0].name != name]
-        # The lexer tries terminals by priority; so does the alternation.
-        once.sort(key=self._priority, reverse=True)
-        body = self._choice(once, capture and not repeated)
-        return f"(?>{body})+" if repeated else body
-
-    def rests(self, rule: str, terminal: str, behind: str = r"\r?$") -> Iterator[str]:
-        """Expressions of what may stand behind ``terminal`` in a text of ``rule``, and then ``behind`` all that."""
-        for expansion in self._expansions[rule]:
-            for at, symbol in enumerate(expansion):
-                if symbol.name == terminal:
-                    yield self._choice([expansion[at + 1 :]], False) + behind
-                elif not symbol.is_term and not symbol.name.startswith("__"):
-                    yield from self.rests(symbol.name, terminal, self._choice([expansion[at + 1 :]], False) + behind)
-
-    def alternatives(self, rule: str) -> list[list[str]]:
-        """The name and the expression of each of :func:`alternatives`."""
-        every = [(name, each) for name, symbols in self._alternatives(rule) for each in self._sequences(symbols)]
-        every.sort(key=lambda pair: self._priorities(pair[1]), reverse=True)
-        written = []
-        for name, terminals in every:
-            self._captured.clear()
-            written.append([name, self._choice([terminals], True)])
-        return written
-
-    def openings(self, rule: str) -> list[str]:
-        """See :func:`openings`."""
-        patterns = (
-            self._terminals[name].pattern for _, symbols in self._alternatives(rule) for name in self._first(symbols)
-        )
-        return list(dict.fromkeys(each.value for each in patterns if each.type == "str"))
-
-    def _alternatives(self, rule: str) -> Iterator[tuple[str, list[Symbol]]]:
-        for number, expansion in enumerate(self._expansions[rule]):
-            alias = self._aliases.get((rule, number), "")
-            if not alias and len(expansion) == 1 and not expansion[0].is_term:
-                name = expansion[0].name
-                yield from self._alternatives(name) if name.startswith("_") else [(name, expansion)]
-            else:
-                yield alias or rule, expansion
-
-    def _first(self, symbols: Sequence[Symbol]) -> Iterator[str]:
-        """The terminals with which a sequence may begin."""
-        if symbols[0].is_term:
-            yield symbols[0].name
-        else:
-            for expansion in filter(None, self._expansions[symbols[0].name]):
-                yield from self._first(expansion)
-
-    def _sequences(self, symbols: Sequence[Symbol]) -> Iterator[list[Symbol]]:
-        """The sequences of terminals that a sequence of symbols stands for; none where it repeats something."""
-        choices = ([[each]] if each.is_term else [*self._of_rule(each.name)] for each in symbols)
-        for choice in product(*choices):
-            yield [symbol for part in choice for symbol in part]
-
-    def _of_rule(self, name: str) -> Iterator[list[Symbol]]:
-        expansions = self._expansions[name]
-        if not any(symbol.name.startswith("__") and not symbol.is_term for each in expansions for symbol in each):
-            for expansion in expansions:
-                yield from self._sequences(expansion)
-
-    def _choice(self, expansions: list[list[Symbol]], capture: bool) -> str:
-        """Alternatives with their common beginnings factored out, so that an optional end stays one branch."""
-        by_first: dict[Symbol, list[list[Symbol]]] = {}
-        for expansion in expansions:
-            if expansion:
-                by_first.setdefault(expansion[0], []).append(expansion[1:])
-        branches = [self._symbol(first, capture) + self._choice(rest, capture) for first, rest in by_first.items()]
-        if not branches:
-            return ""
-        optional = any(not expansion for expansion in expansions)
-        if len(branches) == 1 and not optional:
-            return branches[0]
-        return f"(?:{'|'.join(branches)}){'?' if optional else ''}"
-
-    def _symbol(self, symbol: Symbol, capture: bool) -> str:
-        name = str(symbol.name)
-        if not symbol.is_term and name not in self._lines:
-            return self.rule(name, capture)
-        if name in self._repeated:
-            return f"(?P={self._repeated[name]})"
-        if symbol.is_term:
-            expression = self._terminals[name].pattern.to_regexp()
-            if self._terminals[name].pattern.type == "re":
-                expression = f"(?>{expression})"
-        else:
-            expression = _ANY_LINE * self._lines[name]
-        hidden = name.startswith("_") or getattr(symbol, "filter_out", False)  # a literal that no terminal names
-        if capture and not hidden and name not in self._captured:
-            self._captured.add(name)
-            return f"(?P<{name}>{expression})"
-        return f"(?:{expression})"
-
-    def _priority(self, expansion: list[Symbol]) -> int:
-        return min((self._terminals[str(s.name)].priority for s in expansion if s.is_term), default=0)
-
-    def _priorities(self, terminals: Sequence[Symbol]) -> list[int]:
-        priorities = [self._terminals[str(each.name)].priority for each in terminals[:_MOST_COMPARED]]
-        return priorities + [0] * (_MOST_COMPARED - len(priorities))
 
 
 _SASS = "sass"

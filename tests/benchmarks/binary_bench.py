@@ -39,6 +39,7 @@ from typing import NamedTuple, TypeVar
 from spillscan.model.code import SassFunction
 from spillscan.reading import workers
 from spillscan.reading.binary import containers, records
+from spillscan.reading.binary.found import Image
 from spillscan.reading.binary.window import DEFAULT, Budget, Window
 from tests.oracle.binary_oracle import number, tool_folder
 from tests.oracle.binary_sources import ROOT, libraries, wheel
@@ -158,7 +159,7 @@ def contents(path: Path) -> Library:
     """Read a library."""
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as buffer:
         found = containers.images(Window(buffer), Budget(DEFAULT, len(buffer)))
-        largest = max(image.plain_bytes for image in found if isinstance(image, containers.Image))
+        largest = max(image.plain_bytes for image in found if isinstance(image, Image))
         kernels = [
             Kernel(
                 item.arch or "",

@@ -61,7 +61,8 @@ ONE_PASS = """
 import mmap, sys
 import lz4.block
 from xxhash import xxh3_64_hexdigest
-from spillscan.reading.binary.containers import Image, images
+from spillscan.reading.binary.containers import images
+from spillscan.reading.binary.found import Image
 from spillscan.reading.binary.window import DEFAULT, Budget, Window
 file = open(sys.argv[1], "rb")
 data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)

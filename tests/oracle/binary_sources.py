@@ -13,6 +13,7 @@ import numpy as np
 
 from spillscan.reading.binary import containers
 from spillscan.reading.binary.cubin import Cubin
+from spillscan.reading.binary.found import Image
 from spillscan.reading.binary.window import DEFAULT, Budget, Window
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -99,6 +100,6 @@ def cubins(path: Path, members: set[int], folder: Path) -> Iterator[Path]:
                 cubin.unlink()
 
 
-def _images(library: mmap.mmap) -> Iterator[containers.Image]:
+def _images(library: mmap.mmap) -> Iterator[Image]:
     found = containers.images(Window(library), Budget(DEFAULT, len(library)))
-    return (image for image in found if isinstance(image, containers.Image))
+    return (image for image in found if isinstance(image, Image))

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from spillscan.reading.binary import containers
 from spillscan.reading.binary.cubin import Cubin, Function
+from spillscan.reading.binary.found import Image
 from spillscan.reading.binary.pressure import Pressure, pressures, registers
 from spillscan.reading.binary.window import DEFAULT, Budget, Window
 from spillscan.reading.machine.liveness import INSTRUCTION, Effects, Graph, Live
@@ -57,7 +58,7 @@ def functions(path: Path, number: int, skip: int) -> Iterator[tuple[Function, Pr
     """Those of one architecture, without those of the first cubins."""
     data = path.read_bytes()
     images = (each for each in containers.images(Window(data), Budget(DEFAULT, len(data))))
-    cubins = (Cubin(each.plain()) for each in images if isinstance(each, containers.Image))
+    cubins = (Cubin(each.plain()) for each in images if isinstance(each, Image))
     for cubin in islice((cubin for cubin in cubins if cubin.number == number), skip, None):
         yield from pressures(cubin)
 

@@ -29,7 +29,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from spillscan.advice.sweep.curves import REGISTER_STEP
+from spillscan.advice.sweep.proposals import REGISTER_STEP
 from spillscan.model.code import MOST_REGISTERS
 from tests.conftest import ROOT
 

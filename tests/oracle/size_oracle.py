@@ -28,6 +28,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from spillscan.reading.binary import containers
+from spillscan.reading.binary.found import Image, Intermediate, Member
 from spillscan.reading.binary.size_accounting import Weight, weigh
 from spillscan.reading.binary.window import DEFAULT, Budget, Window
 from tests.oracle.binary_oracle import NEW, tool_folder
@@ -65,11 +66,11 @@ def archs(path: Path, buffer: mmap.mmap, tool: Path, found: Differences) -> None
     """Cubins and PTX modules by architecture."""
     ours: Counter[str] = Counter()
     for each in containers.images(Window(buffer), Budget(DEFAULT, len(buffer))):
-        if isinstance(each, containers.Member) and each.place.spot:
+        if isinstance(each, Member) and each.place.spot:
             continue  # among other data, where cuobjdump does not look
-        if isinstance(each, containers.Image):
+        if isinstance(each, Image):
             ours[f"sm_{each.target.rstrip('f')}"] += 1  # -lelf names no families
-        elif isinstance(each, containers.Intermediate) and each.form == "PTX":
+        elif isinstance(each, Intermediate) and each.form == "PTX":
             ours[f"compute_{each.target}"] += 1
     theirs: Counter[str] = Counter()
     for option in ("-lelf", "-lptx"):

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from spillscan.reading.literals import fragments, mandatory
+from spillscan.reading.expressions import fragments, mandatory
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 """Outcomes of compilations into curves (the log says registers and spills, the machine code loops and stack), and what
-a curve shows: its best points, its trade-off in a sentence, bounds that do not do what they seem to, the launch bounds
-that end its spills, and those that reach its next steps of occupancy. Facts of residency and spills, not of speed.
-Pure.
+a curve shows: its best points, its trade-off in a sentence, bounds that do not do what they seem to. Facts of residency
+and spills, not of speed. Pure.
 """
 
 from __future__ import annotations
@@ -9,28 +8,23 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 from msgspec import structs
 
 from spillscan.advice.sweep.compilers import Compiled
 from spillscan.advice.sweep.loops import grown, loops_of
-from spillscan.advice.sweep.missing import NO_LAUNCH, no_more_blocks
-from spillscan.advice.sweep.model import AS_IS, Advice, Curve, Depth, Direction, Point, Ran, Setting
+from spillscan.advice.sweep.model import AS_IS, Advice, Curve, Depth, Point, Ran, Setting
+from spillscan.advice.sweep.proposals import Proposal
 from spillscan.advice.sweep.ptx import PtxEntry
 from spillscan.model import Kernel, KernelKey, Launch, LaunchBounds, Usage
-from spillscan.model.code import MOST_REGISTERS, SassFunction
+from spillscan.model.code import SassFunction
 from spillscan.model.patterns import matches
 from spillscan.occupancy.devices import Device, device
-from spillscan.occupancy.formula import launched, resident
 from spillscan.occupancy.headroom import (
-    bounds_for_more_blocks,
-    bounds_for_more_registers,
     largest_block,
     register_cap,
 )
 from spillscan.occupancy.launches import Launches
-from spillscan.occupancy.model import Configuration
 from spillscan.occupancy.summary import Summary, summarise
 from spillscan.output.errors import UsageError
 from spillscan.output.nouns import count
@@ -350,73 +344,6 @@ def _too_large(registers: int, here: Device) -> Iterator[str]:
     )
 
 
-MOST_STEPS = 3
-REGISTER_STEP = 8
-"""Registers are given out in eights a thread."""
-
-
-class Proposal(NamedTuple):
-    """What is to be compiled."""
-
-    direction: Direction
-    setting: Setting
-    cap: int
-    """Registers per thread that it leaves."""
-
-
-def proposals(curve: Curve, steps: int = MOST_STEPS) -> tuple[tuple[Proposal, ...], str]:
-    """(what is to be compiled, why no step leads to more blocks).
-
-    Of a kernel that spills all launch bounds that leave more registers, the smallest step first. Each step to more
-    blocks is proposed as ``__launch_bounds__`` and as ``__maxnreg__``: the same cap, and ptxas may make different code
-    of them.
-    """
-    as_is, launch = curve.as_is, curve.launch
-    if as_is.failure or as_is.registers is None:
-        return (), "it could not be compiled as it is"
-    if launch is None:
-        return (), NO_LAUNCH
-    try:
-        now = resident(_configuration(curve.arch, as_is, launch))
-    except UsageError as error:
-        return (), error.what
-    found = relaxations(curve)
-    if why := no_more_blocks(now):
-        return tuple(found), why
-    more = []
-    for _ in range(steps):
-        bounds = bounds_for_more_blocks(now)
-        if bounds is None:
-            break
-        written = Setting(kind="bounds", threads=bounds.threads, blocks=bounds.blocks)
-        capped = Setting(kind="maxnreg", registers=min(bounds.registers, MOST_REGISTERS))
-        more += [Proposal("more blocks", setting, bounds.registers) for setting in (written, capped)]
-        now = resident(structs.replace(now.configuration, registers=bounds.registers))
-    return (*found, *more), ""
-
-
-def relaxations(curve: Curve) -> list[Proposal]:
-    """The bounds that leave a kernel that spills more registers, the smallest step first: launch bounds, or, where its
-    block size is not known, ``__maxnreg__``, which is given out in eights."""
-    as_is, launch = curve.as_is, curve.launch
-    if not as_is.spill_bytes or as_is.registers is None:
-        return []
-    if launch is None:
-        first = (as_is.registers // REGISTER_STEP + 1) * REGISTER_STEP
-        caps = dict.fromkeys([*range(first, MOST_REGISTERS, REGISTER_STEP), MOST_REGISTERS])
-        return [
-            Proposal("no spills", Setting(kind="maxnreg", registers=cap), cap) for cap in caps if cap > as_is.registers
-        ]
-    try:
-        configuration = _configuration(curve.arch, as_is, launch)
-    except UsageError:
-        return []
-    return [
-        Proposal("no spills", Setting(kind="bounds", threads=cap.threads, blocks=cap.blocks), cap.registers)
-        for cap in bounds_for_more_registers(configuration)
-    ]
-
-
 def advised(curve: Curve, points: Sequence[tuple[Proposal, Point]], why_none: str) -> Curve:
     """``curve`` with what came of the proposals: the smallest step that ends the spills, else that which leaves the
     fewest, and all steps to more blocks. Points and advice are marked together: none is best that another beats."""
@@ -441,7 +368,3 @@ def advised(curve: Curve, points: Sequence[tuple[Proposal, Point]], why_none: st
 
 def _is_less(one: int | None, other: int | None) -> bool:
     return one is not None and other is not None and one < other
-
-
-def _configuration(arch: str, point: Point, launch: Launch) -> Configuration:
-    return launched(device(arch), launch, registers=point.registers or 0, static_shared_bytes=point.shared_bytes or 0)

@@ -14,8 +14,9 @@ from msgspec import structs
 from spillscan.advice.sweep import command_line, ptx, toolkits
 from spillscan.advice.sweep.command_line import TranslationUnit
 from spillscan.advice.sweep.compilers import Compiled, CompileRequest, Compilers, CompileTarget
-from spillscan.advice.sweep.curves import Series, advised, curves_of, is_chosen, kernels_of, point, proposals
+from spillscan.advice.sweep.curves import Series, advised, curves_of, is_chosen, kernels_of, point
 from spillscan.advice.sweep.model import Curve, Setting
+from spillscan.advice.sweep.proposals import proposals
 from spillscan.advice.sweep.toolkits import Toolkit
 from spillscan.builds.databases import Command, commands, is_database, recorded
 from spillscan.model.patterns import matches

@@ -6,182 +6,35 @@ is unpacked to disk; names of members are shown, never opened.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import PurePath
 from typing import NamedTuple
 
-from msgspec import Struct
 from msgspec.structs import replace
 
-from spillscan.model.code import PortableForm
 from spillscan.reading.binary import archive, elf, encoded, fatbin, host
-from spillscan.reading.binary.packed import Packed, Rest, SealedError, rest_of
-from spillscan.reading.binary.search import Repeats, Search, is_noise
+from spillscan.reading.binary.found import (
+    Again,
+    Damage,
+    Enclosed,
+    Found,
+    Image,
+    Intermediate,
+    Member,
+    Overhead,
+    Passed,
+    Place,
+    Repeats,
+    Text,
+)
+from spillscan.reading.binary.packed import Rest, SealedError, rest_of
+from spillscan.reading.binary.search import Search, is_noise
 from spillscan.reading.binary.window import Budget, DamageError, UnopenedError, Window
 from spillscan.reading.inputs import archives
-from spillscan.reading.inputs.memory import Scratch
 from spillscan.reading.inputs.ptx import version
 from spillscan.reading.inputs.source import kind_of_binary
 
-
-class Place(Struct, frozen=True):
-    """Where something stands, for the reader's eye."""
-
-    members: tuple[str, ...] = ()
-    """Names of the archive members around it, outermost first."""
-    identifier: str = ""
-    """Source that it was compiled from, as its fat binary or the symbols of its file name it."""
-    spot: str = ""
-    """``:.data+0x40``: where it was found in a file that no format says to hold it; empty elsewhere."""
-    depth: int = 0
-    """Containers around it, compressed files among them."""
-    nesting: int = 0
-    """The same, as they are bounded: what compresses an archive is no container of its own."""
-    is_unpacked: bool = False
-    """Whether what stands around it only compresses it."""
-
-    def inside(self, name: str) -> Place:
-        """A member of this place; without a name it is what is compressed there."""
-        named = (name,) if name else ()
-        return replace(
-            self,
-            members=(*self.members, *named),
-            depth=self.depth + 1,
-            nesting=self.nesting + (bool(name) or self.is_unpacked),
-            is_unpacked=not name,
-            spot="",
-        )
-
-    def path(self, name: str) -> str:
-        """Where it stands in the input ``name``: ``logs.tar!build/a.log``."""
-        return "!".join((name, *self.members)) + self.spot
-
-    def unit(self, name: str, own: str) -> str:
-        """What distinguishes the functions that stand here in a file of that name: the source that they come
-        from, behind the shared library of a package that holds it, else the member; ``own``: where there is neither. No
-        folder of the machine that built them."""
-        if self.spot:
-            return (self.members[-1] if self.members else PurePath(name).name) + self.spot
-        if self.identifier:
-            source = _FOLDERS.sub("", self.identifier)
-            return f"{self.members[-1]}:{source}" if self.members and _SHARED.search(self.members[-1]) else source
-        return self.members[-1] if self.members else own
-
-    def __str__(self) -> str:
-        return " > ".join(self.members) + self.spot
-
-
-_SHARED = re.compile(r"\.(?:so|dll|pyd|dylib)(?:\.\d+)*\Z")
-_FOLDERS = re.compile(r"^(?:/|\\\\|[A-Za-z]:[/\\]).*[/\\]")
-"""Of an absolute path."""
-
-
-class Member(Struct, frozen=True):
-    """GPU code of one architecture."""
-
-    stored: fatbin.Entry | Window
-    """Its bytes, where they may still be compressed."""
-    place: Place
-    """Where it stands."""
-    file: Window
-    """The innermost file that holds it."""
-    target: str = ""
-    """``90a``, as its fat binary says; empty outside of one."""
-    relocatable: bool = False
-    """Whether a fat binary holds it for the device linker."""
-
-    def plain(self, scratch: Scratch | None = None) -> Window:
-        """Its bytes; decompressed at each call, so that they are not kept. In a ``scratch`` they are of use until the
-        next are put there. Raises :class:`DamageError`."""
-        return self.stored if isinstance(self.stored, Window) else fatbin.image(self.stored, scratch or Scratch())
-
-    @property
-    def raw(self) -> Window:
-        """Its bytes as they are stored."""
-        return self.stored if isinstance(self.stored, Window) else self.stored.stored
-
-    @property
-    def offset(self) -> int:
-        """Of its stored bytes, in the innermost file."""
-        return self.raw.start
-
-    @property
-    def plain_bytes(self) -> int:
-        """Size of its bytes, as its container claims."""
-        return self.stored.size if isinstance(self.stored, Window) else self.stored.plain_bytes
-
-
-class Image(Member, frozen=True):
-    """One cubin."""
-
-
-class Intermediate(Member, frozen=True):
-    """PTX or LTO-IR, of which machine code is still to be made."""
-
-    form: PortableForm = "PTX"
-    """What it is written in."""
-    version: str | None = None
-    """Of PTX, its ISA version: ``8.5``; ``None`` where its beginning does not say."""
-
-
-class Damage(Struct, frozen=True):
-    """Something that could not be read."""
-
-    error: DamageError
-    """What and where."""
-    place: Place
-    """In which member."""
-
-
 _PTX_HEAD_BYTES = 1024
 """Within these a module says its version; comments of its compiler stand before."""
-
-
-class Text(Struct, frozen=True):
-    """A member that is text."""
-
-    window: Window
-    """Its bytes."""
-    place: Place
-    """Its own."""
-
-
-Found = Image | Intermediate | Damage | Text
-
-
-class Enclosed(Struct, frozen=True):
-    """A file in an archive, before what it holds."""
-
-    packed: Packed
-    """Its bytes."""
-    place: Place
-    """Its own."""
-
-
-class Overhead(Struct, frozen=True):
-    """Bytes of an archive's own."""
-
-    window: Window
-    """Headers, directories."""
-    place: Place
-    """The archive's."""
-
-
-class Again(Struct, frozen=True):
-    """GPU code that stands in the same file a second time, and is not read again."""
-
-    member: Member
-    """The second."""
-
-    @property
-    def place(self) -> Place:
-        """Where it stands."""
-        return self.member.place
-
-
-Passed = Found | Enclosed | Overhead | Again
-"""All that a walk passes."""
 
 
 def images(window: Window, budget: Budget, place: Place | None = None) -> Iterator[Found]:

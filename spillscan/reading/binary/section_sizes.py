@@ -6,8 +6,8 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import NamedTuple, TypeVar
 
 from spillscan.reading.binary import elf
-from spillscan.reading.binary.containers import Intermediate, Member
 from spillscan.reading.binary.cubin import Cubin
+from spillscan.reading.binary.found import Intermediate, Member
 from spillscan.reading.binary.window import DamageError, Window
 from spillscan.reading.inputs.memory import Pages, Scratch
 

@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeVar
 
 from spillscan.reading import workers
 from spillscan.reading.binary import containers, elf, fatbin, host
-from spillscan.reading.binary.containers import Again, Damage, Enclosed, Intermediate, Member, Overhead, Passed
+from spillscan.reading.binary.found import Again, Damage, Enclosed, Intermediate, Member, Overhead, Passed
 from spillscan.reading.binary.packed import Packed
 from spillscan.reading.binary.section_sizes import PADDING, UNEXPLAINED, CubinSizer, CubinSizes, is_padding, partition
 from spillscan.reading.binary.window import Budget, DamageError, Limits, Window

@@ -1,54 +1,28 @@
-"""From messages to kernels: the state of one writer's stream, certain about what is sure and no further.
-
-One compiler writes ``Compiling entry function`` (names kernel and arch), ``Function properties`` with its stack line
-(one write: they stay together and name the function), then ``Used N registers`` and ``Compile time``, which name
-nothing. In a log that several compilers wrote, registers lines are assigned when every possible assignment agrees, and
-when the issues show that no line is missing.
-"""
+"""From messages to kernels: the state of one writer's stream, certain about what is sure and no further."""
 
 from __future__ import annotations
 
-import re
 from itertools import chain
 
 from msgspec.structs import replace
 
 from spillscan.model import Issue, Kernel, LinkRecord
 from spillscan.output.nouns import count
-from spillscan.reading.logs.compile_times import CompileTimes
+from spillscan.reading.logs import messages
+from spillscan.reading.logs.constant_banks import callees_first, without_stack_lines
 from spillscan.reading.logs.gathered import Gathered
 from spillscan.reading.logs.interleaved import UnassignedGroups, contradicts, may_own, settle_stacks
 from spillscan.reading.logs.issue_log import ALL, FIGURES, IssueLog, quoted
 from spillscan.reading.logs.link_lines import LinkLines
-from spillscan.reading.logs.messages import (
-    CompileTime,
-    EntryLine,
-    LinkProperties,
-    LinkUsed,
-    Message,
-    Module,
-    Note,
-    Properties,
-    Stack,
-    Torn,
-    Unknown,
-    Used,
-)
 from spillscan.reading.logs.notes import Notes
 from spillscan.reading.logs.pending import PendingKernel, PendingUse, Run, Section, first_line, shown_by
 from spillscan.reading.logs.steps import Step
-from spillscan.reading.logs.suspicions import Seen, doubt_stack, judge
+from spillscan.reading.logs.suspicions import CompileTimes, Seen, doubt_stack, judge
 
 PARALLEL_HINT = "have each compilation's output written whole (make -Otarget, ninja)"
 
 MOST_OPEN = 512
 """So many kernels do not wait for their registers lines at once, one a compiler that runs: lines are missing."""
-
-_CALLEES_FIRST = re.compile(r"sm_[12]\d|sm_30")
-"""Releases for these archs print the properties of callees before the kernel's registers."""
-_OLD_BANKS = frozenset({1, 14, 16})
-"""Of code for the same archs; no later arch has them."""
-_WITHOUT_STACK_LINES = re.compile(r"sm_1\d")
 
 
 class Writer:
@@ -59,7 +33,7 @@ class Writer:
         self._issues = IssueLog(input_name)
         self._seen = Seen()
         self._notes = Notes(self._issues)
-        self._links = LinkLines(input_name, self._issues)
+        self.linker = LinkLines(input_name, self._issues)
         self._times = CompileTimes(self._issues)
         self._groups = UnassignedGroups()
         self.modules: list[Step] = []
@@ -93,16 +67,6 @@ class Writer:
         return self._named is not None
 
     @property
-    def awaits_link(self) -> bool:
-        """nvlink's properties were read, their registers line not yet."""
-        return self._links.awaited
-
-    @property
-    def links_device_code(self) -> bool:
-        """nvlink reported a kernel."""
-        return bool(self._links.symbols)
-
-    @property
     def timed(self) -> bool:
         """It reports a compile time behind each registers line."""
         return self._seen.compile_times > 0
@@ -129,14 +93,16 @@ class Writer:
         section.barriers |= barriers
         self._times.of_kernel(section, first.compile_ms, first_line(first))
         if named := self._notes.named:
-            kernels = [self._noted(kernel) if kernel.key.symbol in named else kernel for kernel in kernels]
+            kernels = [
+                replace(kernel, advisories=self._notes.take(kernel.key.symbol, kernel.usage.spills))
+                if kernel.key.symbol in named
+                else kernel
+                for kernel in kernels
+            ]
         self._gathered.runs.append(Run(section, step, kernels))
         self._last = None
 
-    def _noted(self, kernel: Kernel) -> Kernel:
-        return replace(kernel, advisories=self._notes.take(kernel.key.symbol, kernel.usage.spills))
-
-    def function(self, symbol: str, stack: Stack, compile_ms: float | None, line: int, step: Step) -> None:
+    def function(self, symbol: str, stack: messages.Stack, compile_ms: float | None, line: int, step: Step) -> None:
         """A device function whose lines stand together while nothing else is open: the same as feeding them."""
         self._seen.names = self._seen.stack_lines = True
         self._seen.messages += 1
@@ -144,42 +110,42 @@ class Writer:
         if compile_ms is not None:
             self._seen.messages += 1
             self._seen.compile_times += 1
-            self._measured(function, compile_ms)
+            function.took(compile_ms)
             self._last = None
 
-    def feed(self, message: Message, line: int, step: Step, text: str = "") -> None:
+    def feed(self, message: messages.Message, line: int, step: Step, text: str = "") -> None:
         """One message, on ``line`` with ``text``, printed during ``step``."""
         before, self._last = self._last, None
         self._seen.messages += 1
-        if not isinstance(message, Stack):
+        if not isinstance(message, messages.Stack):
             self._forget_named()
         match message:
-            case EntryLine():
+            case messages.EntryLine():
                 self._entry(message, line, step)
-            case Properties():
+            case messages.Properties():
                 self._named = (message.symbol, line)
                 self._seen.names = True
-            case Stack():
+            case messages.Stack():
                 self._stack(message, line, step, before, text)
-            case Used():
+            case messages.Used():
                 self._used(message, line, before, text)
-            case CompileTime():
+            case messages.CompileTime():
                 self._compile_time(message.milliseconds, line, before)
-            case Module():
+            case messages.Module():
                 self._section = self._notes.begin_section()
                 self.modules.append(step)
-            case Note():
+            case messages.Note():
                 self._seen.without_abi |= message.advisory.kind == "no_abi"
                 self._notes.add(message, line)
-            case Unknown():
+            case messages.Unknown():
                 hides = ALL if message.of_report else None
                 self._issues.add("unknown-line", f"not understood: {message.text}", line, hides=hides)
-            case Torn():
+            case messages.Torn():
                 self._issues.add_pieces(message, line, at_beginning=self._seen.messages == 1)
-            case LinkProperties():
-                self._links.properties(message, line)
-            case LinkUsed():
-                self._links.used(message, line, text)
+            case messages.LinkProperties():
+                self.linker.properties(message, line)
+            case messages.LinkUsed():
+                self.linker.used(message, line, text)
 
     def damaged(self, message: str, line: int) -> None:
         """Something on ``line`` is not text."""
@@ -192,13 +158,9 @@ class Writer:
         self._issues.add_missing(f"other text stands between the properties of {symbol} and a stack line", line)
         self._stack_missing = True
 
-    def link_interrupted(self) -> None:
-        """The same between nvlink's properties and the registers line that follows."""
-        self._links.interrupt()
-
     # ---- one kernel's lines ------------------------------------------------------------------------------------
 
-    def _entry(self, entry: EntryLine, line: int, step: Step) -> None:
+    def _entry(self, entry: messages.EntryLine, line: int, step: Step) -> None:
         if self._open:
             self._seen.interleaved = self._seen.crossed = self._seen.overlapped = True
         if len(self._open) >= MOST_OPEN:
@@ -209,16 +171,12 @@ class Writer:
 
     def _enter(self, arch: str | None, line: int, kernels: int = 1) -> None:
         """So many kernels of one arch begin, the last of them on ``line``."""
-        section = self._section
-        if section.headed and section.arch not in (None, arch):
-            self._seen.interleaved = self._seen.crossed = True  # one ptxas run compiles for one arch
-        section.arch = arch
-        section.entries += kernels
-        section.last_kernel_line = line
+        if not self._section.begin(arch, line, kernels):
+            self._seen.interleaved = self._seen.crossed = True
         self._seen.with_arch |= arch is not None
         self._seen.entries += kernels
 
-    def _stack(self, stack: Stack, line: int, step: Step, before: PendingKernel | None, text: str) -> None:
+    def _stack(self, stack: messages.Stack, line: int, step: Step, before: PendingKernel | None, text: str) -> None:
         self._seen.stack_lines |= stack.indented
         if self._named is None:
             if before is not None and before in self._open:
@@ -235,7 +193,7 @@ class Writer:
             function = self._begin_function(symbol, stack, named_line, step)
             doubt_stack(function, stack, missing)
             for each in self._open:
-                if not _CALLEES_FIRST.fullmatch(each.arch or ""):
+                if not callees_first(each.arch):
                     each.suspicions |= {"foreign"}
                     function.suspicions |= {"misplaced"}
             return
@@ -255,7 +213,7 @@ class Writer:
             self._issues.mark_doubtful(line)
             self._seen.interleaved = True
 
-    def _begin_function(self, symbol: str, stack: Stack, line: int, step: Step) -> PendingKernel:
+    def _begin_function(self, symbol: str, stack: messages.Stack, line: int, step: Step) -> PendingKernel:
         section = self._section
         section.apart |= not section.entries
         caller = section.last_kernel_line
@@ -273,7 +231,7 @@ class Writer:
             self._named = None
             self._stack_missing = True
 
-    def _used(self, used: Used, line: int, before: PendingKernel | None, text: str) -> None:
+    def _used(self, used: messages.Used, line: int, before: PendingKernel | None, text: str) -> None:
         self._seen.registers_lines += 1
         usage, without_abi = used.usage, self._seen.without_abi
         if used.cut and len(self._open) == 1 and not self._uses:
@@ -283,7 +241,7 @@ class Writer:
         owners = [each for each in self._open if may_own(each, usage, without_abi=without_abi)]
         if not owners and len(self._open) == 1 and (used.cut or not contradicts(self._open[0], usage)):
             owners = list(self._open)  # a module without the ABI prints no stack line
-            if not (without_abi or _WITHOUT_STACK_LINES.fullmatch(owners[0].arch or "")):
+            if not (without_abi or without_stack_lines(owners[0].arch)):
                 owners[0].suspicions |= {"bare"}
         if not owners:
             self._unowned_registers(used, line, before, text)
@@ -296,7 +254,7 @@ class Writer:
             if len(self._uses) == len(self._open):
                 self._set_aside()
 
-    def _assign_registers(self, kernel: PendingKernel, used: Used) -> None:
+    def _assign_registers(self, kernel: PendingKernel, used: messages.Used) -> None:
         if kernel.stack is None and kernel.stack_in_doubt:
             # Its registers line has come, so its stack line had: a namesake holds it, and still waits for its own.
             of_name = (each for each in self._open if each.symbol == kernel.symbol)
@@ -311,8 +269,9 @@ class Writer:
         self._gathered.pending.append(kernel)
         self._last = kernel
 
-    def _unowned_registers(self, used: Used, line: int, before: PendingKernel | None, text: str) -> None:
-        if before is not None and before.role == "function" and not self._open and not self._callees_first(used):
+    def _unowned_registers(self, used: messages.Used, line: int, before: PendingKernel | None, text: str) -> None:
+        of_any = self._open or callees_first(self._section.arch, used.usage.constant_bytes)
+        if before is not None and before.role == "function" and not of_any:
             before.role = "entry"
             before.usage = used.usage
             before.reasons += ("no 'Compiling entry function' line names it",)
@@ -325,11 +284,6 @@ class Writer:
         if self._seen.messages > 1:
             self._issues.mark_doubtful(line)
 
-    def _callees_first(self, used: Used) -> bool:
-        """Whether a registers line may stand behind properties that are a callee's: its kernel may be any before it."""
-        banks = {bank for bank, _ in used.usage.constant_bytes or ()}
-        return not banks.isdisjoint(_OLD_BANKS) or bool(_CALLEES_FIRST.fullmatch(self._section.arch or ""))
-
     def _compile_time(self, milliseconds: float, line: int, before: PendingKernel | None) -> None:
         """It follows what it measures at once (from 12.8 on), unless another compiler's lines come between."""
         if self._seen.messages == 1:
@@ -341,12 +295,7 @@ class Writer:
             self._seen.interleaved = True
             self._times.stray.append(line)
             return
-        self._measured(before, milliseconds)
-
-    def _measured(self, kernel: PendingKernel, milliseconds: float) -> None:
-        if kernel.role == "function":
-            kernel.section.apart = True
-        kernel.compile_ms = milliseconds
+        before.took(milliseconds)
 
     def _set_aside(self) -> None:
         self._groups.add(self._open, self._uses)
@@ -374,7 +323,7 @@ class Writer:
             self._issues.add("truncated", f"the input ends inside a line: {quoted(cut)}", line, "error")
         self._settle_open()
         self._forget_named()
-        self._links.interrupt()
+        self.linker.interrupt()
         self._report_unnamed()
         seen, gathered = self._seen, self._gathered.pending
         self._times.count(gathered, seen)
@@ -427,7 +376,7 @@ class Writer:
     def links(self) -> list[LinkRecord]:
         """What the linker said for sure; complete after :meth:`end`."""
         doubts = self._issues.doubts(interleaved=self.interleaved)
-        return [link for link in self._links.records if (link.origin.line or 0) not in doubts]
+        return [link for link in self.linker.records if (link.origin.line or 0) not in doubts]
 
     def kernels(self, *, units_in_doubt: bool, device_link: bool) -> list[Kernel]:
         """All that was read, by its lines; complete after :meth:`end`.
@@ -435,7 +384,7 @@ class Writer:
         ``units_in_doubt`` drops the units of steps whose output other steps may have interrupted. ``device_link``: the
         log shows that device code is linked.
         """
-        linked = frozenset(self._links.symbols) if self.interleaved else frozenset()
+        linked = frozenset(self.linker.symbols) if self.interleaved else frozenset()
         return self._gathered.records(
             self._input,
             self._seen,

@@ -4,16 +4,18 @@ whole."""
 from __future__ import annotations
 
 import re
+from itertools import count, repeat
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from spillscan.model import Usage
+from spillscan.model import Kernel, KernelKey, Origin, Usage
 from spillscan.reading import grammar
 from spillscan.reading.logs.constant_banks import prints_constant_banks
 from spillscan.reading.logs.messages import Note, Stack, Used
 from spillscan.reading.logs.parsing import ANY_KERNEL, of_any_kernel, used_line
 from spillscan.reading.logs.pending import shown_by
+from spillscan.reading.logs.steps import Step
 
 _MEMO_ENTRIES = 1 << 16
 
@@ -43,6 +45,27 @@ class Kernels(NamedTuple):
     """What their figures show together of the :class:`~spillscan.reading.logs.pending.Section`."""
     linked: bool
     """Whether they show relocatable code, likewise."""
+
+    @property
+    def lines(self) -> int:
+        """Of each."""
+        return 5 if self.times else 4
+
+    def records(self, name: str, line: int, step: Step) -> list[Kernel]:
+        """Of all, from ``line`` of the input ``name`` on, printed during ``step``."""
+        times = map(float, self.times) if self.times else repeat(None)
+        arch, unit, source = self.arch, step.unit, step.source
+        return [
+            Kernel(
+                key=KernelKey(symbol=symbol, arch=arch, unit=unit),
+                role="entry",
+                usage=usage,
+                origins=(Origin(input=name, line=at),),
+                compile_ms=time,
+                source=source,
+            )
+            for symbol, usage, time, at in zip(self.symbols, self.usages, times, count(line, self.lines))
+        ]
 
 
 class Functions(NamedTuple):

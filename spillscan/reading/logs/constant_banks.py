@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from collections.abc import Iterable
 from functools import lru_cache
 
 from spillscan.model import Usage
@@ -22,6 +23,22 @@ def prints_constant_banks(arch: str | None) -> bool | None:
     """Whether ptxas prints ``cmem`` for ``arch``: up to sm_89 always, from sm_90 on never (measured, 11.7 to 13.5)."""
     match = _ARCH.fullmatch(arch or "")
     return int(match[1]) < 90 if match else None
+
+
+_CALLEES_FIRST = re.compile(r"sm_[12]\d|sm_30")
+_OLD_BANKS = frozenset({1, 14, 16})
+"""Of code for these archs; no later arch has them."""
+
+
+def callees_first(arch: str | None, banks: Iterable[tuple[int, int]] | None = ()) -> bool:
+    """Whether releases for ``arch``, or those that print such ``banks``, print the properties of callees before the
+    kernel's registers: a registers line behind a callee's properties may be of any kernel before it."""
+    return not _OLD_BANKS.isdisjoint(bank for bank, _ in banks or ()) or bool(_CALLEES_FIRST.fullmatch(arch or ""))
+
+
+def without_stack_lines(arch: str | None) -> bool:
+    """Whether ptxas prints no stack lines for ``arch``."""
+    return re.fullmatch(r"sm_1\d", arch or "") is not None
 
 
 FEWEST_WITNESSES = 3

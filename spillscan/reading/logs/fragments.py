@@ -33,6 +33,11 @@ _WORDS = re.compile(
 """What other text may say, too, but not at a log's head or among the lines of one kernel."""
 _OPTIONS = re.compile(r"(?:-|[a-z][\w-]*=)\S* .* -[co] ")
 """A command that lacks its program; variables before one are in capitals."""
+_PLACED = re.compile(r"[^\s:(]+[:(]\d+[:),]")
+"""A compiler's message about a source, in any language: its quotes may stand behind letters of one without blanks."""
+_HEAD = "ptxas info    : "
+_TOOL = re.compile(r"ptxas(?!Options)|nvlink")
+"""A tool's name, and not the field of fat binaries that holds its options."""
 _LONGEST_CHARACTERS = 4096
 _LONGEST_ELLIPSIS = 80
 
@@ -69,8 +74,20 @@ def may_remain(line: str) -> bool:
     return len(line) < _LONGEST_CHARACTERS and (_WORDS.search(line) is not None or holds_piece(line))
 
 
-def lacks_beginning(line: str) -> bool:
-    """Whether ``line`` may be a message, or a command, that has lost its beginning."""
+def may_begin_report(line: str) -> bool:
+    """Whether ``line``, which is cut, may begin a report, or the command that makes one."""
+    text = line.lstrip()
+    named = _TOOL.search(text) is not None
+    return named or (text != "" and _HEAD.startswith(text)) or may_remain(text)
+
+
+def lost_beginning(line: str, following: bytes) -> bool:
+    """Whether ``line``, a log's first and no message, may be what is left of one, or of a command."""
+    quoted = half_quoted(line) and following.startswith(b"ptxas ") and not _PLACED.match(line)
+    return quoted or may_remain(line) or _lacks_beginning(line)
+
+
+def _lacks_beginning(line: str) -> bool:
     line = line[:_LONGEST_CHARACTERS]
     if _OPTIONS.match(line):
         return True

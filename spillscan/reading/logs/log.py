@@ -10,12 +10,10 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Iterator
-from itertools import count as numbered
-from itertools import repeat
 
 from msgspec.structs import replace
 
-from spillscan.model import Issue, Kernel, KernelKey, Origin, Reading, Stats
+from spillscan.model import Issue, Origin, Reading, Stats
 from spillscan.output.nouns import count, listed
 from spillscan.reading.inputs.encoding import TOO_LONG
 from spillscan.reading.inputs.source import Stream
@@ -23,7 +21,7 @@ from spillscan.reading.logs.attribution import PARALLEL_HINT, Writer
 from spillscan.reading.logs.blocks import Blocks, Functions, Kernels, Notes
 from spillscan.reading.logs.clean import Cleaner
 from spillscan.reading.logs.failures import Failures
-from spillscan.reading.logs.fragments import half_quoted, lacks_beginning, may_remain
+from spillscan.reading.logs.fragments import lost_beginning, may_begin_report, may_remain
 from spillscan.reading.logs.messages import (
     EntryLine,
     Ignored,
@@ -38,10 +36,8 @@ from spillscan.reading.logs.messages import (
     Unknown,
     Used,
 )
-from spillscan.reading.logs.parsing import message
-from spillscan.reading.logs.patches import Patches
+from spillscan.reading.logs.parsing import message, printed
 from spillscan.reading.logs.pending import first_line
-from spillscan.reading.logs.printed import printed
 from spillscan.reading.logs.steps import WINDOW_BYTES, Steps, Words, split_prefix, stem
 
 _TOOLS = Words(b"ptxas", b"info    : ")
@@ -49,9 +45,6 @@ _TOOLS = Words(b"ptxas", b"info    : ")
 _NAMED = re.compile(rb"ptxas (?:info|warning|error|fatal)")
 _REPORT_WORDS = Words(b"ptxas", b"info    : ", b"nvlink", b" bytes s", b" registers")
 """Every line of interest holds one of these; the last two are pieces of lines that have lost their beginnings."""
-_HEAD = "ptxas info    : "
-_TOOL = re.compile(r"ptxas(?!Options)|nvlink")
-"""A tool's name, and not the field of fat binaries that holds its options."""
 _UNWRITTEN = b"\0\0\0\0"
 _WIDE = b"p\0t\0x\0a\0s\0"
 _LONGEST_WRAPPED_BYTES = 1 << 16
@@ -89,7 +82,6 @@ class _Log:
         self._gap = _Gap()
         self._cleaner = Cleaner()
         self._failures = Failures(name)
-        self._patches = Patches()
         self._blocks = Blocks()
         self._cut = ""
         self._unended = False
@@ -104,7 +96,7 @@ class _Log:
     def take(self, text: bytes) -> None:
         """The next text, of whole lines."""
         self._bytes += len(text)
-        text = self._patches.without(self._cleaner.clean(text, self._line))
+        text = self._cleaner.clean(text, self._line)
         position, size = 0, len(text)
         self._head = self._head or text[:WINDOW_BYTES]
         self._failures.begin(text)
@@ -146,7 +138,7 @@ class _Log:
         reading = Reading(issues=self._issues)
         overlapping = {who: steps.overlapping for who, (_, steps) in self._writers.items()}  # no output follows others
         self._gap.close(self._latest, self._line)
-        device_link = any(writer.links_device_code or steps.device_link for writer, steps in self._writers.values())
+        device_link = any(writer.linker.symbols or steps.device_link for writer, steps in self._writers.values())
         for who, (writer, _) in self._writers.items():
             cut = self._cut if writer is self._default[0] else ""
             writer.end(cut=cut, unended=self._unended, line=self._line - 1)
@@ -236,23 +228,10 @@ class _Log:
     def _kernels(self, found: Kernels) -> None:
         """Take kernels that stand one behind the other; what they share is done once for all of them."""
         writer, steps = self._default
-        step, name, arch = steps.current, self._name, found.arch
-        unit, source, lines = step.unit, step.source, 5 if found.times else 4
-        times = map(float, found.times) if found.times else repeat(None)
-        kernels = [
-            Kernel(
-                key=KernelKey(symbol=symbol, arch=arch, unit=unit),
-                role="entry",
-                usage=usage,
-                origins=(Origin(input=name, line=line),),
-                compile_ms=time,
-                source=source,
-            )
-            for symbol, usage, time, line in zip(found.symbols, found.usages, times, numbered(self._line, lines))
-        ]
-        writer.blocks(kernels, step, barriers=found.barriers, linked=found.linked)
-        self._line += lines * len(kernels)
-        self._recognised += lines * len(kernels)
+        kernels = found.records(self._name, self._line, steps.current)
+        writer.blocks(kernels, steps.current, barriers=found.barriers, linked=found.linked)
+        self._line += found.lines * len(kernels)
+        self._recognised += found.lines * len(kernels)
 
     def _functions(self, found: Functions) -> None:
         """Take device functions that stand one behind the other."""
@@ -299,8 +278,8 @@ class _Log:
             return None, 1
         if isinstance(found, Stack) and writer.awaits_stack and self._gap.printed(who):
             writer.interrupted()
-        if isinstance(found, LinkUsed) and writer.awaits_link and self._gap.printed(who):
-            writer.link_interrupted()
+        if isinstance(found, LinkUsed) and writer.linker.awaited and self._gap.printed(who):
+            writer.linker.interrupt()
         self._gap.close(steps, self._line)
         steps.output(report=isinstance(found, Module | EntryLine | Properties | Stack | Used))
         self._latest = steps
@@ -313,7 +292,7 @@ class _Log:
 
     def _at_the_end(self, found: Message | None, line: str) -> Message | None:
         """What the last line says, which has no end: it may be cut."""
-        if isinstance(found, Torn | Unknown) or (found is None and _may_begin_report(line)):
+        if isinstance(found, Torn | Unknown) or (found is None and may_begin_report(line)):
             self._cut = line
             return None
         if isinstance(found, Module | Ignored) or (isinstance(found, Note) and found.spills is None):
@@ -403,27 +382,12 @@ def _may_go_on(found: Message | None, following: bytes) -> bool:
     return isinstance(found, Torn) or (isinstance(found, EntryLine) and found.arch is None)
 
 
-_PLACED = re.compile(r"[^\s:(]+[:(]\d+[:),]")
-"""A compiler's message about a source, in any language: its quotes may stand behind letters of one without blanks."""
-
-
 def _lost_beginning(found: Message | None, line: str, following: bytes) -> bool:
     """Whether ``line``, the log's first, has lost its beginning: libraries name no tool in any of their lines, and what
     they link begins with a module's."""
     if found is None:
-        return (
-            may_remain(line)
-            or lacks_beginning(line)
-            or (half_quoted(line) and following.startswith(b"ptxas ") and not _PLACED.match(line))
-        )
+        return lost_beginning(line, following)
     named = isinstance(found, Stack) or "ptxas" in line or "nvlink" in line or line.startswith("@")
     return not named and (
         isinstance(found, Properties | Used | LinkProperties | LinkUsed) or _NAMED.search(following) is not None
     )
-
-
-def _may_begin_report(line: str) -> bool:
-    """Whether ``line``, which is cut, may begin a report, or the command that makes one."""
-    text = line.lstrip()
-    named = _TOOL.search(text) is not None
-    return named or (text != "" and _HEAD.startswith(text)) or may_remain(text)

@@ -40,6 +40,14 @@ class Section(Struct, eq=False):
     notes: list[tuple[Note, int]] = field(default_factory=list)
     """(advisory that names no kernel, line), printed before the section's first line."""
 
+    def begin(self, arch: str | None, line: int, kernels: int) -> bool:
+        """So many kernels of one arch begin, the last of them on ``line``. Whether that can be: one ptxas run compiles
+        for one arch."""
+        one_arch = not self.headed or self.arch in (None, arch)
+        self.arch, self.last_kernel_line = arch, line
+        self.entries += kernels
+        return one_arch
+
 
 class Run(Struct, eq=False):
     """Kernels that one ptxas run printed one behind the other, whose records are made."""
@@ -94,6 +102,11 @@ class PendingKernel(Struct, eq=False):
     def identity(self) -> tuple[object, ...]:
         """Kernels that are equal in this are interchangeable."""
         return self.symbol, self.arch, self.step.unit, self.stack
+
+    def took(self, milliseconds: float) -> None:
+        """Its compile time."""
+        self.compile_ms = milliseconds
+        self.section.apart |= self.role == "function"
 
     @property
     def figures(self) -> Usage:

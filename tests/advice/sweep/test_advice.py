@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from spillscan.advice.sweep import curves
 from spillscan.advice.sweep.model import AS_IS, Curve, Point, Setting
+from spillscan.advice.sweep.proposals import Proposal, proposals
 from spillscan.model import Launch
 from spillscan.reports.sweep import html
 from tests.advice.sweep.support import point
@@ -83,22 +84,22 @@ def curve(*points: Point) -> Curve:
 LAUNCH = Launch(threads_per_block=128, source="policy", dynamic_shared_bytes=0)
 
 
-def bounds(blocks: int, registers: int, spills: int = 0) -> tuple[curves.Proposal, Point]:
+def bounds(blocks: int, registers: int, spills: int = 0) -> tuple[Proposal, Point]:
     """A step to more registers, and what became of it."""
     setting = Setting(kind="bounds", threads=128, blocks=blocks)
     made = replace(point(registers, 4 * blocks, spills=spills, blocks=blocks), setting=setting)
-    return curves.Proposal("no spills", setting, registers), made
+    return Proposal("no spills", setting, registers), made
 
 
 def test_a_kernel_that_spills_gets_every_step_to_more_registers_and_the_others_none() -> None:
     spilling = replace(point(40, 48, spills=300, blocks=12), setting=AS_IS)
-    steps, why = curves.proposals(curve(spilling))
+    steps, why = proposals(curve(spilling))
     relaxed = [each for each in steps if each.direction == "no spills"]
     assert [each.cap for each in relaxed] == [48, 56, 64, 72, 80, 96, 128, 168, 255]
     assert [each.setting.blocks for each in relaxed] == [10, 9, 8, 7, 6, 5, 4, 3, 2]
     assert {each.cap for each in steps if each.direction == "more blocks"} == {32}
     assert why == ""
-    clean, _ = curves.proposals(curve(replace(point(40, 48, blocks=12), setting=AS_IS)))
+    clean, _ = proposals(curve(replace(point(40, 48, blocks=12), setting=AS_IS)))
     assert {each.direction for each in clean} == {"more blocks"}
 
 
@@ -115,7 +116,7 @@ def test_of_the_steps_the_smallest_that_ends_the_spills_is_kept() -> None:
 
 def test_no_point_is_best_that_advice_beats() -> None:
     as_is = replace(point(40, 48, blocks=12), setting=AS_IS)
-    more = curves.Proposal("more blocks", Setting(kind="bounds", threads=128, blocks=16), 32)
+    more = Proposal("more blocks", Setting(kind="bounds", threads=128, blocks=16), 32)
     made = curves.advised(curve(as_is), [(more, replace(point(32, 64, blocks=16), setting=more.setting))], "")
     assert [each.best for each in curve(as_is).points] == [True]
     assert [each.best for each in made.points] == [False]

@@ -11,7 +11,7 @@ from spillscan.model import Build, Kernel, Origin
 from spillscan.naming.identity.libraries import by_library, copies, library_of, whole
 from spillscan.naming.identity.pairs import paired
 from spillscan.output.errors import UsageError
-from spillscan.reading.binary.containers import Place
+from spillscan.reading.binary.found import Place
 from tests.naming.identity.test_pairs import kernel
 
 

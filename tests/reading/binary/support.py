@@ -13,6 +13,7 @@ from spillscan.model.code import SassFunction
 from spillscan.reading import dumps as sass
 from spillscan.reading.binary import containers, decode, records
 from spillscan.reading.binary.decode import Counts
+from spillscan.reading.binary.found import Image
 from spillscan.reading.binary.opcode_tables import Table
 from spillscan.reading.binary.window import DEFAULT, Budget, Limits, Window
 from spillscan.reading.inputs import zstd
@@ -80,7 +81,7 @@ def counted(windows: list[Window], held: Table, number: int) -> list[Counts]:
 def extract(data: bytes | mmap.mmap, member: int) -> bytes:
     """The bytes of one cubin, by its number in the file (``SassFunction.member``)."""
     found = containers.images(Window(data), Budget(Limits(), len(data)))
-    images = (image for image in found if isinstance(image, containers.Image))
+    images = (image for image in found if isinstance(image, Image))
     window = next(islice(images, member, None)).plain()
     return window.copy(0, window.size, "cubin")
 

@@ -16,7 +16,8 @@ from spillscan.model.code import SassFunction
 from spillscan.output.errors import SpillscanError
 from spillscan.output.terminal import style_of
 from spillscan.reading import pipeline, workers
-from spillscan.reading.binary import containers, fatbin, records
+from spillscan.reading.binary import fatbin, records
+from spillscan.reading.binary.found import Image
 from spillscan.reading.binary.size_accounting import weigh
 from spillscan.reading.binary.window import DEFAULT
 from spillscan.reading.inputs.memory import Scratch
@@ -101,10 +102,10 @@ def test_a_process_that_dies(mapped: mmap.mmap, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(workers, "LEAST_BYTES", 1)
     monkeypatch.setattr(workers, "processors", lambda: 2)
 
-    def deadly(image: containers.Image, *scratch: Any) -> object:
+    def deadly(image: Image, *scratch: Any) -> object:
         os.kill(os.getpid(), signal.SIGKILL)
 
-    monkeypatch.setattr(containers.Image, "plain", deadly)
+    monkeypatch.setattr(Image, "plain", deadly)
     with pytest.raises(SpillscanError, match=r"all\.fatbin was not read: .* killed by signal 9"):
         list(records.items(mapped, "all.fatbin"))
 

@@ -12,6 +12,7 @@ from lark.exceptions import UnexpectedInput
 from lark.lexer import TerminalDef
 
 from spillscan.reading import grammar
+from spillscan.reading.expressions import local_name
 from spillscan.reading.logs.messages import EntryLine, Properties, Stack, head
 from spillscan.reading.logs.parsing import _NO_USE, _clause, ptxas_message, text_pattern, used_line
 from tests.conftest import FIXTURES, ROOT, manifest, read_any, read_text
@@ -63,7 +64,7 @@ def by_parser(line: str) -> Said | None:
     return (
         str(body.data),
         tokens,
-        [(grammar.local_name(str(each.data)), tuple(map(str, each.children))) for each in clauses],
+        [(local_name(str(each.data)), tuple(map(str, each.children))) for each in clauses],
     )
 
 

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import asdict, replace
 
 from spillscan.model import Advisory, Kernel, KernelKey, Origin, Usage
-from spillscan.reading.logs.finish import Context, finished
+from spillscan.reading.logs.gathered import Context, finished
 from spillscan.reading.logs.issue_log import NEIGHBOURHOOD_LINES, Doubts
 from spillscan.reading.logs.messages import Note
 from spillscan.reading.logs.pending import Section

@@ -1,17 +1,24 @@
-"""What is missing to try a kernel's remedies (its source or PTX, the command that compiles it, a compiler), and what
-the flags of its compilation forbid; and why no step of bounds is left to try."""
+"""The steps of bounds that are proposed for a kernel, and why none is: what is missing to try them (its source or PTX,
+the command that compiles it, a compiler), and what the flags of its compilation forbid."""
 
 from __future__ import annotations
 
 import os
 import re
 import shutil
+from typing import NamedTuple
 
+from msgspec import structs
+
+from spillscan.advice.sweep.model import Curve, Direction, Point, Setting
 from spillscan.advice.sweep.toolkits import HINT, folders
 from spillscan.model import Kernel, Launch
+from spillscan.model.code import MOST_REGISTERS
 from spillscan.occupancy.binding import limited_by
-from spillscan.occupancy.headroom import bounds_for_more_blocks
-from spillscan.occupancy.model import Occupancy
+from spillscan.occupancy.devices import device
+from spillscan.occupancy.formula import launched, resident
+from spillscan.occupancy.headroom import bounds_for_more_blocks, bounds_for_more_registers
+from spillscan.occupancy.model import Configuration, Occupancy
 from spillscan.occupancy.summary import summarise
 from spillscan.output.errors import UsageError
 
@@ -93,3 +100,73 @@ def _no_command(kernel: Kernel) -> str:
         if file and file.endswith((".cu", ".ptx")):
             return record if os.path.isfile(file) else f"{file} is not here, and {record}"
     return f"its source is not known, and {record}"
+
+
+REGISTER_STEP = 8
+"""Registers are given out in eights a thread."""
+
+
+class Proposal(NamedTuple):
+    """What is to be compiled."""
+
+    direction: Direction
+    setting: Setting
+    cap: int
+    """Registers per thread that it leaves."""
+
+
+def proposals(curve: Curve, steps: int = 3) -> tuple[tuple[Proposal, ...], str]:
+    """(what is to be compiled, why no step leads to more blocks).
+
+    Of a kernel that spills all launch bounds that leave more registers, the smallest step first. Each step to more
+    blocks is proposed as ``__launch_bounds__`` and as ``__maxnreg__``: the same cap, and ptxas may make different code
+    of them.
+    """
+    as_is, launch = curve.as_is, curve.launch
+    if as_is.failure or as_is.registers is None:
+        return (), "it could not be compiled as it is"
+    if launch is None:
+        return (), NO_LAUNCH
+    try:
+        now = resident(_configuration(curve.arch, as_is, launch))
+    except UsageError as error:
+        return (), error.what
+    found = relaxations(curve)
+    if why := no_more_blocks(now):
+        return tuple(found), why
+    more = []
+    for _ in range(steps):
+        bounds = bounds_for_more_blocks(now)
+        if bounds is None:
+            break
+        written = Setting(kind="bounds", threads=bounds.threads, blocks=bounds.blocks)
+        capped = Setting(kind="maxnreg", registers=min(bounds.registers, MOST_REGISTERS))
+        more += [Proposal("more blocks", setting, bounds.registers) for setting in (written, capped)]
+        now = resident(structs.replace(now.configuration, registers=bounds.registers))
+    return (*found, *more), ""
+
+
+def relaxations(curve: Curve) -> list[Proposal]:
+    """The bounds that leave a kernel that spills more registers, the smallest step first: launch bounds, or, where its
+    block size is not known, ``__maxnreg__``, which is given out in eights."""
+    as_is, launch = curve.as_is, curve.launch
+    if not as_is.spill_bytes or as_is.registers is None:
+        return []
+    if launch is None:
+        first = (as_is.registers // REGISTER_STEP + 1) * REGISTER_STEP
+        caps = dict.fromkeys([*range(first, MOST_REGISTERS, REGISTER_STEP), MOST_REGISTERS])
+        return [
+            Proposal("no spills", Setting(kind="maxnreg", registers=cap), cap) for cap in caps if cap > as_is.registers
+        ]
+    try:
+        configuration = _configuration(curve.arch, as_is, launch)
+    except UsageError:
+        return []
+    return [
+        Proposal("no spills", Setting(kind="bounds", threads=cap.threads, blocks=cap.blocks), cap.registers)
+        for cap in bounds_for_more_registers(configuration)
+    ]
+
+
+def _configuration(arch: str, point: Point, launch: Launch) -> Configuration:
+    return launched(device(arch), launch, registers=point.registers or 0, static_shared_bytes=point.shared_bytes or 0)
