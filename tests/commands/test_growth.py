@@ -41,6 +41,10 @@ def _build(name: str, size: int, made: Callable[[int], str]) -> Family:
     return Family("scan build", size, {f"build/{name}": made, "build/a.log": lambda _: LOG})
 
 
+def _init(name: str, size: int, made: Callable[[int], str]) -> Family:
+    return Family("init build --yes --no-try", size, {f"build/{name}": made, "build/a.log": lambda _: LOG})
+
+
 def _commands(command: str) -> str:
     return json.dumps([{"directory": "/", "file": "a.cu", "command": command}])
 
@@ -76,6 +80,20 @@ FAMILIES: dict[str, Family] = {
         "build.ninja", 4_000, lambda n: f"v = {'x' * n}\n" + "build $v.o: cu a.cu\n" * n
     ),
     "a file that includes itself": _build("build.ninja", 5_000, lambda n: "x = 1\n" * n + "include build.ninja\n"),
+    "help without an option": _init("CMakeCache.txt", 10_000, lambda n: "//x\n" * n + "A:STRING=1\n"),
+    "a source folder far below": _init(
+        "CMakeCache.txt", 40_000, lambda n: f"CMAKE_HOME_DIRECTORY:INTERNAL=/{'a/' * n}\n"
+    ),
+    "a log of ninja of many digits": _init(".ninja_log", 2_000, lambda n: f"0\t{'9' * n}\t0\ta\tb\n"),
+    "an option of Meson": _init("meson-private/cmd_line.txt", 20_000, lambda n: f"[options]\nx = {'-' * n}1\n"),
+    "a key of many words": Family(
+        "check a.log", 2_000, {"pyproject.toml": lambda n: f"[tool.spillscan{'.a' * n}]\n", "a.log": lambda _: LOG}
+    ),
+    "tables in tables": Family(
+        "check a.log",
+        20,
+        {"pyproject.toml": lambda n: f"[tool.spillscan]\n{'a.b.c.d.e.f={' * n}{'}' * n}\n", "a.log": lambda _: LOG},
+    ),
     "launches without a column": Family("profile a.csv", 1, {"a.csv": lambda n: "BlkX,Name\n32,k\n" * n}),
     "launches without an end": Family(
         "profile a.csv", 1, {"a.csv": lambda n: "BlkX,BlkY,BlkZ,DymSMem (MB),Name\n32,1,1,1e400,k\n" * n}
