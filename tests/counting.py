@@ -52,6 +52,16 @@ def steps(work: Callable[[], object]) -> int:
     return count
 
 
+def costs_its_size(seconds: Callable[[int], float], size: int) -> bool:
+    """Whether four times the input takes at most ten times as long, and a tenth of a second besides: what goes over it
+    again and again takes sixteen times."""
+    for _ in range(3):  # others run beside it
+        fourfold = seconds(4 * size)
+        if fourfold <= 0.1 or fourfold <= 10 * seconds(size) + 0.1:
+            return True
+    return False
+
+
 def growth(work: Callable[[int], object], size: int) -> float:
     """What the second doubling of an input takes, over twice what the first does; work that grows with size has 1, that
     of each with each other has 2. What is done once, however large the input, is in neither."""

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from spillscan.builds import compilation, records
 from spillscan.builds.compilation import parse
-from spillscan.builds.databases import expected, seen_from_here
+from spillscan.builds.databases import expected, real_path, seen_from_here
 from spillscan.model import Issue, Origin
 from spillscan.model.units import Unit
 
@@ -59,7 +59,7 @@ def merged(seen: Iterable[Unit], expected: Iterable[Unit], tree: Tree) -> list[U
 
 
 def _key(unit: Unit) -> str:
-    return os.path.realpath(unit.object) if unit.object else f"{unit.folder}\0{unit.source}"
+    return real_path(unit.object) if unit.object else f"{unit.folder}\0{unit.source}"
 
 
 def issues(
@@ -70,7 +70,7 @@ def issues(
     for unit in units:
         yield from _ended(unit)
         if unit.state in ("done", "unknown"):
-            path = os.path.realpath(unit.object) if unit.object else ""
+            path = real_path(unit.object) if unit.object else ""
             if unit.reported is not True and path not in read:
                 yield _issue("unreported-unit", f"nothing says what the kernels of {unit.name} use", unit)
             elif why := _stale(unit, tree, (wanted or {}).get(path, ())):
@@ -190,5 +190,5 @@ def of_build(folders: Iterable[str], seen: Sequence[Unit], read: Iterable[str]) 
     listed = [unit for folder in folders for unit in expected(folder)]
     files = Files()
     units = merged(seen, listed, files)
-    wanted = {os.path.realpath(unit.object): unit.command for unit in listed if unit.command}
-    return units, list(issues(units, frozenset(map(os.path.realpath, read)), files, wanted))
+    wanted = {real_path(unit.object): unit.command for unit in listed if unit.command}
+    return units, list(issues(units, frozenset(map(real_path, read)), files, wanted))

@@ -153,9 +153,13 @@ def makes_machine_code(words: Sequence[str]) -> bool:
     return not _LTO.search(line) or _REAL.search(line) is not None
 
 
-def expand(words: Sequence[str], read: Callable[[str], str | None], depth: int = 0) -> Iterator[str]:
+def expand(
+    words: Sequence[str], read: Callable[[str], str | None], depth: int = 0, known: set[str] | None = None
+) -> Iterator[str]:
     """``words`` with what stands in their response files (``--options-file``, ``-optf``, ``@FILE``) in its place.
-    ``read`` gives a file's text; ``None`` where there is none: then the word stays."""
+    ``read`` gives a file's text; ``None`` where there is none: then the word stays. It also stays where it names a file
+    again, which may name itself."""
+    known = set() if known is None else known
     files = iter(words)
     for word in files:
         option, _, value = word.partition("=")
@@ -166,12 +170,14 @@ def expand(words: Sequence[str], read: Callable[[str], str | None], depth: int =
         else:
             yield word
             continue
-        texts = [read(name) for name in value.split(",")]
+        names = dict.fromkeys(value.split(","))
+        texts = [None if name in known else read(name) for name in names]
+        known.update(names)
         if depth >= _MOST_NESTED_FILES or None in texts:
             yield from (word, value) if word == option and not word.startswith("@") else (word,)
             continue
         for text in texts:
-            yield from expand(split(text or ""), read, depth + 1)
+            yield from expand(split(text or ""), read, depth + 1, known)
 
 
 def split(text: str) -> list[str]:

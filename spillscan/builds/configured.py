@@ -18,7 +18,9 @@ from contextlib import suppress
 
 from msgspec import Struct
 
-_ENTRY = re.compile(r"((?:^//.*\n)*)^([^\s#/=:][^=:\n]*):([A-Z]+)=(.*)$", re.MULTILINE)
+from spillscan.builds.databases import real_path
+
+_ENTRY = re.compile(r"(?:^(//.*)\n)?^([^\s#/=:][^=:\n]*):([A-Z]+)=(.*)$", re.MULTILINE)
 _GIVEN = "No help, variable specified on the command line."
 _NOT_OPTIONS = frozenset({"INTERNAL", "STATIC"})
 COMPILER = "CMAKE_CUDA_COMPILER"
@@ -31,6 +33,7 @@ _ROUNDS = 6
 _SECONDS = 600
 _DEEPEST = 4
 _LARGEST = 64 << 20
+_LONGEST_LITERAL = 1 << 16
 _RELEASE = re.compile(r'CMAKE_CUDA_COMPILER_VERSION "([\d.]+)"')
 _PATHS = ("PATH", "FILEPATH")
 
@@ -118,7 +121,7 @@ def of_folder(folder: str) -> Configured | None:
     return Configured(
         system="scikit-build" if os.path.exists(os.path.join(folder, "CMakeInit.txt")) else "CMake",
         folder=folder,
-        source=os.path.realpath(said("CMAKE_HOME_DIRECTORY") or folder),
+        source=real_path(said("CMAKE_HOME_DIRECTORY") or folder),
         entries={name: entry for name, entry in entries.items() if entry.kind not in _NOT_OPTIONS},
         program=said("CMAKE_COMMAND"),
         version=version,
@@ -128,7 +131,7 @@ def of_folder(folder: str) -> Configured | None:
 
 
 def cache_of(path: str) -> dict[str, Entry] | None:
-    """The entries of a ``CMakeCache.txt`` (``NAME:TYPE=VALUE`` below lines of help); ``None`` where there is none."""
+    """The entries of a ``CMakeCache.txt`` (``NAME:TYPE=VALUE`` below a line of help); ``None`` where there is none."""
     text = _text(path)
     return {
         name.strip('"'): Entry(value, kind, given=_GIVEN in about or kind == "UNINITIALIZED")
@@ -153,7 +156,7 @@ def _meson(folder: str) -> Configured | None:
     return Configured(
         system="Meson",
         folder=folder,
-        source=os.path.realpath(source[1] if source else os.path.dirname(folder)),
+        source=real_path(source[1] if source else os.path.dirname(folder)),
         entries=entries,
         program="meson",
     )
@@ -161,7 +164,9 @@ def _meson(folder: str) -> Configured | None:
 
 def _plain(value: str) -> str:
     """What is meant where a release of Meson quotes words, and writes lists as Python does."""
-    with suppress(ValueError, SyntaxError):
+    if len(value) > _LONGEST_LITERAL:  # Python takes hundreds of bytes for each sign of it
+        return value
+    with suppress(ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         literal = ast.literal_eval(value)
         return ",".join(literal) if isinstance(literal, list) else literal if isinstance(literal, str) else value
     return value
@@ -169,7 +174,7 @@ def _plain(value: str) -> str:
 
 def seconds(folder: str) -> float | None:
     """What the longest run of ninja took in a build folder, as far as its log says; ``None`` where it has none."""
-    ends = re.findall(r"^\d+\t(\d+)\t", _text(os.path.join(folder, ".ninja_log")), re.MULTILINE)
+    ends = re.findall(r"^\d+\t(\d{1,15})\t", _text(os.path.join(folder, ".ninja_log")), re.MULTILINE)
     return max(map(int, ends)) / 1000 if ends else None
 
 
@@ -258,6 +263,6 @@ def _fresh(
 def _text(path: str) -> str:
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read(_LARGEST)
+            return file.read(_LARGEST).replace("\0", "\ufffd")  # which no path may hold
     except OSError:
         return ""

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shlex
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -22,6 +21,7 @@ from spillscan.model.units import Unit
 from spillscan.output.errors import InputError
 
 _MOST_BYTES = 1 << 30
+_LONGEST_PATH = 1 << 12
 _AGAIN = "let the build system write it again"
 
 
@@ -93,10 +93,11 @@ def _command(entry: Any, path: str, number: int) -> Command | None:
     top = os.path.dirname(path)
     try:
         said = entry.get("arguments")
-        words = shlex.split(entry["command"]) if said is None else list(said)
+        words = compilation.split(entry["command"]) if said is None else list(said)
         folder, source, output = entry["directory"], entry["file"], entry.get("output", "")
         if not all(isinstance(word, str) and "\0" not in word for word in (*words, folder, source, output)):
             raise TypeError
+        os.fsencode("".join((*words, folder, source, output)))  # half a character of JSON is in no path
     except (KeyError, TypeError, ValueError, AttributeError):
         raise InputError(f"{path}: entry {number} is not a compilation", _AGAIN) from None
     parsed = compilation.parse(words)
@@ -119,11 +120,18 @@ def _command(entry: Any, path: str, number: int) -> Command | None:
 def seen_from_here(path: str, top: str) -> str:
     """``path`` below the folder of the list as that is called, or below the current one where that is called from here
     (CMake's sources lie beside its build folder): so that it is the same in each checkout."""
+    real = os.path.join(real_path(path), "")
     for place in (top,) if os.path.isabs(top) else (top, ""):
-        below = os.path.relpath(os.path.realpath(path), os.path.realpath(place or os.curdir))
-        if below.split(os.sep, 1)[0] != os.pardir:
-            return os.path.normpath(os.path.join(place, below))
+        folder = os.path.join(real_path(place or os.curdir), "")
+        if real.startswith(folder):
+            return os.path.normpath(os.path.join(place, real[len(folder) :] or os.curdir))
     return os.path.normpath(path)
+
+
+def real_path(path: str) -> str:
+    """``path`` without links. One longer than any system takes leads nowhere: following it costs the square of its
+    length."""
+    return os.path.realpath(path) if len(path) < _LONGEST_PATH else os.path.abspath(path)
 
 
 # ``build.ninja``: which edges compile CUDA sources, and which of them a build without a target runs.
@@ -133,6 +141,8 @@ def seen_from_here(path: str, top: str) -> str:
 
 _LARGEST_BYTES = 1 << 28
 _MOST_FILES = 1000
+_MOST_GROWN = 64
+"""Times its size that a file may grow by its variables."""
 _CONTINUED = re.compile(r"\$\r?\n[ \t]*")
 _TOKEN = re.compile(r"(?:\$[ :$|]|[^\s:|])+|:|\|\|?@?")
 _VARIABLE = re.compile(r"\$(?:\{([\w.-]+)\}|([\w-]+)|([ :$|]))")
@@ -151,7 +161,21 @@ class Edge(Struct, frozen=True):
 class _Manifest(Struct):
     edges: list[Edge] = field(default_factory=list)
     defaults: list[str] = field(default_factory=list)
-    files: int = 0
+    variables: dict[str, str] = field(default_factory=dict)
+    files: set[str] = field(default_factory=set)
+    left: int = 0
+    """Characters that variables may still put into the text: one may name another twice, which names a third twice."""
+
+    def expanded(self, text: str) -> str:
+        """``text`` with the values of its variables."""
+        return _VARIABLE.sub(self._value, text) if "$" in text else text
+
+    def _value(self, found: re.Match[str]) -> str:
+        value = found[3] or self.variables.get(found[1] or found[2], "")
+        self.left -= len(value)
+        if self.left < 0:
+            raise OSError("variables that grow out of bounds")
+        return value
 
 
 def compilations(path: str) -> list[tuple[str, str]] | None:
@@ -159,8 +183,8 @@ def compilations(path: str) -> list[tuple[str, str]] | None:
     the folder of ``path``; ``None`` where the file cannot be read."""
     manifest = _Manifest()
     try:
-        _read(path, os.path.dirname(path), manifest, {})
-    except (OSError, UnicodeDecodeError):
+        _read(path, os.path.dirname(path), manifest)
+    except (OSError, ValueError, RecursionError):
         return None
     wanted = _needed(manifest)
     return [
@@ -188,31 +212,35 @@ def _needed(manifest: _Manifest) -> set[str]:
     return found
 
 
-def _read(path: str, top: str, manifest: _Manifest, variables: dict[str, str]) -> None:
-    manifest.files += 1
-    if os.path.getsize(path) > _LARGEST_BYTES or manifest.files > _MOST_FILES:
+def _read(path: str, top: str, manifest: _Manifest) -> None:
+    if path in manifest.files:
+        return
+    manifest.files.add(path)
+    size = os.path.getsize(path)
+    if size > _LARGEST_BYTES or len(manifest.files) > _MOST_FILES:
         raise OSError(f"{path} is too large")
+    manifest.left += _MOST_GROWN * size
     with open(path, encoding="utf-8") as file:
         text = _CONTINUED.sub("", file.read())
     for line in text.splitlines():
         word, _, rest = line.partition(" ")
         if word == "build":
-            manifest.edges.append(_edge(rest, variables))
+            manifest.edges.append(_edge(rest, manifest))
         elif word == "default":
-            manifest.defaults += [token for token in _paths(rest, variables) if token != ":"]
+            manifest.defaults += [token for token in _paths(rest, manifest) if token != ":"]
         elif word in ("include", "subninja"):
-            _read(os.path.join(top, _expanded(rest.strip(), variables)), top, manifest, variables)
+            _read(os.path.normpath(os.path.join(top, manifest.expanded(rest.strip()))), top, manifest)
         elif line[:1].strip() and not line.startswith("#") and "=" in line:
             name, _, value = line.partition("=")
-            variables[name.strip()] = _expanded(value.strip(), variables)
+            manifest.variables[name.strip()] = manifest.expanded(value.strip())
 
 
-def _edge(text: str, variables: dict[str, str]) -> Edge:
+def _edge(text: str, manifest: _Manifest) -> Edge:
     outputs: list[str] = []
     inputs: list[str] = []
     rule = ""
     behind = False
-    for token in _paths(text, variables):
+    for token in _paths(text, manifest):
         if token == ":":
             behind = True
         elif token.startswith("|"):
@@ -226,13 +254,9 @@ def _edge(text: str, variables: dict[str, str]) -> Edge:
     return Edge(tuple(outputs), rule, tuple(inputs))
 
 
-def _paths(text: str, variables: dict[str, str]) -> Iterator[str]:
+def _paths(text: str, manifest: _Manifest) -> Iterator[str]:
     for token in _TOKEN.findall(text):
-        yield token if token in (":", "|", "||", "|@") else os.path.normpath(_expanded(token, variables))
-
-
-def _expanded(text: str, variables: dict[str, str]) -> str:
-    return _VARIABLE.sub(lambda m: m[3] or variables.get(m[1] or m[2], ""), text) if "$" in text else text
+        yield token if token in (":", "|", "||", "|@") else os.path.normpath(manifest.expanded(token))
 
 
 # What a build folder is to hold: by ``build.ninja``, else by ``compile_commands.json`` and, of CMake's makefiles, what
@@ -248,10 +272,10 @@ def expected(folder: str) -> list[Unit]:
     """The compilations of CUDA code that ``folder``, or a folder in it, is to hold; each object once. What a list names
     elsewhere is of another folder, from which this one was copied."""
     found: dict[str, Unit] = {}
-    here = os.path.join(os.path.realpath(folder), "")
+    here = os.path.join(real_path(folder), "")
     for place in _build_folders(folder):
         for unit in _of_folder(place):
-            made = os.path.realpath(unit.object)
+            made = real_path(unit.object)
             if made.startswith(here):
                 found.setdefault(made, unit)
     return list(found.values())
@@ -287,12 +311,12 @@ def _of_folder(place: str) -> Iterator[Unit]:
             listed = commands(database)
         except InputError:  # of no CUDA code, or damaged: then it expects nothing
             listed = []
-    by_object = {os.path.realpath(each.object): each for each in listed if each.object}
+    by_object = {real_path(each.object): each for each in listed if each.object}
     edges = compilations(file) if os.path.exists(file) else None
     if edges is not None:
         for source, made in edges:
             path = os.path.join(place, made)
-            command = by_object.get(os.path.realpath(path))
+            command = by_object.get(real_path(path))
             yield Unit(
                 source=seen_from_here(os.path.join(place, source), place),
                 object=os.path.normpath(path),

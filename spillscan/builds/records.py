@@ -15,6 +15,7 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from spillscan.builds.compilation import split
 from spillscan.output import folders
 from spillscan.output.folders import DRAFT
 
@@ -150,11 +151,10 @@ def recorded(path: str) -> Recorded | None:
     if not head.startswith(_HEAD) or not directory.startswith(_DIRECTORY):
         return None
     try:
-        words = tuple(shlex.split(command))
         status = int(last.removeprefix(_ENDED)) if last.startswith(_ENDED) else None if digests else 0
     except ValueError:
         return None
-    return Recorded(directory.removeprefix(_DIRECTORY), words, tuple(digests), status)
+    return Recorded(directory.removeprefix(_DIRECTORY), tuple(split(command)), tuple(digests), status)
 
 
 def _text(line: bytes) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import csv
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
@@ -300,9 +301,9 @@ def _written(ids: Sequence[str], answer: Mapping[str, Any], form: str, *, begin:
 def _check_columns(names: list[str]) -> set[str]:
     """The columns to leave out: those that are not known, each with a line on standard error."""
     known = ["id", *table.REQUIRED, *table.DEFAULTS, *table.CODES]
-    for name in names:
-        if names.count(name) > 1:
-            raise UsageError(f"column {name} appears twice", "keep one")
+    name, times = Counter(names).most_common(1)[0]
+    if times > 1:
+        raise UsageError(f"column {name} appears twice", "keep one")
     strange = [name for name in names if name not in known]
     for name in strange:
         complain(f"column {name!r} is not known and ignored")

@@ -209,6 +209,7 @@ _TOML_WORD = r"""(?:[A-Za-z0-9_-]+|"[^"\n]*"|'[^'\n]*')"""
 _TOML_KEY = rf"{_TOML_WORD}(?:\s*\.\s*{_TOML_WORD})*"
 _TOML_HEADER = re.compile(rf"\s*(\[\[?)\s*({_TOML_KEY})\s*\]\]?\s*(?:#.*)?")
 _TOML_ASSIGNMENT = re.compile(rf"\s*({_TOML_KEY})\s*=")
+_TOML_DEEP = re.compile(rf"(?:^|[\[{{,])[ \t]*+(?:{_TOML_WORD}[ \t]*+\.[ \t]*+){{{DEPTH}}}", re.MULTILINE)
 _TOML_WORDS = re.compile(_TOML_WORD)
 
 
@@ -217,17 +218,18 @@ def parse_toml(text: str, name: str) -> Node | None:
     import tomllib
 
     try:
-        document = tomllib.loads(text)
+        if deep := _TOML_DEEP.search(text):  # the library takes the square of its length
+            raise RecursionError(deep.start())
+        table: object = tomllib.loads(text)
+        for key in TABLE:
+            if not isinstance(table, Mapping) or key not in table:
+                return None
+            table = table[key]
+        return _toml_node(table, TABLE, _toml_lines(text), name)
     except ValueError as error:  # most are TOMLDecodeError; a number of very many digits is not
         raise UsageError(_toml_error(str(error), text, name)) from None
     except RecursionError:
         raise UsageError(f"{name}: nested too deep", _FLATTER) from None
-    table: object = document
-    for key in TABLE:
-        if not isinstance(table, Mapping) or key not in table:
-            return None
-        table = table[key]
-    return _toml_node(table, TABLE, _toml_lines(text), name)
 
 
 def _toml_error(message: str, text: str, name: str) -> str:

@@ -53,6 +53,8 @@ def compiled(pattern: str) -> Pattern:
         return Pattern("", _expression(pattern))
     if pattern and not pattern.strip("*"):
         return Pattern("", None)
+    closed, last, rest = pattern.rpartition("]")
+    pattern = closed + last + rest.replace("[", "[[]")  # of those that nothing closes, each would look for an end
     whole = _EDGE + pattern + _EDGE
     pieces = _WILD.split(whole)
     literal = [piece for piece in pieces if piece.strip(_EDGE)]

@@ -385,6 +385,8 @@ def test_response_files_are_expanded() -> None:
     assert list(expand(["nvcc", "-optf=none.rsp"], files.get)) == ["nvcc", "-optf=none.rsp"]
     files["loop"] = "@loop"
     assert list(expand(["nvcc", "@loop"], files.get)) == ["nvcc", "@loop"]
+    each_all = dict.fromkeys("abcdefgh", " ".join(f"@{name}" for name in "abcdefgh"))
+    assert len(list(expand(["nvcc", "@a"], each_all.get))) <= 1 + 8 * 8
 
 
 # ---- kernels that are gone, and older builds ------------------------------------------------------------------------

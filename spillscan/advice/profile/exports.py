@@ -32,6 +32,8 @@ _BLOCK = re.compile(r"\(?\s*(\d{1,4})(?:\s*[x,]\s*(\d{1,4}))?(?:\s*[x,]\s*(\d{1,
 _SHARED = re.compile(r"DymSMem(?: \((B|bytes|KB|MB)\)|:mem_B)?")
 _BEFORE = re.compile(r"\ufeff?(?:[ \t]*\r?\n|Processing \[[^\n]*\n)*")
 """What ``nsys stats`` prints before a table."""
+_ROUND = 100_000
+"""Steps of SQLite between looks at the bound, ten for each byte: a view may ask for any number of them."""
 _SCALES = {None: 1, "B": 1, "bytes": 1, "KB": 1e3, "MB": 1e6}
 
 
@@ -51,10 +53,10 @@ def read_csv(stream: Stream, name: str) -> Profile:
     start = _end_of_preamble(text)
     before = text.count("\n", 0, start)
     rows = csv.DictReader(io.StringIO(text[start:]), strict=True, skipinitialspace=True)
-    take = _plain if {"kernel", "block"} <= set(rows.fieldnames or ()) else _traced
     try:
+        take = _plain if {"kernel", "block"} <= set(rows.fieldnames or ()) else _traced
         read = [take(row, Origin(input=name, line=before + rows.line_num, format="csv")) for row in rows]
-    except (csv.Error, ValueError, TypeError, AttributeError) as error:
+    except (csv.Error, ValueError, TypeError, AttributeError, KeyError, OverflowError) as error:
         raise InputError(f"{name}:{before + rows.line_num}: this row is not a launch: {error}", _HOW_PLAIN) from None
     return Profile(launches=tuple(launch for launch in read if launch is not None))
 
@@ -113,7 +115,11 @@ def read_sqlite(stream: Stream, name: str) -> Profile:
     """The launches of an export of Nsight Systems. :class:`InputError` where it is none."""
     try:
         with closing(sqlite3.connect(":memory:")) as base:
-            base.deserialize(bytes(stream.buffer()))
+            data = bytes(stream.buffer())
+            rounds = iter(range(100 + 10 * len(data) // _ROUND))
+            base.set_progress_handler(lambda: next(rounds, None) is None, _ROUND)
+            base.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, len(data))
+            base.deserialize(data)
             return Profile(launches=tuple(_recorded(base, name)))
     except (sqlite3.Error, OverflowError, MemoryError) as error:
         hint = "export again: nsys export --type sqlite REPORT"

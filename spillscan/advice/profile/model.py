@@ -110,6 +110,8 @@ _NUMBER = re.compile(
 )
 _DECIMAL_COMMA = re.compile(r"[-+]?\d+(?:\.\d{3})*,\d+|[-+]?\d{1,3}(?:\.\d{3}){2,}")
 _ABSENT = frozenset({"", "no data", "n/a", "(!) n/a", "nan", "-nan", "inf", "-inf", "N/A"})
+_NO_FIGURE = 1e30
+"""Nothing that is counted comes to so much, in whatever unit."""
 _SEPARATORS = str.maketrans("", "", ",'\u2019\u00a0\u202f ")
 
 _PREFIXES = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}
@@ -129,8 +131,8 @@ class NotANumberError(ValueError):
 def number(text: str) -> float | None:
     """The number that ``text`` prints; ``None`` where it says that there is none (``no data``)."""
     found = _NUMBER.fullmatch(text)
-    if found:
-        return float(found[1].translate(_SEPARATORS))
+    if found and abs(value := float(found[1].translate(_SEPARATORS))) < _NO_FIGURE:
+        return value
     if text in _ABSENT:
         return None
     if _DECIMAL_COMMA.fullmatch(text):

@@ -228,8 +228,8 @@ class Shape:
 # ---- launches --------------------------------------------------------------------------------------------------------
 
 
-_DIMENSIONS = re.compile(r"\(?(\d+)(?:, ?| ?x ?)(\d+)(?:, ?| ?x ?)(\d+)\)?")
-_CAPABILITY = re.compile(r"(\d+)\.(\d+)")
+_DIMENSIONS = re.compile(r"\(?(\d{1,10})(?:, ?| ?x ?)(\d{1,10})(?:, ?| ?x ?)(\d{1,10})\)?")
+_CAPABILITY = re.compile(r"(\d{1,3})\.(\d{1,3})")
 _COUNTED = frozenset({"count", "bytes"})
 _FRACTIONAL = frozenset(
     {"instructions", "spill_instructions", "local_load_instructions", "local_store_instructions"}

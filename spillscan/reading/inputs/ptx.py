@@ -14,11 +14,12 @@ FORMAT = "ptx"
 LARGEST_BYTES = 1 << 32
 """A module is read as a whole."""
 
-_BEGINNING = re.compile(rb"(?:\s|//[^\n]*\n|/\*.*?\*/)*\.version\s+\d+\.\d+\s", re.DOTALL)
-_VERSION = re.compile(rb"^\s*\.version\s+(\d{1,3}\.\d{1,3})\s", re.MULTILINE)
-_TARGET = re.compile(rb"^\s*\.target\s+sm_(\d+[af]?)", re.MULTILINE)
+_BEGINNING = re.compile(rb"(?>\s|//[^\n]*\n|/\*.*?\*/)*+\.version\s+\d+\.\d+\s", re.DOTALL)
+_VERSION = re.compile(rb"^[^\S\n]*\.version\s+(\d{1,3}\.\d{1,3})\s", re.MULTILINE)
+_TARGET = re.compile(rb"^[^\S\n]*\.target\s+sm_(\d+[af]?)", re.MULTILINE)
 _LINKAGE = re.compile(rb"^\s*(?:\.(?:visible|weak)\s+)*$")
 _NAME = re.compile(rb"\s+([A-Za-z_$%][\w$%]*)")
+_BODY_OR_END = re.compile(rb"[{;]")
 _ENTRY = b".entry"
 _LONGEST_LINKAGE = 100
 """Characters before ``.entry`` on its line."""
@@ -60,12 +61,14 @@ def version(text: bytes) -> str | None:
 
 def kernels(text: bytes) -> Iterator[str]:
     """The symbols of all entries that have a body, in order."""
-    at = text.find(_ENTRY)
+    at, mark = text.find(_ENTRY), 0
     while at >= 0:
         line = text.rfind(b"\n", max(0, at - _LONGEST_LINKAGE), at) + 1 or max(0, at - _LONGEST_LINKAGE)
         name = _NAME.match(text, at + len(_ENTRY))
         if name and _LINKAGE.match(text[line:at]):
-            body, end = text.find(b"{", name.end()), text.find(b";", name.end())
-            if body >= 0 and not 0 <= end < body:
+            if mark < name.end():  # else it is that of an entry before it, too
+                found = _BODY_OR_END.search(text, name.end())
+                mark = len(text) if found is None else found.start()
+            if text[mark : mark + 1] == b"{":
                 yield name[1].decode("ascii")
         at = text.find(_ENTRY, at + len(_ENTRY))

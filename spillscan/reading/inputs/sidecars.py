@@ -38,8 +38,12 @@ _WARP_META = re.compile(rb'\s*\{\s*"\w+_smem_bytes"\s*:\s*\d+')
 _WARP_SOURCE = re.compile(rb"^#define WP_TILE_BLOCK_DIM (\d{1,4})\s*$", re.MULTILINE)
 _IR = re.compile(rb"\btt\.func public @")
 _FUNCTION = re.compile(r'\btt\.func public @(?:([\w$.]+)|"([^"\n]+)")')
-_PRODUCT = re.compile(r"\btt\.dot\w*\b[^\n]*?: tensor<(\d+)x(\d+)x[^<>]*> \* tensor<(\d+)x(\d+)x[^<>]*> ->")
-_STORE = re.compile(r"\btt\.store\b[^\n]*?: tensor<((?:\d+x)+)!tt\.ptr")
+# The first of a line, which is gone over once.
+_PRODUCT = re.compile(
+    r"^(?>[^\n]*?\btt\.dot\w*\b)[^\n]*?: tensor<(\d{1,9})x(\d{1,9})x[^<>]*> \* tensor<(\d{1,9})x(\d{1,9})x[^<>]*> ->",
+    re.MULTILINE,
+)
+_STORE = re.compile(r"^(?>[^\n]*?\btt\.store\b)[^\n]*?: tensor<((?:\d{1,9}x){1,8})!tt\.ptr", re.MULTILINE)
 
 
 def sniff(head: bytes) -> bool:

@@ -225,11 +225,14 @@ class Stream:
             raise codecs.CodecError("something else follows it")
 
         block: list[bytes] = []
+        size = 0
         for piece in codecs.unpacked(codec, chain([start], _blocks(self._raw, _PACKED_BYTES)), behind):
             block.append(piece)
-            if sum(map(len, block)) >= HEAD_BYTES:
+            size += len(piece)
+            if size >= HEAD_BYTES:
                 yield b"".join(block)
                 block.clear()
+                size = 0
         yield b"".join(block)
 
 

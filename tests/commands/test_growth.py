@@ -1,0 +1,131 @@
+"""What a file costs grows with its size, whatever stands in it: each kind that a command reads, written to be dear.
+
+Expressions work inside of one call, where no step can be counted, so the processor's time is taken. None is an error
+of the program. ``tests/reading`` has the families of logs and dumps.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from spillscan import cli
+from tests.counting import costs_its_size
+
+LOG = """\
+ptxas info    : Compiling entry function 'k' for 'sm_80'
+ptxas info    : Used 40 registers, 376 bytes cmem[0]
+"""
+PTX = ".version 8.0\n.target sm_80\n"
+TTIR = "tt.func public @k() {\n"
+
+
+class Family(NamedTuple):
+    """A call, and the files that it reads, of a size."""
+
+    call: str
+    size: int
+    files: Mapping[str, Callable[[int], str]]
+
+
+def _scan(name: str, size: int, made: Callable[[int], str]) -> Family:
+    return Family(f"scan {name}", size, {name: made})
+
+
+def _build(name: str, size: int, made: Callable[[int], str]) -> Family:
+    return Family("scan build", size, {f"build/{name}": made, "build/a.log": lambda _: LOG})
+
+
+def _init(name: str, size: int, made: Callable[[int], str]) -> Family:
+    return Family("init build --yes --no-try", size, {f"build/{name}": made, "build/a.log": lambda _: LOG})
+
+
+def _commands(command: str) -> str:
+    return json.dumps([{"directory": "/", "file": "a.cu", "command": command}])
+
+
+def _doubled(times: int) -> str:
+    return "a0 = xx\n" + "".join(f"a{at + 1} = $a{at}$a{at}\n" for at in range(times))
+
+
+def _entry(pattern: str) -> str:
+    return f"kernels:\n- {{match: '{pattern}', max_registers: 3}}\n"
+
+
+def _profile(size: int, made: Callable[[int], tuple[str, str]]) -> Family:
+    """``made``: a launch's block and registers."""
+    head = '"ID","Kernel Name","Block Size","launch__registers_per_thread"\n"","","","register/thread"\n'
+    return Family("profile a.csv", size, {"a.csv": lambda n: head + '"0","k()","{}","{}"\n'.format(*made(n))})
+
+
+FAMILIES: dict[str, Family] = {
+    "comments before PTX": _scan("a.ptx", 8, lambda n: "/**/" * n + "x"),
+    "blank lines in PTX": _scan("a.ptx", 10_000, lambda n: PTX[:13] + "\n" * n + "x"),
+    "entries of PTX without an end": _scan("a.ptx", 40_000, lambda n: PTX + ".entry a\n" * n),
+    "products in a line": _scan("a.ttir", 5_000, lambda n: TTIR + "tt.dot " * n),
+    "stores in a line": _scan("a.ttir", 5_000, lambda n: TTIR + "tt.store : tensor<" * n),
+    "a command of one word": _build("compile_commands.json", 100_000, lambda n: _commands(f"nvcc -c a.cu -D{'x' * n}")),
+    "a deep path": _build("compile_commands.json", 40_000, lambda n: _commands(f"nvcc -c a.cu -o {'a/' * n}a.o")),
+    "half a character": _build("compile_commands.json", 1, lambda n: _commands("nvcc -c a.cu -o a\ud800.o")),
+    "a record of one word": _build(
+        "a.o.spillscan.log", 100_000, lambda n: f"# spillscan record of a.o\n# directory: /\nnvcc -c a.cu -D{'x' * n}\n"
+    ),
+    "variables that double": _build("build.ninja", 8, lambda n: _doubled(n) + f"build $a{n}: cu a.cu\n"),
+    "a long variable again and again": _build(
+        "build.ninja", 4_000, lambda n: f"v = {'x' * n}\n" + "build $v.o: cu a.cu\n" * n
+    ),
+    "a file that includes itself": _build("build.ninja", 5_000, lambda n: "x = 1\n" * n + "include build.ninja\n"),
+    "help without an option": _init("CMakeCache.txt", 10_000, lambda n: "//x\n" * n + "A:STRING=1\n"),
+    "a source folder far below": _init(
+        "CMakeCache.txt", 40_000, lambda n: f"CMAKE_HOME_DIRECTORY:INTERNAL=/{'a/' * n}\n"
+    ),
+    "a log of ninja of many digits": _init(".ninja_log", 2_000, lambda n: f"0\t{'9' * n}\t0\ta\tb\n"),
+    "an option of Meson": _init("meson-private/cmd_line.txt", 20_000, lambda n: f"[options]\nx = {'-' * n}1\n"),
+    "a key of many words": Family(
+        "check a.log", 2_000, {"pyproject.toml": lambda n: f"[tool.spillscan{'.a' * n}]\n", "a.log": lambda _: LOG}
+    ),
+    "tables in tables": Family(
+        "check a.log",
+        20,
+        {"pyproject.toml": lambda n: f"[tool.spillscan]\n{'a.b.c.d.e.f={' * n}{'}' * n}\n", "a.log": lambda _: LOG},
+    ),
+    "launches without a column": Family("profile a.csv", 1, {"a.csv": lambda n: "BlkX,Name\n32,k\n" * n}),
+    "launches without an end": Family(
+        "profile a.csv", 1, {"a.csv": lambda n: "BlkX,BlkY,BlkZ,DymSMem (MB),Name\n32,1,1,1e400,k\n" * n}
+    ),
+    "a profile's block of many digits": _profile(2_000, lambda n: (f"({'9' * n}, 1, 1)", "1")),
+    "a profile's figure without an end": _profile(400, lambda n: ("(1, 1, 1)", f"1e{n}")),
+    "columns of configurations": Family(
+        "occupancy --from a.csv", 5_000, {"a.csv": lambda n: "arch," + ",".join(map(str, range(n))) + "\n1\n"}
+    ),
+    "a glob that opens again and again": Family(
+        "check a.log", 10_000, {"spillscan.yaml": lambda n: _entry("[!" * n), "a.log": lambda _: LOG}
+    ),
+    "a dimension of many digits": _scan("a.ttir", 2_000, lambda n: f"{TTIR}tt.store x: tensor<{'1' * n}x!tt.ptr"),
+}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_file(
+    family: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    call, size, files = FAMILIES[family]
+    monkeypatch.chdir(tmp_path)
+
+    def seconds(size: int) -> float:
+        for name, made in files.items():
+            path = tmp_path / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(made(size).encode("utf-8", "surrogatepass"))
+        begin = time.process_time()
+        assert cli.main(call.split(" ")) in (0, 1, 2)
+        spent = time.process_time() - begin
+        assert "unexpected error" not in capsys.readouterr().err
+        return spent
+
+    assert costs_its_size(seconds, size)
