@@ -171,6 +171,7 @@ def main() -> int:
             if kept(data) != expected:
                 print(f"seed {seed}: data{at - 1} differs")
                 return 1
+            print(f"{len(repeated)} kills of {at} audits", flush=True)
     most = max(repeated)
     print(f"{len(repeated)} kills of {at} audits: nothing lost, nothing twice; {most:.1f} s of work repeated at most")
     return int(most > REPEATED_SECONDS)
