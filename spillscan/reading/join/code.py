@@ -82,6 +82,8 @@ _Item = TypeVar("_Item", SassFunction, FunctionUsage)
 
 _NAMED = 3
 """Units that a message names."""
+_OBJECTS = (".o", ".obj")
+"""What compilers call what is yet to be linked."""
 _FROM_LISTING = tuple(each for each in PRINTED if each.listed)
 
 
@@ -91,7 +93,7 @@ def attach_code(
     """Kernels with their ``sass``, functions that no log names as kernels of their own, and what contradicts."""
     functions = list(functions)
     known = _marked_relocatable(kernels, functions)
-    found = list(_folded(_without_linked(functions)))
+    found = list(_folded(_without_copies(_without_linked(functions))))
     if not known:
         return list(alone(found)), []
     issues: list[Issue] = []
@@ -195,6 +197,25 @@ def _without_linked(functions: Iterable[SassFunction | FunctionUsage]) -> list[S
     linked = {(item.symbol, item.arch) for item in binaries if item.final is not False}
     dropped = {id(item) for item in relocatable if (item.symbol, item.arch) in linked}
     return [item for item in found if id(item) not in dropped]
+
+
+def _without_copies(found: Sequence[SassFunction | FunctionUsage]) -> Iterator[SassFunction | FunctionUsage]:
+    """All but what programs and libraries have of an object among the binaries: they were linked from it."""
+    of_objects, others = set[Hashable](), set[int]()
+    for item in found:
+        if isinstance(item, SassFunction) and item.stats.digest is not None and item.stats.origin is not None:
+            if item.stats.origin.input.endswith(_OBJECTS):
+                of_objects.add(_bytes(item))
+            else:
+                others.add(id(item))
+    for item in found:
+        if id(item) not in others or not isinstance(item, SassFunction) or _bytes(item) not in of_objects:
+            yield item
+
+
+def _bytes(function: SassFunction) -> Hashable:
+    """What is equal of a function of an object and of what was linked from it, and of no other compilation."""
+    return function.symbol, function.arch, function.caller, function.stats.digest, function.usage
 
 
 def _by_symbol(items: Iterable[_Item]) -> dict[str, list[_Item]]:

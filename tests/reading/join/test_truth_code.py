@@ -47,7 +47,7 @@ def dumped(registers: int | None = None, size: int = 8, **other: Any) -> SassFun
     place = other.pop("place", "dump.sass")
     stats = SassStats(
         instructions=size, code_bytes=16 * size, opcodes=(("MOV", size),), local=local, registers=registers,
-        origin=Origin(input=place, line=5, format=other.pop("format", "sass")),
+        origin=Origin(input=place, line=5, format=other.pop("format", "sass")), digest=other.pop("digest", None),
     )  # fmt: skip
     named = {"symbol": "k", "arch": "sm_80", "role": "entry", "member": 0, **other}
     return SassFunction(stats=stats, **named)
@@ -115,6 +115,48 @@ TABLE: dict[str, tuple[list[Kernel], list[Any], list[tuple[Any, ...]], list[tupl
         [],
         [dumped(size=8), dumped(size=9)],
         [kernel(None, None, stack=None), kernel(None, None, 9, stack=None, unit="#1")],
+        [],
+    ),
+    "a program's copy of an object's code is not counted again": (
+        [],
+        [built(digest="d"), built(digest="d", place="app")],
+        [kernel(40, None)],
+        [],
+    ),
+    "nor where the log has another kernel": (
+        [logged(symbol="other")],
+        [built(digest="d"), built(digest="d", place="app")],
+        [kernel(symbol="other", code=None), kernel(40, None)],
+        [
+            ("not-in-dump", "other: in the build log, but in no dump of sm_80"),
+            ("not-in-log", "1 function of a.o is in no build log: k"),
+        ],
+    ),
+    "other code in a program is another kernel": (
+        [],
+        [built(digest="d"), built(digest="e", place="app")],
+        [kernel(40, None), kernel(40, None, unit="#1")],
+        [],
+    ),
+    "equal code in two objects, or in two programs, is two kernels": (
+        [],
+        [
+            built(digest="d", place=each, symbol=symbol)
+            for symbol, *places in (("k", "a.o", "b.o"), ("l", "app", "lib.so"))
+            for each in places
+        ],
+        [
+            kernel(40, None),
+            kernel(40, None, unit="#1"),
+            kernel(40, None, symbol="l"),
+            kernel(40, None, symbol="l", unit="#1"),
+        ],
+        [],
+    ),
+    "code without a digest is not known to be a copy": (
+        [],
+        [built(digest=None), built(digest=None, place="app")],
+        [kernel(40, None), kernel(40, None, unit="#1")],
         [],
     ),
     "log and dump agree": ([logged()], [dumped(40)], [kernel()], []),
