@@ -140,9 +140,9 @@ def of_build(build: Build) -> dict[str, Archs]:
     """By binary; where no binary was read, of the whole build, under no name."""
     found: dict[str, Archs] = {}
     for kernel in build.kernels:
-        origin = kernel.sass.origin if kernel.sass is not None else None
-        if origin is not None and origin.format == "binary" and kernel.key.arch:
-            found.setdefault(origin.input, Archs()).machine.add(kernel.key.arch)
+        for origin in kernel.origins:
+            if origin.format == "binary" and kernel.key.arch:
+                found.setdefault(origin.input, Archs()).machine.add(kernel.key.arch)
     for module in build.portable:
         if module.form == "PTX" and module.arch:
             found.setdefault(module.origin.input if module.origin else "", Archs()).add_ptx(module.arch, module.version)

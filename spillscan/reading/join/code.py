@@ -93,9 +93,9 @@ def attach_code(
     """Kernels with their ``sass``, functions that no log names as kernels of their own, and what contradicts."""
     functions = list(functions)
     known = _marked_relocatable(kernels, functions)
-    found = list(_folded(_without_copies(_without_linked(functions))))
+    found, copies = _without_copies(list(_folded(_without_linked(functions))))
     if not known:
-        return list(alone(found)), []
+        return [_with_copies(kernel, copies) for kernel in alone(found)], []
     issues: list[Issue] = []
     listings = _by_symbol([item for item in found if isinstance(item, FunctionUsage)])
     dumps = _by_symbol([item for item in found if isinstance(item, SassFunction)])
@@ -142,7 +142,7 @@ def attach_code(
             )
         )
     out.extend(alone(rest))
-    return out, issues
+    return [_with_copies(kernel, copies) for kernel in out], issues
 
 
 def _in_no_log(unlogged: Sequence[SassFunction | FunctionUsage]) -> str:
@@ -199,23 +199,33 @@ def _without_linked(functions: Iterable[SassFunction | FunctionUsage]) -> list[S
     return [item for item in found if id(item) not in dropped]
 
 
-def _without_copies(found: Sequence[SassFunction | FunctionUsage]) -> Iterator[SassFunction | FunctionUsage]:
-    """All but what programs and libraries have of an object among the binaries: they were linked from it."""
-    of_objects, others = set[Hashable](), set[int]()
-    for item in found:
+_Copies = dict[Hashable, list[Origin]]
+"""Where programs have the code of an object, by that."""
+
+
+def _without_copies(
+    functions: Sequence[SassFunction | FunctionUsage],
+) -> tuple[list[SassFunction | FunctionUsage], _Copies]:
+    """All but what programs and libraries have of an object among the binaries (they were linked from it), and that."""
+    copies: _Copies = {}
+    others: dict[int, tuple[Hashable, Origin]] = {}
+    for item in functions:
         if isinstance(item, SassFunction) and item.stats.digest is not None and item.stats.origin is not None:
+            code = item.symbol, item.arch, item.caller, item.stats.digest
             if item.stats.origin.input.endswith(_OBJECTS):
-                of_objects.add(_bytes(item))
+                copies[code] = []
             else:
-                others.add(id(item))
-    for item in found:
-        if id(item) not in others or not isinstance(item, SassFunction) or _bytes(item) not in of_objects:
-            yield item
+                others[id(item)] = code, item.stats.origin
+    linked = {place: each for place, each in others.items() if each[0] in copies}
+    for its_code, origin in linked.values():
+        copies[its_code].append(origin)
+    return [item for item in functions if id(item) not in linked], copies
 
 
-def _bytes(function: SassFunction) -> Hashable:
-    """What is equal of a function of an object and of what was linked from it, and of no other compilation."""
-    return function.symbol, function.arch, function.caller, function.stats.digest, function.usage
+def _with_copies(kernel: Kernel, copies: _Copies) -> Kernel:
+    """The kernel with the programs that hold its code, too, among its origins."""
+    code = kernel.key.symbol, kernel.key.arch, kernel.caller, kernel.sass.digest if kernel.sass else None
+    return replace(kernel, origins=(*kernel.origins, *found)) if (found := copies.get(code)) else kernel
 
 
 def _by_symbol(items: Iterable[_Item]) -> dict[str, list[_Item]]:

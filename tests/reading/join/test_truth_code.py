@@ -333,6 +333,13 @@ def test_join_of_log_dump_and_binary(case: str) -> None:
     assert [reason(each) for each in contradictions] == issues
 
 
+def test_where_programs_have_the_code_of_an_object_is_kept() -> None:
+    """Each file is judged by what it holds."""
+    places = ["a.o", "app", "lib.so"]
+    kernels, _ = attach_code([logged()], [built(digest="d", place=each) for each in places])
+    assert [[origin.input for origin in each.origins] for each in kernels] == [["build.log", *places]]
+
+
 def test_units_that_no_log_reports_are_named() -> None:
     places = ("a.o", "b.o", "b.o", "c.o", "d.o", "e.o")
     others = [built(symbol=f"f{number}", place=place) for number, place in enumerate(places)]
