@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from spillscan.occupancy.binding import LABELS, advice, limited_by, verdict
+from spillscan.occupancy.bounds import RegisterCap, bounds_for_more_blocks
 from spillscan.occupancy.devices import Device, sources
 from spillscan.occupancy.headroom import (
     Headroom,
-    RegisterCap,
     Varied,
     available_dynamic_shared_bytes,
     best_block_sizes,
-    bounds_for_more_blocks,
     current,
     headroom,
     next_block,
