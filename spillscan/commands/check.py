@@ -29,12 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="one line for all that a rule finds in a kernel, family, file, namespace or arch (default: by family, one"
         " template, where not all findings are shown)",
     )
-    _options.add_output(parser)
-    _options.add_brief(parser)
-    _options.add_selection(parser)
-    _options.add_strict(parser)
-    _policy.add_accept(parser)
-    _baseline.add_arguments(parser)
+    _baseline.add_gate(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -15,11 +15,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from spillscan.model import Issue, Reading, Stats
-from spillscan.reading.inputs.options import DEFAULT, Options
+from spillscan.reading.inputs.source import DEFAULT, Options, Stream
 
 if TYPE_CHECKING:
     from spillscan.reading.binary.window import Window
-    from spillscan.reading.inputs.source import Stream
 
 FORMAT = "binary"
 

@@ -28,11 +28,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spillscan.reading.inputs.options import DEFAULT, Options
+from spillscan.reading.inputs.source import DEFAULT, Options, Stream
 
 if TYPE_CHECKING:
     from spillscan.model import Reading
-    from spillscan.reading.inputs.source import Stream
 
 FORMAT = "ptxas"
 
