@@ -33,13 +33,9 @@ def swept(curves: Iterable[Curve]) -> dict[tuple[str, str | None], Curve]:
     """By symbol and arch; of several releases the curve with times, then that whose spills end with the fewest
     registers."""
     found: dict[tuple[str, str | None], Curve] = {}
-    for curve in sorted(curves, key=_worth):
+    for curve in sorted(curves, key=lambda each: (not each.measured, each.registers_needed or MOST_REGISTERS)):
         found.setdefault((curve.symbol, curve.arch), curve)
     return found
-
-
-def _worth(curve: Curve) -> tuple[bool, int]:
-    return not curve.measured, curve.registers_needed or MOST_REGISTERS
 
 
 def _curve(data: dict[str, Any]) -> Curve:

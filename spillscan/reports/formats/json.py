@@ -20,7 +20,6 @@ from spillscan.model import (
     EvidenceKind,
     Finding,
     Hidden,
-    Hole,
     Kernel,
     Metric,
     Origin,
@@ -310,7 +309,8 @@ def _pieces(report: Report) -> Iterator[str | bytes]:
             yield from array("empty_units", report.build.empty_units)
     if report.kind != "scan":
         yield from array("findings", (_finding(finding, report.tree) for finding in report.findings))
-        yield from array("holes", map(_hole, (*report.holes, *report.accepted)))
+        holes = (*report.holes, *report.accepted)
+        yield from array("holes", (copied(HoleJson, each, **_named(each.kernel)) for each in holes))
     if report.kind == "check":
         yield f' "counted": {text(bool(report.build.units))},\n'
     if report.baseline is not None:
@@ -366,10 +366,6 @@ def _row(matrix: Matrix, row: KernelRow) -> RowJson:
 def _cell(matrix: Matrix, kernel: Kernel) -> CellJson:
     more = {name: matrix.value(kernel, name) for name in ("constant_bytes", "resident_blocks")}
     return CellJson(kernel.key.symbol, kernel.key.arch, kernel.confidence, kernel.final, figures(kernel) | more)
-
-
-def _hole(hole: Hole) -> HoleJson:
-    return copied(HoleJson, hole, **_named(hole.kernel))
 
 
 def _named(kernel: Kernel | None) -> dict[str, str | None]:

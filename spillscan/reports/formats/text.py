@@ -15,7 +15,7 @@ from spillscan.model.build import damage
 from spillscan.model.figures import BY_NAME, figure
 from spillscan.model.symbols import natural
 from spillscan.naming import Names
-from spillscan.occupancy.summary import Footprint, Summary, summarise
+from spillscan.occupancy.summary import Summary, summarise
 from spillscan.output.nouns import count, size
 from spillscan.output.safe import printable
 from spillscan.output.terminal import DIM, GREEN, RED, YELLOW, Row, Style, fold, paint, table
@@ -110,7 +110,8 @@ def _below(report: Report, shown: Sequence[Kernel], summaries: Sequence[Summary]
         yield "≤ at most: its launches' dynamic shared memory is not known (--launch 'GLOB=THREADS,BYTES')"
     if any(found.mark == "~" for found in known):
         yield "~ at the block size of its launch bounds"
-    heaviest = max((found.local_memory for found in summaries if found.local_memory), key=_reserved, default=None)
+    local = (found.local_memory for found in summaries if found.local_memory)
+    heaviest = max(local, key=lambda each: each.total_bytes or 0, default=None)
     if heaviest is not None and heaviest.matters:
         from spillscan.occupancy.text import footprint_line
 
@@ -170,10 +171,6 @@ def _of_groups(groups: Iterable[Group], most: int | None, alike: _Alike) -> Iter
         yield group, worst
         if not room:
             return
-
-
-def _reserved(local: Footprint) -> int:
-    return local.total_bytes or 0
 
 
 def _occupancy(kernel: Kernel, summary: Summary) -> list[str]:
