@@ -12,15 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import structs
 
-from spillscan.advice.holding import (
-    DEBUG_BUILD,
-    Holding,
-    capped_by_option,
-    causes,
-    device_of,
-    for_debugger,
-    holdings,
-)
+from spillscan.advice.holding import DEBUG_BUILD, Holding, capped_by_option, causes, device_of, for_debugger, holdings
 from spillscan.advice.outcomes import FEWER, of_sweep, outcome, rows, sentence
 from spillscan.advice.ranking import Ranked, summary_of
 from spillscan.advice.sweep.proposals import CALLED, release, spills_to_shared

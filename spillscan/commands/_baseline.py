@@ -256,14 +256,7 @@ def gate(arguments: argparse.Namespace, policy: Policy, inputs: Sequence[str]) -
         else:
             baseline = read(path, again)
         baseline = only(baseline, arguments.arch)
-    return Gate(
-        path=path,
-        baseline=baseline,
-        own=own,
-        policy=policy,
-        today=today(arguments),
-        arguments=again,
-    )
+    return Gate(path=path, baseline=baseline, own=own, policy=policy, today=today(arguments), arguments=again)
 
 
 def _again(arguments: argparse.Namespace, inputs: Sequence[str]) -> str:

@@ -63,11 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
 
         judged = _offers.with_ways(judged, inputs, arguments.config, _policy.unpacking(policy))
     render.write(
-        judged,
-        arguments.format,
-        _options.rows_of(arguments),
-        _policy.unpacking(policy),
-        arguments.source_root,
+        judged, arguments.format, _options.rows_of(arguments), _policy.unpacking(policy), arguments.source_root
     )
     if policy.strict and not everything.units:
         complain(UNCOUNTED)

@@ -11,12 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from spillscan.occupancy.devices import WARP_THREADS, Device
-from spillscan.occupancy.formula import (
-    carveout_step,
-    preferred_shared_bytes,
-    registers_per_warp,
-    resident,
-)
+from spillscan.occupancy.formula import carveout_step, preferred_shared_bytes, registers_per_warp, resident
 from spillscan.occupancy.model import Configuration, Limiter, Occupancy
 
 Resource = Literal["registers", "shared", "barriers"]
@@ -125,10 +120,7 @@ def _along(resource: Resource, occupancy: Occupancy, most: int) -> Headroom:
     assert highest is not None
     free = highest - now
     return Headroom(
-        resource=resource,
-        more_blocks=more,
-        free=free,
-        fewer_blocks=step(now + free + 1) if now + free < most else None,
+        resource=resource, more_blocks=more, free=free, fewer_blocks=step(now + free + 1) if now + free < most else None
     )
 
 

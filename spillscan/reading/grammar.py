@@ -293,12 +293,7 @@ def _lexer(name: str, source: str) -> Lark:
     from lark import Lark
 
     return Lark(
-        source,
-        parser=None,
-        lexer="basic",
-        start=_starts(name),
-        source_path=_path(name),
-        maybe_placeholders=False,
+        source, parser=None, lexer="basic", start=_starts(name), source_path=_path(name), maybe_placeholders=False
     )
 
 

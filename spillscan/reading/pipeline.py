@@ -171,10 +171,7 @@ def still_portable(modules: Iterable[PortableCode], kernels: Iterable[Kernel]) -
 
 
 def _read(
-    each: source.Source,
-    options: Options,
-    watch: Callable[[int], None] | None,
-    load_kept: KeptBuilds | None,
+    each: source.Source, options: Options, watch: Callable[[int], None] | None, load_kept: KeptBuilds | None
 ) -> Reading | None:
     """What one source holds; ``None`` for a file of a folder that is neither text nor holds machine code."""
     if made := draft_of(each.uri):

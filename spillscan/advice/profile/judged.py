@@ -116,10 +116,7 @@ def _on_occupancy(measured: Measured, limiters: Sequence[str]) -> tuple[Kind, st
     if waves is None:
         return "unknown", f"{bound}, but unknown without waves per SM: profile with --section LaunchStats"
     if waves < WAVES.value:
-        return (
-            "small-grid",
-            f"{bound}: the grid fills {waves:.2g} of the GPU; more blocks come before occupancy",
-        )
+        return ("small-grid", f"{bound}: the grid fills {waves:.2g} of the GPU; more blocks come before occupancy")
     if low:
         what = f"limited by {limited_by(limiters)}" if limiters else "its limiter is not known"
         return "limiter", f"{bound} at {occupancy}, {what}: look at the limiter"

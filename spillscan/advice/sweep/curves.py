@@ -184,11 +184,7 @@ def damage(curve: Curve) -> tuple[object, ...]:
 
 
 def _curve(
-    series: Series,
-    entry: PtxEntry,
-    launches: Launches,
-    points: tuple[Point, ...],
-    outcomes: Mapping[Setting, Compiled],
+    series: Series, entry: PtxEntry, launches: Launches, points: tuple[Point, ...], outcomes: Mapping[Setting, Compiled]
 ) -> Curve:
     marked = mark(points)
     as_is = next((point for point in marked if point.setting == AS_IS), marked[0])

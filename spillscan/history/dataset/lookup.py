@@ -24,10 +24,7 @@ if TYPE_CHECKING:
 LAUNCHED = ("launch_bounds", "dynamic_shared", "launch", "configuration")
 """Columns that say how a kernel is launched, and what it was tuned for."""
 STORED = tuple(each.name for each in RANKED)
-COLUMNS = (
-    *("arch", "canonical", "symbol", "role", "final", "confidence"),
-    *(*LAUNCHED, *STORED, "short_name"),
-)
+COLUMNS = (*("arch", "canonical", "symbol", "role", "final", "confidence"), *(*LAUNCHED, *STORED, "short_name"))
 """What is followed of a kernel."""
 
 
@@ -117,10 +114,7 @@ Parameters = Mapping[str, Sequence[str]]
 
 
 def names_in(
-    dataset: Dataset,
-    labels: Sequence[str],
-    bases: Iterable[str] | None = None,
-    parameters: Parameters | None = None,
+    dataset: Dataset, labels: Sequence[str], bases: Iterable[str] | None = None, parameters: Parameters | None = None
 ) -> Names:
     """What the kernels of some builds are called, or those of some base names, which alone may be called alike;
     candidates of a tuner by what they were tuned for."""

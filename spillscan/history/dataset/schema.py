@@ -289,11 +289,7 @@ KERNELS: tuple[Field, ...] = (
         "source lines of its accesses to local memory, the heaviest first: bytes, tenfold for each loop",
         6,
     ),
-    _reached(
-        *("register_cap", "whole", "sass", "register_cap"),
-        "registers that ptxas was allowed; 255: all",
-        11,
-    ),
+    _reached(*("register_cap", "whole", "sass", "register_cap"), "registers that ptxas was allowed; 255: all", 11),
 )
 """Of ``kernels``, besides ``label`` and ``arch``, which are folders."""
 

@@ -31,11 +31,7 @@ def sniff(head: bytes) -> bool:
 
 
 def read(
-    stream: Stream,
-    name: str,
-    options: Options = DEFAULT,
-    *,
-    texts: Callable[[Window, str], Reading] | None = None,
+    stream: Stream, name: str, options: Options = DEFAULT, *, texts: Callable[[Window, str], Reading] | None = None
 ) -> Reading:
     """The functions of all cubins in one file; ``texts`` reads each member that is text, by its name."""
     from spillscan.model.code import SassFunction
