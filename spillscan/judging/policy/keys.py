@@ -172,7 +172,7 @@ LAUNCH_KEYS: Mapping[str, tuple[int, int]] = {
     "carveout_percent": (0, 100),
     "cluster_blocks": (1, 16),
 }
-"""Keys of a launch with their (least, largest) value: fields of :class:`~spillscan.occupancy.model.Launch`."""
+"""Keys of a launch with their (least, largest) value: fields of :class:`~spillscan.model.Launch`."""
 
 OVERRIDE = "override"
 """The key of a launch by which it counts, whatever the code says."""
