@@ -1,6 +1,7 @@
-"""What holds the registers of a kernel where most values are live at once: groups of values by what made them.
+"""Why a kernel spills: what caps its registers, and what holds them where most values are live at once: groups of
+values by what made them.
 
-Each has the number of registers that it holds, its source lines, and what would need fewer there.
+Each group has the number of registers that it holds, its source lines, and what would need fewer there.
 
 That a group holds so many is a fact of the code. What undoing it gains at most is an estimate on the safe side, since
 the order of instructions becomes another: of lines that stand several times, all that is live but one of each; of
@@ -9,13 +10,19 @@ the order of instructions becomes another: of lines that stand several times, al
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from spillscan.judging.places import Tree, placed
-from spillscan.model.code import CLASS_OF, LocalTraffic, SourceLine
+from spillscan.judging.places import Tree, placed, weighed
+from spillscan.model import Kernel
+from spillscan.model.code import CLASS_OF, MOST_REGISTERS, LocalTraffic, SourceLine
+from spillscan.occupancy.bounds import REGISTER_STEP, register_cap
+from spillscan.occupancy.devices import Device, device
+from spillscan.output.errors import UsageError
 from spillscan.output.nouns import count
+from spillscan.reading.machine.spillmap import TOP
 
 if TYPE_CHECKING:
     from spillscan.reading.binary.pressure import Pressure
@@ -30,6 +37,8 @@ _LEAST, _SHARE = 4, 8
 _COPIES = 3
 """Times that a line's instruction stands, from which on it is a loop that was unrolled, or an array."""
 _SHOWN = 3
+DEBUG_BUILD = "built for a debugger (-G): ptxas optimises nothing, and calls what would be inlined"
+_CAP = re.compile(r"-{1,2}maxrregcount[= ]+(\d+)|with +(\d+) of maxrregcount option")
 _WIDE = frozenset({"LDG", "LDS", "LD", "LDC", "LDL"})
 
 
@@ -208,3 +217,92 @@ class _Groups:
 
 def _base(path: str) -> str:
     return path.replace("\\", "/").rpartition("/")[2]
+
+
+def causes(kernel: Kernel, tree: Tree, code: Pressure | None, held: Sequence[Holding] = ()) -> Iterator[str]:
+    """Why a kernel spills: the facts that its code and records show; ``held``: what holds its registers."""
+    if for_debugger(kernel):
+        yield DEBUG_BUILD
+    elif cap := _cap(kernel):
+        yield cap
+    if code is not None:
+        peak = code.peak
+        where = "" if peak.source is None else f" at {placed(peak.source, tree).text}"
+        least = "at least " if peak.at_least else ""
+        demand = code.demand(kernel.sass.local) if kernel.sass else None
+        beside = f", {demand} with those that wait in spill slots" if demand and demand > peak.registers else ""
+        yield f"{least}{peak.registers} registers are live at once{where}{beside}"
+        yield from (each.cause for each in held[:TOP])
+    if kernel.sass is None:
+        return
+    for role in kernel.sass.roles:
+        if role.registers is not None and role.spill is not None and role.spill.bytes:
+            yield f"warps that setmaxnreg gives {role.registers} registers spill {role.spill.bytes:,} B"
+    arrays = kernel.sass.local.of("array")
+    if arrays.accesses:
+        lines = ", ".join(each.text for each in weighed(kernel.sass.local, "array", tree)[:TOP])
+        at = f" at {lines}" if lines else ""
+        yield f"local arrays that are indexed at run time, which are not spills, {arrays.bytes:,} B moved{at}"
+    if code is not None and code.calls:
+        yield f"{count(code.calls, 'call')} not inlined: what is live across one stays in registers or is saved"
+
+
+def for_debugger(kernel: Kernel) -> bool:
+    """Whether it was built for a debugger."""
+    maker = kernel.sass.maker if kernel.sass else None
+    return maker is not None and not {"-g", "-G", "--device-debug"}.isdisjoint(maker.options.split())
+
+
+def _cap(kernel: Kernel) -> str:
+    """What bounds its registers; empty where that is not known."""
+    registers, maker = kernel.usage.registers, kernel.sass.maker if kernel.sass else None
+    option = capped_by_option(kernel)
+    allowed = kernel.sass.register_cap if kernel.sass else None  # of a device function nothing says it
+    cap = option if allowed in (None, MOST_REGISTERS) else allowed
+    if cap is None:
+        if registers is not None and registers >= MOST_REGISTERS - 2:
+            return f"it takes {registers} registers, all that an instruction can name"
+        return f"nothing caps its registers; ptxas stops at {registers} by itself" if allowed is not None else ""
+    held_back = registers is not None and registers + REGISTER_STEP <= cap
+    by_itself = f"; ptxas stops at {registers} by itself" if held_back else ""
+    if option == cap:
+        return f"-maxrregcount={cap} leaves it {cap} registers{by_itself}"
+    bounds = _bounds_of(kernel, cap)
+    if bounds:
+        return f"{bounds} leaves it {cap} registers{by_itself}"
+    by = f"__maxnreg__({cap})" if maker and maker.options else f"-maxrregcount={cap} or __maxnreg__({cap})"
+    return f"{by} leaves it {cap} registers"
+
+
+def capped_by_option(kernel: Kernel) -> int | None:
+    """The cap of an option, where that holds: with bounds of its own, ptxas ignores it."""
+    maker = kernel.sass.maker if kernel.sass else None
+    named = _CAP.search(maker.options if maker else "") or next(
+        (match for each in kernel.advisories if (match := _CAP.search(each.text))), None
+    )
+    return int(named[1] or named[2]) if named and kernel.launch_bounds is None else None
+
+
+def _bounds_of(kernel: Kernel, cap: int) -> str:
+    """The launch bounds that make such a cap; of minimum blocks the code says no more than the cap."""
+    here = device_of(kernel)
+    threads = kernel.launch_bounds.threads if kernel.launch_bounds else None
+    if here is None or threads is None or not 0 < threads <= here.max_threads_per_block:
+        return ""
+    if register_cap(here, threads).registers == cap:
+        return f"__launch_bounds__({threads})"
+    blocks = (
+        number
+        for number in range(min(here.max_threads_per_sm // threads, here.max_blocks_per_sm), 1, -1)
+        if register_cap(here, threads, number).registers == cap
+    )
+    most = next(blocks, None)
+    return "" if most is None else f"__launch_bounds__({threads}, {most}) or __maxnreg__({cap})"
+
+
+def device_of(kernel: Kernel) -> Device | None:
+    """The device of its arch, where it is known."""
+    try:
+        return None if kernel.key.arch is None else device(kernel.key.arch)
+    except UsageError:
+        return None

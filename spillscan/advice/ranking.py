@@ -117,10 +117,7 @@ def _sum(values: Iterable[float | None]) -> float | None:
 
 
 def _empty(
-    kernel: Kernel,
-    launches: Launches,
-    launched: Sequence[JudgedLaunch],
-    asked: dict[tuple[object, ...], float | None],
+    kernel: Kernel, launches: Launches, launched: Sequence[JudgedLaunch], asked: dict[tuple[object, ...], float | None]
 ) -> float | None:
     """The share of warp slots that a kernel leaves empty where something can be done about it; ``None`` where nothing
     can, where its launch is not known, and where a profile says to leave it. ``asked``: what was answered already."""

@@ -6,29 +6,24 @@ spills of a kernel is what a sweep measured, else an estimate that is called one
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import structs
 
-from spillscan.advice.holding import Holding, holdings
+from spillscan.advice.holding import DEBUG_BUILD, Holding, capped_by_option, causes, device_of, for_debugger, holdings
 from spillscan.advice.outcomes import FEWER, of_sweep, outcome, rows, sentence
 from spillscan.advice.ranking import Ranked, summary_of
 from spillscan.advice.sweep.proposals import CALLED, release, spills_to_shared
-from spillscan.judging.places import Place, Tree, placed, weighed
+from spillscan.judging.places import Place, Tree, weighed
 from spillscan.model import Kernel, Launch
 from spillscan.model.code import MOST_REGISTERS, NO_TRAFFIC
 from spillscan.occupancy.binding import LABELS
-from spillscan.occupancy.devices import Device, device, resolve
+from spillscan.occupancy.bounds import REGISTER_STEP, bounds_for_more_registers, largest_block
+from spillscan.occupancy.devices import resolve
 from spillscan.occupancy.formula import launched, resident
-from spillscan.occupancy.headroom import (
-    available_dynamic_shared_bytes,
-    bounds_for_more_registers,
-    largest_block,
-    register_cap,
-)
+from spillscan.occupancy.headroom import available_dynamic_shared_bytes
 from spillscan.occupancy.model import Configuration
 from spillscan.output.errors import UsageError
 from spillscan.output.nouns import count
@@ -45,11 +40,8 @@ Basis = Literal["tried", "estimate", "rough estimate"]
 for one value. None is a bound: where ptxas has more registers, it orders instructions in another way."""
 
 _REGISTER_BYTES = 4
-_REGISTERS_STEP = 8
-"""Registers are given out in eights a thread."""
 _FIRST_WITH_MAXNREG = (12, 4)
 """The release of CUDA that takes ``__maxnreg__``."""
-_CAP = re.compile(r"-{1,2}maxrregcount[= ]+(\d+)|with +(\d+) of maxrregcount option")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,8 +137,8 @@ def remedy(
 
 
 def _for_occupancy(about: Ranked, launch: Launch | None, trial: Trial | None, untried: str) -> Remedy:
-    if _for_debugger(about.worst):
-        return Remedy(ranked=about, causes=(_DEBUG_BUILD,), remedies=(_NO_DEBUG,))
+    if for_debugger(about.worst):
+        return Remedy(ranked=about, causes=(DEBUG_BUILD,), remedies=(_NO_DEBUG,))
     summary = summary_of(about.worst, launch)
     entries = () if summary is None else summary.advice
     return Remedy(
@@ -222,95 +214,7 @@ def _configuration(kernel: Kernel, launch: Launch | None, on: str | None = None)
         return None
 
 
-def causes(kernel: Kernel, tree: Tree, code: Pressure | None, held: Sequence[Holding] = ()) -> Iterator[str]:
-    """Why a kernel spills: the facts that its code and records show; ``held``: what holds its registers."""
-    if _for_debugger(kernel):
-        yield _DEBUG_BUILD
-    elif cap := _cap(kernel):
-        yield cap
-    if code is not None:
-        peak = code.peak
-        where = "" if peak.source is None else f" at {placed(peak.source, tree).text}"
-        least = "at least " if peak.at_least else ""
-        demand = code.demand(kernel.sass.local) if kernel.sass else None
-        beside = f", {demand} with those that wait in spill slots" if demand and demand > peak.registers else ""
-        yield f"{least}{peak.registers} registers are live at once{where}{beside}"
-        yield from (each.cause for each in held[:TOP])
-    if kernel.sass is None:
-        return
-    for role in kernel.sass.roles:
-        if role.registers is not None and role.spill is not None and role.spill.bytes:
-            yield f"warps that setmaxnreg gives {role.registers} registers spill {role.spill.bytes:,} B"
-    arrays = kernel.sass.local.of("array")
-    if arrays.accesses:
-        lines = ", ".join(each.text for each in weighed(kernel.sass.local, "array", tree)[:TOP])
-        at = f" at {lines}" if lines else ""
-        yield f"local arrays that are indexed at run time, which are not spills, {arrays.bytes:,} B moved{at}"
-    if code is not None and code.calls:
-        yield f"{count(code.calls, 'call')} not inlined: what is live across one stays in registers or is saved"
-
-
-def _for_debugger(kernel: Kernel) -> bool:
-    maker = kernel.sass.maker if kernel.sass else None
-    return maker is not None and not {"-g", "-G", "--device-debug"}.isdisjoint(maker.options.split())
-
-
-def _cap(kernel: Kernel) -> str:
-    """What bounds its registers; empty where that is not known."""
-    registers, maker = kernel.usage.registers, kernel.sass.maker if kernel.sass else None
-    option = _option(kernel)
-    allowed = kernel.sass.register_cap if kernel.sass else None  # of a device function nothing says it
-    cap = option if allowed in (None, MOST_REGISTERS) else allowed
-    if cap is None:
-        if registers is not None and registers >= MOST_REGISTERS - 2:
-            return f"it takes {registers} registers, all that an instruction can name"
-        return f"nothing caps its registers; ptxas stops at {registers} by itself" if allowed is not None else ""
-    held_back = registers is not None and registers + _REGISTERS_STEP <= cap
-    by_itself = f"; ptxas stops at {registers} by itself" if held_back else ""
-    if option == cap:
-        return f"-maxrregcount={cap} leaves it {cap} registers{by_itself}"
-    bounds = _bounds_of(kernel, cap)
-    if bounds:
-        return f"{bounds} leaves it {cap} registers{by_itself}"
-    by = f"__maxnreg__({cap})" if maker and maker.options else f"-maxrregcount={cap} or __maxnreg__({cap})"
-    return f"{by} leaves it {cap} registers"
-
-
-def _option(kernel: Kernel) -> int | None:
-    """The cap of an option, where that holds: with bounds of its own, ptxas ignores it."""
-    maker = kernel.sass.maker if kernel.sass else None
-    named = _CAP.search(maker.options if maker else "") or next(
-        (match for each in kernel.advisories if (match := _CAP.search(each.text))), None
-    )
-    return int(named[1] or named[2]) if named and kernel.launch_bounds is None else None
-
-
-def _bounds_of(kernel: Kernel, cap: int) -> str:
-    """The launch bounds that make such a cap; of minimum blocks the code says no more than the cap."""
-    here = _device(kernel)
-    threads = kernel.launch_bounds.threads if kernel.launch_bounds else None
-    if here is None or threads is None or not 0 < threads <= here.max_threads_per_block:
-        return ""
-    if register_cap(here, threads).registers == cap:
-        return f"__launch_bounds__({threads})"
-    blocks = (
-        number
-        for number in range(min(here.max_threads_per_sm // threads, here.max_blocks_per_sm), 1, -1)
-        if register_cap(here, threads, number).registers == cap
-    )
-    most = next(blocks, None)
-    return "" if most is None else f"__launch_bounds__({threads}, {most}) or __maxnreg__({cap})"
-
-
-def _device(kernel: Kernel) -> Device | None:
-    try:
-        return None if kernel.key.arch is None else device(kernel.key.arch)
-    except UsageError:
-        return None
-
-
 _ROLES = "give the warps that spill more registers (setmaxnreg), and those that do not fewer"
-_DEBUG_BUILD = "built for a debugger (-G): ptxas optimises nothing, and calls what would be inlined"
 _NO_DEBUG = "judge a build without -G: what this one spills says nothing of that"
 _ESTIMATE = "an estimate, not tried"
 _BASES: dict[Basis, str] = {
@@ -329,14 +233,14 @@ def _remedies(
     trial: Trial | None,
     held: Sequence[Holding],
 ) -> Iterator[str]:
-    if _for_debugger(kernel):
+    if for_debugger(kernel):
         yield _NO_DEBUG
     elif trial is not None and trial.curve is not None:
         yield sentence(trial, trial.curve)
     elif kernel.sass is not None and kernel.sass.roles:
         yield _ROLES
     elif kernel.role == "function":
-        cap = _option(kernel)
+        cap = capped_by_option(kernel)
         yield f"{CALLED if cap is None else f'a -maxrregcount above {cap} for its file, or none'}; {FEWER}"
     elif need is None and (kernel.usage.registers or 0) >= MOST_REGISTERS - 2:
         yield f"no bounds leave more registers: {FEWER}"
@@ -366,13 +270,13 @@ def relief(kernel: Kernel, need: Need, step: Relaxation | None, launch: Launch |
         )
     ends = _BASES[need.basis].format(need.registers)
     if launch is None:
-        most = min(-(-need.registers // _REGISTERS_STEP) * _REGISTERS_STEP, MOST_REGISTERS)
+        most = min(-(-need.registers // REGISTER_STEP) * REGISTER_STEP, MOST_REGISTERS)
         maker = kernel.sass.maker if kernel.sass else None
         old = maker is not None and (0, 0) < release(maker.version) < _FIRST_WITH_MAXNREG
         cap = f"-maxrregcount={most} for its file" if old else f"__maxnreg__({most})"
         return f"{ends}: {cap}; what that costs in blocks is not known without its block size (--launch)"
     if step is None:
-        here = _device(kernel)
+        here = device_of(kernel)
         fitting = 0 if here is None else largest_block(here, need.registers)
         smaller = f"; blocks of at most {count(fitting, 'thread')} leave as many" if fitting else ""
         return f"{ends}: more than any bounds of {count(launch.threads_per_block, 'thread')} leave{smaller}"

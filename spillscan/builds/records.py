@@ -203,11 +203,7 @@ class Call:
         self._key = f"{os.getpid()}-{os.times().elapsed:.2f}"
         self._report = -1
         self._append(
-            event="begin",
-            command=list(command),
-            compiler=real,
-            folder=os.getcwd(),
-            digests=digests_of(sources),
+            event="begin", command=list(command), compiler=real, folder=os.getcwd(), digests=digests_of(sources)
         )
 
     def write(self, data: bytes) -> None:

@@ -14,7 +14,6 @@ from typing import Any, NoReturn, Protocol, cast
 
 from spillscan import __version__
 from spillscan.commands._former import renamed
-from spillscan.output import folders
 from spillscan.output.safe import printable
 from spillscan.output.terminal import columns
 
@@ -86,11 +85,6 @@ _FORMER = {module: name for name, (module, _) in VERBS.items()}
 _ABOUT = {name: about for commands in GROUPS.values() for name, about in commands.items()}
 _ABOUT |= {name: about for name, (_, about) in VERBS.items()}
 _NAME_COLUMN = 12
-
-
-def all_names() -> list[str]:
-    """Of every command module of this folder."""
-    return folders.modules(__path__)
 
 
 def _command(name: str) -> Command:

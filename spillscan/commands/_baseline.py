@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
+from spillscan.commands import _options, _policy
 from spillscan.output.errors import UsageError
 from spillscan.output.nouns import count
 from spillscan.output.safe import printable
@@ -164,10 +165,8 @@ class Gate(NamedTuple):
         pairs = [(each.before, each) for each in result.renamed if each.before is not None]
         names = Names(kernel.named_by for before, each in pairs for kernel in (before, each.kernel))
         renamings = list(dict.fromkeys(renaming(each, names) for _, each in pairs))
-        reported = {
-            *(each.identity for each in (*result.fewer, *result.removed)),
-            *(identity_of(each) for each, _ in pairs),
-        }
+        reported = {each.identity for each in (*result.fewer, *result.removed)}
+        reported |= {identity_of(each) for each, _ in pairs}
         gone = list({each.identity: each for each in result.stale if each.identity not in reported}.values())
         write = f"{self._offer('write')} records them, once accepted"
         prune = f"{self._offer('prune')} drops what is gone"
@@ -200,7 +199,7 @@ class Gate(NamedTuple):
         from spillscan.model import Hole, at_least
 
         found: list[Hole] = []
-        if self.policy.fail_on == "never":
+        if (fail_on := self.policy.fail_on) == "never":
             return found
         if result.unheld:
             message = (
@@ -211,7 +210,6 @@ class Gate(NamedTuple):
         if result.fewer:
             message = f"{self.path} knows {_named(result.fewer)} that the build does not have"
             found.append(Hole(code="fewer-kernels", message=message, hides=("kernels",)))
-        fail_on = self.policy.fail_on
         missing = [each for each in result.unreported if each.severity != "off" and at_least(each.severity, fail_on)]
         if missing:
             message = f"{self.path} records {missing[0].rule} of {_named(missing)}, which this input does not report"
@@ -219,8 +217,13 @@ class Gate(NamedTuple):
         return found
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """--baseline and what belongs to it."""
+def add_gate(parser: argparse.ArgumentParser) -> None:
+    """What every gate takes: how it is told, what is judged, what may be unknown; --baseline and what belongs to it."""
+    _options.add_output(parser)
+    _options.add_brief(parser)
+    _options.add_selection(parser)
+    _options.add_strict(parser)
+    _policy.add_accept(parser)
     group = parser.add_argument_group("baseline")
     group.add_argument("--baseline", metavar="FILE", help="fail only on what is new or worse than FILE records")
     group.add_argument(
@@ -253,14 +256,7 @@ def gate(arguments: argparse.Namespace, policy: Policy, inputs: Sequence[str]) -
         else:
             baseline = read(path, again)
         baseline = only(baseline, arguments.arch)
-    return Gate(
-        path=path,
-        baseline=baseline,
-        own=own,
-        policy=policy,
-        today=today(arguments),
-        arguments=again,
-    )
+    return Gate(path=path, baseline=baseline, own=own, policy=policy, today=today(arguments), arguments=again)
 
 
 def _again(arguments: argparse.Namespace, inputs: Sequence[str]) -> str:

@@ -48,7 +48,7 @@ def trial_data(trial: Trial | None, untried: str) -> dict[str, Any] | None:
     """The same for programs; ``None`` where it could be tried, and that was not asked for."""
     if trial is None and not untried:
         return None
-    from spillscan.reports.sweep import point_data
+    from spillscan.advice.sweep.kept import point_data
 
     curve = None if trial is None else trial.curve
     return {

@@ -198,7 +198,7 @@ def _sweep_data(curve: Curve | None) -> dict[str, Any] | None:
     """What a sweep shows of its loops and times."""
     if curve is None:
         return None
-    from spillscan.reports.sweep import point_data
+    from spillscan.advice.sweep.kept import point_data
 
     return {
         "points": [point_data(each) for each in curve.points if each.timing],

@@ -29,12 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="one line for all that a rule finds in a kernel, family, file, namespace or arch (default: by family, one"
         " template, where not all findings are shown)",
     )
-    _options.add_output(parser)
-    _options.add_brief(parser)
-    _options.add_selection(parser)
-    _options.add_strict(parser)
-    _policy.add_accept(parser)
-    _baseline.add_arguments(parser)
+    _baseline.add_gate(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -68,11 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
 
         judged = _offers.with_ways(judged, inputs, arguments.config, _policy.unpacking(policy))
     render.write(
-        judged,
-        arguments.format,
-        _options.rows_of(arguments),
-        _policy.unpacking(policy),
-        arguments.source_root,
+        judged, arguments.format, _options.rows_of(arguments), _policy.unpacking(policy), arguments.source_root
     )
     if policy.strict and not everything.units:
         complain(UNCOUNTED)

@@ -91,12 +91,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _options.add_devices(parser, "compare blocks per SM")
     _policy.add_severity(parser)
     _policy.add_file(parser)
-    _options.add_output(parser)
-    _options.add_brief(parser)
-    _options.add_selection(parser)
-    _options.add_strict(parser)
-    _policy.add_accept(parser)
-    _baseline.add_arguments(parser)
+    _baseline.add_gate(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:

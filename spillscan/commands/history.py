@@ -138,10 +138,7 @@ def _page(
     found = histories(dataset, held, "*", policy, timed=False) if kernels else []
     names = names_of(dataset, held, found, policy.labels)
     start = len(past.builds) - len(latest)
-    ends = {
-        "jumps": [(jump.last, jump.first) for jump in past.jumps],
-        **turn_ends(tables, start),
-    }
+    ends = {"jumps": [(jump.last, jump.first) for jump in past.jumps], **turn_ends(tables, start)}
     yield from history_document(
         dataset.root,
         past.builds,

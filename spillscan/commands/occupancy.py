@@ -20,9 +20,10 @@ from msgspec.structs import asdict
 
 from spillscan.commands import _answers, _options
 from spillscan.occupancy import data, table, text
+from spillscan.occupancy.bounds import register_cap
 from spillscan.occupancy.devices import Gpu, device, resolve
 from spillscan.occupancy.formula import CACHING, NO_LIMIT, PREFERENCES, check, resident
-from spillscan.occupancy.headroom import VARIED, Varied, current, curve, register_cap
+from spillscan.occupancy.headroom import VARIED, Varied, current, curve
 from spillscan.occupancy.model import LIMITERS, Configuration
 from spillscan.occupancy.summary import clusters, footprint, percent
 from spillscan.output import records

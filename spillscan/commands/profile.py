@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from spillscan.advice.profile import text
 from spillscan.advice.profile.exports import read_all
-from spillscan.advice.profile.judged import JudgedLaunch, document, issues, judge, row, worst_first
+from spillscan.advice.profile.judged import JudgedLaunch, issues, judge, worst_first
 from spillscan.commands import _answers, _inputs, _issues, _options
 from spillscan.model import Build, Issue
 from spillscan.model.patterns import compiled, names_of, text_of
@@ -53,11 +53,11 @@ def run(arguments: argparse.Namespace) -> int:
     judged = _turning(judged, arguments.trips)
     found = [*complaints, *issues(judged, build is not None)]
     chosen = worst_first(select(judged, arguments.arch, arguments.kernel))
-    rows = [row(each) for each in chosen]
+    rows = [text.row(each) for each in chosen]
     _answers.answer(
         forms,
         text=lambda style: text.text(chosen, style),
-        json=lambda: document(chosen, found),
+        json=lambda: text.document(chosen, found),
         csv=lambda: (tuple(rows[0]), *(tuple(each.values()) for each in rows)),
         rows=_options.rows_of(arguments),
     )

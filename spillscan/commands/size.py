@@ -70,10 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
     if alone and any(form.name == "html" for form in forms):
         raise UsageError("the page is a treemap of sizes", f"leave --by {alone} out")
     issues: list[Issue] = []
-    wanted = {
-        "symbols": not _OF_KERNELS.isdisjoint(arguments.by) or alone == "copy",
-        "copies": alone == "copy",
-    }
+    wanted = {"symbols": not _OF_KERNELS.isdisjoint(arguments.by) or alone == "copy", "copies": alone == "copy"}
     base = _weighed(arguments.base, limits, wanted, issues)
     weighed = _weighed(arguments.inputs, limits, wanted, issues)
     held = weights.archs(weighed)

@@ -133,7 +133,7 @@ def run(arguments: argparse.Namespace) -> int:
         complain(each)
     if len(notes) > _MOST_NOTES:
         complain(f"{count(len(notes) - _MOST_NOTES, 'more source')} without a kernel, or not to be compiled")
-    if left := _left_out(curves, question):
+    if left := sum(len(question.settings) - len(curve.points) for curve in curves):
         complain(f"{count(left, 'point')} left out by --stop or --stop-after; without them the same command goes on")
     if compilers.failed:
         complain(f"{count(compilers.failed, 'compilation')} failed; the points say why")
@@ -165,10 +165,6 @@ def varied(texts: Sequence[str], macros: Sequence[str]) -> tuple[dict[str, list[
             known = [*_LISTS, _STEPS, *(f"{each}.NAME" for each in _TOOLS)]
             raise UsageError(f"--vary {text[:60]} names no axis", f"write AXIS=V,…, AXIS one of {', '.join(known)}")
     return lists, axes
-
-
-def _left_out(curves: Sequence[Curve], question: plan.Question) -> int:
-    return sum(len(question.settings) - len(curve.points) for curve in curves)
 
 
 def _without_figures(curves: Sequence[Curve]) -> list[str]:

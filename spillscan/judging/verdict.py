@@ -97,12 +97,9 @@ def holes_of_input(build: Build, judged: frozenset[Hidden], *, strict: bool) -> 
 def holes_of_issues(issues: Iterable[Issue], judged: frozenset[Hidden], *, strict: bool) -> Iterator[Hole]:
     """The issues that may hide something of what is ``judged``. ``strict``: whatever was not understood counts."""
     for issue in issues:
-        if "kernels" in issue.hidden or not judged.isdisjoint(issue.hidden) or (strict and _serious(issue)):
+        counts = strict and issue.severity != "note"
+        if counts or "kernels" in issue.hidden or not judged.isdisjoint(issue.hidden):
             yield Hole(code=issue.code, message=issue.message, hides=issue.hidden, origin=issue.origin)
-
-
-def _serious(issue: Issue) -> bool:
-    return issue.severity != "note"
 
 
 def _of_rule(undecided: Undecided) -> Hole:

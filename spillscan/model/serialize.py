@@ -15,24 +15,8 @@ from typing import Any, TypeVar, get_args
 
 import msgspec
 
-from spillscan.model import (
-    Build,
-    Issue,
-    Kernel,
-    KernelKey,
-    Launch,
-    LaunchBounds,
-    Stats,
-    Usage,
-)
-from spillscan.model.code import (
-    OTHER_CLASS,
-    AccessClass,
-    Group,
-    LocalTraffic,
-    Operands,
-    SassStats,
-)
+from spillscan.model import Build, Issue, Kernel, KernelKey, Launch, LaunchBounds, Stats, Usage
+from spillscan.model.code import OTHER_CLASS, AccessClass, Group, LocalTraffic, Operands, SassStats
 from spillscan.model.holes import KINDS
 from spillscan.model.snapshot import (
     SCHEMA_VERSION,
@@ -56,6 +40,8 @@ T = TypeVar("T")
 
 BATCH = 64
 """Values that are written at once."""
+_BETWEEN = b",\n  "
+"""Items of an array."""
 
 _encoder = msgspec.json.Encoder()
 _numbers = attrgetter(*NUMBERS)
@@ -69,11 +55,15 @@ def text(value: Any) -> str:
     return _batch([value], b"").decode()
 
 
-def texts(values: Iterable[Any], between: bytes) -> Iterator[bytes]:
-    """``values`` as JSON in plain ASCII with ``between`` them, some dozens a piece."""
-    rest = iter(values)
+def array(name: str, values: Iterable[Any]) -> Iterator[str | bytes]:
+    """A member of an object in plain ASCII, one item a line, some dozens a piece."""
+    yield f' "{name}": ['
+    rest, before = iter(values), b"\n  "
     while batch := list(islice(rest, BATCH)):
-        yield _batch(batch, between)
+        yield before
+        yield _batch(batch, _BETWEEN)
+        before = _BETWEEN
+    yield "],\n"
 
 
 def _batch(values: list[Any], between: bytes) -> bytes:

@@ -15,7 +15,9 @@ from spillscan.occupancy.model import CachePreference, Configuration, GlobalCach
 
 __all__ = ["Configuration", "Device", "Launch", "Limiter", "Occupancy", "device", "devices", "occupancy"]
 
-PUBLIC = (*("binding", "data", "devices", "formula", "headroom", "launches", "model", "summary", "table", "text"),)
+PUBLIC = (
+    *("binding", "bounds", "data", "devices", "formula", "headroom", "launches", "model", "summary", "table", "text"),
+)
 """What other packages may import from: these modules, and this one."""
 
 

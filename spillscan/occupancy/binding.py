@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 
 from msgspec import Struct
 
-from spillscan.occupancy.headroom import Headroom, Resource, best_block_sizes, bounds_for_more_blocks, headroom
+from spillscan.occupancy.bounds import bounds_for_more_blocks
+from spillscan.occupancy.headroom import Headroom, Resource, best_block_sizes, headroom
 from spillscan.occupancy.model import LIMITERS, Limiter, Occupancy
 from spillscan.output.nouns import count
 

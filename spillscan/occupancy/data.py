@@ -7,11 +7,11 @@ from typing import Any
 from msgspec import to_builtins
 
 from spillscan.occupancy.binding import advice
+from spillscan.occupancy.bounds import bounds_for_more_blocks
 from spillscan.occupancy.devices import Device
 from spillscan.occupancy.headroom import (
     available_dynamic_shared_bytes,
     best_block_sizes,
-    bounds_for_more_blocks,
     headroom,
     next_block,
     register_cliffs,

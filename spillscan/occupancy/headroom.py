@@ -1,5 +1,5 @@
-"""What would be: how far the next step is in each direction, the launch bounds that take it, the best block sizes, and
-occupancy as one figure varies."""
+"""What would be: how far the next step is in each direction, the best block sizes, and occupancy as one figure
+varies."""
 
 from __future__ import annotations
 
@@ -11,14 +11,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from spillscan.occupancy.devices import WARP_THREADS, Device
-from spillscan.occupancy.formula import (
-    carveout_step,
-    preferred_shared_bytes,
-    registers_per_warp,
-    resident,
-)
+from spillscan.occupancy.formula import carveout_step, preferred_shared_bytes, registers_per_warp, resident
 from spillscan.occupancy.model import Configuration, Limiter, Occupancy
-from spillscan.output.errors import UsageError
 
 Resource = Literal["registers", "shared", "barriers"]
 RESOURCES: tuple[Resource, ...] = ("registers", "shared", "barriers")
@@ -126,10 +120,7 @@ def _along(resource: Resource, occupancy: Occupancy, most: int) -> Headroom:
     assert highest is not None
     free = highest - now
     return Headroom(
-        resource=resource,
-        more_blocks=more,
-        free=free,
-        fewer_blocks=step(now + free + 1) if now + free < most else None,
+        resource=resource, more_blocks=more, free=free, fewer_blocks=step(now + free + 1) if now + free < most else None
     )
 
 
@@ -227,116 +218,6 @@ def shared_cliffs(device: Device) -> tuple[Cliff, ...]:
         if user >= 0:
             found.append(Cliff(count=blocks, most=user))
     return tuple(found)
-
-
-# ---- launch bounds ---------------------------------------------------------------------------------------------------
-
-
-PARTITIONS = 4
-"""ptxas counts with four partitions on every target, also on 6.0, whose SM has two (probed, 23 targets)."""
-
-
-class RegisterCap(Struct, frozen=True, kw_only=True):
-    """What ptxas makes of ``__launch_bounds__(threads, blocks)``."""
-
-    threads: int
-    """Largest block size promised."""
-    blocks: int
-    """Least blocks per SM asked for."""
-    registers: int
-    """Most registers per thread that ptxas then allocates."""
-    ignored: str = ""
-    """Why ptxas ignores the number of blocks (it warns); ``registers`` is then the cap by ``threads`` alone,
-    and a heuristic of ptxas may well choose less. Empty where it honours the number."""
-
-
-def register_cap(device: Device, threads: int, blocks: int = 1) -> RegisterCap:
-    """The register cap that ptxas derives from ``__launch_bounds__(threads, blocks)``.
-
-    ``floor(registers of a partition / (32 * warps of a partition))``, rounded down to 8: (256, 6) gives 40,
-    not 42. A block must also fit its own limit (32 K registers on 3.2, 5.3 and 6.2). More threads or blocks
-    than the SM holds: ptxas warns and ignores ``blocks``. Probed with ptxas 11.8, 12.9, 13.0 and 13.5 on 23
-    targets. With one argument only, ptxas has heuristics besides and may use less. Raises
-    :class:`~spillscan.UsageError` for impossible bounds.
-    """
-    if not 1 <= threads <= device.max_threads_per_block:
-        raise UsageError(f"launch bounds: threads must be 1 to {device.max_threads_per_block:,}, not {threads:,}")
-    if blocks < 1:
-        raise UsageError(f"launch bounds: blocks must be at least 1, not {blocks}")
-    ignored = ""
-    if blocks * threads > device.max_threads_per_sm:
-        ignored = f"{blocks} x {threads:,} threads exceed the {device.max_threads_per_sm:,} of an SM"
-    elif blocks > device.max_blocks_per_sm:
-        ignored = f"{blocks} blocks exceed the {device.max_blocks_per_sm} of an SM"
-    warps = -(-threads // WARP_THREADS)
-    resident_warps = min(warps * (1 if ignored else blocks), device.max_warps_per_sm)
-    unit = max(device.register_alloc_unit // WARP_THREADS, 1)
-    partitions = 1 if device.sub_partitions == 1 else PARTITIONS  # 1 only where an assumption takes them away
-    by_sm = device.registers_per_sm // partitions // (WARP_THREADS * -(-resident_warps // partitions))
-    by_block = device.registers_per_block // partitions // (WARP_THREADS * -(-warps // partitions))
-    cap = min(by_sm, by_block) // unit * unit
-    most = device.max_registers_per_thread
-    return RegisterCap(threads=threads, blocks=blocks, registers=min(cap, most), ignored=ignored)
-
-
-class Bounds(Struct, frozen=True, kw_only=True):
-    """Launch bounds that would bring more blocks, if registers are what binds."""
-
-    threads: int
-    """First argument of ``__launch_bounds__``."""
-    blocks: int
-    """Second argument."""
-    registers: int
-    """The cap they make."""
-    shed: int
-    """Registers per thread that ptxas would have to do without; it spills what it cannot."""
-
-
-def bounds_for_more_blocks(occupancy: Occupancy) -> Bounds | None:
-    """The launch bounds that bring the next block; ``None`` where fewer registers bring none."""
-    configuration = occupancy.configuration
-    device = configuration.device
-    threads = configuration.threads_per_block
-    blocks = occupancy.resident_blocks + 1
-    if threads > device.max_threads_per_block or blocks > device.max_blocks_per_sm:
-        return None
-    cap = register_cap(device, threads, blocks)
-    if cap.ignored or not 8 <= cap.registers < configuration.registers:
-        return None
-    reached = resident(replace(configuration, registers=cap.registers)).resident_blocks
-    if reached < blocks:
-        return None
-    most = register_cap(device, threads, reached)  # the same cap may bring several
-    return Bounds(
-        threads=threads,
-        blocks=blocks if most.ignored or most.registers != cap.registers else reached,
-        registers=cap.registers,
-        shed=configuration.registers - cap.registers,
-    )
-
-
-def bounds_for_more_registers(configuration: Configuration) -> tuple[RegisterCap, ...]:
-    """The launch bounds that leave more registers than the kernel takes, the smallest step first: of each cap those
-    with the most blocks."""
-    device, threads = configuration.device, configuration.threads_per_block
-    most = min(device.max_threads_per_sm // threads, device.max_blocks_per_sm)
-    if not 0 < threads <= device.max_threads_per_block:
-        return ()
-    found: dict[int, RegisterCap] = {}
-    for blocks in range(most, 0, -1):
-        cap = register_cap(device, threads, blocks)
-        if cap.registers > configuration.registers:
-            found.setdefault(cap.registers, cap)
-    return tuple(found.values())
-
-
-def largest_block(device: Device, registers: int) -> int:
-    """The most threads, in whole warps, of a block whose threads may have so many registers; 0: none."""
-    sizes = range(device.max_threads_per_block, 0, -WARP_THREADS)
-    return next((size for size in sizes if register_cap(device, size).registers >= registers), 0)
-
-
-# ---- one figure that varies ------------------------------------------------------------------------------------------
 
 
 def curve(configuration: Configuration, varied: Varied) -> tuple[tuple[int, Occupancy], ...]:

@@ -9,14 +9,7 @@ from msgspec import Struct
 from spillscan.occupancy.devices import WARP_THREADS, Device
 
 Limiter = Literal["warps", "registers", "shared_memory", "blocks", "barriers", "virtual_resources"]
-LIMITERS: tuple[Limiter, ...] = (
-    "warps",
-    "registers",
-    "shared_memory",
-    "blocks",
-    "barriers",
-    "virtual_resources",
-)
+LIMITERS: tuple[Limiter, ...] = ("warps", "registers", "shared_memory", "blocks", "barriers", "virtual_resources")
 """What can bound the blocks per SM; ``limit_<name>`` is the field and column of each."""
 
 CachePreference = Literal["none", "shared", "l1", "equal"]

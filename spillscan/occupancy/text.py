@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from spillscan.occupancy.binding import LABELS, advice, limited_by, verdict
+from spillscan.occupancy.bounds import RegisterCap, bounds_for_more_blocks
 from spillscan.occupancy.devices import Device, sources
 from spillscan.occupancy.headroom import (
     Headroom,
-    RegisterCap,
     Varied,
     available_dynamic_shared_bytes,
     best_block_sizes,
-    bounds_for_more_blocks,
     current,
     headroom,
     next_block,
@@ -124,14 +123,8 @@ def _limits(occupancy: Occupancy) -> list[str]:
     rows = [("limit", "blocks/SM", "a block takes", "of an SM")]
     takes = {
         "warps": (count(configuration.warps_per_block, "warp"), f"{occupancy.max_warps}"),
-        "registers": (
-            count(occupancy.allocated_registers_per_block, "register"),
-            f"{device.registers_per_sm:,}",
-        ),
-        "shared_memory": (
-            f"{occupancy.allocated_shared_bytes_per_block:,} B",
-            f"{occupancy.shared_bytes_per_sm:,} B",
-        ),
+        "registers": (count(occupancy.allocated_registers_per_block, "register"), f"{device.registers_per_sm:,}"),
+        "shared_memory": (f"{occupancy.allocated_shared_bytes_per_block:,} B", f"{occupancy.shared_bytes_per_sm:,} B"),
         "blocks": ("1 slot", f"{device.max_blocks_per_sm}"),
         "barriers": (count(configuration.barriers, "barrier"), f"{device.barriers_per_sm}"),
         "virtual_resources": (f"{configuration.virtual_resources}", f"{device.virtual_resources_per_sm}"),
@@ -245,18 +238,7 @@ def curve_lines(points: Sequence[tuple[int, Occupancy]], varied: Varied, now: in
 # ---- the device table ------------------------------------------------------------------------------------------------
 
 
-DEVICE_HEADS = (
-    "target",
-    "architecture",
-    "warps",
-    "blocks",
-    "regs",
-    "a block",
-    "smem KB",
-    "opt-in",
-    "barriers",
-    "GPUs",
-)
+DEVICE_HEADS = ("target", "architecture", "warps", "blocks", "regs", "a block", "smem KB", "opt-in", "barriers", "GPUs")
 
 
 def device_row(device: Device, gpus: int) -> Sequence[str]:

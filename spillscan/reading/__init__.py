@@ -14,7 +14,6 @@ PUBLIC = (
     "binary.requests",
     "binary.size_accounting",
     "binary.window",
-    "contents",
     "inputs.codecs",
     "inputs.ptx",
     "inputs.source",

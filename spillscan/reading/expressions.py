@@ -71,7 +71,7 @@ def _sequence(items: Iterable[tuple[Any, Any]], run: _Words) -> tuple[_Words, _W
             best = _better(best, found)
             continue
         literal = _literals((kind, value))
-        if literal is not None and len(literal) * len(run) <= _MOST_WORDS and _longest(run) < _LONGEST_WORD:
+        if literal is not None and len(literal) * len(run) <= _MOST_WORDS and max(map(len, run)) < _LONGEST_WORD:
             run = frozenset(one + other for one in run for other in literal)
             continue
         best, run = _better(best, run), _EMPTY if literal is None else literal
@@ -132,7 +132,8 @@ def _better(one: _Words, other: _Words) -> _Words:
     """Whichever has the longer shortest word; of equal ones, those with letters, and the longer in all."""
 
     def worth(words: _Words) -> tuple[int, bool, float]:
-        return _letters(words), all(map(_has_letter, words)), sum(map(len, words)) / max(1, len(words))
+        spelled = all(any(map(str.isalnum, word)) for word in words)
+        return _letters(words), spelled, sum(map(len, words)) / max(1, len(words))
 
     return max(one, other, key=worth)
 
@@ -141,14 +142,6 @@ def _letters(words: _Words) -> int:
     """How long the shortest is; 0 where that is too short to look for."""
     shortest = min(map(len, words), default=0)
     return shortest if shortest >= _LEAST_LETTERS else 0
-
-
-def _has_letter(word: str) -> bool:
-    return any(map(str.isalnum, word))
-
-
-def _longest(words: _Words) -> int:
-    return max(map(len, words))
 
 
 def _minimal(words: _Words) -> _Words:

@@ -247,7 +247,7 @@ def rule_expression(lark: Lark, rule: str, only: str = "") -> str:
     if not expansions:
         raise LookupError(f"no rule {rule} in this grammar")
     longest = max(expansions, key=len)
-    optional = [any(_without(longest, index) == shorter for shorter in expansions) for index in range(len(longest))]
+    optional = [longest[:at] + longest[at + 1 :] in expansions for at in range(len(longest))]
     choices = product(*(((name,), ()) if may else ((name,),) for name, may in zip(longest, optional, strict=True)))
     if expansions != {sum(choice, ()) for choice in choices}:
         raise ValueError(f"rule {rule} is not a sequence of terminals")
@@ -259,10 +259,6 @@ def rule_expression(lark: Lark, rule: str, only: str = "") -> str:
         expression = f"(?:{expression})" if hidden else f"(?P<{group}>{expression})"
         parts.append(expression + "?" * may)
     return "".join(parts)
-
-
-def _without(names: tuple[str, ...], index: int) -> tuple[str, ...]:
-    return names[:index] + names[index + 1 :]
 
 
 def line_expression(rule: str, name: str = _SASS, only: str = "") -> str:
@@ -297,12 +293,7 @@ def _lexer(name: str, source: str) -> Lark:
     from lark import Lark
 
     return Lark(
-        source,
-        parser=None,
-        lexer="basic",
-        start=_starts(name),
-        source_path=_path(name),
-        maybe_placeholders=False,
+        source, parser=None, lexer="basic", start=_starts(name), source_path=_path(name), maybe_placeholders=False
     )
 
 

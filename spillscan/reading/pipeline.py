@@ -15,9 +15,9 @@ from spillscan.model import Build, Issue, Kernel, Origin, Reading, Stats
 from spillscan.output import folders
 from spillscan.output.errors import InputError, NoBuildError
 from spillscan.output.nouns import count
-from spillscan.reading.contents import contents, unreadable
 from spillscan.reading.inputs import sidecars, source
-from spillscan.reading.inputs.options import Options
+from spillscan.reading.inputs.source import Options
+from spillscan.reading.readers import contents, unreadable
 
 if TYPE_CHECKING:
     from spillscan.model.code import PortableCode
@@ -171,10 +171,7 @@ def still_portable(modules: Iterable[PortableCode], kernels: Iterable[Kernel]) -
 
 
 def _read(
-    each: source.Source,
-    options: Options,
-    watch: Callable[[int], None] | None,
-    load_kept: KeptBuilds | None,
+    each: source.Source, options: Options, watch: Callable[[int], None] | None, load_kept: KeptBuilds | None
 ) -> Reading | None:
     """What one source holds; ``None`` for a file of a folder that is neither text nor holds machine code."""
     if made := draft_of(each.uri):

@@ -32,6 +32,7 @@ _NEEDED = ("spill_store_bytes", "spill_load_bytes", "registers")
 _SUMMED = ("spill_store_bytes", "spill_load_bytes", "stack_bytes", "shared_bytes")
 _COUNTED = ("registers", "resident_blocks")
 """What has no sum of use: how many kernels it rose and fell in."""
+_FOOTPRINT = "footprint_bytes"
 _COLORS = {"error": RED, "warning": YELLOW, "note": DIM}
 _FIGURES = re.compile(r"^(?:[a-z ]+ [\d,]+ → [\d,]+(?: B)? \(\+[\d,]+\)(?: per thread)?[,:]? ?)+")
 """What a finding's message begins with and a row of the table says, too."""
@@ -41,27 +42,24 @@ def lines(report: Report, style: Style) -> Iterator[str]:
     """A row a change and figure, under it what a rule says of it; the totals, the count of changes, and the verdict.
     Where that are more rows than the style has, by family."""
     changes = report.changes
+    yield from pairings.toolkits(report)
     if not changes:
         kernels = count(len(report.build.kernels), "kernel")
         arches = words.arches_of(report.build)
         kind = "no known changes" if report.holes else "no changes"
-        yield from pairings.toolkits(report)
         yield f"{kind} in {kernels}{'; ' if arches else ''}{arches}"
         yield from pairings.other_code(report)
         yield from code_changes.text_lines(report, style)
         yield from code_changes.compile_time(report)
         yield from words.verdict_lines(report, style, words.counted(report))
         return
-    yield from pairings.toolkits(report)
     all_entries = entries(report)
     total = totals((report.base or Build()).kernels, changes, (*_SUMMED, *_COUNTED)) if len(changes) > 1 else []
     sums: list[Metric] = [(each.name, each.before, each.after) for each in total if each.name in _SUMMED]
     shown = _chosen(all_entries, report, style.rows)
     blocks = any(effect.blocks for _, some in shown for entry in some for effect in entry.change.effects)
     columns = COLUMNS if blocks else COLUMNS[:4]
-    wide = _Wide(
-        [metric for metrics in (*(entry.metrics for _, some in shown for entry in some), sums) for metric in metrics]
-    )
+    wide = _Wide([*(metric for _, some in shown for entry in some for metric in entry.metrics), *sums])
     rows: list[Row] = []
     of_family = report.by in (None, "family")
     called = words.NamedCells(report.names, style)
@@ -84,8 +82,8 @@ def lines(report: Report, style: Style) -> Iterator[str]:
     open_ones = {id(hole.kernel) for hole in report.holes}
     unknown = sum(id(change.kernel) in open_ones for change in report.unsettled)
     unchanged = len(report.build.kernels) - len(changes) + states["removed"] - unknown
-    counted = pairings.counts(changes)
-    yield ", ".join(counted) + f", {unchanged:,} unchanged" + (f", {unknown:,} unknown" if unknown else "")
+    counted = [*pairings.counts(changes), f"{unchanged:,} unchanged"]
+    yield ", ".join(counted) + (f", {unknown:,} unknown" if unknown else "")
     yield from pairings.other_code(report)
     yield from pairings.libraries(report)
     yield from pairings.rules(changes)
@@ -95,9 +93,8 @@ def lines(report: Report, style: Style) -> Iterator[str]:
     if states["added"] and states["added"] == len(report.build.kernels) and states["removed"]:
         yield "no kernel is in both builds; of different archs, --by arch puts them side by side"
     shown_above = {id(change.kernel) for change in changes}
-    yield from words.verdict_lines(
-        report, style, [each for each in words.counted(report) if id(each.kernel) not in shown_above]
-    )
+    rest = [each for each in words.counted(report) if id(each.kernel) not in shown_above]
+    yield from words.verdict_lines(report, style, rest)
 
 
 class Entry(Struct, frozen=True):
@@ -128,32 +125,29 @@ def entries(report: Report) -> list[Entry]:
     for finding in words.counted(report):
         found[id(finding.kernel)].append(finding)
     alike: dict[object, list[Change]] = defaultdict(list)
-    shown: dict[object, tuple[Metric, ...]] = {}
+    known: dict[object, tuple[Metric, ...]] = {}
+
+    def shown(change: Change) -> tuple[Metric, ...]:
+        alike_in = id(change.metrics), id(change.unknown)
+        if alike_in not in known:
+            known[alike_in] = tuple(_figures(change))
+        return known[alike_in]
+
     for change in report.changes:
-        metrics = shown.get((id(change.metrics), id(change.unknown)))
-        if metrics is None:
-            metrics = shown[id(change.metrics), id(change.unknown)] = tuple(_figures(change))
-        alike[_alike(change, metrics)].append(change)
+        alike[_alike(change, shown(change))].append(change)
     found_entries = [
-        Entry(
-            each,
-            shown[id(each[0].metrics), id(each[0].unknown)],
-            [finding for change in each for finding in found.get(id(change.kernel), ())],
-        )
+        Entry(each, shown(each[0]), [finding for change in each for finding in found.get(id(change.kernel), ())])
         for each in alike.values()
     ]
     if report.sort is not None:
         return sorted(found_entries, key=lambda entry: -_growth_of(entry, report.sort))
-    return sorted(found_entries, key=lambda entry: -_severity(entry))
+    severe = SEVERITIES.index
+    return sorted(found_entries, key=lambda entry: -max((severe(each.severity) for each in entry.findings), default=-1))
 
 
 def _growth_of(entry: Entry, name: str | None) -> int:
     """By how much a figure grew in the kernel where it grew most; what fell stands behind what did not change."""
     return max(sum(_delta(metric) for metric in change.metrics if metric[0] == name) for change in entry.changes)
-
-
-def _severity(entry: Entry) -> int:
-    return max((SEVERITIES.index(finding.severity) for finding in entry.findings), default=-1)
 
 
 def _alike(change: Change, metrics: Sequence[Metric]) -> object:
@@ -214,23 +208,19 @@ def summed_up(family: Sequence[Entry]) -> list[str]:
     parts = [words.severities([finding for entry in family for finding in entry.findings])]
     for label, several in (("spills", ("spill_store_bytes", "spill_load_bytes")), ("registers", ("registers",))):
         deltas = [
-            sum(_delta(metric) for metric in change.metrics if _is(metric, *several))
+            sum(_delta(metric) for metric in change.metrics if metric[0].partition("[")[0] in several)
             for change in changes
             if change.before is not None and change.after is not None
         ]
-        moved, total = _ways(deltas), sum(deltas)
+        moved, total = _arrows(*(sum(way * delta > 0 for delta in deltas) for way in (1, -1))), sum(deltas)
         by = f" {size(total, '+')}" if label == "spills" and total else ""
         parts.append(f"{label} {moved}{by}" if moved else "")
     parts += [f"{number:,} {state}" for state, number in Counter(change.state for change in changes).items()]
     return [part for part in parts if part]
 
 
-def _ways(deltas: Sequence[int]) -> str:
-    """``20↑ 4↓``: how many rose, and how many fell."""
-    return _arrows(*(sum(way * delta > 0 for delta in deltas) for way in (1, -1)))
-
-
 def _arrows(rose: int, fell: int) -> str:
+    """``20↑ 4↓``: how many rose, and how many fell."""
     return " ".join(f"{number:,}{way}" for way, number in (("↑", rose), ("↓", fell)) if number)
 
 
@@ -292,13 +282,9 @@ def _unit(metric: Metric) -> str:
 
 def _large(metric: Metric) -> bool:
     """Whether its bytes are so many that people write MiB."""
-    return _footprint(metric[0]) or (
-        figure(metric[0]).unit == "B" and max(map(abs, filter(None, metric[1:])), default=0) >= 1 << 20
-    )
-
-
-def _footprint(name: str) -> bool:
-    return name.startswith("footprint_bytes")
+    name, *values = metric
+    many = max(map(abs, filter(None, values)), default=0) >= 1 << 20
+    return name.startswith(_FOOTPRINT) or (figure(name).unit == "B" and many)
 
 
 def held_by(entry: Entry, report: Report) -> str:
@@ -364,7 +350,7 @@ def _figures(change: Change) -> list[Metric]:
 
 def _worth(metric: Metric) -> bool:
     name, before, after = metric
-    return not _footprint(name) or max(before or 0, after or 0) >= WORTH_SHOWING_BYTES
+    return not name.startswith(_FOOTPRINT) or max(before or 0, after or 0) >= WORTH_SHOWING_BYTES
 
 
 def _color(metric: Metric) -> str:
@@ -406,10 +392,6 @@ def _total_rows(total: Sequence[Total], wide: _Wide) -> Iterator[Row]:
             if cell or each.up or each.down:
                 yield [lead, _arrows(each.up, each.down), figure(name).label, cell, "", ""], BOLD
                 lead = ""
-
-
-def _is(metric: Metric, *names: str) -> bool:
-    return metric[0].partition("[")[0] in names
 
 
 def _delta(metric: Metric) -> int:

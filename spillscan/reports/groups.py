@@ -155,9 +155,5 @@ def _group(kernels: Sequence[Kernel], by: By, names: Names) -> Group:
     shown = printable(label, _LONGEST_LABEL) or "(no name)"
     spills = [sum(kernel.spills or ()) for kernel in kernels]
     return Group(
-        label=shown,
-        kernels=tuple(kernels),
-        template=template,
-        spilling=sum(map(bool, spills)),
-        spill_bytes=sum(spills),
+        label=shown, kernels=tuple(kernels), template=template, spilling=sum(map(bool, spills)), spill_bytes=sum(spills)
     )

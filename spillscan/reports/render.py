@@ -48,7 +48,7 @@ def write(
     if source_root is not None:
         kernels = (kernel for kernel in report.build.kernels if id(kernel) in code)
         report = report.extended(sources=sources_of((code[id(kernel)] for kernel in kernels), source_root))
-    put(forms, lambda form: _pieces(report, form, rows))
+    put(forms, lambda form: formats.of_name(form.name).render(report, style_of(rows, form.target is None)))
 
 
 def check_forms(wanted: Sequence[str], kind: Kind) -> list[Form]:
@@ -66,10 +66,6 @@ def check_forms(wanted: Sequence[str], kind: Kind) -> list[Form]:
 def _able(kind: Kind) -> tuple[str, ...]:
     """The formats that can show reports of a kind. All are imported for it."""
     return tuple(name for name, module in formats.all_formats().items() if kind in module.KINDS)
-
-
-def _pieces(report: Report, form: Form, rows: int | None) -> Iterable[str] | Iterable[bytes]:
-    return formats.of_name(form.name).render(report, style_of(rows, form.target is None))
 
 
 def _code(

@@ -7,13 +7,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from msgspec import structs, to_builtins
+from msgspec import structs
 
 from spillscan.advice.sweep import timing
 from spillscan.advice.sweep.curves import damage
-from spillscan.advice.sweep.model import AS_IS, Advice, Curve, Point, Ran, Timing
+from spillscan.advice.sweep.kept import VERSION, curve_data
+from spillscan.advice.sweep.model import AS_IS, Advice, Curve, Point, Ran
 from spillscan.advice.sweep.timing import INTERRUPTED, figure
-from spillscan.model import symbols
 from spillscan.naming import Names
 from spillscan.occupancy.binding import limited_by
 from spillscan.occupancy.summary import percent
@@ -324,64 +324,6 @@ def worst_first(curves: Sequence[Curve]) -> list[Curve]:
     """The kernel that spills most as it is first; the curves of one kernel together, in their own order."""
     place = {curve.symbol: at for at, curve in reversed(list(enumerate(sorted(curves, key=damage))))}
     return sorted(curves, key=lambda curve: place[curve.symbol])
-
-
-VERSION = 1
-
-
-def curve_data(curve: Curve) -> dict[str, Any]:
-    """One kernel."""
-    launch = curve.launch
-    return {
-        "input": curve.input,
-        "symbol": curve.symbol,
-        "name": symbols.demangle(curve.symbol),
-        "arch": curve.arch,
-        "toolkit": curve.toolkit,
-        "launch": None if launch is None else structs.asdict(launch),
-        "points": [point_data(point) for point in curve.points],
-        "facts": curve.facts,
-        "loops": curve.loops,
-        "measured": curve.measured,
-        "spills_and_times": list(curve.spills_and_times),
-        "flags": list(curve.flags),
-        "advice": [
-            {
-                "direction": entry.direction,
-                "cap": entry.cap,
-                "gain_blocks": entry.gain,
-                "ends_spills": entry.direction == "no spills" and entry.point.spill_bytes == 0,
-                **point_data(entry.point),
-            }
-            for entry in curve.advice
-        ],
-        "no_advice": curve.no_advice,
-    }
-
-
-def point_data(point: Point) -> dict[str, Any]:
-    """One point; ``None`` where it is not known."""
-    found = to_builtins(point)
-    return {
-        **found.pop("setting"),
-        **found.pop("ran"),
-        **found,
-        "loop_spill_bytes": point.loop_spill_bytes,
-        "time": None if point.timing is None else timing_data(point.timing),
-    }
-
-
-def timing_data(timed: Timing) -> dict[str, Any]:
-    """What the program took at one point; ``unit`` is ``None`` where only the program knows it."""
-    return {
-        "command": list(timed.command),
-        "figures": list(timed.figures),
-        "median": timed.median,
-        "least": timed.least,
-        "spread": timed.spread,
-        "unit": timed.unit or None,
-        "failure": timed.failure,
-    }
 
 
 def html(curves: Sequence[Curve]) -> Iterator[str]:

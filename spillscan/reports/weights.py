@@ -26,7 +26,7 @@ class Weighed(NamedTuple):
     name: str
     """As the user knows it."""
     weight: Weight
-    """Its bytes by what they are, as :func:`~spillscan.reading.binary.weight.weigh` counts them."""
+    """Its bytes by what they are, as :func:`~spillscan.reading.binary.size_accounting.weigh` counts them."""
 
 
 _Label = Callable[[str, Key], str]

@@ -20,7 +20,7 @@ from spillscan.reports.groups import none_spills, shared_label
 from spillscan.reports.report import Report, Way
 
 if TYPE_CHECKING:
-    from spillscan.model.code import PortableCode
+    pass
 
 LONGEST_NAME, LONGEST_ARCH, LONGEST_MESSAGE = 120, 24, 600
 """Characters of a kernel's name, an arch and a finding's message in reports for people."""
@@ -212,19 +212,6 @@ def summary(build: Build) -> str:
     if open_ends:
         text += f"\n* relocatable code: registers of {count(open_ends, 'kernel')} are final only after the link"
     return text
-
-
-def portable_lines(build: Build) -> Iterator[str]:
-    """``compute_90: 65 modules of PTX, 1,700 kernels, 135,774,621 B``: what is still to be made machine code of."""
-    groups: dict[tuple[str, str], list[PortableCode]] = {}
-    for module in build.portable:
-        groups.setdefault((module.arch or "arch unknown", module.form), []).append(module)
-    for (arch, form), modules in sorted(groups.items(), key=lambda item: (natural(item[0][0]), item[0][1])):
-        symbols = {symbol for module in modules for symbol in module.kernels or ()}
-        known = any(module.kernels is not None for module in modules)
-        kernels = count(len(symbols), "kernel") if known else "kernels unknown"
-        stored = sum(module.bytes for module in modules)
-        yield f"{printable(arch, LONGEST_ARCH)}: {count(len(modules), 'module')} of {form}, {kernels}, {size(stored)}"
 
 
 def arches_of(build: Build) -> str:

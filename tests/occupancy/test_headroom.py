@@ -7,20 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spillscan.occupancy import Configuration, Launch, device, devices, occupancy
+from spillscan.occupancy.bounds import bounds_for_more_blocks, bounds_for_more_registers, largest_block, register_cap
 from spillscan.occupancy.devices import Gpu, runs_on
 from spillscan.occupancy.formula import launched, resident
 from spillscan.occupancy.headroom import (
     available_dynamic_shared_bytes,
     best_block_sizes,
-    bounds_for_more_blocks,
-    bounds_for_more_registers,
     changed,
     current,
     curve,
     headroom,
-    largest_block,
     next_block,
-    register_cap,
     register_cliffs,
     shared_cliffs,
     with_shared,

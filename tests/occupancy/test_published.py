@@ -10,8 +10,9 @@ import pytest
 from msgspec.structs import replace
 
 from spillscan.occupancy import device, devices, occupancy
+from spillscan.occupancy.bounds import register_cap
 from spillscan.occupancy.formula import resident
-from spillscan.occupancy.headroom import register_cap, register_cliffs
+from spillscan.occupancy.headroom import register_cliffs
 from tests.occupancy.assumptions import assume, assumed_device, parse_assumptions
 from tests.occupancy.published import EXAMPLES, PAGE, page
 

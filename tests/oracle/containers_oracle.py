@@ -15,8 +15,8 @@ from io import BytesIO
 from pathlib import Path
 
 from spillscan import scan
-from spillscan.reading.contents import contents
 from spillscan.reading.inputs.source import Stream
+from spillscan.reading.readers import contents
 from tests.conftest import FIXTURES, run
 from tests.reading import packings
 from tests.reading.binary.support import FOLDER, stored

@@ -24,8 +24,8 @@ from typing import NamedTuple
 from spillscan.reading.binary.addresses import Access, accesses
 from spillscan.reading.binary.instructions import Code
 from spillscan.reading.binary.records import cubins
+from spillscan.reading.binary.requests import fewest_wavefronts, sectors, wavefronts
 from spillscan.reading.machine.lanes import LANES, WIDTHS
-from spillscan.reading.machine.wavefronts import fewest_wavefronts, sectors, wavefronts
 
 
 class _All:

@@ -29,8 +29,8 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from spillscan.advice.sweep.proposals import REGISTER_STEP
 from spillscan.model.code import MOST_REGISTERS
+from spillscan.occupancy.bounds import REGISTER_STEP
 from tests.conftest import ROOT
 
 _FOUND = re.compile(

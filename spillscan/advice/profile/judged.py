@@ -6,21 +6,19 @@ The verdict is what the published procedure says: low occupancy and latency-boun
 and busy, leave it; high occupancy and slow, look elsewhere. Where many of the instructions executed are spills, these
 come first. Every threshold but that of local traffic is NVIDIA's; where a figure that a step needs is missing, the
 verdict is unknown and says what is. Never how fast something else would be.
-
-As plain data every key is stable, and units are in the names.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from msgspec.structs import replace
 
 from spillscan.advice.profile.executed import Executed, executed, without_spills
 from spillscan.advice.profile.matching import Kernels, Match, agrees
-from spillscan.advice.profile.model import FIGURES, Measured, Profile, ProfiledLaunch
+from spillscan.advice.profile.model import Measured, Profile, ProfiledLaunch
 from spillscan.model import Build, Issue, Launch, Usage
 from spillscan.naming import alone
 from spillscan.occupancy.binding import limited_by
@@ -118,10 +116,7 @@ def _on_occupancy(measured: Measured, limiters: Sequence[str]) -> tuple[Kind, st
     if waves is None:
         return "unknown", f"{bound}, but unknown without waves per SM: profile with --section LaunchStats"
     if waves < WAVES.value:
-        return (
-            "small-grid",
-            f"{bound}: the grid fills {waves:.2g} of the GPU; more blocks come before occupancy",
-        )
+        return ("small-grid", f"{bound}: the grid fills {waves:.2g} of the GPU; more blocks come before occupancy")
     if low:
         what = f"limited by {limited_by(limiters)}" if limiters else "its limiter is not known"
         return "limiter", f"{bound} at {occupancy}, {what}: look at the limiter"
@@ -366,72 +361,3 @@ def _of(each: JudgedLaunch, against_build: bool) -> Iterator[tuple[str, str]]:
             "profile-contradicts",
             f"theoretical occupancy is {theirs:g} % to Nsight Compute, {percent(ours.fraction)} to this tool",
         )
-
-
-# ---- plain data ------------------------------------------------------------------------------------------------------
-
-
-_SHOWN_OTHERWISE = ("block_threads", "capability_major", "capability_minor")
-
-
-def row(judged: JudgedLaunch) -> dict[str, Any]:
-    """One launch, flat: lists and pairs are left out."""
-    launch, kernel = judged.launch, judged.match.kernel
-    measured, trips = launch.measured, {each.way: each.trips for each in judged.executed}
-    return {
-        "kernel": launch.kernel,
-        "symbol": None if kernel is None else kernel.key.symbol,
-        "unit": None if kernel is None else kernel.key.unit,
-        "unmatched": judged.match.reason,
-        "launch": launch.number,
-        "process": launch.process,
-        "context": launch.context,
-        "stream": launch.stream,
-        "device": launch.device,
-        "arch": launch.arch,
-        "threads_per_block": launch.threads,
-        **{name: measured.figure(name) for name in FIGURES if name not in _SHOWN_OTHERWISE},
-        "local_share": measured.local_share,
-        "spill_instruction_share": measured.spill_instruction_share,
-        **{f"local_{way}_trips": trips.get(way) for way in ("load", "store")},
-        "duration_without_spills_ns": None if judged.clean is None else judged.clean.measured.figure("duration_ns"),
-        "occupancy": None if judged.occupancy is None else judged.occupancy.fraction,
-        "resident_blocks": None if judged.occupancy is None else judged.occupancy.resident_blocks,
-        "limiters": "+".join(judged.limiters),
-        "occupancy_unknown": judged.unknown,
-        "compiled_registers": None if kernel is None else kernel.usage.registers,
-        "compiled_spill_bytes": None if kernel is None or kernel.spills is None else sum(kernel.spills),
-        "verdict": judged.verdict.kind,
-        "verdict_text": judged.verdict.text,
-        "input": launch.origin.input,
-        "line": launch.origin.line,
-    }
-
-
-def document(judged: Sequence[JudgedLaunch], issues: Sequence[Issue]) -> dict[str, Any]:
-    """All launches, with what a row leaves out, the thresholds of the verdicts, and the issues."""
-    return {
-        "launches": [
-            row(each)
-            | {
-                "block": each.launch.block,
-                "grid": each.launch.grid,
-                "limiters": list(each.limiters),
-                "rounded": sorted(each.measured.rounded),
-                "copies": each.match.copies if each.match.kernel is not None else 0,
-                "concerns": list(each.verdict.concerns),
-                "local": [{**local._asdict(), "trips": local.trips} for local in each.executed],
-            }
-            for each in judged
-        ],
-        "thresholds": {name: {"value": each.value, "source": each.source} for name, each in THRESHOLDS.items()},
-        "issues": [
-            {
-                "code": issue.code,
-                "severity": issue.severity,
-                "message": issue.message,
-                "origin": str(issue.origin or ""),
-            }
-            for issue in issues
-        ],
-    }

@@ -97,7 +97,7 @@ def lines(found: LaunchList) -> Iterator[str]:
     """The text of a policy file with these launches alone."""
     yield "kernels:" if found.entries else "kernels: []"
     for entry in found.entries:
-        yield f"  - match: {_quoted(entry.match)}"
+        yield f"  - match: {json.dumps(printable(entry.match), ensure_ascii=False)}"
         if entry.arch:
             yield f"    arch: {entry.arch}"
         said = _SAID.get(entry.launch.source) or _times(entry.seen)
@@ -157,7 +157,3 @@ def _figures(launch: Launch) -> str:
 
 def _times(seen: int) -> str:
     return count(seen, "launch", "launches")
-
-
-def _quoted(text: str) -> str:
-    return json.dumps(printable(text), ensure_ascii=False)

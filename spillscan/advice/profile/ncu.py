@@ -258,10 +258,7 @@ def read(stream: Stream, name: str) -> Profile:
         for metric, text, unit, printed_as in shape.figures(row):
             draft.take(metric, text, unit, printed_as, f"{called(name)}:{row.line}")
     _check_end(list(drafts.values()), called(name))
-    return Profile(
-        launches=tuple(draft.launch(name) for draft in drafts.values()),
-        issues=tuple(around.complaints),
-    )
+    return Profile(launches=tuple(draft.launch(name) for draft in drafts.values()), issues=tuple(around.complaints))
 
 
 def _check_end(drafts: Sequence[_Draft], name: str) -> None:

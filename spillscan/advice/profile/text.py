@@ -1,13 +1,16 @@
-"""A profile held against a build, as text: one row for launches that are alike, and below what to look at."""
+"""A profile held against a build, as text: one row for launches that are alike, and below what to look at;
+and as plain data, of which every key is stable, with units in the names."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import groupby
+from typing import Any
 
-from spillscan.advice.profile.judged import JudgedLaunch
-from spillscan.advice.profile.model import Measured
+from spillscan.advice.profile.judged import THRESHOLDS, JudgedLaunch
+from spillscan.advice.profile.model import FIGURES, Measured
+from spillscan.model import Issue
 from spillscan.occupancy.binding import limited_by
 from spillscan.occupancy.summary import percent
 from spillscan.output.terminal import RED, YELLOW, Row, Style, fold, hung, table
@@ -140,3 +143,69 @@ def time_text(nanoseconds: float) -> str:
         if nanoseconds >= size:
             return f"{nanoseconds / size:.3g} {unit}"
     return f"{nanoseconds:.0f} ns"
+
+
+_SHOWN_OTHERWISE = ("block_threads", "capability_major", "capability_minor")
+
+
+def row(judged: JudgedLaunch) -> dict[str, Any]:
+    """One launch, flat: lists and pairs are left out."""
+    launch, kernel = judged.launch, judged.match.kernel
+    measured, trips = launch.measured, {each.way: each.trips for each in judged.executed}
+    return {
+        "kernel": launch.kernel,
+        "symbol": None if kernel is None else kernel.key.symbol,
+        "unit": None if kernel is None else kernel.key.unit,
+        "unmatched": judged.match.reason,
+        "launch": launch.number,
+        "process": launch.process,
+        "context": launch.context,
+        "stream": launch.stream,
+        "device": launch.device,
+        "arch": launch.arch,
+        "threads_per_block": launch.threads,
+        **{name: measured.figure(name) for name in FIGURES if name not in _SHOWN_OTHERWISE},
+        "local_share": measured.local_share,
+        "spill_instruction_share": measured.spill_instruction_share,
+        **{f"local_{way}_trips": trips.get(way) for way in ("load", "store")},
+        "duration_without_spills_ns": None if judged.clean is None else judged.clean.measured.figure("duration_ns"),
+        "occupancy": None if judged.occupancy is None else judged.occupancy.fraction,
+        "resident_blocks": None if judged.occupancy is None else judged.occupancy.resident_blocks,
+        "limiters": "+".join(judged.limiters),
+        "occupancy_unknown": judged.unknown,
+        "compiled_registers": None if kernel is None else kernel.usage.registers,
+        "compiled_spill_bytes": None if kernel is None or kernel.spills is None else sum(kernel.spills),
+        "verdict": judged.verdict.kind,
+        "verdict_text": judged.verdict.text,
+        "input": launch.origin.input,
+        "line": launch.origin.line,
+    }
+
+
+def document(judged: Sequence[JudgedLaunch], issues: Sequence[Issue]) -> dict[str, Any]:
+    """All launches, with what a row leaves out, the thresholds of the verdicts, and the issues."""
+    return {
+        "launches": [
+            row(each)
+            | {
+                "block": each.launch.block,
+                "grid": each.launch.grid,
+                "limiters": list(each.limiters),
+                "rounded": sorted(each.measured.rounded),
+                "copies": each.match.copies if each.match.kernel is not None else 0,
+                "concerns": list(each.verdict.concerns),
+                "local": [{**local._asdict(), "trips": local.trips} for local in each.executed],
+            }
+            for each in judged
+        ],
+        "thresholds": {name: {"value": each.value, "source": each.source} for name, each in THRESHOLDS.items()},
+        "issues": [
+            {
+                "code": issue.code,
+                "severity": issue.severity,
+                "message": issue.message,
+                "origin": str(issue.origin or ""),
+            }
+            for issue in issues
+        ],
+    }

@@ -19,11 +19,8 @@ from spillscan.advice.sweep.ptx import PtxEntry
 from spillscan.model import Kernel, KernelKey, Launch, LaunchBounds, Usage
 from spillscan.model.code import SassFunction
 from spillscan.model.patterns import matches
+from spillscan.occupancy.bounds import largest_block, register_cap
 from spillscan.occupancy.devices import Device, device
-from spillscan.occupancy.headroom import (
-    largest_block,
-    register_cap,
-)
 from spillscan.occupancy.launches import Launches
 from spillscan.occupancy.summary import Summary, summarise
 from spillscan.output.errors import UsageError
@@ -187,11 +184,7 @@ def damage(curve: Curve) -> tuple[object, ...]:
 
 
 def _curve(
-    series: Series,
-    entry: PtxEntry,
-    launches: Launches,
-    points: tuple[Point, ...],
-    outcomes: Mapping[Setting, Compiled],
+    series: Series, entry: PtxEntry, launches: Launches, points: tuple[Point, ...], outcomes: Mapping[Setting, Compiled]
 ) -> Curve:
     marked = mark(points)
     as_is = next((point for point in marked if point.setting == AS_IS), marked[0])

@@ -1,4 +1,4 @@
-"""Curves that ``sweep -f json`` wrote, read again: what was tried, and how long it took."""
+"""Curves as ``sweep -f json`` writes them, and read again: what was tried, and how long it took."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from msgspec import convert, structs
+from msgspec import convert, structs, to_builtins
 
 from spillscan.advice.sweep.model import Curve, Point, Setting, Timing
 from spillscan.advice.sweep.timing import with_times
 from spillscan.model.code import MOST_REGISTERS
+from spillscan.model.symbols import demangle
 from spillscan.output.errors import InputError
+
+VERSION = 1
 
 
 def curves_in(path: str) -> list[Curve]:
@@ -30,13 +33,9 @@ def swept(curves: Iterable[Curve]) -> dict[tuple[str, str | None], Curve]:
     """By symbol and arch; of several releases the curve with times, then that whose spills end with the fewest
     registers."""
     found: dict[tuple[str, str | None], Curve] = {}
-    for curve in sorted(curves, key=_worth):
+    for curve in sorted(curves, key=lambda each: (not each.measured, each.registers_needed or MOST_REGISTERS)):
         found.setdefault((curve.symbol, curve.arch), curve)
     return found
-
-
-def _worth(curve: Curve) -> tuple[bool, int]:
-    return not curve.measured, curve.registers_needed or MOST_REGISTERS
 
 
 def _curve(data: dict[str, Any]) -> Curve:
@@ -65,3 +64,58 @@ def _point(data: dict[str, Any]) -> Point:
         failure=str(time["failure"]),
     )
     return structs.replace(point, timing=timing)
+
+
+def curve_data(curve: Curve) -> dict[str, Any]:
+    """One kernel."""
+    launch = curve.launch
+    return {
+        "input": curve.input,
+        "symbol": curve.symbol,
+        "name": demangle(curve.symbol),
+        "arch": curve.arch,
+        "toolkit": curve.toolkit,
+        "launch": None if launch is None else structs.asdict(launch),
+        "points": [point_data(point) for point in curve.points],
+        "facts": curve.facts,
+        "loops": curve.loops,
+        "measured": curve.measured,
+        "spills_and_times": list(curve.spills_and_times),
+        "flags": list(curve.flags),
+        "advice": [
+            {
+                "direction": entry.direction,
+                "cap": entry.cap,
+                "gain_blocks": entry.gain,
+                "ends_spills": entry.direction == "no spills" and entry.point.spill_bytes == 0,
+                **point_data(entry.point),
+            }
+            for entry in curve.advice
+        ],
+        "no_advice": curve.no_advice,
+    }
+
+
+def point_data(point: Point) -> dict[str, Any]:
+    """One point; ``None`` where it is not known."""
+    found = to_builtins(point)
+    return {
+        **found.pop("setting"),
+        **found.pop("ran"),
+        **found,
+        "loop_spill_bytes": point.loop_spill_bytes,
+        "time": None if point.timing is None else _timing_data(point.timing),
+    }
+
+
+def _timing_data(timed: Timing) -> dict[str, Any]:
+    """What the program took at one point; ``unit`` is ``None`` where only the program knows it."""
+    return {
+        "command": list(timed.command),
+        "figures": list(timed.figures),
+        "median": timed.median,
+        "least": timed.least,
+        "spread": timed.spread,
+        "unit": timed.unit or None,
+        "failure": timed.failure,
+    }

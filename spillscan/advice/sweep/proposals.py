@@ -15,9 +15,9 @@ from spillscan.advice.sweep.toolkits import HINT, folders
 from spillscan.model import Kernel, Launch
 from spillscan.model.code import MOST_REGISTERS
 from spillscan.occupancy.binding import limited_by
+from spillscan.occupancy.bounds import REGISTER_STEP, bounds_for_more_blocks, bounds_for_more_registers
 from spillscan.occupancy.devices import device
 from spillscan.occupancy.formula import launched, resident
-from spillscan.occupancy.headroom import bounds_for_more_blocks, bounds_for_more_registers
 from spillscan.occupancy.model import Configuration, Occupancy
 from spillscan.occupancy.summary import summarise
 from spillscan.output.errors import UsageError
@@ -100,10 +100,6 @@ def _no_command(kernel: Kernel) -> str:
         if file and file.endswith((".cu", ".ptx")):
             return record if os.path.isfile(file) else f"{file} is not here, and {record}"
     return f"its source is not known, and {record}"
-
-
-REGISTER_STEP = 8
-"""Registers are given out in eights a thread."""
 
 
 class Proposal(NamedTuple):

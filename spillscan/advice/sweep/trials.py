@@ -14,11 +14,11 @@ from spillscan.advice.sweep import plan
 from spillscan.advice.sweep.compilers import Compiled, CompileRequest, Compilers, CompileTarget
 from spillscan.advice.sweep.curves import Series, curves_of, kernels_of, point
 from spillscan.advice.sweep.model import AS_IS, SHARED_SPILLS, Curve, Direction, Point, Setting
-from spillscan.advice.sweep.proposals import REGISTER_STEP, no_step, proposals, refusal, relaxations, spills_to_shared
+from spillscan.advice.sweep.proposals import no_step, proposals, refusal, relaxations, spills_to_shared
 from spillscan.advice.sweep.ptx import PtxEntry
 from spillscan.model import Kernel, Launch
+from spillscan.occupancy.bounds import REGISTER_STEP, register_cap
 from spillscan.occupancy.devices import device
-from spillscan.occupancy.headroom import register_cap
 from spillscan.occupancy.launches import Launches
 from spillscan.output.errors import SpillscanError, UsageError
 

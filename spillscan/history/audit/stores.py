@@ -207,9 +207,7 @@ def said(error: Exception) -> str:
 
 
 def retried(
-    action: Callable[[], T],
-    lasting: tuple[type[Exception], ...] = LASTING,
-    pause: Callable[[float], None] = time.sleep,
+    action: Callable[[], T], lasting: tuple[type[Exception], ...] = LASTING, pause: Callable[[float], None] = time.sleep
 ) -> T:
     """What ``action`` returns, at the latest at its fifth attempt. Raises what the last one raised, or the first that
     raises one of ``lasting``.

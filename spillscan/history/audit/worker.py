@@ -25,10 +25,9 @@ from spillscan.history.audit.stores import retried
 from spillscan.model import Build, Issue, Kernel, Origin, Reading
 from spillscan.output.errors import InputError, SpillscanError
 from spillscan.reading import logs, pipeline, workers
-from spillscan.reading.contents import contents
 from spillscan.reading.inputs import codecs, source
 from spillscan.reading.inputs.source import HEAD_BYTES, Stream
-from spillscan.reading.readers import reader_for
+from spillscan.reading.readers import contents, reader_for
 
 if TYPE_CHECKING:
     from spillscan.history.dataset import Unit

@@ -28,10 +28,7 @@ if TYPE_CHECKING:
     from spillscan.occupancy.launches import Launches
     from spillscan.occupancy.model import Occupancy
 
-_RANKED = (
-    *("symbol", "arch", "object", "role", "final", "confidence", *LAUNCHED),
-    *(each.name for each in RANKED),
-)
+_RANKED = (*("symbol", "arch", "object", "role", "final", "confidence", *LAUNCHED), *(each.name for each in RANKED))
 _ORDER = {"spills": "spill_bytes"}
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from spillscan import __version__
 from spillscan.history.dataset import schema
-from spillscan.history.dataset.reading import Dataset, kernel_of
+from spillscan.history.dataset.reading import Dataset
 from spillscan.history.dataset.records import Commit, Part, current, load
 from spillscan.history.dataset.store import COMMITS, DRAFT, QUARANTINE, Store, digest, folder
 from spillscan.history.dataset.writing import encoded, pieces, put, put_part
@@ -193,7 +193,7 @@ def _living(dataset: Dataset, table: str, labels: Sequence[str], name: str) -> p
     tables = {}
     if old and table == "kernels":  # figures that follow from others are computed anew
         held = dataset.rows("kernels", old)
-        made = [schema.row_of(kernel_of(row), row["unit_id"], name, row["position"]) for row in held]
+        made = [schema.row_of(schema.kernel_of(row), row["unit_id"], name, row["position"]) for row in held]
         folders = {column: pa.array([row[column] for row in held], pa.string()) for column in ("label", "arch")}
         whole = encoded("kernels", made)
         for at, (column, values) in enumerate(folders.items()):

@@ -1,9 +1,9 @@
 """One kernel over many builds. A kernel is followed from each build to the next as ``diff`` pairs the two.
 
 What has the same canonical name, role, arch and configuration is one kernel; of several copies the worst counts. Where
-such a name ends in one build and others begin in the next, :func:`pair` says which of these
-goes on under which: it is asked about both builds whole, as ``diff`` asks it. A name that comes back is the same
-kernel. Builds that hold no kernel say nothing of any.
+such a name ends in one build and others begin in the next, :func:`pair` says which goes on under which: it is asked
+about both builds whole, as ``diff`` asks it. A name that comes back is the same kernel. Builds that hold no kernel say
+nothing of any.
 """
 
 from __future__ import annotations
@@ -16,12 +16,10 @@ from itertools import groupby, pairwise
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from spillscan.history.dataset import links
+from spillscan.history.dataset import links, lookup
 from spillscan.history.dataset.links import Key, Link
-from spillscan.history.dataset.lookup import Parameters, light_kernel, named, names_in, shown_as, states
-from spillscan.judging.compare.effects import blocks
 from spillscan.model import Kernel
-from spillscan.model.figures import TRACED, figure, rank
+from spillscan.model.figures import figure, rank
 from spillscan.model.patterns import compiled
 from spillscan.naming import Names, symbol_of
 from spillscan.naming.identity import canonical
@@ -32,23 +30,6 @@ if TYPE_CHECKING:
     from spillscan.history.dataset.reading import Dataset
     from spillscan.history.dataset.records import KeptBuild
     from spillscan.occupancy.launches import Launches
-
-_TRACED = tuple(each.name for each in TRACED)
-
-
-class Point:
-    """Figures by metric: there are very many, in far less room than a dictionary of each takes."""
-
-    __slots__ = ("_values",)
-
-    def __init__(self, values: tuple[int | None, ...]) -> None:
-        self._values = values
-
-    def __getitem__(self, metric: str) -> int | None:
-        return self._values[_PLACE[metric]]
-
-
-_PLACE = {name: at for at, name in enumerate(_TRACED)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +55,7 @@ class Span(NamedTuple):
     """Index of the first."""
     last: int
     """Index of the last."""
-    point: Point
+    point: lookup.Point
     """Its figures."""
 
 
@@ -98,9 +79,9 @@ class Series:
     """Those that it was compiled for: ``sm_90`` and ``sm_90a`` may follow each other."""
 
     @property
-    def points(self) -> list[Point | None]:
+    def points(self) -> list[lookup.Point | None]:
         """Its figures, a build each; ``None`` where a build does not have it."""
-        points: list[Point | None] = [None] * self.builds
+        points: list[lookup.Point | None] = [None] * self.builds
         for first, last, point in self.spans:
             points[first : last + 1] = [point] * (last + 1 - first)
         return points
@@ -138,7 +119,7 @@ def histories(
     pattern: str,
     launches: Launches,
     arches: Sequence[str] = (),
-    parameters: Parameters | None = None,
+    parameters: lookup.Parameters | None = None,
     *,
     timed: bool = True,
     changing: bool = False,
@@ -155,26 +136,23 @@ def histories(
     elif (exact := compiled(pattern).exact) is not None:  # a symbol names its own kernel first
         past.read([canonical(exact)])
     if not past.held and not changing:
-        past.read(named(dataset, pattern, past.labels))
+        past.read(lookup.named(dataset, pattern, past.labels))
     if not past.held and not changing:
-        keys = names_in(dataset, past.labels, shown_as(dataset, pattern, past.labels), parameters).called(pattern)
+        bases = lookup.shown_as(dataset, pattern, past.labels)
+        keys = lookup.names_in(dataset, past.labels, bases, parameters).called(pattern)
         past.read([canonical(symbol_of(key)) for key in keys])
     series = [each for each in map(past.series, past.chains()) if not arches or not each.arches.isdisjoint(arches)]
     if not series and not changing:
         raise InputError(f"no kernel is called {clip(printable(pattern), 80)}", "give its symbol, its name or a glob")
-    return sorted(
-        series,
-        key=lambda each: (
-            each.canonical,
-            each.kernel.key.arch or "",
-            str(each.kernel.configuration),
-            each.events != (),
-        ),
-    )
+
+    def order(each: Series) -> tuple[str, str, str, bool]:
+        return each.canonical, each.kernel.key.arch or "", str(each.kernel.configuration), each.events != ()
+
+    return sorted(series, key=order)
 
 
 def names_of(
-    dataset: Dataset, builds: Sequence[KeptBuild], found: Iterable[Series], parameters: Parameters | None = None
+    dataset: Dataset, builds: Sequence[KeptBuild], found: Iterable[Series], parameters: lookup.Parameters | None = None
 ) -> Names:
     """What kernels that were followed over ``builds`` are called, of all that may be called alike in the builds that
     are spoken of: the last one that has each, and the one before each rename."""
@@ -185,7 +163,7 @@ def names_of(
             if kernel is not None:
                 labels.add(builds[at].label)
                 bases.add(kernel.short_name)
-    return names_in(dataset, sorted(labels), bases, parameters)
+    return lookup.names_in(dataset, sorted(labels), bases, parameters)
 
 
 def steps(series: Series, metric: str) -> Iterator[Step]:
@@ -228,7 +206,7 @@ class Happening(NamedTuple):
 def happenings(found: Iterable[Series], metrics: Sequence[str], *, named: bool = False) -> list[Happening]:
     """All that happened to these kernels, the worst first. Where figures are ``named``, only what is said of them."""
     rows = [each for series in found for each in (*_changed(series, metrics), *_events(series, metrics, named=named))]
-    return sorted(rows, key=_order)
+    return sorted(rows, key=lambda each: (*worst_first(each.event, each.metric, each.worsening), each.first))
 
 
 def worst_first(event: str, metric: str | None, worsening: int) -> tuple[Any, ...]:
@@ -238,18 +216,12 @@ def worst_first(event: str, metric: str | None, worsening: int) -> tuple[Any, ..
     return not worse, not worse and event != "changed", () if metric is None else rank(metric), -abs(worsening)
 
 
-def _order(change: Happening) -> tuple[Any, ...]:
-    return *worst_first(change.event, change.metric, change.worsening), change.first
-
-
 def _changed(series: Series, metrics: Sequence[str]) -> Iterator[Happening]:
     for metric in metrics:
         every = list(steps(series, metric))
         for step in every:
-            held = step is every[-1]
-            yield Happening(
-                series, "changed", metric, step.before, step.after, step.first, step.last, step.worsening, held
-            )
+            about = step.before, step.after, step.first, step.last, step.worsening
+            yield Happening(series, "changed", metric, *about, step is every[-1])
 
 
 def _events(series: Series, metrics: Sequence[str], *, named: bool) -> Iterator[Happening]:
@@ -257,9 +229,8 @@ def _events(series: Series, metrics: Sequence[str], *, named: bool) -> Iterator[
     that says something of them."""
     for event in series.events:
         point = series.spans[-1 if event.state == "gone" else 0].point
-        metric = next(
-            (name for name in sorted(metrics, key=rank) if event.state in ("new", "gone") and point[name]), None
-        )
+        known = (name for name in sorted(metrics, key=rank) if event.state in ("new", "gone") and point[name])
+        metric = next(known, None)
         value = None if metric is None else point[metric]
         before, after = (value, None) if event.state == "gone" else (None, value)
         worsening = (value or 0) if event.state == "new" and metric == "spill_bytes" else 0
@@ -282,7 +253,7 @@ class _State(NamedTuple):
 
     first: int
     last: int
-    point: Point
+    point: lookup.Point
     copies: int
     kernel: Kernel
     """As the last build without a gap has it."""
@@ -302,7 +273,7 @@ class _Past:
         self.labels = [build.label for build in builds]
         self.held: dict[Key, list[_State]] = {}
         """Of each key, in the order of the builds."""
-        self._points: dict[tuple[int | None, ...], Point] = {}
+        self._points: dict[tuple[int | None, ...], lookup.Point] = {}
         self._links: dict[tuple[int, Key], Link] = {}
         """By the position of the build before, and the key in it."""
         self._back: dict[tuple[int, Key], Link] = {}
@@ -314,12 +285,12 @@ class _Past:
         new = None if names is None else sorted(set(names) - (self._read or set()))
         self._read = None if new is None or self._read is None else self._read | set(new)
         labels = [self._label(at) for at in range(len(self._filled))]
-        found = states(self._dataset, labels, new, timed=self._timed) if new or new is None else ()
+        found = lookup.states(self._dataset, labels, new, timed=self._timed) if new or new is None else ()
         for (_, first, last), rows in groupby(found, key=itemgetter(0, 1, 2)):
-            copies = [(light_kernel(row), row) for *_, row in rows]
+            copies = [(lookup.light_kernel(row), row) for *_, row in rows]
             kernel = copies[0][0]
-            values = _values(copies, self._launches)
-            point = self._points.setdefault(values, Point(values))
+            values = lookup.values_of(copies, self._launches)
+            point = self._points.setdefault(values, lookup.Point(values))
             held = self.held.setdefault(Key.of(kernel), [])
             if held and held[-1].last + 1 == first:
                 held[-1] = held[-1]._replace(kernel=kernel)  # so that not each is kept
@@ -331,8 +302,8 @@ class _Past:
         while True:
             runs = self._runs()
             self._pair(runs)
-            found = (link for run in runs for link in (self._into(run), self._out_of(run)) if link is not None)
-            missing = {key.canonical for link in found for key in (link.before, link.after)}
+            found = [*map(self._into, runs), *(self._links.get((run.last, run.key)) for run in runs)]
+            missing = {key.canonical for link in found if link for key in (link.before, link.after)}
             if self._read is None or missing <= self._read:
                 break
             self.read(missing)
@@ -410,9 +381,6 @@ class _Past:
     def _into(self, run: _Run) -> Link | None:
         return self._back.get((run.first - 1, run.key))
 
-    def _out_of(self, run: _Run) -> Link | None:
-        return self._links.get((run.last, run.key))
-
     def _pair(self, runs: Iterable[_Run]) -> None:
         """Know what goes on as what behind the builds in which these end, and before those in which they begin."""
         names: dict[int, set[str]] = defaultdict(set)
@@ -430,20 +398,3 @@ class _Past:
 
     def _label(self, position: int) -> str:
         return self.labels[self._filled[position]]
-
-
-def _values(copies: Sequence[tuple[Kernel, dict[str, Any]]], launches: Launches) -> tuple[int | None, ...]:
-    found = []
-    for kernel, row in copies:
-        took = row.get("compile_ms")
-        more = {"resident_blocks": blocks(kernel, launches), "compile_ms": None if took is None else round(took)}
-        found.append(tuple(map((row | more).get, _TRACED)))
-    return found[0] if len(found) == 1 else tuple(map(_worst, _TRACED, zip(*found, strict=True)))
-
-
-def _worst(metric: str, values: Sequence[int | None]) -> int | None:
-    """The worst; ``None`` where it is not known of one copy, which may be the worst."""
-    known = [value for value in values if value is not None]
-    if len(known) < len(values):
-        return None
-    return min(known) if figure(metric).worse == "fewer" else max(known)

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from spillscan import naming
 from spillscan.history.dataset.links import KEY_HASH
 from spillscan.history.dataset.sql import Rows, among
+from spillscan.judging.compare.effects import blocks
 from spillscan.model import Kernel, KernelKey, Launch, LaunchBounds, Usage
-from spillscan.model.figures import RANKED
+from spillscan.model.figures import RANKED, TRACED, figure
 from spillscan.model.patterns import compiled, names_of, text_of
 from spillscan.model.symbols import Tuned, short_name, tuned_for
 from spillscan.model.usage import NUMBERS
@@ -18,14 +19,12 @@ from spillscan.naming import Names
 
 if TYPE_CHECKING:
     from spillscan.history.dataset.reading import Dataset
+    from spillscan.occupancy.launches import Launches
 
 LAUNCHED = ("launch_bounds", "dynamic_shared", "launch", "configuration")
 """Columns that say how a kernel is launched, and what it was tuned for."""
 STORED = tuple(each.name for each in RANKED)
-COLUMNS = (
-    *("arch", "canonical", "symbol", "role", "final", "confidence"),
-    *(*LAUNCHED, *STORED, "short_name"),
-)
+COLUMNS = (*("arch", "canonical", "symbol", "role", "final", "confidence"), *(*LAUNCHED, *STORED, "short_name"))
 """What is followed of a kernel."""
 
 
@@ -115,10 +114,7 @@ Parameters = Mapping[str, Sequence[str]]
 
 
 def names_in(
-    dataset: Dataset,
-    labels: Sequence[str],
-    bases: Iterable[str] | None = None,
-    parameters: Parameters | None = None,
+    dataset: Dataset, labels: Sequence[str], bases: Iterable[str] | None = None, parameters: Parameters | None = None
 ) -> Names:
     """What the kernels of some builds are called, or those of some base names, which alone may be called alike;
     candidates of a tuner by what they were tuned for."""
@@ -138,3 +134,37 @@ def names_in(
 def named_by(symbol: str, settings: Sequence[dict[str, str]] | None) -> str | Tuned:
     """What a stored kernel is named by."""
     return Tuned(symbol, tuned_for(settings_of(settings)), "") if settings else symbol
+
+
+class Point:
+    """Figures by metric, as :func:`values_of` has them: there are very many, in far less room than dictionaries."""
+
+    __slots__ = ("_values",)
+
+    def __init__(self, values: tuple[int | None, ...]) -> None:
+        self._values = values
+
+    def __getitem__(self, metric: str) -> int | None:
+        return self._values[_PLACE[metric]]
+
+
+_TRACED = tuple(each.name for each in TRACED)
+_PLACE = {name: at for at, name in enumerate(_TRACED)}
+
+
+def values_of(copies: Sequence[tuple[Kernel, dict[str, Any]]], launches: Launches) -> tuple[int | None, ...]:
+    """The figures of several copies of a kernel, each with its row: the worst of each."""
+    found = []
+    for kernel, row in copies:
+        took = row.get("compile_ms")
+        more = {"resident_blocks": blocks(kernel, launches), "compile_ms": None if took is None else round(took)}
+        found.append(tuple(map((row | more).get, _TRACED)))
+    return found[0] if len(found) == 1 else tuple(map(_worst, _TRACED, zip(*found, strict=True)))
+
+
+def _worst(metric: str, values: Sequence[int | None]) -> int | None:
+    """The worst; ``None`` where it is not known of one copy, which may be the worst."""
+    known = [value for value in values if value is not None]
+    if len(known) < len(values):
+        return None
+    return min(known) if figure(metric).worse == "fewer" else max(known)

@@ -9,15 +9,12 @@ from functools import cached_property
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from msgspec.structs import replace
-
 from spillscan.history.dataset import records, schema, sql
 from spillscan.history.dataset import store as names
 from spillscan.history.dataset.records import Commit, Damage, KeptBuild
 from spillscan.history.dataset.shapes import Field, decode
 from spillscan.history.dataset.store import Store, needed, store
-from spillscan.model import Build, Issue, Kernel, KernelKey, Origin, Stats, Usage
-from spillscan.model.usage import NUMBERS
+from spillscan.model import Build, Issue, Kernel, Origin, Stats
 from spillscan.output.errors import InputError
 from spillscan.output.safe import clip, printable
 
@@ -328,7 +325,7 @@ class Dataset:
         rows.sort(key=lambda row: (uris[row["label"], row["unit_id"]], row["position"]))
         found: dict[str, list[Kernel]] = {label: [] for label in labels}
         for row in rows:
-            found[row["label"]].append(kernel_of(row | dict.fromkeys(without)))
+            found[row["label"]].append(schema.kernel_of(row | dict.fromkeys(without)))
         return found
 
     def rows(
@@ -365,41 +362,6 @@ def seen(root: str, label: str) -> list[Claim]:
     lost = {each.path for each in records.check(place, commits)}
     sound = [each for each in commits if not any(part.path in lost for part in each.parts)]
     return Dataset(place, sound).seen(label) if sound else []
-
-
-def kernel_of(row: dict[str, Any]) -> Kernel:
-    """A kernel as a row holds it."""
-    return Kernel(
-        key=KernelKey(symbol=row["symbol"], arch=row["arch"], unit=row["object"] or ""),
-        role=row["role"],
-        usage=Usage(
-            **{name: row[name] for name in NUMBERS},
-            constant_bytes=row["constant_bytes"],
-            unknown_clauses=row["unknown_clauses"] or (),
-        ),
-        confidence=row["confidence"],
-        reasons=row["reasons"] or (),
-        final=row["final"],
-        advisories=row["advisories"] or (),
-        origins=row["origins"] or (),
-        compile_ms=row["compile_ms"],
-        source=row["source"] or "",
-        sass=None
-        if row["sass"] is None
-        else replace(
-            row["sass"],
-            local=replace(row["sass"].local, kept_lines=row["lines"] or ()),
-            maker=row["maker"],
-            roles=row["roles"] or (),
-            digest=row["digest"],
-            register_cap=row["register_cap"],
-        ),
-        launch_bounds=row["launch_bounds"] and replace(row["launch_bounds"], cluster_blocks=row["cluster_blocks"]),
-        dynamic_shared=row["dynamic_shared"],
-        launch=row["launch"],
-        configuration=row["configuration"] or (),
-        caller=row["caller"] or "",
-    )
 
 
 def _issue(row: dict[str, Any]) -> Issue:

@@ -10,8 +10,10 @@ from collections.abc import Callable, Mapping
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from msgspec.structs import replace
+
 from spillscan.history.dataset.shapes import Field, Many, Record, Shape, arrow_type
-from spillscan.model import Advisory, Issue, Kernel, Launch, LaunchBounds, Origin, Stats
+from spillscan.model import Advisory, Issue, Kernel, KernelKey, Launch, LaunchBounds, Origin, Stats, Usage
 from spillscan.model.code import (
     Group,
     LivePeak,
@@ -287,11 +289,7 @@ KERNELS: tuple[Field, ...] = (
         "source lines of its accesses to local memory, the heaviest first: bytes, tenfold for each loop",
         6,
     ),
-    _reached(
-        *("register_cap", "whole", "sass", "register_cap"),
-        "registers that ptxas was allowed; 255: all",
-        11,
-    ),
+    _reached(*("register_cap", "whole", "sass", "register_cap"), "registers that ptxas was allowed; 255: all", 11),
 )
 """Of ``kernels``, besides ``label`` and ``arch``, which are folders."""
 
@@ -343,6 +341,41 @@ WHOLE_SINCE = 6
 def row_of(kernel: Kernel, unit_id: str, commit: str, position: int) -> KernelRow:
     """A kernel as a row."""
     return KernelRow(kernel, unit_id, commit, position, canonical(kernel.key.symbol))
+
+
+def kernel_of(row: dict[str, Any]) -> Kernel:
+    """A kernel as a row holds it."""
+    return Kernel(
+        key=KernelKey(symbol=row["symbol"], arch=row["arch"], unit=row["object"] or ""),
+        role=row["role"],
+        usage=Usage(
+            **{name: row[name] for name in NUMBERS},
+            constant_bytes=row["constant_bytes"],
+            unknown_clauses=row["unknown_clauses"] or (),
+        ),
+        confidence=row["confidence"],
+        reasons=row["reasons"] or (),
+        final=row["final"],
+        advisories=row["advisories"] or (),
+        origins=row["origins"] or (),
+        compile_ms=row["compile_ms"],
+        source=row["source"] or "",
+        sass=None
+        if row["sass"] is None
+        else replace(
+            row["sass"],
+            local=replace(row["sass"].local, kept_lines=row["lines"] or ()),
+            maker=row["maker"],
+            roles=row["roles"] or (),
+            digest=row["digest"],
+            register_cap=row["register_cap"],
+        ),
+        launch_bounds=row["launch_bounds"] and replace(row["launch_bounds"], cluster_blocks=row["cluster_blocks"]),
+        dynamic_shared=row["dynamic_shared"],
+        launch=row["launch"],
+        configuration=row["configuration"] or (),
+        caller=row["caller"] or "",
+    )
 
 
 def arrow_schema(table: str, *, folders: bool) -> pyarrow.Schema:

@@ -126,12 +126,7 @@ def _order(row: KernelRow) -> tuple[Any, ...]:
 
 
 def write_rows(
-    aim: Store,
-    table: str,
-    folder: str,
-    name: str,
-    rows: Sequence[Any],
-    arch: str | None = None,
+    aim: Store, table: str, folder: str, name: str, rows: Sequence[Any], arch: str | None = None
 ) -> Iterable[Part]:
     """The parts of some rows, in their order."""
     for start in range(0, len(rows), LARGEST_PART_ROWS):

@@ -26,14 +26,7 @@ Copies = tuple[Figures, ...]
 equal there is one, whatever their number."""
 
 
-KEPT_FIGURES = (
-    "registers",
-    "spill_store_bytes",
-    "spill_load_bytes",
-    "stack_bytes",
-    "shared_bytes",
-    "barriers",
-)
+KEPT_FIGURES = ("registers", "spill_store_bytes", "spill_load_bytes", "stack_bytes", "shared_bytes", "barriers")
 """What is kept of every kernel: the figures that decide spills and residency."""
 KEPT_OF_LAUNCH = ("threads_per_block", "dynamic_shared_bytes")
 """What is kept of a launch: with it and the figures the blocks per SM are known."""

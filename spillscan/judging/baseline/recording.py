@@ -64,12 +64,7 @@ class Recording(Struct, frozen=True, kw_only=True):
 
 
 def record(
-    build: Build,
-    findings: Iterable[Finding],
-    undecided: Iterable[Kernel],
-    old: Baseline,
-    policy: Policy,
-    today: date,
+    build: Build, findings: Iterable[Finding], undecided: Iterable[Kernel], old: Baseline, policy: Policy, today: date
 ) -> Recording:
     """``old`` with all kernels and findings of ``build`` as they are now.
 
@@ -113,12 +108,7 @@ def record(
 
 
 def prune(
-    build: Build,
-    findings: Iterable[Finding],
-    old: Baseline,
-    policy: Policy,
-    today: date,
-    archs: Iterable[str] = (),
+    build: Build, findings: Iterable[Finding], old: Baseline, policy: Policy, today: date, archs: Iterable[str] = ()
 ) -> Baseline:
     """``old`` without what is gone: kernels that ``build`` does not have (of ``archs`` alone, if any), figures of
     findings that are fixed, and the excess of figures that got better. Nothing is added and nothing raised."""

@@ -45,11 +45,7 @@ def nothing_in_common(base: Build, head: Build) -> list[Hole]:
 
 
 def missing_kernels(
-    changes: Iterable[Change],
-    base: Build,
-    head: Build,
-    most: int | None = None,
-    chosen: Sequence[tuple[str, str]] = (),
+    changes: Iterable[Change], base: Build, head: Build, most: int | None = None, chosen: Sequence[tuple[str, str]] = ()
 ) -> list[Hole]:
     """What the removed kernels among ``changes`` leave open. ``base`` and ``head`` are the whole builds: what was
     compiled shows in kernels that are not compared, too.

@@ -95,10 +95,7 @@ def comparison(
     changes += [Change(state="removed", before=kernel, after=None) for kernel in found.gone]
     changes += [Change(state="added", before=None, after=kernel) for kernel in found.new]
     return Comparison(
-        changes=worst_first(changes),
-        unsettled=worst_first(unsettled),
-        recoded=worst_first(recoded),
-        equal=tuple(equal),
+        changes=worst_first(changes), unsettled=worst_first(unsettled), recoded=worst_first(recoded), equal=tuple(equal)
     )
 
 

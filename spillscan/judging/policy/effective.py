@@ -4,7 +4,7 @@ accepted on record.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import islice
 from posixpath import basename
@@ -240,7 +240,13 @@ class Policy(Struct, frozen=True, eq=False, dict=True):
     @cached_property
     def entries(self) -> tuple[Override, ...]:
         """Entries of all layers, from weak to strong; a layer's own settings stand before its entries, for all."""
-        return tuple(_entries(self.layers))
+        found = []
+        for layer in self.layers:
+            limits = {name: setting for name, setting in layer.settings.items() if name not in SETTINGS}
+            if limits or layer.levels:
+                found.append(Override(settings=limits, levels=layer.levels))
+            found += layer.entries
+        return tuple(found)
 
     def terms_of(self, kernel: Kernel) -> Terms:
         """What holds for ``kernel``. Cheap: kernels that the same entries name and that are launched alike share their
@@ -345,14 +351,6 @@ class Policy(Struct, frozen=True, eq=False, dict=True):
         levels = {rule: setting.value for rule, setting in said.levels.items()}
         launch = said.launch.value if said.launch else None
         return Terms(limits=limits, levels=levels, launch=launch, devices=self.devices)
-
-
-def _entries(layers: Iterable[Layer]) -> Iterator[Override]:
-    for layer in layers:
-        limits = {name: setting for name, setting in layer.settings.items() if name not in SETTINGS}
-        if limits or layer.levels:
-            yield Override(settings=limits, levels=layer.levels)
-        yield from layer.entries
 
 
 WITHIN = " > "

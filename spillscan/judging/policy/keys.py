@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
 
 from spillscan.builds.coverage import ISA_OF_RELEASE
-
-if TYPE_CHECKING:
-    pass
+from spillscan.model import Level
+from spillscan.output.errors import UsageError, nearest
 
 Kind = Literal["limit", "count", "choice", "flag", "names", "path", "files"]
 """``limit``: a whole number or ``none``; ``count``: a whole number; ``choice``: one of some words; ``flag``: true or
@@ -173,7 +172,7 @@ LAUNCH_KEYS: Mapping[str, tuple[int, int]] = {
     "carveout_percent": (0, 100),
     "cluster_blocks": (1, 16),
 }
-"""Keys of a launch with their (least, largest) value: fields of :class:`~spillscan.occupancy.model.Launch`."""
+"""Keys of a launch with their (least, largest) value: fields of :class:`~spillscan.model.Launch`."""
 
 OVERRIDE = "override"
 """The key of a launch by which it counts, whatever the code says."""
@@ -191,3 +190,40 @@ SELECTORS = ("match", "arch", "unit")
 def effects() -> tuple[str, ...]:
     """Keys of an entry that say what holds."""
     return (*per_kernel(), "severity", "launch")
+
+
+_TRUTH = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
+
+
+def value_of(key: Key, text: str) -> Value:
+    """What ``text`` says for ``key``; :class:`~spillscan.UsageError` where it cannot."""
+    if key.kind in ("limit", "count"):
+        if key.kind == "limit" and text == "none":
+            return None
+        if not text.isascii() or not text.isdigit() or len(text) > 16 or int(text) > key.largest:
+            also = " or none" if key.kind == "limit" else ""
+            raise UsageError(f"must be a whole number of 0 or more{also}, not {text[:60]!r}")
+        return int(text)
+    if key.kind == "flag":
+        if text.lower() not in _TRUTH:
+            raise UsageError(f"must be true or false, not {text[:60]!r}")
+        return _TRUTH[text.lower()]
+    if key.kind == "names":
+        return tuple(word.strip() for word in text.split(",") if word.strip())
+    if key.kind == "files":
+        raise UsageError("entries can be given in a policy file only", "write them there")
+    if key.kind == "choice" and text not in key.choices:
+        raise UsageError(f"must be {', '.join(key.choices[:-1])} or {key.choices[-1]}, not {text[:60]!r}")
+    return text
+
+
+def level_of(text: str) -> tuple[str, Level]:
+    """``RULE=LEVEL`` as (rule id, level)."""
+    from spillscan.judging.rules import all_rules
+
+    rule, equals, word = (part.strip() for part in text.partition("="))
+    if not equals or word not in LEVELS:
+        raise UsageError(f"{text[:60]!r} sets no severity", f"write RULE=LEVEL, LEVEL one of {', '.join(LEVELS)}")
+    if rule not in all_rules():
+        raise UsageError(f"unknown rule {rule[:60]!r}", nearest(rule, all_rules()))
+    return rule, cast(Level, word)

@@ -27,7 +27,9 @@ from spillscan.judging.policy.keys import (
     Value,
     effects,
     keys,
+    level_of,
     per_kernel,
+    value_of,
 )
 from spillscan.judging.rules import all_rules
 from spillscan.model import Launch, Level
@@ -45,8 +47,6 @@ CONFIG = PREFIX + "CONFIG"
 """Variable that names the policy file."""
 SEVERITY = PREFIX + "SEVERITY"
 """Variable with ``RULE=LEVEL``, separated by commas."""
-
-_TRUTH = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
 
 _ACCEPT = "--accept"
 
@@ -161,9 +161,7 @@ def layer(root: Node, folder: str = "") -> Layer:
             raise version.error(
                 f"version {described(version.value)} is not known", f"this release reads version {VERSION}"
             )
-    settings = {
-        name: Setting(_value(known[name], node, folder), node.place) for name, node in table.items() if name in known
-    }
+    settings = _settings(table, [name for name in table if name in known], folder)
     levels = _levels(table["severity"]) if "severity" in table else {}
     entries = [_override(node, folder) for node in _list(table["kernels"])] if "kernels" in table else []
     accept = [_acceptance(node) for node in _list(table["accept"])] if "accept" in table else []
@@ -202,20 +200,12 @@ def _acceptance(node: Node) -> Acceptance:
 
 
 def _override(node: Node, folder: str) -> Override:
-    table = _mapping(node, (*SELECTORS, *effects(), "reason"))
-    if not any(key in table for key in SELECTORS):
-        raise node.error("an entry of kernels must say which it means", "give match, arch or unit")
-    if not any(key in table for key in effects()):
-        raise node.error("this entry sets nothing", f"give one of {', '.join(effects())}")
+    table = _entry(node, "kernels", SELECTORS, "give match, arch or unit", effects())
     return Override(
         match=_patterns(table["match"]) if "match" in table else (),
         arch=_patterns(table["arch"]) if "arch" in table else (),
         unit=_patterns(table["unit"]) if "unit" in table else (),
-        settings={
-            name: Setting(_value(keys()[name], table[name], folder), table[name].place)
-            for name in per_kernel()
-            if name in table
-        },
+        settings=_settings(table, per_kernel(), folder),
         levels=_levels(table["severity"]) if "severity" in table else {},
         launch=Setting(_launch(table["launch"]), table["launch"].place) if "launch" in table else None,
         reason=_word(table["reason"]) if "reason" in table else "",
@@ -224,21 +214,28 @@ def _override(node: Node, folder: str) -> Override:
 
 
 def _file_entry(node: Node, folder: str) -> FileEntry:
-    table = _mapping(node, ("match", *FILES, "reason"))
-    if "match" not in table:
-        raise node.error("an entry of files must say which it means", "give match")
-    if not any(key in table for key in FILES):
-        raise node.error("this entry sets nothing", f"give one of {', '.join(FILES)}")
+    table = _entry(node, "files", ("match",), "give match", FILES)
     return FileEntry(
         match=_patterns(table["match"]),
-        settings={
-            name: Setting(_value(keys()[name], table[name], folder), table[name].place)
-            for name in FILES
-            if name in table
-        },
+        settings=_settings(table, FILES, folder),
         reason=_word(table["reason"]) if "reason" in table else "",
         origin=node.place,
     )
+
+
+def _entry(node: Node, of: str, selectors: Sequence[str], hint: str, effects: Sequence[str]) -> Mapping[str, Node]:
+    """What an entry says; it must say which it means, and set something."""
+    table = _mapping(node, (*selectors, *effects, "reason"))
+    if not any(key in table for key in selectors):
+        raise node.error(f"an entry of {of} must say which it means", hint)
+    if not any(key in table for key in effects):
+        raise node.error("this entry sets nothing", f"give one of {', '.join(effects)}")
+    return table
+
+
+def _settings(table: Mapping[str, Node], names: Sequence[str], folder: str) -> dict[str, Setting[Value]]:
+    said = {name: table[name] for name in names if name in table}
+    return {name: Setting(_value(keys()[name], node, folder), node.place) for name, node in said.items()}
 
 
 def _value(key: Key, node: Node, folder: str) -> Value:
@@ -341,38 +338,6 @@ def _choice(node: Node, choices: Sequence[str]) -> str:
 # ---- environment and options ----------------------------------------------------------------------------------------
 
 
-def value(key: Key, text: str) -> Value:
-    """What ``text`` says for ``key``; :class:`~spillscan.UsageError` where it cannot."""
-    if key.kind in ("limit", "count"):
-        if key.kind == "limit" and text == "none":
-            return None
-        if not text.isascii() or not text.isdigit() or len(text) > 16 or int(text) > key.largest:
-            also = " or none" if key.kind == "limit" else ""
-            raise UsageError(f"must be a whole number of 0 or more{also}, not {text[:60]!r}")
-        return int(text)
-    if key.kind == "flag":
-        if text.lower() not in _TRUTH:
-            raise UsageError(f"must be true or false, not {text[:60]!r}")
-        return _TRUTH[text.lower()]
-    if key.kind == "names":
-        return tuple(word.strip() for word in text.split(",") if word.strip())
-    if key.kind == "files":
-        raise UsageError("entries can be given in a policy file only", "write them there")
-    if key.kind == "choice" and text not in key.choices:
-        raise UsageError(f"must be {', '.join(key.choices[:-1])} or {key.choices[-1]}, not {text[:60]!r}")
-    return text
-
-
-def level(text: str) -> tuple[str, Level]:
-    """``RULE=LEVEL`` as (rule id, level)."""
-    rule, equals, word = (part.strip() for part in text.partition("="))
-    if not equals or word not in LEVELS:
-        raise UsageError(f"{text[:60]!r} sets no severity", f"write RULE=LEVEL, LEVEL one of {', '.join(LEVELS)}")
-    if rule not in all_rules():
-        raise UsageError(f"unknown rule {rule[:60]!r}", nearest(rule, all_rules()))
-    return rule, cast(Level, word)
-
-
 def from_environment(variables: Mapping[str, str]) -> Layer:
     """What the environment says; an empty variable says nothing.
 
@@ -387,9 +352,9 @@ def from_environment(variables: Mapping[str, str]) -> Layer:
             continue
         try:
             if name in ours:
-                settings[ours[name].name] = Setting(value(ours[name], text), name)
+                settings[ours[name].name] = Setting(value_of(ours[name], text), name)
             elif name == SEVERITY:
-                pairs = [level(part) for part in text.split(",")]
+                pairs = [level_of(part) for part in text.split(",")]
                 levels = {rule: Setting(word, name) for rule, word in pairs}
             else:
                 from difflib import get_close_matches
@@ -405,7 +370,7 @@ def from_options(
     texts: Mapping[str, str], severities: Collection[str], launches: Collection[str], accepted: Collection[str] = ()
 ) -> Layer:
     """What the command line says: words by key, and ``--severity``, ``--launch`` and ``--accept`` as written."""
-    pairs = [level(text) for text in severities]
+    pairs = [level_of(text) for text in severities]
     entries = []
     for text in launches:
         pattern, launch = parse_launch(text)
@@ -421,7 +386,7 @@ def from_options(
 
 def _given(key: Key, text: str) -> Value:
     try:
-        return value(key, text)
+        return value_of(key, text)
     except UsageError as error:
         raise UsageError(f"{key.option}: {error.what}", error.hint) from None
 

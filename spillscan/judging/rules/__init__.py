@@ -30,19 +30,7 @@ from spillscan.judging.rules._declared import (
     finding,
     worst_first,
 )
-from spillscan.model import (
-    SEVERITIES,
-    Build,
-    Change,
-    Finding,
-    Hidden,
-    Judged,
-    Kernel,
-    Limit,
-    Rule,
-    Severity,
-    at_least,
-)
+from spillscan.model import SEVERITIES, Build, Change, Finding, Hidden, Judged, Kernel, Limit, Rule, Severity, at_least
 from spillscan.naming import alone
 from spillscan.output import folders
 

@@ -55,10 +55,4 @@ def regressions(change: Change, terms: Terms) -> Iterator[Said]:
         yield GROWTH, message
 
 
-FAMILIES = (
-    Family(
-        thresholds=(MOST,),
-        rules=(GROWTH, RESERVE),
-        regressions=regressions,
-    ),
-)
+FAMILIES = (Family(thresholds=(MOST,), rules=(GROWTH, RESERVE), regressions=regressions),)

@@ -187,11 +187,7 @@ SAME = Evidence(kind="code")
 
 
 def by_code(
-    left: list[Kernel],
-    right: list[Kernel],
-    paired: Sequence[tuple[Kernel, Kernel]],
-    kept: Set[str],
-    target: Target,
+    left: list[Kernel], right: list[Kernel], paired: Sequence[tuple[Kernel, Kernel]], kept: Set[str], target: Target
 ) -> Iterator[Match]:
     """Kernels of equal code, which no other of either build has, where names do not say otherwise: that one of them is
     in both builds (``kept``), or that it has a counterpart of equal arguments."""

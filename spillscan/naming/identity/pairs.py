@@ -110,10 +110,7 @@ def paired(
         if len(groups) > 1:
             library |= {id(kernel): number for kernel in (*unpaired, *unmet)}
     found = renames(
-        *(left, right, pairs, alive),
-        families=families,
-        library=lambda kernel: library.get(id(kernel)),
-        given=given,
+        *(left, right, pairs, alive), families=families, library=lambda kernel: library.get(id(kernel)), given=given
     )
     found += crossed
     known = {id(kernel) for match in found for kernel in (match.before, match.after)}

@@ -178,11 +178,7 @@ def _by_name(kernels: Iterable[Kernel]) -> dict[Name, list[Kernel]]:
 
 
 def _by_likeness(
-    left: list[Kernel],
-    right: list[Kernel],
-    kept: Sequence[Sequence[str]],
-    targets: Sequence[Target],
-    perhaps: Reach,
+    left: list[Kernel], right: list[Kernel], kept: Sequence[Sequence[str]], targets: Sequence[Target], perhaps: Reach
 ) -> list[Match]:
     """The most alike, as guesses; then what a rule makes of names, however unlike their kernels are."""
     if not left or not right:
@@ -350,10 +346,7 @@ def weak(kernel: Kernel, name: NameParts) -> Iterator[tuple[Hashable, ...]]:
 
 
 def candidates(
-    ours: Sequence[Named],
-    theirs: Sequence[Named],
-    *kinds: Blocks,
-    target: Target = lambda kernel: kernel.key.arch,
+    ours: Sequence[Named], theirs: Sequence[Named], *kinds: Blocks, target: Target = lambda kernel: kernel.key.arch
 ) -> Iterator[tuple[int, int]]:
     """Pairs of indices, each once, of kernels that agree on ``target``."""
     seen: set[tuple[int, int]] = set()

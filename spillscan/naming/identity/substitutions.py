@@ -64,11 +64,7 @@ class Vocabulary:
     """What a build has: words, and of templates that are concerned their shapes and arguments at their places."""
 
     def __init__(
-        self,
-        own: Iterable[Name],
-        kept: Iterable[str],
-        concerned: Iterable[Name],
-        shared: Vocabulary | None = None,
+        self, own: Iterable[Name], kept: Iterable[str], concerned: Iterable[Name], shared: Vocabulary | None = None
     ) -> None:
         """``shared``: what both builds have, which is looked at once."""
         self.words: set[str] = set(shared.words) if shared else set()
@@ -192,10 +188,7 @@ def _written(name: Name, old: str, new: str) -> Name:
 
 
 def _assign(
-    explained: dict[Rule, _Pairs],
-    worth: dict[Rule, _Worth],
-    found: dict[Name, Explained],
-    became: set[tuple[str, str]],
+    explained: dict[Rule, _Pairs], worth: dict[Rule, _Worth], found: dict[Name, Explained], became: set[tuple[str, str]]
 ) -> dict[Rule, list[Name]]:
     """Adds to ``found`` what no rival comes near, and to ``became`` the words that this replaces; returns which names
     each rule explained."""

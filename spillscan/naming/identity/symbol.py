@@ -46,11 +46,7 @@ _WORDS = (
     (("_INTERNAL_",), re.compile(r"\b_INTERNAL_\w+(?=::)"), "_INTERNAL_"),
     (("::CUB_", "::THRUST_", "::_V_"), re.compile(rf"(?<=::){_RELEASE}(?=::)"), "_V_"),
     (("::__",), re.compile(rf"(?<=::){_VERSION}(?=::)"), "__1"),
-    (
-        ("#", "'lambda", "'unnamed"),
-        re.compile(r"(?<=[)}e])#\d+(?=\})|(?<='lambda)\d+(?=')|(?<='unnamed)\d+(?=')"),
-        "",
-    ),
+    (("#", "'lambda", "'unnamed"), re.compile(r"(?<=[)}e])#\d+(?=\})|(?<='lambda)\d+(?=')|(?<='unnamed)\d+(?=')"), ""),
     (("tmpxft_",), re.compile(r"\btmpxft_[0-9a-f]+_[0-9a-f]+(?:[-_]\d+)?_"), "tmpxft_"),
     (("__internal_",), re.compile(r"^__internal_\d+_$"), "__internal_"),
 )

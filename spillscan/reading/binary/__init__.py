@@ -15,11 +15,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from spillscan.model import Issue, Reading, Stats
-from spillscan.reading.inputs.options import DEFAULT, Options
+from spillscan.reading.inputs.source import DEFAULT, Options, Stream
 
 if TYPE_CHECKING:
     from spillscan.reading.binary.window import Window
-    from spillscan.reading.inputs.source import Stream
 
 FORMAT = "binary"
 
@@ -32,11 +31,7 @@ def sniff(head: bytes) -> bool:
 
 
 def read(
-    stream: Stream,
-    name: str,
-    options: Options = DEFAULT,
-    *,
-    texts: Callable[[Window, str], Reading] | None = None,
+    stream: Stream, name: str, options: Options = DEFAULT, *, texts: Callable[[Window, str], Reading] | None = None
 ) -> Reading:
     """The functions of all cubins in one file; ``texts`` reads each member that is text, by its name."""
     from spillscan.model.code import SassFunction

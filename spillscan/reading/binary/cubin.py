@@ -31,8 +31,7 @@ from spillscan.reading.binary.attributes import (
 from spillscan.reading.binary.digests import Digests, digest_of_code
 from spillscan.reading.binary.elf import Elf
 from spillscan.reading.binary.lines import Lines
-from spillscan.reading.binary.references import References, by_section
-from spillscan.reading.binary.symbols import CODE, Sections, Symbols, sections_of
+from spillscan.reading.binary.symbols import CODE, References, Sections, Symbols, references_by_section, sections_of
 from spillscan.reading.binary.window import DamageError, Window
 
 # Which tool wrote a cubin, as far as it says: in a note, else by the version in its ELF header.
@@ -181,7 +180,7 @@ class Cubin:
     @cached_property
     def references(self) -> dict[int, References]:
         """Texture, surface and sampler references by code section."""
-        return by_section(self.elf, self._symbols.rows, self.number)
+        return references_by_section(self.elf, self._symbols.rows, self.number)
 
     @property
     def arch(self) -> str:

@@ -43,6 +43,14 @@ SYMBOL = np.dtype(
 )
 
 
+def _column(name: str) -> cached_property[list[int]]:
+    def column(elf: Elf) -> list[int]:
+        found: list[int] = elf.sections[name].tolist()
+        return found
+
+    return cached_property(column)
+
+
 class Elf:
     """One ELF file. Raises :class:`DamageError` where its headers contradict its size."""
 
@@ -87,34 +95,16 @@ class Elf:
             return Window(self.window.buffer, self.window.start, 0)
         return self.window.part(self.offsets[index], self.sizes[index], f"ELF section {index}")
 
-    @cached_property
-    def kinds(self) -> list[int]:
-        """The type of each section."""
-        return self._column("type")
-
-    @cached_property
-    def offsets(self) -> list[int]:
-        """Where each section begins in the file."""
-        return self._column("offset")
-
-    @cached_property
-    def sizes(self) -> list[int]:
-        """Bytes of each section."""
-        return self._column("size")
-
-    @cached_property
-    def owners(self) -> list[int]:
-        """What each section says of the one that it is about."""
-        return self._column("info")
-
-    @cached_property
-    def traits(self) -> list[int]:
-        """The flags of each section."""
-        return self._column("flags")
-
-    def _column(self, name: str) -> list[int]:
-        found: list[int] = self.sections[name].tolist()
-        return found
+    kinds = _column("type")
+    """The type of each section."""
+    offsets = _column("offset")
+    """Where each section begins in the file."""
+    sizes = _column("size")
+    """Bytes of each section."""
+    owners = _column("info")
+    """What each section says of the one that it is about."""
+    traits = _column("flags")
+    """The flags of each section."""
 
     @property
     def headers(self) -> dict[str, tuple[int, int]]:
@@ -143,10 +133,8 @@ class Elf:
         """Names of sections, each with NUL behind it, and a word of NUL at the end."""
         return b"".join((self._names.whole if len(self.sections) else b"", bytes(_WORD)))
 
-    @cached_property
-    def _places(self) -> list[int]:
-        """Where the name of each section begins in the pool, and may be beyond its end."""
-        return self._column("name")
+    _places = _column("name")
+    """Where the name of each section begins in the pool, and may be beyond its end."""
 
     @cached_property
     def names(self) -> list[bytes]:

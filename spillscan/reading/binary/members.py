@@ -13,9 +13,8 @@ from msgspec.structs import replace
 from spillscan.model import Issue, Origin, Severity
 from spillscan.model.code import LivePeak, PortableCode, SassFunction
 from spillscan.reading.binary.cubin import Cubin, Function
-from spillscan.reading.binary.figures import Seen, look
+from spillscan.reading.binary.figures import Facts, Seen, facts_of, look
 from spillscan.reading.binary.found import Damage, Found, Image, Intermediate, Place, Text
-from spillscan.reading.binary.function_facts import Facts, facts_of
 from spillscan.reading.binary.window import DamageError, Limits, UnopenedError, Window
 from spillscan.reading.inputs import ptx
 from spillscan.reading.inputs.memory import Pages, Scratch

@@ -7,14 +7,7 @@ import sqlite3
 import struct
 from collections.abc import Iterator
 
-from spillscan.reading.binary.packed import (
-    BLOCK_BYTES,
-    LONGEST_NAME,
-    Found,
-    Packed,
-    as_it_is,
-    rest_of,
-)
+from spillscan.reading.binary.packed import BLOCK_BYTES, LONGEST_NAME, Found, Packed, as_it_is, rest_of
 from spillscan.reading.binary.window import Budget, DamageError, Window
 
 _CPIO_NEW, _CPIO_OLD = re.compile(rb"07070[12]"), b"070707"

@@ -108,7 +108,7 @@ def _text(name: bytes) -> str:
 def partition(size: int, spans: Iterable[tuple[int, int, _T]]) -> Iterator[tuple[int, int, _T | None]]:
     """All bytes of a file in order, each once: of spans that overlap the first has them; ``None`` has what none has."""
     at = 0
-    for span in sorted(spans, key=_from_first):
+    for span in sorted(spans, key=lambda span: (span[0], -span[1])):
         first, last, label = span
         if at <= first <= last <= size:  # as in all sound files
             if at < first:
@@ -125,7 +125,3 @@ def partition(size: int, spans: Iterable[tuple[int, int, _T]]) -> Iterator[tuple
         at = max(begin, end)
     if at < size:
         yield at, size, None
-
-
-def _from_first(span: tuple[int, int, object]) -> tuple[int, int]:
-    return span[0], -span[1]

@@ -1,5 +1,5 @@
 """Symbols of a cubin: what its functions are called, and where callees stand in the code of a kernel;
-and the sections that belong to functions."""
+the sections that belong to functions, and the references that they name."""
 
 from __future__ import annotations
 
@@ -170,3 +170,42 @@ def _bank(letters: bytes) -> int | None:
     """The number in the name of a function's constant bank; ``None`` where it is none."""
     bank, dot, _ = letters.partition(b".")
     return int(bank) if dot and bank.isdigit() else None
+
+
+_LAST_ARCH = 89
+_TEXTURE, _SAMPLER, _SURFACE = 10, 11, 12
+"""Kinds of symbols."""
+_BANK_RELOCATIONS = b".rel.nv.constant0."
+_REL = np.dtype([("offset", "<u8"), ("info", "<u8")])
+
+
+class References(NamedTuple):
+    """How many texture, surface and sampler references a function names: symbols of their own kinds, which relocations
+    of constant bank 0 name.
+
+    Equal to what ptxas prints up to sm_89. From sm_90 on it prints none, and the relocations name no symbols. Objects
+    that a kernel is given (bindless) are no references: they stand in no cubin, and there is no figure.
+    """
+
+    textures: int
+    surfaces: int
+    samplers: int
+
+
+def references_by_section(elf: Elf, symbols: NDArray[Any], number: int) -> dict[int, References]:
+    """By code section; functions without references are left out. ``number``: of the architecture."""
+    kinds = symbols["info"] & 15
+    if number > _LAST_ARCH or not ((kinds >= _TEXTURE) & (kinds <= _SURFACE)).any():
+        return {}
+    owners = elf.owners
+    found: dict[int, References] = {}
+    for index, name in enumerate(elf.names):
+        if not name.startswith(_BANK_RELOCATIONS) or owners[index] >= len(owners):
+            continue
+        table = elf.contents(index)
+        relocations = table.array(_REL, table.size // _REL.itemsize, 0, "relocations")
+        named = np.unique(relocations["info"] >> 32)
+        counts = np.bincount(kinds[named[named < len(kinds)].astype(np.int64)], minlength=16).tolist()
+        if any(counts[_TEXTURE : _SURFACE + 1]):
+            found[owners[owners[index]]] = References(counts[_TEXTURE], counts[_SURFACE], counts[_SAMPLER])
+    return found

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 from spillscan.model import Issue, Reading, Stats
 from spillscan.output.errors import InputError
-from spillscan.reading.inputs.options import DEFAULT, Options
+from spillscan.reading.inputs.source import DEFAULT, Options, Stream
 
 if TYPE_CHECKING:
     from spillscan.model.code import FunctionUsage, SassFunction
     from spillscan.reading.dumps.common import DumpAccount
-    from spillscan.reading.inputs.source import Stream
     from spillscan.reading.machine.operands import Wanted
 
 DumpFormat = Literal["sass", "nvdisasm", "nvdisasm-json", "res_usage"]

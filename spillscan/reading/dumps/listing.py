@@ -17,15 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from spillscan.model import Issue, Origin, Role
-from spillscan.model.code import (
-    NO_TRAFFIC,
-    SETS_REGISTERS,
-    LivePeak,
-    SassFunction,
-    SassStats,
-    SourceLine,
-    WarpRole,
-)
+from spillscan.model.code import NO_TRAFFIC, SETS_REGISTERS, LivePeak, SassFunction, SassStats, SourceLine, WarpRole
 from spillscan.reading.dumps.common import DumpAccount, decode
 from spillscan.reading.dumps.table import LOCAL, MARKED, Instruction, Operation, Table
 from spillscan.reading.machine import accesses, flow

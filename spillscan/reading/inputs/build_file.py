@@ -11,8 +11,7 @@ from spillscan.builds import buildfile
 from spillscan.builds.records import head_of
 from spillscan.model import Issue, Origin, Reading, Stats
 from spillscan.reading import logs
-from spillscan.reading.inputs.options import DEFAULT, Options
-from spillscan.reading.inputs.source import Stream
+from spillscan.reading.inputs.source import DEFAULT, Options, Stream
 
 FORMAT = "build"
 

@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterator
 
 from spillscan.model import Origin, Reading, Stats
-from spillscan.reading.inputs.options import DEFAULT, Options
-from spillscan.reading.inputs.source import Stream
+from spillscan.reading.inputs.source import DEFAULT, Options, Stream
 
 FORMAT = "ptx"
 

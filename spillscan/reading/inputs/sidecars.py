@@ -23,8 +23,7 @@ from os.path import basename, dirname, join
 from typing import Any
 
 from spillscan.model import Origin, Reading, Sidecar
-from spillscan.reading.inputs.options import DEFAULT, Options
-from spillscan.reading.inputs.source import HEAD_BYTES, Stream
+from spillscan.reading.inputs.source import DEFAULT, HEAD_BYTES, Options, Stream
 
 FORMAT = "sidecar"
 

@@ -6,8 +6,7 @@ import re
 
 from spillscan.model import Reading, Stats
 from spillscan.output.errors import InputError, NoBuildError
-from spillscan.reading.inputs.options import DEFAULT, Options
-from spillscan.reading.inputs.source import Stream
+from spillscan.reading.inputs.source import DEFAULT, Options, Stream
 
 FORMAT = "snapshot"
 

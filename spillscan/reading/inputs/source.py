@@ -12,17 +12,33 @@ import mmap
 import os
 import stat
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import BinaryIO, NamedTuple
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from spillscan.builds.compilation import is_check
 from spillscan.builds.records import draft_of
 from spillscan.output.errors import InputError
 from spillscan.reading.inputs import archives, codecs
 from spillscan.reading.inputs.encoding import TOO_LONG, decoded, is_encoded, whole_lines
+
+
+class Options(Struct, frozen=True, kw_only=True):
+    """What a reader is asked for beyond what it always reads. What a format does not have, its reader passes
+    over."""
+
+    operands: bool = False
+    """What the operands of dumped instructions name, which takes longer."""
+    live: bool = False
+    """How many registers are live at once in binaries."""
+    unpacking: Mapping[str, int] = field(default_factory=dict)
+    """Fields of :class:`~spillscan.reading.binary.window.Limits` that are not to be the default."""
+
+
+DEFAULT = Options()
+
 
 _MARK = "/@"
 

@@ -9,8 +9,7 @@ from collections import defaultdict
 from spillscan.model import Issue, Origin, Reading, Stats, Timing
 from spillscan.output.nouns import count
 from spillscan.reading import grammar
-from spillscan.reading.inputs.options import DEFAULT, Options
-from spillscan.reading.inputs.source import Stream
+from spillscan.reading.inputs.source import DEFAULT, Options, Stream
 
 FORMAT = "times"
 

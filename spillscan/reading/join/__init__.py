@@ -82,11 +82,7 @@ def _final(compiled: Usage, linked: Usage) -> Usage:
 def _link_only(link: LinkRecord) -> Kernel:
     usage = replace(link.usage, stack_bytes=None, cumulative_stack_bytes=link.usage.stack_bytes)
     return Kernel(
-        key=KernelKey(symbol=link.symbol, arch=link.arch),
-        role="entry",
-        usage=usage,
-        final=True,
-        origins=(link.origin,),
+        key=KernelKey(symbol=link.symbol, arch=link.arch), role="entry", usage=usage, final=True, origins=(link.origin,)
     )
 
 

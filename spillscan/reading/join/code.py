@@ -134,12 +134,7 @@ def attach_code(
     unlogged = [item for item in rest if not is_helper(item.symbol)]
     if unlogged:
         issues.append(
-            Issue(
-                code="not-in-log",
-                message=_in_no_log(unlogged),
-                severity="note",
-                origin=origin_of(unlogged[0]),
-            )
+            Issue(code="not-in-log", message=_in_no_log(unlogged), severity="note", origin=origin_of(unlogged[0]))
         )
     out.extend(alone(rest))
     return [_with_copies(kernel, copies) for kernel in out], issues

@@ -6,7 +6,7 @@ the file each stands.
 
 ptxas writes ``Compiling entry function`` (names kernel and arch), ``Function properties`` with its stack line (one
 write, names the function), then ``Used N registers`` and ``Compile time``, which name nothing. ``attribution`` follows
-one writer; beside it stand ``pending`` kernels, ``suspicions``, the sums of ``callees``, ``notes``, ``link_lines``, and
+one writer; beside it stand ``pending`` kernels, ``suspicions``, ``notes``, ``link_lines``, what is ``gathered``, and
 the ``interleaved`` groups that no line assigns. While only one kernel is open, the registers line is its own. When
 several are, kernels and lines are set aside together until the log's end; then ``interleaved`` finds, for each kernel,
 the lines that it has in some perfect matching. What all of these agree on is certain, everything else is unknown and
@@ -28,11 +28,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spillscan.reading.inputs.options import DEFAULT, Options
+from spillscan.reading.inputs.source import DEFAULT, Options, Stream
 
 if TYPE_CHECKING:
     from spillscan.model import Reading
-    from spillscan.reading.inputs.source import Stream
 
 FORMAT = "ptxas"
 

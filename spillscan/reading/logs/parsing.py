@@ -285,10 +285,7 @@ def _figures(registers: int | None, clauses: Iterable[tuple[str, Sequence[str]]]
     if registers is not None and not cut:
         figures.setdefault("shared_bytes", 0)
     usage = Usage(
-        registers=registers,
-        constant_bytes=tuple(sorted(constants)) or None,
-        unknown_clauses=tuple(unknown),
-        **figures,
+        registers=registers, constant_bytes=tuple(sorted(constants)) or None, unknown_clauses=tuple(unknown), **figures
     )
     return Used(usage, cut)
 

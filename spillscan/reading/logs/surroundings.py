@@ -175,11 +175,7 @@ class Surroundings:
             percent = count == 100 and "%" in text.partition(" ")[0] + text[:6]
             # Before a step that writes to the terminal itself (install, test), ninja's number lacks that step.
             left = count - number - (not percent and number > own)
-            return (
-                lines - log.count(b"\n", begin) + 1,
-                left > 0 and not (percent and _ALL.search(log)),
-                text[:300],
-            )
+            return (lines - log.count(b"\n", begin) + 1, left > 0 and not (percent and _ALL.search(log)), text[:300])
         return 0, False, ""
 
 

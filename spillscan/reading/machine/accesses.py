@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from operator import attrgetter
 from typing import NamedTuple, overload
 
 import numpy as np
@@ -186,7 +187,7 @@ class Accesses(Grouped):
         if isinstance(index, slice):
             return tuple(self[at] for at in range(*index.indices(len(self))))
         index = range(len(self))[index]
-        part = self.parts[bisect_right(self.parts, index, key=_begin) - 1]
+        part = self.parts[bisect_right(self.parts, index, key=attrgetter("begin")) - 1]
         return next(self._records(part, index, index + 1))
 
     def __iter__(self) -> Iterator[LocalAccess]:
@@ -261,10 +262,6 @@ class Accesses(Grouped):
             counts = Counter(self.accesses[rows][chosen[rows]].tolist())
             found += [(number, count) for number, count in counts.items() if kind in (None, kinds[number])]
         return _traffic(found)
-
-
-def _begin(part: Part) -> int:
-    return part.begin
 
 
 def traffic(accesses: Iterable[Access]) -> Traffic:

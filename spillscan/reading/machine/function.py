@@ -53,11 +53,7 @@ def roles(flow: Flow, accesses: Accesses) -> tuple[WarpRole, ...]:
         for mine in (reached.among(accesses.addresses, address),)
         for spill in (accesses.some(mine, "spill"),)
     ]
-    return tuple(sorted(found, key=_order))
-
-
-def _order(role: WarpRole) -> tuple[bool, int, int]:
-    return role.address is not None, role.registers or 0, role.address or 0
+    return tuple(sorted(found, key=lambda each: (each.address is not None, each.registers or 0, each.address or 0)))
 
 
 class _Reach:

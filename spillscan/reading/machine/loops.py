@@ -3,9 +3,6 @@
 A loop is an edge back to a place that dominates it; its body is what reaches the edge without passing that place.
 Counting the intervals between backward branches and their targets is not the same: slow paths at the end of a function
 jump back without being loops.
-
-Branches that only skip what holds no other branch are left out first. The time grows with the number of branches, and
-with little besides.
 """
 
 from __future__ import annotations
@@ -20,8 +17,7 @@ from numpy.typing import NDArray
 from spillscan.reading.machine.flow import WORD, Controls, Flow, distinct
 
 MOST_BRANCHES = 25_000
-"""Of one function, those that only skip something apart: of more no loop is looked for, which would take seconds. 5,142
-is the most seen, in a kernel of Transformer Engine."""
+"""Of one function, those that only skip something apart: of more no loop is looked for, which would take seconds."""
 _ROUNDS = 16
 """How deep skips that are nested in skips are left out."""
 
@@ -264,9 +260,8 @@ class _Nest:
                 around[number] = around[loop] if loop else 0
             elif number:
                 around[number] = 1 + (around[self._outer[number]] if self._outer[number] else 0)
-        return [
-            around[number] if reached else None for number, reached in zip(self._number, self._reached, strict=True)
-        ]
+        nodes = zip(self._number, self._reached, strict=True)
+        return [around[number] if reached else None for number, reached in nodes]
 
     def _dominators(self) -> list[int]:
         """By number: the last node that every way to it passes."""

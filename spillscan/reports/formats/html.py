@@ -24,15 +24,7 @@ from spillscan.reports.page.columns import Summaries, columns, letters, sorted_b
 from spillscan.reports.page.details import ASSETS as KERNEL_ASSETS
 from spillscan.reports.page.details import details
 from spillscan.reports.page.document import STATIC, document
-from spillscan.reports.page.overview import (
-    Index,
-    changes,
-    findings,
-    heat,
-    named,
-    overview,
-    tuned,
-)
+from spillscan.reports.page.overview import Index, changes, findings, heat, named, overview, tuned
 from spillscan.reports.report import ALL_KINDS, EXPLAINED, Report
 from spillscan.reports.words import hole_lines, lines_of, place_text
 
@@ -84,12 +76,7 @@ def payload(report: Report) -> dict[str, Any]:
     }
     if report.kind != "scan":
         found["verdict"] = _verdict(report)
-        found["findings"] = findings(
-            report.findings,
-            index,
-            report.names,
-            lambda finding: _place(finding, report),
-        )
+        found["findings"] = findings(report.findings, index, report.names, lambda finding: _place(finding, report))
     if report.kind == "diff":
         found["changes"] = _changes(report, index)
     if report.matrix is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
 
@@ -20,7 +20,6 @@ from spillscan.model import (
     EvidenceKind,
     Finding,
     Hidden,
-    Hole,
     Kernel,
     Metric,
     Origin,
@@ -28,14 +27,7 @@ from spillscan.model import (
     Severity,
 )
 from spillscan.model.code import PortableCode
-from spillscan.model.serialize import (
-    copied,
-    issue_json,
-    kernel_json,
-    stats_json,
-    text,
-    texts,
-)
+from spillscan.model.serialize import array, copied, issue_json, kernel_json, stats_json, text
 from spillscan.model.snapshot import SCHEMA_VERSION, Count, IssueJson, KernelJson, StatsJson
 from spillscan.output.records import harmless
 from spillscan.output.terminal import Style
@@ -301,43 +293,30 @@ def _pieces(report: Report) -> Iterator[str | bytes]:
     """The members of :class:`ReportJson` that a report of its kind has, one item a line."""
     yield f'{{"schema_version": {SCHEMA_VERSION},\n "tool_version": {text(__version__)},\n'
     if report.kind == "diff":
-        yield from _array("changes", map(_change, report.changes))
-        yield from _array("unsettled", map(_change, report.unsettled))
-        yield from _array("recoded", map(_change, report.recoded))
+        yield from array("changes", map(_change, report.changes))
+        yield from array("unsettled", map(_change, report.unsettled))
+        yield from array("recoded", map(_change, report.recoded))
         if report.code_changes is not None:
-            yield from _array("code", map(_code_change, report.code_changes))
+            yield from array("code", map(_code_change, report.code_changes))
         yield f' "toolkits": {text(report.toolkits)},\n'
     elif report.matrix is not None:
         yield from _matrix(report.matrix)
     else:
-        yield from _array("kernels", map(kernel_json, report.build.kernels))
+        yield from array("kernels", map(kernel_json, report.build.kernels))
         if report.build.portable:
-            yield from _array("portable", report.build.portable)
+            yield from array("portable", report.build.portable)
         if report.build.empty_units:
-            yield from _array("empty_units", report.build.empty_units)
+            yield from array("empty_units", report.build.empty_units)
     if report.kind != "scan":
-        yield from _array("findings", (_finding(finding, report.tree) for finding in report.findings))
-        yield from _array("holes", map(_hole, (*report.holes, *report.accepted)))
+        yield from array("findings", (_finding(finding, report.tree) for finding in report.findings))
+        holes = (*report.holes, *report.accepted)
+        yield from array("holes", (copied(HoleJson, each, **_named(each.kernel)) for each in holes))
     if report.kind == "check":
         yield f' "counted": {text(bool(report.build.units))},\n'
     if report.baseline is not None:
         yield f' "baseline": {text(_baseline(report.baseline))},\n'
-    yield from _array("issues", map(issue_json, report.build.issues))
+    yield from array("issues", map(issue_json, report.build.issues))
     yield f' "stats": {text(stats_json(report.build))}}}\n'
-
-
-_BETWEEN = b",\n  "
-"""Items of an array."""
-
-
-def _array(name: str, values: Iterable[Any]) -> Iterator[str | bytes]:
-    yield f' "{name}": ['
-    before = b"\n  "
-    for piece in texts(values, _BETWEEN):
-        yield before
-        yield piece
-        before = _BETWEEN
-    yield "],\n"
 
 
 def _change(change: Change) -> ChangeJson:
@@ -368,7 +347,7 @@ def _metrics(metrics: Iterable[Metric]) -> Metrics:
 def _matrix(matrix: Matrix) -> Iterator[str | bytes]:
     yield f' "by": "{matrix.by}",\n "builds": {text(matrix.builds)},\n'
     yield f' "columns": {text([ColumnJson(column.build, column.arch) for column in matrix.columns])},\n'
-    yield from _array("rows", (_row(matrix, row) for row in matrix.rows))
+    yield from array("rows", (_row(matrix, row) for row in matrix.rows))
 
 
 def _row(matrix: Matrix, row: KernelRow) -> RowJson:
@@ -387,10 +366,6 @@ def _row(matrix: Matrix, row: KernelRow) -> RowJson:
 def _cell(matrix: Matrix, kernel: Kernel) -> CellJson:
     more = {name: matrix.value(kernel, name) for name in ("constant_bytes", "resident_blocks")}
     return CellJson(kernel.key.symbol, kernel.key.arch, kernel.confidence, kernel.final, figures(kernel) | more)
-
-
-def _hole(hole: Hole) -> HoleJson:
-    return copied(HoleJson, hole, **_named(hole.kernel))
 
 
 def _named(kernel: Kernel | None) -> dict[str, str | None]:

@@ -10,12 +10,14 @@ from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from spillscan.judging.places import source_of
-from spillscan.model import Kernel
+from spillscan.model import Build, Kernel
 from spillscan.model.build import damage
 from spillscan.model.figures import BY_NAME, figure
+from spillscan.model.symbols import natural
 from spillscan.naming import Names
-from spillscan.occupancy.summary import Footprint, Summary, summarise
-from spillscan.output.nouns import count
+from spillscan.occupancy.summary import Summary, summarise
+from spillscan.output.nouns import count, size
+from spillscan.output.safe import printable
 from spillscan.output.terminal import DIM, GREEN, RED, YELLOW, Row, Style, fold, paint, table
 from spillscan.reports import words
 from spillscan.reports.groups import INSTANCES, By, Group, archs_cell, grouped
@@ -23,6 +25,7 @@ from spillscan.reports.report import ALL_KINDS, Report
 
 if TYPE_CHECKING:
     from spillscan.judging.compare.matrix import KernelRow, Matrix
+    from spillscan.model.code import PortableCode
 
 FORMAT = "text"
 HELP = "tables, worst first (the default)"
@@ -97,7 +100,7 @@ def _scan(report: Report, style: Style) -> Iterator[str]:
 def _below(report: Report, shown: Sequence[Kernel], summaries: Sequence[Summary]) -> Iterator[str]:
     """The sentences under the table."""
     yield from words.summary(report.build).splitlines()
-    yield from words.portable_lines(report.build)
+    yield from _portable_lines(report.build)
     if any(bounds and bounds[0] != bounds[1] for bounds in (kernel.own_spill_bounds for kernel in shown)):
         yield "4 to 8: at least and at most; the code alone does not say which accesses are spills"
     known = [found for found in summaries if found.occupancy]
@@ -107,7 +110,8 @@ def _below(report: Report, shown: Sequence[Kernel], summaries: Sequence[Summary]
         yield "≤ at most: its launches' dynamic shared memory is not known (--launch 'GLOB=THREADS,BYTES')"
     if any(found.mark == "~" for found in known):
         yield "~ at the block size of its launch bounds"
-    heaviest = max((found.local_memory for found in summaries if found.local_memory), key=_reserved, default=None)
+    local = (found.local_memory for found in summaries if found.local_memory)
+    heaviest = max(local, key=lambda each: each.total_bytes or 0, default=None)
     if heaviest is not None and heaviest.matters:
         from spillscan.occupancy.text import footprint_line
 
@@ -167,10 +171,6 @@ def _of_groups(groups: Iterable[Group], most: int | None, alike: _Alike) -> Iter
         yield group, worst
         if not room:
             return
-
-
-def _reserved(local: Footprint) -> int:
-    return local.total_bytes or 0
 
 
 def _occupancy(kernel: Kernel, summary: Summary) -> list[str]:
@@ -366,3 +366,16 @@ _LINES: dict[str, Callable[[Report, Style], Iterator[str]]] = {
     "diff": _diff,
     "matrix": _matrix,
 }
+
+
+def _portable_lines(build: Build) -> Iterator[str]:
+    """``compute_90: 65 modules of PTX, 1,700 kernels, 135,774,621 B``: what is still to be made machine code of."""
+    groups: dict[tuple[str, str], list[PortableCode]] = {}
+    for module in build.portable:
+        groups.setdefault((module.arch or "arch unknown", module.form), []).append(module)
+    for (arch, form), modules in sorted(groups.items(), key=lambda item: (natural(item[0][0]), item[0][1])):
+        symbols = {symbol for module in modules for symbol in module.kernels or ()}
+        known = any(module.kernels is not None for module in modules)
+        kernels = count(len(symbols), "kernel") if known else "kernels unknown"
+        held = f"{count(len(modules), 'module')} of {form}, {kernels}"
+        yield f"{printable(arch, words.LONGEST_ARCH)}: {held}, {size(sum(module.bytes for module in modules))}"

@@ -21,7 +21,7 @@ from spillscan.occupancy.binding import LABELS
 from spillscan.occupancy.launches import Launches
 from spillscan.occupancy.summary import Summary, summarise, whole
 from spillscan.output.safe import clip, printable
-from spillscan.reports.page.packing import packed
+from spillscan.reports.page.document import packed
 
 FUNCTION, UNKNOWN_ROLE, AMBIGUOUS, NOT_FINAL, ASSUMED, AT_MOST, BY_BOUNDS = 1, 2, 4, 8, 16, 32, 64
 """Flags of a kernel: no entry; only a message names it; figures not sure; registers before the link; occupancy at the

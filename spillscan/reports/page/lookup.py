@@ -16,9 +16,9 @@ from typing import Any
 
 from spillscan.model.code import MOST_REGISTERS
 from spillscan.occupancy.binding import LABELS
+from spillscan.occupancy.bounds import register_cap
 from spillscan.occupancy.devices import WARP_THREADS, Device, device
 from spillscan.occupancy.formula import preferred_shared_bytes, registers_per_warp, resident
-from spillscan.occupancy.headroom import register_cap
 from spillscan.occupancy.model import LIMITERS, Configuration, Occupancy
 from spillscan.occupancy.summary import percent
 from spillscan.occupancy.text import title

@@ -159,12 +159,7 @@ def named(kernel: Kernel, called: Names) -> dict[str, Any]:
     return {"name": shown_name(kernel.named_by, called), "arch": shown_arch(kernel.key.arch)}
 
 
-def changes(
-    severities: Mapping[int, Severity],
-    index: Index,
-    report: Report,
-    unchanged: int,
-) -> dict[str, Any]:
+def changes(severities: Mapping[int, Severity], index: Index, report: Report, unchanged: int) -> dict[str, Any]:
     """Every change of a report. Figures are (number in ``metrics``, before, after);
     ``because`` says why a renamed kernel is taken for the older one, or that one that kept its name may not be;
     ``severities`` are those of the findings by the ``id`` of their kernel; ``library`` tells copies apart."""

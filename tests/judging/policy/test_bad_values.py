@@ -6,8 +6,7 @@ import re
 
 import pytest
 
-from spillscan.judging.policy.keys import Key, Kind
-from spillscan.judging.policy.reading import level, value
+from spillscan.judging.policy.keys import Key, Kind, level_of, value_of
 from spillscan.output.errors import UsageError
 
 KEYS = {
@@ -34,7 +33,7 @@ KEYS = {
     ],
 )
 def test_said(kind: Kind, text: str, said: object) -> None:
-    assert value(KEYS[kind], text) == said
+    assert value_of(KEYS[kind], text) == said
 
 
 @pytest.mark.parametrize(
@@ -52,12 +51,12 @@ def test_said(kind: Kind, text: str, said: object) -> None:
 )
 def test_not_said(kind: Kind, text: str, message: str) -> None:
     with pytest.raises(UsageError) as error:
-        value(KEYS[kind], text)
+        value_of(KEYS[kind], text)
     assert error.value.what == message
 
 
 def test_a_number_has_sixteen_digits_at_most() -> None:
-    assert value(KEYS["count"], "0" * 16) == 0
+    assert value_of(KEYS["count"], "0" * 16) == 0
 
 
 @pytest.mark.parametrize("length", [59, 60, 61, 4000])
@@ -65,17 +64,17 @@ def test_sixty_characters_are_quoted(length: int) -> None:
     word = "y" * length
     for kind in ("limit", "flag", "choice"):
         with pytest.raises(UsageError) as error:
-            value(KEYS[kind], word)
+            value_of(KEYS[kind], word)
         assert max(map(len, re.findall("y+", error.value.what))) == min(length, 60)
     for text in (word, f"{word}=error"):
         with pytest.raises(UsageError) as error:
-            level(text)
+            level_of(text)
         assert max(map(len, re.findall("y+", error.value.what))) == min(length, 60)
 
 
 def test_levels() -> None:
-    assert level("spill=warning") == ("spill", "warning")
-    assert level(" spill = off ") == ("spill", "off")
+    assert level_of("spill=warning") == ("spill", "warning")
+    assert level_of(" spill = off ") == ("spill", "off")
     for text in ("spill", "spill=", "spill=loud", "=error", "nothing=error"):
         with pytest.raises(UsageError):
-            level(text)
+            level_of(text)

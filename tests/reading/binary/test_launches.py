@@ -14,8 +14,8 @@ from spillscan.judging.policy import Policy
 from spillscan.judging.policy.reading import from_options
 from spillscan.model import Build, Kernel, Launch, LaunchBounds
 from spillscan.model.code import MOST_REGISTERS
+from spillscan.occupancy.bounds import register_cap
 from spillscan.occupancy.devices import device
-from spillscan.occupancy.headroom import register_cap
 from spillscan.occupancy.launches import LaunchMap, launch, settled
 from spillscan.occupancy.summary import summarise
 from spillscan.reading.join import attach_code

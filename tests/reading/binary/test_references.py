@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spillscan.reading.binary.elf import SYMTAB, Elf
-from spillscan.reading.binary.references import by_section
+from spillscan.reading.binary.symbols import references_by_section
 from spillscan.reading.binary.window import Window
 from tests.reading.binary.support import FOLDER
 
@@ -13,6 +13,6 @@ from tests.reading.binary.support import FOLDER
 @pytest.mark.parametrize(("number", "known"), [(80, True), (89, True), (90, False), (120, False)])
 def test_from_sm_90_on_there_are_none(number: int, known: bool) -> None:
     elf = Elf(Window((FOLDER / "textures-sm_80-13.5.cubin").read_bytes()))
-    found = by_section(elf, elf.symbols(elf.kinds.index(SYMTAB)), number)
+    found = references_by_section(elf, elf.symbols(elf.kinds.index(SYMTAB)), number)
     assert bool(found) == known
-    assert found == (by_section(elf, elf.symbols(elf.kinds.index(SYMTAB)), 80) if known else {})
+    assert found == (references_by_section(elf, elf.symbols(elf.kinds.index(SYMTAB)), 80) if known else {})

@@ -7,7 +7,7 @@ import io
 
 import pytest
 
-from spillscan.reading.machine.wavefronts import fewest_sectors, fewest_wavefronts, sectors, wavefronts
+from spillscan.reading.binary.requests import fewest_sectors, fewest_wavefronts, sectors, wavefronts
 from tests.conftest import FIXTURES, ROOT, read_text
 
 SHARED, GLOBAL = "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum", "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"

@@ -8,9 +8,9 @@ import random
 import numpy as np
 import pytest
 
+from spillscan.occupancy.bounds import register_cap
 from spillscan.occupancy.devices import devices
 from spillscan.occupancy.formula import NO_LIMIT, NOT_SET
-from spillscan.occupancy.headroom import register_cap
 from spillscan.occupancy.model import LIMITERS
 from spillscan.occupancy.table import limiter_names, occupancy_table
 from spillscan.reports.page.lookup import tables

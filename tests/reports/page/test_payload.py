@@ -20,10 +20,9 @@ from spillscan.occupancy.launches import LaunchMap, parse_launch
 from spillscan.occupancy.summary import summarise
 from spillscan.reports.formats.html import payload
 from spillscan.reports.page.columns import ASSUMED, identifiers
-from spillscan.reports.page.document import document, text
+from spillscan.reports.page.document import PLAIN_CHARACTERS, document, packed, text
 from spillscan.reports.page.history import trend_document
 from spillscan.reports.page.overview import LIMITERS, binds
-from spillscan.reports.page.packing import PLAIN_CHARACTERS, packed
 from spillscan.reports.report import Report
 from tests.conftest import run
 from tests.reporting import Document, kernel, payload_of, rendered
@@ -145,7 +144,7 @@ def test_full_names_come_back() -> None:
 
 
 def test_names_that_no_browser_could_hold_keep_head_and_tail(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("spillscan.reports.page.packing.MOST_CHARACTERS", 1000)
+    monkeypatch.setattr("spillscan.reports.page.document.MOST_CHARACTERS", 1000)
     full = packed([("a" * 50_000 + "b" * 50_000, "")])
     assert full["cut"] == 500
     assert names(full)[0][0] == "a" * 250 + "…" + "b" * 250
