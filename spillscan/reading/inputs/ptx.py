@@ -14,7 +14,7 @@ FORMAT = "ptx"
 LARGEST_BYTES = 1 << 32
 """A module is read as a whole."""
 
-_BEGINNING = re.compile(rb"(?>\s|//[^\n]*\n|/\*.*?\*/)*+\.version\s+\d+\.\d+\s", re.DOTALL)
+_BEGINNING = re.compile(rb"(?>(?:\s|//[^\n]*\n|/\*.*?\*/)*)\.version\s+\d+\.\d+\s", re.DOTALL)
 _VERSION = re.compile(rb"^[^\S\n]*\.version\s+(\d{1,3}\.\d{1,3})\s", re.MULTILINE)
 _TARGET = re.compile(rb"^[^\S\n]*\.target\s+sm_(\d+[af]?)", re.MULTILINE)
 _LINKAGE = re.compile(rb"^\s*(?:\.(?:visible|weak)\s+)*$")
