@@ -40,6 +40,7 @@ EPILOG = (
 )
 
 _CHUNK_ROWS = 50_000
+_MOST_DIGITS = 16
 _KEYS = {
     "max_dynamic_shared_bytes": "the kernel is opted in: its MaxDynamicSharedMemorySize attribute, or max",
     "carveout_percent": "preferred shared memory, percent of the SM's maximum",
@@ -143,10 +144,10 @@ def _whole(arguments: argparse.Namespace, name: str) -> int:
     option = f"--set {name}" if name in _KEYS else f"--{name}"
     if written is None:
         raise UsageError(f"{option} is missing", "needed are --arch, --threads and --registers, or --from")
-    try:
-        return int(written.replace(",", "").replace("_", ""))
-    except ValueError:
-        raise UsageError(f"{option} must be a whole number, not {written!r}") from None
+    digits = written.replace(",", "").replace("_", "").strip()
+    if len(digits) > _MOST_DIGITS or not digits.removeprefix("-").isdecimal():
+        raise UsageError(f"{option} must be a whole number, not {written[:60]!r}")
+    return int(digits)
 
 
 def _configuration(arguments: argparse.Namespace) -> tuple[Configuration, Gpu | None]:

@@ -37,7 +37,7 @@ _SPELLINGS = tuple(
 )
 _SPELLED_ANEW = re.compile(r"_[GI]|[BTV]_\d|__[14nc]|:std|signed|long|\A-?\d+[uUlL]")
 """What each of these has in it: most words have none."""
-_LAMBDA = re.compile(r"(?:::)?'lambda(\d*)'")
+_LAMBDA = re.compile(r"(?:::)?'lambda(\d{0,9})'")
 _NUMBER, _SIZES = re.compile(r"-?\d+"), re.compile(r"-?\d+(?:x-?\d+)*")
 _CONSTANTS = ("C", "Int", "bool_constant", "integral_constant")
 _TUPLES = ("tuple", "Shape", "GemmShape", "MatrixShape", "TensorNHWC", "PitchLinearShape")

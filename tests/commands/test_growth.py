@@ -22,6 +22,27 @@ ptxas info    : Compiling entry function 'k' for 'sm_80'
 ptxas info    : Used 40 registers, 376 bytes cmem[0]
 """
 PTX = ".version 8.0\n.target sm_80\n"
+SASS = """\
+\tcode for sm_90
+\t\tFunction : f
+        /*0000*/                   STL [R1+0x8], R2 ;
+        /*0010*/                   EXIT ;
+\t\t..........
+
+
+"""
+NVDISASM = """\
+\t.headerflags\t@"EF_CUDA_SM90 EF_CUDA_VIRTUAL_SM(EF_CUDA_SM90)"
+\t.section\t.text.f,"ax",@progbits
+\t.sectioninfo\t@"SHI_REGISTERS=32"
+f:
+\t//## File "a.cu", line 77
+        /*0000*/                   EXIT ;                                            // |  11    |
+"""
+JSON = (
+    '[{{"SM": {{"version": {{"major": {}, "minor": 0}}}}}}, '
+    '[{{"function-name": "f", "start": {}, "sass-instructions": [{{"opcode": "NOP"}}]}}]]'
+)
 TTIR = "tt.func public @k() {\n"
 
 
@@ -93,6 +114,27 @@ FAMILIES: dict[str, Family] = {
         "check a.log",
         20,
         {"pyproject.toml": lambda n: f"[tool.spillscan]\n{'a.b.c.d.e.f={' * n}{'}' * n}\n", "a.log": lambda _: LOG},
+    ),
+    **{
+        f"{what} of many digits": _scan("a.sass", 1_500, lambda n, at=at: SASS.replace(at, at[:-1] + "9" * n, 1))
+        for what, at in {"an arch": "sm_90", "a register": "R2", "a slot": "0x8", "an address": "0000"}.items()
+    },
+    **{
+        f"{what} of nvdisasm's of many digits": _scan(
+            "a.sass", 1_500, lambda n, at=at: NVDISASM.replace(at, "9" * n, 1)
+        )
+        for what, at in {"an arch": "90", "registers": "32", "a line": "77", "live registers": "11"}.items()
+    },
+    "a start without an end": _scan("a.json", 1, lambda n: JSON.format(9, "1e400")),
+    "an arch without an end": _scan("a.json", 1, lambda n: JSON.format("1e400", 0)),
+    "a closure of many digits": _scan("a.log", 1_500, lambda n: LOG.replace("'k'", f"'f<'lambda{'9' * n}'(int)>()'")),
+    "bounds of many digits": Family(
+        "sweep a.ptx --vary bounds=256x2",
+        1_500,
+        {"a.ptx": lambda n: f"{PTX}.visible .entry k()\n.maxntid {'9' * n}, 1, 1\n{{ret;}}\n"},
+    ),
+    "comments without an end": Family(
+        "sweep a.ptx --vary cap=32", 20_000, {"a.ptx": lambda n: f"{PTX}.visible .entry k(){{ret;}}{'/*' * n}"}
     ),
     "launches without a column": Family("profile a.csv", 1, {"a.csv": lambda n: "BlkX,Name\n32,k\n" * n}),
     "launches without an end": Family(

@@ -28,7 +28,7 @@ _CAST = re.compile(r"\((?:unsigned |signed )?[A-Za-z_][\w:]*(?: (?:int|long|char
 _SUFFIX = re.compile(r"(?<![\w.])(-?\d+)[uU]?[lL]{0,2}(?![\w.])")
 _WORDS = re.compile(r"\b(?:const|volatile|struct|class|enum)\b")
 _BOOLEANS = re.compile(r"\b(?:true|false)\b")
-_LAMBDA = re.compile(r"\[lambda(\(.*?\)) \(instance (\d+)\)\]")
+_LAMBDA = re.compile(r"\[lambda(\(.*?\)) \(instance (\d{1,9})\)\]")
 _BLANKS = re.compile(r"\s+")
 
 

@@ -12,12 +12,14 @@ from math import prod
 
 from spillscan.advice.sweep.model import Setting
 
-_NO_CODE = re.compile(r"\.pragma[^;]*;|//[^\n]*|/\*.*?\*/|\"[^\"\n]*\"", re.DOTALL)
-_ENTRY = re.compile(r"\.entry\s+([A-Za-z_$%][\w$%]*)\s*(?:\([^)]*\))?")
-_DIRECTIVE = re.compile(r"\.(maxntid|reqntid|minnctapersm|maxnctapersm|maxnreg)\s+(\d+(?:\s*,\s*\d+){0,2})")
+_NO_CODE = re.compile(r"\.pragma[^;]*(?:;|\Z)|//[^\n]*|/\*.*?(?:\*/|\Z)|\"[^\"\n]*\"", re.DOTALL)
+_ENTRY = re.compile(r"\.entry\s+([A-Za-z_$%][\w$%]*)\s*(?:\([^)]*(?:\)|\Z))?")
+_DIRECTIVE = re.compile(
+    r"\.(maxntid|reqntid|minnctapersm|maxnctapersm|maxnreg)\s+(\d{1,9}(?:\s*,\s*\d{1,9}){0,2})(?!\d)"
+)
 _DYNAMIC = re.compile(r"\.extern\s+\.shared\b[^;]*?([A-Za-z_$%][\w$%]*)\s*(?:\[\s*\])?\s*;")
 _FUNCTION = re.compile(r"\.(?:entry|func)\b")
-_TARGET = re.compile(r"^\s*\.target\s+(sm_\d+[af]?)", re.MULTILINE)
+_TARGET = re.compile(r"^[^\S\n]*\.target\s+(sm_\d+[af]?)", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -251,7 +251,8 @@ def _access(operation: Operation) -> int:
     number = accesses.number(Access(opcode == STORE, bool(guard), ANNOTATION in note, target))
     moved = operands.rpartition(b",")[2] if opcode == STORE else operands.partition(b",")[0]
     register = moved.strip().partition(b".")[0][1:]
-    return number << _REGISTER_BITS | (min(int(register), _REGISTER) if register.isdigit() else _REGISTER)
+    known = register.isdigit() and len(register) <= len(str(_REGISTER))
+    return number << _REGISTER_BITS | (min(int(register), _REGISTER) if known else _REGISTER)
 
 
 _REGISTER_BITS = 8

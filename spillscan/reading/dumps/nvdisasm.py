@@ -254,7 +254,7 @@ class JsonDisassembly:
                     yield from self._done(code)
                     code = None
                 code = self._function(function, code)
-            except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError):
                 if self._more():
                     continue
                 yield self.account.truncated("the document breaks off inside a function, which is left out")
@@ -283,7 +283,7 @@ class JsonDisassembly:
             header, end = json.JSONDecoder().raw_decode(text[begin:])
             version = header["SM"]["version"]
             major, minor = int(version["major"]), int(version["minor"])
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError) as error:
             raise InputError(f"{self.account.input}: not a document of nvdisasm -json", "make it again") from error
         options = str(header.get(".note.nv.tkinfo", {}).get("tki_toolOptions", ""))
         compiled = re.search(

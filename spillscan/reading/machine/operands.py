@@ -40,7 +40,7 @@ from spillscan.reading import grammar
 Wanted = Callable[[str], bool]
 """Whether the operands of the function of this symbol are to be read."""
 
-_NAMED = re.compile(rb"(?<![\w.$])(U?[RP])([0-9]+)(?![0-9A-Za-z_])")
+_NAMED = re.compile(rb"(?<![\w.$])(U?[RP])([0-9]{1,3})(?![0-9A-Za-z_])")
 _LABEL = b"`("
 
 
@@ -116,7 +116,7 @@ NARROW = frozenset(
 _WIDE = re.compile(rb"\.(?:WIDE|HI|64|S64|U64)\b")
 _NO_RESULT = frozenset(b"FSETP HSETP2 ISETP".split())
 """They write predicates, so that their first register is a source."""
-_REGISTER = re.compile(rb" *[-~|!+]*R([0-9]+)\b")
+_REGISTER = re.compile(rb" *[-~|!+]*R([0-9]{1,3})\b")
 _PREDICATE = re.compile(rb" *!?U?P[0-9T]\b")
 
 Sources = dict[int, tuple[int, bool]]
@@ -169,7 +169,7 @@ _SHAPES = {
 """Of a warp's matrix instructions, as printed; others are not distinguished."""
 _OTHER = re.compile(rb"\.(?:SP|STEP\d)\b")
 """Sparse; the steps of Volta's HMMA.884, which share one shape."""
-_GROUP_SHAPE = re.compile(rb"\.(\d+)x(\d+)x(\d+)\b")
+_GROUP_SHAPE = re.compile(rb"\.(\d{1,3})x(\d{1,3})x(\d{1,3})\b")
 _WIDTHS = {b"U8": 1, b"S8": 1, b"U16": 2, b"S16": 2, b"64": 8, b"128": 16, b"256": 32}
 _REGISTER_BYTES = 4
 _SPACES = {
