@@ -82,7 +82,7 @@ _Item = TypeVar("_Item", SassFunction, FunctionUsage)
 
 _NAMED = 3
 """Units that a message names."""
-_OBJECTS = (".o", ".obj")
+_OBJECTS = (".o", ".obj", ".cubin", ".fatbin")
 """What compilers call what is yet to be linked."""
 _FROM_LISTING = tuple(each for each in PRINTED if each.listed)
 
