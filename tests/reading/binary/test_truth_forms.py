@@ -11,12 +11,13 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from spillscan.reading.binary import decode, references
+from spillscan.reading.binary import decode
 from spillscan.reading.binary.decode import Decoded
 from spillscan.reading.binary.elf import Elf
 from spillscan.reading.binary.host import RELA, sources
 from spillscan.reading.binary.parameters import parameters
 from spillscan.reading.binary.size_accounting import _overlaps
+from spillscan.reading.binary.symbols import references_by_section
 from spillscan.reading.binary.window import Window
 from tests.reading.binary.support import FOLDER, scanned, stored
 
@@ -65,7 +66,7 @@ def test_a_relocation_says_where_a_fat_binary_stands() -> None:
 def test_references_are_counted_up_to_an_architecture(number: int, counted: bool) -> None:
     file = Elf(Window((FOLDER / "textures-sm_80-13.5.cubin").read_bytes()))
     (symbols,) = (file.symbols(index) for index, kind in enumerate(file.kinds) if kind == 2)
-    found = references.by_section(file, symbols, number)
+    found = references_by_section(file, symbols, number)
     assert [(each.textures, each.surfaces, each.samplers) for each in found.values()] == [(2, 1, 1)] * counted
 
 
