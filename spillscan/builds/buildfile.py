@@ -6,6 +6,7 @@ Paths are those from the file's own folder, so that it says the same in each che
 from __future__ import annotations
 
 import os
+import re
 
 import msgspec
 from msgspec import Struct
@@ -17,6 +18,8 @@ from spillscan.output.errors import InputError
 NAME = "spillscan-build.json"
 """What it is called where the user gives no name."""
 FORMAT = "spillscan build 1"
+_BEGINNING = re.compile(rb'\s*\{\s*"format"\s*:\s*"spillscan build ')
+"""However other programs have laid the file out."""
 
 
 class Kept(Struct, frozen=True, kw_only=True):
@@ -48,7 +51,7 @@ class BuildFile(Struct, frozen=True, kw_only=True):
 
 def sniff(head: bytes) -> bool:
     """Whether a file that begins with ``head`` is one."""
-    return head.startswith(b'{"format":"spillscan build ')
+    return _BEGINNING.match(head) is not None
 
 
 def is_one(path: str) -> bool:

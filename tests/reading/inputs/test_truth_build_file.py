@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 
 import pytest
 
@@ -85,3 +86,11 @@ def test_several_units_and_notes() -> None:
 def test_what_is_no_whole_file(text: str, said: str) -> None:
     with pytest.raises(InputError, match=said):
         reading(text)
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+def test_a_file_may_be_laid_out_anew(indent: int | None) -> None:
+    """As ``jq`` does it, and Python."""
+    kept = BuildFile(command=("make",), status=0, units=(Kept(unit=unit("done"), report=REPORT),))
+    again = json.dumps(json.loads(encoded(kept)), indent=indent)
+    assert [each.key for each in reading(again).kernels] == [each.key for each in reading(kept).kernels] != []
