@@ -180,12 +180,15 @@ def expand(
             yield from expand(split(text or ""), read, depth + 1, known)
 
 
-def split(text: str) -> list[str]:
-    """The words of a command line as a shell splits it; at blanks where its quotes are not closed."""
+def split(text: str, *, whole: bool = False) -> list[str]:
+    """The words of a command line as a shell splits it; at blanks where its quotes are not closed. Where it is to be
+    ``whole``, that is a :class:`ValueError`."""
     if _OPEN.isdisjoint(text):
         return _UNQUOTED.findall(text)
     words = [match[0] for match in _WORDS.finditer(text)]
     if not _OPEN.isdisjoint(words):
+        if whole:
+            raise ValueError("a quote is not closed")
         return text.split()
     return [_QUOTED.sub(_bare, word) for word in words]
 

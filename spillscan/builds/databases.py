@@ -93,7 +93,7 @@ def _command(entry: Any, path: str, number: int) -> Command | None:
     top = os.path.dirname(path)
     try:
         said = entry.get("arguments")
-        words = compilation.split(entry["command"]) if said is None else list(said)
+        words = compilation.split(entry["command"], whole=True) if said is None else list(said)
         folder, source, output = entry["directory"], entry["file"], entry.get("output", "")
         if not all(isinstance(word, str) and "\0" not in word for word in (*words, folder, source, output)):
             raise TypeError

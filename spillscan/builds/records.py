@@ -151,10 +151,11 @@ def recorded(path: str) -> Recorded | None:
     if not head.startswith(_HEAD) or not directory.startswith(_DIRECTORY):
         return None
     try:
+        words = split(command, whole=True)
         status = int(last.removeprefix(_ENDED)) if last.startswith(_ENDED) else None if digests else 0
     except ValueError:
         return None
-    return Recorded(directory.removeprefix(_DIRECTORY), tuple(split(command)), tuple(digests), status)
+    return Recorded(directory.removeprefix(_DIRECTORY), tuple(words), tuple(digests), status)
 
 
 def _text(line: bytes) -> str:

@@ -82,8 +82,8 @@ _Item = TypeVar("_Item", SassFunction, FunctionUsage)
 
 _NAMED = 3
 """Units that a message names."""
-_OBJECTS = (".o", ".obj", ".cubin", ".fatbin")
-"""What compilers call what is yet to be linked."""
+_OBJECTS, _ARCHIVES = (".o", ".obj", ".cubin", ".fatbin"), (".a", ".lib")
+"""What compilers call what they write, and archivers what they make of it; all else is linked."""
 _FROM_LISTING = tuple(each for each in PRINTED if each.listed)
 
 
@@ -195,30 +195,33 @@ def _without_linked(functions: Iterable[SassFunction | FunctionUsage]) -> list[S
 
 
 _Copies = dict[Hashable, list[Origin]]
-"""Where programs have the code of an object, by that."""
+"""Where else code is that was compiled once, by that."""
 
 
 def _without_copies(
     functions: Sequence[SassFunction | FunctionUsage],
 ) -> tuple[list[SassFunction | FunctionUsage], _Copies]:
-    """All but what programs and libraries have of an object among the binaries (they were linked from it), and that."""
-    copies: _Copies = {}
-    others: dict[int, tuple[Hashable, Origin]] = {}
+    """All but what archives have of an object among the binaries, and programs and libraries of either (they were made
+    from it), and where that was."""
+    places: dict[Hashable, list[tuple[int, int, Origin]]] = {}
     for item in functions:
-        if isinstance(item, SassFunction) and item.stats.digest is not None and item.stats.origin is not None:
+        if isinstance(item, SassFunction) and item.stats.digest is not None and (origin := item.stats.origin):
+            stage = 0 if origin.input.endswith(_OBJECTS) else 1 if origin.input.endswith(_ARCHIVES) else 2
             code = item.symbol, item.arch, item.caller, item.stats.digest
-            if item.stats.origin.input.endswith(_OBJECTS):
-                copies[code] = []
-            else:
-                others[id(item)] = code, item.stats.origin
-    linked = {place: each for place, each in others.items() if each[0] in copies}
-    for its_code, origin in linked.values():
-        copies[its_code].append(origin)
-    return [item for item in functions if id(item) not in linked], copies
+            places.setdefault(code, []).append((stage, id(item), origin))
+    copies: _Copies = {}
+    dropped = set[int]()
+    for compiled, held in places.items():
+        first = min(stage for stage, *_ in held)
+        later = [(item, origin) for stage, item, origin in held if stage > first]
+        if later:
+            copies[compiled] = [origin for _, origin in later]
+            dropped.update(item for item, _ in later)
+    return [item for item in functions if id(item) not in dropped], copies
 
 
 def _with_copies(kernel: Kernel, copies: _Copies) -> Kernel:
-    """The kernel with the programs that hold its code, too, among its origins."""
+    """The kernel with the files that hold its code, too, among its origins."""
     code = kernel.key.symbol, kernel.key.arch, kernel.caller, kernel.sass.digest if kernel.sass else None
     return replace(kernel, origins=(*kernel.origins, *found)) if (found := copies.get(code)) else kernel
 

@@ -123,6 +123,15 @@ TABLE: dict[str, tuple[list[Kernel], list[Any], list[tuple[Any, ...]], list[tupl
         [kernel(40, None)],
         [],
     ),
+    "nor an archive's, nor a program's of an archive": (
+        [],
+        [
+            *(built(digest="d", place=each) for each in ("app", "lib.a", "a.o", "b.a")),
+            *(built(digest="d", place=each, symbol="l") for each in ("lib.so", "lib.a", "b.lib")),
+        ],
+        [kernel(40, None), kernel(40, None, symbol="l"), kernel(40, None, symbol="l", unit="#1")],
+        [],
+    ),
     "nor where the log has another kernel": (
         [logged(symbol="other")],
         [built(digest="d"), built(digest="d", place="app")],
@@ -335,7 +344,7 @@ def test_join_of_log_dump_and_binary(case: str) -> None:
 
 def test_where_programs_have_the_code_of_an_object_is_kept() -> None:
     """Each file is judged by what it holds."""
-    places = ["a.o", "app", "lib.so"]
+    places = ["a.o", "app", "lib.a", "lib.so"]
     kernels, _ = attach_code([logged()], [built(digest="d", place=each) for each in places])
     assert [[origin.input for origin in each.origins] for each in kernels] == [["build.log", *places]]
 
