@@ -172,3 +172,12 @@ def test_work_grows_as_the_number_of_names(family: str) -> None:
     number = sized(40, 100) if family.startswith(("long", "near", "instances of")) else 100
     assert growth(all_of, number) <= MOST_GROWTH
     assert growth(one_of, number) <= MOST_GROWTH
+
+
+def test_families_are_found_by_their_names() -> None:
+    def all_of(size: int) -> None:
+        names = Names(MANY["near-equal"](at) for at in range(size))
+        for symbol in names:
+            assert names.called(names.base(symbol)) == [symbol]
+
+    assert growth(all_of, 50) <= MOST_GROWTH
