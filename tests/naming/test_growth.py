@@ -181,3 +181,11 @@ def test_families_are_found_by_their_names() -> None:
             assert names.called(names.base(symbol)) == [symbol]
 
     assert growth(all_of, 50) <= MOST_GROWTH
+
+
+def test_what_refers_to_itself_again_and_again_stays_as_it_is() -> None:
+    digits = "0123456789ABCDEFGHIJKLMNOPQRS"
+    doubled = "".join(f"S{at}_IS{at}_S{at}_E" for at in digits)
+    for each in range(20):  # not only the first
+        symbol = f"_Z3k{each:02}I1AIiS0_ES_IS_S_E{doubled}Evv"
+        assert readable(symbol) == symbol
