@@ -101,5 +101,12 @@ def names_of(called: str | Tuned) -> tuple[str, ...]:
 
 def matches(kernel: Kernel, pattern: str) -> bool:
     """Whether a glob or ``re:`` pattern names ``kernel``, by any of its names."""
-    names = names_of(kernel.named_by)
-    return compiled(pattern).fits(text_of(names), names)
+    names, text = _spelled(kernel.named_by)
+    return compiled(pattern).fits(text, names)
+
+
+@lru_cache(maxsize=64)
+def _spelled(called: str | Tuned) -> tuple[tuple[str, ...], str]:
+    """The names of a kernel, and their text: of one kernel many patterns are tried."""
+    names = names_of(called)
+    return names, text_of(names)

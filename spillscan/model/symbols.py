@@ -29,6 +29,8 @@ _DEEP = 2_500
 """So many characters may nest too deep for the smallest stack: 627 bytes a character at most (``_ZZZ…``, measured)."""
 _MOST, _MOST_APART = 1 << 20, 1 << 18
 """Characters that a name might become with us, and that it may become: real ones have grown to 40 times their size."""
+_MOST_TIMES = 64
+"""Times its own length that a name is let become."""
 _LONGEST = 100_000
 """Names are demangled up to this."""
 _STACK, _MEMORY = 96 << 20, 320 << 20
@@ -36,7 +38,7 @@ _STACK, _MEMORY = 96 << 20, 320 << 20
 _ENDED = 8
 """After so many names that ended it, none is tried."""
 _SCRIPT = f"""
-import sys, threading
+import os, sys, threading
 sys.path[:] = sys.argv[1:]
 import pycxxfilt
 def work():
@@ -45,7 +47,9 @@ def work():
             name = pycxxfilt.itanium_demangle(line[:-1]) or ""
         except ValueError:
             name = ""
-        print(name if len(name) <= {_MOST_APART} else "", flush=True)
+        if len(name) > min({_MOST_APART}, {_MOST_TIMES} * len(line)):
+            os._exit(1)
+        print(name, flush=True)
 threading.stack_size({_STACK})
 thread = threading.Thread(target=work)
 try:
@@ -161,6 +165,8 @@ def demangle(symbol: str) -> str:
     try:
         name = demangled(mangled) if doubtful(mangled) else _demangler()(mangled)
     except ValueError:  # it begins as a mangled name, and is none
+        return symbol
+    if name and len(name) > _MOST_TIMES * len(symbol):
         return symbol
     return (_ANONYMOUS.sub(UNNAMED, name) if name and "_GLOBAL__N" in symbol else name) or symbol
 

@@ -39,6 +39,8 @@ _RELEASE = re.compile(r"(?<=\d)(?:CUB|THRUST|_V)_\d{6}(?=_)")
 _NESTED, _LENGTH = re.compile("_ZN?"), re.compile(r"[1-9]\d{0,3}")
 _USUAL = 1000
 """Characters of a symbol: :class:`NameParser` takes names of some 60 times as many for one word."""
+_SIGNS = "…~*?["
+"""Of a name that is cut, or of a glob."""
 _BEHIND = re.compile(r"[~*?[<(@]")
 """What ends the name of a family in what is shown: arguments, parameters, a file, a digest, or a pattern."""
 _OPERATORS = (
@@ -144,7 +146,10 @@ class Names:
 
     def called(self, shown: str) -> list[Key]:
         """The symbols of the kernels that are shown so at some width, or of which a glob fits what is shown."""
-        families = [each for each in self._families.values() if _may_be_of(shown, each.base)]
+        if any(sign in shown for sign in _SIGNS):
+            families = [each for each in self._families.values() if _may_be_of(shown, each.base)]
+        else:  # it begins with the whole name
+            families = [each for length, some in self._by_base.items() for each in some.get(shown[:length], ())]
         symbols = [symbol for family in families for symbol in family.symbols]
         for width in (WIDTH, *range(len(shown), len(shown) + _CUT_AT_COMMAS)) if symbols else ():
             if found := [symbol for symbol in symbols if self.of(symbol, width) == shown]:
@@ -158,6 +163,14 @@ class Names:
             if fits(family.base + family.bracketed(text))
         }
         return [symbol for symbol in symbols if self._tree(symbol).node in nodes]
+
+    @cached_property
+    def _by_base(self) -> Mapping[int, Mapping[str, Sequence[Family]]]:
+        """Families by the length of their name, and by it."""
+        found: dict[int, dict[str, list[Family]]] = {}
+        for each in self._families.values():
+            found.setdefault(len(each.base), {}).setdefault(each.base, []).append(each)
+        return found
 
     # ---- trees ----------------------------------------------------------------------------------------------------
 
@@ -312,7 +325,7 @@ def _may_be_of(shown: str, base: str) -> bool:
         return True
     pieces = _BEHIND.split(shown, 1)[0].split("…")
     first, *others = pieces[:1] if "~" in shown else pieces  # with a digest, arguments may stand behind the first sign
-    at = len(first) if base.startswith(first) and any(sign in shown for sign in "…~*?[") else -1
+    at = len(first) if base.startswith(first) and any(sign in shown for sign in _SIGNS) else -1
     for piece in others:
         at = -1 if at < 0 else base.find(piece, at)
         at += len(piece) if at >= 0 else 0

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 _WORD = re.compile(r"[A-Z]+(?![a-z])\d*|[A-Z]?[a-z]+\d*|\d+|_+|.")
 _MOST_WORDS = 60
 """Words of a name that are looked at; a real one has fewer."""
+_MOST_CHOICES = 12
 
 
 def words_of(text: str) -> list[str]:
@@ -32,7 +33,7 @@ def cuts(base: str, widths: Iterable[int], common: Mapping[str, int], taken: Col
 
 
 def _cut(base: str, words: Sequence[str], order: list[int], width: int, taken: Collection[str]) -> str:
-    for skipped in range(len(order)):  # another choice, where this one is taken
+    for skipped in range(min(len(order), _MOST_CHOICES)):  # another choice, where this one is taken
         kept: list[int] = []
         length = 1
         for at in order[skipped:] + order[:skipped]:

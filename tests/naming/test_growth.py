@@ -172,3 +172,20 @@ def test_work_grows_as_the_number_of_names(family: str) -> None:
     number = sized(40, 100) if family.startswith(("long", "near", "instances of")) else 100
     assert growth(all_of, number) <= MOST_GROWTH
     assert growth(one_of, number) <= MOST_GROWTH
+
+
+def test_families_are_found_by_their_names() -> None:
+    def all_of(size: int) -> None:
+        names = Names(MANY["near-equal"](at) for at in range(size))
+        for symbol in names:
+            assert names.called(names.base(symbol)) == [symbol]
+
+    assert growth(all_of, 50) <= MOST_GROWTH
+
+
+def test_what_refers_to_itself_again_and_again_stays_as_it_is() -> None:
+    digits = "0123456789ABCDEFGHIJKLMNOPQRS"
+    doubled = "".join(f"S{at}_IS{at}_S{at}_E" for at in digits)
+    for each in range(20):  # not only the first
+        symbol = f"_Z3k{each:02}I1AIiS0_ES_IS_S_E{doubled}Evv"
+        assert readable(symbol) == symbol

@@ -105,9 +105,10 @@ def _as_called(kernel: Kernel) -> Iterator[Kernel]:
 
 
 def _idle(findings: list[Finding], baseline: Baseline, today: date) -> Iterator[Suppression]:
-    for each in baseline.suppressions:
-        if each.until >= today and not any(_excuses(each, finding) for finding in findings):
-            yield each
+    idle = [each for each in baseline.suppressions if each.until >= today]
+    for finding in findings:  # the names of a kernel are asked for once
+        idle = [each for each in idle if not _excuses(each, finding)]
+    yield from idle
 
 
 def _states(

@@ -10,6 +10,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from functools import cache, lru_cache, partial
+from itertools import accumulate
 from random import Random
 from typing import NamedTuple
 
@@ -108,12 +109,12 @@ def _met(
         return
     if isinstance(mine[0][1], Rule):
         return
-    runs: dict[tuple[object, ...], list[tuple[Name, _View]]] = defaultdict(list)
+    runs: dict[tuple[int, int], list[tuple[Name, _View]]] = defaultdict(list)
     for one in mine:
         for key in _runs(one[1]):
             runs[key].append(one)
     seen: set[tuple[Name, Name]] = set()
-    hits: dict[tuple[object, ...], list[tuple[Name, _View]]] = defaultdict(list)
+    hits: dict[tuple[int, int], list[tuple[Name, _View]]] = defaultdict(list)
     for two in others:
         for key in _runs(two[1]):
             if key in runs:
@@ -127,14 +128,17 @@ def _met(
                         yield one, two
 
 
-def _runs(view: _View) -> Iterator[tuple[object, ...]]:
-    """What is left of the last of these words without each run of at most two words."""
+def _runs(view: _View) -> Iterator[tuple[int, int]]:
+    """What is left of the last of these words without each run of at most two words, as digests: each costs as much as
+    the others."""
     assert not isinstance(view, Rule)
     found = _WORD.findall(str(view[-1]))
+    before = list(accumulate(found, lambda words, word: hash((words, word)), initial=0))
+    behind = list(accumulate(reversed(found), lambda words, word: hash((words, word)), initial=0))[::-1]
     for size in (0, 1, 2):
         for at in range(len(found) - size + 1):
             if 0 < size < len(found) or found[1:]:
-                yield tuple(found[:at]), tuple(found[at + size :])
+                yield before[at], behind[at + size]
 
 
 def _rules(one: _View, two: _View) -> Iterator[Rule]:

@@ -127,11 +127,15 @@ def test_a_name_of_one_word_has_no_run(text: str) -> None:
 
 
 def test_runs_are_all_of_two_words_at_most() -> None:
+    def expected(text: str) -> set[tuple[tuple[str, ...], tuple[str, ...]]]:
+        found = candidates._WORD.findall(text)
+        return {(tuple(found[:at]), tuple(found[at + n :])) for n in (0, 1, 2) for at in range(len(found) + 1 - n)}
+
     text = "scan_by_key"
-    found = candidates._WORD.findall(text)
-    expected = {
-        (tuple(found[:at]), tuple(found[at + size :])) for size in (0, 1, 2) for at in range(len(found) + 1 - size)
-    }
-    assert found == ["scan", "_", "by", "_", "key"]
-    assert set(candidates._runs((text,))) == expected
-    assert len(list(candidates._runs((text,)))) == 3 * len(found)
+    assert candidates._WORD.findall(text) == ["scan", "_", "by", "_", "key"]
+    found = list(candidates._runs((text,)))
+    assert len(found) == 3 * 5
+    assert len(set(found)) == len(expected(text))
+    for other in ("scan_of_key", "scan_key", "key_by_scan", "scan_by_name_key", "scan__key"):
+        assert len({*found} & {*candidates._runs((other,))}) == len(expected(text) & expected(other)), other
+    assert all(isinstance(digest, int) for key in found for digest in key), "what is left is not copied for each"
