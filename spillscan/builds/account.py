@@ -48,7 +48,9 @@ def merged(seen: Iterable[Unit], expected: Iterable[Unit], tree: Tree) -> list[U
         known = found.get(_key(unit))
         if known is not None:
             found[_key(unit)] = replace(
-                known, source=known.source or unit.source, evidence=(*known.evidence, *unit.evidence)
+                known,
+                source=known.source or unit.source,
+                evidence=tuple(dict.fromkeys((*known.evidence, *unit.evidence))),
             )
         else:
             there = tree.file(unit.object) is not None

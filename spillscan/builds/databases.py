@@ -281,14 +281,18 @@ def expected(folder: str) -> list[Unit]:
     return list(found.values())
 
 
-def folders_listed_whole(units: Iterable[Unit]) -> set[str]:
-    """The folders, with a separator behind each, of which a generator lists all that is to be compiled there; what
-    watched a build (Bear) lists what that compiled. ``units``: as :func:`expected` has them."""
+def whole_lists(units: Iterable[Unit]) -> set[str]:
+    """The lists, of those that name these ``units``, that name all that is to be compiled: a generator's. What watched
+    a build (Bear) names what that compiled."""
     lists = {os.path.realpath(path) for unit in units for path in unit.evidence}
     return {
-        os.path.join(place, "")
-        for place, name in map(os.path.split, lists)
-        if name == "build.ninja" or os.path.exists(os.path.join(place, "CMakeCache.txt"))
+        path
+        for path in lists
+        if os.path.basename(path) == "build.ninja"
+        or (
+            os.path.basename(path) == "compile_commands.json"
+            and os.path.exists(os.path.join(os.path.dirname(path), "CMakeCache.txt"))
+        )
     }
 
 

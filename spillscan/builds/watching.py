@@ -272,10 +272,13 @@ def account_of(
             explained.add(os.path.realpath(os.path.join(began["folder"], parsed.output)))
         linked |= {os.path.join(began["folder"], word) for word in began["command"] if _OBJECT.search(word)}
     listed = {os.path.realpath(each.object): each for each in expected}
-    folders = tuple(databases.folders_listed_whole(expected))
-    for made, known in list(units.items()):  # what failed, and is to be compiled no longer
-        if known.unit.state != "done" and made not in listed and made not in explained and made.startswith(folders):
-            del units[made]
+    whole = databases.whole_lists(expected)
+    for made, known in list(units.items()):
+        if made in listed:
+            evidence = dict.fromkeys((*known.unit.evidence, *listed[made].evidence))
+            units[made] = replace(known, unit=replace(known.unit, evidence=tuple(evidence)))
+        elif known.unit.state != "done" and made not in explained and whole & databases.whole_lists([known.unit]):
+            del units[made]  # it failed, and is to be compiled no longer
     lists = {listed[made].evidence for made in units if made in listed}  # another build folder is another build
     for made, unit in listed.items():
         if unit.evidence in lists:

@@ -226,25 +226,37 @@ def test_what_a_build_system_lists_and_was_compiled_before_is_in_the_account(bui
     assert (code, "build.ninja says that b.cu is to be compiled; it was not" in said) == (2, True), said
 
 
-@pytest.mark.parametrize(
-    ("listing", "known"),
-    [("build.ninja", {"out/a.o"}), ("CMakeCache.txt", {"out/a.o"}), ("bear", {"out/a.o", "out/sub/c.o"})],
-)
-def test_what_failed_and_is_listed_no_longer_is_gone(
-    listing: str, known: set[str], build: Build, project: Path
+@pytest.mark.parametrize(("listing", "forgotten"), [("build.ninja", True), ("CMakeCache.txt", True), ("bear", False)])
+def test_what_failed_and_is_listed_no_longer_is_forgotten(
+    listing: str, forgotten: bool, build: Build, project: Path
 ) -> None:
-    """A generator lists all that is to be compiled; what watched a build, only what that compiled."""
+    """A generator lists all that is to be compiled by its own rules; what watched a build, only what that compiled."""
+
+    def listed(**sources: str) -> None:
+        out = project / "out"
+        edges = [f"build {made}: cuda {source}" for made, source in sources.items()]
+        commands = [
+            {"directory": str(out), "file": source, "command": f"nvcc -c {source} -o {made}"}
+            for made, source in sources.items()
+        ]
+        (out / "compile_commands.json").write_text(json.dumps(commands))
+        if listing == "build.ninja":
+            (out / listing).write_text("\n".join(edges) + "\n")
+        elif listing != "bear":
+            (out / listing).touch()
+
     (project / "out" / "sub").mkdir(parents=True)
-    build("nvcc -c a.cu -o out/a.o; cd out/sub; FAIL=2 nvcc -c ../../c.cu -o c.o; true")
-    assert {unit["object"]: unit["state"] for unit in units(project).values()}["out/sub/c.o"] == "failed"
-    command = {"directory": str(project), "file": "a.cu", "command": "nvcc -c a.cu -o out/a.o"}
-    (project / "out" / "compile_commands.json").write_text(json.dumps([command]))
-    if listing == "build.ninja":
-        (project / "out" / listing).write_text("build a.o: cuda ../a.cu\n")
-    elif listing != "bear":
-        (project / "out" / listing).touch()
+    listed(**{"a.o": "../a.cu", "sub/c.o": "../c.cu"})
+    build("cd out; nvcc -c ../a.cu -o a.o; for each in sub/c.o own.o; do FAIL=2 nvcc -c ../c.cu -o $each; done; true")
+    states = {"out/a.o": "done", "out/sub/c.o": "failed", "out/own.o": "failed"}
+    kept = json.loads((project / "spillscan-build.json").read_text())["units"]
+    assert {each["unit"]["object"]: each["unit"]["state"] for each in kept} == states
+    listed(**{"a.o": "../a.cu"})
     build("true")
-    assert {unit["object"] for unit in units(project).values()} == known
+    kept = json.loads((project / "spillscan-build.json").read_text())["units"]
+    if forgotten:
+        del states["out/sub/c.o"]
+    assert {each["unit"]["object"]: each["unit"]["state"] for each in kept} == states, "own.o was never listed"
 
 
 def test_objects_that_no_call_explains_stay_in_the_account(build: Build, project: Path) -> None:
