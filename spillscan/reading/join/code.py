@@ -95,7 +95,7 @@ def attach_code(
     known = _marked_relocatable(kernels, functions)
     found, copies = _without_copies(list(_folded(_without_linked(functions))))
     if not known:
-        return [_with_copies(kernel, copies) for kernel in alone(found)], []
+        return _with_copies(list(alone(found)), copies), []
     issues: list[Issue] = []
     listings = _by_symbol([item for item in found if isinstance(item, FunctionUsage)])
     dumps = _by_symbol([item for item in found if isinstance(item, SassFunction)])
@@ -137,7 +137,7 @@ def attach_code(
             Issue(code="not-in-log", message=_in_no_log(unlogged), severity="note", origin=origin_of(unlogged[0]))
         )
     out.extend(alone(rest))
-    return [_with_copies(kernel, copies) for kernel in out], issues
+    return _with_copies(out, copies), issues
 
 
 def _in_no_log(unlogged: Sequence[SassFunction | FunctionUsage]) -> str:
@@ -199,31 +199,43 @@ _Copies = dict[Hashable, list[Origin]]
 
 
 def _without_copies(
-    functions: Sequence[SassFunction | FunctionUsage],
+    functions: list[SassFunction | FunctionUsage],
 ) -> tuple[list[SassFunction | FunctionUsage], _Copies]:
     """All but what archives have of an object among the binaries, and programs and libraries of either (they were made
     from it), and where that was."""
+    compiled = [item for item in functions if isinstance(item, SassFunction) and item.stats.digest is not None]
+    stages = {path: _stage(path) for path in {item.stats.origin.input for item in compiled if item.stats.origin}}
+    if len(set(stages.values())) < 2:
+        return functions, {}
     places: dict[Hashable, list[tuple[int, int, Origin]]] = {}
-    for item in functions:
-        if isinstance(item, SassFunction) and item.stats.digest is not None and (origin := item.stats.origin):
-            stage = 0 if origin.input.endswith(_OBJECTS) else 1 if origin.input.endswith(_ARCHIVES) else 2
+    for item in compiled:
+        if origin := item.stats.origin:
             code = item.symbol, item.arch, item.caller, item.stats.digest
-            places.setdefault(code, []).append((stage, id(item), origin))
+            places.setdefault(code, []).append((stages[origin.input], id(item), origin))
     copies: _Copies = {}
     dropped = set[int]()
-    for compiled, held in places.items():
+    for its_code, held in places.items():
         first = min(stage for stage, *_ in held)
         later = [(item, origin) for stage, item, origin in held if stage > first]
         if later:
-            copies[compiled] = [origin for _, origin in later]
+            copies[its_code] = [origin for _, origin in later]
             dropped.update(item for item, _ in later)
     return [item for item in functions if id(item) not in dropped], copies
 
 
-def _with_copies(kernel: Kernel, copies: _Copies) -> Kernel:
-    """The kernel with the files that hold its code, too, among its origins."""
-    code = kernel.key.symbol, kernel.key.arch, kernel.caller, kernel.sass.digest if kernel.sass else None
-    return replace(kernel, origins=(*kernel.origins, *found)) if (found := copies.get(code)) else kernel
+def _stage(path: str) -> int:
+    return 0 if path.endswith(_OBJECTS) else 1 if path.endswith(_ARCHIVES) else 2
+
+
+def _with_copies(kernels: list[Kernel], copies: _Copies) -> list[Kernel]:
+    """The kernels with the files that hold their code, too, among their origins."""
+    if not copies:
+        return kernels
+    codes = ((each.key.symbol, each.key.arch, each.caller, each.sass.digest if each.sass else None) for each in kernels)
+    return [
+        replace(each, origins=(*each.origins, *copies[code])) if code in copies else each
+        for each, code in zip(kernels, codes, strict=True)
+    ]
 
 
 def _by_symbol(items: Iterable[_Item]) -> dict[str, list[_Item]]:
