@@ -12,6 +12,7 @@ status 1 where anything was found.
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import random
 import re
@@ -32,6 +33,8 @@ from tests.reading.logs.test_examples import CASES
 LEAST_SECONDS = 0.2
 """What takes less at the largest size is measured at twice the sizes: noise is of hundredths."""
 MOST_BYTES = 4_000_000
+M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4
+"""As ``malloc.h`` numbers them."""
 USUAL_LOOP_S = 0.6
 """Of ten million additions in a loop: bars in seconds are for a machine of this pace."""
 MOST_SECONDS_PER_MB = 1.0
@@ -95,6 +98,15 @@ def seconds(work: Callable[[], object]) -> float:
         work()
         found.append(time.process_time() - begin)
     return min(found)
+
+
+def keep_pages() -> None:
+    """Have the C library give no memory back. Long lines make the stack of ``re`` large; where its pages are fetched
+    anew each time, from 300 KB on they may cost as much as the work: that is the machine's, not the reader's."""
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # of glibc
+    if mallopt is not None:
+        mallopt(M_TRIM_THRESHOLD, 1 << 30)
+        mallopt(M_MMAP_MAX, 0)
 
 
 def grows(work: Callable[[int], object], size_of: Callable[[int], int]) -> tuple[float, float]:
@@ -215,6 +227,7 @@ def main() -> int:
     """Print what grows too fast, and what is too slow."""
     limit, seed = (int(word) for word in (*sys.argv[1:], *("600", "1")[len(sys.argv) - 1 :]))
     gc.disable()
+    keep_pages()
     logs.ready()
     wrong = count = 0
     for name, work, size_of in families() if limit else ():
