@@ -47,15 +47,17 @@ def merged(seen: Iterable[Unit], expected: Iterable[Unit], tree: Tree) -> list[U
     for unit in expected:
         known = found.get(_key(unit))
         if known is not None:
-            found[_key(unit)] = replace(
-                known,
-                source=known.source or unit.source,
-                evidence=tuple(dict.fromkeys((*known.evidence, *unit.evidence))),
-            )
+            found[_key(unit)] = with_list(known, unit)
         else:
             there = tree.file(unit.object) is not None
             found[_key(unit)] = replace(unit, state="unknown" if there else "not-begun")
     return list(found.values())
+
+
+def with_list(known: Unit, unit: Unit) -> Unit:
+    """What is ``known`` of a unit, with what a list says of it."""
+    evidence = dict.fromkeys((*known.evidence, *unit.evidence))
+    return replace(known, source=known.source or unit.source, evidence=tuple(evidence))
 
 
 def _key(unit: Unit) -> str:

@@ -14,6 +14,8 @@ from typing import NamedTuple
 SOURCES = (".cu", ".ptx", ".cubin", ".cpp", ".cc", ".cxx", ".c")
 """Suffixes of what a CUDA compiler or linker reads as source."""
 
+OBJECTS = (".o", ".obj", ".cubin", ".fatbin")
+"""How the files end that compilers write."""
 HOST_SOURCES = (".cpp", ".cc", ".cxx", ".c")
 """Suffixes of what holds no device code, unless the command line says that it does."""
 

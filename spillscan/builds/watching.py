@@ -25,8 +25,7 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from spillscan.builds import compilation, databases
-from spillscan.builds.account import RUN as BY_RUN
+from spillscan.builds import account, compilation, databases
 from spillscan.builds.buildfile import BuildFile, Kept
 from spillscan.builds.compilation import is_check
 from spillscan.builds.records import RUN, calls, digest_of
@@ -37,7 +36,6 @@ from spillscan.output.folders import kept
 COMPILERS = ("nvcc",)
 _BEAR = "bear"
 _WRAP = ("-I", "-m", "spillscan", "wrap", "--watched", "--")
-_OBJECT = re.compile(r"\.(?:o|obj|cubin|fatbin)$")
 _DEVICE_LINK = b"__cudaPrelinkedFatbins"
 """What nvcc's ``link.stub`` names in an object that it makes of objects which are known already."""
 _LARGEST_REPORT_BYTES = 64 << 20
@@ -221,7 +219,7 @@ def _objects(place: str, since: float = 0, leaving_out: Collection[str] = ()) ->
     left out."""
     for name in sorted(os.listdir(place)):
         path = os.path.join(place, name)
-        if _OBJECT.search(name) and not os.path.islink(path) and not is_check(path):
+        if name.endswith(compilation.OBJECTS) and not os.path.islink(path) and not is_check(path):
             with contextlib.suppress(OSError):
                 if (
                     os.stat(path).st_mtime >= since
@@ -270,13 +268,14 @@ def account_of(
             explained.add(made)
         if (parsed := compilation.parse(began["command"])) is not None:  # what a call links, it does not explain
             explained.add(os.path.realpath(os.path.join(began["folder"], parsed.output)))
-        linked |= {os.path.join(began["folder"], word) for word in began["command"] if _OBJECT.search(word)}
+        linked |= {
+            os.path.join(began["folder"], word) for word in began["command"] if word.endswith(compilation.OBJECTS)
+        }
     listed = {os.path.realpath(each.object): each for each in expected}
     whole = databases.whole_lists(expected)
     for made, known in list(units.items()):
         if made in listed:
-            evidence = dict.fromkeys((*known.unit.evidence, *listed[made].evidence))
-            units[made] = replace(known, unit=replace(known.unit, evidence=tuple(evidence)))
+            units[made] = replace(known, unit=account.with_list(known.unit, listed[made]))
         elif known.unit.state != "done" and made not in explained and whole & databases.whole_lists([known.unit]):
             del units[made]  # it failed, and is to be compiled no longer
     lists = {listed[made].evidence for made in units if made in listed}  # another build folder is another build
@@ -338,7 +337,7 @@ def _units(
             status=status,
             digests=tuple((path, digest) for path, digest in began["digests"].items() if path in sources),
             reported=b"ptxas info" in report or None,
-            evidence=(began.get("by", BY_RUN),),
+            evidence=(began.get("by", account.RUN),),
         )
 
 

@@ -218,7 +218,7 @@ class Gate(NamedTuple):
 
 
 def add_gate(parser: argparse.ArgumentParser) -> None:
-    """What every gate takes: how it is told, what is judged, what may be unknown; --baseline and what belongs to it."""
+    """What every gate takes: how it reports, what is judged, what may be unknown; --baseline and what belongs to it."""
     _options.add_output(parser)
     _options.add_brief(parser)
     _options.add_selection(parser)

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
+from spillscan.builds.compilation import OBJECTS
 from spillscan.builds.records import object_of
 from spillscan.model import Issue, Kernel, KernelKey, Origin, Usage
 from spillscan.model.code import FunctionUsage, SassFunction, SassStats
@@ -82,8 +83,7 @@ _Item = TypeVar("_Item", SassFunction, FunctionUsage)
 
 _NAMED = 3
 """Units that a message names."""
-_OBJECTS, _ARCHIVES = (".o", ".obj", ".cubin", ".fatbin"), (".a", ".lib")
-"""What compilers call what they write, and archivers what they make of it; all else is linked."""
+_ARCHIVES = (".a", ".lib")
 _FROM_LISTING = tuple(each for each in PRINTED if each.listed)
 
 
@@ -224,7 +224,8 @@ def _without_copies(
 
 
 def _stage(path: str) -> int:
-    return 0 if path.endswith(_OBJECTS) else 1 if path.endswith(_ARCHIVES) else 2
+    """0 of what compilers write, 1 of what archivers make of it, 2 of what is linked."""
+    return 0 if path.endswith(OBJECTS) else 1 if path.endswith(_ARCHIVES) else 2
 
 
 def _with_copies(kernels: list[Kernel], copies: _Copies) -> list[Kernel]:
