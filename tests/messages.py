@@ -1,7 +1,7 @@
 """Every message that users can see, in one list: `python -m tests.messages [PACKAGE …]`.
 
-They are found in the source (errors, issues, holes, findings, help, lines on standard error, what `doctor`, `init` and
-`advise` print) and in `docs/` (rules and holes). A part that only a run knows is shown as `{…}`.
+They are found in the source (errors, issues, gaps, findings, help, lines on standard error, what `doctor`, `init` and
+`advise` print) and in `docs/` (rules and gaps). A part that only a run knows is shown as `{…}`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from itertools import chain, product
 from typing import NamedTuple
 
 from spillscan.judging.rule_docs import explanations
-from spillscan.model.holes import KINDS
+from spillscan.model.gaps import KINDS
 from tests.conftest import ROOT
 
 PLACEHOLDER = "{…}"
@@ -93,8 +93,8 @@ def messages() -> list[Message]:
     for path in sorted((ROOT / "spillscan").rglob("*.py")):
         tree = ast.parse(path.read_text(encoding="utf-8"))
         found += dict.fromkeys(_of_module(path.relative_to(ROOT / "spillscan").as_posix(), tree))
-    for document, (name, about) in ((each, pair) for each in ("rules", "holes") for pair in explanations(each).items()):
-        found.append(Message(f"docs/{document}.md: {name}", "title", about.title, about.remedy))
+    for document, (name, about) in ((each, pair) for each in ("rules", "gaps") for pair in explanations(each).items()):
+        found.append(Message(f"docs/{document}.md: {name}", "title", about.title, about.fix))
     return found
 
 

@@ -22,7 +22,7 @@ from spillscan.judging.compare.pairing import diff
 from spillscan.judging.places import Tree
 from spillscan.judging.policy import Policy
 from spillscan.judging.policy.reading import from_options
-from spillscan.judging.verdict import holes_of, verdict
+from spillscan.judging.verdict import gaps_of, verdict
 from spillscan.model import Build, Kernel, KernelKey, Origin, Usage
 from spillscan.output.terminal import Style
 from spillscan.reports import formats
@@ -44,8 +44,8 @@ def checked(build: Build, policy: Policy) -> Report:
     """What ``check`` reports of ``build``."""
     judgement = rules.check(build, policy)
     needs = rules.judged(judgement.terms, "build", policy.fail_on)
-    found = verdict(judgement.findings, holes_of(build, judgement.undecided, needs, policy), policy)
-    return Report(kind="check", build=build, findings=judgement.findings, holes=found.holes)
+    found = verdict(judgement.findings, gaps_of(build, judgement.undecided, needs, policy), policy)
+    return Report(kind="check", build=build, findings=judgement.findings, gaps=found.gaps)
 
 
 def report_of(kind: Kind, kernels: Sequence[Kernel], base: Sequence[Kernel] = ()) -> Report:

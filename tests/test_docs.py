@@ -80,7 +80,7 @@ def test_the_site_has_every_page_and_the_places_that_reports_name() -> None:
     assert site["site_url"] == SITE
     listed = [page for part in site["nav"] for page in ([part] if isinstance(part, str) else next(iter(part.values())))]
     assert sorted(listed) == sorted(str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md"))
-    for document in ("rules", "holes"):
+    for document in ("rules", "gaps"):
         text = (DOCS / f"{document}.md").read_text(encoding="utf-8")
         for name in explanations(document):
             assert address(document, name) == f"{SITE}{document}/#{name}"

@@ -1,7 +1,7 @@
-"""What to do about a kernel: causes and remedies, compiling it under other settings, what a profile measured, and what
+"""What to do about a kernel: causes and fixes, compiling it under other settings, what a profile measured, and what
 a repository needs to be gated.
 
-In: kernels, profiles, command lines. Out: ranked remedies, curves of settings, launch maps, texts of policies and
+In: kernels, profiles, command lines. Out: ranked fixes, curves of settings, launch maps, texts of policies and
 jobs.
 """
 
@@ -14,7 +14,7 @@ PUBLIC = (
     "profile.launchmap",
     "profile.text",
     "ranking",
-    "remedies",
+    "fixes",
     "shown",
     "sweep.assembly",
     "sweep.axes",

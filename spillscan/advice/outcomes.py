@@ -1,4 +1,4 @@
-"""What came of remedies that were compiled, in words: facts of ptxas, of residency and spills, not of speed."""
+"""What came of fixes that were compiled, in words: facts of ptxas, of residency and spills, not of speed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FEWER = "fewer values a thread, by smaller tiles or more threads for one"
 
 
 def sentence(trial: Trial, curve: Curve) -> str:
-    """The remedy that was proven, or that none is."""
+    """The fix that was proven, or that none is."""
     if trial.direction == "more blocks":
         return _next_block(curve, trial.steps[0])
     before, ends = curve.as_is, trial.ends

@@ -30,7 +30,7 @@ class Ranked:
     """A family, and why it stands where it does."""
 
     about: About
-    """What is to be mended."""
+    """What is to be fixed."""
     family: str
     """What its kernels are called together."""
     kernels: tuple[Kernel, ...]
@@ -131,7 +131,7 @@ def _empty(
     question = kernel.usage, kernel.key.arch, launch
     if question not in asked:
         found = summary_of(kernel, launch)
-        helped = found is not None and any(entry.remedy for entry in found.advice)
+        helped = found is not None and any(entry.fix for entry in found.advice)
         asked[question] = 1 - found.occupancy.fraction if helped and found and found.occupancy else None
     return asked[question]
 

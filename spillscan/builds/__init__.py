@@ -1,7 +1,7 @@
 """What was compiled, by what, and what came of it: command lines, the launcher inside a build and the records that it
 leaves, CUDA releases, and which GPUs can run the result.
 
-In: a compiler's command line; a build. Out: ``Compilation``; record files; holes of archs that are missing.
+In: a compiler's command line; a build. Out: ``Compilation``; record files; gaps of archs that are missing.
 """
 
 PUBLIC = (

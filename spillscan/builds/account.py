@@ -1,4 +1,4 @@
-"""The account of a build: what was to be compiled against what is known to be, each difference a hole with its name.
+"""The account of a build: what was to be compiled against what is known to be, each difference a gap with its name.
 
 What files are there, and how old they are, is reported by a :class:`Tree`: :class:`Files` in earnest.
 """

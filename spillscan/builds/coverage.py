@@ -13,7 +13,7 @@ from typing import Protocol
 
 from msgspec import Struct, field
 
-from spillscan.model import Build, Hole, Issue, Origin
+from spillscan.model import Build, Gap, Issue, Origin
 from spillscan.model.symbols import arch_family, natural
 from spillscan.occupancy.devices import resolve, runs_on
 
@@ -149,7 +149,7 @@ def of_build(build: Build) -> dict[str, Archs]:
     return found or {"": Archs(machine={kernel.key.arch for kernel in build.kernels if kernel.key.arch})}
 
 
-def holes(held: Mapping[str, Archs], terms_of: Callable[[str], Terms]) -> Iterator[Hole]:
+def gaps(held: Mapping[str, Archs], terms_of: Callable[[str], Terms]) -> Iterator[Gap]:
     """What files do not hold that they must, and what they hold for newer drivers alone."""
     for name, archs in held.items():
         terms = terms_of(name)
@@ -157,12 +157,12 @@ def holes(held: Mapping[str, Archs], terms_of: Callable[[str], Terms]) -> Iterat
         if lacking := archs.for_driver(terms.driver_release).lacks(terms.require_archs):
             have = " ".join(sorted({*archs.machine, *archs.portable}, key=natural)) or "no GPU code"
             message = f"no code for {', '.join(lacking)}, which the policy requires; it has {have}"
-            yield Hole(code="arch-required", message=message, hides=("kernels",), origin=origin, names=tuple(lacking))
+            yield Gap(code="arch-required", message=message, hides=("kernels",), origin=origin, names=tuple(lacking))
         if terms.driver_release and (new := archs.too_new(terms.driver_release)):
             listed = ", ".join(f"{arch} of PTX ISA {' and '.join(versions)}" for arch, versions in new.items())
             most = ISA_OF_RELEASE[terms.driver_release]
             message = f"{listed}; drivers of CUDA {terms.driver_release} take PTX ISA {most} and older"
-            yield Hole(code="ptx-too-new", message=message, hides=("kernels",), origin=origin, names=tuple(new))
+            yield Gap(code="ptx-too-new", message=message, hides=("kernels",), origin=origin, names=tuple(new))
 
 
 def notes(held: Mapping[str, Archs], terms_of: Callable[[str], Terms]) -> Iterator[Issue]:

@@ -38,7 +38,7 @@ GROUPS: dict[str, dict[str, str]] = {
     "read": {
         "scan": "read build logs or binaries into a table of kernels",
         "show": "the spill map of one kernel",
-        "advise": "what to do first: line, cause, remedy and command of each family",
+        "advise": "what to do first: line, cause, fix and command of each family",
         "size": "what binaries weigh: by arch, kind, kernel, family, file",
         "profile": "hold what Nsight Compute measured against a build",
     },
@@ -55,7 +55,7 @@ GROUPS: dict[str, dict[str, str]] = {
     },
     "explain": {
         "occupancy": "resident blocks of a launch or a build, and what limits them",
-        "explain": "explain a rule or a hole, or list all",
+        "explain": "explain a rule or a gap, or list all",
     },
     "build": {
         "run": "run a build and keep what its compilers say",

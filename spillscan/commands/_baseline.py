@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from spillscan.judging.baseline.model import Accepted, Baseline, BaselineResult, Suppression
     from spillscan.judging.policy import Policy
     from spillscan.judging.rules import Terms, Undecided
-    from spillscan.model import Build, Finding, Hidden, Hole, Issue
+    from spillscan.model import Build, Finding, Gap, Hidden, Issue
     from spillscan.reports.report import Report
 
 
@@ -157,7 +157,7 @@ class Gate(NamedTuple):
         return said
 
     def _of_kernels(self, result: BaselineResult) -> dict[str, str]:
-        """Recorded kernels that are not there, and others that are, as far as no hole says so, by kind of issue."""
+        """Recorded kernels that are not there, and others that are, as far as no gap says so, by kind of issue."""
         from spillscan.judging.baseline.model import identity_of
         from spillscan.naming import Names
         from spillscan.reports.pairings import renaming
@@ -194,11 +194,11 @@ class Gate(NamedTuple):
         records = self.baseline.records if self.baseline is not None else 0
         return f"its records: {f'version {records}' if records else 'no version'}, now version {RECORDS}"
 
-    def holes(self, result: BaselineResult) -> list[Hole]:
+    def gaps(self, result: BaselineResult) -> list[Gap]:
         """What a build lacks of what the baseline knows."""
-        from spillscan.model import Hole, at_least
+        from spillscan.model import Gap, at_least
 
-        found: list[Hole] = []
+        found: list[Gap] = []
         if (fail_on := self.policy.fail_on) == "never":
             return found
         if result.unheld:
@@ -206,14 +206,14 @@ class Gate(NamedTuple):
                 f"{self.path} records no registers of {count(result.unheld, 'kernel')} by whose growth the gate is to"
                 f" judge; {self._offer('write')} on the accepted build brings it up"
             )
-            found.append(Hole(code="not-comparable", message=message, hides=("registers",)))
+            found.append(Gap(code="not-comparable", message=message, hides=("registers",)))
         if result.fewer:
             message = f"{self.path} knows {_named(result.fewer)} that the build does not have"
-            found.append(Hole(code="fewer-kernels", message=message, hides=("kernels",)))
+            found.append(Gap(code="fewer-kernels", message=message, hides=("kernels",)))
         missing = [each for each in result.unreported if each.severity != "off" and at_least(each.severity, fail_on)]
         if missing:
             message = f"{self.path} records {missing[0].rule} of {_named(missing)}, which this input does not report"
-            found.append(Hole(code="not-comparable", message=message, hides=("spills", "registers")))
+            found.append(Gap(code="not-comparable", message=message, hides=("spills", "registers")))
         return found
 
 

@@ -36,22 +36,22 @@ def report_issues(issues: Sequence[Issue]) -> None:
 
 
 def conclude(found: Verdict, issues: Sequence[Issue] = ()) -> int:
-    """The exit status of a gate, after the ``issues`` of its input that its report does not list as holes; the first
-    hole that keeps it from passing is the error."""
-    first = found.holes[0] if found.status == 2 else None
-    listed = {(hole.code, hole.message, hole.origin) for hole in found.holes}
+    """The exit status of a gate, after the ``issues`` of its input that its report does not list as gaps; the first
+    gap that keeps it from passing is the error."""
+    first = found.gaps[0] if found.status == 2 else None
+    listed = {(gap.code, gap.message, gap.origin) for gap in found.gaps}
     report_issues([issue for issue in issues if (issue.code, issue.message, issue.origin) not in listed])
     if first is None:
         return found.status
     alike = [
-        each.kernel for each in found.holes if each.kernel and (each.code, each.message) == (first.code, first.message)
+        each.kernel for each in found.gaps if each.kernel and (each.code, each.message) == (first.code, first.message)
     ]
-    others = len(found.holes) - max(1, len(alike))
+    others = len(found.gaps) - max(1, len(alike))
     name = f"cannot judge {_families(alike)}: " if first.kernel else f"{first.origin}: " if first.origin else ""
     more = f" ({others:,} more)" if others else ""
-    known = explanations("holes").get(first.code)  # a snapshot of a newer release may have other kinds
-    remedy = known.remedy.rstrip(".") if known else "a newer release of spillscan found it and says what to do"
-    raise UndecidedError(f"{name}{first.message}{more} [{first.code}]", remedy)
+    known = explanations("gaps").get(first.code)  # a snapshot of a newer release may have other kinds
+    fix = known.fix.rstrip(".") if known else "a newer release of spillscan found it and says what to do"
+    raise UndecidedError(f"{name}{first.message}{more} [{first.code}]", fix)
 
 
 def _families(kernels: Sequence[Kernel]) -> str:

@@ -11,8 +11,8 @@ from spillscan.judging.policy import Policy
 from spillscan.judging.policy.reading import from_options
 from spillscan.judging.rules import check
 from spillscan.judging.rules.spills import MAX_BYTES, SPILL
-from spillscan.judging.verdict import holes_of, verdict
-from spillscan.model import Build, Finding, Hole, Kernel
+from spillscan.judging.verdict import gaps_of, verdict
+from spillscan.model import Build, Finding, Gap, Kernel
 from spillscan.model.patterns import matches
 from spillscan.naming import Names
 from spillscan.output.errors import InputError
@@ -65,7 +65,7 @@ def assert_no_spills(
     judgement = check(replace(build, kernels=kept), policy)
     spilling = [each for each in judgement.findings if each.rule == SPILL.id]
     undecided = [each for each in judgement.undecided if each.rule == SPILL]
-    outcome = verdict(spilling, holes_of(build, undecided, frozenset(SPILL.needs), policy), policy)
+    outcome = verdict(spilling, gaps_of(build, undecided, frozenset(SPILL.needs), policy), policy)
     if not outcome.status:
         return
     known = (
@@ -74,7 +74,7 @@ def assert_no_spills(
         else "it is not known whether kernels spill"
     )
     names = Names(each.named_by for each in build.kernels)
-    found: list[Finding | Hole] = [*spilling, *outcome.holes]
+    found: list[Finding | Gap] = [*spilling, *outcome.gaps]
     said = [
         f"{_called(each.kernel, names) if each.kernel else each.origin or 'the build'}: {each.message}"
         for each in found

@@ -9,8 +9,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
+from spillscan.advice.fixes import fix
 from spillscan.advice.ranking import Ranked, spill_weight, summary_of
-from spillscan.advice.remedies import remedy
 from spillscan.advice.sweep.proposals import no_step, refusal
 from spillscan.builds import buildfile, records
 from spillscan.builds.compilation import parse, split
@@ -54,18 +54,18 @@ def with_ways(report: Report, inputs: Sequence[str], config: str | None, unpacki
     databases, tree = databases_near(inputs), tree_here()
     ways = []
     for about in shown:
-        made = remedy(about, report.launches, tree, code.get(id(about.worst)))
+        made = fix(about, report.launches, tree, code.get(id(about.worst)))
         finding = first[about.family]
         source = source_of(about.worst, databases) if _by_registers(about, finding, report.launches) else ""
-        causes = made.causes if about.weight or made.remedies else (finding.message,)
-        remedies = made.remedies or (explanations("rules")[finding.rule].remedy,)
+        causes = made.causes if about.weight or made.fixes else (finding.message,)
+        fixes = made.fixes or (explanations("rules")[finding.rule].fix,)
         if _by_callees(about.worst, finding):
             causes = ("its own code spills nothing, its callees do",)
-            remedies = (_callees(about.worst, report.build.kernels, names) or "mend the functions that it calls",)
+            fixes = (_callees(about.worst, report.build.kernels, names) or "fix the functions that it calls",)
         ways.append(
             Way(
                 finding=finding,
-                made=replace(made, causes=causes, remedies=remedies),
+                made=replace(made, causes=causes, fixes=fixes),
                 command=_next(about, finding, source, inputs, names, report.launches, config),
             )
         )
@@ -78,17 +78,17 @@ def _by_callees(kernel: Kernel, finding: Finding) -> bool:
 
 
 def _callees(kernel: Kernel, kernels: Sequence[Kernel], names: Names) -> str:
-    """The functions that it is to be mended at; empty where none is seen that spills."""
+    """The functions that it is to be fixed at; empty where none is seen that spills."""
     functions = [each for each in kernels if each.role == "function" and each.key.arch == kernel.key.arch]
     spilling = sorted((each for each in functions if sum(each.spills or ())), key=damage)
     called = [each for each in spilling if each.caller == kernel.key.symbol]
     named = ", ".join(dict.fromkeys(label_of(each, names) for each in (called or spilling)[:_MOST_WAYS]))
-    said = "mend" if called else "which it calls is not known; device functions of its arch that spill:"
+    said = "fix" if called else "which it calls is not known; device functions of its arch that spill:"
     return f"{said} {named}" if named else ""
 
 
 def _by_registers(about: Ranked, finding: Finding, launches: Launches) -> bool:
-    """Whether other registers mend it."""
+    """Whether other registers fix it."""
     if about.weight or finding.rule.startswith("registers"):
         return True
     found = summary_of(about.worst, launches.launch_of(about.worst)) if finding.rule.startswith("blocks") else None
@@ -144,7 +144,7 @@ def commands_for(
     config: str | None,
     tried: bool = False,
 ) -> Iterator[str]:
-    """Lines to paste: where it is known how the kernel is compiled, what tries its remedies, and a sweep; then what
+    """Lines to paste: where it is known how the kernel is compiled, what tries its fixes, and a sweep; then what
     shows most of it. ``source``: what a sweep is given."""
     kernel = about.worst
     inputs = _held_by(kernel, inputs)

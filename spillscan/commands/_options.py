@@ -211,7 +211,7 @@ def add_output(parser: argparse.ArgumentParser) -> None:
 
 def add_brief(parser: argparse.ArgumentParser) -> None:
     """--brief of a command that fails with findings."""
-    flag(parser, "--brief", "leave out cause, remedy and next command of families that fail")
+    flag(parser, "--brief", "leave out cause, fix and next command of families that fail")
 
 
 _WITH_WAYS = frozenset({"text", "html", "markdown", "sarif", "github"})
@@ -219,7 +219,7 @@ _WITH_WAYS = frozenset({"text", "html", "markdown", "sarif", "github"})
 
 
 def shows_ways(arguments: argparse.Namespace) -> bool:
-    """Whether cause, remedy and next command are shown: to find them takes as long as a large log does."""
+    """Whether cause, fix and next command are shown: to find them takes as long as a large log does."""
     asked = {text.partition(":")[0] for text in arguments.format or ("text",)}
     return not arguments.brief and not asked.isdisjoint(_WITH_WAYS)
 

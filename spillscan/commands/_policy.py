@@ -47,7 +47,7 @@ def add_accept(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--accept",
         action="append",
-        metavar="HOLE[=GLOB]",
+        metavar="GAP[=GLOB]",
         help="pass although something of this kind may be hidden, for kernels or inputs that GLOB names; repeatable",
     )
 

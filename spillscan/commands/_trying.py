@@ -1,4 +1,4 @@
-"""--try: the remedies of kernels, compiled."""
+"""--try: the fixes of kernels, compiled."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def add_try(parser: argparse.ArgumentParser, shown: str) -> None:
     _options.flag(
         parser,
         "--try",
-        f"compile the remedies of the {shown} shown, where a source or PTX, its command and a ptxas are at hand",
+        f"compile the fixes of the {shown} shown, where a source or PTX, its command and a ptxas are at hand",
     )
 
 

@@ -1,5 +1,5 @@
 """Say what to do first over a whole build: the families of kernels that spill, what weighs most first (bytes, ten times
-as many for each loop around them; with --measured what takes most time), each with its source line, cause, remedy and a
+as many for each loop around them; with --measured what takes most time), each with its source line, cause, fix and a
 command to try; behind them those that nothing but occupancy limits, which are helped the other way.
 
 Facts come from code, records and logs; what none of them shows is named as not known. Whether it pays is not said.
@@ -12,10 +12,10 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from spillscan.advice.fixes import Fix, facts, fix, relief_data
 from spillscan.advice.profile.exports import read_all
 from spillscan.advice.profile.judged import JudgedLaunch, judge, launch_figures
 from spillscan.advice.ranking import ranked, spill_weight, why_here
-from spillscan.advice.remedies import Remedy, facts, relief_data, remedy
 from spillscan.advice.sweep.proposals import no_step, refusal
 from spillscan.commands import _answers, _inputs, _issues, _offers, _options, _policy, _trying
 from spillscan.commands._selection import Selection
@@ -86,7 +86,7 @@ def run(arguments: argparse.Namespace) -> int:
         stuck = no_step(each.worst, launches.launch_of(each.worst))  # and says so itself
         untried = "" if stuck else refusal(each.worst, sources[id(each)])
         curve = swept.get((each.worst.key.symbol, each.worst.key.arch))
-        made = remedy(each, launches, tree, code.get(id(each.worst)), trials.get(id(each)), untried, curve)
+        made = fix(each, launches, tree, code.get(id(each.worst)), trials.get(id(each)), untried, curve)
         offered = _offers.commands_for(
             each, sources[id(each)], inputs, names, launches, arguments.config, made.trial is not None
         )
@@ -135,7 +135,7 @@ def _is_json(path: str) -> bool:
 # ---- forms -----------------------------------------------------------------------------------------------------------
 
 
-Advice = Sequence[tuple["Remedy", Sequence[str]]]
+Advice = Sequence[tuple["Fix", Sequence[str]]]
 
 
 def _left_open(build: Build, launches: Launches, names: Names) -> Iterator[str]:
@@ -234,7 +234,7 @@ def _document(build: Build, advice: Advice, rest: Sequence[str], total: int, nam
                 **relief_data(made.need, made.relaxation),
                 "tried": _trying.trial_data(made.trial, made.untried),
                 "sweep": _sweep_data(made.swept),
-                "remedies": list(made.remedies),
+                "fixes": list(made.fixes),
                 "commands": list(commands),
             }
             for made, commands in advice

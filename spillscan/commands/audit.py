@@ -16,8 +16,8 @@ from spillscan.history.audit.find import commits, distinct, table
 from spillscan.history.audit.messages import FileOutcome, Item
 from spillscan.history.dataset import open_dataset
 from spillscan.history.dataset.store import check_label
-from spillscan.judging.verdict import holes_of_issues, verdict
-from spillscan.model.holes import EVERYTHING
+from spillscan.judging.verdict import gaps_of_issues, verdict
+from spillscan.model.gaps import EVERYTHING
 from spillscan.output.errors import InputError, UndecidedError, UsageError
 from spillscan.output.nouns import count
 from spillscan.output.progress import Progress
@@ -97,14 +97,14 @@ def run(arguments: argparse.Namespace) -> int:
     if not summary.understood:
         files = counted(summary.files.total())
         raise InputError(f"nothing in {files} was understood", "give build logs, dumps or binaries")
-    found = verdict((), holes_of_issues(summary.unseen(), frozenset(EVERYTHING), strict=policy.strict), policy)
+    found = verdict((), gaps_of_issues(summary.unseen(), frozenset(EVERYTHING), strict=policy.strict), policy)
     if found.status:
-        failed = sum(hole.code == "unreadable" for hole in found.holes)
-        others = dict.fromkeys(hole.code for hole in found.holes if hole.code != "unreadable")
+        failed = sum(gap.code == "unreadable" for gap in found.gaps)
+        others = dict.fromkeys(gap.code for gap in found.gaps if gap.code != "unreadable")
         said = [f"{counted(failed)} could not be read"] * bool(failed) + [
-            f"what was read has holes: {', '.join(others)}"
+            f"what was read has gaps: {', '.join(others)}"
         ] * bool(others)
-        raise UndecidedError(" and ".join(said), "`spillscan explain HOLE` says what to do; --accept HOLE=GLOB excuses")
+        raise UndecidedError(" and ".join(said), "`spillscan explain GAP` says what to do; --accept GAP=GLOB excuses")
     return found.status
 
 

@@ -14,7 +14,7 @@ from spillscan.judging.baseline.recording import EMPTY, Recording, record
 from spillscan.judging.baseline.recording import prune as pruned
 from spillscan.judging.policy import Policy
 from spillscan.judging.rules import check, judged
-from spillscan.judging.verdict import holes_of, verdict
+from spillscan.judging.verdict import gaps_of, verdict
 from spillscan.model import Build
 from spillscan.output.files import Target
 from spillscan.output.nouns import count
@@ -105,8 +105,8 @@ def _policy_and_path(arguments: argparse.Namespace) -> tuple[Policy, str]:
 
 def _whole(everything: Build, arguments: argparse.Namespace, policy: Policy) -> Build:
     """What was asked for of ``everything``, if there is all of it."""
-    holes = holes_of(everything, (), judged(policy.terms_of_all(everything.kernels), "build", policy.fail_on), policy)
-    _issues.conclude(verdict((), holes, policy), everything.issues)
+    gaps = gaps_of(everything, (), judged(policy.terms_of_all(everything.kernels), "build", policy.fail_on), policy)
+    _issues.conclude(verdict((), gaps, policy), everything.issues)
     return Selection(arguments.arch, (), arguments.launch).of(everything, policy.labels)
 
 

@@ -7,7 +7,7 @@ import argparse
 from spillscan.commands import _baseline, _inputs, _issues, _options, _policy
 from spillscan.commands._selection import Selection
 from spillscan.judging.rules import check
-from spillscan.judging.verdict import holes_of, verdict
+from spillscan.judging.verdict import gaps_of, verdict
 from spillscan.output.terminal import complain
 from spillscan.reports import render
 from spillscan.reports.report import Report
@@ -44,15 +44,15 @@ def run(arguments: argparse.Namespace) -> int:
     judgement = check(build, policy)
     held = gate.judge(judgement.findings, build, everything, undecided=judgement.undecided)
     undecided = (*judgement.undecided, *held.undecided)
-    holes = holes_of(everything, undecided, gate.needs(judgement.terms), policy)
-    found = verdict(held.open, (*holes, *gate.holes(held)), policy, expired=bool(held.expired))
+    gaps = gaps_of(everything, undecided, gate.needs(judgement.terms), policy)
+    found = verdict(held.open, (*gaps, *gate.gaps(held)), policy, expired=bool(held.expired))
     report = Report(
         kind="check",
         build=build,
         read=(everything,),
         launches=policy,
         labels=policy.labels,
-        holes=found.holes,
+        gaps=found.gaps,
         accepted=found.accepted,
         fail_on=policy.fail_on,
         by=arguments.by,

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from spillscan.commands import build_parser
 from spillscan.judging.rules import all_rules
-from spillscan.model.holes import KINDS
+from spillscan.model.gaps import KINDS
 from spillscan.occupancy.devices import devices
 from spillscan.reports import formats
 

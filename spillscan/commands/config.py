@@ -69,7 +69,7 @@ def listed(policy: Policy, rules: Sequence[Rule], *, origins: bool) -> Iterator[
     if accepted:
         lines.append(("accept:", ""))
     for each in accepted:
-        parts = (("hole", each.hole), ("match", each.match), ("reason", each.reason))
+        parts = (("gap", each.gap), ("match", each.match), ("reason", each.reason))
         text = ", ".join(f"{name}: {_quoted(value)}" for name, value in parts)
         lines.append((f"  - {{{text}}}", each.origin))
     files: Any = policy.setting("files").value

@@ -91,7 +91,7 @@ _COLUMNS: list[Column[Held]] = [
     Column("time", "time", lambda held: held.build.time, True, text=lambda held: f"{held.build.time:%Y-%m-%d %H:%M}"),
     *(
         Column(name, name, attrgetter(name))
-        for name in ("files", "kernels", "spilling", "failed", "holes", "parts", "part_bytes")
+        for name in ("files", "kernels", "spilling", "failed", "gaps", "parts", "part_bytes")
     ),
     Column("meta", "meta", lambda held: held.build.meta, left=True, text=_pairs),
 ]

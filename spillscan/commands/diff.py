@@ -22,7 +22,7 @@ from spillscan.judging.policy import Policy
 from spillscan.judging.policy.keys import SETTINGS
 from spillscan.judging.rules import distinct, judged, regressions, undecided_changes
 from spillscan.judging.rules.code import CODE, MAX_SLOWDOWN, noted
-from spillscan.judging.verdict import Verdict, holes_of, holes_of_input, verdict
+from spillscan.judging.verdict import Verdict, gaps_of, gaps_of_input, verdict
 from spillscan.model import Build
 from spillscan.model.figures import METRICS
 from spillscan.output.errors import UsageError
@@ -31,7 +31,7 @@ from spillscan.reports import render
 from spillscan.reports.report import Report
 
 _OF_ONE_BUILD = ("no-kernel", "fewer-kernels", "not-comparable")
-"""Holes that are none of a comparison."""
+"""Gaps that are none of a comparison."""
 _GROUPINGS = tuple(each for each in _options.GROUPINGS if each != "arch")
 """Archs have columns beside each other."""
 _EQUAL = "both inputs are the same, byte by byte"
@@ -202,18 +202,18 @@ def _report(
     held = gate.judge(worse, head, builds[-1], of_changes=True)
     needs = judged(policy.terms_of_all((*base.kernels, *head.kernels)), "change", policy.fail_on)
     undecided = undecided_changes((*found.changes, *found.unsettled, *found.equal), policy)
-    holes = [
-        *gate.holes(held),
-        *holes_of_input(builds[0], needs, strict=policy.strict),
+    gaps = [
+        *gate.gaps(held),
+        *gaps_of_input(builds[0], needs, strict=policy.strict),
         *(
             nothing_in_common(base, head)
             or missing_kernels(found.changes, builds[0], builds[-1], policy.max_removed, chosen)
         ),
-        *holes_of(builds[-1], undecided, needs, policy),
+        *gaps_of(builds[-1], undecided, needs, policy),
     ]
-    if gated and holes and not policy.strict and _same(Path(arguments.inputs[0]), Path(arguments.inputs[-1])):
-        holes = [hole if hole.code in _OF_ONE_BUILD else replace(hole, accepted=_EQUAL) for hole in holes]
-    outcome = verdict(held.open, holes, policy, expired=bool(held.expired))
+    if gated and gaps and not policy.strict and _same(Path(arguments.inputs[0]), Path(arguments.inputs[-1])):
+        gaps = [gap if gap.code in _OF_ONE_BUILD else replace(gap, accepted=_EQUAL) for gap in gaps]
+    outcome = verdict(held.open, gaps, policy, expired=bool(held.expired))
     report = Report(
         kind="diff" if by is None else "matrix",
         read=tuple(builds),
@@ -224,7 +224,7 @@ def _report(
         recoded=found.recoded,
         code_changes=tuple(code) if by_code and code is not None else None,
         matrix=table,
-        holes=outcome.holes,
+        gaps=outcome.gaps,
         accepted=outcome.accepted,
         launches=policy,
         labels=policy.labels,

@@ -62,11 +62,11 @@ def run(arguments: argparse.Namespace) -> int:
         lacks.append(("no build is looked at", "give a log, the build folder, or a library: spillscan doctor build/"))
     if build is not None:
         said = {issue.code: issue for issue in build.issues if issue.hidden}
-        known = explanations("holes")
+        known = explanations("gaps")
         for code, issue in said.items():
             alike = sum(each.code == code for each in build.issues)
             more = f" ({alike:,} of them)" if alike > 1 else ""
-            lacks.append((f"{issue.message}{more} [{code}]", known[code].remedy if code in known else ""))
+            lacks.append((f"{issue.message}{more} [{code}]", known[code].fix if code in known else ""))
         lacks += _of_kernels(build.kernels, policy)
     given = shlex.join(arguments.inputs) or "BUILD"
     lacks += _of_baseline(policy, build, f"`spillscan baseline write {given}`")
@@ -74,8 +74,8 @@ def run(arguments: argparse.Namespace) -> int:
     lacks += _of_hooks()
     if build is not None:
         lacks += _of_build(arguments.inputs, build)
-    for what, remedy in lacks:
-        say([f"- {what}", *([f"    {remedy}"] if remedy else [])])
+    for what, fix in lacks:
+        say([f"- {what}", *([f"    {fix}"] if fix else [])])
     if build is not None and not build.units:
         say([_UNCOUNTED])
     kernels = "" if build is None else f" in {count(len(build.kernels), 'kernel')}"
@@ -97,8 +97,8 @@ def _of_kernels(kernels: Sequence[Kernel], policy: Policy) -> Iterator[Lack]:
     if silent := [kernel for kernel in entries if kernel.spills is None]:
         yield f"nothing says whether {those(silent)} spill", "compile with -Xptxas -v, or `spillscan wrap -v`"
     if torn := [kernel for kernel in entries if kernel.confidence == "ambiguous"]:
-        remedy = "make -j --output-sync=target, ninja, or `spillscan wrap`: then each object's lines are together"
-        yield f"a parallel build tore the log: figures of {those(torn)} may be another's", remedy
+        fix = "make -j --output-sync=target, ninja, or `spillscan wrap`: then each object's lines are together"
+        yield f"a parallel build tore the log: figures of {those(torn)} may be another's", fix
     if unlinked := [kernel for kernel in entries if kernel.final is False]:
         yield (
             f"registers of {those(unlinked)} are final only after the link",
@@ -110,38 +110,38 @@ def _of_kernels(kernels: Sequence[Kernel], policy: Policy) -> Iterator[Lack]:
     ):
         yield f"no source line of what {those(coded)} spill is known", "compile with -lineinfo: it costs no speed"
     elif spilling and not any(source_of(kernel) or kernel.key.unit for kernel in spilling):
-        remedy = "`spillscan wrap` writes it down; or let the build print its commands"
+        fix = "`spillscan wrap` writes it down; or let the build print its commands"
         yield (
             f"no source file of {those(spilling)}, which spill, is known: findings are placed at the log's line",
-            remedy,
+            fix,
         )
     if unlaunched := [kernel for kernel in entries if policy.launch_of(kernel) is None]:
         cost = "min_blocks_per_sm cannot judge them, and registers across a step of 8 are an error, whatever they cost"
-        remedy = (
+        fix = (
             "`launch` in the policy (`spillscan init` writes a skeleton), or `spillscan profile launches` of a profile"
         )
-        yield f"nothing says how {those(unlaunched)} are launched: {cost}", remedy
+        yield f"nothing says how {those(unlaunched)} are launched: {cost}", fix
 
 
 def _of_baseline(policy: Policy, build: Build | None, write: str) -> Iterator[Lack]:
     """Whether there is something that a build is held against; ``write``: the command that records it."""
     path = policy.baseline
     if path is None:
-        remedy = f"{write}, and `baseline: spillscan-baseline.yaml` in the policy"
-        yield "no baseline: what got worse is seen by `diff` alone, and all that spills today fails", remedy
+        fix = f"{write}, and `baseline: spillscan-baseline.yaml` in the policy"
+        yield "no baseline: what got worse is seen by `diff` alone, and all that spills today fails", fix
     elif not os.path.exists(path):
         yield f"{path} is not there", f"{write} makes it"
     else:
         baseline = _baseline.read(path)
         bare = sum(not entry.figures for entry in baseline.entries.values())
         if bare:
-            remedy = f"{write}, on an accepted build"
-            yield f"{path} has no figures of {count(bare, 'kernel')}: lost blocks are not seen", remedy
+            fix = f"{write}, on an accepted build"
+            yield f"{path} has no figures of {count(bare, 'kernel')}: lost blocks are not seen", fix
         if build is not None:
             unknown = {each for each in map(identity_of, build.kernels) if not each.function} - baseline.entries.keys()
             if unknown:
-                remedy = f"{write}, once they are accepted"
-                yield f"{path} does not know {count(len(unknown), 'kernel')} of this build", remedy
+                fix = f"{write}, once they are accepted"
+                yield f"{path} does not know {count(len(unknown), 'kernel')} of this build", fix
         yield from _of_toolkits(path, baseline, build, write)
 
 
@@ -149,8 +149,8 @@ def _of_toolkits(path: str, baseline: Baseline, build: Build | None, write: str)
     """Whether what compiles here, or in a job, is what compiled the recorded kernels."""
     recorded = baseline.toolkits
     if not recorded and baseline.records < RECORDS and baseline.records:
-        remedy = f"{write}, on an accepted build that says it: objects, or what `spillscan run` left"
-        yield f"{path} is of an older release, which did not record the toolkit", remedy
+        fix = f"{write}, on an accepted build that says it: objects, or what `spillscan run` left"
+        yield f"{path} is of an older release, which did not record the toolkit", fix
     here = [release()] if build is None and release() else []
     compiles = {"this build": build.toolkits if build is not None else (), "the PATH's nvcc": here}
     compiles |= {job: sorted(set(_IMAGE.findall(text))) for job, text in _jobs().items() if "spillscan" in text}

@@ -1,4 +1,4 @@
-"""Explain a rule, or a kind of hole: what it means, what to do, how to tune or accept it. Without one, list all."""
+"""Explain a rule, or a kind of gap: what it means, what to do, how to tune or accept it. Without one, list all."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from spillscan.judging.rule_docs import Explanation, explanations
 from spillscan.judging.rules import all_rules
 from spillscan.model import Rule
-from spillscan.model.holes import KINDS
+from spillscan.model.gaps import KINDS
 from spillscan.output.errors import UsageError, nearest
 from spillscan.output.terminal import hung, say, style_of
 
@@ -21,24 +21,24 @@ WIDTH = 100
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("rule", nargs="?", metavar="RULE|HOLE", help="what is in brackets after a finding or a hole")
+    parser.add_argument("rule", nargs="?", metavar="RULE|GAP", help="what is in brackets after a finding or a gap")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """0; an unknown name is exit 2, with the nearest that there is."""
-    rules, about_rules, about_kinds = all_rules(), explanations("rules"), explanations("holes")
+    rules, about_rules, about_kinds = all_rules(), explanations("rules"), explanations("gaps")
     names = (*rules, *KINDS)
     if arguments.rule is None:
         width = max(map(len, names))
         say(f"{rule.id:{width}}  {rule.severity:7}  {about_rules[rule.id].title}" for rule in rules.values())
         say(
-            f"{code:{width}}  {'hole' if hides else 'issue':7}  {about_kinds[code].title}"
+            f"{code:{width}}  {'gap' if hides else 'issue':7}  {about_kinds[code].title}"
             for code, hides in KINDS.items()
         )
         return 0
     wanted = arguments.rule.strip("[]")
     if wanted not in names:
-        raise UsageError(f"there is no rule or hole {wanted[:60]!r}", nearest(wanted, names))
+        raise UsageError(f"there is no rule or gap {wanted[:60]!r}", nearest(wanted, names))
     if wanted in rules:
         say(lines(rules[wanted], about_rules[wanted]))
     if wanted in rules and wanted in KINDS:
@@ -68,7 +68,7 @@ def kind_lines(code: str, about: Explanation) -> Iterator[str]:
     if hides:
         yield ""
         yield f"How to accept it, in spillscan.yaml (for one call: --accept {code}[=GLOB])"
-        yield from ("  accept:", f"    - hole: {code}", '      match: "third_party/*"', '      reason: "why"')
+        yield from ("  accept:", f"    - gap: {code}", '      match: "third_party/*"', '      reason: "why"')
 
 
 def _explained(name: str, about: Explanation, facts: str) -> Iterator[str]:

@@ -101,7 +101,7 @@ def run(arguments: argparse.Namespace) -> int:
         jumps=sorted(jumps, key=lambda jump: (-jump.first, answers.TOTALS.index(jump.total))),
         turns=turns,
         names=names,
-        held=[held for held in dataset.summary(builds) if held.failed or held.holes],
+        held=[held for held in dataset.summary(builds) if held.failed or held.gaps],
     )
     said = f"a change of more than {arguments.threshold} % and thrice the usual one"
     tables = _tables(dataset, past, latest, said)
@@ -216,7 +216,7 @@ def _tables(dataset: Dataset, past: _Past, latest: Sequence[KeptBuild], said: st
     held_columns: list[Column[Held]] = [
         Column("build", "label", lambda held: held.build.label, left=True),
         Column("failed files", "failed", lambda held: held.failed),
-        Column("holes", "holes", lambda held: held.holes),
+        Column("gaps", "gaps", lambda held: held.gaps),
         Column("first", None, lambda held: held.issues[0].message if held.issues else "", left=True),
     ]
 
@@ -238,7 +238,7 @@ def _tables(dataset: Dataset, past: _Past, latest: Sequence[KeptBuild], said: st
         "archs": Table(
             title="Archs of it", columns=group_columns("arch"), rows=answers.heaviest(past.totals["arch"]), empty=_NONE
         ),
-        "not_read": Table(title="Not read", columns=held_columns, rows=past.held, empty="all was read, without holes"),
+        "not_read": Table(title="Not read", columns=held_columns, rows=past.held, empty="all was read, without gaps"),
     }
 
 

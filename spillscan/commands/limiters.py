@@ -8,8 +8,8 @@ import argparse
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from spillscan.advice.fixes import Need, Relaxation, registers_needed, relaxation, relief, relief_data
 from spillscan.advice.outcomes import sentence
-from spillscan.advice.remedies import Need, Relaxation, registers_needed, relaxation, relief, relief_data
 from spillscan.commands import _answers, _inputs, _issues, _offers, _options, _policy, _selection, _trying
 from spillscan.commands._selection import Selection
 from spillscan.judging.policy import Policy
@@ -121,8 +121,8 @@ def _lines(
         yield from (f"  {line}" for line in [next_block_line(summary.occupancy)] if line)
         for entry in summary.advice:
             yield f"  {entry.finding}"
-            if entry.remedy:
-                yield f"    to reduce: {entry.remedy}"
+            if entry.fix:
+                yield f"    to reduce: {entry.fix}"
                 yield f"    trade-off: {entry.trade_off}"
     elif summary.occupancy is not None and summary.assumed:
         yield f"  limited by {summary.cells['limiter']} at the best block size"
@@ -152,7 +152,7 @@ def _table(
     def way(row: _Row) -> str:
         kernel, device, summary = row
         trial = trials.get(id(kernel)) if _its_own(kernel, device) else None
-        more = "; ".join(entry.remedy for entry in summary.advice if entry.remedy)
+        more = "; ".join(entry.fix for entry in summary.advice if entry.fix)
         return _way(kernel, device, summary, code, trial) or more or "-"
 
     def cell(name: str) -> Callable[[_Row], str]:

@@ -15,7 +15,7 @@ from spillscan.builds import coverage
 from spillscan.builds.coverage import Archs
 from spillscan.commands import _answers, _issues, _options, _policy
 from spillscan.judging.policy.effective import terms_of
-from spillscan.judging.verdict import holes_of_issues, verdict
+from spillscan.judging.verdict import gaps_of_issues, verdict
 from spillscan.model import Issue
 from spillscan.naming import Names
 from spillscan.occupancy.devices import devices
@@ -90,21 +90,21 @@ def run(arguments: argparse.Namespace) -> int:
         if len(weighed) > 1 and "file" not in levels:
             levels = ("file", *levels)
         whole = SizeGroups([weights.tree(weighed, levels, base)], levels, weights.BYTES)
-        gaps = weights.unexplained(weighed)
+        unexplained = weights.unexplained(weighed)
         _answers.answer(
             forms,
-            text=lambda style: _text(whole, gaps, most, style),
-            json=lambda: {"by": levels, **whole.documents()[0], "unexplained": gaps, "oversized": oversized},
+            text=lambda style: _text(whole, unexplained, most, style),
+            json=lambda: {"by": levels, **whole.documents()[0], "unexplained": unexplained, "oversized": oversized},
             csv=whole.records,
             html=lambda: whole.page(f"Size of {basename(weighed[0].name)}"),
         )
-    holes = [*holes_of_issues(issues, frozenset(), strict=policy.strict)]
-    holes += coverage.holes(held, terms)
+    gaps = [*gaps_of_issues(issues, frozenset(), strict=policy.strict)]
+    gaps += coverage.gaps(held, terms)
     issues += coverage.notes(held, terms)
     for each in oversized:
         found, allowed = sizes(each["bytes"], each["allowed"])
         complain(f"{each['file']}: error: {found}, {allowed} allowed [max_file_bytes]")
-    return _issues.conclude(verdict((), holes, policy, oversized=bool(oversized)), issues)
+    return _issues.conclude(verdict((), gaps, policy, oversized=bool(oversized)), issues)
 
 
 def _weighed(

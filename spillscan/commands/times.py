@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from os.path import basename
 
 from spillscan.commands import _answers, _inputs, _issues, _options, _policy
-from spillscan.judging.verdict import holes_of_issues, verdict
+from spillscan.judging.verdict import gaps_of_issues, verdict
 from spillscan.model import Build, Origin, Timing
 from spillscan.naming import Names
 from spillscan.output.errors import InputError
@@ -56,8 +56,8 @@ def run(arguments: argparse.Namespace) -> int:
         html=lambda: found.page(f"Compile time of {basename(arguments.inputs[0])}"),
     )
     issues = (*(base.issues if base is not None else ()), *build.issues)
-    holes = holes_of_issues(issues, frozenset({"time"}), strict=policy.strict)
-    return _issues.conclude(verdict((), holes, policy), issues)
+    gaps = gaps_of_issues(issues, frozenset({"time"}), strict=policy.strict)
+    return _issues.conclude(verdict((), gaps, policy), issues)
 
 
 def _trees(build: Build, base: Build | None, levels: Sequence[str]) -> list[SizeGroup]:

@@ -273,7 +273,7 @@ def _placed(line: SourceLine, inner: SourceLine, tree: Tree, weighed: Culprit | 
 
 def _in_repository(line: SourceLine, tree: Tree) -> SourceLine:
     """Of a line and the calls that it was inlined through the first that the repository holds; else the outermost: a
-    library's header is nothing that its user can mend."""
+    library's header is nothing that its user can fix."""
     each: SourceLine | None = line
     while each is not None:
         if tree.holds(_relative(tree, each.file)):

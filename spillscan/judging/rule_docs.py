@@ -1,4 +1,4 @@
-"""What there is to say of rules and holes: ``docs/rules.md`` and ``docs/holes.md``, which the package carries.
+"""What there is to say of rules and gaps: ``docs/rules.md`` and ``docs/gaps.md``, which the package carries.
 
 The documents are the one place of these texts: ``explain``, SARIF, the policy's schema and error messages quote them.
 """
@@ -30,7 +30,7 @@ class Explanation(Struct, frozen=True, kw_only=True):
     """Text by heading, in order: ``What it means``, ``Example`` of rules, ``What to do``"""
 
     @property
-    def remedy(self) -> str:
+    def fix(self) -> str:
         """What to do."""
         return self.parts["What to do"]
 

@@ -1,10 +1,10 @@
-"""The verdict of a gate: the one place in which findings, holes and a policy become an exit status.
+"""The verdict of a gate: the one place in which findings, gaps and a policy become an exit status.
 
 1 where a finding fails the gate; else 2 where something that the gate judges may be hidden and the policy does not
 accept that on record; else 0. Pure.
 
 A figure is known, or unknown, or 0 because a tool said so. Each reader says what became of all that it was given, as
-issues; ``model/holes.py`` says of each kind what it may hide, each rule what it ``needs``. Findings and holes are shown
+issues; ``model/gaps.py`` says of each kind what it may hide, each rule what it ``needs``. Findings and gaps are shown
 together in every report, accepted ones too. An unexpected error is one line and status 2, never 1.
 """
 
@@ -20,7 +20,7 @@ from spillscan.builds import coverage
 from spillscan.judging.policy import Policy
 from spillscan.judging.policy.effective import terms_of
 from spillscan.judging.rules import Undecided
-from spillscan.model import Build, Finding, Hidden, Hole, Issue, at_least
+from spillscan.model import Build, Finding, Gap, Hidden, Issue, at_least
 from spillscan.output.nouns import count
 
 
@@ -29,9 +29,9 @@ class Verdict(Struct, frozen=True, kw_only=True):
 
     failing: tuple[Finding, ...]
     """Findings that fail it, most severe first."""
-    holes: tuple[Hole, ...]
+    gaps: tuple[Gap, ...]
     """What may be hidden of what it judges, and is not accepted; in the order of the input."""
-    accepted: tuple[Hole, ...]
+    accepted: tuple[Gap, ...]
     """What may be hidden, and the policy accepts."""
     expired: bool
     """Whether a suppression of the baseline holds no longer."""
@@ -47,39 +47,39 @@ class Verdict(Struct, frozen=True, kw_only=True):
             return 0
         if self.failing or self.expired or self.oversized:
             return 1
-        return 2 if self.holes else 0
+        return 2 if self.gaps else 0
 
 
 def verdict(
     findings: Iterable[Finding],
-    holes: Iterable[Hole],
+    gaps: Iterable[Gap],
     policy: Policy,
     *,
     expired: bool = False,
     oversized: bool = False,
 ) -> Verdict:
-    """The verdict by ``policy`` on the ``findings`` that no baseline excuses and the ``holes`` of what it judges."""
-    found = [policy.acceptance(hole) for hole in holes]
+    """The verdict by ``policy`` on the ``findings`` that no baseline excuses and the ``gaps`` of what it judges."""
+    found = [policy.acceptance(gap) for gap in gaps]
     return Verdict(
         failing=tuple(finding for finding in findings if at_least(finding.severity, policy.fail_on)),
-        holes=tuple(hole for hole in found if hole.accepted is None),
-        accepted=tuple(hole for hole in found if hole.accepted is not None),
+        gaps=tuple(gap for gap in found if gap.accepted is None),
+        accepted=tuple(gap for gap in found if gap.accepted is not None),
         expired=expired,
         oversized=oversized,
         fails=policy.fail_on != "never",
     )
 
 
-def holes_of(build: Build, undecided: Iterable[Undecided], judged: frozenset[Hidden], policy: Policy) -> Iterator[Hole]:
+def gaps_of(build: Build, undecided: Iterable[Undecided], judged: frozenset[Hidden], policy: Policy) -> Iterator[Gap]:
     """What ``build`` may hide of what is ``judged``: by its size, by its issues, and by what rules could not decide."""
     if build.kernels and policy.expect_kernels is not None:
         kernels = sum(kernel.role != "function" for kernel in build.kernels)
         if kernels < policy.expect_kernels:
             message = f"{count(kernels, 'kernel')} where {policy.expect_kernels:,} are expected at least"
-            yield Hole(code="fewer-kernels", message=message, hides=("kernels",))
+            yield Gap(code="fewer-kernels", message=message, hides=("kernels",))
     if build.kernels and policy.demands_archs:
-        yield from coverage.holes(coverage.of_build(build), partial(terms_of, policy))
-    yield from holes_of_input(build, judged, strict=policy.strict)
+        yield from coverage.gaps(coverage.of_build(build), partial(terms_of, policy))
+    yield from gaps_of_input(build, judged, strict=policy.strict)
     for each in undecided:
         if at_least(each.severity, policy.fail_on):
             yield _of_rule(each)
@@ -87,25 +87,25 @@ def holes_of(build: Build, undecided: Iterable[Undecided], judged: frozenset[Hid
             yield replace(_of_rule(each), accepted=f"fail_on is {policy.fail_on}")
 
 
-def holes_of_input(build: Build, judged: frozenset[Hidden], *, strict: bool) -> Iterator[Hole]:
+def gaps_of_input(build: Build, judged: frozenset[Hidden], *, strict: bool) -> Iterator[Gap]:
     """What the inputs of ``build`` may hide. ``strict``: whatever was not understood counts."""
-    yield from holes_of_issues(build.issues, judged, strict=strict)
+    yield from gaps_of_issues(build.issues, judged, strict=strict)
     if not build.kernels:  # what says why goes first
-        yield Hole(code="no-kernel", message="the input names no kernel", hides=("kernels",))
+        yield Gap(code="no-kernel", message="the input names no kernel", hides=("kernels",))
 
 
-def holes_of_issues(issues: Iterable[Issue], judged: frozenset[Hidden], *, strict: bool) -> Iterator[Hole]:
+def gaps_of_issues(issues: Iterable[Issue], judged: frozenset[Hidden], *, strict: bool) -> Iterator[Gap]:
     """The issues that may hide something of what is ``judged``. ``strict``: whatever was not understood counts."""
     for issue in issues:
         counts = strict and issue.severity != "note"
         if counts or "kernels" in issue.hidden or not judged.isdisjoint(issue.hidden):
-            yield Hole(code=issue.code, message=issue.message, hides=issue.hidden, origin=issue.origin)
+            yield Gap(code=issue.code, message=issue.message, hides=issue.hidden, origin=issue.origin)
 
 
-def _of_rule(undecided: Undecided) -> Hole:
+def _of_rule(undecided: Undecided) -> Gap:
     kernel, needs = undecided.kernel, undecided.rule.needs
     what = "blocks" if "launch" in needs else needs[0]
-    return Hole(
+    return Gap(
         code=f"unknown-{what}",
         message=undecided.reason,
         hides=needs,

@@ -15,7 +15,7 @@ from spillscan.model.findings import (
     Evidence,
     EvidenceKind,
     Finding,
-    Hole,
+    Gap,
     Judged,
     Level,
     Limit,
@@ -23,7 +23,7 @@ from spillscan.model.findings import (
     Rule,
     at_least,
 )
-from spillscan.model.holes import Hidden, Issue
+from spillscan.model.gaps import Hidden, Issue
 from spillscan.model.usage import (
     LOST_SETTING,
     Advisory,
@@ -52,8 +52,8 @@ __all__ = [
     "Evidence",
     "EvidenceKind",
     "Finding",
+    "Gap",
     "Hidden",
-    "Hole",
     "Issue",
     "Judged",
     "Kernel",
@@ -84,7 +84,7 @@ PUBLIC = (
     "demangled",
     "figures",
     "findings",
-    "holes",
+    "gaps",
     "nodes",
     "patterns",
     "serialize",

@@ -9,7 +9,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from spillscan.model import symbols
-from spillscan.model.holes import Issue
+from spillscan.model.gaps import Issue
 from spillscan.model.units import Unit
 from spillscan.model.usage import NUMBERS, Advisory, Confidence, KernelKey, Launch, LaunchBounds, Origin, Role, Usage
 from spillscan.output.nouns import count

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 from msgspec import Struct
 
 from spillscan.model.build import Kernel
-from spillscan.model.holes import Hidden
+from spillscan.model.gaps import Hidden
 from spillscan.model.usage import Origin, Severity
 from spillscan.output.nouns import count
 
@@ -175,11 +175,11 @@ class Changes(list[Change]):
 _SHOWN = 20
 
 
-class Hole(Struct, frozen=True, kw_only=True):
+class Gap(Struct, frozen=True, kw_only=True):
     """What keeps a gate from passing: something that it judges may be hidden."""
 
     code: str
-    """Its kind, as :data:`spillscan.model.holes.KINDS` declares it."""
+    """Its kind, as :data:`spillscan.model.gaps.KINDS` declares it."""
     message: str
     """One line: what is not known, and why."""
     hides: tuple[Hidden, ...]

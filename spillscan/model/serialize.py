@@ -17,7 +17,7 @@ import msgspec
 
 from spillscan.model import Build, Issue, Kernel, KernelKey, Launch, LaunchBounds, Stats, Usage
 from spillscan.model.code import OTHER_CLASS, AccessClass, Group, LocalTraffic, Operands, SassStats
-from spillscan.model.holes import KINDS
+from spillscan.model.gaps import KINDS
 from spillscan.model.snapshot import (
     SCHEMA_VERSION,
     ConflictsJson,

@@ -37,7 +37,7 @@ class Advice(Struct, frozen=True, kw_only=True):
     """The resource that allows no more blocks than are resident."""
     finding: str
     """What is so, in figures."""
-    remedy: str = ""
+    fix: str = ""
     """How to press less on it; empty where nothing is to be gained."""
     trade_off: str = ""
     """What that costs; empty where nothing is to be gained."""
@@ -72,7 +72,7 @@ def _warps(occupancy: Occupancy, ways: Ways) -> Advice:
         return Advice(
             limiter="warps",
             finding=occupancy.reasons[0] if occupancy.reasons else f"all {occupancy.max_warps} warp slots are in use",
-            remedy="a smaller block" if occupancy.reasons else "",
+            fix="a smaller block" if occupancy.reasons else "",
             trade_off="",
         )
     best = best_block_sizes(occupancy.configuration)
@@ -80,7 +80,7 @@ def _warps(occupancy: Occupancy, ways: Ways) -> Advice:
     return Advice(
         limiter="warps",
         finding=f"blocks of {count(warps, 'warp')} leave {occupancy.unused_warps} of {occupancy.max_warps} slots empty",
-        remedy=f"another block size: {best.threads_per_block} threads fill {best.occupancy.active_warps}"
+        fix=f"another block size: {best.threads_per_block} threads fill {best.occupancy.active_warps}"
         if better and best.occupancy
         else "",
         trade_off="the kernel must work with that block size" if better else "",
@@ -97,13 +97,13 @@ def _registers(occupancy: Occupancy, ways: Ways) -> Advice:
     step = ways["registers"].more_blocks
     if step is None:
         return Advice(limiter="registers", finding=finding)
-    remedy = f"{step.after} registers give {count(step.blocks_after, 'block')}: fewer live values, smaller tiles"
+    fix = f"{step.after} registers give {count(step.blocks_after, 'block')}: fewer live values, smaller tiles"
     if bounds is not None:
-        remedy += f", or __launch_bounds__({bounds.threads}, {bounds.blocks})"
+        fix += f", or __launch_bounds__({bounds.threads}, {bounds.blocks})"
     return Advice(
         limiter="registers",
         finding=finding,
-        remedy=remedy,
+        fix=fix,
         trade_off="values that no longer fit are spilled to local memory; compare the spill bytes afterwards",
     )
 
@@ -119,7 +119,7 @@ def _shared(occupancy: Occupancy, ways: Ways) -> Advice:
     return Advice(
         limiter="shared_memory",
         finding=finding,
-        remedy=f"{step.before - step.after:,} B less a block give {count(step.blocks_after, 'block')}: smaller tiles,"
+        fix=f"{step.before - step.after:,} B less a block give {count(step.blocks_after, 'block')}: smaller tiles,"
         f" fewer stages",
         trade_off="less reuse on chip, more traffic to L2 and memory",
     )
@@ -131,7 +131,7 @@ def _blocks(occupancy: Occupancy, ways: Ways) -> Advice:
         limiter="blocks",
         finding=f"all {occupancy.limit_blocks} block slots are in use, with"
         f" {count(occupancy.configuration.warps_per_block, 'warp')} each",
-        remedy="" if full else "larger blocks: each slot then holds more warps",
+        fix="" if full else "larger blocks: each slot then holds more warps",
         trade_off="" if full else "barriers wait for more warps, and the last wave of blocks is coarser",
     )
 
@@ -145,7 +145,7 @@ def _barriers(occupancy: Occupancy, ways: Ways) -> Advice:
     return Advice(
         limiter="barriers",
         finding=finding,
-        remedy=f"{count(step.after, 'barrier gives', 'barriers give')} {count(step.blocks_after, 'block')}:"
+        fix=f"{count(step.after, 'barrier gives', 'barriers give')} {count(step.blocks_after, 'block')}:"
         " reuse barrier numbers, and name them by constants",
         trade_off="producers and consumers that shared no barrier may then wait for each other",
     )

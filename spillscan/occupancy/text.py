@@ -105,8 +105,8 @@ def report(
     if occupancy.can_launch:
         for entry in advice(occupancy):
             lines.append(f"  {LABELS[entry.limiter]}: {entry.finding}")
-            if entry.remedy:
-                lines.append(f"    to reduce: {entry.remedy}")
+            if entry.fix:
+                lines.append(f"    to reduce: {entry.fix}")
                 lines.append(f"    trade-off: {entry.trade_off}")
     lines.append(f"  {verdict(occupancy)}" if occupancy.can_launch else verdict(occupancy))
     lines += [""] if clusters or local else []

@@ -26,7 +26,7 @@ class NoBuildError(InputError):
 
 
 class StoreError(InputError):
-    """An object store failed, or does not answer; another attempt may mend it."""
+    """An object store failed, or does not answer; another attempt may fix it."""
 
 
 class UsageError(SpillscanError):

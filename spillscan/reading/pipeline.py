@@ -75,8 +75,8 @@ def scan(
             total.issues.append(note)
             continue
         total.add(reading)
-        holes = any(issue.hidden for issue in reading.issues)
-        if each.explicit and len(sources) > 1 and not (reading.understood or holes or reading.units):
+        gaps = any(issue.hidden for issue in reading.issues)
+        if each.explicit and len(sources) > 1 and not (reading.understood or gaps or reading.units):
             message = f"no ptxas or nvlink report in {each.uri}"
             total.issues.append(Issue(code="nothing-recognised", message=message, origin=Origin(input=each.uri)))
     folders_given = [os.fspath(path) for path in paths if os.path.isdir(path)]

@@ -46,7 +46,7 @@ def lines(report: Report, style: Style) -> Iterator[str]:
     if not changes:
         kernels = count(len(report.build.kernels), "kernel")
         arches = words.arches_of(report.build)
-        kind = "no known changes" if report.holes else "no changes"
+        kind = "no known changes" if report.gaps else "no changes"
         yield f"{kind} in {kernels}{'; ' if arches else ''}{arches}"
         yield from pairings.other_code(report)
         yield from code_changes.text_lines(report, style)
@@ -79,7 +79,7 @@ def lines(report: Report, style: Style) -> Iterator[str]:
     yield from called.legend()
     yield ""
     states = Counter[str](change.state for change in changes)
-    open_ones = {id(hole.kernel) for hole in report.holes}
+    open_ones = {id(gap.kernel) for gap in report.gaps}
     unknown = sum(id(change.kernel) in open_ones for change in report.unsettled)
     unchanged = len(report.build.kernels) - len(changes) + states["removed"] - unknown
     counted = [*pairings.counts(changes), f"{unchanged:,} unchanged"]

@@ -10,15 +10,15 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from spillscan.judging.places import Tree, annotated_place, in_diff, source_of
-from spillscan.model import Build, Change, Finding, Hole, Issue, Kernel
+from spillscan.model import Build, Change, Finding, Gap, Issue, Kernel
 from spillscan.model.build import labels_of
 from spillscan.naming import Names
 from spillscan.naming.identity.libraries import copies, library_of
 from spillscan.occupancy.launches import Launches, LaunchMap
 
 if TYPE_CHECKING:
+    from spillscan.advice.fixes import Fix
     from spillscan.advice.ranking import Ranked
-    from spillscan.advice.remedies import Remedy
     from spillscan.judging.baseline.model import BaselineResult
     from spillscan.judging.compare.causes import Growth
     from spillscan.judging.compare.code_changes import CodeChange
@@ -43,7 +43,7 @@ class Way(Struct, frozen=True, kw_only=True):
 
     finding: Finding
     """The first of them: where findings stand one by one, it shows the way."""
-    made: Remedy
+    made: Fix
     """What is known of its worst kernel, and what to do."""
     command: str
     """What leads on from here, to be pasted; empty where the input cannot be read again."""
@@ -57,7 +57,7 @@ class Way(Struct, frozen=True, kw_only=True):
     def lines(self) -> Iterator[tuple[str, str]]:
         """(heading, text): a cause where one is known, what to do, and the command; three at most."""
         yield from (("cause", each) for each in self.made.causes[:1])
-        yield from (("remedy", each) for each in self.made.remedies[:1])
+        yield from (("fix", each) for each in self.made.fixes[:1])
         if self.command:
             yield "next", self.command
 
@@ -106,9 +106,9 @@ class Report(Struct, frozen=True, kw_only=True, dict=True):
     """How kernels are launched, as far as it is known."""
     labels: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """What templates call their parameters."""
-    holes: tuple[Hole, ...] = ()
+    gaps: tuple[Gap, ...] = ()
     """What may be hidden of what the rules judge."""
-    accepted: tuple[Hole, ...] = ()
+    accepted: tuple[Gap, ...] = ()
     """What may be hidden, and the policy accepts."""
     fail_on: str = "error"
     """Mildest severity that fails the check; ``never``."""
@@ -199,12 +199,12 @@ class Report(Struct, frozen=True, kw_only=True, dict=True):
 
         return ranked(self.build.kernels, self.names, self.launches)[:FIRST]
 
-    def remedy(self, about: Ranked) -> Remedy:
+    def fix(self, about: Ranked) -> Fix:
         """What to do about a family, as ``advise`` says it."""
-        from spillscan.advice.remedies import remedy
+        from spillscan.advice.fixes import fix
 
         code = None if about.worst.caller else self.details.code.get(id(about.worst))  # the caller's is in it
-        return remedy(about, self.launches, self.tree, code)
+        return fix(about, self.launches, self.tree, code)
 
     def growths(self, most: int) -> list[Growth]:
         """Why some of these grew, as far as anything that is known explains it."""

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from spillscan.judging.places import BY_NAME, UNKNOWN, Place, heaviest, log_path, source_place
-from spillscan.model import SEVERITIES, Build, Change, Finding, Hole, Kernel, at_least
+from spillscan.model import SEVERITIES, Build, Change, Finding, Gap, Kernel, at_least
 from spillscan.model.symbols import natural
 from spillscan.naming import WIDTH, Names
 from spillscan.naming.identity.libraries import library_of
@@ -30,9 +30,9 @@ each width takes a look at all of them."""
 MOST_LEGENDS = 3
 """Families for which reports for people say what letters stand for."""
 MOST_OF_A_KIND = 3
-"""Lines that one kind of hole gets in reports for people."""
+"""Lines that one kind of gap gets in reports for people."""
 MOST_FAMILIES = 6
-"""Families that are named of kernels of which a hole says the same."""
+"""Families that are named of kernels of which a gap says the same."""
 MOST_ARCHES = 16
 """Archs that are listed; a real build has a dozen."""
 UNCOUNTED = "nothing says what the build was to compile, so a unit whose report is lost is not missed"
@@ -148,11 +148,11 @@ def lines_of(finding: Finding, report: Report) -> str:
     return printable(f"by weight {', '.join(shares)}", LONGEST_MESSAGE) if found else ""
 
 
-def hole_lines(holes: Iterable[Hole], names: Names) -> Iterator[str]:
+def gap_lines(gaps: Iterable[Gap], names: Names) -> Iterator[str]:
     """What may be hidden, grouped, a printable line each; of a kind, no more than a few lines and a count."""
     shown: Counter[str] = Counter()
     left_out: Counter[str] = Counter()
-    for group in _alike(holes):
+    for group in _alike(gaps):
         first = group[0]
         if shown[first.code] == MOST_OF_A_KIND:
             left_out[first.code] += len(group)
@@ -160,25 +160,25 @@ def hole_lines(holes: Iterable[Hole], names: Names) -> Iterator[str]:
         shown[first.code] += 1
         place = f"{first.origin}: " if first.origin and not first.kernel else ""
         accepted = f", accepted: {printable(first.accepted, LONGEST_NAME)}" if first.accepted is not None else ""
-        yield f"{printable(place)}{_hole_text(group, names)} [{first.code}{accepted}]"
+        yield f"{printable(place)}{_gap_text(group, names)} [{first.code}{accepted}]"
     yield from (f"… {number:,} more [{code}]" for code, number in left_out.items())
 
 
-def one_of_a_kind(holes: Iterable[Hole], names: Names) -> Iterator[tuple[str, Hole, str]]:
-    """(code, first hole, printable text) of each group of holes that say the same."""
-    return ((group[0].code, group[0], _hole_text(group, names)) for group in _alike(holes))
+def one_of_a_kind(gaps: Iterable[Gap], names: Names) -> Iterator[tuple[str, Gap, str]]:
+    """(code, first gap, printable text) of each group of gaps that say the same."""
+    return ((group[0].code, group[0], _gap_text(group, names)) for group in _alike(gaps))
 
 
-def _alike(holes: Iterable[Hole]) -> Iterable[list[Hole]]:
-    """Holes by kind; those of kernels together where they say the same."""
-    groups: dict[tuple[str, str, object], list[Hole]] = {}
-    for hole in holes:
-        groups.setdefault((hole.code, hole.message, None if hole.kernel else hole.origin), []).append(hole)
+def _alike(gaps: Iterable[Gap]) -> Iterable[list[Gap]]:
+    """Gaps by kind; those of kernels together where they say the same."""
+    groups: dict[tuple[str, str, object], list[Gap]] = {}
+    for gap in gaps:
+        groups.setdefault((gap.code, gap.message, None if gap.kernel else gap.origin), []).append(gap)
     return sorted(groups.values(), key=lambda group: group[0].code)
 
 
-def _hole_text(group: Sequence[Hole], names: Names) -> str:
-    kernels, message = [hole.kernel for hole in group if hole.kernel], printable(group[0].message, LONGEST_MESSAGE)
+def _gap_text(group: Sequence[Gap], names: Names) -> str:
+    kernels, message = [gap.kernel for gap in group if gap.kernel], printable(group[0].message, LONGEST_MESSAGE)
     if not kernels:
         return message
     several = f"{count(len(kernels), 'kernel')} ({families_of(kernels, names)})"
@@ -318,12 +318,12 @@ def _finding_line(group: Sequence[Finding], report: Report, style: Style) -> str
 
 def unknown_lines(report: Report, style: Style) -> Iterator[str]:
     """What may be hidden of what the gate judges, and what of it the policy accepts."""
-    if report.holes:
+    if report.gaps:
         yield paint("not known, so that no gate can pass:", BOLD, style)
-        yield from (paint(f"  {line}", YELLOW, style) for line in hole_lines(report.holes, report.names))
+        yield from (paint(f"  {line}", YELLOW, style) for line in gap_lines(report.gaps, report.names))
     if report.accepted:
         yield "not known, and accepted:"
-        yield from (paint(f"  {line}", "", style) for line in hole_lines(report.accepted, report.names))
+        yield from (paint(f"  {line}", "", style) for line in gap_lines(report.accepted, report.names))
 
 
 def baseline_line(report: Report) -> Iterator[str]:

@@ -85,8 +85,8 @@ def test_each_step_is_what_ptxas_makes_of_it(symbol: str, bounds: tuple[int, int
         by_hand = ptxas(ptx.rewritten(source, asked), symbol, tmp_path / "hand")
         assert by_hand[:2] == (step["registers"], step["spill_store_bytes"] + step["spill_load_bytes"])
         assert (by_hand[1] == 0) is (step is steps[-1])
-    assert f"{steps[-1]['registers']} registers, no spills" in made["remedies"][0]
-    assert "(tried, ptxas 12.9.86)" in made["remedies"][0]
+    assert f"{steps[-1]['registers']} registers, no spills" in made["fixes"][0]
+    assert "(tried, ptxas 12.9.86)" in made["fixes"][0]
     plain = first(tmp_path, "build.log")
     assert plain["tried"] is None
     offered = plain["commands"][0]
@@ -119,7 +119,7 @@ def test_what_cannot_be_tried_says_why(prepare: Any, why: str, tmp_path: Path) -
     made = first(tmp_path, "build.log", "--try")
     assert why in made["tried"]["missing"]
     assert made["tried"]["points"] == []
-    assert "an estimate, not tried" in made["remedies"][0]
+    assert "an estimate, not tried" in made["fixes"][0]
     plain = first(tmp_path, "build.log")
     offered = any(each.endswith("--try") for each in plain["commands"])
     assert offered is (plain["tried"] is None), "it says what is missing, or offers to try"
@@ -177,14 +177,14 @@ def test_the_next_block_is_what_ptxas_makes_of_its_bounds(
     assert (as_is["resident_blocks"], step["resident_blocks"]) == blocks
     price = f", costs {spills:,} B of spills" if spills else " without spills"
     sentence = f"__launch_bounds__({threads}, {bounds}) gives {blocks[0]} → {count(blocks[1], 'block')}/SM{price}"
-    assert made["remedies"][0].startswith(sentence)
+    assert made["fixes"][0].startswith(sentence)
     assert "faster" not in json.dumps(made)
     status, said = spillscan(tmp_path, "occupancy", *words, COLUMNS="500")
     assert status == 0
-    assert f"  next block: {made['remedies'][0]}\n" in said
+    assert f"  next block: {made['fixes'][0]}\n" in said
     _, data = spillscan(tmp_path, "occupancy", *words, "-f", "json")
     assert json.loads(data)[0]["tried"] == made["tried"]
-    for form, lead in (("text", "remedy"), ("markdown", "- remedy:")):
+    for form, lead in (("text", "fix"), ("markdown", "- fix:")):
         assert (
             f"{lead} {'`' if form == 'markdown' else ' '}{sentence}"
             in advise(tmp_path, *words, "-f", form, COLUMNS="500")[1]
@@ -233,7 +233,7 @@ def test_limiters_try_what_ends_spills_too(tmp_path: Path) -> None:
     made = first(tmp_path, "build.log", "--try")
     status, said = spillscan(tmp_path, "occupancy", "build.log", "--try", COLUMNS="500")
     assert status == 0
-    assert f"  spills: {made['remedies'][0]}\n" in said
+    assert f"  spills: {made['fixes'][0]}\n" in said
     assert "__launch_bounds__(256, 2) ends its spills (tried" in said
 
 
@@ -247,12 +247,12 @@ def test_a_check_that_is_red_for_blocks_leads_to_what_was_tried(tmp_path: Path) 
     assert (program, words[-1]) == ("spillscan", "--try")
     status, answer = spillscan(tmp_path, *words)
     assert status == 0
-    assert "remedy __launch_bounds__(256, 4) gives 3 → 4 blocks/SM, costs " in " ".join(answer.split())
+    assert "fix __launch_bounds__(256, 4) gives 3 → 4 blocks/SM, costs " in " ".join(answer.split())
 
 
 @pytest.mark.parametrize(
     ("launch", "command", "leads_to"),
-    [("", "sweep", "cap 64"), ("*=256,0", "advise", "remedy __launch_bounds__(256, 3) gives 2 → 3 blocks/SM")],
+    [("", "sweep", "cap 64"), ("*=256,0", "advise", "fix __launch_bounds__(256, 3) gives 2 → 3 blocks/SM")],
 )
 def test_more_registers_lead_to_caps_and_bounds(launch: str, command: str, leads_to: str, tmp_path: Path) -> None:
     """A sweep tries caps; which bounds bring another block, `advise --try` says where the block size is known."""

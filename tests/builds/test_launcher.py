@@ -128,7 +128,7 @@ def test_a_failing_compiler_keeps_status_and_text_and_its_record_says_so(wrap: W
     assert not list(folder.glob(".spillscan-*"))
 
 
-def test_a_failed_compilation_that_made_no_object_is_a_hole_until_it_is_mended(wrap: Wrap, folder: Path) -> None:
+def test_a_failed_compilation_that_made_no_object_is_a_gap_until_it_is_fixed(wrap: Wrap, folder: Path) -> None:
     (folder / "a.cu").write_text("__global__ void a() {}\n")
     record = folder / "a.o.spillscan.log"
     wrap("nvcc", "-c", "a.cu", "-o", "a.o", options=("-v",), FAIL="2")
@@ -218,7 +218,7 @@ def test_a_signal_ends_compiler_and_launcher(folder: Path) -> None:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals")
-def test_a_killed_launcher_leaves_a_hole_that_the_next_run_sweeps_away(wrap: Wrap, folder: Path) -> None:
+def test_a_killed_launcher_leaves_a_gap_that_the_next_run_sweeps_away(wrap: Wrap, folder: Path) -> None:
     words = ("nvcc", "-Xptxas", "-v", "-c", "a.cu", "-o", "a.o")
     wrap(*words)
     older = (folder / "a.o.spillscan.log").read_bytes()

@@ -120,7 +120,7 @@ def test_a_launcher_that_nothing_watches_does_nothing(build: Build, project: Pat
 
 
 @pytest.mark.parametrize(
-    ("script", "more", "status", "hole"),
+    ("script", "more", "status", "gap"),
     [
         (BOTH, {"FAIL": "7"}, 7, "a.cu failed to compile (exit status 7) [build-failed]"),
         (f"{BOTH}; exit 3", {}, 3, "the build ended with exit status 3: what it had not begun is not here"),
@@ -128,21 +128,21 @@ def test_a_launcher_that_nothing_watches_does_nothing(build: Build, project: Pat
         ("nvcc -c a.cu -o a.o; DIE=9 nvcc -c b.cu -o b.o; true", {}, 0, "compilation of b.cu was killed by signal 9"),
     ],
 )
-def test_what_goes_wrong_is_a_hole_with_its_name(
-    script: str, more: dict[str, str], status: int, hole: str, build: Build, project: Path
+def test_what_goes_wrong_is_a_gap_with_its_name(
+    script: str, more: dict[str, str], status: int, gap: str, build: Build, project: Path
 ) -> None:
     assert build(script, **more).returncode == status
     code, said = check(project, "--set", "max_spill_bytes=100000", "--fail-on", "error")
     assert code == 2, said
-    assert hole in said
+    assert gap in said
 
 
-def test_a_failure_after_a_success_counts_until_it_is_mended(build: Build, project: Path) -> None:
+def test_a_failure_after_a_success_counts_until_it_is_fixed(build: Build, project: Path) -> None:
     build(BOTH)
     build("FAIL=2 nvcc -c a.cu -o a.o")
     assert check(project, "--set", "max_spill_bytes=100000")[0] == 2
     build("true")
-    assert check(project, "--set", "max_spill_bytes=100000")[0] == 2, "nothing was mended"
+    assert check(project, "--set", "max_spill_bytes=100000")[0] == 2, "nothing was fixed"
     build("nvcc -c a.cu -o a.o")
     assert check(project, "--set", "max_spill_bytes=100000")[0] == 0
 

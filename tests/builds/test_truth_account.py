@@ -1,4 +1,4 @@
-"""The account of a build as a truth table: one fact a row, with the hole that follows and the words that say why."""
+"""The account of a build as a truth table: one fact a row, with the gap that follows and the words that say why."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Files:
         return self._there.get(path)
 
 
-def holes(
+def gaps(
     seen: dict[str, Any] | None,
     expected: dict[str, Any] | None = None,
     there: dict[str, File] = THERE,
@@ -52,7 +52,7 @@ def holes(
 
 
 @pytest.mark.parametrize(
-    ("seen", "arguments", "hole"),
+    ("seen", "arguments", "gap"),
     [
         ({}, {}, None),
         ({"state": "failed", "status": 2}, {}, ("build-failed", "a.cu failed to compile (exit status 2)")),
@@ -114,8 +114,8 @@ def holes(
         ),
     ],
 )
-def test_the_account(seen: dict[str, Any] | None, arguments: dict[str, Any], hole: tuple[str, str] | None) -> None:
-    assert holes(seen, **arguments) == ([] if hole is None else [hole])
+def test_the_account(seen: dict[str, Any] | None, arguments: dict[str, Any], gap: tuple[str, str] | None) -> None:
+    assert gaps(seen, **arguments) == ([] if gap is None else [gap])
 
 
 def test_the_last_compilation_of_an_object_counts() -> None:

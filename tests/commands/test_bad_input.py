@@ -73,7 +73,7 @@ def test_nothing_but_a_failed_build_names_the_page_that_says_what_to_do() -> Non
     result = run("check", "-", stdin=log)
     assert_one_clear_line(result)
     assert b"`spillscan explain build-failed` says what to do" in result.stderr
-    assert b"Mend the build first" in run("explain", "build-failed").stdout
+    assert b"Fix the build first" in run("explain", "build-failed").stdout
 
 
 @pytest.mark.parametrize("command", ["show", "diff why"])

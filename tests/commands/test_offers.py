@@ -21,7 +21,7 @@ from tests.services import git
 HEAD = FIXTURES / "demo" / "head.log"
 EFFECTS = FIXTURES / "effects" / "base.log"
 OFFERED = re.compile(r"`(spillscan [^`]+)`")
-CHOSEN = {"RULE": "spill", "HOLE": "torn-line", "COMMAND": "check", "BUILD": "'build log.txt'"}
+CHOSEN = {"RULE": "spill", "GAP": "torn-line", "COMMAND": "check", "BUILD": "'build log.txt'"}
 """What the reader puts in the place of a word."""
 NAMES = ("spillscan wrap", "spillscan run", "spillscan profile launches")
 """Commands that are only named: they begin what is the user's own, or read a profile."""
@@ -106,13 +106,13 @@ FORMS = ("text", "markdown", "github", "sarif", "html")
 
 
 def test_a_red_check_shows_one_way_on_in_each_form(tmp_path: Path) -> None:
-    """Cause, remedy and command come from one place, and the command works where it is printed; --brief leaves them
+    """Cause, fix and command come from one place, and the command works where it is printed; --brief leaves them
     out."""
     shutil.copy(HEAD, tmp_path / "build log.txt")
     status, said = spillscan(tmp_path, CHECK + "".join(f" -f {form}:{form}" for form in FORMS))
     assert status == 1
     assert spillscan(tmp_path, f"{CHECK} --brief" + "".join(f" -f {form}:brief-{form}" for form in FORMS))[0] == 1
-    remedy, command = re.findall(r"(?:remedy|next): (.*)", (tmp_path / "text").read_text())
+    fix, command = re.findall(r"(?:fix|next): (.*)", (tmp_path / "text").read_text())
     assert spillscan(tmp_path, command)[0] == 0, said
     run_of = json.loads((tmp_path / "sarif").read_text())["runs"][0]
     help_here = [rule["help"] for rule in run_of["tool"]["driver"]["rules"]]
@@ -123,7 +123,7 @@ def test_a_red_check_shows_one_way_on_in_each_form(tmp_path: Path) -> None:
     forms["html"] = payload_of((tmp_path / "html").read_text())["first"][0]["facts"][-1][1]
     for form, text in forms.items():
         assert text.replace("%0A", "\n").count(command) == 1, form
-        assert remedy.split(" (")[0] in text or form == "html", form
+        assert fix.split(" (")[0] in text or form == "html", form
     for form in FORMS:
         assert command not in (tmp_path / f"brief-{form}").read_text(), form
 
@@ -139,18 +139,18 @@ def test_a_kernel_with_arrays_is_shown(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("chosen", "remedy"),
+    ("chosen", "fix"),
     [
-        ("--kernel calls_one --kernel pressed", "mend pressed (sm_90a, in calls_one)"),
-        ("--kernel calls_one", "mend the functions that it calls"),
+        ("--kernel calls_one --kernel pressed", "fix pressed (sm_90a, in calls_one)"),
+        ("--kernel calls_one", "fix the functions that it calls"),
     ],
 )
-def test_a_kernel_whose_callees_spill_leads_to_them(chosen: str, remedy: str, tmp_path: Path) -> None:
+def test_a_kernel_whose_callees_spill_leads_to_them(chosen: str, fix: str, tmp_path: Path) -> None:
     shutil.copy(FIXTURES / "binary" / "callees-13.5.cubin.zst", tmp_path / "k.cubin.zst")
     status, said = spillscan(tmp_path, f"spillscan check k.cubin.zst {chosen}")
     assert status == 1
     assert "calls_one (sm_90a): cause: its own code spills nothing, its callees do" in said
-    assert f"remedy: {remedy}\n  next: spillscan show calls_one k.cubin.zst --arch sm_90a" in said
+    assert f"fix: {fix}\n  next: spillscan show calls_one k.cubin.zst --arch sm_90a" in said
 
 
 def test_what_bounds_a_relocatable_function_is_said_once(tmp_path: Path) -> None:
@@ -158,7 +158,7 @@ def test_what_bounds_a_relocatable_function_is_said_once(tmp_path: Path) -> None
     shutil.copy(FIXTURES / "binary" / "callees-c-13.5.cubin.zst", tmp_path / "k.cubin.zst")
     said = spillscan(tmp_path, "spillscan check k.cubin.zst --kernel middle")[1]
     assert "cause: -maxrregcount=24 leaves it 24 registers" in said
-    assert "remedy: a -maxrregcount above 24 for its file, or none; " in said
+    assert "fix: a -maxrregcount above 24 for its file, or none; " in said
 
 
 def test_a_function_in_the_code_of_a_kernel_is_shown_there(tmp_path: Path) -> None:

@@ -90,7 +90,7 @@ _HEADS = {head: base for base, head in PAIRS}
 
 
 def summary(call: str) -> dict[str, Any]:
-    """Exit status, how many findings of each rule and holes of each kind, and a digest of the document. Called in a
+    """Exit status, how many findings of each rule and gaps of each kind, and a digest of the document. Called in a
     folder with the fixtures in it."""
     command, *words = call.split()
     if "baseline.json" in call:
@@ -100,11 +100,11 @@ def summary(call: str) -> dict[str, Any]:
     document = json.loads(out or "{}")
     document.pop("tool_version", None)
     rules = Counter(f"{each['severity']} {each['rule']}" for each in document.get("findings", ()))
-    holes = Counter(each["code"] for each in document.get("issues", ()))
+    gaps = Counter(each["code"] for each in document.get("issues", ()))
     return {
         "status": status,
         "findings": dict(sorted(rules.items())),
-        "issues": dict(sorted(holes.items())),
+        "issues": dict(sorted(gaps.items())),
         "document": digest(document),
     }
 

@@ -1,4 +1,4 @@
-"""The exit status of a gate, one fact a row: findings, holes and the policy together. Typed by hand."""
+"""The exit status of a gate, one fact a row: findings, gaps and the policy together. Typed by hand."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from spillscan.judging.policy import Policy
 from spillscan.judging.policy.reading import from_options
 from spillscan.judging.rules import finding
 from spillscan.judging.verdict import verdict
-from spillscan.model import Hole, Rule, Severity
+from spillscan.model import Gap, Rule, Severity
 from tests.reporting import kernel
 
 
@@ -20,14 +20,14 @@ class Row(NamedTuple):
     why: str
     fail_on: str
     findings: tuple[Severity, ...]
-    holes: tuple[str, ...]
+    gaps: tuple[str, ...]
     accepted: tuple[str, ...]
     also: frozenset[str]
     """What else is so: ``expired``, ``oversized``."""
     status: int
     failing: int
     left: tuple[str, ...]
-    """The holes that are not accepted."""
+    """The gaps that are not accepted."""
 
 
 NOTHING: frozenset[str] = frozenset()
@@ -38,10 +38,10 @@ TABLE = [
     Row("a milder finding", "error", ("warning", "note"), (), (), NOTHING, 0, 0, ()),
     Row("a finding as mild as the policy says", "warning", ("warning", "note"), (), (), NOTHING, 1, 1, ()),
     Row("the mildest", "note", ("note",), (), (), NOTHING, 1, 1, ()),
-    Row("a hole", "error", (), ("truncated",), (), NOTHING, 2, 0, ("truncated",)),
-    Row("a hole beside a mild finding", "error", ("note",), ("truncated",), (), NOTHING, 2, 0, ("truncated",)),
-    Row("a finding goes before a hole", "error", ("error",), ("truncated",), (), NOTHING, 1, 1, ("truncated",)),
-    Row("an accepted hole", "error", (), ("truncated",), ("truncated",), NOTHING, 0, 0, ()),
+    Row("a gap", "error", (), ("truncated",), (), NOTHING, 2, 0, ("truncated",)),
+    Row("a gap beside a mild finding", "error", ("note",), ("truncated",), (), NOTHING, 2, 0, ("truncated",)),
+    Row("a finding goes before a gap", "error", ("error",), ("truncated",), (), NOTHING, 1, 1, ("truncated",)),
+    Row("an accepted gap", "error", (), ("truncated",), ("truncated",), NOTHING, 0, 0, ()),
     Row("another is accepted", "error", (), ("truncated",), ("unreadable",), NOTHING, 2, 0, ("truncated",)),
     Row(
         "one of two is accepted",
@@ -56,11 +56,11 @@ TABLE = [
     ),
     Row("an acceptance excuses no finding", "error", ("error",), ("truncated",), ("truncated",), NOTHING, 1, 1, ()),
     Row("a suppression has expired", "error", (), (), (), EXPIRED, 1, 0, ()),
-    Row("expired goes before a hole", "error", (), ("truncated",), (), EXPIRED, 1, 0, ("truncated",)),
+    Row("expired goes before a gap", "error", (), ("truncated",), (), EXPIRED, 1, 0, ("truncated",)),
     Row("a file is too large", "error", (), (), (), OVERSIZED, 1, 0, ()),
-    Row("too large goes before a hole", "error", (), ("truncated",), (), OVERSIZED, 1, 0, ("truncated",)),
+    Row("too large goes before a gap", "error", (), ("truncated",), (), OVERSIZED, 1, 0, ("truncated",)),
     Row("never fails by a finding", "never", ("error",), (), (), NOTHING, 0, 0, ()),
-    Row("never fails by a hole, which is still shown", "never", (), ("truncated",), (), NOTHING, 0, 0, ("truncated",)),
+    Row("never fails by a gap, which is still shown", "never", (), ("truncated",), (), NOTHING, 0, 0, ("truncated",)),
     Row("never fails by what expired", "never", (), (), (), EXPIRED, 0, 0, ()),
     Row("never fails by size", "never", (), (), (), OVERSIZED, 0, 0, ()),
 ]
@@ -73,9 +73,9 @@ def test_status(fact: Row) -> None:
         finding(Rule(id="made-up", severity=severity, judges=("build",)), "m", kernel("k"))
         for severity in fact.findings
     ]
-    holes = [Hole(code=code, message="m", hides=("spills",)) for code in fact.holes]
-    outcome = verdict(found, holes, policy, expired="expired" in fact.also, oversized="oversized" in fact.also)
+    gaps = [Gap(code=code, message="m", hides=("spills",)) for code in fact.gaps]
+    outcome = verdict(found, gaps, policy, expired="expired" in fact.also, oversized="oversized" in fact.also)
     assert outcome.status == fact.status
     assert len(outcome.failing) == fact.failing
-    assert tuple(hole.code for hole in outcome.holes) == fact.left
-    assert {hole.code for hole in outcome.accepted} == set(fact.holes) - set(fact.left)
+    assert tuple(gap.code for gap in outcome.gaps) == fact.left
+    assert {gap.code for gap in outcome.accepted} == set(fact.gaps) - set(fact.left)

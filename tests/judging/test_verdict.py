@@ -14,9 +14,9 @@ from spillscan.cli import main
 from spillscan.judging import rules
 from spillscan.judging.policy import Policy
 from spillscan.judging.policy.reading import from_options, read
-from spillscan.judging.verdict import holes_of, verdict
-from spillscan.model import Build, Hidden, Hole, Issue, Launch, LaunchBounds, Origin, Severity, Usage
-from spillscan.model.holes import KINDS
+from spillscan.judging.verdict import gaps_of, verdict
+from spillscan.model import Build, Gap, Hidden, Issue, Launch, LaunchBounds, Origin, Severity, Usage
+from spillscan.model.gaps import KINDS
 from spillscan.output.errors import UsageError
 from tests.conftest import FIXTURES, run
 from tests.reporting import kernel
@@ -36,9 +36,9 @@ def policy(*accepted: str, fail_on: str = "error", **options: str) -> Policy:
     return Policy((from_options({"fail_on": fail_on, **options}, (), (), accepted),))
 
 
-def holes(build: Build, held: Policy) -> list[Hole]:
+def gaps(build: Build, held: Policy) -> list[Gap]:
     needs = rules.judged(held.terms_of_all(build.kernels), "build", held.fail_on)
-    return list(holes_of(build, rules.check(build, held).undecided, needs, held))
+    return list(gaps_of(build, rules.check(build, held).undecided, needs, held))
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def holes(build: Build, held: Policy) -> list[Hole]:
 def test_the_table_of_verdicts(finds: bool, hides: bool, accepts: bool, fail_on: str) -> None:
     held = policy(*(["truncated"] if accepts else []), fail_on=fail_on)
     findings = rules.check(Build(kernels=(kernel("k", spills=8),)), held).findings if finds else ()
-    found = [Hole(code="truncated", message="m", hides=("spills",))] if hides else []
+    found = [Gap(code="truncated", message="m", hides=("spills",))] if hides else []
     outcome = verdict(findings, found, held)
     if fail_on == "never":
         assert outcome.status == 0
@@ -56,7 +56,7 @@ def test_the_table_of_verdicts(finds: bool, hides: bool, accepts: bool, fail_on:
         assert outcome.status == 1
     else:
         assert outcome.status == (2 if hides and not accepts else 0)
-    assert len(outcome.holes) + len(outcome.accepted) == hides, "a hole is never lost"
+    assert len(outcome.gaps) + len(outcome.accepted) == hides, "a gap is never lost"
 
 
 @pytest.mark.parametrize(
@@ -90,10 +90,10 @@ def test_an_expired_suppression_fails() -> None:
 def test_only_what_is_judged_counts(what: Hidden) -> None:
     issue = Issue(code="unknown-line", message="m", hides=(what,))
     build = Build(kernels=(kernel("k"),), issues=(issue,))
-    assert bool(holes(build, policy())) == (what in ("spills", "kernels")), "by default, a build's spills are judged"
+    assert bool(gaps(build, policy())) == (what in ("spills", "kernels")), "by default, a build's spills are judged"
     limits = policy(max_registers="99", max_stack_bytes="99", max_shared_bytes="99", min_blocks_per_sm="1")
     judged = ("spills", "registers", "stack", "shared", "launch", "kernels")
-    found = [hole for hole in holes(build, limits) if hole.code == "unknown-line"]
+    found = [gap for gap in gaps(build, limits) if gap.code == "unknown-line"]
     assert bool(found) == (what in judged)
 
 
@@ -101,49 +101,49 @@ def test_only_what_is_judged_counts(what: Hidden) -> None:
 def test_strict_counts_all_but_notes(severity: Severity, counts: bool) -> None:
     issue = Issue(code="unknown-clause", message="m", severity=severity)
     build = Build(kernels=(kernel("k"),), issues=(issue,))
-    assert not holes(build, policy())
-    assert bool(holes(build, policy(strict="true"))) == counts
+    assert not gaps(build, policy())
+    assert bool(gaps(build, policy(strict="true"))) == counts
 
 
-def test_one_unknown_kernel_among_many_is_a_hole() -> None:
+def test_one_unknown_kernel_among_many_is_a_gap() -> None:
     unknown = replace(kernel("unknown"), usage=Usage(registers=8))
     build = Build(kernels=(*(kernel(f"k{number}") for number in range(9)), unknown))
-    (hole,) = holes(build, policy())
-    assert (hole.code, hole.hides, hole.kernel) == ("unknown-spills", ("spills",), unknown)
-    assert not holes(build, policy(max_spill_bytes="none")), "nothing needs it"
+    (gap,) = gaps(build, policy())
+    assert (gap.code, gap.hides, gap.kernel) == ("unknown-spills", ("spills",), unknown)
+    assert not gaps(build, policy(max_spill_bytes="none")), "nothing needs it"
 
 
 def test_an_acceptance_covers_its_kind_and_pattern_only() -> None:
     vendor, ours = (replace(kernel(name), usage=Usage()) for name in ("vendor_gemm", "our_gemm"))
     build = Build(kernels=(vendor, ours))
     held = policy("unknown-spills=vendor_*", "truncated")
-    outcome = verdict((), holes(build, held), held)
-    assert [hole.kernel for hole in outcome.holes] == [ours]
-    assert [(hole.kernel, hole.accepted) for hole in outcome.accepted] == [(vendor, "--accept unknown-spills=vendor_*")]
+    outcome = verdict((), gaps(build, held), held)
+    assert [gap.kernel for gap in outcome.gaps] == [ours]
+    assert [(gap.kernel, gap.accepted) for gap in outcome.accepted] == [(vendor, "--accept unknown-spills=vendor_*")]
 
 
 def test_an_input_is_accepted_by_its_path() -> None:
-    hole = Hole(code="unreadable", message="m", hides=("kernels",), origin=Origin(input="third_party/x.log"))
-    assert policy("unreadable=third_party/*").acceptance(hole).accepted
-    assert policy("unreadable=src/*").acceptance(hole).accepted is None
+    gap = Gap(code="unreadable", message="m", hides=("kernels",), origin=Origin(input="third_party/x.log"))
+    assert policy("unreadable=third_party/*").acceptance(gap).accepted
+    assert policy("unreadable=src/*").acceptance(gap).accepted is None
 
 
 def test_a_policy_file_accepts_with_its_reason(tmp_path: Path) -> None:
     file = tmp_path / "spillscan.yaml"
-    file.write_text('accept:\n  - {hole: unreadable, match: "*.old", reason: "kept for the archive"}\n')
+    file.write_text('accept:\n  - {gap: unreadable, match: "*.old", reason: "kept for the archive"}\n')
     layer = read(str(file))
-    hole = Hole(code="unreadable", message="m", hides=("kernels",), origin=Origin(input="a.old"))
-    assert Policy((layer,)).acceptance(hole).accepted == "kept for the archive"
+    gap = Gap(code="unreadable", message="m", hides=("kernels",), origin=Origin(input="a.old"))
+    assert Policy((layer,)).acceptance(gap).accepted == "kept for the archive"
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("accept: [{hole: unreadable}]", "reason"),
-        ("accept: [{reason: why}]", "hole"),
-        ("accept: [{hole: nonsense, reason: why}]", "must be "),
-        ("accept: [{hole: interleaved, reason: why}]", "must be "),
-        ("accept: {hole: unreadable}", "list"),
+        ("accept: [{gap: unreadable}]", "reason"),
+        ("accept: [{reason: why}]", "gap"),
+        ("accept: [{gap: nonsense, reason: why}]", "must be "),
+        ("accept: [{gap: interleaved, reason: why}]", "must be "),
+        ("accept: {gap: unreadable}", "list"),
     ],
 )
 def test_an_acceptance_that_is_wrong_is_refused_with_its_line(tmp_path: Path, text: str, said: str) -> None:
@@ -155,16 +155,16 @@ def test_an_acceptance_that_is_wrong_is_refused_with_its_line(tmp_path: Path, te
 
 
 @pytest.mark.parametrize("option", ["nonsense", "interleaved", "", "nonsense=*"])
-def test_an_option_that_names_no_hole_is_refused(option: str) -> None:
-    with pytest.raises(UsageError, match="there is no hole"):
+def test_an_option_that_names_no_gap_is_refused(option: str) -> None:
+    with pytest.raises(UsageError, match="there is no gap"):
         policy(option)
 
 
 def test_every_kind_that_hides_something_can_be_accepted() -> None:
     for code, hides in KINDS.items():
         if hides:
-            hole = Hole(code=code, message="m", hides=hides)
-            assert policy(code).acceptance(hole).accepted
+            gap = Gap(code=code, message="m", hides=hides)
+            assert policy(code).acceptance(gap).accepted
 
 
 def test_the_gate_by_itself(
@@ -180,10 +180,10 @@ def test_the_gate_by_itself(
     Path("cut.log").write_text(CLEAN[:-30])
     assert main(["check", "cut.log", "--set", "max_registers=99"]) == 2
     said = capsys.readouterr().err.splitlines()
-    assert len({line.partition("; ")[0] for line in said}) == len(said), "each hole is said once"
+    assert len({line.partition("; ")[0] for line in said}) == len(said), "each gap is said once"
     assert main(["check", "build.log", "--accept", "unknown-spills=linked", "-f", "json"]) == 0
-    (hole,) = json.loads(capsys.readouterr().out)["holes"]
-    assert (hole["symbol"], hole["accepted"]) == ("linked", "--accept unknown-spills=linked")
+    (gap,) = json.loads(capsys.readouterr().out)["gaps"]
+    assert (gap["symbol"], gap["accepted"]) == ("linked", "--accept unknown-spills=linked")
     assert main(["check", "build.log", "--set", "max_spill_bytes=none"]) == 0
 
 

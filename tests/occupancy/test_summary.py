@@ -113,7 +113,7 @@ def test_local_memory():
 
 
 @pytest.mark.parametrize(
-    ("figures", "limiter", "remedy"),
+    ("figures", "limiter", "fix"),
     [
         ({"registers": 41, "threads_per_block": 256}, "registers", "__launch_bounds__(256, 6)"),
         (
@@ -128,12 +128,12 @@ def test_local_memory():
         ({"registers": 0, "threads_per_block": 64, "virtual_resources": 100}, "virtual_resources", ""),
     ],
 )
-def test_advice(figures, limiter, remedy):
+def test_advice(figures, limiter, fix):
     target = "sm_100" if "virtual_resources" in figures else "sm_90"
     found = occupancy(target, **figures)
     (entry,) = [entry for entry in advice(found) if entry.limiter == limiter]
-    assert remedy in entry.remedy
-    assert bool(entry.remedy) == bool(entry.trade_off)
+    assert fix in entry.fix
+    assert bool(entry.fix) == bool(entry.trade_off)
     assert report(found)
 
 

@@ -62,17 +62,17 @@ def test_cells_are_wrapped_and_none_is_lost(width: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arch", "registers", "threads", "finding", "remedy"),
+    ("arch", "registers", "threads", "finding", "fix"),
     [
         ("sm_90", 16, 1024, "all 64 warp slots are in use", ""),
         ("sm_90", 16, 768, "blocks of 24 warps leave 16 of 64 slots empty", "another block size: 32 threads"),
     ],
 )
-def test_what_warps_advise(arch: str, registers: int, threads: int, finding: str, remedy: str) -> None:
+def test_what_warps_advise(arch: str, registers: int, threads: int, finding: str, fix: str) -> None:
     found = {each.limiter: each for each in advice(occupancy(arch, registers=registers, threads_per_block=threads))}
     assert found["warps"].finding == finding
-    assert bool(found["warps"].remedy) == bool(remedy)
-    assert found["warps"].remedy.startswith(remedy.partition(":")[0])
+    assert bool(found["warps"].fix) == bool(fix)
+    assert found["warps"].fix.startswith(fix.partition(":")[0])
 
 
 def test_one_register_more_than_the_header_checks_cannot_launch() -> None:

@@ -27,7 +27,7 @@ from pathlib import Path
 from random import Random
 
 from spillscan import scan
-from spillscan.advice import remedies
+from spillscan.advice import fixes
 from spillscan.advice.sweep import plan
 from spillscan.advice.sweep.compilers import Compilers
 from spillscan.advice.sweep.front_end import Cache
@@ -381,14 +381,14 @@ def steps(oracle: Oracle, seed: int) -> None:
 def _estimated(
     oracle: Oracle,
     kernel: Kernel,
-    code: remedies.Pressure | None,
+    code: fixes.Pressure | None,
     launch: Launch | None,
     truth: dict[int, dict[str, tuple[int, int]]],
     ends: list[int],
 ) -> None:
     """How near the estimate from one binary is to the step that ends the spills."""
-    need = remedies.registers_needed(kernel, code)
-    step = None if need is None else remedies.relaxation(kernel, launch, need)
+    need = fixes.registers_needed(kernel, code)
+    step = None if need is None else fixes.relaxation(kernel, launch, need)
     if step is None or not ends:
         oracle.tally[
             f"estimate: {'none' if step is None else 'one'} where {'some' if ends else 'no'} bounds end the spills"

@@ -1,4 +1,4 @@
-"""Forty pairs of builds of equal sources: no change and no hole may be reported of any.
+"""Forty pairs of builds of equal sources: no change and no gap may be reported of any.
 
     python -m tests.oracle.healthy_oracle [FOLDER | WHEEL …] [--projects N] [--nvcc PATH]
 
@@ -188,7 +188,7 @@ def main() -> int:
                 total, wrong = total + 1, wrong + bool(reported)
                 for each in reported:
                     print(f"project {project}, {what}, {each}", flush=True)
-    print(f"{total - wrong} of {total} healthy pairs without a change or a hole")
+    print(f"{total - wrong} of {total} healthy pairs without a change or a gap")
     return int(wrong > 0)
 
 

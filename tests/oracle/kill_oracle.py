@@ -3,7 +3,7 @@
     python -m tests.oracle.kill_oracle [KILLS [SEED]]
 
 KILLS (200) of `wrap` with a compiler that takes its time, and as many of the writers together. After each: a record is
-whole or absent, and speaks of the object beside it or a hole says that it may not; a file is as it was or as it should
+whole or absent, and speaks of the object beside it or a gap says that it may not; a file is as it was or as it should
 be; a dataset holds whole builds. After the next whole run nothing is left. Exits with 1 where anything else is found.
 """
 
@@ -114,16 +114,16 @@ def records(killer: Killer, kills: int) -> None:
             build = spillscan.scan(killer.work)
         except SpillscanError:
             build = Build()
-        hole = any(issue.hidden for issue in build.issues) or not build.kernels
+        gap = any(issue.hidden for issue in build.issues) or not build.kernels
         found = figures(build)
         killer.expect(not found or found in expected.values(), f"{number}: half a record was read")
-        killer.expect(hole or found == expected[made.read_text()], f"{number}: a record of another object")
-        killer.found["hole" if hole else "whole"] += 1
+        killer.expect(gap or found == expected[made.read_text()], f"{number}: a record of another object")
+        killer.found["gap" if gap else "whole"] += 1
         if number % 5 == 4:
             assert killer.start(*WRAP, log=log).wait() == 0
             killer.expect(not list(killer.work.glob(".spillscan-*")), f"{number}: a draft was left")
             whole = spillscan.scan(killer.work)
-            killer.expect(not whole.issues and figures(whole) == expected[str(log)], f"{number}: not mended")
+            killer.expect(not whole.issues and figures(whole) == expected[str(log)], f"{number}: not fixed")
             if number % 10 == 9:
                 record.unlink()  # and once from the beginning
 
@@ -184,7 +184,7 @@ def writers(killer: Killer, kills: int) -> None:
         if name != "data":
             assert killer.start(*both[0]).wait() in (0, 1)
     killer.expect(not list(killer.work.glob(".spillscan-*")), "a draft of a report was left")
-    killer.expect(figures(spillscan.scan(killer.work / "report.json")) == figures(spillscan.scan(base)), "not mended")
+    killer.expect(figures(spillscan.scan(killer.work / "report.json")) == figures(spillscan.scan(base)), "not fixed")
 
 
 def main() -> int:

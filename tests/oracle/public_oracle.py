@@ -208,7 +208,7 @@ class Build:
         ]
 
     def good(self, what: str, command: str, *options: str, **more: str) -> None:
-        """A build that must succeed, and whose account has no hole."""
+        """A build that must succeed, and whose account has no gap."""
         done = self.trial.run(command, *options, **more)
         self.healthy += 1
         ok = self.trial.expect(
@@ -218,7 +218,7 @@ class Build:
         self.rows.append((what, ok))
 
     def bad(self, what: str, *said: str, inputs: tuple[str, ...] = ()) -> None:
-        """The gate must name a hole."""
+        """The gate must name a gap."""
         self.rows.append((what, self.trial.check(what, 2, *said, inputs=inputs)))
 
 
@@ -276,8 +276,8 @@ def hold(build: Build) -> None:
     else:
         trial.run(f"{build.command()} || true")
     build.bad("a failed build whose status is lost", quick, "build-failed")
-    build.restore(project.quick, before + "// mended\n")
-    build.good("mended", build.command(4))
+    build.restore(project.quick, before + "// fixed\n")
+    build.good("fixed", build.command(4))
     build.edit(project.quick, "// once more\n")
     trial.killed(build.command(), quick, ("cicc", "ptxas"))
     build.bad("ptxas killed", quick, "build-failed")
@@ -299,7 +299,7 @@ def first_fails(build: Build) -> None:
     trial.expect("a failed build fails", done.returncode != 0)
     build.bad("a unit fails first", quick, "build-failed")
     build.restore(project.quick, before)
-    build.good("mended at once, -j4", build.command(4))
+    build.good("fixed at once, -j4", build.command(4))
     trial.run(project.clean)
     (trial.place / "kept").mkdir()
     build.good("after clean, -j1, kept elsewhere", build.command(1), "-o", "kept/build.json")

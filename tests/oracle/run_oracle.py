@@ -165,7 +165,7 @@ def hold(trial: Small, system: System) -> None:
         trial.check("-k", 2, "two.cu", "build-failed")
     trial.source("two", 9)
     trial.run(system.build)
-    trial.check("mended", 0)
+    trial.check("fixed", 0)
     trial.source("three", 11)
     trial.killed(system.build, "three", ("cicc", "ptxas"))
     trial.check("killed", 2, "three.cu", "build-failed")

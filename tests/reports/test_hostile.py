@@ -293,8 +293,8 @@ def sarif_holds(output: str, report: Report) -> None:
 
 
 def shown(report: Report) -> int:
-    """Findings, and groups of holes that say the same."""
-    return len(report.findings) + len(list(one_of_a_kind(report.holes, report.names)))
+    """Findings, and groups of gaps that say the same."""
+    return len(report.findings) + len(list(one_of_a_kind(report.gaps, report.names)))
 
 
 def gitlab_holds(output: str, report: Report) -> None:

@@ -16,7 +16,7 @@ from lxml import etree
 from msgspec.structs import replace
 
 from spillscan.judging.policy import Policy
-from spillscan.model import Hole, Issue, Kernel, Usage
+from spillscan.model import Gap, Issue, Kernel, Usage
 from spillscan.reports.formats import sarif
 from spillscan.reports.report import Report
 from tests.conforming import conforms
@@ -198,8 +198,8 @@ def test_markdown_of_wide_signs_fits_a_comment(kind: Any) -> None:
     kernels = [kernel(f"{index}{wide}", spills=8, registers=255, arch="漢" * 99) for index in range(300)]
     report = report_of(kind, kernels, [kernel(each.key.symbol, arch=each.key.arch or "") for each in kernels[:200]])
     issue = Issue(code="truncated", message=wide * 3, severity="error")
-    hole = Hole(code="truncated", message=wide * 3, hides=("spills",), kernel=kernels[0])
-    report = replace(report, build=replace(report.build, issues=(issue,)), holes=(hole,))
+    gap = Gap(code="truncated", message=wide * 3, hides=("spills",), kernel=kernels[0])
+    report = replace(report, build=replace(report.build, issues=(issue,)), gaps=(gap,))
     for message in ("short", wide * 3):
         output = rendered("markdown", retold(report, message))
         assert len(output.encode()) < 65_536

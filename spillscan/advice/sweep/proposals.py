@@ -74,7 +74,7 @@ def no_more_blocks(now: Occupancy) -> str:
 
 
 def refusal(kernel: Kernel, command: str) -> str:
-    """Why a kernel's remedies cannot be tried, as far as is known before anything runs; empty where they can be.
+    """Why a kernel's fixes cannot be tried, as far as is known before anything runs; empty where they can be.
     ``command``: what a sweep would be given to compile it, empty where that is not known."""
     if kernel.role == "function":
         return CALLED

@@ -1,4 +1,4 @@
-"""Remedies that are tried: a kernel that spills is compiled as it is built, and at each step of bounds that leaves it
+"""Fixes that are tried: a kernel that spills is compiled as it is built, and at each step of bounds that leaves it
 more registers, up to the first that ends its spills; one that does not, at the bounds that bring the next block; many
 kernels at once, each alone."""
 

@@ -197,7 +197,7 @@ class Summary:
             yield f"no kernel was read of {count(len(empty), 'build')}: {listed(shown, len(empty) - len(shown))}"
         if kinds := Counter(issue.code for issue in self.issues if issue.hidden):
             codes = ", ".join(f"{number:,} {code}" for code, number in sorted(kinds.items(), key=_most_first))
-            yield f"{count(kinds.total(), 'hole')}: {codes}"
+            yield f"{count(kinds.total(), 'gap')}: {codes}"
 
     def _empty(self) -> list[str]:
         """Builds of which no kernel was read."""

@@ -22,7 +22,7 @@ PAUSES_SECONDS = (0.1, 0.3, 0.9, 2.7)
 """Between attempts; behind the last, the store has failed."""
 
 LASTING = (PermissionError, ImportError, SpillscanError)
-"""Errors that another attempt does not mend."""
+"""Errors that another attempt does not fix."""
 
 T = TypeVar("T")
 

@@ -130,20 +130,20 @@ def _worth(units: Sequence[list[str]], held: Mapping[str, Sequence[Commit]]) -> 
             yield unit
 
 
-Mended = Callable[[Dataset, "pyarrow.Table"], "pyarrow.Table"]
+Fixed = Callable[[Dataset, "pyarrow.Table"], "pyarrow.Table"]
 """What becomes of the units of a dataset."""
 
 
-def rewrite(dataset: Dataset, labels: Sequence[str], mended: Mended | None = None) -> None:
-    """One commit of one build, or one of several that share its files. ``mended``: with other units."""
+def rewrite(dataset: Dataset, labels: Sequence[str], fixed: Fixed | None = None) -> None:
+    """One commit of one build, or one of several that share its files. ``fixed``: with other units."""
     own = set(labels)
     held = [each for each in dataset.commits if each.label in own]
     name = digest(
         "compaction", str(schema.VERSION), *(word for each in held for word in (each.label, each.name, each.time))
     )
     rows = {table: _living(dataset, table, labels, name) for table in schema.TABLES}
-    if mended is not None:
-        rows["units"] = mended(dataset, rows["units"])
+    if fixed is not None:
+        rows["units"] = fixed(dataset, rows["units"])
     counts = {table: Counter(each.column("label").to_pylist()) for table, each in rows.items()}
     several = len(labels) > 1
     parts = tuple(

@@ -57,7 +57,7 @@ class Held(NamedTuple):
     """Of these; of one that several builds share, an equal part."""
 
     @property
-    def holes(self) -> int:
+    def gaps(self) -> int:
         """How many of the issues may hide something."""
         return sum(bool(issue.hidden) for issue in self.issues)
 

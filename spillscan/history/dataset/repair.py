@@ -16,7 +16,7 @@ import msgspec
 
 from spillscan import __version__
 from spillscan.history.dataset import records
-from spillscan.history.dataset.compaction import Mended, rewrite
+from spillscan.history.dataset.compaction import Fixed, rewrite
 from spillscan.history.dataset.reading import Dataset
 from spillscan.history.dataset.records import Commit, Damage, Part
 from spillscan.history.dataset.schema import VERSION, UnitRow
@@ -83,14 +83,14 @@ def repair(root: str) -> list[tuple[Damage, str]]:
             continue
         for label in owners:
             name = path.split("/")[-1].removesuffix(".json")
-            _hole(place, Commit(name=name, label=label, time=now(), parts=()), f"a batch was lost with {path}")
+            _gap(place, Commit(name=name, label=label, time=now(), parts=()), f"a batch was lost with {path}")
     commits, _ = records.load(place)
     lost = {each.path for each in records.check(place, commits, digests=True)}
     damaged = {
         each.path: {one.label for one in commits if one.path == each.path} for each in commits if _hit(each, lost)
     }
     whole = {each.path for each in commits if any(part.path in lost and part.table == UNITS for part in each.parts)}
-    holes = [_hole(place, each, _why(each, lost)) for each in commits if each.path in whole]
+    gaps = [_gap(place, each, _why(each, lost)) for each in commits if each.path in whole]
     left = [
         msgspec.structs.replace(each, parts=tuple(part for part in each.parts if part.path not in lost))
         for each in commits
@@ -102,14 +102,14 @@ def repair(root: str) -> list[tuple[Damage, str]]:
         done.update(labels)
         if labels:
             rewrite(Dataset(place, left), labels, _marked(left, commits, lost))
-    for path in sorted({*lost, *damaged}.difference(holes)):
+    for path in sorted({*lost, *damaged}.difference(gaps)):
         _move(place, path)
     return [(each, "restored" if each.path in restored else "moved away") for each in before]
 
 
-def _hole(place: Store, commit: Commit, why: str) -> str:
+def _gap(place: Store, commit: Commit, why: str) -> str:
     """Where the record now lies of one unit that has failed, instead of units of which not even the names are known:
-    until the same batch is written again, or the hole is accepted."""
+    until the same batch is written again, or the gap is accepted."""
     below = folder(UNITS, commit.label)
     unit = Unit(uri=f"{below}/{commit.name}", content_hash="", failure=f"not all of {commit.label} is there: {why}")
     left = msgspec.structs.replace(commit, parts=(), shared=None, version=VERSION, tool=__version__)
@@ -126,7 +126,7 @@ def _hit(commit: Commit, lost: Collection[str]) -> bool:
     return any(part.path in lost for part in commit.parts)
 
 
-def _marked(left: Sequence[Commit], commits: Sequence[Commit], lost: Collection[str]) -> Mended:
+def _marked(left: Sequence[Commit], commits: Sequence[Commit], lost: Collection[str]) -> Fixed:
     """Lets units say what of them was lost: they have failed, with a content that nobody has seen."""
     why = {each.label: _why(each, lost) for each in commits if _hit(each, lost)}
     silent = {

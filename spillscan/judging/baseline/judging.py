@@ -48,7 +48,7 @@ def apply(
 
     ``whole`` is the build before kernels were selected from it: that a kernel was not asked for does not make it
     missing. ``own`` is the change's own baseline where ``baseline`` is an older one: kernels that it no longer knows
-    are gone on purpose, and of suppressions it must mend the expired ones. ``of_changes`` says that ``findings`` are
+    are gone on purpose, and of suppressions it must fix the expired ones. ``of_changes`` says that ``findings`` are
     only what changed: a recorded finding that is not among them is not fixed by that. ``renamed`` says which recorded
     kernels go on under another name.
     """

@@ -13,7 +13,7 @@ from functools import cache
 from itertools import chain
 from pathlib import PurePosixPath
 
-from spillscan.model import Build, Change, Hole, Kernel
+from spillscan.model import Build, Change, Gap, Kernel
 from spillscan.model.symbols import arch_family, natural
 from spillscan.naming import Names
 from spillscan.naming.identity import canonical
@@ -31,8 +31,8 @@ _Group = tuple[str, str | None]
 """A unit and a family of archs."""
 
 
-def nothing_in_common(base: Build, head: Build) -> list[Hole]:
-    """A hole where no kernel of ``base`` could have a counterpart in ``head``."""
+def nothing_in_common(base: Build, head: Build) -> list[Gap]:
+    """A gap where no kernel of ``base`` could have a counterpart in ``head``."""
     if not base.kernels or not head.kernels:
         return []
     families = _families(base)
@@ -41,12 +41,12 @@ def nothing_in_common(base: Build, head: Build) -> list[Hole]:
     named = ({kernel.key.arch or "arch unknown" for kernel in build.kernels} for build in (base, head))
     archs = " and ".join(", ".join(sorted(archs)) for archs in named)
     message = f"the builds have no arch in common ({archs}): nothing was compared"
-    return [Hole(code="nothing-compared", message=message, hides=("kernels",))]
+    return [Gap(code="nothing-compared", message=message, hides=("kernels",))]
 
 
 def missing_kernels(
     changes: Iterable[Change], base: Build, head: Build, most: int | None = None, chosen: Sequence[tuple[str, str]] = ()
-) -> list[Hole]:
+) -> list[Gap]:
     """What the removed kernels among ``changes`` leave open. ``base`` and ``head`` are the whole builds: what was
     compiled shows in kernels that are not compared, too.
 
@@ -184,31 +184,31 @@ def _families(build: Build) -> set[str | None]:
     return set(map(arch_family, {kernel.key.arch for kernel in build.kernels}))
 
 
-def _archs_missing(groups: dict[_Group, list[Kernel]], places: _Places) -> Iterator[Hole]:
+def _archs_missing(groups: dict[_Group, list[Kernel]], places: _Places) -> Iterator[Gap]:
     for (unit, arch), kernels in groups.items():
         where = f"{unit} of the newer build" if unit else "the newer build"
         units = len({places.of(kernel) for kernel in kernels})
         among = f" in {count(units, 'unit')}" if units > 1 else ""
         message = f"{where} has no kernel for {arch or 'an unknown arch'}: {_counted(kernels)}{among}"
-        yield _hole("arch-missing", message, kernels, (unit, arch or ""))
+        yield _gap("arch-missing", message, kernels, (unit, arch or ""))
 
 
-def _units_missing(groups: dict[str, list[Kernel]]) -> Iterator[Hole]:
+def _units_missing(groups: dict[str, list[Kernel]]) -> Iterator[Gap]:
     for unit, kernels in groups.items():
         message = f"{unit} is not in the newer build: {_counted(kernels)} ({_by_arch(kernels)})"
-        yield _hole("unit-missing", message, kernels, (unit,))
+        yield _gap("unit-missing", message, kernels, (unit,))
 
 
-def _kernels_missing(kernels: Sequence[Kernel], base: Build) -> Iterator[Hole]:
+def _kernels_missing(kernels: Sequence[Kernel], base: Build) -> Iterator[Gap]:
     if kernels:
         every = len({kernel.key.symbol for kernel in base.kernels if kernel.role != "function"})
         message = f"{_counted(kernels)}, of {every:,}, and no line says which sources were compiled"
-        yield _hole("kernels-missing", f"{message} ({_by_arch(kernels)})", kernels, ())
+        yield _gap("kernels-missing", f"{message} ({_by_arch(kernels)})", kernels, ())
 
 
-def _hole(code: str, message: str, kernels: Sequence[Kernel], names: tuple[str, ...]) -> Hole:
+def _gap(code: str, message: str, kernels: Sequence[Kernel], names: tuple[str, ...]) -> Gap:
     origin = kernels[0].origins[0] if kernels[0].origins else None
-    return Hole(code=code, message=message, hides=("kernels",), origin=origin, names=tuple(filter(None, names)))
+    return Gap(code=code, message=message, hides=("kernels",), origin=origin, names=tuple(filter(None, names)))
 
 
 def _counted(kernels: Sequence[Kernel]) -> str:

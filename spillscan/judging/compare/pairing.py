@@ -26,7 +26,7 @@ from spillscan.naming.identity.pairs import pair, paired
 from spillscan.occupancy.launches import Launches, LaunchMap
 
 _UNATTACHED = {"unattached-setmaxnreg": LOST_SETTING}
-"""Kinds of messages that name no kernel, by the hole that says so."""
+"""Kinds of messages that name no kernel, by the gap that says so."""
 
 __all__ = ["Comparison", "changed", "comparison", "diff", "pair"]
 

@@ -1,4 +1,4 @@
-"""What holds when all layers have spoken. Pure: layers in, terms of kernels and of files out, and the holes that are
+"""What holds when all layers have spoken. Pure: layers in, terms of kernels and of files out, and the gaps that are
 accepted on record.
 """
 
@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from spillscan.judging.policy.keys import FILES, SETTINGS, Value, keys
 from spillscan.judging.rules import Terms
-from spillscan.model import Hole, Kernel, Launch, Level
+from spillscan.model import Gap, Kernel, Launch, Level
 from spillscan.model.patterns import compiled, names_of, text_of
 from spillscan.model.symbols import Tuned
 from spillscan.occupancy.launches import overruling, settled
@@ -29,8 +29,8 @@ T_co = TypeVar("T_co", covariant=True)
 class Acceptance(Struct, frozen=True, kw_only=True):
     """One entry of ``accept``."""
 
-    hole: str
-    """The kind of hole, by its code."""
+    gap: str
+    """The kind of gap, by its code."""
     match: str = "*"
     """Pattern that a name of the kernel, its unit or arch where it is about these, or the input, must fit."""
     reason: str
@@ -38,13 +38,13 @@ class Acceptance(Struct, frozen=True, kw_only=True):
     origin: str
     """Where it stands."""
 
-    def covers(self, hole: Hole) -> bool:
-        """Whether it accepts ``hole``."""
-        if self.hole != hole.code:
+    def covers(self, gap: Gap) -> bool:
+        """Whether it accepts ``gap``."""
+        if self.gap != gap.code:
             return False
-        names = [*hole.names, hole.origin.input if hole.origin else ""]
-        if hole.kernel is not None:
-            names += names_of(hole.kernel.named_by)
+        names = [*gap.names, gap.origin.input if gap.origin else ""]
+        if gap.kernel is not None:
+            names += names_of(gap.kernel.named_by)
         return compiled(self.match).fits(text_of(names), names)
 
 
@@ -88,7 +88,7 @@ class Layer(Struct, frozen=True, kw_only=True):
     entries: tuple[Override, ...] = ()
     """In order; they win over the layer's own settings, and the last of them over the others."""
     accept: tuple[Acceptance, ...] = ()
-    """Holes that are accepted."""
+    """Gaps that are accepted."""
     labels: Mapping[str, Setting[tuple[str, ...]]] = field(default_factory=dict)
     """What templates call their parameters, by the last word of their names; empty: no name."""
 
@@ -226,11 +226,11 @@ class Policy(Struct, frozen=True, eq=False, dict=True):
         assert isinstance(value, int)
         return value
 
-    def acceptance(self, hole: Hole) -> Hole:
-        """``hole``, with the reason where a layer accepts it."""
-        covering = (each for layer in reversed(self.layers) for each in layer.accept if each.covers(hole))
+    def acceptance(self, gap: Gap) -> Gap:
+        """``gap``, with the reason where a layer accepts it."""
+        covering = (each for layer in reversed(self.layers) for each in layer.accept if each.covers(gap))
         found = next(covering, None)
-        return hole if found is None else structs.replace(hole, accepted=found.reason)
+        return gap if found is None else structs.replace(gap, accepted=found.reason)
 
     @property
     def labels(self) -> dict[str, tuple[str, ...]]:

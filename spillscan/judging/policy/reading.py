@@ -33,7 +33,7 @@ from spillscan.judging.policy.keys import (
 )
 from spillscan.judging.rules import all_rules
 from spillscan.model import Launch, Level
-from spillscan.model.holes import holes
+from spillscan.model.gaps import gaps
 from spillscan.model.nodes import Node, described, parse_toml, parse_yaml
 from spillscan.model.patterns import compiled
 from spillscan.occupancy.launches import launch, parse_launch
@@ -187,12 +187,12 @@ def _labels(node: Node) -> dict[str, Setting[tuple[str, ...]]]:
 
 
 def _acceptance(node: Node) -> Acceptance:
-    table = _mapping(node, ("hole", "match", "reason"))
-    for name in ("hole", "reason"):
+    table = _mapping(node, ("gap", "match", "reason"))
+    for name in ("gap", "reason"):
         if name not in table:
             raise node.error(f"an entry of accept must say its {name}")
     return Acceptance(
-        hole=_choice(table["hole"], holes()),
+        gap=_choice(table["gap"], gaps()),
         match=_patterns(table["match"])[0] if "match" in table else "*",
         reason=_word(table["reason"]),
         origin=node.place,
@@ -392,9 +392,9 @@ def _given(key: Key, text: str) -> Value:
 
 
 def _accepted(text: str) -> Acceptance:
-    """``HOLE`` or ``HOLE=GLOB`` of an option; :class:`~spillscan.UsageError` where there is no such kind."""
+    """``GAP`` or ``GAP=GLOB`` of an option; :class:`~spillscan.UsageError` where there is no such kind."""
     code, _, pattern = text.partition("=")
-    if code not in holes():
-        raise UsageError(f"{_ACCEPT} {text[:60]}: there is no hole {code[:60]!r}", "`spillscan explain` lists all")
+    if code not in gaps():
+        raise UsageError(f"{_ACCEPT} {text[:60]}: there is no gap {code[:60]!r}", "`spillscan explain` lists all")
     compiled(pattern)
-    return Acceptance(hole=code, match=pattern or "*", reason=f"{_ACCEPT} {text}", origin=_ACCEPT)
+    return Acceptance(gap=code, match=pattern or "*", reason=f"{_ACCEPT} {text}", origin=_ACCEPT)

@@ -10,7 +10,7 @@ from functools import lru_cache
 from msgspec import Struct
 
 from spillscan.model import Issue, Origin, Severity
-from spillscan.model.holes import Hidden
+from spillscan.model.gaps import Hidden
 from spillscan.output.nouns import count
 from spillscan.reading import grammar
 from spillscan.reading.inputs.encoding import TOO_LONG, whole_lines

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from spillscan.model import Issue, Usage
 from spillscan.model.code import FunctionUsage
-from spillscan.model.holes import EVERYTHING
+from spillscan.model.gaps import EVERYTHING
 from spillscan.reading import grammar
 from spillscan.reading.dumps.common import DumpAccount, decode, known, lines
 from spillscan.reading.dumps.listing import BEFORE_ALL, Member

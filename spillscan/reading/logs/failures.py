@@ -27,7 +27,7 @@ from msgspec import Struct
 
 from spillscan.builds import compilation
 from spillscan.model import Issue, Origin
-from spillscan.model.holes import KINDS
+from spillscan.model.gaps import KINDS
 from spillscan.output.nouns import count
 from spillscan.reading import grammar
 from spillscan.reading.logs.messages import Module

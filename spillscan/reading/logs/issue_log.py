@@ -1,6 +1,6 @@
 """What one writer's log leaves open: what was not understood, what is missing, and which lines are in doubt.
 
-Every hole of a log follows from it. Damage that shows itself in one place was done around it, too: whoever tears lines
+Every gap of a log follows from it. Damage that shows itself in one place was done around it, too: whoever tears lines
 writes in blocks, and pipes hold no more than 64 KiB, some thousand lines.
 """
 

@@ -15,7 +15,7 @@ from spillscan.output.nouns import count
 from spillscan.output.safe import printable
 from spillscan.output.terminal import Style
 from spillscan.reports.report import JUDGED, Report
-from spillscan.reports.words import LONGEST_ARCH, detail_of, hole_lines, name_of, summary, way_facts
+from spillscan.reports.words import LONGEST_ARCH, detail_of, gap_lines, name_of, summary, way_facts
 
 FORMAT = "github"
 HELP = "GitHub annotations, 10 of each severity, worst first"
@@ -32,11 +32,11 @@ def render(report: Report, style: Style) -> Iterator[str]:
     findings; where there are more than the runner shows, the last notice says so."""
     findings = report.annotated
     counts = Counter(finding.severity for finding in findings)
-    unknown = "\n".join(hole_lines(report.holes, report.names))
+    unknown = "\n".join(gap_lines(report.gaps, report.names))
     if unknown:
         yield f"::error title=spillscan%3A not known::{_data(unknown)}\n"
     if report.accepted:
-        accepted = "\n".join(hole_lines(report.accepted, report.names))
+        accepted = "\n".join(gap_lines(report.accepted, report.names))
         yield f"::notice title=spillscan%3A not known, accepted::{_data(accepted)}\n"
     room: dict[Severity, int] = {"error": SHOWN - bool(unknown), "warning": SHOWN, "note": SHOWN}
     room["note"] -= bool(report.accepted)

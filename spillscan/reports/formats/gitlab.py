@@ -46,8 +46,8 @@ def _entries(report: Report) -> Iterator[str]:
                 "location": {"path": place.path, "lines": {"begin": place.line or _TOP}},
             }
         )
-    for code, hole, text in one_of_a_kind(report.holes, report.names):
-        place = place_in_input(hole.origin, report.tree)
+    for code, gap, text in one_of_a_kind(report.gaps, report.names):
+        place = place_in_input(gap.origin, report.tree)
         yield json.dumps(
             {
                 "description": text,

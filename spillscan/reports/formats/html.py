@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from spillscan import __version__
+from spillscan.advice.fixes import Fix, facts, registers_needed, relaxation, relief
 from spillscan.advice.holding import at_lines, holdings
 from spillscan.advice.ranking import why_here
-from spillscan.advice.remedies import Remedy, facts, registers_needed, relaxation, relief
 from spillscan.judging.compare.matrix import side_by_side
 from spillscan.judging.places import source_place
 from spillscan.judging.rule_docs import explanations
@@ -26,7 +26,7 @@ from spillscan.reports.page.details import details
 from spillscan.reports.page.document import STATIC, document
 from spillscan.reports.page.overview import Index, changes, findings, heat, named, overview, tuned
 from spillscan.reports.report import ALL_KINDS, EXPLAINED, Report
-from spillscan.reports.words import hole_lines, lines_of, place_text
+from spillscan.reports.words import gap_lines, lines_of, place_text
 
 FORMAT = "html"
 HELP = "one self-contained page to look at"
@@ -127,12 +127,10 @@ def _first(report: Report, index: Index) -> list[dict[str, Any]]:
     """The way on from what fails; then what to do first, as ``advise`` says it."""
     ways = report.details.ways
     shown = {way.made.ranked.family for way in ways}
-    entries: list[tuple[str, str, Remedy, Sequence[str]]] = [
+    entries: list[tuple[str, str, Fix, Sequence[str]]] = [
         ("found", way.finding.message, way.made, [way.command] * bool(way.command)) for way in ways
     ]
-    entries += [
-        (each.about, why_here(each), report.remedy(each), ()) for each in report.first if each.family not in shown
-    ]
+    entries += [(each.about, why_here(each), report.fix(each), ()) for each in report.first if each.family not in shown]
     return [
         {
             "kernel": index[id(made.ranked.worst)],
@@ -183,8 +181,8 @@ def _verdict(report: Report) -> dict[str, Any]:
     baseline = report.baseline.counts() if report.baseline is not None else {}
     return {
         "counts": [[severity, counts[severity]] for severity in reversed(SEVERITIES) if counts[severity]],
-        "holes": list(hole_lines(report.holes, report.names)),
-        "accepted": list(hole_lines(report.accepted, report.names)),
+        "gaps": list(gap_lines(report.gaps, report.names)),
+        "accepted": list(gap_lines(report.accepted, report.names)),
         "baseline": [[state, number] for state, number in baseline.items() if number],
     }
 

@@ -141,7 +141,7 @@ class FindingJson(msgspec.Struct):
     """where it stands; of spills and arrays with line information the three heaviest source lines"""
 
 
-class HoleJson(msgspec.Struct):
+class GapJson(msgspec.Struct):
     """What may be hidden of what the rules judge."""
 
     code: str
@@ -275,7 +275,7 @@ class ReportJson(msgspec.Struct):
     """of a matrix: one kernel each (by build: one kernel and arch)"""
     findings: tuple[FindingJson, ...] = ()
     """of check and diff"""
-    holes: tuple[HoleJson, ...] = ()
+    gaps: tuple[GapJson, ...] = ()
     """of check and diff: what may be hidden of what the rules judge; accepted ones last"""
     counted: bool = False
     """of a check: whether any input says what the build was to compile; else a unit whose report is lost is not
@@ -309,8 +309,8 @@ def _pieces(report: Report) -> Iterator[str | bytes]:
             yield from array("empty_units", report.build.empty_units)
     if report.kind != "scan":
         yield from array("findings", (_finding(finding, report.tree) for finding in report.findings))
-        holes = (*report.holes, *report.accepted)
-        yield from array("holes", (copied(HoleJson, each, **_named(each.kernel)) for each in holes))
+        gaps = (*report.gaps, *report.accepted)
+        yield from array("gaps", (copied(GapJson, each, **_named(each.kernel)) for each in gaps))
     if report.kind == "check":
         yield f' "counted": {text(bool(report.build.units))},\n'
     if report.baseline is not None:

@@ -21,8 +21,8 @@ FORMAT = "junit"
 HELP = "JUnit XML: a suite an arch, a case a kernel"
 KINDS = JUDGED
 
-_MOST_HOLES = 100
-"""Kinds of holes that are listed."""
+_MOST_GAPS = 100
+"""Kinds of gaps that are listed."""
 
 
 def render(report: Report, style: Style) -> Iterator[str]:
@@ -32,7 +32,7 @@ def render(report: Report, style: Style) -> Iterator[str]:
     found: dict[int, list[Finding]] = defaultdict(list)
     for finding in report.findings:
         found[id(finding.kernel)].append(finding)
-    unknown = {id(hole.kernel): hole.message for hole in report.holes if hole.kernel is not None}
+    unknown = {id(gap.kernel): gap.message for gap in report.gaps if gap.kernel is not None}
     suites: dict[str, list[Kernel]] = defaultdict(list)
     kernels = {id(kernel): kernel for kernel in report.build.kernels}
     kernels |= {id(finding.kernel): finding.kernel for finding in report.findings}  # none may be left out
@@ -86,13 +86,13 @@ def _worst_families_first(kernels: list[Kernel], report: Report, found: dict[int
 
 def _input(report: Report) -> Iterator[str]:
     """What keeps the gate from judging the build as a whole."""
-    groups = list(one_of_a_kind((hole for hole in report.holes if hole.kernel is None), report.names))[:_MOST_HOLES]
+    groups = list(one_of_a_kind((gap for gap in report.gaps if gap.kernel is None), report.names))[:_MOST_GAPS]
     if not groups:
         return
     yield f'  <testsuite name="input" tests="1" failures="0" errors="{len(groups)}" skipped="0">\n'
     yield '    <testcase classname="spillscan.input" name="the input is complete">\n'
-    for code, hole, text in groups:
-        place = f"{hole.origin}: " if hole.origin else ""
+    for code, gap, text in groups:
+        place = f"{gap.origin}: " if gap.origin else ""
         yield f"      <error type={_attribute(code)} message={_attribute(place + text)}/>\n"
     yield "    </testcase>\n  </testsuite>\n"
 

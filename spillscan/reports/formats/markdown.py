@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from os.path import commonprefix
 
+from spillscan.advice.fixes import facts
 from spillscan.advice.ranking import why_here
-from spillscan.advice.remedies import facts
 from spillscan.judging.places import BY_NAME, Place, heaviest, source_place
 from spillscan.judging.rule_docs import address
 from spillscan.model import Finding, Kernel, at_least
@@ -38,7 +38,7 @@ from spillscan.reports.words import (
     bounds,
     copy_number,
     fails,
-    hole_lines,
+    gap_lines,
     legend_lines,
     name_of,
     place_text,
@@ -125,7 +125,7 @@ def _first(report: Report) -> Iterator[str]:
     about = [each for each in report.first if report.kind == "scan" or found & set(map(id, each.kernels))]
     for each in about[:_FIRST]:
         lines.append(f"- **{_name(report, each.worst)}** {words(why_here(each))}")
-        said = facts(report.remedy(each))
+        said = facts(report.fix(each))
         lines += [f"  - {heading}: {words(printable(text, _LONGEST_REASON))}" for heading, text in said]
     kept, _ = within(lines, _FIRST_BYTES)
     if kept:
@@ -174,7 +174,7 @@ def _check(report: Report) -> Iterator[str]:
 
 def _diff(report: Report) -> Iterator[str]:
     changes = report.changes
-    if not changes and not report.findings and not report.holes and not report.code_changes:
+    if not changes and not report.findings and not report.gaps and not report.code_changes:
         yield f"**spillscan** nothing changed in {_sentence(report)}{_aside(report)}"
         return
     severe, _ = _by_severity(report)
@@ -327,15 +327,15 @@ def _where(report: Report, finding: Finding, folder: str) -> str:
 
 
 def _unknown(report: Report) -> Iterator[str]:
-    for title, holes in (
-        ("not known, so that no gate can pass", report.holes),
+    for title, gaps in (
+        ("not known, so that no gate can pass", report.gaps),
         ("not known, accepted", report.accepted),
     ):
-        if holes:
+        if gaps:
             yield ""
             yield f"**{title}:**"
             yield ""
-            yield from (f"- {words(line)}" for line in hole_lines(holes, report.names))
+            yield from (f"- {words(line)}" for line in gap_lines(gaps, report.names))
 
 
 def _sized(header: Row, rows: Sequence[Row], noun: str, more: int = 0) -> Iterator[str]:

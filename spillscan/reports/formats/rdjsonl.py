@@ -32,8 +32,8 @@ def render(report: Report, style: Style) -> Iterator[str]:
             "code": {"value": finding.rule},
         }
         yield harmless(json.dumps(diagnostic)) + "\n"
-    for code, hole, text in one_of_a_kind(report.holes, report.names):
-        place = place_in_input(hole.origin, report.tree)
+    for code, gap, text in one_of_a_kind(report.gaps, report.names):
+        place = place_in_input(gap.origin, report.tree)
         diagnostic = {
             "message": text,
             "location": _location(place),

@@ -99,13 +99,13 @@ _HERE = "What to do here"
 
 def _codes(report: Report) -> set[str]:
     """The kinds of what was not understood, or is not known."""
-    kinds = {issue.code for issue in report.build.issues} | {hole.code for hole in report.holes}
-    return kinds & explanations("holes").keys()
+    kinds = {issue.code for issue in report.build.issues} | {gap.code for gap in report.gaps}
+    return kinds & explanations("gaps").keys()
 
 
 def _kind(code: str) -> dict[str, Any]:
-    title = explanations("holes")[code].title
-    return {"id": code, "shortDescription": {"text": f"{title}."}, "helpUri": address("holes", code)}
+    title = explanations("gaps")[code].title
+    return {"id": code, "shortDescription": {"text": f"{title}."}, "helpUri": address("gaps", code)}
 
 
 def _result(report: Report, finding: Finding) -> dict[str, Any]:
@@ -166,13 +166,13 @@ def _invocation(report: Report) -> dict[str, Any]:
     known = {(issue.code, issue.origin) for issue in report.build.issues}
     notes += [
         {"level": "error", "message": {"text": _text(text)}, "descriptor": {"id": code}}
-        for code, hole, text in islice(one_of_a_kind(report.holes, report.names), _MOST_NOTIFICATIONS)
-        if (code, hole.origin) not in known
+        for code, gap, text in islice(one_of_a_kind(report.gaps, report.names), _MOST_NOTIFICATIONS)
+        if (code, gap.origin) not in known
     ]
     if len(report.findings) > MOST_RESULTS:
         text = f"the {MOST_RESULTS:,} most severe of {count(len(report.findings), 'finding')}"
         notes.append({"level": "warning", "message": {"text": text}})
-    return {"executionSuccessful": not report.holes, "toolExecutionNotifications": notes}
+    return {"executionSuccessful": not report.gaps, "toolExecutionNotifications": notes}
 
 
 def _notification(report: Report, issue: Issue) -> dict[str, Any]:

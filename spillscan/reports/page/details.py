@@ -232,7 +232,7 @@ def subject(summary: Summary) -> dict[str, Any]:
         "at_most": summary.at_most and not summary.assumed,
         "notes": list(_notes(summary)),
         "advice": [
-            [LABELS[entry.limiter], entry.finding, entry.remedy, entry.trade_off]
+            [LABELS[entry.limiter], entry.finding, entry.fix, entry.trade_off]
             for entry in summary.advice
             if found is not None and found.can_launch
         ],

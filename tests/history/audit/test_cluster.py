@@ -62,6 +62,6 @@ def test_two_workers_make_the_same_dataset_one_of_them_killed_too(reference: Ref
                     output, _ = going.communicate(timeout=120)
             finally:
                 waiting.unlink()
-            assert going.returncode == sized(0, 2), "one file is broken on purpose, and one log has holes"
+            assert going.returncode == sized(0, 2), "one file is broken on purpose, and one log has gaps"
             assert output.decode().splitlines()[0] == summary.text().splitlines()[0]
             assert kept(tmp_path / "killed") == kept(tmp_path / "alone")

@@ -90,17 +90,17 @@ def test_the_summary_and_dataset_info_count_the_same(tmp_path: Path, capsys: pyt
     said = capsys.readouterr().out.splitlines()
     assert said[0].startswith("2 files read: 17 kernels (2 spill), ")
     assert said[1] == "1 file failed:"
-    assert said[3] == "1 hole: 1 build-failed"
+    assert said[3] == "1 gap: 1 build-failed"
     assert main(["history", "dataset", "info", "-d", str(tmp_path / "data"), "-f", "json"]) == 0
     (info,) = json.loads(capsys.readouterr().out)
-    figures = {name: info[name] for name in ("files", "kernels", "spilling", "failed", "holes")}
-    assert figures == {"files": 3, "kernels": 17, "spilling": 2, "failed": 1, "holes": 1}
+    figures = {name: info[name] for name in ("files", "kernels", "spilling", "failed", "gaps")}
+    assert figures == {"files": 3, "kernels": 17, "spilling": 2, "failed": 1, "gaps": 1}
 
     for _ in range(2):  # what was read before hides what it hid
         assert audit(*options) == 2
         said = capsys.readouterr()
-        assert "1 file could not be read and what was read has holes: build-failed; " in said.err
-        assert "1 hole: 1 build-failed" in said.out
+        assert "1 file could not be read and what was read has gaps: build-failed; " in said.err
+        assert "1 gap: 1 build-failed" in said.out
     assert audit(*options, "--accept", "build-failed=*/failed.log", "--accept", "unreadable=*.o") == 0
     assert audit(*options, "--accept", "build-failed=*/other.log", "--accept", "unreadable=*.o") == 2
 
@@ -118,7 +118,7 @@ def test_an_audit_that_sees_no_kernel_does_not_pass(tmp_path: Path, capsys: pyte
     log.write_text("ptxas info    : 0 bytes gmem\n" * 40)
     for _ in range(2):
         assert audit(log, "--dataset", tmp_path / "data", "--label", "v1") == 2
-        assert "what was read has holes: no-kernel" in capsys.readouterr().err
+        assert "what was read has gaps: no-kernel" in capsys.readouterr().err
     assert audit(log, "--dataset", tmp_path / "data", "--label", "v1", "--accept", "no-kernel") == 0
 
 
@@ -128,7 +128,7 @@ def test_a_build_that_left_no_kernel_is_named(tmp_path: Path, capsys: pytest.Cap
     assert audit(*options) == 2
     said = capsys.readouterr()
     assert "no kernel was read of 1 build: night2" in said.out
-    assert "what was read has holes: no-kernel" in said.err
+    assert "what was read has gaps: no-kernel" in said.err
 
 
 def test_builds_stand_in_the_order_in_which_they_are_given(tmp_path: Path) -> None:

@@ -101,14 +101,14 @@ def test_whatever_file_is_harmed_the_others_answer_and_the_rest_is_restored(tmp_
 
 
 def said_lost(build: dict[str, Any]) -> list[str]:
-    """The files that holes of a build name."""
-    holes = [each["message"] for each in build["issues"] if each["code"] == "unreadable"]
-    return [word for message in holes for word in message.split() if word.endswith((".parquet", ".json"))]
+    """The files that gaps of a build name."""
+    gaps = [each["message"] for each in build["issues"] if each["code"] == "unreadable"]
+    return [word for message in gaps for word in message.split() if word.endswith((".parquet", ".json"))]
 
 
 @pytest.mark.parametrize("table", ["kernels", "units", "issues", "commits"])
 @pytest.mark.parametrize("batches", [1, 2])
-def test_each_file_of_a_batch_that_is_lost_leaves_a_hole(table: str, batches: int, tmp_path: Path) -> None:
+def test_each_file_of_a_batch_that_is_lost_leaves_a_gap(table: str, batches: int, tmp_path: Path) -> None:
     """But the record, which appears twice."""
     logs = [FIXTURES / "hostile" / "names.log", BASE][:batches]
     for log in logs:
@@ -123,7 +123,7 @@ def test_each_file_of_a_batch_that_is_lost_leaves_a_hole(table: str, batches: in
     assert bool(said_lost(held(tmp_path)["v1"])) == (table != "commits")
     for log in logs:
         append(tmp_path, "v1", log)
-    kept = table == "units" and batches > 1  # a hole that is compacted is no longer its batch's
+    kept = table == "units" and batches > 1  # a gap that is compacted is no longer its batch's
     assert (held(tmp_path) == before) == (not kept)
 
 

@@ -135,7 +135,7 @@ def test_registers_in_steps(before: int | None, after: int, found: list[str]) ->
     assert rules(became(build(kernel(registers=after)), written(build(kernel(registers=before))))) == found
 
 
-def test_registers_that_are_not_reported_any_more_are_a_hole(tmp_path: Path) -> None:
+def test_registers_that_are_not_reported_any_more_are_a_gap(tmp_path: Path) -> None:
     path = tmp_path / "b.yaml"
     log, unlinked = FIXTURES / "ptxas" / "calls-13.0.log", tmp_path / "head.log"
     report = (FIXTURES / "ptxas" / "calls-c-13.0.log").read_bytes()
@@ -226,7 +226,7 @@ SIZED = "_Z6kernelILi{}EEvPfii"
         ("another arch", [kernel(SIZED.format(8)), kernel(SIZED.format(8), arch="sm_120")],
          "1 kernel (kernel<8> (sm_120))"),
         ("renamed", [kernel(SIZED.format(8).replace("6kernel", "9kernel_v2"))], ""),
-        ("what cannot be judged is not recorded, and is a hole", [
+        ("what cannot be judged is not recorded, and is a gap", [
             kernel(SIZED.format(8)), kernel("_Z4gemmPf", None)], ""),
         ("device functions are known by their findings", [
             kernel(SIZED.format(8)), kernel("_Z4helpPf", role="function")], ""),

@@ -81,7 +81,7 @@ EXCUSES = [
     Excuse("on its last day", {"until": TODAY}, "suppressed", 0, 0),
     Excuse("a day later", {"until": date(2026, 1, 30)}, "new", 1, 0),
     Excuse(
-        "expired, and of another kernel: it must be mended still",
+        "expired, and of another kernel: it must be fixed still",
         {"kernel": "x", "until": date(2026, 1, 30)},
         "new",
         1,

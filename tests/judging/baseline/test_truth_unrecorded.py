@@ -18,7 +18,7 @@ TABLE = [
     ("none were, and only the default limits", None, kernel(registers=100), {}, 0),
     ("none were, and the user limits nothing", None, kernel(registers=100), {"max_register_growth": "none"}, 0),
     ("none were, and nothing fails", None, kernel(registers=100), {**LIMITED, "fail_on": "never"}, 0),
-    ("none were, and the build has none: a hole of its own", None, kernel(registers=None), LIMITED, 0),
+    ("none were, and the build has none: a gap of its own", None, kernel(registers=None), LIMITED, 0),
     ("a kernel that is new has nothing to grow from", None, kernel("_Z3newPf", registers=100), LIMITED, 0),
 ]
 

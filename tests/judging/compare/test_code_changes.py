@@ -180,7 +180,7 @@ def test_a_policy_says_whose_code_must_stay(tmp_path: Path) -> None:
         assert run("diff", "--config", policy, "--fail-on", "policy", OLD, NEW).returncode == status
 
 
-def test_code_that_no_input_shows_is_a_hole(tmp_path: Path) -> None:
+def test_code_that_no_input_shows_is_a_gap(tmp_path: Path) -> None:
     log = FIXTURES / "effects" / "head.log"
     (again := tmp_path / "again.log").write_bytes(log.read_bytes() + b"\n")
     found = run("diff", "--fail-on", "code", log, again)

@@ -137,7 +137,7 @@ def test_json_of_a_diff() -> None:
     assert sums["metrics"] == {"resident_blocks": [8, 5], "active_warps": [64, 40], "registers": [32, 48]}
     assert sums["occupancy"][0]["limiters"] == [["warps", "registers"], ["registers"]]
     assert changes["pick"]["unknown"] == {"cumulative_stack_bytes": [None, 64]}
-    assert value["unsettled"] == value["holes"] == []
+    assert value["unsettled"] == value["gaps"] == []
     assert {finding["rule"] for finding in value["findings"]} >= {"spill", "blocks-lost", "stack-reserve"}
 
 
@@ -268,7 +268,7 @@ def test_the_same_input_twice_is_no_regression_whatever_is_unknown(tmp_path: Pat
         result = run("diff", one, other, "--fail-on", "error", "-f", "json")
         assert result.returncode == 0
         value = json.loads(result.stdout)
-        assert {hole["accepted"] for hole in value["holes"]} == {"both inputs are the same, byte by byte"}
+        assert {gap["accepted"] for gap in value["gaps"]} == {"both inputs are the same, byte by byte"}
         assert status(one, other, "--fail-on", "error", "--strict") == 2
     assert status(TORN, copy, "--fail-on", "error", "--set", "expect_kernels=9999") == 2
     folders = tmp_path / "old", tmp_path / "new"

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from spillscan.judging.compare.missing_kernels import missing_kernels
 from spillscan.judging.compare.pairing import comparison
-from spillscan.model import Build, Hole, Kernel
+from spillscan.model import Build, Gap, Kernel
 from spillscan.model.serialize import build_of as build_of_json
 from spillscan.output.terminal import Style
 from spillscan.reading.pipeline import build_of, scan
@@ -29,7 +29,7 @@ def without(build: Build, gone: Callable[[Kernel], bool]) -> Build:
     return replace(build, kernels=tuple(kernel for kernel in build.kernels if not gone(kernel)))
 
 
-def holes(base: Build, head: Build, most: int | None = None) -> list[Hole]:
+def gaps(base: Build, head: Build, most: int | None = None) -> list[Gap]:
     return missing_kernels(comparison(base, head).changes, base, head, most)
 
 
@@ -37,7 +37,7 @@ def unit(kernel: Kernel) -> str:
     return kernel.key.unit
 
 
-def test_a_unit_that_was_compiled_and_holds_no_kernel_any_more_is_no_hole() -> None:
+def test_a_unit_that_was_compiled_and_holds_no_kernel_any_more_is_no_gap() -> None:
     """Its module line is there, and names no arch."""
     module = "ptxas info    : 0 bytes gmem\n"
     command = "nvcc -arch=sm_80 -Xptxas -v -c {0}.cu -o {0}.o\n" + module
@@ -49,30 +49,30 @@ def test_a_unit_that_was_compiled_and_holds_no_kernel_any_more_is_no_hole() -> N
     units = [command.format(name) + "".join(kernel.format(f"{name}_{n}") for n in range(9)) for name in ("one", "two")]
     base, emptied = (build_of(read_log(text)) for text in ("".join(units), units[0] + command.format("two") + "done\n"))
     assert emptied.empty_units == ("two.o",)
-    assert holes(base, emptied) == []
+    assert gaps(base, emptied) == []
     assert build_of_json(b"".join(as_json.render(Report(kind="scan", build=emptied), Style()))) == emptied
-    (hole,) = holes(base, build_of(read_log(units[0])))
-    assert (hole.code, hole.names) == ("unit-missing", ("two.o",))
+    (gap,) = gaps(base, build_of(read_log(units[0])))
+    assert (gap.code, gap.names) == ("unit-missing", ("two.o",))
 
 
-def test_a_kernel_deleted_from_a_unit_that_was_compiled_is_no_hole() -> None:
+def test_a_kernel_deleted_from_a_unit_that_was_compiled_is_no_gap() -> None:
     base = scan([MAKE])
     for gone in {kernel.key.symbol for kernel in base.kernels}:
         head = without(base, lambda kernel, gone=gone: kernel.key.symbol == gone)  # type: ignore[misc]
         assert comparison(base, head).changes
-        assert holes(base, head) == []
+        assert gaps(base, head) == []
 
 
-def test_a_unit_that_was_not_compiled_is_a_hole() -> None:
+def test_a_unit_that_was_not_compiled_is_a_gap() -> None:
     base = scan([MAKE])
     units = {unit(kernel) for kernel in base.kernels}
     assert len(units) == 13
     for gone in units:
-        (hole,) = holes(base, without(base, lambda kernel, gone=gone: unit(kernel) == gone))  # type: ignore[misc]
+        (gap,) = gaps(base, without(base, lambda kernel, gone=gone: unit(kernel) == gone))  # type: ignore[misc]
         count = sum(unit(kernel) == gone for kernel in base.kernels) // 2
-        assert (hole.code, hole.hides, hole.names) == ("unit-missing", ("kernels",), (gone,))
-        assert hole.message.startswith(f"{gone} is not in the newer build: {count} kernels of the older one gone (")
-        assert hole.message.endswith(f"(sm_80: {count}, sm_90a: {count})")
+        assert (gap.code, gap.hides, gap.names) == ("unit-missing", ("kernels",), (gone,))
+        assert gap.message.startswith(f"{gone} is not in the newer build: {count} kernels of the older one gone (")
+        assert gap.message.endswith(f"(sm_80: {count}, sm_90a: {count})")
 
 
 @pytest.mark.parametrize("other", ["cmake-make-13.0.log", "ninja-j12-13.0.log", "cmake-ninja-verbose-13.0.log"])
@@ -80,46 +80,46 @@ def test_units_are_known_again_under_other_names(other: str) -> None:
     """`gemm.o`, `gemm.cuda.o` and `CMakeFiles/library.dir/gemm.cu.o` are of one source."""
     base, head = scan([MAKE]), scan([FIXTURES / "build" / other])
     assert not {unit(kernel) for kernel in base.kernels} & {unit(kernel) for kernel in head.kernels}
-    assert holes(base, head) == holes(head, base) == []
-    found = holes(base, without(head, lambda kernel: "gemm." in unit(kernel)))
-    assert [(hole.code, hole.names) for hole in found] == [("unit-missing", ("gemm.o",))]
+    assert gaps(base, head) == gaps(head, base) == []
+    found = gaps(base, without(head, lambda kernel: "gemm." in unit(kernel)))
+    assert [(gap.code, gap.names) for gap in found] == [("unit-missing", ("gemm.o",))]
     moved = [replace(k, key=replace(k.key, unit=f"obj/{ord(unit(k)[0])}{unit(k)[1:]}")) for k in head.kernels]
-    assert holes(base, Build(kernels=tuple(moved))) == [], "what only one unit had shows which it is"
+    assert gaps(base, Build(kernels=tuple(moved))) == [], "what only one unit had shows which it is"
 
 
-def test_an_arch_that_is_gone_is_a_hole() -> None:
+def test_an_arch_that_is_gone_is_a_gap() -> None:
     base = scan([MAKE])
-    (hole,) = holes(base, without(base, lambda kernel: kernel.key.arch == "sm_80"))
-    assert hole.code == "arch-missing"
-    assert hole.names == ("sm_80",)
-    assert "for sm_80: " in hole.message
-    assert "13 units" in hole.message
+    (gap,) = gaps(base, without(base, lambda kernel: kernel.key.arch == "sm_80"))
+    assert gap.code == "arch-missing"
+    assert gap.names == ("sm_80",)
+    assert "for sm_80: " in gap.message
+    assert "13 units" in gap.message
     one = without(base, lambda kernel: kernel.key.arch == "sm_80" and unit(kernel) == "fft.o")
-    (hole,) = holes(base, one)
-    assert (hole.code, hole.names) == ("arch-missing", ("fft.o", "sm_80"))
+    (gap,) = gaps(base, one)
+    assert (gap.code, gap.names) == ("arch-missing", ("fft.o", "sm_80"))
     mixed = scan([MIXED])
-    (hole,) = holes(mixed, without(mixed, lambda kernel: kernel.key.arch == "sm_80"))
-    assert hole.code == "arch-missing"
+    (gap,) = gaps(mixed, without(mixed, lambda kernel: kernel.key.arch == "sm_80"))
+    assert gap.code == "arch-missing"
 
 
 @pytest.mark.parametrize(
     ("kernels", "gone", "expected"),
     [(1, 0, 0), (2, 1, 0), (10, 1, 0), (10, 2, 0), (10, 3, 1), (10, 9, 1), (22, 3, 0), (22, 4, 1), (22, 21, 1)],
 )
-def test_more_than_a_few_are_a_hole_where_units_are_not_known(kernels: int, gone: int, expected: int) -> None:
+def test_more_than_a_few_are_a_gap_where_units_are_not_known(kernels: int, gone: int, expected: int) -> None:
     mixed = scan([MIXED])
     symbols = sorted({kernel.key.symbol for kernel in mixed.kernels if kernel.role == "entry"})
     assert len(symbols) == 22
     base = without(mixed, lambda kernel: kernel.key.symbol not in symbols[:kernels])
-    found = holes(base, without(base, lambda kernel: kernel.key.symbol in symbols[:gone]))
-    assert [hole.code for hole in found] == ["kernels-missing"] * expected
+    found = gaps(base, without(base, lambda kernel: kernel.key.symbol in symbols[:gone]))
+    assert [gap.code for gap in found] == ["kernels-missing"] * expected
     if found:
         assert f"{gone} kernels of the older one gone" in found[0].message
         assert f", of {kernels}, and no line says which sources were compiled (sm_80: " in found[0].message
 
 
 def test_a_log_of_its_own_is_a_unit(tmp_path: Path) -> None:
-    """One log a source, none of which names its source: a lost log is a hole, however few kernels it had."""
+    """One log a source, none of which names its source: a lost log is a gap, however few kernels it had."""
     blocks = read_text(FIXTURES / "ptxas" / "plain-12.9.log").split("ptxas info    : Compiling entry")
     whole = [f"ptxas info    : Compiling entry{block}" for block in blocks[1:] if "'sm_80'" in block.splitlines()[0]]
     assert len(whole) > 3
@@ -140,7 +140,7 @@ def test_a_binary_shows_what_it_has_no_more() -> None:
     assert len(few) >= 1
     head = without(base, lambda kernel: kernel.key.symbol in few)
     assert comparison(base, head).changes
-    assert {hole.code for hole in holes(base, head)} <= {"arch-missing"}
+    assert {gap.code for gap in gaps(base, head)} <= {"arch-missing"}
 
 
 def test_what_is_allowed(tmp_path: Path) -> None:
@@ -152,9 +152,9 @@ def test_what_is_allowed(tmp_path: Path) -> None:
     call = ("diff", MAKE, tmp_path / "head.log", "--fail-on", "policy")
     result = run(*call, "-f", "json")
     assert result.returncode == 2
-    (hole,) = json.loads(result.stdout)["holes"]
-    assert hole["code"] == "unit-missing"
-    assert ": 5 kernels of the older one gone (" in hole["message"]
+    (gap,) = json.loads(result.stdout)["gaps"]
+    assert gap["code"] == "unit-missing"
+    assert ": 5 kernels of the older one gone (" in gap["message"]
     assert run("diff", MAKE, tmp_path / "head.log").returncode == 0, "no gate, no verdict"
     assert run(*call, "--kernel", "conv*").returncode == 0, "what is not asked for is not missed"
     for allowed, expected in (("4", 2), ("5", 0), ("100", 0)):
@@ -168,6 +168,6 @@ def test_what_is_allowed(tmp_path: Path) -> None:
 def test_few_may_be_gone_unless_the_policy_says_none() -> None:
     base = scan([MIXED])
     head = without(base, lambda kernel: kernel.key.symbol == base.kernels[0].key.symbol)
-    assert holes(base, head) == []
-    assert [hole.code for hole in holes(base, head, 0)] == ["kernels-missing"]
-    assert holes(base, head, 100) == []
+    assert gaps(base, head) == []
+    assert [gap.code for gap in gaps(base, head, 0)] == ["kernels-missing"]
+    assert gaps(base, head, 100) == []

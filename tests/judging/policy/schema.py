@@ -21,7 +21,7 @@ from spillscan.judging.policy.keys import (
 )
 from spillscan.judging.rule_docs import explanations
 from spillscan.model import Rule
-from spillscan.model.holes import holes
+from spillscan.model.gaps import gaps
 
 _WORD = {"type": "string", "minLength": 1, "pattern": "^[^\n]+$"}
 _LABEL = {"type": "string", "pattern": f"^{LABEL}$"}
@@ -65,8 +65,8 @@ def schema(rules: Sequence[Rule]) -> dict[str, Any]:
                 },
                 "accept": {
                     "type": "array",
-                    "description": "holes that are accepted: a gate passes although they may hide something",
-                    "items": {**_mapping(_acceptance()), "required": ["hole", "reason"]},
+                    "description": "gaps that are accepted: a gate passes although they may hide something",
+                    "items": {**_mapping(_acceptance()), "required": ["gap", "reason"]},
                 },
                 "labels": {
                     "type": "object",
@@ -115,7 +115,7 @@ def _words(text: str = "") -> dict[str, Any]:
 
 def _acceptance() -> dict[str, Any]:
     return {
-        "hole": {"enum": list(holes()), "description": "kind of hole"},
+        "gap": {"enum": list(gaps()), "description": "kind of gap"},
         "match": {**_WORD, "description": "glob, or re: expression, that a name of the kernel or the input must fit"},
         "reason": {**_WORD, "description": "why, for those who come after"},
     }

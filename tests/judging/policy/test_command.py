@@ -216,7 +216,7 @@ def test_what_is_printed_is_a_policy_that_says_the_same(document: Any, above: st
 def test_every_rule_is_listed_and_explained() -> None:
     from spillscan.commands.explain import lines
     from spillscan.judging.rule_docs import explanations
-    from spillscan.model.holes import KINDS
+    from spillscan.model.gaps import KINDS
 
     listing = run("explain").stdout.decode().splitlines()
     assert [line.split()[0] for line in listing] == [*(rule.id for rule in RULES), *KINDS]
@@ -238,7 +238,7 @@ def test_explain_prints_one_rule() -> None:
 def test_an_unknown_rule_gets_the_nearest_name() -> None:
     result = run("explain", "wgmma_serialised")
     assert result.returncode == 2
-    wanted = "spillscan: there is no rule or hole 'wgmma_serialised'; did you mean 'wgmma-serialized'?\n"
+    wanted = "spillscan: there is no rule or gap 'wgmma_serialised'; did you mean 'wgmma-serialized'?\n"
     assert result.stderr.decode() == wanted
 
 

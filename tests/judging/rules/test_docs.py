@@ -1,4 +1,4 @@
-"""``docs/rules.md`` and ``docs/holes.md`` explain all; run as a module, this writes their lists and examples."""
+"""``docs/rules.md`` and ``docs/gaps.md`` explain all; run as a module, this writes their lists and examples."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from spillscan.judging.rule_docs import explanations
 from spillscan.judging.rules import all_rules
-from spillscan.model.holes import KINDS
+from spillscan.model.gaps import KINDS
 from tests.conftest import ROOT
 from tests.judging.rules.test_rules import EXAMPLES, findings
 
@@ -59,24 +59,24 @@ def text(document: str) -> str:
     return with_examples(new) if document == "rules" else new
 
 
-@pytest.mark.parametrize("document", ["rules", "holes"])
+@pytest.mark.parametrize("document", ["rules", "gaps"])
 def test_the_table_says_what_is_so(document: str) -> None:
     assert (ROOT / "docs" / f"{document}.md").read_text(encoding="utf-8") == text(document)
 
 
 def test_everything_is_explained_and_nothing_else() -> None:
-    for document, names in (("rules", [*all_rules()]), ("holes", [*KINDS])):
+    for document, names in (("rules", [*all_rules()]), ("gaps", [*KINDS])):
         explained = [*explanations(document)]
         assert not {*names} - {*explained}, f"docs/{document}.md has no section of these, as rule_docs.py reads it"
         assert sorted(explained) == sorted(names)
     assert list(explanations("rules")) == list(all_rules()), "in this order"
 
 
-@pytest.mark.parametrize("document", ["rules", "holes"])
+@pytest.mark.parametrize("document", ["rules", "gaps"])
 def test_sections_are_whole(document: str) -> None:
     headings = {
         "rules": ["What it means", "Example", "What to do"],
-        "holes": ["What it means", "What to do"],
+        "gaps": ["What it means", "What to do"],
     }[document]
     for name, about in explanations(document).items():
         assert list(about.parts) == headings, name
@@ -88,5 +88,5 @@ def test_sections_are_whole(document: str) -> None:
 
 
 if __name__ == "__main__":
-    for each in ("rules", "holes"):
+    for each in ("rules", "gaps"):
         (ROOT / "docs" / f"{each}.md").write_text(text(each), encoding="utf-8")

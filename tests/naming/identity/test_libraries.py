@@ -116,8 +116,8 @@ def test_a_library_that_is_there_is_not_missing_whatever_folder_was_given() -> N
     base, head = Build(kernels=tuple(sides[0])), Build(kernels=tuple(sides[1][:4] + sides[1][8:]))
     assert missing_kernels(comparison(base, head).changes, base, head) == []
     base = Build(kernels=(*base.kernels, held("old/lib/z.so", "z", unit="#4")))
-    (hole,) = missing_kernels(comparison(base, head).changes, base, head)
-    assert (hole.code, hole.names) == ("unit-missing", ("z.so",))
+    (gap,) = missing_kernels(comparison(base, head).changes, base, head)
+    assert (gap.code, gap.names) == ("unit-missing", ("z.so",))
     chosen = [("z.*", "y.*")]  # as the user says, z is y now
     assert missing_kernels(comparison(base, head, chosen=chosen).changes, base, head, chosen=chosen) == []
 

@@ -24,7 +24,7 @@ from random import Random
 
 from spillscan.judging.policy import Policy
 from spillscan.judging.rules import check, judged
-from spillscan.judging.verdict import holes_of, verdict
+from spillscan.judging.verdict import gaps_of, verdict
 from spillscan.reading import logs
 from spillscan.reading.inputs.source import Stream
 from spillscan.reading.pipeline import build_of
@@ -487,11 +487,11 @@ _CARGO_FAILED = "error: failed to run custom build command for `kernels v0.1.0 (
 
 
 def judge(data: bytes) -> tuple[int, str]:
-    """(exit status of ``check``, the holes) for a log."""
+    """(exit status of ``check``, the gaps) for a log."""
     reading = logs.read(Stream(io.BytesIO(data), "build.log"), "build.log")
     if not reading.understood:
         return 2, "nothing is understood"
     build = build_of(reading)
     found = check(build, _POLICY)
-    holes = list(holes_of(build, found.undecided, judged(found.terms, "build", _POLICY.fail_on), _POLICY))
-    return verdict(found.findings, holes, _POLICY).status, "; ".join(f"{hole.code}: {hole.message}" for hole in holes)
+    gaps = list(gaps_of(build, found.undecided, judged(found.terms, "build", _POLICY.fail_on), _POLICY))
+    return verdict(found.findings, gaps, _POLICY).status, "; ".join(f"{gap.code}: {gap.message}" for gap in gaps)

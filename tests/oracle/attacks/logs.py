@@ -1,4 +1,4 @@
-"""Damage to build logs: cuts, lost, doubled, swapped and torn lines, holes, interleaved writers, mixed encodings.
+"""Damage to build logs: cuts, lost, doubled, swapped and torn lines, gaps, interleaved writers, mixed encodings.
 
 Damage after which the text is what an undisturbed compiler could have printed leaves no trace: a log that is cut
 exactly between two complete blocks, one registers line instead of another. No reader can see it, and none is asked to.
@@ -279,7 +279,7 @@ def _spoil(chance: Random, lines: list[bytes], at: int) -> None:
             lines[at] = line[:start] + bytes([line[start] | 0x80]) + line[start + 1 :]
 
 
-def _hole(chance: Random, chosen: Sequence[Sample]) -> bytes:
+def _gap(chance: Random, chosen: Sequence[Sample]) -> bytes:
     data = chosen[0].text
     start = chance.randint(0, len(data))
     end = start + chance.choice((8, 30, 100, 300, 1000, 4096))
@@ -352,7 +352,7 @@ _DAMAGES: Mapping[str, tuple[Callable[[Random], int], _Damage]] = {
     "doubled lines": (_one, _of_lines(_double)),
     "swapped lines": (_one, _of_lines(_swap)),
     "damaged lines": (_one, _of_lines(_spoil)),
-    "holes": (_one, _hole),
+    "gaps": (_one, _gap),
     "encodings": (_several, _encode),
     "two builds": (lambda chance: 2, _two_builds),
 } | {f"interleaved by {size}": (_several, _interleave(size)) for size in GRANULARITIES}
@@ -361,7 +361,7 @@ _DAMAGES: Mapping[str, tuple[Callable[[Random], int], _Damage]] = {
 DAMAGES_OF_ONE: Mapping[str, _Damage] = {name: damage for name, (count, damage) in _DAMAGES.items() if count is _one}
 """Those of one log alone."""
 
-_OF_LINES = ("lost lines", "doubled lines", "swapped lines", "holes", "damaged lines", "two builds")
+_OF_LINES = ("lost lines", "doubled lines", "swapped lines", "gaps", "damaged lines", "two builds")
 """One damage may leave no trace beside another that does."""
 
 
@@ -425,13 +425,13 @@ def lost(
 
     ``exchanged``: kernels may have each other's figures, for lines of one form that change places leave no trace.
     """
-    holes = {hidden for issue in reading.issues for hidden in issue.hidden}
-    if "kernels" in holes or not reading.understood:
+    gaps = {hidden for issue in reading.issues for hidden in issue.hidden}
+    if "kernels" in gaps or not reading.understood:
         return  # what is not understood at all is refused
     found = _by_symbol(iter(reading.kernels))
     spliced = {each.key.symbol for each in reading.kernels if _orderly(lines, each.origins[0].line or 0)}
     for what, figure in (("spills", _spills), ("registers", _registers), ("shared", static_shared)):
-        if what in holes:
+        if what in gaps:
             continue
         high = {
             (kernel.key.symbol, kernel.key.arch, size): None

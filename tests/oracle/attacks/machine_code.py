@@ -1,4 +1,4 @@
-"""Damage to dumps and binaries: cuts, lost, doubled, swapped and painted lines, holes, flipped bytes.
+"""Damage to dumps and binaries: cuts, lost, doubled, swapped and painted lines, gaps, flipped bytes.
 
 A listing that is what its tool could have written leaves no trace of damage, such as one that ends exactly between two
 functions, or machine code with other instructions in it: no reader can see that, and none is asked to.
@@ -236,7 +236,7 @@ def _paint(chance: Random, lines: list[bytes], at: int) -> None:
             lines[at] = line[:start] + bytes(byte | 0x80 for byte in line[start:end]) + line[end:]
 
 
-def _hole(chance: Random, data: bytes) -> bytes:
+def _gap(chance: Random, data: bytes) -> bytes:
     start = chance.randrange(len(data) + 1)
     end = start + chance.choice((8, 30, 100, 300, 1000, 4096, 20_000))
     return data[:start] + chance.choice((b"", b"\0" * (min(end, len(data)) - start))) + data[end:]
@@ -258,7 +258,7 @@ _OF_TEXT: dict[str, Callable[[Random, bytes], bytes]] = {
     "doubled lines": _of_lines(_double),
     "swapped lines": _of_lines(_swap),
     "damaged lines": _of_lines(_paint),
-    "holes": _hole,
+    "gaps": _gap,
 }
 _OF_BYTES: dict[str, Callable[[Random, bytes], bytes]] = {
     "cut at its tail": _cut_tail,

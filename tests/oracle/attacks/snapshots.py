@@ -1,4 +1,4 @@
-"""Damage to builds as JSON: cuts, holes, painted bytes, values of wrong types, lost keys, lost kernels."""
+"""Damage to builds as JSON: cuts, gaps, painted bytes, values of wrong types, lost keys, lost kernels."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Sample:
 
 @cache
 def samples() -> tuple[Sample, ...]:
-    """Builds with findings, and builds with holes."""
+    """Builds with findings, and builds with gaps."""
     found = []
     for names in SOURCES:
         paths = [FIXTURES / name for name in names]
@@ -85,7 +85,7 @@ def _beheaded(chance: Random, data: bytes) -> bytes:
     return data[chance.randrange(1, len(data)) :]
 
 
-def _hole(chance: Random, data: bytes) -> bytes:
+def _gap(chance: Random, data: bytes) -> bytes:
     start = chance.randrange(len(data))
     end = start + chance.choice((1, 2, 8, 30, 100, 300, 1000, 4096))
     filling = chance.choice((b"", b"\0", b" ", b"~", b"\xff"))
@@ -140,7 +140,7 @@ def _many(chance: Random, data: bytes) -> bytes:
 _DAMAGES: dict[str, Callable[[Random, bytes], bytes]] = {
     "cut at its tail": _cut,
     "cut at its head": _beheaded,
-    "holes": _hole,
+    "gaps": _gap,
     "wrong types": _of_values(_wrong_type),
     "lost": _of_values(_lose),
     "nested": _many,

@@ -1,4 +1,4 @@
-"""Damaged dumps and binaries: a finding that is gone leaves a hole, and no figure is silently another."""
+"""Damaged dumps and binaries: a finding that is gone leaves a gap, and no figure is silently another."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ def test_packed_logs_are_read(name: str, way: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in PACKINGS if name not in ("utf16.log", "twice.log.bz2", "inner.tar")])
-def test_a_packed_log_that_is_cut_off_is_an_error_or_a_hole(name: str, tmp_path: Path) -> None:
+def test_a_packed_log_that_is_cut_off_is_an_error_or_a_gap(name: str, tmp_path: Path) -> None:
     whole = PACKINGS[name](HEAD.read_bytes())
     path = tmp_path / name
     path.write_bytes(whole[: len(whole) // 2])
@@ -219,7 +219,7 @@ def test_drafts_are_no_logs(tmp_path: Path) -> None:
     assert not build.issues
 
 
-def test_a_log_that_is_still_written_is_a_hole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_that_is_still_written_is_a_gap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log = tmp_path / "build.log"
     log.write_bytes(BASE.read_bytes())
     assert not scan(log).issues
@@ -247,7 +247,7 @@ def test_standard_input_that_is_closed_is_one_line() -> None:
 
 
 @pytest.mark.parametrize("second", [b"", b"make: nothing to be done\n", b"1 2 3 4 " * 64])  # no tar's checksum
-def test_a_second_input_without_a_report_is_a_hole(second: bytes, tmp_path: Path) -> None:
+def test_a_second_input_without_a_report_is_a_gap(second: bytes, tmp_path: Path) -> None:
     other = tmp_path / "other.log"
     other.write_bytes(second)
     (issue,) = scan([BASE, other]).issues

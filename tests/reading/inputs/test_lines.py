@@ -41,7 +41,7 @@ def test_whatever_the_pieces_long_lines_are_empty(monkeypatch: pytest.MonkeyPatc
         assert reported == [number for number, line in enumerate(wanted, 1) if len(line) > 5]
 
 
-def test_a_log_with_a_long_line_has_a_hole_there_and_is_read_on() -> None:
+def test_a_log_with_a_long_line_has_a_gap_there_and_is_read_on() -> None:
     text = BLOCK.decode()
     whole, reading = read_log(text), read_log(f"{text}{LONG.decode()}\n{text.replace('PK', 'Pd')}")
     (issue,) = (each for each in reading.issues if each.code == "line-too-long")

@@ -12,7 +12,7 @@ import pytest
 from spillscan import scan
 from spillscan.cli import main
 from spillscan.model import Issue
-from spillscan.model.holes import EVERYTHING
+from spillscan.model.gaps import EVERYTHING
 from spillscan.model.serialize import build_of
 from spillscan.output.errors import InputError
 from tests.conftest import FIXTURES, issue_to_json, kernel_to_json, run
@@ -111,7 +111,7 @@ def test_what_a_snapshot_has_lost_is_missed() -> None:
 
 
 @pytest.mark.parametrize("form", ["text", "json", "sarif", "junit", "markdown", "github", "html"])
-def test_a_kind_of_hole_that_a_newer_release_found_is_one(tmp_path: Path, form: str) -> None:
+def test_a_kind_of_gap_that_a_newer_release_found_is_one(tmp_path: Path, form: str) -> None:
     log = FIXTURES / "failures" / "ninja-syntax-13.0.log"
     document = json.loads(run("scan", log, "-f", "json").stdout)
     for issue in document["issues"]:

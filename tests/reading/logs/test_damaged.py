@@ -1,4 +1,4 @@
-"""Damaged and pasted logs: what is certain is right, what is missing is a hole, and what can be read is read."""
+"""Damaged and pasted logs: what is certain is right, what is missing is a gap, and what can be read is read."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_an_entry_line_without_arch() -> None:
         (BLOCK.replace("376 bytes", "464 bytes cumulat, 544 bytes"), "registers"),
     ],
 )
-def test_what_is_missing_is_a_hole(text: str, hides: str) -> None:
+def test_what_is_missing_is_a_gap(text: str, hides: str) -> None:
     assert hides in hidden(read_log(text))
 
 

@@ -93,7 +93,7 @@ def test_every_rule_is_reached_by_an_example(name: str, start: str) -> None:
 
 
 @pytest.mark.parametrize("line", [case[3] for case in CASES if case[0] in TOOLS])
-def test_no_example_is_a_hole(line: str) -> None:
+def test_no_example_is_a_gap(line: str) -> None:
     """A line that is understood is none that is torn, or of which no kernel is known to be."""
     codes = {issue.code for issue in read_log(f"noise\n{line}\n").issues}
     assert not codes & {"torn-line", "unknown-line", "unread-spill-warning"}

@@ -1,4 +1,4 @@
-"""Failed, stopped and unfinished builds are holes; healthy ones, and text that only sounds like failure, are none."""
+"""Failed, stopped and unfinished builds are gaps; healthy ones, and text that only sounds like failure, are none."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from lark import Token
 
 from spillscan.model import Issue
-from spillscan.model.holes import KINDS
+from spillscan.model.gaps import KINDS
 from spillscan.reading import grammar
 from spillscan.reading.logs.clean import Cleaner
 from spillscan.reading.logs.failures import Failure, _named, failure_words
@@ -168,8 +168,8 @@ FAILED = [entry["file"] for entry in manifest() if entry["file"].startswith("fai
 @pytest.mark.parametrize("file", FAILED)
 def test_real_builds(file: str) -> None:
     name = re.sub(r"-[\d.]+\.log$", "", file.rpartition("/")[2])
-    holes = [issue for issue in read_any(FIXTURES / file).issues if issue.code in CODES and issue.code not in HARMLESS]
-    assert bool(holes) == (name not in EXIT)
+    gaps = [issue for issue in read_any(FIXTURES / file).issues if issue.code in CODES and issue.code not in HARMLESS]
+    assert bool(gaps) == (name not in EXIT)
     options = [] if name in EXIT else ["--set", "max_spill_bytes=1000000"]
     assert run("check", FIXTURES / file, *options).returncode == EXIT.get(name, 2)
 
@@ -185,7 +185,7 @@ JUDGED = [
 
 @pytest.mark.parametrize("entry", JUDGED)
 def test_exit_status_of_the_tools_says_the_same(entry: dict[str, object]) -> None:
-    """Over all fixtures: where the tools failed there is a hole, and nowhere else."""
+    """Over all fixtures: where the tools failed there is a gap, and nowhere else."""
     failed = any(issue.code in CODES for issue in read_any(FIXTURES / str(entry["file"])).issues)
     assert failed == bool(entry["exit_status"])
 
@@ -278,7 +278,7 @@ def test_broken_builds(name: str, prefix: str) -> None:
     assert all(issue.origin is not None and issue.origin.line for issue in found)
 
 
-def test_a_hole_names_step_line_and_message() -> None:
+def test_a_gap_names_step_line_and_message() -> None:
     text = MAKE + "nvcc -Xptxas -v -c gemm.cu -o gemm.o\n" + BROKEN["front end"] + BROKEN["make"]
     (found,) = seen(text)
     assert found.message == 'gemm.o failed: gemm.cu(10): error: identifier "x" is undefined'

@@ -74,7 +74,7 @@ def test_log_and_code_that_contradict_each_other_are_an_error(tmp_path: Path) ->
     assert {each.severity for each in found if each.rule == "setmaxnreg-mismatch"} == {"error"}
 
 
-def test_a_message_that_may_be_about_any_of_several_kernels_is_a_hole(tmp_path: Path) -> None:
+def test_a_message_that_may_be_about_any_of_several_kernels_is_a_gap(tmp_path: Path) -> None:
     log = (FIXTURES / "ptxas/roles-dropped-13.5.log").read_text()
     (tmp_path / "build.log").write_text(log.partition("\n")[2])  # three messages, four kernels
     build = scan(str(tmp_path / "build.log"))

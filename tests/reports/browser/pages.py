@@ -24,7 +24,7 @@ from spillscan.history.dataset.turns import gathered, turns
 from spillscan.judging import rules
 from spillscan.judging.compare.matrix import matrix
 from spillscan.judging.policy import Policy
-from spillscan.model import Build, Hole, Issue, Kernel, KernelKey, Origin, Usage
+from spillscan.model import Build, Gap, Issue, Kernel, KernelKey, Origin, Usage
 from spillscan.naming import Names
 from spillscan.occupancy.launches import launch
 from spillscan.reports.page.history import history_document, trend_document
@@ -137,8 +137,8 @@ def hostile() -> Report:
         kind="check",
         build=Build(kernels=report.build.kernels, issues=issues),
         findings=report.findings,
-        holes=tuple(
-            Hole(code="unknown-spills", message=each.key.symbol, hides=("spills",), kernel=each)
+        gaps=tuple(
+            Gap(code="unknown-spills", message=each.key.symbol, hides=("spills",), kernel=each)
             for each in report.build.kernels
         ),
     )
@@ -256,7 +256,7 @@ def trend() -> str:
 
 
 def history(link: str = "") -> str:
-    """Four builds: a kernel that got worse and was mended, one that spills from birth, one that went; hostile names."""
+    """Four builds: a kernel that got worse and was fixed, one that spills from birth, one that went; hostile names."""
     labels = ("v1", "v2", "v3 <img src=x onerror=alert(1)>", "v4")
     points: dict[str, tuple[int | None, ...]] = {
         "_Z4gemmILi8EEvv": (0, 304, 304, 16),

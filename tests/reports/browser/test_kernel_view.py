@@ -130,7 +130,7 @@ def test_what_to_do_first_leads_to_curve_lines_and_code(browse: Open, site: Site
     tab = browse(site["code"])
     assert tab.text("#first") == "What to do first"
     assert tab.text(".first .who").startswith("array_and_spills sm_80 · spills: 160 B stores, 160 B loads")
-    assert tab.texts(".first dt")[:3] == ["line", "cause", "remedy"]
+    assert tab.texts(".first dt")[:3] == ["line", "cause", "fix"]
     tab.page.locator(".first a").first.click()
     assert "registers are live at once" in tab.text(".spillmap p")
     assert "registers end its spills (an estimate" in tab.text(".spillmap p")

@@ -1,4 +1,4 @@
-"""What people come for: the line of the heaviest spill, its cause, the build that made it worse, the remedy. Each is in
+"""What people come for: the line of the heaviest spill, its cause, the build that made it worse, the fix. Each is in
 sight after at most three clicks from the first screen, and after as many presses of Enter reached by Tab and arrows."""
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ TASKS = (
     ("build", "history", ("v2",), "gemm<8> sm_90 spills 0 304 +304"),
     ("build", "history", ("gemm",), "16 gemm<8> sm_90"),
     ("build", "trend", (), "gemm sm_90 1 spills, B 16 304 v4 registers 16 → 304 v3 yes"),
-    ("remedy", "code", (), "a smaller factor of #pragma unroll there, or a smaller array: at most 44 registers"),
-    ("remedy", "code", ("array_and_spills",), "About 47 registers end its spills"),
-    ("remedy", "check", ("spill_f32", "What spill means"), "What to do."),
-    ("remedy", "scan", (), "about 96 registers may end its spills"),
-    ("remedy", "sweep", (), "cap 128 128 16 2 best"),
+    ("fix", "code", (), "a smaller factor of #pragma unroll there, or a smaller array: at most 44 registers"),
+    ("fix", "code", ("array_and_spills",), "About 47 registers end its spills"),
+    ("fix", "check", ("spill_f32", "What spill means"), "What to do."),
+    ("fix", "scan", (), "about 96 registers may end its spills"),
+    ("fix", "sweep", (), "cap 128 128 16 2 best"),
 )
 
 IN_SIGHT = """(wanted) => {

@@ -111,9 +111,9 @@ def test_a_known_launch_has_advice_from_the_model() -> None:
     found = subject(summarise(Usage(registers=72, barriers=1), "sm_90", launch))
     assert found["setting"] == ["sm_90", 256, 72, 0, 0, None, None, 1]
     assert "assumed" not in found
-    [[limit, finding, remedy, trade_off]] = found["advice"]
+    [[limit, finding, fix, trade_off]] = found["advice"]
     assert limit == "registers"
-    assert "__launch_bounds__(256, 4)" in remedy
+    assert "__launch_bounds__(256, 4)" in fix
     assert finding
     assert trade_off
     assert found["verdict"].startswith("Occupancy is a means")

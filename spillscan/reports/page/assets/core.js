@@ -71,7 +71,7 @@ const spillscan = (() => {
   // What a gate does not know of what it judges, and what of it the policy accepts.
   function unknown(verdict) {
     const band = (title, lines) => (lines.length ? h("div", { class: "band warn-band" }, h("b", {}, title), h("ul", {}, lines.map((line) => h("li", {}, marked(line))))) : null);
-    return [band("Not known, so that no gate can pass", verdict.holes), band("Not known, and accepted", verdict.accepted)];
+    return [band("Not known, so that no gate can pass", verdict.gaps), band("Not known, and accepted", verdict.accepted)];
   }
 
   // What letters in names stand for, of some families or of all; null where there are none.

@@ -1,4 +1,4 @@
-// What to do first: what fails, with the way on; families by weight, each with line, cause and remedy; what a rule's name means; why a kernel grew.
+// What to do first: what fails, with the way on; families by weight, each with line, cause and fix; what a rule's name means; why a kernel grew.
 const first = (() => {
 
   // Headings that repeat stand once.

@@ -28,7 +28,7 @@ spillscan.view("kernel", (payload, id, box) => {
   const arch = store.arch(i);
   const [subject, map] = payload.details[i];
   spillscan.title(store.name(i));
-  const spills = map && map.totals.spill; // what is to be mended first stands first
+  const spills = map && map.totals.spill; // what is to be fixed first stands first
   add(box, heading(), first.grown(payload, i), spills ? local() : null, findings(), others());
   if (subject >= 0) residency(payload.subjects[subject]);
   if (map !== undefined && !spills) add(box, local());
@@ -82,8 +82,8 @@ spillscan.view("kernel", (payload, id, box) => {
       assumed ? h("p", { class: "notice" }, UNKNOWN_LAUNCH) : null, notes.map((note) => h("p", { class: "quiet" }, printable(note))),
       calculator.draw(payload.devices, built, { built, bound: Boolean(assumed || most), before: pastOf(payload, i) })),
     verdict ? h("section", { class: "advice" }, h("h2", {}, "What binds, as built"),
-      h("div", { class: "entries" }, advice.map(([limit, finding, remedy, price]) => h("div", { class: "entry" }, h("h3", {}, limit), h("p", {}, finding),
-        [["To reduce: ", remedy], ["Trade-off: ", price]].map(([head, text]) => (text ? h("p", {}, h("b", {}, head), text) : null))))),
+      h("div", { class: "entries" }, advice.map(([limit, finding, fix, price]) => h("div", { class: "entry" }, h("h3", {}, limit), h("p", {}, finding),
+        [["To reduce: ", fix], ["Trade-off: ", price]].map(([head, text]) => (text ? h("p", {}, h("b", {}, head), text) : null))))),
       h("p", { class: "quiet" }, verdict)) : null);
   }
 

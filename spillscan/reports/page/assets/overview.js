@@ -158,7 +158,7 @@
     const unknown = [read.unknown_lines ? `${count(read.unknown_lines, "line")} of the tools` : "",
       read.unknown_clauses ? `${count(read.unknown_clauses, "clause")} of known lines` : ""].filter(Boolean).join(" and ");
     const all = payload.overview;
-    const open = all.kernels.silent + all.functions.silent + all.ambiguous + all.not_final + (verdict ? verdict.holes.length + verdict.accepted.length : 0);
+    const open = all.kernels.silent + all.functions.silent + all.ambiguous + all.not_final + (verdict ? verdict.gaps.length + verdict.accepted.length : 0);
     const more = filters.summed(issues.counts.map(([, n]) => n)) - issues.shown.length;
     const understands = read.lines ? "Every line of the tools was understood" : "All of it was read";
     const doubt = unknown || issues.shown.some(({ severity }) => severity !== "note");

@@ -1,4 +1,4 @@
-"""What to do about a family of kernels: the source line of its spills, their cause, and the remedy.
+"""What to do about a family of kernels: the source line of its spills, their cause, and the fix.
 
 A cause is a fact that code, records or a log show; where none does, it is not known. How many registers would end the
 spills of a kernel is what a sweep measured, else an estimate that is called one. Whether it pays is not said.
@@ -73,7 +73,7 @@ class Relaxation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Remedy:
+class Fix:
     """What to do about one family."""
 
     ranked: Ranked
@@ -86,7 +86,7 @@ class Remedy:
     """Of what spills; ``None``: not known."""
     relaxation: Relaxation | None = None
     """``None`` where the block size is not known, or no bounds leave as many registers."""
-    remedies: tuple[str, ...] = ()
+    fixes: tuple[str, ...] = ()
     """What to do, a sentence each."""
     trial: Trial | None = None
     """What came of compiling it; ``None`` where that was not asked for."""
@@ -96,10 +96,10 @@ class Remedy:
     """What a sweep made of it; ``None`` where none did."""
 
 
-# ---- remedies --------------------------------------------------------------------------------------------------------
+# ---- fixes --------------------------------------------------------------------------------------------------------
 
 
-def remedy(
+def fix(
     about: Ranked,
     launches: Launches,
     tree: Tree,
@@ -107,7 +107,7 @@ def remedy(
     trial: Trial | None = None,
     untried: str = "",
     swept: Curve | None = None,
-) -> Remedy:
+) -> Fix:
     """What to do about a family. ``code``: the live registers of its worst kernel; ``trial``: what came of compiling
     that; ``untried``: why it cannot be compiled; ``swept``: what a sweep made of it."""
     kernel = about.worst
@@ -123,30 +123,30 @@ def remedy(
     step = None if need is None else relaxation(kernel, launch, need)
     held = [] if code is None else holdings(code, local, tree)
     why = tuple(causes(kernel, tree, code, held))
-    return Remedy(
+    return Fix(
         ranked=about,
         places=places,
         causes=why or (() if trial is None or not trial.cause else (trial.cause,)),
         need=need,
         relaxation=step,
-        remedies=tuple(_remedies(kernel, launch, need, step, places, trial, held)),
+        fixes=tuple(_fixes(kernel, launch, need, step, places, trial, held)),
         trial=trial,
         untried=untried,
         swept=swept,
     )
 
 
-def _for_occupancy(about: Ranked, launch: Launch | None, trial: Trial | None, untried: str) -> Remedy:
+def _for_occupancy(about: Ranked, launch: Launch | None, trial: Trial | None, untried: str) -> Fix:
     if for_debugger(about.worst):
-        return Remedy(ranked=about, causes=(DEBUG_BUILD,), remedies=(_NO_DEBUG,))
+        return Fix(ranked=about, causes=(DEBUG_BUILD,), fixes=(_NO_DEBUG,))
     summary = summary_of(about.worst, launch)
     entries = () if summary is None else summary.advice
-    return Remedy(
+    return Fix(
         ranked=about,
         causes=(*([summary.line] if summary else []), *(f"{LABELS[each.limiter]}: {each.finding}" for each in entries)),
-        remedies=(
+        fixes=(
             *([sentence(trial, trial.curve)] if trial is not None and trial.curve is not None and not untried else []),
-            *(f"{each.remedy}; the price: {each.trade_off}" for each in entries if each.remedy),
+            *(f"{each.fix}; the price: {each.trade_off}" for each in entries if each.fix),
         ),
         trial=trial,
         untried=untried,
@@ -224,7 +224,7 @@ _BASES: dict[Basis, str] = {
 }
 
 
-def _remedies(
+def _fixes(
     kernel: Kernel,
     launch: Launch | None,
     need: Need | None,
@@ -296,14 +296,14 @@ def relief_data(need: Need | None, step: Relaxation | None) -> dict[str, Any]:
     }
 
 
-def facts(made: Remedy, commands: Sequence[str] = ()) -> Iterator[tuple[str, str]]:
+def facts(made: Fix, commands: Sequence[str] = ()) -> Iterator[tuple[str, str]]:
     """(heading, text) of everything that is said of one family."""
     if made.ranked.about == "spills":
         lines = ", ".join(f"{place.text} {share_text(place.share or 0)}" for place in made.places)
         binary = "" if made.ranked.worst.sass else ", and give the binary"
         yield "line", lines or f"not known: compile with -lineinfo{binary}"
     yield from (("cause", text) for text in made.causes or ["not known"])
-    yield from (("remedy", text) for text in made.remedies or ["not known"])
+    yield from (("fix", text) for text in made.fixes or ["not known"])
     if made.trial is not None and made.trial.curve is not None and not made.untried:
         yield from (("tried", text) for text in rows(made.trial, made.trial.curve, made.ranked.worst))
     elif made.untried:

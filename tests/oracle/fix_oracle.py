@@ -1,6 +1,6 @@
-"""The remedy that ``advise --try`` proves, written into the source of a public project and compiled by hand.
+"""The fix that ``advise --try`` proves, written into the source of a public project and compiled by hand.
 
-    python -m tests.oracle.remedy_oracle FOLDER… [--cap N] [--arch A,…] [--most N] [--seconds N] [--seed N]
+    python -m tests.oracle.fix_oracle FOLDER… [--cap N] [--arch A,…] [--most N] [--seconds N] [--seed N]
 
 Each folder is a checkout of a project. Each of its CUDA sources that nvcc compiles within so many seconds is compiled
 as it is, and with ``-maxrregcount``, which gives a log with its command; ``advise --try`` reads that, and nothing else.

@@ -10,10 +10,10 @@ import pytest
 from msgspec.structs import replace
 
 from spillscan import scan
+from spillscan.advice.fixes import Need, causes, fix, registers_needed, relaxation, relief
 from spillscan.advice.profile.exports import read_all
 from spillscan.advice.profile.judged import judge
 from spillscan.advice.ranking import Ranked, ranked
-from spillscan.advice.remedies import Need, causes, registers_needed, relaxation, relief, remedy
 from spillscan.builds import buildfile
 from spillscan.builds.buildfile import BuildFile, Kept, encoded
 from spillscan.builds.databases import commands
@@ -159,7 +159,7 @@ def test_shared_memory_is_offered_for_spills_only_where_ptxas_takes_the_pragma(
     bounds = LaunchBounds(max_threads=128)
     one = kernel("k", 8, registers=40, sass=code({0: 8}, maker=made), launch_bounds=bounds, dynamic_shared=False)
     one = replace(one, final=final)
-    said = remedy(ranked([one], names(one), LaunchMap())[0], LaunchMap(), Tree()).remedies
+    said = fix(ranked([one], names(one), LaunchMap())[0], LaunchMap(), Tree()).fixes
     found = [line for line in said if "enable_smem_spilling" in line]
     assert bool(found) == offered
     assert all("not tried" in line for line in found)
@@ -170,7 +170,7 @@ def test_what_its_compiler_or_its_role_forbids_is_not_offered() -> None:
         made = Maker(tool="ptxas", version=version, options=options)
         one = replace(kernel("k", 8, registers=40, sass=code({0: 8}, maker=made)), role=role)
         about = Ranked("spills", "k", (one,), 8, 1.0)
-        return remedy(about, LaunchMap(), Tree()).remedies[0]
+        return fix(about, LaunchMap(), Tree()).fixes[0]
 
     assert "__maxnreg__(48)" in first("12.4.99")
     assert "-maxrregcount=48 for its file" in first("12.3.107")
@@ -200,7 +200,7 @@ def test_causes_are_facts() -> None:
     role = WarpRole(address=16, registers=24, follows=False, spill=Traffic(stores=2, store_bytes=8), local=Traffic())
     split = kernel("k", 8, sass=code({0: 8}, roles=(role,)))
     assert list(causes(split, Tree(), None)) == ["warps that setmaxnreg gives 24 registers spill 8 B"]
-    assert remedy(ranked([split], names(split), MAPPED)[0], MAPPED, Tree()).remedies[0].startswith("give the warps")
+    assert fix(ranked([split], names(split), MAPPED)[0], MAPPED, Tree()).fixes[0].startswith("give the warps")
 
 
 @pytest.mark.parametrize(
@@ -219,7 +219,7 @@ def test_lines_come_with_what_was_inlined() -> None:
     line = WeighedLine(kind="spill", source=inner, accesses=2, bytes=8, depth=1, weight=80, share=1.0)
     stats = code({1: 8})
     found = kernel("k", 8, sass=replace(stats, local=replace(stats.local, kept_lines=(line,))))
-    (place,) = remedy(ranked([found], names(found), MAPPED)[0], MAPPED, Tree()).places
+    (place,) = fix(ranked([found], names(found), MAPPED)[0], MAPPED, Tree()).places
     assert place.text == "src/gemm.cu:50 (inlined: math.cuh:9)"
 
 
@@ -235,7 +235,7 @@ def test_every_command_to_try_works(tmp_path: Path, capsys: pytest.CaptureFixtur
         assert found["families"] == len(found["first"]) > 0
         for entry in found["first"]:
             assert entry["commands"]
-            assert entry["remedies"]
+            assert entry["fixes"]
             for line in entry["commands"]:
                 program, *words = shlex.split(line)
                 assert program == "spillscan"

@@ -6,7 +6,7 @@ import ast
 from pathlib import Path
 
 from spillscan.model import Issue
-from spillscan.model.holes import KINDS
+from spillscan.model.gaps import KINDS
 
 PRODUCT = Path(__file__).resolve().parents[2] / "spillscan"
 

@@ -1,7 +1,7 @@
 """Everything that may be wrong with an input, each kind declared once, with what it may hide.
 
-An issue whose kind hides something that a gate judges is a *hole*: the gate cannot pass, unless the policy accepts it
-on record. ``docs/holes.md`` says what each means and what to do; ``explain`` and error messages quote it.
+An issue whose kind hides something that a gate judges is a *gap*: the gate cannot pass, unless the policy accepts it
+on record. ``docs/gaps.md`` says what each means and what to do; ``explain`` and error messages quote it.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class Issue(Struct, frozen=True, kw_only=True, gc=False):
     """Something in the input that was not understood, is contradictory, or cannot be decided."""
 
     code: str
-    """Its kind, as :data:`spillscan.model.holes.KINDS` declares it: ``unknown-line``, ``truncated`` …"""
+    """Its kind, as :data:`spillscan.model.gaps.KINDS` declares it: ``unknown-line``, ``truncated`` …"""
     message: str
     """One line: what, and what to do where something can be done."""
     severity: Severity = "warning"
@@ -133,6 +133,6 @@ class Issue(Struct, frozen=True, kw_only=True, gc=False):
         return KINDS.get(self.code, EVERYTHING if self.severity == "error" else ())
 
 
-def holes() -> tuple[str, ...]:
+def gaps() -> tuple[str, ...]:
     """The codes of all kinds that hide something: those that a policy may accept."""
     return tuple(code for code, hides in KINDS.items() if hides)
