@@ -13,7 +13,7 @@ MOST = 200
 NAMES = re.compile(r"CMake|CUDA|Nsight|SQL|PTX|SM\b|NUL|GPU|HEAD|SOURCE_DATE_EPOCH|KERNEL|OLD|INPUT|[A-Z]+[_=.]|__|# ")
 """What begins with a capital because it is called so, or is a comment of a file that is written."""
 OWN = re.compile(
-    r"\b(told|grave|somebody|foreman|knots?|rooms?|house|fix\w*|stands?|(?<!there )is no (?!longer)|wanted"
+    r"\b(told|grave|somebody|foreman|knots?|rooms?|house|stands?|(?<!there )is no (?!longer)|wanted"
     r"|leave .{1,40} away|for ever|twice as)\b"
 )
 """Words that are ours and not the field's, with standard ones instead: reported, severe, package, fix, is, is not a."""
