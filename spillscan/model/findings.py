@@ -148,6 +148,43 @@ def moved_bounds(before: Kernel, after: Kernel) -> tuple[int | None, int | None]
     return None if old == new else (old, new)
 
 
+Work = Literal["same work", "same figures", "other work"]
+Moved = tuple[str, int, int]
+"""(name, count before, count after)."""
+
+
+class Hunk(Struct, frozen=True, kw_only=True):
+    """Where the code of two kernels differs: all instructions of one source line in as many loops."""
+
+    depth: int | None
+    """Loops around them; ``None`` where control is not known."""
+    place: str
+    """``gemm.cu:31``; empty without line information."""
+    opcodes: tuple[Moved, ...]
+    """Instructions of which there are more or fewer, those that moved most first."""
+    altered: tuple[tuple[str, int], ...]
+    """Instructions of which there are as many, and some have other modifiers or constants."""
+    instructions: tuple[int, int]
+    """How many stand there before and after."""
+    live: tuple[int, int]
+    """Most live registers there."""
+    spills: tuple[int, int]
+    """Spill stores and loads there."""
+
+
+class CodeChange(Struct, frozen=True, kw_only=True):
+    """What became of the code of one kernel."""
+
+    change: Change
+    """The pair."""
+    work: Work
+    """What is proven of it."""
+    evidence: tuple[str, ...]
+    """What shows it, one line each."""
+    hunks: tuple[Hunk, ...] = ()
+    """Where it differs, the deepest loop first; none where it is not at hand."""
+
+
 class Changes(list[Change]):
     """What changed between two builds, worst first."""
 

@@ -9,9 +9,10 @@ from operator import attrgetter
 
 from msgspec import Struct
 
-from spillscan.judging.compare.code_changes import WORKS, CodeChange, Hunk, said
+from spillscan.judging.compare.code_changes import WORKS, said
 from spillscan.model import Build, Kernel
 from spillscan.model.figures import BY_NAME
+from spillscan.model.findings import CodeChange, Hunk
 from spillscan.output.nouns import count, size
 from spillscan.output.safe import printable
 from spillscan.output.terminal import Style, hung

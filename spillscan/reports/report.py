@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from spillscan.advice.ranking import Ranked
     from spillscan.judging.baseline.model import BaselineResult
     from spillscan.judging.compare.causes import Growth
-    from spillscan.judging.compare.code_changes import CodeChange
     from spillscan.judging.compare.matrix import Matrix
     from spillscan.model.code import CodeText
+    from spillscan.model.findings import CodeChange
     from spillscan.reading.binary.pressure import Pressure
     from spillscan.reports.groups import By
 

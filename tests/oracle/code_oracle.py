@@ -29,8 +29,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from spillscan import scan
-from spillscan.judging.compare.code_changes import Work, code_changes
+from spillscan.judging.compare.code_changes import code_changes
 from spillscan.judging.compare.pairing import comparison
+from spillscan.model.findings import Work
 from spillscan.reading.binary.fetch import texts_of
 from tests.conftest import FIXTURES, ROOT
 from tests.oracle.code_sources import PLANTS, source

@@ -9,15 +9,14 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from typing import Literal
 
 import numpy as np
-from msgspec import Struct
 from msgspec.structs import replace
 
 from spillscan.judging.compare.pairing import Comparison
 from spillscan.model import Change, Kernel
 from spillscan.model.code import CLASS_OF, CodeText
+from spillscan.model.findings import CodeChange, Hunk, Moved, Work
 from spillscan.naming.identity.likeness import digest
 from spillscan.output.nouns import count
 from spillscan.reading.binary.instructions import Code
@@ -25,7 +24,6 @@ from spillscan.reading.machine.accesses import WIDTHS
 from spillscan.reading.machine.liveness import INSTRUCTION
 from spillscan.reading.machine.sameness import NotProvenError, prove
 
-Work = Literal["same work", "same figures", "other work"]
 WORKS: tuple[Work, ...] = ("other work", "same figures", "same work")
 """What a person should look at first stands first."""
 _SHOWN = 4
@@ -35,41 +33,6 @@ _ACCESSES = frozenset({"LDG", "STG", "LDS", "STS", "LD", "ST", "LDL", "STL"})
 _CONTROL = frozenset({"control", "barrier"})
 _GRANTED = "; the assembler's stall counts are taken for granted"
 _NO_CODE = "its machine code is not at hand: give binaries, or snapshots of scan --with code"
-
-Moved = tuple[str, int, int]
-"""(what, how many before, how many after)."""
-
-
-class Hunk(Struct, frozen=True, kw_only=True):
-    """Where the code of two kernels differs: all instructions of one source line in as many loops."""
-
-    depth: int | None
-    """Loops around them; ``None`` where control is not known."""
-    place: str
-    """``gemm.cu:31``; empty without line information."""
-    opcodes: tuple[Moved, ...]
-    """Instructions of which there are more or fewer, those that moved most first."""
-    altered: tuple[tuple[str, int], ...]
-    """Instructions of which there are as many, and some have other modifiers or constants."""
-    instructions: tuple[int, int]
-    """How many stand there before and after."""
-    live: tuple[int, int]
-    """Most live registers there."""
-    spills: tuple[int, int]
-    """Spill stores and loads there."""
-
-
-class CodeChange(Struct, frozen=True, kw_only=True):
-    """What became of the code of one kernel."""
-
-    change: Change
-    """The pair."""
-    work: Work
-    """What is proven of it."""
-    evidence: tuple[str, ...]
-    """What shows it, one line each."""
-    hunks: tuple[Hunk, ...] = ()
-    """Where it differs, the deepest loop first; none where it is not at hand."""
 
 
 def code_changes(changes: Sequence[Change], texts: Mapping[int, CodeText]) -> list[CodeChange]:

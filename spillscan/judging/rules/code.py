@@ -16,7 +16,7 @@ from spillscan.naming.identity.likeness import digest
 from spillscan.output.nouns import sizes
 
 if TYPE_CHECKING:
-    from spillscan.judging.compare.code_changes import CodeChange
+    from spillscan.model.findings import CodeChange
 
 MAX_BYTES = Limit("max_code_bytes", "most bytes of machine code of a kernel", "build", 35)
 MAX_MILLISECONDS = Limit("max_compile_ms", "most milliseconds that ptxas may take for a kernel", "build", 36)

@@ -46,10 +46,6 @@ def _functions(
     """The kernels that were read from a binary, those of one function together, while its input is open. What cannot be
     read again is left out: standard input, and of a snapshot a binary that is gone or was built anew. ``inner``:
     functions that stand in the code of a kernel, too, with the whole of that."""
-    from spillscan.reading.binary import records
-    from spillscan.reading.binary.window import DamageError, Limits
-    from spillscan.reading.inputs.source import Source
-
     by_input: dict[str, dict[tuple[str, str | None], list[Kernel]]] = {}
     for kernel in kernels:
         origin = kernel.sass.origin if kernel.sass else None
@@ -60,6 +56,12 @@ def _functions(
             held.setdefault((kernel.key.symbol, kernel.sass.digest), []).append(kernel)
         elif inner and kernel.caller:
             held.setdefault((kernel.caller, kernel.key.arch), []).append(kernel)
+    if not by_input:  # a log: neither NumPy nor the binary reader is loaded
+        return
+    from spillscan.reading.binary import records
+    from spillscan.reading.binary.window import DamageError, Limits
+    from spillscan.reading.inputs.source import Source
+
     for name, wanted in by_input.items():
         symbols = {symbol for symbol, _ in wanted}
         homes: dict[int, list[tuple[Cubin, Function]]] = {}

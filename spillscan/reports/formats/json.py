@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import msgspec
 
 from spillscan import __version__
-from spillscan.judging.compare.code_changes import CodeChange, Hunk, Work
 from spillscan.judging.compare.figures import figures
 from spillscan.judging.compare.matrix import KernelRow, Matrix
 from spillscan.judging.places import Tree, heaviest, place_of
@@ -27,6 +26,7 @@ from spillscan.model import (
     Severity,
 )
 from spillscan.model.code import PortableCode
+from spillscan.model.findings import CodeChange, Hunk, Work
 from spillscan.model.serialize import array, copied, issue_json, kernel_json, stats_json, text
 from spillscan.model.snapshot import SCHEMA_VERSION, Count, IssueJson, KernelJson, StatsJson
 from spillscan.output.records import harmless
