@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from spillscan.commands import _baseline, _inputs, _issues, _options, _policy, _selection
 from spillscan.commands._selection import Selection
-from spillscan.judging.compare.code_changes import CodeChange, code_changes, proven
+from spillscan.judging.compare.code_changes import code_changes, proven
 from spillscan.judging.compare.matrix import By, matrix
 from spillscan.judging.compare.missing_kernels import missing_kernels, nothing_in_common
 from spillscan.judging.compare.pairing import Comparison, comparison
@@ -25,6 +25,7 @@ from spillscan.judging.rules.code import CODE, MAX_SLOWDOWN, noted
 from spillscan.judging.verdict import Verdict, gaps_of, gaps_of_input, verdict
 from spillscan.model import Build
 from spillscan.model.figures import METRICS
+from spillscan.model.findings import CodeChange
 from spillscan.output.errors import UsageError
 from spillscan.reading.binary.fetch import texts_of
 from spillscan.reports import render
