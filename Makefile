@@ -2,7 +2,7 @@
 # make test   set up, then run every test
 # make lint   ruff and mypy --strict
 # make golden what tests compare with, written anew: golden files, tables of documents, schemas; read the diff
-# make bench  speed, as ratios with bars: a regex script, cuobjdump, the cost of the work (bench-details: of each part)
+# make bench  speed and memory, as ratios to an earlier revision
 # make oracle millions of cases against NVIDIA's own answers
 # make bounds the wheel with the lowest and the newest of what it needs, on each Python to be had
 # make mutants small faults, planted: which of them the nearest tests notice
@@ -13,7 +13,7 @@ BIN    := $(VENV)/bin
 RUNS   := $(VENV)/.runs
 TESTS  := $(VENV)/.tests
 
-.PHONY: run test lint golden bench bench-details oracle mutants bounds wheel site fixtures clean
+.PHONY: run test lint golden bench oracle mutants bounds wheel site fixtures clean
 
 # What running needs, and what tests need besides.
 $(RUNS): pyproject.toml
@@ -42,21 +42,7 @@ golden: $(TESTS)
 	$(BIN)/python -m tests.writers
 
 bench: $(TESTS)
-	$(BIN)/python -m tests.benchmarks.table
-
-bench-details: $(TESTS)
-	$(BIN)/python tests/benchmarks/logs.py
-	$(BIN)/python tests/benchmarks/occupancy.py
-	$(BIN)/python -m tests.benchmarks.sass_bench
-	$(BIN)/python tests/benchmarks/policy.py
-	$(BIN)/python -m tests.benchmarks.baseline
-	$(BIN)/python -m tests.benchmarks.pairing_bench
-	$(BIN)/python -m tests.benchmarks.binary_bench
-	$(BIN)/python -m tests.benchmarks.size_bench
-	$(BIN)/python -m tests.benchmarks.audit_bench
-	$(BIN)/python -m tests.benchmarks.dataset_bench
-	$(BIN)/python -m tests.benchmarks.dataset_bench many
-	$(BIN)/python -m tests.benchmarks.page_bench
+	$(BIN)/python -m tests.benchmarks.compare
 
 oracle: $(TESTS)
 	$(BIN)/python -m pytest -n auto --hypothesis-profile=oracle

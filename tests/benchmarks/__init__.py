@@ -1,0 +1,1 @@
+"""Speed of the commands, compared with an earlier revision of the tool."""
