@@ -66,10 +66,12 @@ class Gate(NamedTuple):
             return BaselineResult(findings=tuple(findings))
         from spillscan.judging.baseline.judging import apply
         from spillscan.judging.baseline.recording import Since, since
+        from spillscan.judging.rules.blocks import TRADED
 
         became = Since() if of_changes else since(build, whole, self.baseline, self.policy, findings, undecided)
+        traded = {id(each.kernel) for each in became.worse if each.rule == TRADED.id}
         result = apply(
-            (*findings, *became.worse),
+            (*(each for each in findings if not self._is_traded(each, traded)), *became.worse),
             build,
             self.baseline,
             self.policy,
@@ -87,6 +89,11 @@ class Gate(NamedTuple):
             unrecorded=became.unrecorded,
             unheld=became.unheld,
         )
+
+    def _is_traded(self, finding: Finding, traded: set[int]) -> bool:
+        """Whether the finding is one side of a trade-off, and no limit that the policy sets."""
+        limited = "max_spill_bytes" in self.policy.said_of(finding.kernel).settings
+        return finding.rule == "spill" and id(finding.kernel) in traded and not limited
 
     def needs(self, terms: Sequence[Terms]) -> frozenset[Hidden]:
         """What the gate must know of kernels under these terms: what rules of builds need, and those by which the

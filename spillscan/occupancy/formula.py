@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from msgspec import Struct
 
-from spillscan.occupancy.devices import Device
+from spillscan.occupancy.devices import WARP_THREADS, Device
 from spillscan.occupancy.model import LIMITERS, CachePreference, Configuration, GlobalCaching, Occupancy
 from spillscan.output.errors import UsageError
 
@@ -272,7 +272,11 @@ def _register_reason(configuration: Configuration) -> str:
     partitions = 4 if device.version == (6, 0) else device.sub_partitions
     need = warp * configuration.warps_per_block
     if need > device.registers_per_block:
-        return f"{need:,} registers: a block has at most {device.registers_per_block:,}"
+        taken = "" if warp == WARP_THREADS * configuration.registers else f" ({warp // WARP_THREADS} allocated)"
+        threads = WARP_THREADS * configuration.warps_per_block
+        whole = "" if threads == configuration.threads_per_block else f" ({configuration.warps_per_block} whole warps)"
+        product = f"{configuration.registers} registers{taken} × {threads:,} threads{whole}"
+        return f"{product} = {need:,} > {device.registers_per_block:,}"
     fit = device.registers_per_sm // partitions // warp * partitions
     return (
         f"{configuration.warps_per_block} warps of {warp:,} registers: the {partitions} partitions hold {fit} of them"

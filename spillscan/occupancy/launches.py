@@ -12,6 +12,8 @@ from spillscan.model import Kernel, Launch, LaunchSource
 from spillscan.model.patterns import matches
 from spillscan.output.errors import UsageError
 
+LARGEST_BLOCK = 1024
+"""Threads of the largest block on every compute capability from 2.0 on (CUDA C++ Programming Guide)."""
 _NUMBER = re.compile(r"[0-9]{1,9}")
 
 
@@ -52,17 +54,19 @@ def settled(kernel: Kernel, said: Launch | None) -> Launch | None:
 
 def overruling(kernel: Kernel, said: Launch) -> Launch | None:
     """What the code of ``kernel`` says of its block size against what a policy has ``said``; ``None`` where both say
-    the same, where the code says nothing, and where the policy is to win."""
+    the same, where the code says nothing, where the policy is to win, and where it keeps within launch bounds."""
     code = kernel.launch or of_bounds(kernel)
     if code is None or said.source != "policy" or code.threads_per_block == said.threads_per_block:
+        return None
+    if code.source == "bounds" and said.threads_per_block < code.threads_per_block:
         return None
     return code
 
 
 def of_bounds(kernel: Kernel) -> Launch | None:
-    """The block and cluster size that its launch bounds promise; ``None`` without any."""
+    """The block and cluster size that its launch bounds promise; ``None`` without any that a device has."""
     bounds = kernel.launch_bounds
-    if bounds is None or bounds.threads is None:
+    if bounds is None or bounds.threads is None or not 1 <= bounds.threads <= LARGEST_BLOCK:
         return None
     return Launch(
         threads_per_block=bounds.threads,

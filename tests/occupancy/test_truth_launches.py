@@ -34,7 +34,7 @@ OVERRIDE = replace(SAID, source="override")
         (KERNEL, SAID, 64, 0, "policy"),
         (replace(KERNEL, dynamic_shared=True), SAID, 64, None, "policy"),
         (replace(KERNEL, dynamic_shared=False), SAID, 64, 0, "policy"),
-        (replace(KERNEL, launch_bounds=BOUNDS), SAID_ALL, 256, 7, "bounds"),
+        (replace(KERNEL, launch_bounds=BOUNDS), SAID_ALL, 64, 7, "policy"),
     ],
 )
 def test_who_says_it(

@@ -349,8 +349,8 @@ class Policy(Struct, frozen=True, eq=False, dict=True):
         limits: dict[str, Any] = {name: key.default for name, key in keys().items() if key.per_kernel}
         limits |= {name: setting.value for name, setting in said.settings.items()}
         levels = {rule: setting.value for rule, setting in said.levels.items()}
-        launch = said.launch.value if said.launch else None
-        return Terms(limits=limits, levels=levels, launch=launch, devices=self.devices)
+        launch, origin = (said.launch.value, said.launch.origin) if said.launch else (None, "")
+        return Terms(limits=limits, levels=levels, launch=launch, launch_from=origin, devices=self.devices)
 
 
 WITHIN = " > "

@@ -173,7 +173,7 @@ def _spoken(asked: Iterable[tuple[int, Judge]], kernel: Kernel, terms: Terms) ->
         mine = list(judge.findings(kernel, terms)) if judge.findings else []
         findings += _in_force(mine, terms, place)
         open_end = judge.undecided(kernel, terms) if judge.undecided else None
-        if open_end is not None and all(rule != open_end[0] for rule, _ in mine):
+        if open_end is not None and all(each[0] != open_end[0] for each in mine):
             open_ends += _in_force((open_end,), terms, place)
     return (findings, open_ends) if findings or open_ends else _NOTHING
 
@@ -192,7 +192,7 @@ def regressions(changes: Sequence[Change], policy: Demands) -> list[Finding]:
 
     def facts(change: Change) -> set[Rule]:
         added = replace(change, state="added", before=None, metrics=(), effects=())
-        return {rule for rule, _ in said(added, policy.terms_of(change.kernel))}
+        return {each[0] for each in said(added, policy.terms_of(change.kernel))}
 
     found = [
         finding(each.rule, each.text, change.kernel, each.severity)
@@ -246,8 +246,8 @@ def _of_changes(
 
 def _in_force(said: Iterable[Said], terms: Terms, place: int = 0) -> Iterator[Spoken]:
     """What is said at the severities that hold for the kernel, without what is off."""
-    for rule, text in said:
-        level = terms.level(rule)
+    for rule, text, *own in said:
+        level = terms.level(rule, *own)
         if level != "off":
             yield Spoken(rule, level, text, place)
 

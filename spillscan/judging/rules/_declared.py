@@ -19,6 +19,8 @@ class Terms(Struct, frozen=True, kw_only=True):
     """Severity by rule id, where another than the rule's own holds."""
     launch: Launch | None = None
     """How it is launched; ``None`` where that is not known."""
+    launch_from: str = ""
+    """Where the policy or an option sets the launch: ``spillscan.yaml:4``, ``--launch``; empty: neither does."""
     devices: tuple[str, ...] = ()
     """Devices whose occupancy counts; empty: the one that it was compiled for."""
 
@@ -32,9 +34,9 @@ class Terms(Struct, frozen=True, kw_only=True):
         found = self.limits.get(limit.name)
         return found if isinstance(found, str) and found != limit.words[-1] else ""
 
-    def level(self, rule: Rule) -> Level:
-        """How severe the rule's findings are for this kernel."""
-        return self.levels.get(rule.id, rule.severity)
+    def level(self, rule: Rule, own: Severity | None = None) -> Level:
+        """Severity of the rule's findings for this kernel; ``own``: of a case that has one of its own."""
+        return self.levels.get(rule.id, own or rule.severity)
 
 
 class Undecided(Struct, frozen=True, kw_only=True):
@@ -50,8 +52,8 @@ class Undecided(Struct, frozen=True, kw_only=True):
     """What the input leaves open, and what to do."""
 
 
-Said = tuple[Rule, str]
-"""(rule, one line): what it finds, or why it cannot decide."""
+Said = tuple[Rule, str] | tuple[Rule, str, Severity]
+"""(rule, one line): what it finds, or why it cannot decide; third, a severity that is not the rule's own."""
 Measure = Callable[[Kernel, Terms], Mapping[str, int] | None]
 """The figures by which findings of a rule get worse, greater is worse; ``None`` where the input does not give them."""
 

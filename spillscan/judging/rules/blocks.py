@@ -1,27 +1,31 @@
-"""Resident blocks per SM: against the fewest that a kernel must have, and what registers, shared memory and barriers
-together cost of them since an older build."""
+"""Blocks per SM: whether a kernel can launch at all, the fewest that a policy asks for, and blocks lost or traded since
+an older build."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from spillscan.judging.compare.figures import moved_to_shared
 from spillscan.judging.rules._declared import Family, Said, Terms
-from spillscan.model import Change, Effect, Kernel, Limit, Rule
+from spillscan.model import Change, Effect, Kernel, Launch, Limit, Rule
 from spillscan.occupancy.binding import limited_by
 from spillscan.occupancy.devices import judged_on
 from spillscan.occupancy.summary import Summary, summarise
 from spillscan.output.nouns import count
 
 MIN_BLOCKS = Limit("min_blocks_per_sm", "fewest resident blocks per SM at the kernel's launch", "build", 50)
+FAILS = Rule("launch-fails", "error", ("build", "change"))
 BLOCKS = Rule("blocks-per-sm", "error", ("build",), ("registers", "shared", "launch"), (MIN_BLOCKS,))
 LOST = Rule("blocks-lost", "error", ("change",), ("registers", "shared", "launch"))
+TRADED = Rule("blocks-traded", "warning", ("change",), ("registers", "shared", "launch"))
 BARRIERS = Rule("barrier-growth", "note", ("change",), ("registers", "shared", "launch"))
 
 _SAY = "give `launch: {threads_per_block: …}` in the policy, or --launch"
 
 
 def findings(kernel: Kernel, terms: Terms) -> Iterator[Said]:
-    """One finding for each device on which too few blocks fit."""
+    """A launch that fails, and too few blocks: one finding of each for each device."""
+    yield from _failing(kernel, terms)
     least = terms.limit(MIN_BLOCKS)
     if least is None or _open_end(kernel, terms):
         return
@@ -34,6 +38,36 @@ def findings(kernel: Kernel, terms: Terms) -> Iterator[Said]:
                 where += f" at its launch bounds of {count(summary.launch.threads_per_block, 'thread')}"
             most = "at most " if summary.at_most else ""
             yield BLOCKS, f"{most}{count(blocks, 'block')}/SM{where}, {least} asked for: {bound}"
+
+
+def _failing(kernel: Kernel, terms: Terms) -> Iterator[Said]:
+    """The launch is known and fails, or every launch does. Launch bounds are the largest block, not the launch: where
+    only that fails, it is a warning."""
+    if kernel.final is False:
+        return
+    for device, summary in _summaries(kernel, terms):
+        if summary.occupancy is None or summary.occupancy.can_launch:
+            continue
+        where, why = f" on {device}" if terms.devices else "", "; ".join(summary.occupancy.reasons)
+        every = summarise(kernel.usage, device, None).occupancy
+        if every is not None and not every.can_launch:
+            yield FAILS, f"cannot launch{where} with any block size: {'; '.join(every.reasons)}"
+        elif summary.launch is not None and summary.by_bounds:
+            largest = f"with its largest block ({count(summary.launch.threads_per_block, 'thread')})"
+            yield FAILS, f"cannot launch{where} {largest}: {why}", "warning"
+        elif summary.launch is not None:
+            yield FAILS, f"cannot launch{where}: {why} (launch from {_launch_from(summary.launch, terms)})"
+
+
+def _fails(kernel: Kernel, terms: Terms) -> dict[str, int] | None:
+    """Whether its launch fails."""
+    return None if kernel.usage.registers is None else {"fails": int(any(True for _ in _failing(kernel, terms)))}
+
+
+def _launch_from(launch: Launch, terms: Terms) -> str:
+    return {"required": "its code: .reqntid", "sidecar": "the compiler's file beside its code"}.get(
+        launch.source, terms.launch_from or launch.source
+    )
 
 
 def undecided(kernel: Kernel, terms: Terms) -> Said | None:
@@ -90,15 +124,61 @@ def _summaries(kernel: Kernel, terms: Terms) -> Iterator[tuple[str, Summary]]:
 
 
 def regressions(change: Change, terms: Terms) -> Iterator[Said]:
-    """Lost blocks, all devices in one finding; more barriers."""
-    if change.before is None or change.after is None:
+    """Lost or traded blocks, all devices in one finding; a launch that fails now; more barriers."""
+    if change.after is None:
+        return
+    if change.before is None:
+        yield from _failing(change.after, terms)
         return
     lost = [text for effect in change.effects if (text := _loss(effect))]
-    if lost:
+    if traded := trade(change, terms):
+        yield TRADED, traded
+    elif fails := [] if all(map(_still_launches, change.effects)) else _known_to_fail(change.after, terms):
+        yield from fails
+    elif lost:
         yield LOST, "; ".join(lost)
     before, after = change.before.usage.barriers, change.after.usage.barriers
     if ("barriers", before, after) in change.metrics and (after or 0) > (before or 0):
         yield BARRIERS, f"barriers {before} → {after}"
+
+
+def _still_launches(effect: Effect) -> bool:
+    return effect.blocks is None or not effect.blocks[1] == 0 < effect.blocks[0]
+
+
+def _known_to_fail(kernel: Kernel, terms: Terms) -> list[Said]:
+    """Launches that fail, without those that only launch bounds allow."""
+    return [each for each in _failing(kernel, terms) if len(each) == 2]
+
+
+def trade(change: Change, terms: Terms) -> str:
+    """What a change traded between spills and blocks, in figures; empty if it is no trade-off.
+
+    Either its spills end, known to be 0 B, and it keeps a block and as many as the policy asks for; or it could not
+    launch at its known launch, now can, and spills.
+    """
+    before, after = change.before, change.after
+    known = [effect for effect in change.effects if effect.blocks is not None]
+    if before is None or after is None or not known or before.spill_bounds is None or after.spill_bounds is None:
+        return ""
+    spilled, spills = sum(before.spill_bounds[0]), sum(after.spill_bounds[1])
+    pairs = [effect.blocks or (0, 0) for effect in known]
+    blocks = "; ".join(_both(effect) for effect in known if effect.blocks and effect.blocks[0] != effect.blocks[1])
+    lost = [new for old, new in pairs if new < old]
+    hidden = moved_to_shared(change) or bool(after.sass and after.sass.shared_spills)
+    if lost and spilled and not spills and not hidden and min(lost) >= max(1, terms.limit(MIN_BLOCKS) or 0):
+        return f"trades blocks for spills: spills {spilled:,} → 0 B, {blocks}"
+    launches = all(
+        old == 0 < new and effect.launch_source != "bounds" for effect, (old, new) in zip(known, pairs, strict=True)
+    )
+    if launches and len(known) == len(change.effects) and spills > sum(before.spill_bounds[1]):
+        return f"can launch now, with spills: spills {sum(before.spill_bounds[1]):,} → {spills:,} B, {blocks}"
+    return ""
+
+
+def _both(effect: Effect) -> str:
+    assert effect.blocks is not None
+    return f"{effect.blocks[0]} → {effect.blocks[1]} blocks/SM on {effect.device} at {effect.threads_per_block} threads"
 
 
 def _loss(effect: Effect) -> str:
@@ -114,10 +194,10 @@ def _loss(effect: Effect) -> str:
 
 FAMILIES = (
     Family(
-        rules=(BLOCKS, LOST, BARRIERS),
+        rules=(FAILS, BLOCKS, LOST, TRADED, BARRIERS),
         findings=findings,
         undecided=undecided,
         regressions=regressions,
-        measures={BLOCKS: _missing},
+        measures={BLOCKS: _missing, FAILS: _fails},
     ),
 )

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from spillscan.judging.compare.figures import same_code, sides
 from spillscan.judging.rules._declared import Family, Said, Terms
+from spillscan.judging.rules.blocks import trade
 from spillscan.model import Change, Kernel, Limit, Metric, Rule
 from spillscan.naming import alone
 
@@ -80,7 +81,7 @@ def regressions(change: Change, terms: Terms) -> Iterator[Said]:
         ]
         if grown:
             break
-    if grown:
+    if grown and not trade(change, terms):
         first = all(before == 0 for _, before, _ in pairs)
         yield SPILL if first else GROWTH, ", ".join(grown)
     elif change.before.spills == (0, 0) and _spills_unknown(change.after):

@@ -284,8 +284,9 @@ def test_patterns_that_name_nothing_are_issues_of_the_report() -> None:
     ("entry", "threads", "said"),
     [
         ("", 256, False),
-        ("  - {match: '*', launch: {threads_per_block: 64}}\n", 256, False),
-        ("  - {match: bounds_256_8, launch: {threads_per_block: 64}}\n", 256, True),
+        ("  - {match: '*', launch: {threads_per_block: 320}}\n", 256, False),
+        ("  - {match: '*', launch: {threads_per_block: 64}}\n", 64, False),
+        ("  - {match: bounds_256_8, launch: {threads_per_block: 320}}\n", 256, True),
         ("  - {match: bounds_256_8, launch: {threads_per_block: 256}}\n", 256, False),
         ("  - {match: bounds_256_8, launch: {threads_per_block: 64, override: true}}\n", 64, False),
     ],
@@ -299,7 +300,7 @@ def test_a_launch_that_the_code_contradicts(entry: str, threads: int, said: bool
     if said:
         assert overruled[0]["origin"] == {"input": "spillscan.yaml", "line": 2, "format": "policy"}
         assert (
-            "64 threads per block are said of 'bounds_256_8'; the code of 1 kernel says 256" in overruled[0]["message"]
+            "320 threads per block are said of 'bounds_256_8'; the code of 1 kernel says 256" in overruled[0]["message"]
         )
     done = run("occupancy", binary, "--kernel", "bounds_256_8", "-f", "json", cwd=tmp_path)
     assert json.loads(done.stdout)[0]["threads_per_block"] == threads

@@ -327,6 +327,88 @@ TABLE = [
         launch=Launch(threads_per_block=1024),
         undecided=UNLINKED.format("its registers are"),
     ),
+    row(
+        "80 registers × 832 threads",
+        "launch-fails",
+        {},
+        {"registers": 75},
+        launch=Launch(threads_per_block=820, source="required"),
+        found=(
+            "error",
+            "cannot launch: 75 registers (80 allocated) × 832 threads (26 whole warps) = 66,560 > 65,536"
+            " (launch from its code: .reqntid)",
+        ),
+        measure=(("fails", 1),),
+    ),
+    row(
+        "the same with 24 warps",
+        "launch-fails",
+        {},
+        {"registers": 75},
+        launch=Launch(threads_per_block=768, source="required"),
+        measure=(("fails", 0),),
+    ),
+    row(
+        "the largest block of launch bounds is not the launch",
+        "launch-fails",
+        {},
+        {"registers": 153},
+        launch=Launch(threads_per_block=512, source="bounds"),
+        found=(
+            "warning",
+            "cannot launch with its largest block (512 threads): "
+            "153 registers (160 allocated) × 512 threads = 81,920 > 65,536",
+        ),
+        measure=(("fails", 1),),
+    ),
+    row(
+        "shared memory that no block has, launch unknown",
+        "launch-fails",
+        {},
+        {"registers": 40, "shared_bytes": 180_000},
+        found=("error", "cannot launch with any block size: 180,000 B shared memory: a block has at most 166,912 B"),
+        measure=(("fails", 1),),
+    ),
+    row(
+        "the same within launch bounds",
+        "launch-fails",
+        {},
+        {"registers": 40, "shared_bytes": 180_000},
+        launch=Launch(threads_per_block=64, source="bounds"),
+        found=("error", "cannot launch with any block size: 180,000 B shared memory: a block has at most 166,912 B"),
+        measure=(("fails", 1),),
+    ),
+    row(
+        "dynamic shared memory that no block has",
+        "launch-fails",
+        {},
+        {"registers": 40, "shared_bytes": 16},
+        launch=Launch(
+            threads_per_block=64, dynamic_shared_bytes=170_000, max_dynamic_shared_bytes=170_000, source="policy"
+        ),
+        found=("error", "cannot launch: 170,016 B shared memory: a block has at most 166,912 B (launch from policy)"),
+        measure=(("fails", 1),),
+    ),
+    row(
+        "launch and registers that fit nothing, before the link",
+        "launch-fails",
+        {},
+        {"registers": 99},
+        final=False,
+        launch=Launch(threads_per_block=1024),
+        measure=(("fails", 0),),
+    ),
+    row("launch unknown", "launch-fails", {}, {"registers": 255}, measure=(("fails", 0),)),
+    row("registers unknown", "launch-fails", {}, {}, launch=Launch(threads_per_block=1024)),
+    row(
+        "a device function is not launched",
+        "launch-fails",
+        {},
+        {"registers": 99},
+        role="function",
+        launch=Launch(threads_per_block=1024),
+        measure=(("fails", 0),),
+    ),
     row("a device function has no blocks", "blocks-per-sm", B, {"registers": 64}, role="function"),
 ]
 

@@ -3,7 +3,7 @@ undecided, and why. Severity follows effect: registers, stacks and blocks by wha
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -13,7 +13,7 @@ from spillscan.judging import rules
 from spillscan.judging.compare.pairing import comparison
 from spillscan.judging.policy import Policy
 from spillscan.judging.policy.reading import from_options
-from spillscan.model import LOST_SETTING, Advisory, Build, Kernel, KernelKey, Usage
+from spillscan.model import LOST_SETTING, Advisory, Build, Kernel, KernelKey, LaunchBounds, Usage
 from spillscan.model.code import Group, LocalTraffic, SassStats, Traffic, WarpRole
 
 CLEAN = {"registers": 32, "spill_store_bytes": 0, "spill_load_bytes": 0, "barriers": 1}
@@ -37,8 +37,8 @@ class Row(NamedTuple):
     why: str
     before: dict[str, Any] | None
     after: dict[str, Any] | None
-    found: Mapping[str, tuple[str, str]] = MappingProxyType({})
-    """(severity, message) by rule."""
+    found: Mapping[str, tuple[str, str]] | None = MappingProxyType({})
+    """(severity, message) by rule; ``None``: anything but a trade-off."""
     undecided: Mapping[str, str] = MappingProxyType({})
     """Reason by rule."""
     options: Mapping[str, str] = MappingProxyType({})
@@ -53,6 +53,17 @@ def registers(old: int, new: int, severity: str, message: str, why: str, **more:
     }[severity]
     found = {rule: (severity, f"registers {old} → {new} (+{new - old}){message}")}
     return Row(why, {"registers": old}, {"registers": new}, found, **more)
+
+
+def traded(
+    why: str, old: tuple[int, int], new: tuple[int, int], blocks: str, threads: int, options: Mapping[str, str] = {}
+) -> Iterator[Row]:
+    """A change of (registers, bytes of spill stores), which trades ``blocks`` or is no trade-off."""
+    sides = [{"registers": registers, "spill_store_bytes": spills} for registers, spills in (old, new)]
+    way = "trades blocks for spills" if new[1] == 0 else "can launch now, with spills"
+    message = f"{way}: spills {old[1]} → {new[1]} B, {blocks} blocks/SM on sm_80 at {threads} threads"
+    found = {"blocks-traded": ("warning", message)} if blocks else None
+    yield Row(why, *sides, found, options=options, launch=str(threads))  # type: ignore[arg-type]
 
 
 STACK = "stack {} → {} B (+{}) per thread"
@@ -161,9 +172,43 @@ TABLE = [
         "it cannot launch any more",
         {"registers": 64},
         {"registers": 72},
-        {"blocks-lost": ("error", "blocks per SM 1 → 0 on sm_80 at 1024 threads: cannot launch")},
+        {
+            "launch-fails": (
+                "error",
+                "cannot launch: 72 registers × 1,024 threads = 73,728 > 65,536 (launch from --launch)",
+            )
+        },
         launch="1024",
     ),
+    Row(
+        "its largest block cannot be launched any more: a block lost for nothing",
+        {"registers": 64, "launch_bounds": LaunchBounds(max_threads=1024), "dynamic_shared": False},
+        {"registers": 72, "launch_bounds": LaunchBounds(max_threads=1024), "dynamic_shared": False},
+        {
+            "blocks-lost": ("error", "blocks per SM 1 → 0 on sm_80 at 1024 threads (its launch bounds): cannot launch"),
+        },
+    ),
+    Row(
+        "a new kernel that cannot be launched",
+        None,
+        {"registers": 72},
+        {
+            "launch-fails": (
+                "error",
+                "cannot launch: 72 registers × 1,024 threads = 73,728 > 65,536 (launch from --launch)",
+            )
+        },
+        launch="1024",
+    ),
+    *traded("spills end, a block is lost, one is left", (64, 8), (96, 0), "2 → 1", 512),
+    *traded("no block is left", (64, 8), (144, 0), "", 512),
+    *traded("fewer blocks than the policy asks for", (64, 8), (96, 0), "", 512, {"min_blocks_per_sm": "2"}),
+    *traded("as many blocks as the policy asks for", (40, 8), (64, 0), "3 → 2", 512, {"min_blocks_per_sm": "2"}),
+    *traded("spills become fewer, but do not end", (64, 80), (96, 4), "", 512),
+    *traded("nothing was spilled", (64, 0), (96, 0), "", 512),
+    *traded("it could not launch, can now, and spills", (144, 0), (128, 8), "0 → 1", 512),
+    *traded("it could launch before, and spills for a block more", (96, 0), (64, 8), "", 512),
+    *traded("it cannot launch yet, and spills", (200, 0), (160, 8), "", 512),
     Row(
         "growth of registers that is allowed",
         {"registers": 40},
@@ -339,6 +384,10 @@ def test_a_change(fact: Row) -> None:
     compared = comparison(build(fact.before), build(fact.after), policy, all_pairs=True)
     pairs = (*compared.changes, *compared.unsettled, *compared.equal)
     found = rules.regressions(pairs, policy)
+    if fact.found is None:
+        assert not {"blocks-traded"} & {each.rule for each in found}
+        assert any(each.severity == "error" for each in found)
+        return
     assert {each.rule: (each.severity, each.message) for each in found} == fact.found
     assert {each.rule.id: each.reason for each in rules.undecided_changes(pairs, policy)} == fact.undecided
 

@@ -45,7 +45,7 @@ const lookup = (() => {
   }
 
   // [blocks, registers a warp, why 0]
-  function byRegisters(tables, on, registers, warps) {
+  function byRegisters(tables, on, registers, warps, threads) {
     const table = tables.registers[on.registers];
     const step = Math.ceil(registers / table.step);
     const perWarp = step * table.step * WARP;
@@ -53,8 +53,10 @@ const lookup = (() => {
     if (found === null || found > 0) return [found, perWarp, ""];
     const need = number(perWarp * warps);
     const most = number(on.registers_per_block);
+    const taken = perWarp === WARP * registers ? "" : ` (${perWarp / WARP} allocated)`;
+    const whole = threads === WARP * warps ? "" : ` (${warps} whole warps)`;
     return [0, perWarp, {
-      "-1": `${need} registers: a block has at most ${most}`,
+      "-1": `${registers} registers${taken} × ${number(WARP * warps)} threads${whole} = ${need} > ${most}`,
       "-2": `${warps} warps of ${number(perWarp)} registers: the ${on.partitions_checked} partitions hold ${table.fit[step]} of them`,
       "-3": `${need} registers: not spread over ${on.partitions_checked} partitions within ${most} a block`,
     }[found]];
@@ -63,7 +65,7 @@ const lookup = (() => {
   function answer(tables, setting) {
     const on = tables.devices[setting.device];
     const warps = warpsOf(setting.threads);
-    const [registers, perWarp, noRegisters] = byRegisters(tables, on, setting.registers, warps);
+    const [registers, perWarp, noRegisters] = byRegisters(tables, on, setting.registers, warps, setting.threads);
     const allocated = Math.ceil((setting.static + setting.dynamic + on.shared_reserve) / on.shared_unit) * on.shared_unit;
     const [shared, perSm, noShared] = byShared(tables, on, setting, allocated);
     const limits = {
