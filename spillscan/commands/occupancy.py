@@ -73,7 +73,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the register cap that __launch_bounds__(T, B) makes on --arch, and the occupancy at it",
     )
     many.add_argument("--from", metavar="CSV", dest="source", help="answer many configurations; - is standard input")
-    _options.add_formats(parser, "text", "json", "csv", "html")
+    _options.add_formats(parser, "text", "json", "csv")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -82,8 +82,6 @@ def run(arguments: argparse.Namespace) -> int:
     vars(arguments).update(_set(arguments.settings))
     if arguments.source is not None:
         _many(arguments, forms)
-    elif any(form.name == "html" for form in forms):
-        _answers.answer(forms, text=_no_lines, json=dict, html=_page(arguments, forms))
     else:
         found = _answer(arguments)
         _answers.answer(forms, text=found.text, json=lambda: found.data, csv=lambda: _table(found.rows))
@@ -97,10 +95,6 @@ def _set(texts: Sequence[str]) -> dict[str, str | None]:
         if key in given and given[key] not in words:
             raise UsageError(f"--set {key}: must be one of {', '.join(words)}, not {given[key][:60]!r}")
     return dict.fromkeys(_KEYS) | {"barriers": "1"} | given
-
-
-def _no_lines(_: Style) -> Iterable[str]:
-    return ()
 
 
 class _Answer(NamedTuple):
@@ -121,22 +115,6 @@ def _answer(arguments: argparse.Namespace) -> _Answer:
     if arguments.vary:
         return _curve(arguments, configuration)
     return _one(arguments, configuration, gpu)
-
-
-def _page(arguments: argparse.Namespace, forms: Sequence[Form]) -> Callable[[], Iterable[str]]:
-    """The page with sliders, budget and curves for every device."""
-    from spillscan.reports.page.details import START, calculator
-
-    elsewhere = ("vary", "launch_bounds", "cluster_blocks", "min_blocks_per_sm", "stack_bytes")
-    if len(forms) > 1 or any(getattr(arguments, name) is not None for name in elsewhere):
-        raise UsageError(
-            "-f html goes with a configuration only", "the page has its own curves, steps and launch bounds"
-        )
-    for name, figure in START.items():
-        if getattr(arguments, name) is None:
-            setattr(arguments, name, figure)
-    configuration = _configuration(arguments)[0]
-    return lambda: calculator(configuration)
 
 
 def _whole(arguments: argparse.Namespace, name: str) -> int:
@@ -235,8 +213,6 @@ def _many(arguments: argparse.Namespace, forms: Sequence[Form]) -> None:
         raise UsageError("--from goes with -f only", "the columns of the file say the rest")
     if len(forms) > 1:
         raise UsageError("--from answers in one format", "give -f once")
-    if forms[0].name == "html":
-        raise UsageError("the page is of one configuration", "leave --from or -f html out")
     try:
         if arguments.source == "-":
             put(forms, lambda form: _pieces(csv.reader(sys.stdin), form.name, "-"))

@@ -1,4 +1,4 @@
-"""One self-contained page for people: overview, table, changes, builds side by side."""
+"""One self-contained HTML page: overview, table of kernels, changes between two builds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from spillscan import __version__
 from spillscan.advice.fixes import Fix, facts, registers_needed, relaxation, relief
 from spillscan.advice.holding import at_lines, holdings
 from spillscan.advice.ranking import why_here
-from spillscan.judging.compare.matrix import side_by_side
 from spillscan.judging.places import source_place
 from spillscan.judging.rule_docs import explanations
 from spillscan.model import SEVERITIES, Build, Finding, Kernel, Severity
@@ -24,13 +23,13 @@ from spillscan.reports.page.columns import Summaries, columns, letters, sorted_b
 from spillscan.reports.page.details import ASSETS as KERNEL_ASSETS
 from spillscan.reports.page.details import details
 from spillscan.reports.page.document import STATIC, document
-from spillscan.reports.page.overview import Index, changes, findings, heat, named, overview, tuned
+from spillscan.reports.page.overview import Index, changes, findings, named, overview
 from spillscan.reports.report import ALL_KINDS, EXPLAINED, Report
 from spillscan.reports.words import gap_lines, lines_of, place_text
 
 FORMAT = "html"
 HELP = "one self-contained page to look at"
-KINDS = (*ALL_KINDS, "matrix")
+KINDS = ALL_KINDS
 
 _BECAME = 500
 """Kernels of which a page says what became of their code."""
@@ -51,8 +50,6 @@ ASSETS = (
     "overview",
     "kernels",
     "changes",
-    "heat",
-    "candidates",
     *KERNEL_ASSETS,
 )
 """Style sheets and scripts of a report's page, in the order of loading."""
@@ -64,12 +61,11 @@ def payload(report: Report) -> dict[str, Any]:
     summaries = Summaries(report.launches)
     kernels = sorted((kernel for kernel in report.build.kernels if not kernel.is_helper), key=damage)
     index = {id(kernel): number for number, kernel in enumerate(kernels)}
-    rows = side_by_side([each for each in (report.base, report.build) if each is not None], report.launches)
     found: dict[str, Any] = {
         "title": title(report),
         "tool": f"spillscan {__version__}",
         "kind": report.kind,
-        "views": _views(report, tuned=bool(rows)),
+        "views": _views(report),
         "overview": overview(report.build, summaries),
         "legend": letters(report.names, report.names),
         "asked": {"by": report.by, **({"sort": sorted_by(report.sort)} if report.sort else {})},
@@ -79,10 +75,6 @@ def payload(report: Report) -> dict[str, Any]:
         found["findings"] = findings(report.findings, index, report.names, lambda finding: _place(finding, report))
     if report.kind == "diff":
         found["changes"] = _changes(report, index)
-    if report.matrix is not None:
-        found["heat"] = heat(report.matrix, report.names, index)
-    if rows:
-        found["candidates"] = tuned(rows)
     found["first"] = _first(report, index)
     if report.kind != "scan":
         rules = sorted({finding.rule for finding in report.findings})
@@ -187,18 +179,13 @@ def _verdict(report: Report) -> dict[str, Any]:
     }
 
 
-def _views(report: Report, *, tuned: bool) -> list[dict[str, str]]:
-    first = {"diff": ("changes", "Changes"), "matrix": ("heat", "Side by side")}.get(report.kind)
-    views = [*([first] if first else []), ("overview", "Overview"), ("table", "Kernels")]
-    if tuned:
-        views.insert(0 if report.by == "config" else len(views), ("candidates", "Candidates"))
-    return [{"name": name, "label": label} for name, label in views]
+def _views(report: Report) -> list[dict[str, str]]:
+    first = [("changes", "Changes")] if report.kind == "diff" else []
+    return [{"name": name, "label": label} for name, label in (*first, ("overview", "Overview"), ("table", "Kernels"))]
 
 
 def title(report: Report) -> str:
     """The inputs: ``build.log``, ``base.log → head.log``, ``a.log and 3 more``."""
-    if report.matrix is not None:
-        return clip(" → ".join(report.matrix.builds), _LONGEST_TITLE)
     sides = [_inputs(build) for build in (report.base, report.build) if build is not None]
     return clip(" → ".join(side for side in sides if side), _LONGEST_TITLE)
 

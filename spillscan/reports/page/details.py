@@ -1,6 +1,5 @@
 """The details of all kernels of a page: each distinct residency once; spill maps, a strip of a kernel's code with marks
-for accesses to local memory and bands for loops, as far as there is room. And the stand-alone calculator, which shows
-the same without a kernel: one page for every device, in place of a spreadsheet.
+for accesses to local memory and bands for loops, as far as there is room.
 """
 
 from __future__ import annotations
@@ -10,21 +9,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, get_args
 
-from spillscan import __version__
 from spillscan.model import Kernel
-from spillscan.model.code import MOST_REGISTERS, AccessClass, LocalAccess, LocalTraffic, SassStats
+from spillscan.model.code import AccessClass, LocalAccess, LocalTraffic, SassStats
 from spillscan.occupancy import text as words
-from spillscan.occupancy.binding import LABELS, verdict
-from spillscan.occupancy.devices import devices
-from spillscan.occupancy.formula import resident
-from spillscan.occupancy.model import Configuration
-from spillscan.occupancy.summary import Summary
-from spillscan.output.errors import UsageError
+from spillscan.occupancy.binding import LABELS
+from spillscan.occupancy.summary import Summary, percent
 from spillscan.output.nouns import size
 from spillscan.output.safe import clip
 from spillscan.reading.machine import spillmap
-from spillscan.reports.page.document import document
-from spillscan.reports.page.lookup import tables
 
 MARKS = 1000
 """Places along the strip; where a kernel has more instructions, a mark stands for all accesses of its place."""
@@ -137,10 +129,8 @@ def _bands(accesses: Sequence[LocalAccess], instruction: int) -> Iterator[list[i
             yield [depth, begin, end]
 
 
-CALCULATOR = ("lookup", "budget", "curves", "calculator")
-"""Scripts and style sheets that draw a residency, in the order of loading."""
-ASSETS = (*CALCULATOR, "source", "spillmap", "kernel")
-"""Those that draw the details of a kernel."""
+ASSETS = ("source", "spillmap", "kernel")
+"""Scripts and style sheets that draw the details of a kernel, in the order of loading."""
 MAP_BYTES = 400_000
 """Bytes of a page that spill maps may take; the worst kernels get theirs."""
 FINE = 12
@@ -153,13 +143,12 @@ def details(
     before: Mapping[int, Kernel] | None = None,
     first: Sequence[int] = (),
 ) -> dict[str, Any]:
-    """``devices``: the tables; ``subjects``: the distinct residencies; ``details``: for each kernel the number of its
-    subject (-1: never launched) and, where there is one, its spill map.
+    """Details of kernels, which come worst first.
 
-    ``kernels`` come worst first; those of some numbers ``first`` have their maps before the others. A map is ``False``
-    where the kernel uses local memory but the page has no more room. ``before`` are the kernels of an older build, by
-    the number of their successors; of them the page's ``before`` holds the subjects that can be drawn and that differ,
-    by the same number.
+    ``subjects``: the distinct residencies. ``details``: for each kernel the number of its subject (-1: never launched)
+    and, if it uses local memory, its spill map; ``False`` if the page has no more room. Kernels whose numbers are in
+    ``first`` get their maps before the others. ``before``: the older build's kernels by the number of their
+    successors; the page's ``before`` has their subjects by the same number, if these differ.
     """
     numbered = _Subjects(summary_of)
     found: list[list[Any]] = [[numbered.number(kernel)] for kernel in kernels]
@@ -172,7 +161,6 @@ def details(
             drawn += 1
             found[number].append(shown or False)
     made: dict[str, Any] = {
-        "devices": tables(tuple(each.target for each in devices())),
         "subjects": numbered.subjects,
         "details": found,
     }
@@ -181,7 +169,7 @@ def details(
         made["before"] = {
             number: old
             for number, old in earlier.items()
-            if old not in {-1, found[number][0]} and "setting" in numbered.subjects[old]
+            if old not in {-1, found[number][0]} and "result" in numbered.subjects[old]
         }
     return made
 
@@ -209,50 +197,32 @@ class _Subjects:
         return self._asked[id(summary)][1]
 
 
-SETTING = ("device", "threads", "registers", "fixed", "dynamic", "optin", "carveout", "barriers")
-"""Order of the figures of a setting. ``fixed`` is static shared memory, ``optin`` the kernel's attribute."""
-
 LONGEST_REASON = 200
 """Characters: a reason may quote what a log calls the arch."""
 
 
 def subject(summary: Summary) -> dict[str, Any]:
-    """What the page says of one kernel's residency on its own device; keys without anything to say are left out.
+    """Residency of one kernel on its own device, as finished texts; empty ones are left out.
 
-    Without ``setting`` nothing can be drawn, and ``unknown`` says why. ``assumed``: it is not known how the kernel is
-    launched; the setting has the block size that fills an SM best. ``at_most``: how much dynamic shared memory it
-    takes is not. Its occupancy is a bound then, not a fact.
+    ``limits``: for each resource its name, the blocks per SM that it allows, and whether it is a limiter. Without
+    ``result`` the residency is unknown, and ``unknown`` says why. ``assumed``: the launch is unknown, and the figures
+    are those of the block size that fills an SM best.
     """
     found = summary.occupancy
-    launched = found is not None and not summary.at_most
-    said = {
-        "setting": None if found is None else setting(found.configuration),
-        "unknown": clip(summary.unknown, LONGEST_REASON),
-        "assumed": summary.assumed,
-        "at_most": summary.at_most and not summary.assumed,
-        "notes": list(_notes(summary)),
-        "advice": [
-            [LABELS[entry.limiter], entry.finding, entry.fix, entry.trade_off]
-            for entry in summary.advice
-            if found is not None and found.can_launch
-        ],
-        "verdict": verdict(found) if found is not None and launched else "",
-    }
+    said: dict[str, Any] = {"unknown": clip(summary.unknown, LONGEST_REASON), "notes": list(_notes(summary))}
+    if found is not None:
+        said |= {
+            "title": words.title(found.configuration.device),
+            "launch": words.inputs(found.configuration),
+            "result": words.result(found),
+            "share": percent(found.fraction),
+            "assumed": summary.assumed,
+            "limits": [
+                [LABELS[name], "no limit" if blocks is None else f"{blocks:,}", name in found.limiters]
+                for name, blocks in found.limits.items()
+            ],
+        }
     return {key: value for key, value in said.items() if value}
-
-
-def setting(configuration: Configuration) -> list[Any]:
-    """A configuration in the order of :data:`SETTING`."""
-    return [
-        configuration.device.target,
-        configuration.threads_per_block,
-        configuration.registers,
-        configuration.static_shared_bytes,
-        configuration.dynamic_shared_bytes,
-        configuration.max_dynamic_shared_bytes,
-        configuration.carveout_percent,
-        configuration.barriers,
-    ]
 
 
 def _notes(summary: Summary) -> list[str]:
@@ -271,37 +241,3 @@ def _notes(summary: Summary) -> list[str]:
             f" ({local.multiprocessors} SMs)."
         )
     return notes
-
-
-START = {"arch": "sm_90", "threads": "256", "registers": "64"}
-"""Where the controls stand unless the options say otherwise, as options of the command."""
-ABOUT = (
-    "Theoretical occupancy: warps that are resident on one SM if enough blocks are launched, over its warp slots. The "
-    "figures are looked up in tables that spillscan's model computed for this page; the model equals NVIDIA's "
-    "cuda_occupancy.h 13.5 on every configuration tested.",
-    "A block is resident with all its warps or not at all. Registers are given to warps in steps of 8 a thread, each "
-    "warp in one of the SM's partitions; shared memory in steps of 128 B (256 B before sm_80), with the driver's own "
-    "1,024 B a block from sm_80 on; named barriers limit from sm_90 on.",
-    "The address of this page holds the setting: copy it to share what you see.",
-    "Occupancy is a means: more resident warps help only where the present ones leave latency uncovered.",
-)
-
-
-def calculator(start: Configuration) -> Iterator[str]:
-    """The page's text, piece by piece; ``start`` is where the controls stand at first.
-
-    Raises :class:`~spillscan.UsageError` for what the page has no control for.
-    """
-    if start.registers > MOST_REGISTERS:
-        raise UsageError(f"--registers must be at most {MOST_REGISTERS} with -f html, not {start.registers}")
-    if start.cache_preference != "none" or start.global_caching != "off":
-        raise UsageError("cache_preference and global_caching have no control on the page", "leave them out")
-    payload: dict[str, Any] = {
-        "title": "occupancy",
-        "tool": f"spillscan {__version__}",
-        "views": [{"name": "calculator", "label": "Occupancy"}],
-        "devices": tables(tuple(each.target for each in devices())),
-        "start": setting(start),
-        "about": list(ABOUT),
-    }
-    yield from document("Occupancy · spillscan", payload, CALCULATOR, words.report(resident(start)))

@@ -1,5 +1,5 @@
 """What a page shows of a build as a whole, as JSON: how many kernels spill, how much, what limits them, what was not
-understood; and of changes, of findings, and of builds, archs or candidates side by side.
+understood; and of changes and findings.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from spillscan.judging.compare.figures import totals
-from spillscan.judging.compare.matrix import CandidateRow, Matrix
 from spillscan.model import Build, Finding, Issue, Kernel, Metric, Severity
 from spillscan.model.figures import figure, rank
 from spillscan.model.symbols import natural
@@ -223,58 +222,3 @@ def _worth(metric: Metric) -> bool:
 
 def _number(metrics: dict[str, int], name: str) -> int:
     return metrics.setdefault(name, len(metrics))
-
-
-_LONGEST_LABEL = 80
-
-
-def heat(matrix: Matrix, called: Names, index: Index) -> dict[str, Any]:
-    """Rows in the order of the widest spread of the first metric; values by metric, row and column; ``there`` says
-    which rows have a kernel in which column: 1 and 0; ``kernel`` is the number in the table of its last."""
-    return {
-        "by": matrix.by,
-        "builds": [clip(build, _LONGEST_LABEL) for build in matrix.builds],
-        "columns": [{"build": column.build, "arch": shown_arch(column.arch)} for column in matrix.columns],
-        "metrics": [
-            {"name": name, "label": figure(name).label, "unit": figure(name).unit, "summed": _summed(name)}
-            for name in matrix.metrics
-        ],
-        "rows": [
-            {
-                "name": shown_name(row.kernel.named_by, called),
-                "arch": shown_arch(row.kernel.key.arch) if matrix.by == "build" else None,
-                "kernel": next((index[id(cell)] for cell in reversed(row.cells) if id(cell) in index), None),
-                "there": [int(cell is not None) for cell in row.cells],
-                "values": [matrix.values(row, name) for name in matrix.metrics],
-            }
-            for row in matrix.ranked(matrix.metrics[0])
-        ],
-    }
-
-
-def _summed(name: str) -> bool:
-    """Whether a figure of many kernels has a sum that means something: bytes that code moves or takes, not what a
-    kernel reserves of a GPU or uses of an SM."""
-    return figure(name).unit == "B" and ("spill" in name or "local" in name or name == "code_bytes")
-
-
-CANDIDATE = ("threads", "registers", "spills", "shared bytes", "blocks per SM", "occupancy", "unbeaten")
-"""Figures of a candidate, as the heads of columns."""
-
-
-def tuned(rows: Sequence[CandidateRow]) -> dict[str, Any]:
-    """The candidates of each tuned kernel, in the order given: of each its texts in each build, as :data:`CANDIDATE`;
-    ``None`` where the build has no such candidate."""
-    called = Names(row.latest.kernel.key.symbol for row in rows)
-    return {
-        "heads": CANDIDATE,
-        "rows": [
-            {
-                "name": shown_name(row.latest.kernel.key.symbol, called),
-                "arch": shown_arch(row.latest.kernel.key.arch),
-                "configuration": clip(row.latest.configuration, _LONGEST_SYMBOL),
-                "cells": [None if cell is None else cell.texts("–") for cell in row.cells],
-            }
-            for row in rows
-        ],
-    }

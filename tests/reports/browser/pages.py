@@ -22,11 +22,9 @@ from spillscan.history.dataset.history import Event, Series, Span, happenings
 from spillscan.history.dataset.records import KeptBuild
 from spillscan.history.dataset.turns import gathered, turns
 from spillscan.judging import rules
-from spillscan.judging.compare.matrix import matrix
 from spillscan.judging.policy import Policy
 from spillscan.model import Build, Gap, Issue, Kernel, KernelKey, Origin, Usage
 from spillscan.naming import Names
-from spillscan.occupancy.launches import launch
 from spillscan.reports.page.history import history_document, trend_document
 from spillscan.reports.page.series import weight_document
 from spillscan.reports.report import Report
@@ -109,13 +107,6 @@ def copies() -> Report:
     return replace(report_of("diff", of(2), of(1)), by="file")
 
 
-def side_by_side() -> Report:
-    """Two toolkits by arch."""
-    builds = [build("ptxas/spill-12.9.log"), build("ptxas/spill-13.5.log")]
-    table = matrix(builds, ["12.9", "13.5"], "arch", ["spill_bytes", "registers"])
-    return Report(kind="matrix", base=builds[0], build=builds[1], matrix=table)
-
-
 def _hostile_kernels(spills: int) -> list[Kernel]:
     found = []
     for number, name in enumerate(HOSTILE):
@@ -147,33 +138,6 @@ def hostile() -> Report:
 def hostile_diff() -> Report:
     """The same names, changed."""
     return report_of("diff", _hostile_kernels(16), _hostile_kernels(8))
-
-
-def hostile_matrix() -> Report:
-    """The same names, as builds too."""
-    builds = [Build(kernels=tuple(_hostile_kernels(spills))) for spills in (8, 16)]
-    table = matrix(builds, HOSTILE[:2], "build", ["spill_bytes", "registers"])
-    return Report(kind="matrix", base=builds[0], build=builds[1], matrix=table)
-
-
-def tuned() -> Report:
-    """Candidates of two releases of a compiler: one that got better, one of each release alone, one that is beaten."""
-    tiles = (("64×64×32", 128), ("64×64×32", 168), ("32×32×32", 96), ("16×16×32", 64))
-
-    def of(numbers: tuple[int, ...], more: int) -> Build:
-        found = [
-            replace(
-                kernel("mm", 0, registers + more, "sm_90"),
-                configuration=(("tile", tile), ("num_warps", "4"), ("num_stages", str(number))),
-                launch=launch("sidecar", threads_per_block=128, dynamic_shared_bytes=8192),
-            )
-            for number, (tile, registers) in enumerate(tiles)
-            if number in numbers
-        ]
-        return Build(kernels=tuple(found))
-
-    base, head = of((0, 1, 2), 8), of((0, 1, 3), 0)
-    return Report(kind="diff", by="config", base=base, build=head, changes=tuple(diff_builds(base, head)))
 
 
 def compiled() -> str:
@@ -382,11 +346,8 @@ PAGES: dict[str, Callable[[], str]] = {
     "worse": lambda: rendered("html", worse()),
     "flags": lambda: rendered("html", flags()),
     "copies": lambda: rendered("html", copies()),
-    "matrix": lambda: rendered("html", side_by_side()),
-    "tuned": lambda: rendered("html", tuned()),
     "hostile": lambda: rendered("html", hostile()),
     "hostile-diff": lambda: rendered("html", hostile_diff()),
-    "hostile-matrix": lambda: rendered("html", hostile_matrix()),
     "many": lambda: rendered("html", Report(kind="scan", build=many(MANY))),
     "empty": lambda: rendered("html", Report(kind="scan", build=Build())),
     "size": lambda: "".join(weight_document("Size of a.so", [WEIGHTS], SIZES)),

@@ -22,8 +22,6 @@ STARTS = (
     ("check", "#/overview"),
     ("diff", "#/changes"),
     ("flags", "#/changes"),
-    ("matrix", "#/heat"),
-    ("tuned", "#/candidates"),
     ("trend", "#/trend"),
     ("history", "#/history"),
     ("sweep", "#/sweep"),

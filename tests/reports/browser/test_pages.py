@@ -41,7 +41,7 @@ MIB = 1 << 20
 ROWS = ".rows .row"
 HREFS = "all => all.map(each => each.getAttribute('href'))"
 NAMES = ".rows .cell-name a"
-HOSTILE = ("hostile", "hostile-diff", "hostile-matrix")
+HOSTILE = ("hostile", "hostile-diff")
 COURSES = ("trend", "history", "sweep", "size", "times")
 
 
@@ -103,52 +103,13 @@ def test_changes_stand_by_severity(site: Site, browse: Open) -> None:
     assert tab.texts(".changes .who b") == ["gather", "gather"]
 
 
-def test_a_change_stands_before_and_after_on_the_same_curves(site: Site, browse: Open) -> None:
+def test_a_change_shows_its_residency_before(site: Site, browse: Open) -> None:
     tab = browse(site["renamed"])
     assert tab.text("h1") == "1 kernel got worse"
-    tab.page.wait_for_selector(".curves .chart")
-    assert tab.page.locator(".curves[open]").count() == 1, "the worst is open"
-    drawn = tab.page.locator(".curves[open] .chart")
-    assert [drawn.nth(at).locator(".point").count() for at in range(3)] == [2, 2, 2]
-    assert "after 64: 1 block, 50 %" in tab.texts(".curves[open] .chart")[1]
-    assert "before 48: 2 blocks, 62.5 %" in tab.texts(".curves[open] .chart")[1]
-    assert drawn.nth(1).locator(".earlier").count() == 1, "its block size is another: so is its curve"
-    assert "Before: 48, 2 blocks" in (drawn.nth(1).get_attribute("aria-label") or "")
     tab.page.get_by_role("link", name="softmax_rows_fused").click()
-    assert tab.text(".reading .quiet").startswith("before: 2 blocks/SM, 40 of 64 warps, occupancy 62.5 %")
-    assert tab.text(".share.registers .allows-before") == "before 30,720 × 2"
-    assert tab.page.locator(".share.registers .was").count() == 2
-    tab.page.get_by_role("spinbutton", name="Registers").fill("48")
-    assert "before 48: 2 blocks, 62.5 %" in tab.texts(".curve.registers .chart")[0], "it stays while sliders move"
+    assert "before: 2 blocks/SM, 40 of 64 warps, occupancy 62.5 %" in tab.text(".residency")
     same = browse(site["scan"], first_kernel(browse(site["scan"])))
-    same.page.wait_for_selector(".chart")
-    assert same.page.locator(".before, .allows-before, .curve-key").count() == 0
-
-
-def test_archs_and_toolkits_stand_side_by_side(site: Site, browse: Open) -> None:
-    tab = browse(site["matrix"])
-    assert "6 kernels" in tab.text("h1")
-    assert tab.texts("th[scope=colgroup]")[0] == "sm_75"
-    assert tab.texts(".heat tbody tr")[0].startswith("spill_i64 2,476 2,476")
-    tab.page.get_by_role("radio", name="registers").check()
-    assert tab.page.url.endswith("/heat?metric=registers")
-    tab.page.reload()
-    assert tab.page.get_by_role("radio", name="registers").is_checked()
-
-
-def test_candidates_of_two_builds_stand_beside_each_other(site: Site, browse: Open) -> None:
-    tab = browse(site["tuned"])
-    assert tab.text("h1") == "3 of 4 candidates are unbeaten"
-    assert tab.texts(".heat tbody tr") == [
-        "64×64×32, 4 warps, 0 stages 128 136 → 128 0 8,192 3 → 4 18.75 % → 25 % yes",
-        "16×16×32, 4 warps, 3 stages · → 128 · → 64 · → 0 · → 8,192 · → 8 · → 50 % · → yes",
-        "64×64×32, 4 warps, 1 stage 128 176 → 168 0 8,192 2 → 3 12.5 % → 18.75 % no",
-        "32×32×32, 4 warps, 2 stages 128 → · 104 → · 0 → · 8,192 → · 4 → · 25 % → · yes → ·",
-    ]
-    assert tab.page.locator(".heat").count() == 1
-    tab.page.get_by_label("only what no other beats").check()
-    assert tab.page.locator(".heat tbody tr").count() == 3
-    assert tab.page.url.endswith("unbeaten=1")
+    assert "before:" not in same.text(".residency")
 
 
 def test_a_history_compares_any_two_builds(site: Site, browse: Open, tmp_path: Path) -> None:
@@ -448,7 +409,7 @@ def test_nothing_moves_while_a_page_opens(name: str, viewport: dict[str, int], s
     assert tab.page.evaluate(MOVED) == 0
     kernel = browse(site[name], first_kernel(tab), viewport=viewport)
     assert kernel.page.locator(".view").get_attribute("class") == "view view-kernel"
-    kernel.page.wait_for_selector(".chart")
+    kernel.page.wait_for_selector(".residency")
     assert kernel.page.evaluate(MOVED) == 0
 
 
@@ -461,11 +422,8 @@ UNNAMED = """all => all.filter(each => !each.closest("[aria-hidden=true]")
     [
         "check",
         "diff",
-        "matrix",
-        "tuned",
         "hostile",
         "hostile-diff",
-        "hostile-matrix",
         "trend",
         "history",
         "sweep",
@@ -503,7 +461,7 @@ GLUED = """() => {
 """Words that a reader hears, and a copy has, as one."""
 
 
-@pytest.mark.parametrize("name", ["check", "diff", "matrix", "tuned", *COURSES])
+@pytest.mark.parametrize("name", ["check", "diff", *COURSES])
 def test_no_text_is_cut_off_or_lies_on_another(name: str, site: Site, browse: Open) -> None:
     tab = browse(site[name])
     for route in routes(name, tab):
@@ -569,7 +527,7 @@ def test_the_policy_forbids_what_the_page_does_not_do(site: Site, browse: Open) 
     tab.complaints.clear()
 
 
-AXE_SEES = ("check", "worse", "flags", "matrix", "trend", "history", "sweep")
+AXE_SEES = ("check", "worse", "flags", "trend", "history", "sweep")
 
 
 @pytest.mark.parametrize("name", ["diff", *(pytest.param(each, marks=EVERY) for each in AXE_SEES)])
@@ -642,7 +600,7 @@ def test_copies_in_libraries_are_told_apart(site: Site, browse: Open) -> None:
     assert tab.texts(".rows .cell-object") == ["2 objects", "k/two.so", "k/one.so"]
 
 
-def test_pictures_and_rows_of_a_heat_map_lead_to_their_kernels(site: Site, browse: Open) -> None:
+def test_charts_lead_to_their_kernels(site: Site, browse: Open) -> None:
     tab = browse(site["scan"])
     tab.page.get_by_role("link", name="57 to 64 registers").first.click()
     until(tab.page, "location.hash === '#/table?registers=57-64'")
@@ -652,10 +610,6 @@ def test_pictures_and_rows_of_a_heat_map_lead_to_their_kernels(site: Site, brows
     tab.go("#/overview")
     tab.page.get_by_role("link", name="gemm: 1,040 B, 100.0 %").click()
     assert tab.texts(NAMES) == ["gemm<8>", "gemm<8>"]
-    heat = browse(site["matrix"])
-    assert heat.text(".heat tfoot").startswith("total 8,380")
-    heat.page.get_by_role("link", name="spill_i64").click()
-    assert heat.text("h1").startswith("spill_i64")
 
 
 def test_bytes_read_as_in_text(tmp_path: Path, browse: Open) -> None:

@@ -21,7 +21,6 @@ TASKS = (
     ("cause", "grown", ("array_and_spills",), "toolkit: CUDA 12.8.93 → 13.5.37"),
     ("build", "diff", (), "gemm<8> sm_80, sm_90a"),
     ("build", "diff", ("gemm<8>",), "before: 1 block/SM, 20 of 64 warps"),
-    ("build", "matrix", ("spill_i64",), "spill_i64 sm_121"),
     ("build", "history", (), "gemm sm_90 spill_bytes, registers 16 → 96 0 304 v2 v1"),
     ("build", "history", ("v2",), "gemm<8> sm_90 spills 0 304 +304"),
     ("build", "history", ("gemm",), "16 gemm<8> sm_90"),

@@ -14,7 +14,7 @@ from spillscan.model import Kernel, KernelKey, Launch, Usage
 from spillscan.model.code import SassStats
 from spillscan.occupancy.summary import Summary, summarise
 from spillscan.reading.machine.spillmap import where
-from spillscan.reports.page.details import MAP_BYTES, SETTING, details, spill_map, subject
+from spillscan.reports.page.details import MAP_BYTES, details, spill_map, subject
 from tests.conftest import FIXTURES
 
 DUMP = FIXTURES / "sass" / "nvdisasm-gi-sm_80-13.5.sass"
@@ -100,23 +100,21 @@ def test_a_kernel_without_local_memory_has_no_map(kernels: dict[str, Kernel]) ->
 def test_an_unknown_launch_is_a_bound() -> None:
     found = subject(summarise(Usage(registers=72), "sm_90"))
     assert found["assumed"] is True
-    assert "verdict" not in found
-    assert "advice" not in found
-    assert dict(zip(SETTING, found["setting"], strict=True))["threads"] == 896
+    assert found["launch"].startswith("896 threads, 72 registers")
     assert found["notes"] == ["The input gives no barriers: 1 is taken."]
 
 
-def test_a_known_launch_has_advice_from_the_model() -> None:
+def test_a_known_launch_has_its_limits() -> None:
     launch = Launch(threads_per_block=256, source="policy")
     found = subject(summarise(Usage(registers=72, barriers=1), "sm_90", launch))
-    assert found["setting"] == ["sm_90", 256, 72, 0, 0, None, None, 1]
     assert "assumed" not in found
-    [[limit, finding, fix, trade_off]] = found["advice"]
-    assert limit == "registers"
-    assert "__launch_bounds__(256, 4)" in fix
-    assert finding
-    assert trade_off
-    assert found["verdict"].startswith("Occupancy is a means")
+    assert (found["title"], found["share"]) == ("sm_90 (Hopper GH100)", "37.5 %")
+    assert found["result"] == "3 blocks/SM, 24 of 64 warps, occupancy 37.5 %, limited by registers"
+    assert found["limits"][:3] == [
+        ["warp slots", "8", False],
+        ["registers", "3", True],
+        ["shared memory", "228", False],
+    ]
 
 
 @pytest.mark.parametrize(
@@ -129,7 +127,7 @@ def test_a_known_launch_has_advice_from_the_model() -> None:
 )
 def test_what_is_not_known_is_not_drawn(usage: Usage, arch: str | None, why: str) -> None:
     found = subject(summarise(usage, arch))
-    assert "setting" not in found
+    assert "result" not in found
     assert why in found["unknown"]
 
 
@@ -176,5 +174,5 @@ def test_what_a_kernel_was_before_is_reported_where_it_can_be_drawn() -> None:
     kernels = [reported(64), reported(64), reported(64)]
     found = details(kernels, summary_of, {0: reported(96), 1: reported(64), 2: reported(None)})
     assert list(found["before"]) == [0], "the same figures, and none, are nothing to draw"
-    assert found["subjects"][found["before"][0]]["setting"][2] == 96
+    assert "96 registers" in found["subjects"][found["before"][0]]["launch"]
     assert "before" not in details(kernels, summary_of)

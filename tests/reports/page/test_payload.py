@@ -26,7 +26,7 @@ from spillscan.reports.page.overview import LIMITERS, binds
 from spillscan.reports.report import Report
 from tests.conftest import run
 from tests.reporting import Document, kernel, payload_of, rendered
-from tests.reports.browser.pages import build, checked, compared, many, side_by_side
+from tests.reports.browser.pages import build, checked, compared, many
 
 SIZE_OF_1000 = 1_500_000
 
@@ -116,14 +116,6 @@ def test_findings_and_changes_lead_to_their_kernels() -> None:
     assert [row["state"] for row in found["changes"]["rows"]] == [change.state for change in report.changes]
     assert [row["severity"] for row in found["changes"]["rows"]][:2] == ["error", "error"]
     assert found["changes"]["equal"] == 6
-
-
-def test_a_matrix_keeps_every_cell() -> None:
-    report = side_by_side()
-    assert report.matrix is not None
-    found = payload(report)["heat"]
-    reported = {row.kernel.key.symbol: report.matrix.values(row, "registers") for row in report.matrix.rows}
-    assert sorted(row["values"][1] for row in found["rows"]) == sorted(reported.values())
 
 
 def test_identifiers_outlive_checkouts_and_are_never_shared() -> None:

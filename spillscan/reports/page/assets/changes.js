@@ -116,8 +116,7 @@
           row.spills && row.spills[0] + row.spills[1] ? h("span", { class: "bad" }, `, spills ${number(row.spills[0])} B stores, ${number(row.spills[1])} B loads`) : "") : null,
         figures.map(([at, before, after]) => pair(metrics[at], before, after, scale[at])),
         row.state === "renamed" && !figures.length ? h("p", { class: "quiet" }, "the same figures") : null,
-        row.appeared ? h("p", { class: "quiet" }, `new messages: ${row.appeared.join(", ").replace(/_/g, " ")}`) : null),
-      row.kernel === null ? null : onCurves(payload, row.kernel, open));
+        row.appeared ? h("p", { class: "quiet" }, `new messages: ${row.appeared.join(", ").replace(/_/g, " ")}`) : null));
   }
 
   function renamed(row) {

@@ -1,25 +1,8 @@
 // One kernel: its names, its figures, its other archs, its findings; how it fits its SM; its local memory.
 
-// The point of the kernel of a number before and after on the curves of its residency, drawn when it is opened; null where
-// the older build has nothing else to show.
-function onCurves(payload, index, open) {
-  const before = pastOf(payload, index), after = payload.subjects[payload.details[index][0]]?.setting, id = store.columns.id[index];
-  if (!before || !after) return null;
-  const built = lookup.settingOf(after);
-  return fold(`curves ${id}`, "full curves", "On the occupancy curves", () => [
-    store.flag(index, store.ASSUMED) ? h("p", { class: "quiet" }, "At the best block size of each, as it is not known how it is launched (--launch does).") : null,
-    h("div", { class: "graphs" }, curves.drawn(payload.devices, built, { built, before }, null, ` ${id}`).nodes, curves.key())], open);
-}
-
-function pastOf(payload, index) {
-  const subject = payload.subjects[payload.before?.[index]];
-  return subject ? lookup.settingOf(subject.setting) : null;
-}
-
 spillscan.view("kernel", (payload, id, box) => {
   const { columns } = store;
-  const UNKNOWN_LAUNCH = "The input does not say how this kernel is launched. The sliders stand at the block size that fills an SM best, " +
-    "without dynamic shared memory: what it reaches is at most this. Set them to your launch.";
+  const UNKNOWN_LAUNCH = "Block size unknown: these are the figures of the block size that fills an SM best, an upper bound. Set it with --launch.";
   const i = store.find(id);
   if (i === undefined) {
     add(box, h("h1", {}, "No such kernel"), h("p", {}, "This page holds no kernel of that address. ", h("a", { href: link("table") }, "All kernels")));
@@ -72,19 +55,18 @@ spillscan.view("kernel", (payload, id, box) => {
       found.length > 24 ? ` and ${number(found.length - 24)} more` : "") : null;
   }
 
-  function residency({ setting, unknown, assumed, at_most: most, notes = [], advice = [], verdict }) {
-    if (!setting) {
-      add(box, h("section", { class: "unknown" }, h("h2", {}, "Occupancy unknown"), h("p", {}, `There is nothing to draw: ${printable(unknown)}.`)));
+  function residency({ title, launch, result, limits = [], unknown, assumed, notes = [] }) {
+    if (!result) {
+      add(box, h("section", { class: "unknown" }, h("h2", {}, "Occupancy unknown"), h("p", {}, `${printable(unknown)}.`)));
       return;
     }
-    const built = lookup.settingOf(setting);
-    add(box, h("section", { class: "residency" }, h("h2", {}, `One SM of ${payload.devices.devices[built.device].title}`),
-      assumed ? h("p", { class: "notice" }, UNKNOWN_LAUNCH) : null, notes.map((note) => h("p", { class: "quiet" }, printable(note))),
-      calculator.draw(payload.devices, built, { built, bound: Boolean(assumed || most), before: pastOf(payload, i) })),
-    verdict ? h("section", { class: "advice" }, h("h2", {}, "What binds, as built"),
-      h("div", { class: "entries" }, advice.map(([limit, finding, fix, price]) => h("div", { class: "entry" }, h("h3", {}, limit), h("p", {}, finding),
-        [["To reduce: ", fix], ["Trade-off: ", price]].map(([head, text]) => (text ? h("p", {}, h("b", {}, head), text) : null))))),
-      h("p", { class: "quiet" }, verdict)) : null);
+    const old = payload.subjects[payload.before?.[i]];
+    add(box, h("section", { class: "residency" }, h("h2", {}, `One SM of ${title}`), assumed ? h("p", { class: "notice" }, UNKNOWN_LAUNCH) : null,
+      h("p", {}, h("b", {}, printable(result))), old ? h("p", { class: "quiet" }, `before: ${printable(old.result)}`) : null,
+      h("p", { class: "quiet" }, printable(launch)),
+      h("table", { class: "limits" }, h("thead", {}, h("tr", {}, ["resource", "blocks per SM"].map((head) => h("th", { scope: "col" }, head)))),
+        h("tbody", {}, limits.map(([label, blocks, limits]) => h("tr", { class: limits ? "limiter" : "" }, h("th", { scope: "row" }, label), h("td", {}, blocks, limits ? " ← limiter" : ""))))),
+      notes.map((note) => h("p", { class: "quiet" }, printable(note)))));
   }
 
   function local() {

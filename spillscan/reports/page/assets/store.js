@@ -15,7 +15,7 @@ const store = (() => {
   // As the kernel's own page says it; ≤ where it is a bound, ~ where the block size is that of launch bounds.
   const mark = (i) => (flag(i, ASSUMED | AT_MOST) ? "≤" : flag(i, BY_BOUNDS) ? "~" : "");
   const occupancy = (i) => (columns.occupancy[i] === null ? null
-    : `${mark(i)}${lookup.answer(payload.devices, lookup.settingOf(payload.subjects[payload.details[i][0]].setting)).percent}`);
+    : `${mark(i)}${payload.subjects[payload.details[i][0]].share}`);
   const spilled = (i) => (columns.stores[i] || 0) + (columns.loads[i] || 0);
   const registers = (i) => number(columns.registers[i]) + (flag(i, NOT_FINAL) && columns.registers[i] !== null ? "*" : "");
   const role = (i) => (flag(i, FUNCTION) ? `device function${columns.callers[columns.caller[i]] && ` in ${columns.callers[columns.caller[i]]}`}` : flag(i, UNKNOWN_ROLE) ? "role unknown" : "");
