@@ -10,7 +10,6 @@ import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
-from importlib import import_module
 from importlib.util import resolve_name
 
 from tests.conftest import ROOT
@@ -27,12 +26,6 @@ PACKAGES = sorted(path.stem for path in PRODUCT.iterdir() if path.is_dir() or pa
 PACKAGES = [name for name in PACKAGES if name != "__pycache__"]
 MOST_PACKAGES, MOST_LAYERS = 12, 10
 MOST_LINES, MOST_FIELDS = 400, 20
-PUBLIC: Mapping[str, tuple[str, ...]] = {
-    package: getattr(import_module(f"spillscan.{package}"), "PUBLIC", ())
-    for package in PACKAGES
-    if package not in FRONT
-}
-"""By package, the modules that it calls public."""
 
 
 def package_of(module: str) -> str:
@@ -129,26 +122,6 @@ def test_few_arrows_run_back_up_each_with_its_reason() -> None:
     assert len(excused) <= MOST_BACK_UP
     have = arrows()
     assert all(other in have[package] for package, other in excused), "an excuse for an arrow that is not there"
-
-
-def crossings() -> Iterator[tuple[str, str, str]]:
-    """(module that imports, package that it imports from, module of that package or nothing for its own)."""
-    for module, named in modules().items():
-        package = "" if module.removeprefix("spillscan.") in FRONT else package_of(module)
-        for name in named:
-            parts = name.split(".", 2)
-            if parts[0] == "spillscan" and len(parts) > 1 and parts[1] not in (package, "__version__", *FRONT):
-                yield module, parts[1], "".join(parts[2:])
-
-
-def test_rooms_are_entered_by_what_they_call_public() -> None:
-    used: dict[str, set[str]] = {}
-    for module, package, name in crossings():
-        if name:
-            assert name in PUBLIC.get(package, ()), f"{module} imports past the public names of {package}: {name}"
-            used.setdefault(package, set()).add(name)
-    unused = {package: set(names) - used.get(package, set()) for package, names in PUBLIC.items()}
-    assert not any(unused.values()), f"public, and of no use to another package: {unused}"
 
 
 def test_few_rooms() -> None:
