@@ -12,9 +12,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from spillscan.commands._library import assert_no_spills, scan
     from spillscan.history.dataset import open_dataset
     from spillscan.judging.compare.pairing import diff
+    from spillscan.library import assert_no_spills, scan
     from spillscan.model import Build, Change, Changes, Finding, Issue, Kernel, KernelKey, Usage
     from spillscan.occupancy import Launch, Occupancy, occupancy
     from spillscan.output.errors import InputError, SpillscanError, UsageError
@@ -35,11 +35,11 @@ _HOMES = {
     "SpillscanError": "output.errors",
     "Usage": "model",
     "UsageError": "output.errors",
-    "assert_no_spills": "commands._library",
+    "assert_no_spills": "library",
     "diff": "judging.compare.pairing",
     "occupancy": "occupancy",
     "open_dataset": "history.dataset",
-    "scan": "commands._library",
+    "scan": "library",
 }
 
 __all__ = [

@@ -19,14 +19,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     :class:`BrokenPipeError` where whoever reads the output left.
     """
-    words, note = commands.spelled(sys.argv[1:] if argv is None else argv)
+    words = sys.argv[1:] if argv is None else argv
     for_people(sys.stdout)
-    if note:
-        complain(note)
+    if not words:
+        commands.build_parser("").print_help(sys.stderr)
+        return 2
     gc.disable()  # one command, records without cycles: collecting would only walk them again and again
     try:
-        arguments = commands.build_parser(words[0] if words else "").parse_args(words)
-        _paint(getattr(arguments, "color", "auto"))
+        arguments = commands.build_parser(words[0]).parse_args(words)
         status: int = arguments.run(arguments)
         sys.stdout.flush()
     except SpillscanError as error:
@@ -50,15 +50,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         complain(f"unexpected error: {type(error).__name__}: {str(error)[:_LONGEST_REASON]}; {hint}")
         return 2
     return status
-
-
-def _paint(when: str) -> None:
-    """``--color``, as the variables that decide it else."""
-    if when == "always":
-        os.environ.pop("NO_COLOR", None)
-        os.environ["FORCE_COLOR"] = "1"
-    elif when == "never":
-        os.environ["NO_COLOR"] = "1"
 
 
 _LIBRARIES = {

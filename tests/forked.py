@@ -35,7 +35,7 @@ _OWN = ("PYTHON", "LC_", "LANG", "MALLOC", "LD_")
 """What begins so in the environment changes the interpreter or the libraries, not the command."""
 _DEMO = tuple(str(ROOT / "fixtures" / "demo" / name) for name in ("base.log", "head.log"))
 _FIRST = (
-    ("devices",),
+    ("explain", "devices"),
     ("scan", _DEMO[1], "-f", "text", "-f", f"html:{os.devnull}"),
     ("check", _DEMO[1]),
     ("diff", *_DEMO, "-f", "text", "-f", f"html:{os.devnull}"),

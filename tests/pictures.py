@@ -30,8 +30,8 @@ _WIDE, _HIGH = 7.8, 18
 def terminal(theme: str) -> str:
     """What a terminal shows, as SVG."""
     paper, ink, colors = _THEMES[theme]
-    words = [sys.executable, "-m", *COMMAND, "--color", "always"]
-    environment = {**os.environ, "COLUMNS": "100"}
+    words = [sys.executable, "-m", *COMMAND]
+    environment = {**os.environ, "COLUMNS": "100", "FORCE_COLOR": "1"}
     said = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, check=True, text=True).stdout
     lines = [f"$ {' '.join(COMMAND)}", *said.splitlines()]
     width = round(max(len(_SGR.sub("", line)) for line in lines) * _WIDE + 32)

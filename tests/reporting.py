@@ -64,7 +64,7 @@ def report_of(kind: Kind, kernels: Sequence[Kernel], base: Sequence[Kernel] = ()
     if kind == "matrix":
         builds = (Build(kernels=tuple(base)), build)
         labels = [each.key.unit for each in (*base, *kernels)][:1] * 2 or ["a", "b"]
-        table = matrix(builds, labels, "build", ["spill_bytes", "registers"])
+        table = matrix(builds, labels, ["spill_bytes", "registers"])
         return Report(kind="matrix", build=build, base=builds[0], matrix=table)
     if kind == "check":
         return checked(build, POLICY)

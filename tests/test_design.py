@@ -24,7 +24,7 @@ FRONT = ("__init__", "__main__")
 """The package's own front door: it names what stands anywhere."""
 PACKAGES = sorted(path.stem for path in PRODUCT.iterdir() if path.is_dir() or path.suffix == ".py")
 PACKAGES = [name for name in PACKAGES if name != "__pycache__"]
-MOST_PACKAGES, MOST_LAYERS = 12, 10
+MOST_PACKAGES, MOST_LAYERS = 13, 10
 MOST_LINES, MOST_FIELDS = 400, 20
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from itertools import chain
 from pathlib import Path
 
 import pytest
 import yaml
 
-from spillscan.commands import GROUPS, VERBS
+from spillscan.commands import COMMANDS
 from spillscan.commands._options import _REPORTS
 from spillscan.judging.rule_docs import SITE, address, explanations
 from spillscan.reports import formats
@@ -50,7 +49,7 @@ def test_every_format_and_command_is_on_a_page() -> None:
         assert any(f"`{name}`" in cell for cell in table), f"docs/reports.md has no line for {name}"
         assert name in re.findall(r"\w+", _REPORTS), f"commands/_options.py does not name {name}"
     text = "".join(page.read_text(encoding="utf-8") for page in PAGES)
-    for command in [*chain(*GROUPS.values()), *(verb.removesuffix(" INPUT") for verb in VERBS)]:
+    for command in COMMANDS:
         assert re.search(rf"(?:spillscan |`){command}\b", text), f"no page shows spillscan {command}"
 
 

@@ -2,12 +2,10 @@
 
 ``promises/VERSION/`` holds what that release wrote: its ``scan -f json`` of ``fixtures/demo/base.log``, its ``baseline
 write`` of ``head.log``, and the policy of its documents; a dataset of it is in ``history/dataset/version1/``.
-``promises/options.txt`` lists the commands and options; ``python -m tests.test_promises`` adds new ones.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from spillscan.commands import build_parser
 from spillscan.history.dataset import schema
 from spillscan.judging.baseline import file
 from spillscan.judging.policy import keys
@@ -23,7 +20,6 @@ from spillscan.model import snapshot
 from tests.conftest import FIXTURES, ROOT, run
 
 STORED = ROOT / "tests" / "promises"
-OPTIONS = STORED / "options.txt"
 DEMO = FIXTURES / "demo"
 RELEASES = sorted(path for path in STORED.iterdir() if path.is_dir())
 
@@ -72,29 +68,3 @@ def test_an_old_baseline_and_policy_judge_as_they_did(release: Path) -> None:
     policy = run("config", "--config", release / "spillscan.yaml")
     assert policy.returncode == 0, policy.stderr
     assert b"max_registers: 168" in policy.stdout
-
-
-def options(parser: argparse.ArgumentParser, name: str = "spillscan") -> Iterator[str]:
-    """Every command with its verbs, and each of its options."""
-    for action in parser._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            for verb, child in action.choices.items():
-                yield f"{name} {verb}"
-                yield from options(child, f"{name} {verb}")
-        elif action.help != argparse.SUPPRESS:
-            yield from (f"{name} {option}" for option in action.option_strings if option not in ("-h", "--help"))
-
-
-def test_no_command_and_no_option_goes() -> None:
-    gone = set(OPTIONS.read_text(encoding="utf-8").splitlines()) - set(options(build_parser(nested=True)))
-    assert not gone, "before 1.0: take the line out; after it: only with a major release"
-
-
-def write() -> None:
-    """Add what is new; what went stays a promise."""
-    known = {*OPTIONS.read_text(encoding="utf-8").splitlines(), *options(build_parser(nested=True))}
-    OPTIONS.write_text("".join(f"{each}\n" for each in sorted(known)), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    write()

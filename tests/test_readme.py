@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from spillscan import commands
-from spillscan.commands import build_parser, spelled
+from spillscan.commands import build_parser
 from tests import pictures
 from tests.conftest import ROOT, run
 
@@ -97,7 +97,7 @@ def test_every_call_in_a_shell_example_is_one_that_the_command_takes() -> None:
     parser = build_parser()
     assert len(calls()) > 50
     for _, words in calls():
-        parser.parse_args(spelled(words)[0])
+        parser.parse_args(words)
 
 
 def test_the_python_example_runs(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -115,7 +115,6 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for cap in (*range(8, 256, 8), 255):
         (folder / f"gemm-{cap}").symlink_to("program")
     _builds(folder)
-    _times(folder)
     (folder / "CMakeLists.txt").write_text("")
     (folder / "Makefile").write_text("NVCC ?= nvcc\nall:\n\t$(NVCC) -c gemm.cu -o gemm.o\n")
     (folder / "compile_commands.json").write_text(COMPILE.format(folder=folder))
@@ -147,13 +146,6 @@ def _builds(folder: Path) -> None:
     for label, log in (("v1", "base.log"), ("v2", "build.log")):
         done = run("history", "audit", log, "--dataset", "spillscan-data", "--label", label, "--append", cwd=folder)
         assert done.returncode == 0, done.stderr
-
-
-def _times(folder: Path) -> None:
-    for name, source in (("old.csv", "spill-13.0.csv"), ("new.csv", "spill-13.5.csv"), ("times.csv", "spill-13.5.csv")):
-        shutil.copy(FIXTURES / "times" / source, folder / name)
-    shutil.copy(folder / "times.csv", folder / "build")
-    (folder / "trace.json").write_text(read_text(FIXTURES / "times" / "spill-13.5.json.zst"))
 
 
 @pytest.mark.parametrize("text", [pytest.param(text, id=where) for where, text in BLOCKS if not _elsewhere(text)])

@@ -53,7 +53,7 @@ def launch_map(kernels: Sequence[Kernel], said: Sequence[tuple[str, Launch]] = (
     every other family."""
     yield "# How kernels are launched that do not say it themselves, by launch bounds or beside their code. Where that"
     yield "# is known, lost blocks per SM are found, and registers that cost none are no error; `min_blocks_per_sm: N`"
-    yield "# can be demanded. `spillscan profile launches` writes what a profile saw."
+    yield "# can be demanded. `spillscan profile --launches` writes what a profile saw."
     given = (
         KernelLaunch(match=match, arch="", launch=structs.replace(launch, source="given"), seen=1, others=())
         for match, launch in said

@@ -5,20 +5,18 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
-from spillscan.commands import _policy
 from spillscan.commands._options import DATASET, DATASET_VARIABLE
-from spillscan.commands._selection import Selection
-from spillscan.history.dataset.history import Series, happenings, histories, names_of
+from spillscan.history.dataset.history import Series, happenings
 from spillscan.history.dataset.reading import Dataset, advice
-from spillscan.history.dataset.records import KeptBuild, ordered
+from spillscan.history.dataset.records import KeptBuild
 from spillscan.history.dataset.turns import TIME, Turn, gathered, reasons, times, turns
 from spillscan.model.figures import TRACED, figure
 from spillscan.model.symbols import tuned_for
 from spillscan.naming import Names
 from spillscan.naming.identity import canonical
-from spillscan.output.errors import UndecidedError, UsageError
+from spillscan.output.errors import UndecidedError
 from spillscan.output.nouns import count
 from spillscan.reports.groups import archs_cell
 from spillscan.reports.table import Column, Table
@@ -35,10 +33,7 @@ def dataset_of(arguments: argparse.Namespace, chosen: Callable[[Sequence[KeptBui
 
 def place_of(arguments: argparse.Namespace) -> str:
     """Where the dataset lies that was asked for."""
-    named = [*getattr(arguments, "place", []), *filter(None, [arguments.dataset])]
-    if len(named) > 1:
-        raise UsageError(f"{len(named)} datasets", "name one; `spillscan history audit FILE … --each` makes one")
-    return str(named[0] if named else os.environ.get(DATASET_VARIABLE) or DATASET)
+    return str(arguments.dataset or os.environ.get(DATASET_VARIABLE) or DATASET)
 
 
 def answered(dataset: Dataset) -> int:
@@ -49,36 +44,6 @@ def answered(dataset: Dataset) -> int:
     others = f", and {count(more, 'more file')}" if more else ""
     said = f"left out: {dataset.damage[0].text(dataset.root)}{others}"
     raise UndecidedError(said, advice(dataset.root))
-
-
-def builds_of(dataset: Dataset, arguments: argparse.Namespace) -> tuple[KeptBuild, ...]:
-    """Its builds in the order asked for."""
-    return ordered(dataset.builds, arguments.order)
-
-
-class Followed(NamedTuple):
-    """Kernels of a dataset, and the builds over which they are followed."""
-
-    dataset: Dataset
-    builds: Sequence[KeptBuild]
-    series: list[Series]
-    names_of: Callable[[Sequence[Series]], Names]
-    """What some of them are called."""
-
-    @property
-    def names(self) -> Names:
-        """What all of them are called."""
-        return self.names_of(self.series)
-
-
-def followed(arguments: argparse.Namespace, chosen: Callable[[Sequence[KeptBuild]], Sequence[KeptBuild]]) -> Followed:
-    """What KERNEL, --arch and --launch name, in the builds that are ``chosen``; refused where a part names nothing."""
-    dataset = dataset_of(arguments)
-    builds = chosen(builds_of(dataset, arguments))
-    policy = _policy.policy_of(arguments)
-    series = histories(dataset, builds, arguments.pattern, policy, arguments.arch, policy.labels)
-    Selection(arguments.arch, (), arguments.launch).refuse_unmatched([each.kernel for each in series])
-    return Followed(dataset, builds, series, lambda some: names_of(dataset, builds, some, policy.labels))
 
 
 # Turns as rows: the columns that ``history`` and ``bisect`` have in common, for people and machines.

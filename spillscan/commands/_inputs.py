@@ -9,8 +9,8 @@ import sys
 from collections import deque
 from collections.abc import Mapping, Sequence
 
+from spillscan import library
 from spillscan.builds import buildfile
-from spillscan.commands import _library
 from spillscan.model import Build
 from spillscan.output.errors import InputError, UsageError
 from spillscan.output.nouns import count
@@ -77,7 +77,7 @@ def scan(
     try:
         with Progress("reading") as progress:
             watch = Reading(progress) if progress.watched else None
-            _read.append(_library.scan(paths, watch, operands=operands, live=live, unpacking=unpacking))
+            _read.append(library.scan(paths, watch, operands=operands, live=live, unpacking=unpacking))
     except InputError as error:
         if paths == ["-"] and os.path.exists(buildfile.NAME):
             raise InputError(error.what, f"to read what `spillscan run` left, give {buildfile.NAME}") from None

@@ -52,18 +52,11 @@ def words(parser: Parser, name: str, metavar: str, about: str, **more: Any) -> N
 
 
 def number(
-    parser: Parser,
-    name: str,
-    about: str,
-    short: str = "",
-    metavar: str = "N",
-    least: int = 0,
-    default: int | None = None,
+    parser: Parser, name: str, about: str, metavar: str = "N", least: int = 0, default: int | None = None
 ) -> None:
     """An option that takes a whole number of ``least`` (0 or 1) or more."""
     kind = positive_number if least else whole_number
-    names = filter(None, (short, name))
-    parser.add_argument(*names, type=kind, metavar=metavar, default=default, help=about)
+    parser.add_argument(name, type=kind, metavar=metavar, default=default, help=about)
 
 
 # ---- what is read -------------------------------------------------------------------------------------------------
@@ -79,16 +72,10 @@ def add_inputs(parser: Parser, *, default: str = "") -> None:
     parser.add_argument("inputs", nargs="*", metavar="INPUT", help=about)
 
 
-def add_dataset(parser: Parser, *, order: bool = True, place: bool = False) -> None:
-    """-d and, where builds are ordered, --order; ``place``: it may stand without -d, too."""
+def add_dataset(parser: Parser) -> None:
+    """--dataset."""
     about = f"folder or URL (s3://bucket/path) of the dataset (default: ${DATASET_VARIABLE}, else {DATASET})"
-    if place:
-        parser.add_argument("place", nargs="*", metavar="DATASET", help=about)
-        about = "the same"
-    parser.add_argument("-d", "--dataset", metavar="PLACE", help=about)
-    if order:
-        about = "order builds by this word of their meta (default: by its time, else by when they were appended)"
-        parser.add_argument("--order", metavar="KEY", help=about)
+    parser.add_argument("--dataset", metavar="PLACE", help=about)
 
 
 def add_strict(parser: Parser) -> None:
@@ -136,8 +123,8 @@ def add_with(parser: Parser, also: Mapping[str, str]) -> None:
 
 
 def add_jobs(parser: Parser) -> None:
-    """-j."""
-    number(parser, "--jobs", "processes at once (default: one a processor)", short="-j", least=1)
+    """--jobs."""
+    number(parser, "--jobs", "processes at once (default: one per processor)", least=1)
 
 
 # ---- which kernels ------------------------------------------------------------------------------------------------
@@ -167,11 +154,6 @@ def add_one_arch(parser: Parser) -> None:
     parser.add_argument("--arch", help="only this architecture, such as sm_90")
 
 
-def add_followed(parser: Parser) -> None:
-    """KERNEL of a dataset, whose builds are followed; the argument is called ``pattern``."""
-    parser.add_argument("pattern", metavar="KERNEL", help="any name of a kernel, a glob, or re:EXPRESSION")
-
-
 def add_launches(parser: Parser) -> None:
     """--launch."""
     about = "how kernels are launched: threads per block and dynamic shared memory; repeatable, the last match counts"
@@ -188,7 +170,7 @@ def add_devices(parser: Parser, what: str) -> None:
 
 
 def add_formats(parser: argparse.ArgumentParser, *formats: str) -> None:
-    """-f, any number of times, and --color; ``formats``: what it may be, the first is the default."""
+    """-f, any number of times; ``formats``: what it may be, the first is the default."""
     formats = formats or ("text", "json", "csv")
     _add_formats(parser, formats, f"{formats[0]} (default), {', '.join(formats[1:])}")
 
@@ -197,8 +179,6 @@ def _add_formats(parser: argparse.ArgumentParser, formats: Sequence[str], named:
     parser.set_defaults(formats=formats)
     about = f"{named}; to FILE (+FILE: append), or to standard output; repeatable"
     parser.add_argument("-f", "--format", metavar="FORMAT[:FILE]", help=about, action="append", default=[])
-    about = "colours in text: where a terminal shows it (default), always, never"
-    parser.add_argument("--color", help=about, choices=("auto", "always", "never"), default="auto")
 
 
 def add_output(parser: argparse.ArgumentParser) -> None:

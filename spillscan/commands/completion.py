@@ -30,7 +30,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the script."""
     import shtab
 
-    parser = build_parser(nested=True)
+    parser = build_parser()
     archs = [device.target for device in devices()]
     for command, action in _actions(parser):
         if action.dest == "format":

@@ -1,7 +1,7 @@
-"""Compare builds, each a log, a folder of logs or a snapshot: what was added, removed, and what changed.
+"""Compare two builds, kernel by kernel: added, removed and changed kernels, and why they changed (--why).
 
-Two builds are compared kernel by kernel. More than two, or --by, make a table instead: one row a kernel, one column a
-build (--by build) or a target (--by arch), the widest spread first.
+--by arch makes a table instead, of one or more builds: one row per kernel, one column per arch and build, the widest
+spread first.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from spillscan.commands import _baseline, _inputs, _issues, _options, _policy, _selection
+from spillscan.commands import _baseline, _inputs, _issues, _options, _policy, _selection, _why
 from spillscan.commands._selection import Selection
 from spillscan.judging.compare.code_changes import code_changes, proven
-from spillscan.judging.compare.matrix import By, matrix
+from spillscan.judging.compare.matrix import matrix
 from spillscan.judging.compare.missing_kernels import missing_kernels, nothing_in_common
 from spillscan.judging.compare.pairing import Comparison, comparison
 from spillscan.judging.policy import Policy
@@ -55,6 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="exit with 1 where something got worse: the mildest finding that counts (default: never); policy: as set"
         "; code: also where other code is not proven the same work",
     )
+    _options.flag(parser, "--why", "why registers or spills of a kernel changed: code and records, with evidence")
     _options.add_with(
         parser,
         {
@@ -64,9 +65,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--by",
-        choices=("build", "arch", "config", *_GROUPINGS),
-        help="build, arch: a table of these side by side; config: candidates of each tuned kernel in two builds; else"
-        " what changes are grouped by (default: family, one template, where not all are shown)",
+        choices=("arch", *_GROUPINGS),
+        help="arch: a table of archs (and builds) side by side; else group the changes (default: by family, one"
+        " template, if not all are shown)",
     )
     parser.add_argument(
         "--pair",
@@ -102,16 +103,11 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.settings.append(f"{CODE.name}={CODE.words[0]}")
     if arguments.fail_on in ("policy", "code"):
         arguments.fail_on = None
-    tuned = arguments.by == "config"
-    grouped = arguments.by in _GROUPINGS
-    if grouped and len(arguments.inputs) != 2:
-        raise UsageError(f"--by {arguments.by} groups the changes of two builds", "give BASE and HEAD")
-    by: By | None = None if tuned or grouped else arguments.by or ("build" if len(arguments.inputs) > 2 else None)
-    if tuned:
-        _check_candidates(arguments)
-    else:
-        render.check_forms(arguments.format, "matrix" if by else "diff")
-    _check_call(arguments, by)
+    by_arch = arguments.by == "arch"
+    _check_call(arguments, by_arch)
+    if arguments.why:
+        return _why.run(arguments)
+    render.check_forms(arguments.format, "matrix" if by_arch else "diff")
     arguments.devices = ",".join(arguments.device) or None
     policy = _policy.policy_of(arguments)
     gate = _baseline.gate(arguments, policy, arguments.inputs[-1:])
@@ -119,14 +115,7 @@ def run(arguments: argparse.Namespace) -> int:
     builds[:-1] = map(_as_it_was, builds[:-1])
     kept = Selection(arguments.arch, arguments.kernel, arguments.launch).of_all(builds, policy.labels)
     _selection.refuse_devices([kernel for build in kept for kernel in build.kernels], arguments.device)
-    if tuned:
-        from spillscan.commands import _candidates
-
-        labels = _labels(arguments.inputs)
-        _candidates.show(kept, labels, arguments, lambda: _report(kept, builds, None, arguments, policy, gate)[0])
-        _issues.report_issues([issue for build in builds for issue in build.issues])
-        return 0
-    report, found = _report(kept, builds, by, arguments, policy, gate)
+    report, found = _report(kept, builds, by_arch, arguments, policy, gate)
     if found.status and report.fail_on != "never" and _options.shows_ways(arguments):
         from spillscan.commands import _offers
 
@@ -146,32 +135,27 @@ def _as_it_was(build: Build) -> Build:
     return replace(build, issues=tuple(issue for issue in build.issues if issue.code != "stale-unit"))
 
 
-def _check_candidates(arguments: argparse.Namespace) -> None:
-    if len(arguments.inputs) != 2:
-        raise UsageError("--by config compares two builds", "give BASE and HEAD; scan --by config shows one")
-    if arguments.gated:
-        raise UsageError("a gate judges changes, and --by config shows candidates", "leave one of them out")
-
-
-def _check_call(arguments: argparse.Namespace, by: By | None) -> None:
-    if len(arguments.inputs) == 1 and by != "arch":
+def _check_call(arguments: argparse.Namespace, by_arch: bool) -> None:
+    if by_arch:
+        for option, given in (("--with", arguments.also), ("--sort", arguments.sort), ("--device", arguments.device)):
+            if given:
+                raise UsageError(f"{option} has no meaning in a table", f"leave {option} or --by arch out")
+        if len(arguments.inputs) == 1 and arguments.gated:
+            raise UsageError("one build cannot have regressed", "give an older build before it, or use spillscan check")
+    elif len(arguments.inputs) == 1:
         raise UsageError("one build has nothing to compare with", "give BASE and HEAD, or --by arch")
-    if len(arguments.inputs) == 1 and arguments.gated:
-        raise UsageError("one build cannot have got worse", "give an older build before it, or use spillscan check")
-    if arguments.metric and by is None:
-        raise UsageError("--metric chooses what a table shows", "add --by build or --by arch")
-    if "code" in arguments.also and by is not None:
-        raise UsageError("--with code says what became of the code of two builds", "leave it or --by out")
-    if arguments.sort and by is not None:
-        raise UsageError("--sort orders the changes of two builds", "a table has its widest spread first, by --metric")
-    if arguments.device and by is not None:
-        raise UsageError("--device has no meaning in a table", "leave --by or --device out")
+    elif len(arguments.inputs) > 2:
+        raise UsageError(
+            f"{len(arguments.inputs)} builds", "give BASE and HEAD; --by arch makes a table, `spillscan history` a past"
+        )
+    elif arguments.metric:
+        raise UsageError("--metric chooses the metrics of a table", "add --by arch")
 
 
 def _report(
     kept: Sequence[Build],
     builds: Sequence[Build],
-    by: By | None,
+    by_arch: bool,
     arguments: argparse.Namespace,
     policy: Policy,
     gate: _baseline.Gate,
@@ -180,12 +164,12 @@ def _report(
     gated, by_code = arguments.gated, "code" in arguments.also
     base, head = kept[0], kept[-1]
     table = None
-    if by is not None:
+    if by_arch:
         metrics = list(dict.fromkeys(arguments.metric)) or ["spill_bytes", "registers"]
-        table = matrix(kept, _labels(arguments.inputs), by, metrics, policy)
+        table = matrix(kept, _labels(arguments.inputs), metrics, policy)
     # equal kernels may take longer, too, and their code may not be known
     every = any({MAX_SLOWDOWN.name, CODE.name} & entry.settings.keys() for entry in policy.entries)
-    compared = by is None or gated
+    compared = not by_arch or gated
     chosen = tuple(_sides("--pair", each, "libraries") for each in arguments.pair)
     given = tuple(_sides("--rename", each, "words") for each in arguments.rename)
     found = (
@@ -216,7 +200,7 @@ def _report(
         gaps = [gap if gap.code in _OF_ONE_BUILD else replace(gap, accepted=_EQUAL) for gap in gaps]
     outcome = verdict(held.open, gaps, policy, expired=bool(held.expired))
     report = Report(
-        kind="diff" if by is None else "matrix",
+        kind="matrix" if by_arch else "diff",
         read=tuple(builds),
         base=base,
         build=head,

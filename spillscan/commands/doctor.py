@@ -117,9 +117,7 @@ def _of_kernels(kernels: Sequence[Kernel], policy: Policy) -> Iterator[Lack]:
         )
     if unlaunched := [kernel for kernel in entries if policy.launch_of(kernel) is None]:
         cost = "min_blocks_per_sm cannot judge them, and registers across a step of 8 are an error, whatever they cost"
-        fix = (
-            "`launch` in the policy (`spillscan init` writes a skeleton), or `spillscan profile launches` of a profile"
-        )
+        fix = "`launch` in the policy (`spillscan init` writes a skeleton), or `spillscan profile --launches`"
         yield f"nothing says how {those(unlaunched)} are launched: {cost}", fix
 
 

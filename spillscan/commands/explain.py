@@ -6,6 +6,7 @@ import argparse
 import textwrap
 from collections.abc import Iterator
 
+from spillscan.commands import _options, devices
 from spillscan.judging.rule_docs import Explanation, explanations
 from spillscan.judging.rules import all_rules
 from spillscan.model import Rule
@@ -21,11 +22,17 @@ WIDTH = 100
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("rule", nargs="?", metavar="RULE|GAP", help="what is in brackets after a finding or a gap")
+    parser.add_argument(
+        "rule", nargs="?", metavar="RULE|GAP|devices", help="what is in brackets after a finding or a gap; or devices"
+    )
+    parser.add_argument("device", nargs="?", help="one of the devices: sm_90, 9.0, H100")
+    _options.add_formats(parser, "text", "json")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """0; an unknown name is exit 2, with the nearest that there is."""
+    if arguments.rule == "devices":
+        return devices.run(arguments)
     rules, about_rules, about_kinds = all_rules(), explanations("rules"), explanations("gaps")
     names = (*rules, *KINDS)
     if arguments.rule is None:

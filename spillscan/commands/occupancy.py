@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import asdict
 
-from spillscan.commands import _answers, _options
+from spillscan.commands import _answers, _options, limiters
 from spillscan.occupancy import data, table, text
 from spillscan.occupancy.bounds import register_cap
 from spillscan.occupancy.devices import Gpu, device, resolve
@@ -56,15 +56,15 @@ _KEYS = {
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments. Figures are checked in ``run``, so that each error is one line."""
-    one = parser.add_argument_group("configuration")
-    one.add_argument("--arch", metavar="NAME", help="sm_90, sm_90a, 9.0 or a GPU (H100, RTX 4090, Orin)")
+    limiters.add_arguments(parser)
+    one = parser.add_argument_group("configuration: --arch sm_90, 9.0 or a GPU (H100, RTX 4090, Orin), and")
     one.add_argument("--threads", metavar="N", help="threads per block")
     one.add_argument("--registers", metavar="N", help="registers per thread")
     one.add_argument("--shared", metavar="BYTES", default="0", help="static shared memory per block (default: 0)")
     one.add_argument(
         "--dynamic-shared", metavar="BYTES", default="0", help="dynamic shared memory per block (default: 0)"
     )
-    _options.add_set(one, "; ".join(f"{key}: {about}" for key, about in _KEYS.items()))
+    one.description = "; ".join(f"--set {key}: {about}" for key, about in _KEYS.items())
     many = parser.add_argument_group("instead of the report")
     many.add_argument("--vary", choices=VARIED, help="every step of occupancy over one figure")
     many.add_argument(
@@ -73,11 +73,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the register cap that __launch_bounds__(T, B) makes on --arch, and the occupancy at it",
     )
     many.add_argument("--from", metavar="CSV", dest="source", help="answer many configurations; - is standard input")
-    _options.add_formats(parser, "text", "json", "csv")
+    parser.set_defaults(formats=("text", "json", "csv", "markdown"))
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Answer one configuration, a curve, or a file of them."""
+    if arguments.inputs:
+        return limiters.run(arguments)
+    arguments.arch = arguments.arch[-1] if arguments.arch else None
     forms = _answers.forms_of(arguments)
     vars(arguments).update(_set(arguments.settings))
     if arguments.source is not None:

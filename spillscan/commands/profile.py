@@ -4,17 +4,21 @@ spill instructions, and what the published procedure makes of them."""
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 
 from spillscan.advice.profile import text
-from spillscan.advice.profile.exports import read_all
+from spillscan.advice.profile.exports import SQLITE, read_all
 from spillscan.advice.profile.judged import JudgedLaunch, issues, judge, worst_first
+from spillscan.advice.profile.launchmap import known_launches, launch_list, lines
 from spillscan.commands import _answers, _inputs, _issues, _options
+from spillscan.commands._selection import Selection
 from spillscan.model import Build, Issue
 from spillscan.model.patterns import compiled, names_of, text_of
 from spillscan.output.errors import InputError, UsageError
-from spillscan.reading.inputs.source import expand
+from spillscan.output.terminal import say
+from spillscan.reading.inputs.source import Source, expand, kind_of_binary
 
 EPILOG = "Example: ncu --set full --csv --page raw ./app > app.csv; spillscan profile app.csv build.log"
 
@@ -25,6 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _options.words(
         parser, "--trips", "GLOB=N,…", "how often the loops of kernels turn, the outermost first: 'gemm*=128'"
     )
+    _options.flag(parser, "--launches", "print the launches as a policy file, not what was measured")
     _options.add_selection(parser)
     _options.add_formats(parser)
     _options.add_rows(parser, 25, "rows of text to show", "rows of text")
@@ -48,6 +53,8 @@ def add_profile(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """0; 2 where the profile or the build cannot be read."""
+    if arguments.launches:
+        return _launch_map(arguments)
     forms = _answers.forms_of(arguments)
     complaints, judged, build = read(arguments)
     judged = _turning(judged, arguments.trips)
@@ -63,6 +70,36 @@ def run(arguments: argparse.Namespace) -> int:
     )
     _issues.report_issues(found)
     return 0
+
+
+def _launch_map(arguments: argparse.Namespace) -> int:
+    """Print the launches as a policy: of what a profiler saw, a table, or a cache folder or binary."""
+    if _is_build(arguments.profile):
+        compiled = Selection(arguments.arch, arguments.kernel).of(_inputs.scan([arguments.profile, *arguments.inputs]))
+        found, complaints = known_launches(compiled.kernels), list(compiled.issues)
+        hint = "give a profile, too"
+    else:
+        complaints, judged, build = read(arguments)
+        chosen = select(judged, arguments.arch, arguments.kernel)
+        found, complaints = launch_list(chosen, build is not None), [*complaints, *issues(chosen, build is not None)]
+        hint = "profile with --section LaunchStats, in base units"
+    if not found.entries:
+        kernel, why = found.left_out[0]
+        raise InputError(f"no launch is known: {kernel}: {why}", hint)
+    say(lines(found))
+    _issues.report_issues(complaints)
+    return 0
+
+
+def _is_build(path: str) -> bool:
+    """Whether ``path`` is no profile but what was compiled: a cache folder, a binary."""
+    if os.path.isdir(path):
+        return any(name.endswith((".cubin", ".json")) for _, _, names in os.walk(path) for name in names)
+    if not os.path.isfile(path):
+        return False
+    with Source(path).open() as stream:
+        head = stream.head()
+    return kind_of_binary(head) is not None and not head.startswith(SQLITE)
 
 
 def read(arguments: argparse.Namespace) -> tuple[list[Issue], tuple[JudgedLaunch, ...], Build | None]:

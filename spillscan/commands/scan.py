@@ -35,9 +35,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--by",
-        choices=(*_options.GROUPINGS, "config"),
-        help="group the kernels of the table (default: by family, one template, where not all kernels are shown);"
-        " config: the candidates of each tuned kernel beside each other, and which no other beats",
+        choices=_options.GROUPINGS,
+        help="group the kernels of the table (default: by family, one template, if not all kernels are shown)",
     )
     _options.add_sort(parser, "kernels in the order of a figure, the largest first (default: worst first): %(choices)s")
     parser.add_argument(
@@ -52,8 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Show what was read: 0, or 2 where nothing was understood."""
-    if arguments.by != "config":
-        render.check_forms(arguments.format, "scan")
+    render.check_forms(arguments.format, "scan")
     policy = _policy.policy_of(arguments)
     arches: list[str] | None = []
     if arguments.assemble is not None:
@@ -76,14 +74,7 @@ def run(arguments: argparse.Namespace) -> int:
     kept = _marked(build, selected, named=bool(arguments.kernel))
     by, sort = arguments.by, arguments.sort
     report = Report(kind="scan", build=kept, read=(build,), launches=policy, labels=policy.labels, by=by, sort=sort)
-    if arguments.by != "config":
-        render.write(
-            report, arguments.format, _options.rows_of(arguments), _policy.unpacking(policy), arguments.source_root
-        )
-    else:
-        from spillscan.commands import _candidates
-
-        _candidates.show([kept], inputs[:1], arguments, lambda: report)
+    render.write(report, arguments.format, _options.rows_of(arguments), unpacking, arguments.source_root)
     _issues.report_issues(build.issues)
     if policy.strict:
         _issues.refuse_issues(build.issues)

@@ -218,7 +218,7 @@ def _resolve(name: str) -> tuple[Device, Gpu | None]:
 
     near = get_close_matches(wanted, known, n=1, cutoff=0.4)
     hint = f"nearest known: {known[near[0]]}" if near else "try sm_90, 9.0 or H100"
-    raise UsageError(f"unknown device {name!r}", f"{hint}; `spillscan occupancy devices` lists all")
+    raise UsageError(f"unknown device {name!r}", f"{hint}; `spillscan explain devices` lists all")
 
 
 def _by_version(name: str, major: int, minor: int, suffix: str) -> Device:
@@ -228,7 +228,7 @@ def _by_version(name: str, major: int, minor: int, suffix: str) -> Device:
         near = min(devices(), key=lambda known: abs(10 * known.version[0] + known.version[1] - here))
         raise UsageError(
             f"unknown compute capability {major}.{minor} ({name})",
-            f"nearest known: {near.target} ({near.compute_capability}); `spillscan occupancy devices` lists all",
+            f"nearest known: {near.target} ({near.compute_capability}); `spillscan explain devices` lists all",
         )
     if (suffix == "a" and major < 9) or (suffix == "f" and major < 10):
         since = "sm_90" if suffix == "a" else "sm_100"

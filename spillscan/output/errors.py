@@ -38,9 +38,26 @@ class UndecidedError(SpillscanError):
 
 
 def nearest(name: str, known: Collection[str]) -> str:
-    """``did you mean 'max_registers'?``, or all that is known where nothing is near: the hint of an error."""
-    import difflib
+    """The hint of an error: ``did you mean max_registers?``, else all that is known if that is little."""
+    if near := closest(name, known):
+        return f"did you mean {near}?"
+    return f"one of {', '.join(known)}" if len(known) <= _FEW else ""
 
-    near = difflib.get_close_matches(name.lower().replace("-", "_"), known, n=1, cutoff=0.5)
-    near = near or difflib.get_close_matches(name.lower().replace("_", "-"), known, n=1, cutoff=0.5)
-    return f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
+
+_FEW = 10
+"""Names that a hint may list."""
+_LIKE = 0.6
+
+
+def closest(name: str, known: Collection[str]) -> str:
+    """The known name that is most like ``name``, or begins most like it; empty if none is like it."""
+    from difflib import SequenceMatcher
+
+    word = name.lower().replace("-", "_")
+
+    def likeness(other: str) -> float:
+        other = other.lower().replace("-", "_")
+        return max(SequenceMatcher(None, word, text).ratio() for text in (other, other[: len(word)]))
+
+    best = max(known, key=likeness, default="")
+    return best if best and likeness(best) >= _LIKE else ""

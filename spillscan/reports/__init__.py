@@ -13,7 +13,6 @@ PUBLIC = (
     "formats.html",
     "groups",
     "page.details",
-    "page.document",
     "page.history",
     "pairings",
     "render",

@@ -320,21 +320,3 @@ def test_the_option_is_added_where_it_is_missing(command: str, added: str) -> No
 def test_forms_of_the_option(options: str) -> None:
     assert asks_figures(["nvcc", *options.split(), "-c", "a.cu"])
     assert not asks_figures(["nvcc", "-v", "-Xptxas", "-O3", "-c", "a.cu"])
-
-
-def test_filter_copies_all_but_figures_and_keeps_all(folder: Path) -> None:
-    text = "[1/2] nvcc\n" + read_text(LOG) + WARNING + "\nend without newline"
-    done = subprocess.run(
-        [sys.executable, "-m", "spillscan", "run", "filter", "-o", str(folder / "all.log")],
-        input=text.encode(),
-        capture_output=True,
-        check=True,
-        cwd=ROOT,
-    )
-    assert done.stdout.decode() == f"[1/2] nvcc\n{WARNING}\nend without newline"
-    assert (folder / "all.log").read_text() == text
-    refused = subprocess.run(
-        [sys.executable, "-m", "spillscan", "run", "filter", "-o", str(folder / "no" / "x.log")],
-        input=b"", capture_output=True, check=False, cwd=ROOT,
-    )  # fmt: skip
-    assert (refused.returncode, refused.stderr.count(b"\n")) == (2, 1)

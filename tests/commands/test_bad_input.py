@@ -76,19 +76,14 @@ def test_nothing_but_a_failed_build_names_the_page_that_says_what_to_do() -> Non
     assert b"Fix the build first" in run("explain", "build-failed").stdout
 
 
-@pytest.mark.parametrize("command", ["show", "diff why"])
-def test_a_kernel_behind_its_input(command: str) -> None:
+def test_a_kernel_behind_its_input() -> None:
     dump = FIXTURES / "sass" / "cuobjdump-sm_80-13.5.sass.zst"
-    others = [dump] if command == "diff why" else []
-    result = run(*command.split(), dump, *others, "array_*")
+    result = run("show", dump, "array_*")
     assert_one_clear_line(result)
-    assert b"is a file; the kernel comes first: spillscan " + command.encode() + b" KERNEL " in result.stderr
-    for words in (("array_and_spills", dump, *others), (dump, *others, "--kernel", "array_and_spills")):
-        assert run(*command.split(), *words).returncode == 0
-    assert run(*command.split(), dump, *others).stdout == run(*command.split(), "*", dump, *others).stdout != b""
-    if others:
-        assert_one_clear_line(result := run(*command.split(), dump))
-        assert f"beside the kernel; write spillscan {command} KERNEL".encode() in result.stderr
+    assert b"is a file; the kernel comes first: spillscan show KERNEL " in result.stderr
+    for words in (("array_and_spills", dump), (dump, "--kernel", "array_and_spills")):
+        assert run("show", *words).returncode == 0
+    assert run("show", dump).stdout == run("show", "*", dump).stdout != b""
 
 
 def test_folder_without_logs(tmp_path: Path) -> None:
@@ -227,7 +222,7 @@ def test_command_lines_without_end_keep_memory_bounded(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 @pytest.mark.parametrize(
-    "options", ["check {log}", "check {log} -f json", "check {log} -f text:/dev/full", "explain spill", "run filter"]
+    "options", ["check {log}", "check {log} -f json", "check {log} -f text:/dev/full", "explain spill"]
 )
 def test_a_full_disk_is_no_verdict(options: str) -> None:
     words = options.format(log=FIXTURES / "demo" / "head.log").split()

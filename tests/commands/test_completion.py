@@ -20,8 +20,6 @@ from spillscan.commands.completion import SHELLS, _actions
 from spillscan.reports import formats
 from tests.conftest import ROOT, run
 
-_GROUPED = [name for names in commands.GROUPS.values() for name in names]
-
 
 def script(shell: str) -> str:
     result = run("completion", shell)
@@ -32,9 +30,8 @@ def script(shell: str) -> str:
 @pytest.mark.parametrize("shell", SHELLS)
 def test_nothing_is_left_out(shell: str) -> None:
     text = script(shell)
-    names = [word for called in (*commands.VERBS, *_GROUPED) for word in called.split() if word != "INPUT"]
-    assert [name for name in names if name not in text] == []
-    shown = [action for _, action in _actions(build_parser(nested=True)) if action.help != argparse.SUPPRESS]
+    assert [name for name in (*commands.COMMANDS, "audit", "prune") if name not in text] == []
+    shown = [action for _, action in _actions(build_parser()) if action.help != argparse.SUPPRESS]
     for option in (option for action in shown for option in action.option_strings):
         assert (option.lstrip("-") if shell == "fish" else option) in text
     for name in formats.all_formats():
@@ -59,7 +56,7 @@ def test_the_shell_takes_it(shell: str) -> None:
         ("spillscan check --fail-on no", "note"),
         ("spillscan scan fixtures/demo/hea", "fixtures/demo/head.log"),
         ("spillscan diff a.log fixtures/demo/hea", "fixtures/demo/head.log"),
-        ("spillscan history trend --metr", "--metric"),
+        ("spillscan history audit --dat", "--dataset"),
     ],
 )
 def test_bash_completes(words: str, offered: str) -> None:
@@ -113,7 +110,7 @@ def test_zsh_completes(tmp_path: Path) -> None:
     child, terminal = pty.fork()
     if not child:  # pragma: no cover - another program
         os.chdir(ROOT)
-        os.execve(program, [program, "-d"], {**os.environ, "ZDOTDIR": str(tmp_path), "TERM": "dumb"})
+        os.execve(program, [program, "--dataset"], {**os.environ, "ZDOTDIR": str(tmp_path), "TERM": "dumb"})
 
     def until(mark: str) -> str:
         seen = ""

@@ -23,7 +23,7 @@ EFFECTS = FIXTURES / "effects" / "base.log"
 OFFERED = re.compile(r"`(spillscan [^`]+)`")
 CHOSEN = {"RULE": "spill", "GAP": "torn-line", "COMMAND": "check", "BUILD": "'build log.txt'"}
 """What the reader puts in the place of a word."""
-NAMES = ("spillscan wrap", "spillscan run", "spillscan profile launches")
+NAMES = ("spillscan wrap", "spillscan run", "spillscan profile --launches")
 """Commands that are only named: they begin what is the user's own, or read a profile."""
 
 
@@ -82,10 +82,9 @@ CHECK = "spillscan check 'build log.txt'"
         (repository, "spillscan init", ["spillscan init build.log"]),
         (repository, "spillscan doctor 'build log.txt'",
          ["spillscan baseline write 'build log.txt'", "spillscan init 'build log.txt'"]),
-        (nothing, "spillscan occupancy 'build log.txt' --device H10", ["spillscan occupancy devices"]),
+        (nothing, "spillscan occupancy 'build log.txt' --device H10", ["spillscan explain devices"]),
         (nothing, "spillscan check 'build log.txt' --baseline none.yaml",
          ["spillscan baseline write 'build log.txt' -o none.yaml"]),
-        (dataset, "spillscan history dataset verify data", ["spillscan history dataset repair data"]),
     ],
 )  # fmt: skip
 def test_what_is_offered_works(

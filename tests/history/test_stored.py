@@ -51,7 +51,7 @@ def made(folder: Path) -> dict[str, str]:
 def said(place: str, call: str) -> list[object]:
     """Exit status, rows of the document's first list, and a digest of it."""
     name, *words = call.split()
-    done = command(name, *words, "--config", "none", "-d", place, "-f", "json")
+    done = command(name, *words, "--config", "none", "--dataset", place, "-f", "json")
     text = done.out.replace(place, "DATASET").replace(str(FIXTURES), "FIXTURES")
     return [done.status, text.count("\n"), digest(text)]
 

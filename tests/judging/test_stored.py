@@ -74,7 +74,6 @@ _CALLS = [
         for more in ("", "--with code", f"--strict {GROWTH} --launch *=128")
     ),
     *(f"diff --by arch {build}" for build in ("demo/head.log", "identity/archs-13.0.log")),
-    "diff --by build demo/base.log demo/head.log demo/base.log",
     *(f"check {more} {build}" for build in _BUILDS for more in ("", LIMITS)),
     *(f"check --baseline baseline.json {more} {head}" for base, head in PAIRS for more in ("", GROWTH)),
     *(f"diff {_drawn(number, _GROWN)} {' '.join(pair)}" for number, pair in enumerate(PAIRS * 3)),

@@ -71,14 +71,11 @@ CALLS = {
     "diff-json": ["diff", "base.log", "head.log", "-f", "json"],
     "diff-csv": ["diff", "base.log", "head.log", "-f", "csv"],
     "diff-markdown": ["diff", "base.log", "head.log", "-f", "markdown"],
-    "matrix": ["diff", "base.log", "head.log", "--by", "build", "--metric", "widgets"],
+    "matrix": ["diff", "base.log", "head.log", "--by", "arch", "--metric", "widgets"],
     "page": ["scan", "head.log", "-f", "html"],
     "sarif": ["check", "head.log", "--set", "max_registers=1", "-f", "sarif", "--fail-on", "never"],
-    "query": ["history", "query", "SELECT label, widgets FROM kernels ORDER BY label", "-d", "data", "-f", "csv"],
-    "bisect": ["history", "bisect", "k", "--metric", "widgets", "-d", "data"],
-    "trend": ["history", "trend", "k", "--metric", "widgets", "-d", "data"],
-    "trend-csv": ["history", "trend", "k", "-d", "data", "-f", "csv"],
-    "top": ["top", "--metric", "widgets", "-d", "data", "-f", "csv"],
+    "query": ["history", "query", "SELECT label, widgets FROM kernels ORDER BY 1", "--dataset", "data", "-f", "csv"],
+    "history": ["history", "--kernel", "k", "--metric", "widgets", "--dataset", "data"],
 }
 SCRIPT = """
 import contextlib, io, json, sys
@@ -160,11 +157,8 @@ def test_a_new_figure_is_on_the_page(said: dict[str, str]) -> None:
 
 def test_a_new_figure_is_kept_and_followed(said: dict[str, str]) -> None:
     assert said["query"].split() == ["label,widgets", "v1,1", "v2,5"]
-    assert "widgets" in said["bisect"]
-    assert "v2" in said["bisect"]
-    assert "widgets: 1 → 5" in said["trend"]
-    assert [row["widgets"] for row in _csv(said["trend-csv"])] == ["1", "5"]
-    assert _csv(said["top"])[0]["widgets"] == "5"
+    assert "widgets" in said["history"]
+    assert "v2" in said["history"]
 
 
 def page() -> str:

@@ -1,4 +1,4 @@
-"""``spillscan occupancy`` and ``spillscan occupancy devices``: formats, one line an error, exit codes."""
+"""``spillscan occupancy`` and ``spillscan explain devices``: formats, one line an error, exit codes."""
 
 from __future__ import annotations
 
@@ -264,16 +264,16 @@ def test_a_table_that_cannot_be_read(capsys, tmp_path):
 
 
 def test_devices(capsys):
-    status, out, _ = run(capsys, "occupancy", "devices")
+    status, out, _ = run(capsys, "explain", "devices")
     assert status == 0
     assert len(out.splitlines()) == 1 + len(devices())
-    status, out, _ = run(capsys, "occupancy", "devices", "sm_103a")
+    status, out, _ = run(capsys, "explain", "devices", "sm_103a")
     assert "conflict: N has barriers_per_sm 64" in out
-    status, out, _ = run(capsys, "occupancy", "devices", "H100", "-f", "json")
+    status, out, _ = run(capsys, "explain", "devices", "H100", "-f", "json")
     (data,) = json.loads(out)["devices"]
     assert data["figures"]["registers_per_sm"] == {"value": 65536, "source": ["N", "C", "G", "M"]}
-    assert len(json.loads(run(capsys, "occupancy", "devices", "-f", "json")[1])["devices"]) == len(devices())
-    assert run(capsys, "occupancy", "devices", "sm_99")[0] == 2
+    assert len(json.loads(run(capsys, "explain", "devices", "-f", "json")[1])["devices"]) == len(devices())
+    assert run(capsys, "explain", "devices", "sm_99")[0] == 2
 
 
 def test_named_by_an_untrusted_file(capsys, tmp_path):
@@ -321,7 +321,7 @@ def test_different_bytes_look_different_where_they_are_held_against_each_other()
 @pytest.mark.parametrize("width", [80, 100, 120])
 def test_the_devices_fit(width, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", str(width))
-    status, out, _ = run(capsys, "occupancy", "devices")
+    status, out, _ = run(capsys, "explain", "devices")
     assert status == 0
     assert max(map(len, out.splitlines())) <= width
 

@@ -60,7 +60,7 @@ ASKED = (
         for arch in ("sm_60", "sm_75", "sm_90")
         for bounds in ("1", "128", "256,4", "256,8", "1000,2", "1024,1", "1024,3", "32,32", "32,33")
     ),
-    *(f"occupancy devices {arch}" for arch in ("sm_35", "sm_61", "H200", "sm_107")),
+    *(f"explain devices {arch}" for arch in ("sm_35", "sm_61", "H200", "sm_107")),
 )
 ARCHS = "sm_30 sm_35 sm_37 sm_50 sm_52 sm_53 sm_60 sm_61 sm_70 sm_75 sm_80 sm_86 sm_87 sm_89 sm_90 sm_100 sm_103 sm_120"
 

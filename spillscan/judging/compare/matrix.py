@@ -1,27 +1,19 @@
-"""Several builds, or the archs of one, side by side: a row a kernel, a column a build or arch. And the candidates of a
-tuner beside each other: kernels of one name and arch that were compiled for several configurations, in one build or in
-several, and which of them no other of their build beats. Pure.
-"""
+"""Kernels × archs of one or more builds: one row per kernel, one column per arch and build. Pure."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from typing import Literal
+from collections.abc import Sequence
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from spillscan.judging.compare.effects import blocks
 from spillscan.judging.compare.pairing import pair
 from spillscan.model import Build, Kernel
-from spillscan.model.build import damage
-from spillscan.model.figures import figure, static_shared
-from spillscan.model.symbols import natural, tuned_for
+from spillscan.model.figures import figure
+from spillscan.model.symbols import natural
 from spillscan.occupancy.launches import Launches, LaunchMap
-from spillscan.occupancy.summary import Summary, summarise
 
-By = Literal["build", "arch"]
 ABSENT = "·"
 """What people see where a build or arch has no such kernel."""
 
@@ -32,7 +24,7 @@ class Column(Struct, frozen=True, kw_only=True):
     build: int
     """Which build, from 0."""
     arch: str | None = None
-    """Of a matrix by arch: which target."""
+    """Which target; ``None``: unknown."""
 
 
 class KernelRow(Struct, frozen=True, kw_only=True):
@@ -45,14 +37,12 @@ class KernelRow(Struct, frozen=True, kw_only=True):
 
 
 class Matrix(Struct, frozen=True, kw_only=True):
-    """Kernels against builds or archs."""
+    """Kernels against archs and builds."""
 
-    by: By
-    """What a row is: by build, a kernel has a row for each arch; by arch, it has one."""
     builds: tuple[str, ...]
     """What the builds are called, in the order given."""
     columns: tuple[Column, ...]
-    """By build: one each, in the order given. By arch: the archs in order, and for each the builds that have it."""
+    """The archs in order, and for each the builds that have it."""
     rows: tuple[KernelRow, ...]
     """In the order of the builds."""
     metrics: tuple[str, ...]
@@ -85,22 +75,17 @@ class Matrix(Struct, frozen=True, kw_only=True):
 
 
 def matrix(
-    builds: Sequence[Build], labels: Sequence[str], by: By, metrics: Sequence[str], launches: Launches | None = None
+    builds: Sequence[Build], labels: Sequence[str], metrics: Sequence[str], launches: Launches | None = None
 ) -> Matrix:
-    """All kernels of ``builds``, paired from each build to the next as :func:`pair` does,
-    within their archs."""
-    found = by_build(builds)
-    columns = [Column(build=at) for at in range(len(builds))]
-    if by == "arch":
-        columns = [
-            Column(build=at, arch=arch)
-            for arch in sorted({kernel.key.arch for build in builds for kernel in build.kernels}, key=natural)
-            for at, build in enumerate(builds)
-            if any(kernel.key.arch == arch for kernel in build.kernels)
-        ]
-        found = _by_arch(found, columns)
+    """All kernels of ``builds``, paired from each build to the next as :func:`pair` does, within their archs."""
+    columns = [
+        Column(build=at, arch=arch)
+        for arch in sorted({kernel.key.arch for build in builds for kernel in build.kernels}, key=natural)
+        for at, build in enumerate(builds)
+        if any(kernel.key.arch == arch for kernel in build.kernels)
+    ]
+    found = _by_arch(_by_build(builds), columns)
     return Matrix(
-        by=by,
         builds=tuple(labels),
         columns=tuple(columns),
         rows=tuple(
@@ -121,7 +106,7 @@ def spread(values: Sequence[int | None]) -> int:
 Cells = list[Kernel | None]
 
 
-def by_build(builds: Sequence[Build]) -> list[Cells]:
+def _by_build(builds: Sequence[Build]) -> list[Cells]:
     """A list of cells a kernel and arch, one cell a build: its record there."""
     rows: list[Cells] = []
     for at, build in enumerate(builds):
@@ -164,134 +149,3 @@ def _by_arch(rows: list[Cells], columns: Sequence[Column]) -> list[Cells]:
             for by_arch in shared.values()
         ]
     return merged
-
-
-COLUMNS = (
-    *("kernel", "arch", "configuration", "threads_per_block", "registers", "spill_bytes"),
-    *("shared_bytes", "resident_blocks", "active_warps", "occupancy", "at_most", "unbeaten"),
-)
-
-
-class Candidate(Struct, frozen=True, kw_only=True):
-    """One of them."""
-
-    kernel: Kernel
-    """Its record."""
-    summary: Summary
-    """Its occupancy at its own launch."""
-    unbeaten: bool
-    """Whether no other candidate of the same tile has as few registers, spills and bytes of shared memory, as many
-    resident warps, and one of them better. Blocks of another tile do other work; what is not known beats nothing."""
-
-    @property
-    def configuration(self) -> str:
-        """``64×64×32, 4 warps, 3 stages``: what it was tuned for."""
-        return ", ".join(tuned_for(self.kernel.configuration))
-
-    @property
-    def row(self) -> tuple[object, ...]:
-        """Its figures, as :data:`COLUMNS`."""
-        found, launch = self.summary.occupancy, self.summary.launch
-        return (
-            self.kernel.key.symbol,
-            self.kernel.key.arch,
-            self.configuration,
-            None if launch is None else launch.threads_per_block,
-            self.kernel.usage.registers,
-            None if self.kernel.spills is None else sum(self.kernel.spills),
-            _shared(self.kernel, self.summary),
-            None if found is None or self.summary.at_most else found.resident_blocks,
-            None if found is None else found.active_warps,
-            None if found is None else found.fraction,
-            self.summary.at_most,
-            self.unbeaten,
-        )
-
-    def texts(self, not_said: str) -> list[str]:
-        """Threads, registers, spill bytes, shared bytes, blocks, occupancy, and whether it is unbeaten, for people."""
-        cells = self.summary.cells
-        numbers = [not_said if value is None else f"{value:,}" for value in self.row[3:7]]
-        return [*numbers, cells["blocks"] or not_said, cells["occupancy"] or not_said, "yes" if self.unbeaten else "no"]
-
-
-def over_builds(cells: Sequence[Sequence[str] | None]) -> list[str]:
-    """Each text over the builds: ``64 → 72``, or ``64`` where it is the same in all; ``None``: a build without it."""
-    width = len(next(cell for cell in cells if cell is not None))
-    columns = zip(*([ABSENT] * width if cell is None else cell for cell in cells), strict=True)
-    return [texts[0] if len(set(texts)) == 1 else " → ".join(texts) for texts in columns]
-
-
-def candidates(kernels: Iterable[Kernel], launches: Launches) -> list[Candidate]:
-    """Every kernel whose configuration is known, the groups by name and arch, each with the unbeaten first."""
-    groups: dict[tuple[str, str], list[tuple[Kernel, Summary]]] = {}
-    for kernel in kernels:
-        if kernel.configuration:
-            summary = summarise(kernel.usage, kernel.key.arch, launches.launch_of(kernel))
-            groups.setdefault((kernel.key.symbol, kernel.key.arch or ""), []).append((kernel, summary))
-    found = []
-    for _, group in sorted(groups.items()):
-        costs = [(dict(kernel.configuration).get("tile"), _costs(kernel, summary)) for kernel, summary in group]
-        ranked = [
-            Candidate(
-                kernel=kernel,
-                summary=summary,
-                unbeaten=not any(other == tile and _beats(less, cost) for other, less in costs),
-            )
-            for (kernel, summary), (tile, cost) in zip(group, costs, strict=True)
-        ]
-        found += sorted(ranked, key=lambda each: (not each.unbeaten, damage(each.kernel), each.configuration))
-    return found
-
-
-class CandidateRow(Struct, frozen=True, kw_only=True):
-    """One candidate in several builds."""
-
-    cells: tuple[Candidate | None, ...]
-    """In each build; ``None`` where that has no such candidate."""
-
-    @property
-    def latest(self) -> Candidate:
-        """In the last build that has it."""
-        return next(cell for cell in reversed(self.cells) if cell is not None)
-
-
-def side_by_side(builds: Sequence[Build], launches: Launches) -> list[CandidateRow]:
-    """Every candidate of any build, in the order of :func:`candidates`. Only candidates of one configuration are one:
-    equal code in another is another."""
-    found = [candidates(build.kernels, launches) for build in builds]
-    known = {id(each.kernel): (order, each) for of_build in found for order, each in enumerate(of_build)}
-    tuned = [
-        replace(build, kernels=tuple(each.kernel for each in of_build))
-        for build, of_build in zip(builds, found, strict=True)
-    ]
-    rows = []
-    for cells in by_build(tuned):
-        for configuration in dict.fromkeys(cell.configuration for cell in cells if cell is not None):
-            alike = [cell if cell is not None and cell.configuration == configuration else None for cell in cells]
-            rows.append(CandidateRow(cells=tuple(None if cell is None else known[id(cell)][1] for cell in alike)))
-
-    def place(row: CandidateRow) -> tuple[object, ...]:
-        kernel = row.latest.kernel
-        return kernel.key.symbol, kernel.key.arch or "", row.cells[-1] is None, known[id(kernel)][0]
-
-    return sorted(rows, key=place)
-
-
-def _costs(kernel: Kernel, summary: Summary) -> tuple[int | None, ...]:
-    """Figures of which less is better; ``None``: not known."""
-    spills = None if kernel.spills is None else sum(kernel.spills)
-    warps = None if summary.occupancy is None or summary.at_most else -summary.occupancy.active_warps
-    return kernel.usage.registers, spills, _shared(kernel, summary), warps
-
-
-def _shared(kernel: Kernel, summary: Summary) -> int | None:
-    static = static_shared(kernel)
-    dynamic = None if summary.launch is None else summary.launch.dynamic_shared_bytes
-    return None if static is None or dynamic is None else static + dynamic
-
-
-def _beats(one: tuple[int | None, ...], other: tuple[int | None, ...]) -> bool:
-    pairs = list(zip(one, other, strict=True))
-    if any(a is None or b is None or a > b for a, b in pairs):
-        return False
-    return one != other

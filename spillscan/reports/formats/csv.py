@@ -71,14 +71,10 @@ def _change(change: Change) -> Iterator[str]:
 
 
 def _matrix(matrix: Matrix) -> Iterator[str]:
-    heads = [
-        matrix.builds[column.build] if column.arch is None else f"{matrix.builds[column.build]} {column.arch}"
-        for column in matrix.columns
-    ]
+    heads = [f"{matrix.builds[column.build]} {column.arch or ''}".rstrip() for column in matrix.columns]
     yield _row((*_IDENTITY[:5], "role", "metric", *heads))
     for row in matrix.rows:
         identity = list(_identity(row.kernel)[:6])
-        if matrix.by == "arch":
-            identity[_IDENTITY.index("arch")] = ""
+        identity[_IDENTITY.index("arch")] = ""
         for metric in matrix.metrics:
             yield _row((*identity, metric, *matrix.values(row, metric)))

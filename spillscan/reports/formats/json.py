@@ -230,8 +230,6 @@ class RowJson(msgspec.Struct):
     """in the latest build that has it"""
     name: str
     short_name: str
-    arch: str | None
-    """null in a matrix by arch"""
     unit: str
     role: Role
     cells: tuple[CellJson | None, ...]
@@ -265,14 +263,12 @@ class ReportJson(msgspec.Struct):
     """of a diff: versions of the toolkits that made the code of the base and of the head, as far as it says"""
     code: tuple[CodeChangeJson, ...] = ()
     """of a diff --with code: kernels of both builds with other code, what surely differs first"""
-    by: Literal["build", "arch"] = "build"
-    """of a matrix: what its columns are"""
     builds: tuple[str, ...] = ()
     """of a matrix: what the builds are called"""
     columns: tuple[ColumnJson, ...] = ()
     """of a matrix: where the cells of each row were compiled"""
     rows: tuple[RowJson, ...] = ()
-    """of a matrix: one kernel each (by build: one kernel and arch)"""
+    """of a matrix: one kernel each"""
     findings: tuple[FindingJson, ...] = ()
     """of check and diff"""
     gaps: tuple[GapJson, ...] = ()
@@ -345,7 +341,7 @@ def _metrics(metrics: Iterable[Metric]) -> Metrics:
 
 
 def _matrix(matrix: Matrix) -> Iterator[str | bytes]:
-    yield f' "by": "{matrix.by}",\n "builds": {text(matrix.builds)},\n'
+    yield f' "builds": {text(matrix.builds)},\n'
     yield f' "columns": {text([ColumnJson(column.build, column.arch) for column in matrix.columns])},\n'
     yield from array("rows", (_row(matrix, row) for row in matrix.rows))
 
@@ -356,7 +352,6 @@ def _row(matrix: Matrix, row: KernelRow) -> RowJson:
         kernel.key.symbol,
         kernel.name,
         kernel.short_name,
-        kernel.key.arch if matrix.by == "build" else None,
         kernel.key.unit,
         kernel.role,
         tuple(None if cell is None else _cell(matrix, cell) for cell in row.cells),

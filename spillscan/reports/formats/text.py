@@ -251,26 +251,16 @@ def _diff(report: Report, style: Style) -> Iterator[str]:
     return lines(report, style)
 
 
-_NAME_AND_ARCH = 36
-"""Columns that a kernel's name and arch should have."""
-
-
 def _matrix(report: Report, style: Style) -> Iterator[str]:
-    """Builds or archs side by side, a table a metric, the widest spread first: the kernels in which it differs, or all
+    """Archs side by side, a table a metric, the widest spread first: the kernels in which it differs, or all
     of them where all rows are wanted."""
     from spillscan.judging.compare.matrix import ABSENT
 
     matrix = report.matrix
     assert matrix is not None
-    heads = list(matrix.builds)
-    if matrix.by == "arch":
-        heads = [arch or "arch?" for arch, _ in groupby(column.arch for column in matrix.columns)]
-        if len(matrix.builds) > 1:
-            yield from (paint(line, "", style) for line in _legend_by_arch(matrix))
-    elif sum(len(head) + 2 for head in heads) > style.width - _NAME_AND_ARCH:
-        heads = [f"[{at + 1}]" for at in range(len(matrix.builds))]
-        yield from (paint(f"{head} {build}", "", style) for head, build in zip(heads, matrix.builds, strict=True))
-        yield ""
+    heads = [arch or "arch?" for arch, _ in groupby(column.arch for column in matrix.columns)]
+    if len(matrix.builds) > 1:
+        yield from (paint(line, "", style) for line in _legend_by_arch(matrix))
     for number, metric in enumerate(matrix.metrics):
         yield from [""] if number else []
         yield from _matrix_table(report, matrix, metric, heads, style)
@@ -304,7 +294,7 @@ def _matrix_table(report: Report, matrix: Matrix, metric: str, heads: Sequence[s
     if not shown:
         yield f"{label}: no difference in {equal}"
         return
-    columns = ["kernel", *(["arch"] if matrix.by == "build" else []), *heads]
+    columns = ["kernel", *heads]
     called = words.NamedCells(report.names, style)
     rows: list[Row] = []
     for row, *others in shown:
@@ -323,8 +313,7 @@ def _equal_rows(matrix: Matrix, rows: Sequence[KernelRow], metric: str, names: N
     found: dict[object, list[KernelRow]] = {}
     for row in rows:
         there = [cell is not None for cell in row.cells]
-        arch = row.kernel.key.arch if matrix.by == "build" else None
-        key = (names.base(row.kernel.named_by), arch, row.kernel.role, *matrix.values(row, metric), *there)
+        key = (names.base(row.kernel.named_by), row.kernel.role, *matrix.values(row, metric), *there)
         found.setdefault(key, []).append(row)
     return list(found.values())
 
@@ -342,8 +331,6 @@ def _matrix_cells(matrix: Matrix, row: KernelRow, metric: str) -> list[str]:
         ABSENT if cell is None else NOT_SAID if value is None else f"{value:,}"
         for value, cell in zip(matrix.values(row, metric), row.cells, strict=True)
     ]
-    if matrix.by == "build":
-        return [row.kernel.key.arch or NOT_SAID, *texts]
     by_arch = groupby(zip(matrix.columns, texts, strict=True), key=lambda pair: pair[0].arch)
     return [_chain([text for _, text in group]) for _, group in by_arch]
 

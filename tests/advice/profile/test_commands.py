@@ -1,4 +1,4 @@
-"""``spillscan profile`` and ``spillscan profile launches`` as users run them."""
+"""``spillscan profile`` and ``spillscan profile --launches`` as users run them."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_a_pipe_and_no_build() -> None:
 def test_what_cannot_be_read_is_one_line(tmp_path: Path, text: bytes, said: str) -> None:
     path = tmp_path / "profile.csv"
     path.write_bytes(text)
-    for command in (("profile",), ("profile", "launches")):
+    for command in (("profile",), ("profile", "--launches")):
         result = run(*command, path)
         assert (result.returncode, result.stdout) == (2, b"")
         assert said in result.stderr.decode()
@@ -101,7 +101,7 @@ def test_names_cannot_act(tmp_path: Path) -> None:
         assert b"\x1b" not in result.stdout + result.stderr
         assert b"##[" not in result.stdout + result.stderr
     assert b"\r\n=cmd" not in run("profile", path, "-f", "csv").stdout
-    assert b"\x1b" not in run("profile", "launches", path).stdout
+    assert b"\x1b" not in run("profile", "--launches", path).stdout
 
 
 # ---- launches -----------------------------------------------------------------------------------------------------
@@ -112,7 +112,7 @@ def test_the_launch_map_is_a_policy_that_gives_each_kernel_a_launch_it_had(
     tmp_path: Path, profile: Path, log: Path
 ) -> None:
     path = tmp_path / "launches.yaml"
-    path.write_text("\n".join(lines("profile", "launches", profile, log)))
+    path.write_text("\n".join(lines("profile", "--launches", profile, log)))
     policy = load(from_options({}, (), ()), config=str(path), search=False, variables={})
     build = scan(str(log))
     had: dict[str, set[object]] = {}
@@ -138,7 +138,7 @@ def test_the_launch_map_is_a_policy_that_gives_each_kernel_a_launch_it_had(
 
 
 def test_the_commonest_launch_counts_and_the_others_are_named() -> None:
-    shown = lines("profile", "launches", LAUNCHES, LAUNCHES_LOG)
+    shown = lines("profile", "--launches", LAUNCHES, LAUNCHES_LOG)
     place = next(number for number, line in enumerate(shown) if "scaleIf" in line)
     assert shown[place + 2] == "    launch: {threads_per_block: 256, dynamic_shared_bytes: 0}  # 2 launches"
     assert shown[place + 3] == "    # also 1 launch: {threads_per_block: 1000, dynamic_shared_bytes: 0}"
@@ -150,7 +150,7 @@ def test_the_commonest_launch_counts_and_the_others_are_named() -> None:
 
 
 def test_rounded_sizes_are_left_out_and_said() -> None:
-    shown = lines("profile", "launches", NCU / "report-details.csv.zst", LAUNCHES_LOG)
+    shown = lines("profile", "--launches", NCU / "report-details.csv.zst", LAUNCHES_LOG)
     assert [line for line in shown if line.startswith("# left out")] == [
         "# left out: outer::<unnamed>::hidden(float *, int): its dynamic shared memory is printed rounded (export with"
         " --print-units base)"
@@ -159,12 +159,12 @@ def test_rounded_sizes_are_left_out_and_said() -> None:
 
 
 def test_without_a_build_only_plain_names_have_entries() -> None:
-    shown = yaml.safe_load("\n".join(lines("profile", "launches", LAUNCHES)))
+    shown = yaml.safe_load("\n".join(lines("profile", "--launches", LAUNCHES)))
     assert [entry["match"] for entry in shown["kernels"]] == ["indexed", "spills"]
 
 
 def test_no_launch_at_all_is_an_error() -> None:
-    result = run("profile", "launches", NCU / "demo-metrics.csv.zst", DEMO_LOG)
+    result = run("profile", "--launches", NCU / "demo-metrics.csv.zst", DEMO_LOG)
     assert (result.returncode, result.stdout) == (2, b"")
     assert b"--section LaunchStats" in result.stderr
 
@@ -173,4 +173,4 @@ def test_cluster_sizes_are_kept() -> None:
     launches = read_all(expand([str(DEMO)])).launches
     figures = [launch_figures(launch) for launch in launches if launch.kernel.startswith("clustered")]
     assert [figure.cluster_blocks for figure in figures if figure] == [4]
-    assert "cluster_blocks: 4" in "\n".join(lines("profile", "launches", DEMO))
+    assert "cluster_blocks: 4" in "\n".join(lines("profile", "--launches", DEMO))

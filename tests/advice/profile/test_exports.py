@@ -26,7 +26,7 @@ Start (ns),Duration (ns),CorrId,GrdX,GrdY,GrdZ,BlkX,BlkY,BlkZ,Reg/Trd,StcSMem (M
 
 def launches(*arguments: str | Path) -> tuple[dict[str, dict[str, int]], str]:
     """(launch by pattern, the whole text) of a launch map."""
-    done = run("profile", "launches", *arguments)
+    done = run("profile", "--launches", *arguments)
     assert done.returncode == 0, done.stderr
     text = done.stdout.decode()
     return {entry["match"]: entry["launch"] for entry in yaml.safe_load(text)["kernels"]}, text
@@ -101,7 +101,7 @@ def test_a_plain_table_is_a_launch_map(tmp_path: Path) -> None:
 def test_a_row_that_is_no_launch_is_refused_with_its_line(text: str, tmp_path: Path) -> None:
     path = tmp_path / "launches.csv"
     path.write_text(text)
-    done = run("profile", "launches", path)
+    done = run("profile", "--launches", path)
     assert done.returncode == 2
     assert f"{path}:2: this row is not a launch".encode() in done.stderr
 
@@ -113,7 +113,7 @@ def test_a_damaged_or_foreign_database_is_refused(tmp_path: Path) -> None:
     with closing(sqlite3.connect(foreign)) as base:
         base.execute("CREATE TABLE other (x)")
     for path in (cut, foreign):
-        done = run("profile", "launches", path)
+        done = run("profile", "--launches", path)
         assert done.returncode == 2
         assert b"holds no launches of Nsight Systems" in done.stderr
 

@@ -91,7 +91,7 @@ def test_the_summary_and_dataset_info_count_the_same(tmp_path: Path, capsys: pyt
     assert said[0].startswith("2 files read: 17 kernels (2 spill), ")
     assert said[1] == "1 file failed:"
     assert said[3] == "1 gap: 1 build-failed"
-    assert main(["history", "dataset", "info", "-d", str(tmp_path / "data"), "-f", "json"]) == 0
+    assert main(["history", "dataset", "info", "--dataset", str(tmp_path / "data"), "-f", "json"]) == 0
     (info,) = json.loads(capsys.readouterr().out)
     figures = {name: info[name] for name in ("files", "kernels", "spilling", "failed", "gaps")}
     assert figures == {"files": 3, "kernels": 17, "spilling": 2, "failed": 1, "gaps": 1}

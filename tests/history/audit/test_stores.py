@@ -243,7 +243,7 @@ def test_a_store_without_keys_or_without_an_answer_is_one_line(
         monkeypatch.setenv(name, value)
     s3fs.S3FileSystem.clear_instance_cache()
     words = (
-        ["history", "dataset", "info", "-d", "s3://gone/data"]
+        ["history", "dataset", "info", "--dataset", "s3://gone/data"]
         if command == "history dataset"
         else [*command.split(), "--label", "v"]
     )

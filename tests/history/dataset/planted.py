@@ -1,23 +1,25 @@
 """Histories in which it is known what happens: kernels that come, go, are away for a while, get other names, change for
-good or for one build, and builds that know nothing of them. What ``bisect``, ``trend``, ``history`` and ``diff`` say is
-held against it.
+good or for one build, and builds that know nothing of them. What series and ``diff`` say is held
+against it.
 """
 
 from __future__ import annotations
 
-import json
 import random
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from spillscan import diff
-from spillscan.history.dataset import Unit, write_batch
+from spillscan.history.dataset import Unit, open_dataset, write_batch
+from spillscan.history.dataset.history import Happening, Series, happenings, histories
 from spillscan.model import Build, Kernel, KernelKey, Usage
-from tests.history.dataset.support import command
+from spillscan.model.figures import FOLLOWED
+from spillscan.model.symbols import tuned_for
+from spillscan.occupancy.launches import LaunchMap
 
 _TILES = ("64x64x32", "128x64x32", "128x128x64")
 _PARAMETERS = ("Pf", "Pd", "Pfi", "Pdi", "PKfPf", "PKdPdi", "Pfii", "Piii")
@@ -199,66 +201,47 @@ def _day(at: int) -> str:
 
 
 def disagreements(made: Past, root: Path) -> list[str]:
-    """What ``bisect``, ``trend``, ``history`` and ``diff`` of each build with the next say otherwise than planted."""
+    """What series and ``diff`` of each build with the next say otherwise than planted."""
     found = []
-    rows = json.loads(command("history", "bisect", "*", "-d", root, "-f", "json").out)
+    series, rows = _followed(root)
     reported = Counter(said for row in rows if (said := _said(row)) is not None)
     expected = made.expected()
-    found += [f"bisect misses {said}" for said in (expected - reported)]
-    found += [f"bisect invents {said}" for said in (reported - expected)]
-    found += _of_trend(made, root)
-    found += _of_history(made, root, rows)
+    found += [f"misses {said}" for said in (expected - reported)]
+    found += [f"invents {said}" for said in (reported - expected)]
+    found += _of_series(made, series)
     found += _of_diff(made, expected)
     return found
 
 
-def _said(row: dict[str, Any]) -> Said | None:
-    name = row["canonical"], row["configuration"].replace("×", "x")
-    at = int(row["last_build_before"][1:]), int(row["first_build"][1:])
-    if row["event"] != "changed":
-        return Said(name, row["event"], None, None, None, *at)
-    if row["metric"] not in METRICS:
+def _followed(root: Path) -> tuple[list[Series], list[Happening]]:
+    dataset = open_dataset(str(root))
+    series = histories(dataset, dataset.builds, "*", LaunchMap())
+    return series, happenings(series, [each.name for each in FOLLOWED])
+
+
+def _name(series: Series) -> tuple[str, str]:
+    return series.canonical, ", ".join(tuned_for(series.kernel.configuration)).replace("×", "x")
+
+
+def _said(each: Happening) -> Said | None:
+    if each.event != "changed":
+        return Said(_name(each.series), each.event, None, None, None, each.last, each.first)
+    if each.metric not in METRICS:
         return None
-    return Said(name, "changed", row["metric"], row["before"], row["after"], *at)
+    return Said(_name(each.series), "changed", each.metric, each.before, each.after, each.last, each.first)
 
 
-def _of_trend(made: Past, root: Path) -> Iterator[str]:
-    reported: dict[tuple[str, str], dict[int, tuple[Any, ...]]] = defaultdict(dict)
-    for row in json.loads(command("history", "trend", "*", "-d", root, "-f", "json").out):
-        name = row["canonical"], row["configuration"].replace("×", "x")
-        reported[name][int(row["label"][1:])] = tuple(row[metric] for metric in METRICS)
+def _of_series(made: Past, followed: list[Series]) -> Iterator[str]:
+    reported = {
+        _name(each): {
+            at: tuple(point[metric] for metric in METRICS) for at, point in enumerate(each.points) if point is not None
+        }
+        for each in followed
+    }
     for life in made.lives:
         if reported.pop(life.name, None) != life.figures:
-            yield f"trend says otherwise of {life.name}"
-    yield from (f"trend invents {name}" for name in reported)
-
-
-def _of_history(made: Past, root: Path, rows: list[dict[str, Any]]) -> Iterator[str]:
-    """Totals are those of the kernels, changes those of ``bisect``, and jumps are steps of totals."""
-    reported = json.loads(command("history", root, "--last", made.builds, "-f", "json").out)
-    totals = {}
-    for at, build in enumerate(reported["builds"]):
-        kernels = made.kernels(at)
-        spills = [kernel.usage.spill_store_bytes for kernel in kernels]
-        known = [spill for spill in spills if spill is not None]
-        totals[label(at)] = sum(known)
-        planted = len(kernels), sum(map(bool, known)), sum(known), spills.count(None)
-        said = tuple(build[name] or 0 for name in ("kernels", "spilling_kernels", "spill_bytes", "spill_bytes_unknown"))
-        if said != planted:
-            yield f"history says {said} of {label(at)}, which has {planted}"
-    names = ("event", "last_build_before", "first_build")
-    turned = Counter[tuple[Any, ...]]()
-    for turn in (each for table in ("turns", "improvements", "came_and_went") for each in reported[table]):
-        for each in (turn, *turn["with"]):
-            turned[each["metric"] * (turn["event"] == "changed") if each["metric"] else "", *map(turn.get, names)] += (
-                each["kernels"]
-            )
-    if turned != Counter((row["metric"] if row["event"] == "changed" else "", *map(row.get, names)) for row in rows):
-        yield "history lists other turns than bisect"
-    for jump in reported["jumps"]:
-        ends = totals[jump["last_build_before"]], totals[jump["first_build"]]
-        if jump["total"] == "spill_bytes" and ends != (jump["before"], jump["after"]):
-            yield f"history invents {jump}"
+            yield f"a series says otherwise of {life.name}"
+    yield from (f"a series is invented: {name}" for name in reported)
 
 
 def _of_diff(made: Past, expected: Counter[Said]) -> Iterator[str]:

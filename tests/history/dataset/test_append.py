@@ -204,7 +204,7 @@ def test_parts_that_are_gone_take_one_line(words: tuple[str, ...], tmp_path: Pat
     held = files(tmp_path)
     for part in (tmp_path / "kernels").rglob("*.parquet"):
         part.unlink()
-    done = command("history", *words, "-d", tmp_path)
+    done = command("history", *words, "--dataset", tmp_path)
     assert (done.status, done.out, done.err.count("\n")) == (2, "", 1)
     part = next(each for each in sorted(held) if "kernels" in each)
     assert f"v1: {tmp_path}/{part} is lost; `spillscan history dataset verify {tmp_path}` says" in done.err, (

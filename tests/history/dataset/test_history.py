@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import random
 from functools import reduce
@@ -136,111 +134,6 @@ def test_a_kernel_is_the_same_in_every_checkout(tmp_path: Path) -> None:
     assert found.values("registers") == [32, 33]
 
 
-def test_trend_draws(root: Path) -> None:
-    done = command("history", "trend", "gemm<8>", "-d", root, "--launch", "gemm*=256")
-    assert done.status == 0
-    assert "gemm<8>  sm_90a  in 8 of 8 builds" in done.out
-    assert "registers: 96 → 255" in done.out
-    assert "b7: 64 → 255 (+191)" in done.out
-    assert "blocks/SM: 2 → 1" in done.out
-    assert "█" in done.out
-    rows = json.loads(command("history", "trend", "gemm<8>", "-d", root, "-f", "json").out)
-    assert [row["registers"] for row in rows] == list(REGISTERS)
-    table = list(
-        csv.DictReader(io.StringIO(command("history", "trend", "gemm<8>", "-d", root, "-f", "csv", "--last", "2").out))
-    )
-    assert [(row["label"], row["spill_bytes"]) for row in table] == [("b6", ""), ("b7", "1000")]
-    assert command("history", "trend", "nothing", "-d", root).err == (
-        "spillscan: no kernel is called nothing; give its symbol, its name or a glob\n"
-    )
-
-
-def test_trend_makes_a_page(root: Path, tmp_path: Path) -> None:
-    aim = tmp_path / "trend.html"
-    done = command("history", "trend", "*", "-d", root, "--launch", "gemm*=256", "-f", f"html:{aim}")
-    assert (done.status, done.out) == (0, "")
-    page = aim.read_text()
-    assert page == command("history", "trend", "*", "-d", root, "--launch", "gemm*=256", "-f", "html").out
-    payload = payload_of(page)
-    reported = {(line["name"], line["metric"]): line["values"] for line in payload["series"]}
-    assert reported["gemm<8>", "registers"] == list(REGISTERS)
-    assert reported["gemm<8>", "spill_bytes"] == list(SPILLS)
-    assert reported["gemm<8>", "resident_blocks"] == [2, 2, None, 2, 2, 4, 4, 1]
-    assert ("softmax<float>", "resident_blocks") not in reported, "nobody says how it is launched"
-    assert [build["label"] for build in payload["builds"]] == [f"b{at}" for at in range(8)]
-    past = payload_of(command("history", "-d", root, "--launch", "gemm*=256", "-f", "html").out)
-    turned = [each for each in past["tables"] if "first build" in each["heads"] and "family" in each["heads"]]
-    assert payload["tables"] == [each for each in turned if each["rows"]], "history says the same"
-    for word in ("pdf", "html:", "html:no/such/folder/x", ""):
-        assert command("history", "trend", "*", "-d", root, "-f", word).status == 2
-
-
-def test_bisect_names_every_build_that_changed_something(root: Path) -> None:
-    words = ("bisect", "gemm", "-d", root, "--metric", "spill_bytes", "--metric", "registers")
-    done = json.loads(command(*words, "-f", "json").out)
-    columns = ("metric", "before", "after", "last_build_before", "first_build", "holds")
-    changes = [
-        ("spill_bytes", 8, 520, "b4", "b5", False),
-        ("spill_bytes", 520, 1000, "b5", "b7", True),
-        ("spill_bytes", 0, 8, "b3", "b4", False),
-        ("registers", 64, 255, "b6", "b7", True),
-        ("registers", 96, 128, "b1", "b3", False),
-        ("registers", 128, 64, "b4", "b5", False),
-    ]
-    assert [tuple(map(row.get, columns)) for row in done] == changes
-    worse = json.loads(command(*words, "--worse", "-f", "json").out)
-    assert [tuple(map(row.get, columns)) for row in worse] == changes[:-1]
-    short = command(*words, "--top", "2").out.splitlines()
-    assert len(short) == 4
-    assert short[-1] == "… 4 more changes (--all shows them)"
-    since = command("history", "bisect", "gemm", "-d", root, "--metric", "registers", "--since", "b3").out.splitlines()
-    assert since[1].split() == ["gemm<8>", "sm_90a", "registers", "64", "255", "b7", "b6", "yes"]
-    assert since[2].split() == ["gemm<8>", "sm_90a", "registers", "128", "64", "b5", "b4", "no"]
-    assert command("history", "bisect", "gemm", "-d", root, "--since", "b6", "--metric", "spill_bytes").out == (
-        "nothing changed in 2 builds\n"
-    )
-    for words in (["--metric", "resident_blocks"], ["--since", "b9"]):
-        assert command("history", "bisect", "gemm", "-d", root, *words).status == 2
-
-
-def test_a_history_follows_renames_and_says_what_came_and_went(tmp_path: Path) -> None:
-    """A kernel that was renamed and gained 360 B, one that spills from birth, one that vanished, and one with a gap."""
-    kept = [kernel(f"_Z4keptILi{number}EEvPf", 30 + number) for number in range(5)]
-    for at in range(6):
-        held = [*kept, kernel(GEMM, 96) if at < 3 else kernel("_ZN2ns7gemm_v2ILi8EEEvPf", 97, 360)]
-        held += [kernel("_Z5freshPi", 40, 12)] * (at > 3) + [kernel("_Z3oldPii", 44)] * (at < 5)
-        held += [kernel("_Z6awayedPd", 50)] * (at not in (1, 2))
-        put(tmp_path, f"b{at}", *held, time=f"2026-01-0{at + 1}")
-    rows = json.loads(command("history", "bisect", "*", "-d", tmp_path, "-f", "json").out)
-    columns = ("canonical", "event", "was", "metric", "before", "after", "last_build_before", "first_build")
-    new = "_ZN2ns7gemm_v2ILi8EEEvPf"
-    assert [tuple(map(row.get, columns)) for row in rows] == [
-        (new, "changed", None, "spill_bytes", 0, 360, "b2", "b3"),
-        ("_Z5freshPi", "new", None, "spill_bytes", None, 12, "b3", "b4"),
-        (new, "changed", None, "spill_store_bytes", 0, 360, "b2", "b3"),
-        (new, "changed", None, "registers", 96, 97, "b2", "b3"),
-        ("_Z6awayedPd", "back", None, None, None, None, "b0", "b3"),
-        (new, "renamed", GEMM, None, None, None, "b2", "b3"),
-        ("_Z3oldPii", "gone", None, "registers", 44, None, "b4", "b5"),
-    ]
-    for pattern in ("gemm", "gemm_v2<8>", GEMM):
-        (found,) = series(tmp_path, pattern)
-        assert found.values("registers") == [96, 96, 96, 97, 97, 97]
-    named = ("bisect", "*", "-d", tmp_path, "--metric", "registers", "--metric", "spill_bytes", "--worse", "-f", "json")
-    assert [row["event"] for row in json.loads(command(*named).out)] == ["changed", "new", "changed"]
-    text = command("history", "trend", "gemm", "-d", tmp_path).out
-    assert "gemm_v2<8>  sm_90a  in 6 of 6 builds\n  b3: renamed from gemm<8>, after b2\n" in text
-
-
-def test_candidates_of_a_tuner_are_several_kernels(tmp_path: Path) -> None:
-    tiles = [replace(kernel("mm", 64), configuration=(("tile", tile),)) for tile in ("64x64", "128x64")]
-    put(tmp_path, "b0", *tiles, time="2026-01-01")
-    put(tmp_path, "b1", tiles[0], replace(tiles[1], usage=Usage(registers=255)), time="2026-01-02")
-    assert [found.values("registers") for found in series(tmp_path, "mm")] == [[64, 255], [64, 64]]
-    (row,) = json.loads(command("history", "bisect", "mm", "-d", tmp_path, "--metric", "registers", "-f", "json").out)
-    assert (row["configuration"], row["after"]) == ("128x64", 255)
-
-
 @pytest.mark.parametrize("seed", [1, 2])
 def test_what_is_planted_is_found_and_nothing_else(seed: int, tmp_path: Path) -> None:
     """Small histories; `python -m tests.oracle.history_oracle` has large ones."""
@@ -278,13 +171,13 @@ def test_history_sums_up_builds_and_says_where_they_jumped(tmp_path: Path) -> No
     changed = [(each["metric"], each["before"], each["after"], each["first_build"]) for each in done["turns"]]
     assert changed[0] == ("spill_bytes", 500, 504, "b5")
     assert [each["name"] for each in done["archs"]] == []
-    text = command("history", "-d", tmp_path, "--top", "2", "--threshold", "50").out
+    text = command("history", "--dataset", tmp_path, "--top", "2", "--threshold", "50").out
     assert "Jumps: a change of more than 50 % and thrice the usual one\n" in text
     assert "… 5 more (--all shows them)" in text
     lines = command("history", tmp_path, "-f", "markdown").out.splitlines()
     assert any("](https://example.org/c?5%7C%22%3Cx%3E)" in line for line in lines), "a link acts as one alone"
     assert not any("<x>" in line for line in lines)
-    assert command("history", tmp_path, "-d", tmp_path).status == 2
+    assert command("history", tmp_path, "--dataset", tmp_path).status == 2
 
 
 def test_a_turn_is_followed_by_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -332,32 +225,6 @@ def test_the_page_of_a_history_holds_what_its_tables_say(tmp_path: Path) -> None
     assert followed["born"][0] == [0, 0, 10, 1]
     assert followed["gemm"][1]["spills"] == [0, 0, 8, 640]
     assert followed["gemm"][1]["registers"] == [0, 64, 6, 65]
-
-
-def test_top_ranks_the_newest_build(root: Path, tmp_path: Path) -> None:
-    rows = json.loads(command("history", "top", "-d", root, "--sort", "registers", "-f", "json").out)
-    assert [(row["name"].split("(")[0], row["registers"]) for row in rows] == [
-        ("void ns::gemm<8>", 255),
-        ("void ns::softmax<float>", 47),
-    ]
-    assert "gemm<8>" in command("history", "top", "-d", root).out
-    assert "softmax" not in command("history", "top", "-d", root).out, "it spills nothing"
-    assert json.loads(command("history", "top", "-d", root, "--label", "b0", "-f", "json").out) == []
-    assert "build b0; none of its kernels has spills" in command("history", "top", "-d", root, "--label", "b0").out
-    assert (
-        command("history", "top", "-d", root, "--label", "b9").err
-        == "spillscan: there is no build 'b9'; the last one is b7\n"
-    )
-    copies = json.loads(command("history", "top", "-d", root, "--sort", "registers", "--label", "b6", "-f", "json").out)
-    assert [(row["name"].split("(")[0], row["registers"], row["copies"]) for row in copies] == [
-        ("void ns::gemm<8>", 64, 1),
-        ("void ns::softmax<float>", 46, 2),
-    ]
-    put(tmp_path, "x", kernel(GEMM, None, None))
-    for measure in ("spill_bytes", "registers", "lost_blocks"):
-        assert command("history", "top", "--sort", measure, "-d", tmp_path).status == 2, (
-            "nothing is known is not nothing is wrong"
-        )
 
 
 def test_lost_blocks_are_those_that_slots_would_hold(tmp_path: Path) -> None:

@@ -189,14 +189,14 @@ def test_sound_questions(root: Path) -> None:
 
 def test_the_command_prints_text_csv_and_json(root: Path) -> None:
     question = "SELECT short_name, arch, registers, constant_bytes FROM kernels WHERE label = 'v1' ORDER BY ALL LIMIT 5"
-    text = command("history", "query", question, "-d", root).out
+    text = command("history", "query", question, "--dataset", root).out
     assert text.splitlines()[0].split() == ["short_name", "arch", "registers", "constant_bytes"]
-    rows = json.loads(command("history", "query", question, "-d", root, "-f", "json").out)
-    table = list(csv.DictReader(io.StringIO(command("history", "query", question, "-d", root, "-f", "csv").out)))
+    rows = json.loads(command("history", "query", question, "--dataset", root, "-f", "json").out)
+    table = list(csv.DictReader(io.StringIO(command("history", "query", question, "--dataset", root, "-f", "csv").out)))
     assert [row["short_name"] for row in rows] == [row["short_name"] for row in table]
     assert rows[0]["constant_bytes"] == json.loads(table[0]["constant_bytes"])
     assert isinstance(rows[0]["registers"], int)
-    short = command("history", "query", question, "-d", root, "--top", "2").out
+    short = command("history", "query", question, "--dataset", root, "--top", "2").out
     assert short.splitlines()[-1] == "… more than 2 rows (--all shows them)"
 
 
@@ -204,13 +204,13 @@ def test_the_command_prints_text_csv_and_json(root: Path) -> None:
 def test_no_question_loads_pandas(words: str, root: Path) -> None:
     code = "import sys; from spillscan.cli import main; main(); assert 'pandas' not in sys.modules"
     subprocess.run(
-        [sys.executable, "-c", code, "history", *shlex.split(words), "-d", root], capture_output=True, check=True
+        [sys.executable, "-c", code, "history", *shlex.split(words), "--dataset", root], capture_output=True, check=True
     )
 
 
 def test_the_command_refuses_in_one_line(root: Path) -> None:
     for question in ("SELECT * FROM read_text('/etc/passwd')", "DROP VIEW kernels", "SELEC 1"):
-        done = command("history", "query", question, "-d", root)
+        done = command("history", "query", question, "--dataset", root)
         assert (done.status, done.out) == (2, "")
         assert done.err.startswith("spillscan: the query ")
         assert done.err.count("\n") == 1
@@ -231,11 +231,11 @@ def test_what_kernels_are_called_acts_nowhere(tmp_path: Path) -> None:
     append(tmp_path, "v1", FIXTURES / "hostile" / "names.log")
     question = "SELECT symbol, name, object FROM kernels"
     for form in ("text", "csv", "json"):
-        out = command("history", "query", question, "-d", tmp_path, "-f", form).out
+        out = command("history", "query", question, "--dataset", tmp_path, "-f", form).out
         assert out
         assert not any(sign in out for sign in "\x1b\x07\x9b\u202e")
         assert "##[" not in out
-    cells = csv.reader(io.StringIO(command("history", "query", question, "-d", tmp_path, "-f", "csv").out))
+    cells = csv.reader(io.StringIO(command("history", "query", question, "--dataset", tmp_path, "-f", "csv").out))
     assert not [cell for row in cells for cell in row if cell.startswith(("=", "+", "-", "@"))]
 
 

@@ -124,7 +124,7 @@ def test_compaction_makes_few_files_and_changes_nothing(tmp_path: Path) -> None:
     untouched = {name: data for name, data in files(tmp_path).items() if "label=v2" in name}
     before, opened = plain(load_build(str(tmp_path), "v1")), open_dataset(str(tmp_path))
     arches = len(opened.query("SELECT DISTINCT arch FROM kernels WHERE label = 'v1'").fetchall())
-    done = command("history", "dataset", "compact", "-d", tmp_path, "-f", "csv")
+    done = command("history", "dataset", "compact", "--dataset", tmp_path, "-f", "csv")
     assert done.status == 0
     dataset = open_dataset(str(tmp_path))
     assert plain(dataset.build("v1")) == before
@@ -135,7 +135,7 @@ def test_compaction_makes_few_files_and_changes_nothing(tmp_path: Path) -> None:
     assert [build.meta.get("log") for build in dataset.builds if build.label == "v1"] == [logs[-1].name]
     assert dataset.builds[0].first_commit < opened.builds[0].last_commit
     again = files(tmp_path)
-    command("history", "dataset", "compact", "-d", tmp_path)
+    command("history", "dataset", "compact", "--dataset", tmp_path)
     assert files(tmp_path) == again
 
 

@@ -235,7 +235,7 @@ def test_options_of_the_commands_are_compared_where_one_tool_compiled_both(
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for side, name in (("old", "sass-sm_90a-12.3.cubin"), ("new", "sass-sm_90a-13.5.cubin")):
         (tmp_path / side).write_bytes(stored(name))
-    call = ["diff", "why", "array_and_spills", str(tmp_path / "old"), str(tmp_path / "new")]
+    call = ["diff", "--why", str(tmp_path / "old"), str(tmp_path / "new"), "--kernel", "array_and_spills"]
     assert main([*call, "-f", "json"]) == 0
     (report,) = json.loads(capsys.readouterr().out)
     assert [cause["kind"] for cause in report["causes"]][-1] == "toolkit"
@@ -243,14 +243,14 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert main(call) == 0
     text = capsys.readouterr().out
     assert "CUDA 12.3 → 13.5.37" in text
-    assert "not known: which lines grew: compile both builds with -lineinfo" in text
+    assert "unknown: which lines grew: compile both builds with -lineinfo" in text
     demo = ROOT / "fixtures" / "demo"
-    assert main(["diff", "why", str(demo / "base.log"), str(demo / "head.log")]) == 0
+    assert main(["diff", "--why", str(demo / "base.log"), str(demo / "head.log")]) == 0
     heads = [line for line in capsys.readouterr().out.splitlines() if not line.startswith(" ")]
     assert heads == ["gemm<8>  sm_80", "gemm<8>  sm_90a", "rotate  sm_80", "rotate  sm_90a"]
-    assert main(["diff", "why", *[str(demo / "base.log")] * 2]) == 0
+    assert main(["diff", "--why", *[str(demo / "base.log")] * 2]) == 0
     assert capsys.readouterr().out == "no kernel of both builds takes more registers or spills more\n"
-    assert main(["diff", "why", str(demo / "base.log"), str(tmp_path / "new")]) == 2
-    assert "no kernel of both builds matches '*'" in capsys.readouterr().err
-    assert main(["diff", "why", "nothing_like_it", str(tmp_path / "old"), str(tmp_path / "new")]) == 2
-    assert "no kernel of both builds" in capsys.readouterr().err
+    assert main(["diff", "--why", str(demo / "base.log"), str(tmp_path / "new")]) == 2
+    assert "no such kernel is in both builds" in capsys.readouterr().err
+    assert main([*call[:-1], "nothing_like_it"]) == 2
+    assert "no kernel matches --kernel 'nothing_like_it'" in capsys.readouterr().err

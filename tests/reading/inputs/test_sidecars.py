@@ -13,14 +13,13 @@ from msgspec.structs import replace
 
 from spillscan import scan
 from spillscan.judging import rules
-from spillscan.judging.compare.matrix import candidates, side_by_side
 from spillscan.judging.compare.pairing import diff
 from spillscan.judging.policy import Policy
 from spillscan.model import Build, Kernel, Launch, LaunchBounds
 from spillscan.naming import Names
 from spillscan.occupancy.devices import devices
 from spillscan.occupancy.formula import NOT_SET
-from spillscan.occupancy.launches import LaunchMap, settled
+from spillscan.occupancy.launches import settled
 from spillscan.occupancy.summary import summarise
 from spillscan.reading.inputs import sidecars
 from spillscan.reading.join import attach_sidecars
@@ -94,8 +93,6 @@ def test_candidates_of_inductor_are_launched_as_their_metadata_says(caches: dict
     shown = {names.of(kernel.named_by) for kernel in kernels}
     assert len(shown) == 11
     assert {"red1[64×1, 8 warps, 1 stage]", "red1[64×1, 16 warps, 1 stage]"} < shown
-    table = run("scan", cache, "--by", "config").stdout.decode()
-    assert table.count("\nred1 ") == 6
 
 
 def test_a_warp_kernel_is_launched_with_the_blocks_of_its_source_and_the_memory_of_its_metadata(
@@ -199,39 +196,6 @@ def test_more_dynamic_shared_memory_of_the_same_code_is_a_change(caches: dict[st
     assert diff(Build(kernels=(before,)), Build(kernels=(before,))) == []
 
 
-def test_candidates_stand_beside_each_other(caches: dict[str, Path]) -> None:
-    listed = json.loads(run("scan", caches[TRITON[0]], "--by", "config", "-f", "json").stdout)
-    assert [each["configuration"] for each in listed if each["kernel"] == "softmax"] == ["2048, 8 warps, 3 stages"]
-    tiles = {each["configuration"]: each for each in listed if each["kernel"] == "mm"}
-    assert set(tiles) == {"32×64×32, 4 warps, 2 stages", "64×64×32, 4 warps, 3 stages", "64×32×32, 2 warps, 2 stages"}
-    assert all(each["unbeaten"] and each["resident_blocks"] > 0 for each in listed)
-    said = run("scan", caches[TRITON[0]], "--by", "config").stdout.decode()
-    assert "5 candidates, 0 beaten" in said
-    done = run("scan", FIXTURES / "demo" / "base.log", "--by", "config")
-    assert done.returncode == 2
-    assert b"no kernel says what it was tuned for" in done.stderr
-
-
-def test_the_same_candidates_of_two_releases_stand_side_by_side(caches: dict[str, Path], tmp_path: Path) -> None:
-    builds = [scan(caches[name]) for name in TRITON]
-    rows = side_by_side(builds, LaunchMap())
-    assert len(rows) == 5
-    for row in rows:
-        one, other = row.cells
-        assert one is not None
-        assert other is not None
-        assert (one.kernel.key.symbol, one.configuration) == (other.kernel.key.symbol, other.configuration)
-    page = tmp_path / "page.html"
-    done = run("diff", *(caches[name] for name in TRITON), "--by", "config", "-f", "json", "-f", f"html:{page}")
-    listed = json.loads(done.stdout)
-    assert [each["registers"] for each in listed if each["configuration"].startswith("64×64×32")] == [168, 128]
-    assert [each["build"] for each in listed] == [caches[name].name for name in TRITON] * 5
-    assert [each["candidate"] for each in listed] == [number for number in range(5) for _ in TRITON]
-    assert '"candidates"' in page.read_text()
-    done = run("diff", *(caches[name] for name in TRITON), "--by", "config", "--fail-on", "error")
-    assert (done.returncode, b"a gate judges changes" in done.stderr) == (2, True)
-
-
 def test_candidates_are_named_and_chosen_by_what_they_were_tuned_for(caches: dict[str, Path]) -> None:
     cache, name = caches[TRITON[0]], "mm[64×64×32, 4 warps, 3 stages]"
     assert name in run("scan", cache).stdout.decode()
@@ -244,22 +208,6 @@ def test_candidates_are_named_and_chosen_by_what_they_were_tuned_for(caches: dic
     assert name in wide
     assert "mm[64×64×32] " in narrow  # what distinguishes it from the others
     assert name in run("diff", cache, caches[TRITON[1]], "-f", "markdown").stdout.decode()
-
-
-def test_a_candidate_of_one_release_alone_keeps_a_row_of_its_own(caches: dict[str, Path]) -> None:
-    kernel = next(each for each in entries(caches[TRITON[0]]) if each.key.symbol == "softmax")
-    other = replace(kernel, configuration=(("tile", "4096"), *kernel.configuration[1:]))
-    rows = side_by_side([Build(kernels=(kernel,)), Build(kernels=(other,))], LaunchMap())
-    assert [[cell is not None for cell in row.cells] for row in rows] == [[False, True], [True, False]]
-
-
-def test_a_candidate_is_beaten_by_one_of_its_tile_that_is_better_in_all(caches: dict[str, Path]) -> None:
-    kernel = next(each for each in entries(caches[TRITON[0]]) if each.key.symbol == "softmax")
-    more = replace(kernel, usage=replace(kernel.usage, registers=(kernel.usage.registers or 0) + 1))
-    other = replace(more, configuration=(("tile", "4096"), *more.configuration[1:]))
-    unknown = replace(kernel, usage=replace(kernel.usage, registers=None))
-    found = candidates([more, kernel, other, unknown, kernel], LaunchMap())
-    assert {(each.kernel is more, each.unbeaten) for each in found} == {(True, False), (False, True)}
 
 
 def test_the_policy_wins_where_it_says_so(caches: dict[str, Path]) -> None:

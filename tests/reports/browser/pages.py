@@ -320,18 +320,6 @@ WEIGHTS = {
 }
 
 SIZES = (("stored_bytes", "stored", 0, True), ("bytes", "unpacked", 0, True))
-TIMES = [
-    {
-        "label": label,
-        "milliseconds": 30.5,
-        "base_milliseconds": 20.0,
-        "groups": [
-            {"label": "gemm.cu", "milliseconds": 20.25, "base_milliseconds": 0},
-            {"label": "<img src=x onerror=alert(1)>", "milliseconds": 10.25, "base_milliseconds": 20.0},
-        ],
-    }
-    for label in ("nvcc <img src=x onerror=alert(1)>", "ptxas <img src=x onerror=alert(1)>")
-]
 
 PAGES: dict[str, Callable[[], str]] = {
     "scan": lambda: rendered("html", Report(kind="scan", build=build("demo/head.log"))),
@@ -351,7 +339,6 @@ PAGES: dict[str, Callable[[], str]] = {
     "many": lambda: rendered("html", Report(kind="scan", build=many(MANY))),
     "empty": lambda: rendered("html", Report(kind="scan", build=Build())),
     "size": lambda: "".join(weight_document("Size of a.so", [WEIGHTS], SIZES)),
-    "times": lambda: "".join(weight_document("Times", TIMES, (("milliseconds", "ms", 1, False),))),
     "trend": trend,
     "history": history,
     "sweep": lambda: "".join(html(sweep())),

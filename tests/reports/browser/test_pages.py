@@ -42,7 +42,7 @@ ROWS = ".rows .row"
 HREFS = "all => all.map(each => each.getAttribute('href'))"
 NAMES = ".rows .cell-name a"
 HOSTILE = ("hostile", "hostile-diff")
-COURSES = ("trend", "history", "sweep", "size", "times")
+COURSES = ("trend", "history", "sweep", "size")
 
 
 def first_kernel(tab: Tab) -> str:
@@ -189,14 +189,6 @@ def test_a_treemap_opens_group_by_group(site: Site, browse: Open) -> None:
     until(tab.page, "() => document.querySelectorAll('tbody tr').length === 2 && location.hash === '#/size/0'")
     assert "700 B stored" in tab.page.inner_text("main")
     assert "symbols <img" in tab.page.inner_text("main")
-    assert not tab.complaints
-
-
-def test_a_treemap_beside_an_older_one_has_changes(site: Site, browse: Open) -> None:
-    tab = browse(site["times"])
-    assert [each.split()[-2:] for each in tab.texts("tbody tr")] == [["30.5", "+10.5"]] * 2
-    tab.go("#/size/0")
-    assert [each.split()[-2:] for each in tab.texts("tbody tr")] == [["20.3", "+20.3"], ["10.3", "−9.8"]]
     assert not tab.complaints
 
 
@@ -428,7 +420,6 @@ UNNAMED = """all => all.filter(each => !each.closest("[aria-hidden=true]")
         "history",
         "sweep",
         "size",
-        "times",
     ],
 )
 def test_nothing_is_wider_than_the_screen(name: str, site: Site, browse: Open) -> None:

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib import import_module
 from typing import Any, NamedTuple, TypeVar
 
-from spillscan.commands import _answers, _datasets, _options, _policy
+from spillscan.commands import _answers, _datasets, _options, _policy, add_verbs
 from spillscan.commands._datasets import PERCENT, turn_ends, turn_tables, turned
 from spillscan.history.dataset import answers
 from spillscan.history.dataset.answers import By, Jump, Sum
@@ -29,7 +30,12 @@ from spillscan.output.terminal import Style
 from spillscan.reports.page.history import history_document
 from spillscan.reports.table import Column, Table
 
-EPILOG = "Example: spillscan history data/ --launch 'gemm*=256' -f markdown:history.md"
+_VERBS = {
+    "audit": "add a build to the dataset",
+    "query": "run a DuckDB query (read-only)",
+    "verify": "check every file of the dataset",
+}
+EPILOG = "Example: spillscan history --dataset data/ --launch 'gemm*=256' -f markdown:history.md"
 
 T = TypeVar("T")
 _SPILLS, _CODE, _TIME = (figure(name).head for name in ("spill_bytes", "code_bytes", TIME))
@@ -50,10 +56,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser, "--below", "low occupancy: fewer of the SM's warps than this (50)", metavar="PERCENT", default=50
     )
     _options.add_rows(parser, 20, "builds, changes and families to print; of what got worse twice as many", "rows")
-    _options.add_dataset(parser, place=True)
+    _options.add_dataset(parser)
     _options.add_launches(parser)
     _policy.add_file(parser)
     _options.add_formats(parser, "text", "json", "markdown", "html")
+    add_verbs(parser, {name: (about, import_module(f"{__name__}.{name}")) for name, about in _VERBS.items()})
 
 
 class _Past(NamedTuple):
@@ -73,7 +80,7 @@ def run(arguments: argparse.Namespace) -> int:
     """0; 2 where there is no dataset."""
     forms = _answers.forms_of(arguments)
     dataset = _datasets.dataset_of(arguments)
-    builds = _datasets.builds_of(dataset, arguments)
+    builds = dataset.builds
     policy = _policy.policy_of(arguments)
     summed = answers.totals(dataset, builds, policy, arguments.below / 100)
     latest = builds[-arguments.last - 1 :] if arguments.last else builds

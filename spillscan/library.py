@@ -1,4 +1,4 @@
-"""What Python programs call, besides the vocabulary: read a build, and assert that its kernels do not spill."""
+"""The Python interface: read a build, and assert that its kernels do not spill."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from spillscan.output.nouns import count
 from spillscan.output.progress import Progress
 from spillscan.output.terminal import say
 
-EPILOG = "Example: spillscan history audit build/ dist/*.whl -d data/ --label v1.2 --meta branch=main"
+EPILOG = "Example: spillscan history audit build/ dist/*.whl --dataset data/ --label v1.2 --meta branch=main"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="file, folder (searched to its end), glob pattern, or URL (s3://, gs://, hf://, https://) of these;"
         " compile_commands.json: the objects of its CUDA code",
     )
-    _options.add_dataset(parser, order=False)
+    _options.add_dataset(parser)
     _options.words(
         parser,
         "--label",

@@ -1,9 +1,7 @@
-"""Say why a kernel takes more registers, or spills more, than before: what its code and records show, with evidence.
+"""``diff --why``: why a kernel takes more registers or spills more, as code and records show it, with evidence.
 
-KERNEL is what a table calls it, a glob for any of its names, or a part of the symbol; OLD and NEW alone show all that
-grew. Of binaries (sm_75 and later) the live registers and, compiled with -lineinfo, the source lines are compared; of
-logs and dumps what they report; of what `spillscan run` kept also its commands.
-Nothing is guessed: what the builds do not show is named as not known.
+Of binaries (sm_75 and later) the live registers and, compiled with -lineinfo, the source lines are compared; of logs
+and dumps what they report; of what `spillscan run` recorded also its commands. Nothing is guessed.
 """
 
 from __future__ import annotations
@@ -12,8 +10,8 @@ import argparse
 from collections.abc import Iterator
 from typing import Any
 
-from spillscan.commands import _answers, _inputs, _issues, _options, _policy
-from spillscan.commands._selection import wanted
+from spillscan.commands import _answers, _inputs, _issues, _policy
+from spillscan.commands._selection import Selection
 from spillscan.judging.compare.causes import Growth, makers
 from spillscan.judging.compare.figures import figures
 from spillscan.model import Kernel
@@ -21,42 +19,32 @@ from spillscan.model.figures import figure
 from spillscan.naming import Names
 from spillscan.naming.identity.pairs import pair
 from spillscan.output.errors import InputError
+from spillscan.output.files import parse_forms
 from spillscan.output.safe import printable
 from spillscan.output.terminal import hung
 from spillscan.reading.binary import fetch
 
-EPILOG = "Example: spillscan diff why 'gemm<8>' old/libgemm.so new/libgemm.so"
 _FIGURES = ("registers", "spill_store_bytes", "spill_load_bytes", "stack_bytes", "instructions")
 _NONE = "no kernel of both builds takes more registers or spills more"
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
-    _options.add_called(parser, "OLD NEW", "the older and the newer build: library, object, cubin, dump, log, snapshot")
-    _options.add_one_arch(parser)
-    _policy.add_file(parser)
-    _options.add_formats(parser, "text", "json")
-
-
 def run(arguments: argparse.Namespace) -> int:
-    """0; 2 where neither build has such a kernel in both."""
-    called, (old, new) = _inputs.kernel_of(arguments, "spillscan diff why KERNEL OLD NEW", 2)
-    forms = _answers.forms_of(arguments)
-    unpacking = _policy.unpacking(_policy.policy_of(arguments))
-    builds = [_inputs.scan(path, unpacking=unpacking) for path in (old, new)]
+    """0; with --kernel all matching kernels, else those that take more registers or spill more, the worst first."""
+    forms = parse_forms(arguments.format, ("text", "json"))
+    policy = _policy.policy_of(arguments)
+    unpacking = _policy.unpacking(policy)
+    builds = [_inputs.scan(path, unpacking=unpacking) for path in arguments.inputs]
     names = Names(*([kernel.named_by for kernel in build.kernels] for build in builds))
-    chosen = {id(kernel) for build in builds for kernel in wanted(build.kernels, called, names)}
+    base, head = Selection(arguments.arch, arguments.kernel).of_all(builds, policy.labels)
+    chosen = {id(kernel) for build in (base, head) for kernel in build.kernels}
     pairs = [
         (each.before, each.after)
         for each in pair(builds[0].kernels, builds[1].kernels)
-        if each.before is not None
-        and each.after is not None
-        and chosen & {id(each.before), id(each.after)}
-        and arguments.arch in (None, each.after.key.arch)
+        if each.before is not None and each.after is not None and chosen & {id(each.before), id(each.after)}
     ]
     if not pairs:
-        raise InputError(f"no kernel of both builds matches {called!r}", "part of a symbol, a glob, its name")
-    if called == "*":
+        raise InputError("no such kernel is in both builds", "`spillscan diff` lists added and removed kernels")
+    if not arguments.kernel:
         grown = [pair for pair in pairs if any(after > before for before, after in _grown(*pair))]
         pairs = sorted(grown, key=lambda pair: [before - after for before, after in _grown(*pair)])
     code = fetch.pressures_of([kernel for pair in pairs for kernel in pair], unpacking)
@@ -100,13 +88,13 @@ class _Report:
                 continue
             least = ["at least " if name == "live_registers" and each else "" for each in self.at_least]
             both = zip((before, after), least, strict=True)
-            words = ["not known" if value is None else f"{mark}{value:,}" for value, mark in both]
+            words = ["unknown" if value is None else f"{mark}{value:,}" for value, mark in both]
             yield f"  {figure(name).label:15}{words[0]} → {words[1]}" + ("" if before != after else " (equal)")
-        yield "  what differs, what weighs most first:" if found.causes else "  no difference that is known explains it"
+        yield "  differences, largest first:" if found.causes else "  no known difference explains it"
         for number, cause in enumerate(found.causes, 1):
             yield f"    {number}. {cause.kind}: {printable(cause.evidence)}"
         yield from (f"  {printable(line, 600)}" for line in found.places())
-        yield from (f"  not known: {text}" for text in found.unknown)
+        yield from (f"  unknown: {text}" for text in found.unknown)
 
     def document(self) -> dict[str, Any]:
         """The same for machines; pairs are [old, new]."""
