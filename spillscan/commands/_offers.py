@@ -147,6 +147,8 @@ def commands_for(
     """Lines to paste: where it is known how the kernel is compiled, what tries its fixes, and a sweep; then what
     shows most of it. ``source``: what a sweep is given."""
     kernel = about.worst
+    if not kernel.key.symbol:
+        return
     inputs = _held_by(kernel, inputs)
     called, arch = _called(kernel, names), kernel.key.arch
     chosen = [*(["--arch", arch] if arch else [])]

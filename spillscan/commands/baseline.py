@@ -107,7 +107,7 @@ def _whole(everything: Build, arguments: argparse.Namespace, policy: Policy) -> 
     """What was asked for of ``everything``, if there is all of it."""
     gaps = gaps_of(everything, (), judged(policy.terms_of_all(everything.kernels), "build", policy.fail_on), policy)
     _issues.conclude(verdict((), gaps, policy), everything.issues)
-    return Selection(arguments.arch, (), arguments.launch).of(everything, policy.labels)
+    return Selection(arguments.arch, (), arguments.launch).of(everything.named, policy.labels)
 
 
 def _save(baseline: Baseline, path: str) -> None:

@@ -63,7 +63,7 @@ class Tree(Struct, frozen=True, kw_only=True):
 
     def relative(self, path: str) -> str:
         """``path`` relative to the root, with forward slashes: a path of another machine by the longest tail that is a
-        file here. Never absolute, never above the root.
+        file here. One of nothing here stays as it is if it is absolute; never above the root.
         """
         inside = self.inside(path)
         if inside is not None and (self.holds(inside) or _is_absolute(path)):
@@ -71,7 +71,8 @@ class Tree(Struct, frozen=True, kw_only=True):
         parts = [part for part in _normal(path).split("/") if part not in ("", ".", "..") and not _DRIVE.match(part)]
         parts = parts[-_DEEPEST:]
         tails = ("/".join(parts[start:]) for start in range(len(parts)))
-        return next(filter(self.holds, tails), inside or "/".join(parts) or UNKNOWN)
+        elsewhere = _normal(path) if _is_absolute(path) else "/".join(parts)
+        return next(filter(self.holds, tails), inside or elsewhere or UNKNOWN)
 
     def inside(self, path: str) -> str | None:
         """``path`` relative to the root, as this machine knows it; ``None`` where it lies elsewhere."""
@@ -91,7 +92,7 @@ class Place(Struct, frozen=True, kw_only=True, eq=False):
     """A file, and where it is known a line of it."""
 
     path: str
-    """Relative to the repository's root, forward slashes, printable."""
+    """Relative to the repository's root, or absolute if it lies elsewhere; forward slashes, printable."""
     line: int | None
     """1-based; ``None``: only the file is known."""
     inner: str = ""
@@ -111,10 +112,16 @@ class Place(Struct, frozen=True, kw_only=True, eq=False):
 
     @property
     def uri(self) -> str:
-        """The path as a relative URI reference (RFC 3986)."""
+        """The path as a URI reference (RFC 3986): relative, or a ``file:`` URI if it is absolute."""
         from urllib.parse import quote
 
-        return quote(self.path, safe="/", errors="replace")
+        path = quote(self.path, safe="/:" if self.is_absolute else "/", errors="replace")
+        return f"file:///{path.lstrip('/')}" if self.is_absolute else path
+
+    @property
+    def is_absolute(self) -> bool:
+        """Whether it lies outside of the repository."""
+        return _is_absolute(self.path)
 
     def __str__(self) -> str:
         return self.path if self.line is None else f"{self.path}:{self.line}"

@@ -205,6 +205,13 @@ class Build(Struct, frozen=True, kw_only=True):
         return hash((self.kernels, self.issues, self.stats))
 
     @property
+    def named(self) -> Build:
+        """Without the records whose kernel no input names, which are gaps: another build's cannot be found again."""
+        if all(kernel.key.symbol for kernel in self.kernels):
+            return self
+        return replace(self, kernels=tuple(kernel for kernel in self.kernels if kernel.key.symbol))
+
+    @property
     def toolkits(self) -> tuple[str, ...]:
         """Releases of the compilers that made it, oldest first, as far as commands or code say: ``13.0.88``."""
         found = {unit.version for unit in self.units}

@@ -157,6 +157,10 @@ _OTHERS = {"Cn_": "None", "M": "TensorMap", "R": "Stream"}
 _FEATURES = re.compile(r"(?<=\d)[af]\Z")
 
 
+NO_NAME = "(no name)"
+"""What is shown of a kernel that no input names."""
+
+
 def demangle(symbol: str) -> str:
     """The full C++ name of ``symbol``; ``symbol`` itself where it is not mangled or cannot be demangled."""
     mangled = symbol

@@ -20,7 +20,7 @@ from fnmatch import translate
 from functools import cached_property
 from typing import Final, Self
 
-from spillscan.model.symbols import Tuned, readable
+from spillscan.model.symbols import NO_NAME, Tuned, readable
 from spillscan.naming import columns
 from spillscan.naming.families import Family, Key, bracketed, mark_of, symbol_of
 from spillscan.naming.identity.symbol import source_file
@@ -97,7 +97,7 @@ class Names:
 
     def of(self, symbol: Key, width: int = WIDTH) -> str:
         """What a kernel is called in at most ``width`` characters; one of no build as if it were alone."""
-        if symbol not in self._heads:
+        if symbol not in self._heads or not symbol:
             return alone(symbol, width)
         width, head = max(width, LEAST), self._heads[symbol]
         if (head, width) not in self._own:
@@ -363,7 +363,7 @@ def _shortest_of(start: str) -> str:
 
 def alone(symbol: Key, width: int = WIDTH) -> str:
     """What a kernel is called where nothing is known of others."""
-    return Names([symbol]).at(width)[symbol]
+    return Names([symbol]).at(width)[symbol] if symbol else NO_NAME
 
 
 def _whole(key: Key) -> str:

@@ -25,5 +25,5 @@ def test_a_code_that_is_made_is_declared() -> None:
 
 
 def test_an_issue_hides_what_its_kind_says_unless_it_says_so_itself() -> None:
-    assert Issue(code="unattributed-stack", message="m").hidden == ("spills", "stack")
-    assert Issue(code="unattributed-stack", message="m", hides=()).hidden == ()
+    assert Issue(code="unread-spill-warning", message="m").hidden == ("spills",)
+    assert Issue(code="unread-spill-warning", message="m", hides=()).hidden == ()

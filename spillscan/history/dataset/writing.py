@@ -55,7 +55,7 @@ def write(
     """See :func:`spillscan.history.dataset.write_batch`; the name of the batch, empty where there is nothing in it."""
     check_label(label)
     meta = _checked(meta)
-    distinct = {unit.id: (unit, build) for unit, build in results}
+    distinct = {unit.id: (unit, None if build is None else build.named) for unit, build in results}
     if not distinct:
         return ""
     with needed():

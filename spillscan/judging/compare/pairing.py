@@ -66,6 +66,7 @@ def comparison(
     own target. ``chosen``: globs of libraries of either build that are one; ``given``: words
     of names that were replaced by others.
     """
+    base, head = base.named, head.named
     changes: list[Change] = []
     unsettled: list[Change] = []
     recoded: list[Change] = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from spillscan.judging.compare.figures import growth
-from spillscan.judging.rules._declared import Family, Said, Terms, Threshold
+from spillscan.judging.rules._declared import Family, Said, Terms, Threshold, because, unlinked
 from spillscan.model import Change, Kernel, Limit, Rule
 from spillscan.occupancy.summary import INITIAL_STACK_BYTES
 from spillscan.output.nouns import size
@@ -15,12 +15,32 @@ LIMIT = Rule("stack", "error", ("build",), ("stack",), (MAX_BYTES,))
 GROWTH = Rule("stack-growth", "note", ("change",), ("stack",))
 RESERVE = Rule("stack-reserve", "warning", ("change",), ("stack",))
 
+_DYNAMIC = ("dynamic_stack", "recursive_function")
+"""What ptxas and nvlink say of a kernel whose stack depends on what happens when it runs."""
+
 _LABELS = {"stack_bytes": "stack", "cumulative_stack_bytes": "call stack", "local_bytes": "local memory"}
 
 
 def _deepest(kernel: Kernel, terms: Terms) -> int | None:
     usage = kernel.usage
     return usage.stack_bytes if usage.cumulative_stack_bytes is None else usage.cumulative_stack_bytes
+
+
+def _open_end(kernel: Kernel, terms: Terms) -> str:
+    """Why the whole stack is unknown, or not final."""
+    dynamic = next((each for each in kernel.advisories if each.kind in _DYNAMIC), None)
+    if dynamic is not None:
+        return f"its stack is unknown: {dynamic.text}"
+    if _deepest(kernel, terms) is None:
+        return because(kernel, "the log does not say how large its stack is")
+    if kernel.usage.cumulative_stack_bytes is None:
+        if kernel.final and any(origin.format == "nvlink" for origin in kernel.origins):
+            return "its stack is unknown: nvlink cannot determine it"
+        if kernel.cumulative_spills is not None and kernel.usage.barriers is None:
+            return "its stack is at least its own frame: this release of ptxas does not add the functions that it calls"
+    if kernel.final is False and kernel.role != "function":
+        return unlinked("its stack is")
+    return ""
 
 
 MOST = Threshold(
@@ -30,6 +50,7 @@ MOST = Threshold(
     message=lambda kernel, terms, stack, most: f"{stack:,} B stack per thread, {most:,} B allowed",
     silent="the log does not say how large its stack is",
     unlinked="its stack is",
+    open_end=_open_end,
 )
 
 

@@ -76,7 +76,8 @@ def form_of(head: bytes) -> DumpFormat | None:
     """The format of an input that begins with ``head`` (at least 64 KiB of it, if there is so much)."""
     if head.lstrip().startswith(b"[") and b'"SM"' in head and b'"Producer"' in head:
         return "nvdisasm-json"
-    if re.search(rb"(?m)^Resource usage:\r?$", head):
+    pasted = b"ptxas" not in head and re.search(rb"(?m)^[ \t]*REG:\d+ STACK:(?:\d|UNKNOWN)", head)
+    if pasted or re.search(rb"(?m)^Resource usage:\r?$", head):
         return "res_usage"
     if re.search(rb"(?m)^\t\tFunction : ", head) or re.search(rb"(?m)^[ \t]*code for sm_", head):
         return "sass"

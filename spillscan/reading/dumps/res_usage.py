@@ -39,25 +39,27 @@ class ResourceUsage:
         seen: set[str] = set()
         """Functions of the cubin."""
         long: list[Issue] = []
+        titled = False
         read = lines(self._chunks, self.account, lambda: long.append(account.too_long(number + 1)))
         for number, text in enumerate(read, 1):
-            line = text.rstrip(b"\r\n")
+            line = text.rstrip(b"\r\n") if titled else _indented(text)
             rule, values = known(line, FORMAT, _RULES)
-            if rule == "figures" and symbol:
+            if rule == "figures":
                 account.functions += 1
-                yield self._function(symbol, member, values[0], number)
+                yield self._function(symbol, member, values[0], number, pasted=not titled)
                 figures = [grammar.line("figure", FORMAT).fullmatch(word) for word in values[0].split()]
                 names = [match["name"] + (match["bank"] or b"") for match in figures if match]
                 pieces = any(match and _is_piece(match["name"], match["bank"]) for match in figures)
-                if None in figures or len(names) > len({*names}) or not _ALWAYS.issubset(names) or pieces:
+                lacking = titled and not _ALWAYS.issubset(names)
+                if None in figures or len(names) > len({*names}) or lacking or pieces:
                     message = f"the figures of {symbol} are damaged"
                     yield account.issue("damaged-listing", message, number, "error", symbol=symbol)
+                if not symbol:
+                    message = f"a record has no kernel name: '{decode(line.strip())}'"
+                    yield account.issue("unnamed-kernel", message, number, "error")
                 symbol = ""
-            elif rule == "figures":
-                message = "figures without the name of their function"
-                yield account.issue("damaged-listing", message, number, "error")
             elif line and symbol and not grammar.line("diagnostic").match(text):
-                yield self._nameless(symbol, number)
+                yield self._without_figures(symbol, number)
                 symbol = ""
             elif line and not rule and (issue := account.unknown_line(line + b"\n", number, hides=EVERYTHING)):
                 yield issue
@@ -68,19 +70,21 @@ class ResourceUsage:
                 seen.add(symbol)
             elif rule == "title":
                 seen.clear()
+                titled = True
             member = member.after(rule, values)
         account.lines = number
         yield from long
         if symbol:
-            yield self._nameless(symbol, number)
+            yield self._without_figures(symbol, number)
         if text and not text.endswith(b"\n"):
             yield account.truncated("the last line of the listing breaks off", number)
         yield from account.summary()
 
-    def _nameless(self, symbol: str, line: int) -> Issue:
+    def _without_figures(self, symbol: str, line: int) -> Issue:
         return self.account.truncated(f"the figures of {symbol} are missing", line)  # or are the next one's
 
-    def _function(self, symbol: str, member: Member, text: bytes, line: int) -> FunctionUsage:
+    def _function(self, symbol: str, member: Member, text: bytes, line: int, *, pasted: bool) -> FunctionUsage:
+        """``pasted``: no title stands above its lines."""
         found: dict[str, int | None] = {}
         banks: list[tuple[int, int]] = []
         for match in grammar.line("figure", FORMAT).finditer(text):
@@ -99,7 +103,8 @@ class ResourceUsage:
             identifier=member.identifier or member.unit,
             usage=Usage(
                 registers=found.get("REG"),
-                stack_bytes=0 if found.get("STACK") == 0 else None,  # it is that of the whole call tree
+                # it is that of the whole call tree; people retell it as the kernel's
+                stack_bytes=found.get("STACK") if pasted or found.get("STACK") == 0 else None,
                 cumulative_stack_bytes=found.get("STACK"),
                 shared_bytes=shared,
                 local_bytes=found.get("LOCAL"),
@@ -111,6 +116,14 @@ class ResourceUsage:
             dynamic_stack="STACK" in found and found["STACK"] is None,
             origin=self.account.origin(line),
         )
+
+
+def _indented(text: bytes) -> bytes:
+    """A pasted line with the indent that it was printed with."""
+    line = text.strip()
+    if line.startswith(b"REG:"):
+        return b"  " + line
+    return b" " + line if line.startswith(b"Function ") else text.rstrip(b"\r\n")
 
 
 def _is_piece(name: bytes, bank: bytes | None) -> bool:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from itertools import chain
+from itertools import chain, pairwise
 
+from msgspec import Struct
 from msgspec.structs import replace
 
-from spillscan.model import Issue, Kernel, LinkRecord
-from spillscan.output.nouns import count
+from spillscan.model import Advisory, Issue, Kernel, LinkRecord
+from spillscan.output.nouns import count, listed
 from spillscan.reading.logs import messages
 from spillscan.reading.logs.constant_banks import callees_first, without_stack_lines
 from spillscan.reading.logs.gathered import Gathered
@@ -15,7 +16,7 @@ from spillscan.reading.logs.interleaved import UnassignedGroups, contradicts, ma
 from spillscan.reading.logs.issue_log import ALL, FIGURES, IssueLog, quoted
 from spillscan.reading.logs.link_lines import LinkLines
 from spillscan.reading.logs.notes import Notes
-from spillscan.reading.logs.pending import PendingKernel, PendingUse, Run, Section, first_line, shown_by
+from spillscan.reading.logs.pending import NO_USAGE, PendingKernel, PendingUse, Run, Section, first_line, shown_by
 from spillscan.reading.logs.steps import Step
 from spillscan.reading.logs.suspicions import CompileTimes, Seen, doubt_stack, judge
 
@@ -23,6 +24,23 @@ PARALLEL_HINT = "have each compilation's output written whole (make -Otarget, ni
 
 MOST_OPEN = 512
 """So many kernels do not wait for their registers lines at once, one a compiler that runs: lines are missing."""
+
+
+MOST_QUOTED = 3
+"""So many lines without a kernel's name are quoted."""
+
+NO_STACK = dict.fromkeys(("stack_bytes", "spill_store_bytes", "spill_load_bytes"))
+"""The figures of a stack line, unknown."""
+
+
+class Nameless(Struct):
+    """A record whose kernel no line names."""
+
+    kernel: PendingKernel
+    text: str
+    """Its line."""
+    message: int
+    """Its place among the writer's messages."""
 
 
 class Writer:
@@ -50,8 +68,10 @@ class Writer:
         """The stack line of the properties before, unless the next one is it."""
         self._last: PendingKernel | None = None
         """What the previous message completed."""
-        self._unnamed: list[tuple[int, str, str]] = []
+        self._unbegun: list[tuple[int, str, str]] = []
         """(line, symbol, registers line) of kernels that no line began."""
+        self._nameless: list[Nameless] = []
+        """Records whose kernel no line names."""
         self._unended = False
 
     # ---- what the reader asks ---------------------------------------------------------------------------------
@@ -121,14 +141,19 @@ class Writer:
             self._forget_named()
         match message:
             case messages.EntryLine():
-                self._entry(message, line, step)
+                self._entry(message, line, step, text)
             case messages.Properties():
                 self._named = (message.symbol, line)
                 self._seen.names = True
             case messages.Stack():
                 self._stack(message, line, step, before, text)
             case messages.Used():
-                self._used(message, line, before, text)
+                self._used(message, line, step, before, text)
+            case messages.FunctionUsage():
+                usage = message.usage
+                self._gathered.pending.append(
+                    PendingKernel(message.symbol, None, "unknown", line, step, self._section, usage=usage)
+                )
             case messages.CompileTime():
                 self._compile_time(message.milliseconds, line, before)
             case messages.Module():
@@ -160,7 +185,7 @@ class Writer:
 
     # ---- one kernel's lines ------------------------------------------------------------------------------------
 
-    def _entry(self, entry: messages.EntryLine, line: int, step: Step) -> None:
+    def _entry(self, entry: messages.EntryLine, line: int, step: Step, text: str) -> None:
         if self._open:
             self._seen.interleaved = self._seen.crossed = self._seen.overlapped = True
         if len(self._open) >= MOST_OPEN:
@@ -168,6 +193,8 @@ class Writer:
         self._enter(entry.arch, line)
         self._last = PendingKernel(entry.symbol, entry.arch, "entry", line, step, self._section)
         self._open.append(self._last)
+        if not entry.symbol:
+            self._nameless.append(Nameless(self._last, text, self._seen.messages))
 
     def _enter(self, arch: str | None, line: int, kernels: int = 1) -> None:
         """So many kernels of one arch begin, the last of them on ``line``."""
@@ -183,7 +210,7 @@ class Writer:
                 before.stack = stack
                 before.suspicions |= {"nameless"}
             else:
-                self._unowned_stack(line, text)
+                self._without_name(PendingKernel("", None, "unknown", line, step, Section(), stack), text)
             return
         (symbol, named_line), self._named = self._named, None
         missing, self._stack_missing = self._stack_missing, False
@@ -206,12 +233,10 @@ class Writer:
         if symbol in self._notes.named:
             waiting[0].advisories = self._notes.take(symbol, stack.spills)
 
-    def _unowned_stack(self, line: int, text: str) -> None:
-        message = f"no 'Function properties' line names the kernel of: {quoted(text)}"
-        self._issues.add("unattributed-stack", message, line, "error", hides=ALL)
-        if self._seen.messages > 1:
-            self._issues.mark_doubtful(line)
-            self._seen.interleaved = True
+    def _without_name(self, kernel: PendingKernel, text: str) -> None:
+        """Figures whose kernel no line names."""
+        self._nameless.append(Nameless(kernel, text, self._seen.messages))
+        self._last = kernel
 
     def _begin_function(self, symbol: str, stack: messages.Stack, line: int, step: Step) -> PendingKernel:
         section = self._section
@@ -231,8 +256,10 @@ class Writer:
             self._named = None
             self._stack_missing = True
 
-    def _used(self, used: messages.Used, line: int, before: PendingKernel | None, text: str) -> None:
+    def _used(self, used: messages.Used, line: int, step: Step, before: PendingKernel | None, text: str) -> None:
         self._seen.registers_lines += 1
+        if used.usage.spills is not None and self._seen.stack_lines:
+            used = replace(used, usage=replace(used.usage, **NO_STACK), cut=True)  # it goes on as a stack line
         usage, without_abi = used.usage, self._seen.without_abi
         if used.cut and len(self._open) == 1 and not self._uses:
             self._issues.add_missing(f"clauses are missing from a registers line: {quoted(text)}", line)
@@ -244,7 +271,7 @@ class Writer:
             if not (without_abi or without_stack_lines(owners[0].arch)):
                 owners[0].suspicions |= {"bare"}
         if not owners:
-            self._unowned_registers(used, line, before, text)
+            self._unowned_registers(used, line, step, before, text)
         elif len(owners) == 1 and not self._uses:
             self._assign_registers(owners[0], used)
             if used.cut:
@@ -269,20 +296,18 @@ class Writer:
         self._gathered.pending.append(kernel)
         self._last = kernel
 
-    def _unowned_registers(self, used: messages.Used, line: int, before: PendingKernel | None, text: str) -> None:
+    def _unowned_registers(
+        self, used: messages.Used, line: int, step: Step, before: PendingKernel | None, text: str
+    ) -> None:
         of_any = self._open or callees_first(self._section.arch, used.usage.constant_bytes)
-        if before is not None and before.role == "function" and not of_any:
+        if before is not None and before.symbol and before.role == "function" and not of_any:
             before.role = "entry"
             before.usage = used.usage
             before.reasons += ("no 'Compiling entry function' line names it",)
-            self._unnamed.append((before.line, before.symbol, text))
+            self._unbegun.append((before.line, before.symbol, text))
             self._last = before
             return
-        hint = f"; {PARALLEL_HINT}" if self._seen.interleaved else ""
-        message = f"no 'Compiling entry function' line names the kernel of: {quoted(text)}{hint}"
-        self._issues.add("unattributed-registers", message, line, "error", hides=ALL)
-        if self._seen.messages > 1:
-            self._issues.mark_doubtful(line)
+        self._without_name(PendingKernel("", None, "entry", line, step, Section(), usage=used.usage), text)
 
     def _compile_time(self, milliseconds: float, line: int, before: PendingKernel | None) -> None:
         """It follows what it measures at once (from 12.8 on), unless another compiler's lines come between."""
@@ -322,9 +347,10 @@ class Writer:
         if cut:
             self._issues.add("truncated", f"the input ends inside a line: {quoted(cut)}", line, "error")
         self._settle_open()
+        self._settle_nameless()
         self._forget_named()
         self.linker.interrupt()
-        self._report_unnamed()
+        self._report_unbegun()
         seen, gathered = self._seen, self._gathered.pending
         self._times.count(gathered, seen)
         if self.timed and not self.interleaved:
@@ -334,10 +360,36 @@ class Writer:
             if each.role == "entry" or each.suspicions:
                 judge(each, seen, self._issues, complete=complete)
         settle_stacks(gathered)
+        self._attach_late_notes()
         of_gathered = ((each.symbol, each.stack.spills) for each in gathered if each.stack)
         of_whole = ((each.key.symbol, each.usage.spills) for each in self._gathered.whole())
         reported = (each for each in chain(of_gathered, of_whole) if each[0] in self._notes.named)
         self._notes.settle(gathered, reported, interleaved=self.interleaved)
+
+    def _attach_late_notes(self) -> None:
+        """Warnings without amounts behind the lines of their kernel: of spills, which it counts, and the linker's of a
+        stack that cannot be known, whatever the arch."""
+        if not self._notes.named:
+            return
+        gathered = self._gathered
+        symbols = {each.symbol for each in gathered.pending} | {each.key.symbol for each in gathered.whole()}
+        named = (symbols | self.linker.symbols) & {*self._notes.named}
+        dynamic = {symbol: self._notes.take_late("dynamic_stack", symbol) for symbol in named}
+
+        def late(symbol: str, line: int, spills: tuple[int, int] | None) -> tuple[Advisory, ...]:
+            counted = not self.interleaved and (spills is None or sum(spills) > 0)
+            return dynamic[symbol] + (self._notes.take_late("spill_warning", symbol, line) if counted else ())
+
+        for each in sorted(gathered.pending, key=lambda kernel: -kernel.line):
+            if each.symbol in named:
+                more = late(each.symbol, each.line, each.figures.spills)
+                each.advisories = tuple(dict.fromkeys(each.advisories + more))
+        for run in reversed(gathered.runs):
+            for at, kernel in reversed([*enumerate(run.kernels)]):
+                if kernel.key.symbol in named:
+                    more = late(kernel.key.symbol, first_line(kernel), kernel.usage.spills)
+                    run.kernels[at] = replace(kernel, advisories=kernel.advisories + more)
+        self.linker.forget_stacks({symbol for symbol, notes in dynamic.items() if notes})
 
     def _settle_open(self) -> None:
         """Kernels that still wait for lines, and groups of them."""
@@ -356,16 +408,41 @@ class Writer:
             self._incomplete(each)
         self._open = []
 
+    def _settle_nameless(self) -> None:
+        """Records whose kernel no line names; a stack line and the registers line behind it are one kernel's if all of
+        them stand so."""
+        if not self._nameless:
+            return
+        pieces = [each for each in self._nameless if each.kernel.arch is None]
+        forms = "".join("S" if each.kernel.usage is NO_USAGE else "U" for each in pieces)
+        paired = "SS" not in forms and "UU" not in forms
+        joined: set[int] = set()
+        for one, other in pairwise(pieces):
+            follows = other.message == one.message + 1
+            if paired and follows and one.kernel.usage is NO_USAGE and other.kernel.usage is not NO_USAGE:
+                other.kernel.stack, other.kernel.line = one.kernel.stack, one.kernel.line
+                joined.add(id(one))
+        records = [each for each in self._nameless if id(each) not in joined]
+        self._gathered.pending += [each.kernel for each in records if each.kernel.arch is None]
+        shown = listed((f"'{quoted(each.text)}'" for each in records[:MOST_QUOTED]), len(records) - MOST_QUOTED)
+        message = f"{count(len(records), 'record has', 'records have')} no kernel name: {shown}"
+        self._issues.add("unnamed-kernel", message, self._nameless[0].kernel.line, "error")
+        if self._seen.names and self._seen.entries:
+            lost = [each for each in pieces if each.message > 1]
+            for each in lost:
+                self._issues.mark_doubtful(each.kernel.line)
+            self._seen.interleaved |= "S" in forms and bool(lost)
+
     def _incomplete(self, kernel: PendingKernel) -> None:
         message = f"the figures of {kernel.symbol} are not all there"
         self._issues.add("truncated", message, kernel.line, "error", symbol=kernel.symbol)
         self._issues.mark_doubtful(kernel.line)
 
-    def _report_unnamed(self) -> None:
+    def _report_unbegun(self) -> None:
         """Kernels that no line began."""
-        if self._unnamed:
-            line, symbol, text = self._unnamed[0]
-            more = f" ({count(len(self._unnamed), 'kernel')})" if len(self._unnamed) > 1 else ""
+        if self._unbegun:
+            line, symbol, text = self._unbegun[0]
+            more = f" ({count(len(self._unbegun), 'kernel')})" if len(self._unbegun) > 1 else ""
             message = f"no 'Compiling entry function' line names {symbol}{more}: {quoted(text)}"
             self._issues.add_missing(message, line, hides=None if self._seen.entries or not more else FIGURES)
 

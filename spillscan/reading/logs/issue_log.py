@@ -57,7 +57,7 @@ class IssueLog:
         symbol: str = "",
     ) -> None:
         """One more issue, seen on ``line``."""
-        pattern = _DIGITS.sub("0", message) if code in _COUNTED else f"{line} {message}"
+        pattern = f"{symbol} {_DIGITS.sub('0', message)}" if code in _COUNTED else f"{line} {message}"
         issue, count = self._found.get((code, pattern), (None, 0))
         if issue is None:
             origin = Origin(input=self._input, line=line)
@@ -89,11 +89,11 @@ class IssueLog:
             self.mark_doubtful(line)
             if message.elided and not message.glued:
                 return
-        if at_beginning and not message.glued:
-            whole = message.text.lstrip().startswith("ptxas ")
-            inside = "the input begins inside a line" if line == 1 else "a line lacks its beginning"
-            what = "not a whole line" if whole else inside
-            self.add_missing(f"{what}: {text}", line)
+        if not message.of_tool:
+            self.add("unknown-line", f"figures in a line of no report: {text}", line, "error", hides=ALL)
+            (self._missing if at_beginning else self._damaged).append(line)
+        elif at_beginning and not message.glued:
+            self.add_missing(f"not a whole line: {text}", line)
         else:
             self.add_damage(f"not a whole line: {text}", line)
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
+from msgspec.structs import replace
+
 from spillscan.model import LinkRecord, Origin
 from spillscan.reading.logs.issue_log import ALL, FIGURES, IssueLog, quoted
 from spillscan.reading.logs.messages import LinkProperties, LinkUsed
@@ -40,10 +44,18 @@ class LinkLines:
         if named is None or missing or message.cut:
             what = f"nvlink's line names no kernel, or is not whole: {quoted(text)}"
             hides = ALL if named is None else FIGURES
-            self._issues.add("unattributed-registers", what, line, "error", hides=hides)
+            self._issues.add("unnamed-kernel", what, line, "error", hides=hides)
             return
         origin = Origin(input=self._input, line=line, format="nvlink")
         self.records.append(LinkRecord(named.symbol, named.arch, message.usage, origin))
+
+    def forget_stacks(self, symbols: Collection[str]) -> None:
+        """The stacks of these cannot be determined, whatever number is printed."""
+        if symbols:
+            self.records = [
+                replace(each, usage=replace(each.usage, stack_bytes=None)) if each.symbol in symbols else each
+                for each in self.records
+            ]
 
     def interrupt(self) -> None:
         """Something else follows the properties: their registers line is missing."""

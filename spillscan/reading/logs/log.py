@@ -36,14 +36,20 @@ from spillscan.reading.logs.messages import (
     Unknown,
     Used,
 )
-from spillscan.reading.logs.parsing import message, printed
+from spillscan.reading.logs.parsing import BARE, message, printed
 from spillscan.reading.logs.pending import first_line
 from spillscan.reading.logs.steps import WINDOW_BYTES, Steps, Words, split_prefix, stem
 
-_TOOLS = Words(b"ptxas", b"info    : ")
+_TOOLS = Words(
+    b"ptxas",
+    b"info    : ",
+    b"bytes stack frame",
+    b"Compiling entry function",
+    pattern=re.compile(rb"Used \d+ registers"),
+)
 """Near every line of interest stands one of these."""
 _NAMED = re.compile(rb"ptxas (?:info|warning|error|fatal)")
-_REPORT_WORDS = Words(b"ptxas", b"info    : ", b"nvlink", b" bytes s", b" registers")
+_REPORT_WORDS = Words(b"ptxas", b"info    : ", b"nvlink", b" bytes s", b" registers", b"Compiling entry", b"Function p")
 """Every line of interest holds one of these; the last two are pieces of lines that have lost their beginnings."""
 _UNWRITTEN = b"\0\0\0\0"
 _WIDE = b"p\0t\0x\0a\0s\0"
@@ -387,7 +393,7 @@ def _lost_beginning(found: Message | None, line: str, following: bytes) -> bool:
     they link begins with a module's."""
     if found is None:
         return lost_beginning(line, following)
-    named = isinstance(found, Stack) or "ptxas" in line or "nvlink" in line or line.startswith("@")
+    named = isinstance(found, Stack) or "ptxas" in line or "nvlink" in line or line.startswith(("@", *BARE))
     return not named and (
         isinstance(found, Properties | Used | LinkProperties | LinkUsed) or _NAMED.search(following) is not None
     )

@@ -25,6 +25,7 @@ class EntryLine(Struct, frozen=True):
     """``Compiling entry function``: a kernel's block begins."""
 
     symbol: str
+    """Empty where a person left the name out."""
     arch: str | None
     """Before release 3.0 it was not printed."""
 
@@ -56,6 +57,13 @@ class Used(Struct, frozen=True):
     usage: Usage
     cut: bool = False
     """Clauses at its end are missing, or are another line's."""
+
+
+class FunctionUsage(Struct, frozen=True):
+    """``Function f, N bytes lmem``: figures and a name in one line, as people retell them."""
+
+    symbol: str
+    usage: Usage
 
 
 class CompileTime(Struct, frozen=True):
@@ -112,6 +120,11 @@ class Torn(Struct, frozen=True):
         return "Registers are spilled" in self.text
 
     @property
+    def of_tool(self) -> bool:
+        """It names the tool whose line it was."""
+        return any(tool in self.text for tool in ("ptxas", "nvlink"))
+
+    @property
     def elided(self) -> bool:
         """Its end was left out."""
         return fragments.elided(self.text) is not None
@@ -143,6 +156,7 @@ Message = (
     | Properties
     | Stack
     | Used
+    | FunctionUsage
     | CompileTime
     | Module
     | Note

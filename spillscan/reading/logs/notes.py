@@ -46,6 +46,14 @@ class Notes:
             self.named.pop(symbol, None)
         return tuple(note.advisory for note, _ in sorted(mine, key=_line))
 
+    def take_late(self, kind: str, symbol: str, line: int = 0) -> tuple[Advisory, ...]:
+        """Those of one kind that name ``symbol``, give no amounts and stand behind ``line``."""
+        notes = self.named.get(symbol, {}).get(None, [])
+        mine = [each for each in notes if each[0].advisory.kind == kind and each[1] > line]
+        if mine:
+            self.named[symbol][None] = [each for each in notes if each not in mine]
+        return tuple(dict.fromkeys(note.advisory for note, _ in mine))
+
     def begin_section(self) -> Section:
         """A compiler's run, which has what was said since the last one began and names no kernel."""
         section = Section(headed=True, notes=self._nameless)
@@ -73,7 +81,8 @@ class Notes:
             notes = _in_order(by_spills)
             if all(note.frame_bytes is None and note.advisory.kind != "spill_warning" for note, _ in notes):
                 for note, line in notes:
-                    self._unattached(note, line, f"names {symbol}, which is not in the log")
+                    if not note.is_error:  # the failed step says it
+                        self._unattached(note, line, f"names {symbol}, which has no record")
         for note, line in self._nameless:
             self._unattached(note, line, "names no kernel")
 
@@ -83,6 +92,8 @@ class Notes:
             notes = _in_order(by_spills)
             frames = {note.frame_bytes for note, _ in notes if note.frame_bytes is not None}
             warned = any(note.advisory.kind == "spill_warning" for note, _ in notes)
+            if not notes:
+                continue
             spills: list[Spills] = [*sorted(each for each in by_spills if each is not None)]
             for figures in spills or ([None] if frames or warned else []):
                 if figures and (symbol, figures) in records:
@@ -103,7 +114,7 @@ class Notes:
         if note.advisory.kind == LOST_SETTING:  # one of the kernels runs with other registers than its source says
             self._issues.add("unattached-setmaxnreg", text, line, "error")
         else:
-            self._issues.add("unattached-advisory", text, line, "note")
+            self._issues.add("unattached-advisory", text, line, "note", symbol=note.symbol or "")
 
 
 def _of_each_kernel(section: Section) -> list[Placed]:

@@ -18,6 +18,7 @@ from spillscan.reading.logs.fragments import holds_piece
 from spillscan.reading.logs.messages import (
     CompileTime,
     EntryLine,
+    FunctionUsage,
     Ignored,
     LinkProperties,
     LinkUsed,
@@ -51,7 +52,11 @@ _WITH_FIGURES = ("spill_warning", "local_memory_warning")
 """Messages that repeat figures of a report."""
 ANY_KERNEL = "_Z5ptxas"
 """The most that a name of one word can do to a line: a head of ptxas may begin at its end."""
-_CLAUSE_FIELDS = {each.clause: each.name for each in PRINTED if each.clause}
+_CLAUSE_FIELDS = {each.clause: each.name for each in PRINTED if each.clause} | {
+    "frame": "stack_bytes",
+    "spill_stores": "spill_store_bytes",
+    "spill_loads": "spill_load_bytes",
+}
 
 
 def of_any_kernel(before: bytes, behind: bytes) -> Note | None:
@@ -82,9 +87,22 @@ def message(line: str) -> Message | None:
         half = fragments.half_head if line.startswith("nvlink", start) else fragments.half_name
         torn = (before.strip() and half(before.lstrip())) or holds_piece(before)
         return Torn(line) if torn else _library_message(line[start:])
+    if (bare := _without_head(line.strip())) is not None:
+        return bare
     of_tool = line.startswith(("ptxas ", "nvlink "))
     joined = of_tool and (fragments.half_quoted(line) or _OF_BUILDERS.search(line))
     return Torn(line) if joined or holds_piece(line) else None
+
+
+BARE = ("Compiling entry function", "Function ", "Used ")
+"""How lines of a report begin whose head a person left out."""
+
+
+def _without_head(line: str) -> Message | None:
+    """What a line says that is a whole message but for its head."""
+    found = _headed(f"ptxas info    : {line}") if line.startswith(BARE) else None
+    whole = isinstance(found, EntryLine | Properties | FunctionUsage) or (isinstance(found, Used) and not found.cut)
+    return found if whole else None
 
 
 def _headed(line: str) -> Message:
@@ -169,18 +187,26 @@ def ptxas_message(line: str) -> Message:
         return Unknown(line) if stack is None else _stack(stack.groupdict())
     text = line[before.end() :]
     if with_clauses := _with_clauses("ptxas", text):
-        form, used = with_clauses
+        form, used, symbol = with_clauses
         if used is None or form == "_registers":
             return used or Unknown(line)
-        return Torn(line) if used.cut else Module(used.usage)
+        if used.cut:
+            return Torn(line)
+        return FunctionUsage(symbol, used.usage) if form == "_function" else Module(used.usage)
     rule, tokens = grammar.read("ptxas", "_body", text) or ("", {})
     match rule:
         case "entry":
-            return EntryLine(tokens["ENTRY_SYMBOL"], tokens["ARCH"])
+            return EntryLine(_named(tokens["ENTRY_SYMBOL"]), tokens["ARCH"])
         case "archless_entry":
             return EntryLine(tokens["LONE_SYMBOL"], None)
+        case "unquoted_entry":
+            return EntryLine(_named(tokens["UNQUOTED_SYMBOL"]), tokens["QUOTED_ARCH"].strip("'"))
         case "properties":
-            return Properties(tokens["PROPERTIES_SYMBOL"])
+            return Properties(_named(tokens["PROPERTIES_SYMBOL"]))
+        case "elided_properties":
+            return Properties("")
+        case "stack_retold":
+            return _stack({**tokens, "STACK_BYTES": tokens["BYTES"]})
         case "compile_time":
             return CompileTime(float(tokens["MILLISECONDS"]))
         case _ if rule in _NO_USE:
@@ -188,6 +214,17 @@ def ptxas_message(line: str) -> Message:
         case "" | "unknown":
             return _undescribed("ptxas", before, line)
     return _note(rule, before, tokens, line)
+
+
+_LEFT_OUT = re.compile(r"\.{2,}|…")
+
+
+def _named(symbol: str) -> str:
+    """A name as printed; empty where a person left it out, or parts of it around blanks."""
+    if symbol.startswith("'") and symbol.endswith("'"):
+        symbol = symbol[1:-1]
+    left_out = " " in symbol and symbol.startswith((".", "…"))
+    return "" if left_out or not _LEFT_OUT.sub("", symbol).strip(" []<>") else symbol
 
 
 @lru_cache(maxsize=4096)
@@ -200,7 +237,7 @@ def nvlink_message(line: str) -> Message:
     if behind := _target().search(text):
         text, target = text[: behind.start()], behind[0].strip(" ()").removeprefix("target: ")
     if with_clauses := _with_clauses("nvlink", text):
-        form, used = with_clauses
+        form, used, _ = with_clauses
         if used is None:
             return Unknown(line)
         if form == "_registers":
@@ -210,7 +247,7 @@ def nvlink_message(line: str) -> Message:
     if rule == "properties":
         return LinkProperties(tokens["SYMBOL"], target)
     if rule == "dynamic_stack":
-        return _note(rule, before, tokens, line)
+        return _note(rule, before, tokens, before[0] + text)
     found = _undescribed("nvlink", before, line)
     # Its own warnings are not about resources.
     return Ignored() if isinstance(found, Unknown) and found.text != line and before["severity"] != "info" else found
@@ -224,7 +261,7 @@ def _target() -> re.Pattern[str]:
 def _undescribed(tool: str, before: re.Match[str], line: str) -> Note | Torn | Unknown:
     """A message that no rule describes: an error, and what ptxas says of a place in its source, whatever that is."""
     text = line[before.end() :]
-    if text and before["severity"] in ("error", "fatal"):
+    if text and before["severity"].startswith(("error", "fatal")):
         return _note("compiler_error", before, {}, line)  # also where it begins as a known warning does
     if not text or text.startswith(grammar.openings(tool, "_body")):
         return Unknown(line)  # it begins as a known message does
@@ -238,16 +275,20 @@ def used_line(line: bytes) -> Used:
     return found
 
 
-def _with_clauses(tool: str, text: str) -> tuple[str, Used | None] | None:
-    """``_registers`` or ``_globals`` for a registers line or a module's first line, and its figures, which are ``None``
-    where no clauses follow; ``None`` for any other text."""
-    for form in ("_registers", "_globals"):
+_FORMS = {"ptxas": ("_registers", "_globals", "_function"), "nvlink": ("_registers", "_globals")}
+
+
+def _with_clauses(tool: str, text: str) -> tuple[str, Used | None, str] | None:
+    """The form of a registers line, a module's first line or a function's line, its figures, which are ``None`` where
+    no clauses follow, and the function's name; ``None`` for any other text."""
+    for form in _FORMS[tool]:
         if start := text_pattern(tool, form).match(text):
             first, *pieces = text[start.end() :].split(",")
             clauses = [clause for clause in map(_clause, pieces) if clause is not None]
+            known, symbol = start.groupdict(), start.groupdict().get("FUNCTION_SYMBOL", "")
             if first or len(clauses) < len(pieces):
-                return form, None
-            return form, _figures(int(start["REGISTERS"]) if form == "_registers" else None, clauses)
+                return form, None, symbol
+            return form, _figures(int(known["REGISTERS"]) if form == "_registers" else None, clauses), symbol
     return None
 
 
@@ -301,7 +342,7 @@ def _note(kind: str, before: re.Match[str], tokens: dict[str, str], line: str) -
     advisory = Advisory(
         kind=kind,
         text=line[before.end() :],
-        severity=cast(Printed, before["severity"]),
+        severity=cast(Printed, before["severity"].partition(" ")[0]),
         location=before["location"].strip(" ;") if before["location"] else None,
         code=before["code"].strip(" ()") if before.groupdict().get("code") else None,
     )
@@ -322,6 +363,8 @@ _CARGO = re.compile(rf"cargo::?warning=(?={_REPORTED})")
 _ENTITY = re.compile(r"&(?:#39|#x27|apos|quot|lt|gt|amp|nbsp);")
 _AS_PRINTED = str.maketrans(dict.fromkeys("\t\u00a0\u2007\u202f", " ") | dict.fromkeys("`´‘’‚‛′“”„", "'"))
 """What editors, browsers and forums put in the place of blanks and quotes."""
+_DOUBLE_QUOTED = re.compile(r"""(?<= )\\?"((?:[^"\\]|\\.)*?)\\?"(?=[ ,:.]|$)""")
+"""A name in double quotes, as JSON and shells leave it."""
 _BREAKS = ("<br>", "<br/>", "<br />")
 _MARKED = re.compile(_REPORTED)
 _MARKS = ("'", "**")
@@ -339,6 +382,8 @@ def printed(raw: bytes) -> str:
         line = unescape(line)
     if "\t" in line or "`" in line or not line.isascii():
         line = line.translate(_AS_PRINTED)
+    if '"' in line and _DOUBLE_QUOTED.search(line):
+        line = _DOUBLE_QUOTED.sub(r"'\1'", line)
     if "cargo:" in line:
         line = _CARGO.sub("", line, count=1)
     end = len(line.rstrip())
@@ -347,6 +392,8 @@ def printed(raw: bytes) -> str:
         while end and line[end - 1].isspace():
             end -= 1
     line = line[:end]
+    if line.endswith("|") and line.lstrip().startswith("|"):
+        line = line[:-1].rstrip()
     for mark in _MARKS:
         if line.endswith(mark) and _MARKED.match(line.lstrip(), len(mark)) and line.lstrip().startswith(mark):
             line = line.lstrip()[len(mark) : -len(mark)].rstrip()

@@ -59,7 +59,7 @@ def judge(pending: PendingKernel, seen: Seen, issues: IssueLog, *, complete: boo
     entry = pending.role == "entry"
     if entry and pending.usage.registers is not None and not pending.reasons:
         _demand_clauses(pending, issues)
-    if entry and pending.arch is None and seen.with_arch:
+    if entry and pending.symbol and pending.arch is None and seen.with_arch:
         pending.reasons += ("the line that begins it names no arch, as others do",)
         issues.add_missing(f"no arch stands behind {pending.symbol}", pending.line)
     for suspicion in sorted(pending.suspicions):

@@ -118,7 +118,10 @@ def _result(report: Report, finding: Finding) -> dict[str, Any]:
         "locations": [
             {
                 "physicalLocation": {
-                    "artifactLocation": {"uri": place.uri, "uriBaseId": "%SRCROOT%"},
+                    "artifactLocation": {
+                        "uri": place.uri,
+                        **({} if place.is_absolute else {"uriBaseId": "%SRCROOT%"}),
+                    },
                     "region": {"startLine": line, "startColumn": 1, "endLine": line},
                 },
                 "logicalLocations": [_function(finding.kernel, report.names)],

@@ -111,7 +111,7 @@ def test_registers_of_a_kernel_whose_lines_are_lost_are_not_another_s() -> None:
 
 
 def test_a_message_quotes_the_line_and_speaks_of_interleaving_only_where_it_is() -> None:
-    (issue,) = [issue for issue in read_log(USED + BLOCK).issues if issue.code == "unattributed-registers"]
+    (issue,) = [issue for issue in read_log(USED + BLOCK).issues if issue.code == "unnamed-kernel"]
     assert "Used 40 registers" in issue.message
     assert "ninja" not in issue.message
 
@@ -195,11 +195,11 @@ def test_a_log_begins_inside_a_message(line: str) -> None:
     assert "kernels" in hidden(read_log(f"{line}\n{BLOCK}"))
 
 
-def test_only_an_input_s_first_line_is_where_it_begins() -> None:
-    piece = " registers, used 0 barriers\n"
-    for before, said in (("", "the input begins inside a line"), ("a\nb\n", "a line lacks its beginning")):
-        (issue,) = read_log(f"{before}{piece}{BLOCK}").issues
-        assert issue.message == f"{said}: {piece.strip()}"
+@pytest.mark.parametrize("before", ["", "a\nb\n"])
+def test_what_a_line_without_its_tool_says_is_a_gap(before: str) -> None:
+    (issue,) = read_log(f"{before} registers, used 0 barriers\n{BLOCK}").issues
+    assert issue.message == "figures in a line of no report: registers, used 0 barriers"
+    assert "kernels" in issue.hidden
 
 
 def test_text_between_what_nvlink_says_of_one_kernel_shows_that_lines_are_lost() -> None:

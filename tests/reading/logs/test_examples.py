@@ -115,6 +115,11 @@ def test_clauses_are_read_by_their_rules() -> None:
     known = {"used 0 barriers": "barriers", "520 bytes cumulative stack size": "cumulative_stack", "40 stack": "stack"}
     known |= {"16 bytes smem": "shared", "360 bytes cmem[0]": "constant", "4+0 bytes lmem": "local"}
     known |= {"1 textures": "textures", "1 surfaces": "surfaces", "1 samplers": "samplers", "7 new things": "other"}
+    known |= {
+        "8 bytes stack frame": "frame",
+        "4 bytes spill stores": "spill_stores",
+        "8 bytes spill loads": "spill_loads",
+    }
     assert {text: (_clause(f" {text}") or ("",))[0] for text in known} == known
     assert set(known.values()) == {alternative for alternative, _ in grammar.alternatives("usage", "clause")}
 

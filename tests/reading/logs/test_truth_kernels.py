@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from spillscan.model import Kernel
+from spillscan.model.gaps import EVERYTHING
 from tests.conftest import read_log
 
 GMEM = "ptxas info    : 0 bytes gmem\n"
@@ -183,8 +184,8 @@ SUSPICIONS = {
     ),
     "of old archs the properties before a registers line may be a callee's: without its kernel's line it is nobody's": (
         properties("f") + stack(8, 1, 2) + used(40, "40 bytes cmem[0], 24 bytes cmem[16]"),
-        [plain("f", None, (1, 2), None, 8, role="function", arch=None)],
-        ALL,
+        [plain("f", None, (1, 2), None, 8, role="function", arch=None), plain("", 40, None, None, None, arch=None)],
+        {*EVERYTHING},
     ),
     "bare: another kernel has a stack line, this one none": (
         entry("k") + used(40) + kernel("l", 30, 8, 1, 2),

@@ -287,8 +287,9 @@ def test_a_compile_time_goes_to_what_it_follows_or_to_nobody() -> None:
     whole = f"{ENTRY}ptxas info    : Function properties for a\n{stack}ptxas info    : Used 24 registers\n"
     text = f"{whole}ptxas info    : Used 32 registers\nptxas info    : Compile time = 9.0 ms\n"
     for log in (text, prefixed("cargo:warning=")(text)):
-        (kernel,) = read_log(log).kernels
+        kernel, nameless = read_log(log).kernels
         assert (kernel.usage.registers, kernel.compile_ms) == (24, None)
+        assert (nameless.key.symbol, nameless.usage.registers) == ("", 32)
 
 
 def test_a_compile_time_elsewhere_shows_interleaving_either_way() -> None:
