@@ -6,7 +6,8 @@ jobs.
 """
 
 PUBLIC = (
-    "holding",
+    "causes",
+    "families",
     "jobs",
     "outcomes",
     "profile.exports",

@@ -1,201 +1,377 @@
-"""What to do about a family of kernels: the source line of its spills, their cause, and the fix.
+"""Fixes of one kernel: the list from which check, advise, occupancy and the pages print.
 
-A cause is a fact that code, records or a log show; where none does, it is not known. How many registers would end the
-spills of a kernel is what a sweep measured, else an estimate that is called one. Whether it pays is not said.
+A ``fix`` was compiled, or follows from the kernel's figures without a compilation. An ``option`` was compiled, and has
+a price: new spills, or fewer blocks per SM than the policy asks for. A ``try`` rests on an estimate.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from msgspec import structs
 
-from spillscan.advice.holding import DEBUG_BUILD, Holding, capped_by_option, causes, device_of, for_debugger, holdings
-from spillscan.advice.outcomes import FEWER, of_sweep, outcome, rows, sentence
-from spillscan.advice.ranking import Ranked, summary_of
-from spillscan.advice.sweep.proposals import CALLED, release, spills_to_shared
-from spillscan.judging.places import Place, Tree, weighed
-from spillscan.model import Kernel, Launch
-from spillscan.model.code import MOST_REGISTERS, NO_TRAFFIC
-from spillscan.occupancy.binding import LABELS
-from spillscan.occupancy.bounds import REGISTER_STEP, bounds_for_more_registers, largest_block
-from spillscan.occupancy.devices import resolve
+from spillscan.advice.causes import (
+    Holding,
+    for_debugger,
+    limit_of,
+    limited_by_option,
+    most_registers,
+)
+from spillscan.advice.outcomes import outcome
+from spillscan.advice.sweep.proposals import release, spills_to_shared
+from spillscan.model import Kernel, Launch, LaunchSource
+from spillscan.model.code import NO_TRAFFIC
+from spillscan.occupancy.bounds import (
+    REGISTER_STEP,
+    bounds_for_more_blocks,
+    bounds_for_more_registers,
+    largest_block,
+    register_cap,
+)
+from spillscan.occupancy.devices import WARP_THREADS, resolve
 from spillscan.occupancy.formula import launched, resident
-from spillscan.occupancy.headroom import available_dynamic_shared_bytes
-from spillscan.occupancy.model import Configuration
+from spillscan.occupancy.headroom import available_dynamic_shared_bytes, best_block_sizes, headroom
+from spillscan.occupancy.model import Configuration, Limiter, Occupancy
 from spillscan.output.errors import UsageError
 from spillscan.output.nouns import count
-from spillscan.reading.machine.spillmap import TOP, share_text
 
 if TYPE_CHECKING:
-    from spillscan.advice.sweep.model import Curve
+    from spillscan.advice.sweep.model import Curve, Point
     from spillscan.advice.sweep.trials import Trial
-    from spillscan.occupancy.launches import Launches
     from spillscan.reading.binary.pressure import Pressure
 
-Basis = Literal["tried", "estimate", "rough estimate"]
-"""It was compiled; values that are live at once, in registers and in spill slots; every slot, or every store, taken
-for one value. None is a bound: where ptxas has more registers, it orders instructions in another way."""
+Kind = Literal["fix", "option", "try"]
+Wanted = Literal["spills", "blocks", "registers", "launch", "roles", "none"]
+"""What a fix is for: fewer spills, more blocks per SM, registers within ``max_registers``, a launch that succeeds,
+registers of warp roles."""
 
-_REGISTER_BYTES = 4
 _FIRST_WITH_MAXNREG = (12, 4)
-"""The release of CUDA that takes ``__maxnreg__``."""
+"""Release of CUDA from which on ``__maxnreg__`` has an effect."""
+_NOT_TRIED = "(not tried)"
+FEWER = f"fewer live values per thread: smaller tiles, or more threads for the same work {_NOT_TRIED}"
+_NO_DEBUG = "check a build without -G"
+_ROLES = f"more registers for the warps that spill (setmaxnreg), fewer for the others {_NOT_TRIED}"
+_INLINE = f"__forceinline__: an inlined function saves no registers for its callers {_NOT_TRIED}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Need:
+class Fix(NamedTuple):
+    """One thing to do about a kernel."""
+
+    kind: Kind
+    text: str
+
+
+class Goal(NamedTuple):
+    """What fixes are for, and what the policy asks of them."""
+
+    wanted: Wanted = "spills"
+    min_blocks: int | None = None
+    """Fewest blocks per SM."""
+    max_registers: int | None = None
+    """Most registers per thread."""
+
+    def allows(self, point: Point) -> bool:
+        """Whether the policy takes what was compiled."""
+        few = self.min_blocks is not None and (point.blocks or 0) < self.min_blocks
+        many = self.max_registers is not None and (point.registers or 0) > self.max_registers
+        return not few and not many
+
+
+SPILLS = Goal()
+_WANTED: dict[str, Wanted] = {
+    "spill": "spills",
+    "spill-growth": "spills",
+    "spill-in-loop": "spills",
+    "blocks-per-sm": "blocks",
+    "blocks-lost": "blocks",
+    "registers": "registers",
+    "register-growth": "blocks",
+    "registers-in-step": "blocks",
+    "registers-no-loss": "blocks",
+    "registers-no-size": "blocks",
+    "registers-some-sizes": "blocks",
+    "shared": "blocks",
+    "shared-growth": "blocks",
+    "launch-fails": "launch",
+    "role-registers": "roles",
+}
+
+
+def wanted_by(rule: str) -> Wanted:
+    """The kind of fix that findings of a rule get."""
+    return _WANTED.get(rule, "none")
+
+
+class Need(NamedTuple):
     """How many registers end the spills of a kernel."""
 
     registers: int
-    """Per thread; more than 255: no bounds end them."""
-    basis: Basis
-    """What says so."""
+    """Per thread; more than an instruction can name: no register limit ends them."""
+    basis: Literal["tried", "estimate"]
+    """Compiled, or values that are live at once with those in spill slots (ptxas may need more)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Relaxation:
-    """The least launch bounds that leave so many registers."""
-
-    threads: int
-    """First argument of ``__launch_bounds__``."""
-    blocks: int
-    """Second argument."""
-    registers: int
-    """The cap that they make."""
-    blocks_before: int
-    """Resident blocks per SM now."""
-    blocks_after: int
-    """Resident blocks per SM with as many registers as the cap leaves: no fewer."""
-    blocks_at_most: bool
-    """Both are bounds: it is not known how much dynamic shared memory the kernel takes."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fix:
-    """What to do about one family."""
-
-    ranked: Ranked
-    """Which, and why here."""
-    places: tuple[Place, ...] = ()
-    """The source lines of its spills, the heaviest first."""
-    causes: tuple[str, ...] = ()
-    """Facts, a sentence each; empty: not known."""
-    need: Need | None = None
-    """Of what spills; ``None``: not known."""
-    relaxation: Relaxation | None = None
-    """``None`` where the block size is not known, or no bounds leave as many registers."""
-    fixes: tuple[str, ...] = ()
-    """What to do, a sentence each."""
-    trial: Trial | None = None
-    """What came of compiling it; ``None`` where that was not asked for."""
-    untried: str = ""
-    """Why it cannot be tried; empty where it can be, or that is not asked."""
-    swept: Curve | None = None
-    """What a sweep made of it; ``None`` where none did."""
-
-
-# ---- fixes --------------------------------------------------------------------------------------------------------
-
-
-def fix(
-    about: Ranked,
-    launches: Launches,
-    tree: Tree,
+def fixes(
+    kernel: Kernel,
+    launch: Launch | None,
     code: Pressure | None = None,
     trial: Trial | None = None,
-    untried: str = "",
-    swept: Curve | None = None,
-) -> Fix:
-    """What to do about a family. ``code``: the live registers of its worst kernel; ``trial``: what came of compiling
-    that; ``untried``: why it cannot be compiled; ``swept``: what a sweep made of it."""
-    kernel = about.worst
-    launch = launches.launch_of(kernel)
-    untried = untried if trial is None else trial.missing
-    if about.about == "occupancy":
-        return replace(_for_occupancy(about, launch, trial, untried), swept=swept)
-    local = kernel.sass.local if kernel.sass else NO_TRAFFIC
-    places = tuple(weighed(local, "spill", tree)[:TOP])
-    ends = None if trial is None else trial.ends
-    found = ends.registers if ends is not None else None if swept is None else swept.registers_needed
-    need = registers_needed(kernel, code, found)
-    step = None if need is None else relaxation(kernel, launch, need)
-    held = [] if code is None else holdings(code, local, tree)
-    why = tuple(causes(kernel, tree, code, held))
-    return Fix(
-        ranked=about,
-        places=places,
-        causes=why or (() if trial is None or not trial.cause else (trial.cause,)),
-        need=need,
-        relaxation=step,
-        fixes=tuple(_fixes(kernel, launch, need, step, places, trial, held)),
-        trial=trial,
-        untried=untried,
-        swept=swept,
-    )
-
-
-def _for_occupancy(about: Ranked, launch: Launch | None, trial: Trial | None, untried: str) -> Fix:
-    if for_debugger(about.worst):
-        return Fix(ranked=about, causes=(DEBUG_BUILD,), fixes=(_NO_DEBUG,))
-    summary = summary_of(about.worst, launch)
-    entries = () if summary is None else summary.advice
-    return Fix(
-        ranked=about,
-        causes=(*([summary.line] if summary else []), *(f"{LABELS[each.limiter]}: {each.finding}" for each in entries)),
-        fixes=(
-            *([sentence(trial, trial.curve)] if trial is not None and trial.curve is not None and not untried else []),
-            *(f"{each.fix}; the price: {each.trade_off}" for each in entries if each.fix),
-        ),
-        trial=trial,
-        untried=untried,
-    )
-
-
-def registers_needed(kernel: Kernel, code: Pressure | None, swept: int | None = None) -> Need | None:
-    """How many registers end a kernel's spills; ``None`` where nothing bounds them."""
-    if swept is not None:
-        return Need(registers=swept, basis="tried")
-    now, spills = kernel.usage.registers, kernel.spills
-    if now is None or (spills is None and kernel.sass is None):
-        return None
-    local = kernel.sass.local if kernel.sass else NO_TRAFFIC
-    demand = code.demand(local) if code is not None else None
-    if demand is not None:
-        return Need(registers=max(demand, now + 1), basis="estimate")
-    slots = {
-        (each.part, each.slot + offset)
-        for each in local.accesses
-        if each.kind == "spill" and each.slot is not None
-        for offset in range(0, each.bytes, _REGISTER_BYTES)
-    }
-    bounds = [len(slots)] if slots else []
-    bounds += [-(-spills[0] // _REGISTER_BYTES)] if spills else []
-    bounds += [-(-kernel.usage.stack_bytes // _REGISTER_BYTES)] if kernel.usage.stack_bytes else []
-    least = min(filter(None, bounds), default=None)
-    if least is None or now >= MOST_REGISTERS:
-        return None
-    return Need(registers=min(now + least, MOST_REGISTERS), basis="rough estimate")
-
-
-def relaxation(kernel: Kernel, launch: Launch | None, need: Need, on: str | None = None) -> Relaxation | None:
-    """The smallest step of launch bounds that leaves as many registers; ``on`` a device, else on the kernel's arch."""
+    goal: Goal = SPILLS,
+    held: Sequence[Holding] = (),
+    on: str | None = None,
+) -> list[Fix]:
+    """Fixes of the wanted kind, the best first; ``held``: groups of values at the peak, ``on``: a device other than
+    that of the kernel's arch."""
+    if goal.wanted == "none":
+        return []
+    if for_debugger(kernel):
+        return [Fix("fix", _NO_DEBUG)]
+    trial = trial if trial is not None and trial.curve is not None else None
+    if goal.wanted == "spills":
+        return list(_of_spills(kernel, launch, code, trial, goal, held, on))
+    if goal.wanted == "roles":
+        return list(_of_roles(kernel, launch))
+    if kernel.sass is not None and kernel.sass.roles:
+        return []  # setmaxnreg gives its warps their registers
+    if goal.wanted == "registers":
+        return list(_fewer_registers(kernel, goal))
     configuration = _configuration(kernel, launch, on)
     if configuration is None or launch is None:
-        return None
-    for cap in bounds_for_more_registers(configuration):
-        if cap.registers >= need.registers:
-            after = resident(structs.replace(configuration, registers=cap.registers))
-            return Relaxation(
-                threads=cap.threads,
-                blocks=cap.blocks,
-                registers=cap.registers,
-                blocks_before=resident(configuration).resident_blocks,
-                blocks_after=after.resident_blocks,
-                blocks_at_most=launch.dynamic_shared_bytes is None,
-            )
-    return None
+        return []
+    return [*_more_blocks(trial, goal), *of_occupancy(resident(configuration), launch, tried=trial is not None)]
+
+
+def registers_needed(kernel: Kernel, code: Pressure | None, trial: Trial | None = None) -> Need | None:
+    """How many registers end a kernel's spills; ``None`` if unknown."""
+    if trial is not None and trial.ends is not None and trial.ends.registers is not None:
+        return Need(trial.ends.registers, "tried")
+    local = kernel.sass.local if kernel.sass else NO_TRAFFIC
+    demand = code.demand(local) if code is not None and any(kernel.spills or ()) else None
+    return None if demand is None else Need(max(demand, (kernel.usage.registers or 0) + 1), "estimate")
+
+
+# ---- spills -------------------------------------------------------------------------------------------------------
+
+
+def _of_spills(
+    kernel: Kernel,
+    launch: Launch | None,
+    code: Pressure | None,
+    trial: Trial | None,
+    goal: Goal,
+    held: Sequence[Holding],
+    on: str | None,
+) -> Iterator[Fix]:
+    if trial is not None and trial.curve is not None:
+        yield from _tried(trial, trial.curve, goal)
+    elif kernel.sass is not None and kernel.sass.roles:
+        yield Fix("try", _ROLES)
+    elif kernel.saves_for_callers:
+        yield Fix("try", _INLINE)
+    elif kernel.role == "function":
+        limit = limited_by_option(kernel)
+        yield Fix("try", FEWER if limit is None else f"a -maxrregcount above {limit} for its file {_NOT_TRIED}")
+    else:
+        yield from _higher_limit(kernel, launch, registers_needed(kernel, code), on)
+    yield from (
+        Fix("try", f"{each.relief}: at most {count(each.fewer, 'register')} fewer {_NOT_TRIED}") for each in held[:1]
+    )
+    if trial is None:
+        yield from _shared_memory(kernel, launch)
+
+
+def _tried(trial: Trial, curve: Curve, goal: Goal) -> Iterator[Fix]:
+    before, ends, by = curve.as_is, trial.ends, f"(tried, ptxas {curve.toolkit})"
+    if trial.direction == "more blocks":
+        yield from _more_blocks(trial, goal)
+    elif ends is not None:
+        kind: Kind = "fix" if goal.allows(ends) else "option"
+        yield Fix(kind, f"{ends.setting.source}: {outcome(before, ends)} {by}")
+    else:
+        fewer = [each for each in trial.steps if _spills_less(before, each) and goal.allows(each)]
+        if fewer:
+            best = min(fewer, key=lambda each: each.spill_bytes or 0)
+            yield Fix("fix", f"{best.setting.source}: {outcome(before, best)} {by}")
+        yield Fix("try", FEWER)
+    if trial.shared is not None and goal.allows(trial.shared):
+        yield Fix("fix", f"{trial.shared.setting.source} in the kernel: {outcome(before, trial.shared)} {by}")
+
+
+def _spills_less(before: Point, after: Point) -> bool:
+    """Whether a setting has fewer spills at no cost in blocks per SM."""
+    if after.spill_bytes is None or before.spill_bytes is None or before.blocks is None or after.blocks is None:
+        return False
+    return after.spill_bytes < before.spill_bytes and after.blocks >= before.blocks
+
+
+def _higher_limit(kernel: Kernel, launch: Launch | None, need: Need | None, on: str | None) -> Iterator[Fix]:
+    """Settings that leave more registers."""
+    now, most = kernel.usage.registers, most_registers(kernel)
+    least = need.registers if need is not None else 0 if now is None else now + 1
+    if now is None or now >= most or least > most:
+        yield Fix("try", FEWER)
+        return
+    configuration = _configuration(kernel, launch, on)
+    if configuration is None:
+        limit = min(-(-least // REGISTER_STEP) * REGISTER_STEP, most)
+        yield Fix("try", f"{_limit_setting(kernel, limit)}; --launch shows its cost in blocks/SM {_NOT_TRIED}")
+        return
+    here, threads = configuration.device, configuration.threads_per_block
+    blocks = resident(configuration).resident_blocks
+    freed = register_cap(here, threads).registers
+    exact = launch is not None and launch.dynamic_shared_bytes is not None
+    if exact and freed > now and limit_of(kernel) is not None and _blocks_at(configuration, freed) == blocks:
+        yield Fix(
+            "fix",
+            f"__launch_bounds__({threads}, 1){_in_place(kernel)}: up to {freed} registers at the same"
+            f" {count(blocks, 'block')}/SM",
+        )
+        return
+    step = next((cap for cap in bounds_for_more_registers(configuration) if cap.registers >= least), None)
+    if step is not None:
+        after = _blocks_at(configuration, step.registers)
+        change = (
+            f"{blocks} → {count(after, 'block')}/SM" if after != blocks else f"the same {count(blocks, 'block')}/SM"
+        )
+        yield Fix(
+            "try",
+            f"__launch_bounds__({step.threads}, {step.blocks}){_in_place(kernel)}: {step.registers} registers,"
+            f" {'' if exact else 'at most '}{change} {_NOT_TRIED}",
+        )
+    elif smaller := largest_block(here, least):
+        yield Fix("try", f"at most {count(smaller, 'thread')} per block: up to"
+                  f" {register_cap(here, smaller).registers} registers {_NOT_TRIED}")  # fmt: skip
+    else:
+        yield Fix("try", FEWER)
+
+
+def _blocks_at(configuration: Configuration, registers: int) -> int:
+    return resident(structs.replace(configuration, registers=registers)).resident_blocks
+
+
+def _limit_setting(kernel: Kernel, limit: int) -> str:
+    """A register limit without a block size: ``__maxnreg__``, which excludes launch bounds."""
+    maker = kernel.sass.maker if kernel.sass else None
+    if maker is not None and (0, 0) < release(maker.version) < _FIRST_WITH_MAXNREG:
+        return f"-maxrregcount={limit} for its file"
+    bounds_unknown = kernel.sass is None or maker is None or kernel.launch_bounds is not None
+    return f"__maxnreg__({limit})" + " in place of launch bounds" * bounds_unknown
+
+
+def _in_place(kernel: Kernel) -> str:
+    """`` in place of __maxnreg__`` if the binary shows that launch bounds would meet one."""
+    limited = kernel.launch_bounds is None and limit_of(kernel) is not None and limited_by_option(kernel) is None
+    return " in place of __maxnreg__" if limited else ""
+
+
+def _shared_memory(kernel: Kernel, launch: Launch | None) -> Iterator[Fix]:
+    """Spilling to shared memory: CUDA 13, no dynamic shared memory, launch bounds, no relocatable code."""
+    maker = kernel.sass.maker if kernel.sass else None
+    if maker is None or not spills_to_shared(maker.version, maker.options) or kernel.dynamic_shared is not False:
+        return
+    configuration = _configuration(kernel, launch)
+    bound = launch is not None and launch.source in ("bounds", "required")
+    if kernel.final is not None or configuration is None or not bound or (kernel.sass and kernel.sass.shared_spills):
+        return
+    free = available_dynamic_shared_bytes(configuration, resident(configuration).resident_blocks)
+    if free:
+        pragma = 'asm volatile (".pragma \\"enable_smem_spilling\\";");'
+        yield Fix("try", f"{pragma} in the kernel: {free:,} B of shared memory per block are free {_NOT_TRIED}")
+
+
+# ---- roles, launch, blocks ----------------------------------------------------------------------------------------
+
+
+def _of_roles(kernel: Kernel, launch: Launch | None) -> Iterator[Fix]:
+    threads = launch.threads_per_block if launch else kernel.launch_bounds.threads if kernel.launch_bounds else None
+    if threads is None or kernel.usage.registers is None:
+        return
+    groups = threads // (4 * WARP_THREADS)
+    each = -(-kernel.usage.registers // REGISTER_STEP) * REGISTER_STEP
+    yield Fix(
+        "fix",
+        f"setmaxnreg values of its {count(groups, 'warpgroup')} that add up to at most {groups * each:,}"
+        f" ({groups} × {each})",
+    )
+
+
+def _fewer_registers(kernel: Kernel, goal: Goal) -> Iterator[Fix]:
+    limit = None if goal.max_registers is None else goal.max_registers // REGISTER_STEP * REGISTER_STEP
+    if limit and kernel.role == "entry":
+        yield Fix("try", f"{_limit_setting(kernel, limit)}; may spill {_NOT_TRIED}")
+
+
+def _more_blocks(trial: Trial | None, goal: Goal) -> Iterator[Fix]:
+    """What compiling launch bounds for one more block brought."""
+    if trial is None or trial.curve is None or trial.direction != "more blocks" or not trial.steps:
+        return
+    before, step = trial.curve.as_is, trial.steps[0]
+    if step.failure or before.blocks is None or step.blocks is None or step.blocks <= before.blocks:
+        return
+    kind: Kind = "option" if step.spill_bytes or not goal.allows(step) else "fix"
+    yield Fix(kind, f"{step.setting.source}: {outcome(before, step)} (tried, ptxas {trial.curve.toolkit})")
+
+
+def of_occupancy(occupancy: Occupancy, launch: Launch | None = None, *, tried: bool = False) -> list[Fix]:
+    """Fixes of one configuration: what makes the launch possible, else what brings more resident blocks or warps;
+    ``tried``: register limits were compiled, and need not be proposed."""
+    if not occupancy.can_launch:
+        return list(_of_launch(occupancy, tried=tried))
+    source = launch.source if launch else "given"
+    return [each for limiter in occupancy.limiters for each in _of_limiter(limiter, occupancy, source, tried=tried)]
+
+
+def _of_launch(occupancy: Occupancy, *, tried: bool) -> Iterator[Fix]:
+    configuration = occupancy.configuration
+    device, threads = configuration.device, configuration.threads_per_block
+    if occupancy.limits["registers"] == 0 and threads <= device.max_threads_per_block and not tried:
+        limit = register_cap(device, threads).registers
+        if limit < configuration.registers:
+            yield Fix("try", f"at most {limit} registers: __launch_bounds__({threads}, 1) {_NOT_TRIED}")
+    if occupancy.limits["registers"] == 0 or occupancy.limits["warps"] == 0:
+        sizes = range((threads - 1) // WARP_THREADS * WARP_THREADS, 0, -WARP_THREADS)
+        fitting = next(
+            (size for size in sizes if resident(structs.replace(configuration, threads_per_block=size)).can_launch), 0
+        )
+        if fitting:
+            yield Fix("fix", f"at most {count(fitting, 'thread')} per block")
+    if occupancy.limits["shared_memory"] == 0:
+        most, user = device.shared_bytes_per_block_optin, configuration.user_shared_bytes
+        if user > most:
+            yield Fix("fix", f"at most {most:,} B of shared memory per block")
+        elif configuration.max_dynamic_shared_bytes is None and configuration.dynamic_shared_bytes:
+            yield Fix("fix", f"opt in: MaxDynamicSharedMemorySize of {configuration.dynamic_shared_bytes:,} B")
+
+
+def _of_limiter(limiter: Limiter, occupancy: Occupancy, source: LaunchSource, *, tried: bool) -> Iterator[Fix]:
+    configuration, now = occupancy.configuration, occupancy.resident_blocks
+    ways = {way.resource: way.more_blocks for way in headroom(occupancy)}
+    if limiter in ("warps", "blocks") and occupancy.unused_warps:
+        bound = configuration.threads_per_block if source in ("bounds", "required") else None
+        best = best_block_sizes(configuration, bound)
+        if source != "required" and best.occupancy and best.occupancy.active_warps > occupancy.active_warps:
+            warps = f"{best.occupancy.active_warps} of {occupancy.max_warps} warps"
+            yield Fix("fix", f"{count(best.threads_per_block, 'thread')} per block: {warps} resident")
+    elif limiter == "registers" and (step := ways["registers"]) and not tried:
+        bounds = bounds_for_more_blocks(occupancy)
+        blocks = f"{now} → {step.blocks_after} blocks/SM"
+        setting = f"at most {step.after} registers"
+        if bounds is not None:
+            setting = f"__launch_bounds__({bounds.threads}, {bounds.blocks}): at most {bounds.registers} registers"
+            blocks = f"{now} → {bounds.blocks} blocks/SM"
+        yield Fix("try", f"{setting}, {blocks}; may spill {_NOT_TRIED}")
+    elif limiter == "shared_memory" and (step := ways["shared"]):
+        yield Fix(
+            "try",
+            f"{step.before - step.after:,} B less shared memory per block: {now} → {step.blocks_after} blocks/SM;"
+            f" smaller tiles or fewer stages {_NOT_TRIED}",
+        )
+    elif limiter == "barriers" and (step := ways.get("barriers")) and occupancy.limits["blocks"] != now:
+        yield Fix(
+            "try",
+            f"at most {count(step.after, 'named barrier')}: {now} → {step.blocks_after} blocks/SM {_NOT_TRIED}",
+        )
 
 
 def _configuration(kernel: Kernel, launch: Launch | None, on: str | None = None) -> Configuration | None:
@@ -212,121 +388,3 @@ def _configuration(kernel: Kernel, launch: Launch | None, on: str | None = None)
         )
     except UsageError:
         return None
-
-
-_ROLES = "give the warps that spill more registers (setmaxnreg), and those that do not fewer"
-_NO_DEBUG = "judge a build without -G: what this one spills says nothing of that"
-_ESTIMATE = "an estimate, not tried"
-_BASES: dict[Basis, str] = {
-    "tried": "{} registers end its spills (tried)",
-    "estimate": f"about {{}} registers end its spills ({_ESTIMATE}: what is live at once, spill slots included)",
-    "rough estimate": f"about {{}} registers may end its spills ({_ESTIMATE}: every slot or store taken for one value)",
-}
-
-
-def _fixes(
-    kernel: Kernel,
-    launch: Launch | None,
-    need: Need | None,
-    step: Relaxation | None,
-    places: Sequence[Place],
-    trial: Trial | None,
-    held: Sequence[Holding],
-) -> Iterator[str]:
-    if for_debugger(kernel):
-        yield _NO_DEBUG
-    elif trial is not None and trial.curve is not None:
-        yield sentence(trial, trial.curve)
-    elif kernel.sass is not None and kernel.sass.roles:
-        yield _ROLES
-    elif kernel.role == "function":
-        cap = capped_by_option(kernel)
-        yield f"{CALLED if cap is None else f'a -maxrregcount above {cap} for its file, or none'}; {FEWER}"
-    elif need is None and (kernel.usage.registers or 0) >= MOST_REGISTERS - 2:
-        yield f"no bounds leave more registers: {FEWER}"
-    elif need is not None:
-        yield relief(kernel, need, step, launch)
-    if held:
-        yield f"{held[0].relief}: at most {count(held[0].fewer, 'register')} fewer ({_ESTIMATE})"
-    elif places:
-        share = f", {share_text(places[0].share)} of the weight" if places[0].share is not None else ""
-        yield f"fewer values live at {places[0].text}{share}: split it, unroll less, or compute again what is held"
-    if trial is None or trial.curve is None:
-        yield from _shared_memory(kernel, launch)
-    elif trial.shared is not None:
-        yield f"{trial.shared.setting.source} in the kernel: {outcome(trial.curve.as_is, trial.shared)} (tried)"
-
-
-def relief(kernel: Kernel, need: Need, step: Relaxation | None, launch: Launch | None) -> str:
-    """How many registers end the spills, which bounds leave as many, and what that costs in blocks."""
-    if kernel.sass is not None and kernel.sass.roles:
-        return _ROLES
-    if need.registers == MOST_REGISTERS + 1:  # no more than one that is missing is known
-        return f"no bounds leave more registers: {FEWER}"
-    if need.registers > MOST_REGISTERS:
-        return (
-            f"no bounds end its spills: about {count(need.registers, 'value')} are live at once ({_ESTIMATE}), and an"
-            f" instruction names {MOST_REGISTERS} registers: {FEWER}"
-        )
-    ends = _BASES[need.basis].format(need.registers)
-    if launch is None:
-        most = min(-(-need.registers // REGISTER_STEP) * REGISTER_STEP, MOST_REGISTERS)
-        maker = kernel.sass.maker if kernel.sass else None
-        old = maker is not None and (0, 0) < release(maker.version) < _FIRST_WITH_MAXNREG
-        cap = f"-maxrregcount={most} for its file" if old else f"__maxnreg__({most})"
-        return f"{ends}: {cap}; what that costs in blocks is not known without its block size (--launch)"
-    if step is None:
-        here = device_of(kernel)
-        fitting = 0 if here is None else largest_block(here, need.registers)
-        smaller = f"; blocks of at most {count(fitting, 'thread')} leave as many" if fitting else ""
-        return f"{ends}: more than any bounds of {count(launch.threads_per_block, 'thread')} leave{smaller}"
-    cost = f"{step.blocks_before} → {count(step.blocks_after, 'block')}/SM"
-    if step.blocks_before == step.blocks_after:
-        cost = f"{count(step.blocks_after, 'block')}/SM as before"
-    bound = "at most " if step.blocks_at_most else ""
-    return f"{ends}: __launch_bounds__({step.threads}, {step.blocks}) leaves {step.registers}; {bound}{cost}"
-
-
-def relief_data(need: Need | None, step: Relaxation | None) -> dict[str, Any]:
-    """The same for programs."""
-    return {
-        "registers_needed": None if need is None else need.registers,
-        "registers_needed_by": None if need is None else need.basis,
-        "relaxation": None if step is None else asdict(step),
-    }
-
-
-def facts(made: Fix, commands: Sequence[str] = ()) -> Iterator[tuple[str, str]]:
-    """(heading, text) of everything that is said of one family."""
-    if made.ranked.about == "spills":
-        lines = ", ".join(f"{place.text} {share_text(place.share or 0)}" for place in made.places)
-        binary = "" if made.ranked.worst.sass else ", and give the binary"
-        yield "line", lines or f"not known: compile with -lineinfo{binary}"
-    yield from (("cause", text) for text in made.causes or ["not known"])
-    yield from (("fix", text) for text in made.fixes or ["not known"])
-    if made.trial is not None and made.trial.curve is not None and not made.untried:
-        yield from (("tried", text) for text in rows(made.trial, made.trial.curve, made.ranked.worst))
-    elif made.untried:
-        yield "tried", f"no: {made.untried}"
-    if made.swept is not None:
-        yield from (("sweep", text) for text in of_sweep(made.swept))
-    yield from (("try", text) for text in commands)
-
-
-def _shared_memory(kernel: Kernel, launch: Launch | None) -> Iterator[str]:
-    """Where ptxas can spill to shared memory instead: CUDA 13, no dynamic shared memory, a block size that it knows."""
-    maker = kernel.sass.maker if kernel.sass else None
-    if maker is None or not spills_to_shared(maker.version, maker.options) or kernel.dynamic_shared is not False:
-        return
-    if kernel.final is not None:
-        return  # relocatable code, linked or not
-    configuration = _configuration(kernel, launch)
-    bound = launch is not None and launch.source in ("bounds", "required")
-    if configuration is None or not bound or (kernel.sass and kernel.sass.shared_spills):
-        return
-    free = available_dynamic_shared_bytes(configuration, resident(configuration).resident_blocks)
-    if free:
-        yield (
-            'asm volatile (".pragma \\"enable_smem_spilling\\";"); in the kernel: ptxas 13 spills to shared memory what'
-            f" fits, not tried; {free:,} B a block cost no resident block"
-        )

@@ -12,51 +12,11 @@ if TYPE_CHECKING:
     from spillscan.advice.sweep.model import Curve, Point
     from spillscan.advice.sweep.trials import Trial
 
-FEWER = "fewer values a thread, by smaller tiles or more threads for one"
-"""What is left where no bounds help."""
-
-
-def sentence(trial: Trial, curve: Curve) -> str:
-    """The fix that was proven, or that none is."""
-    if trial.direction == "more blocks":
-        return _next_block(curve, trial.steps[0])
-    before, ends = curve.as_is, trial.ends
-    if ends is not None:
-        return f"{ends.setting.source} ends its spills (tried, ptxas {curve.toolkit}): {outcome(before, ends)}"
-    able = [each for each in trial.steps if each.spill_bytes is not None]
-    if not able:
-        return f"no bounds leave more registers than {before.registers} (tried, ptxas {curve.toolkit}): {FEWER}"
-    least = min(able, key=lambda each: each.spill_bytes or 0)
-    most = f"{least.setting.source} leaves the fewest, {outcome(before, least)}"
-    return f"no bounds end its spills (tried, ptxas {curve.toolkit}): {most}; {FEWER}"
-
-
-def _next_block(curve: Curve, step: Point) -> str:
-    """``__launch_bounds__(256, 5) gives 4 → 5 blocks/SM without spills (tried, ptxas 13.0.88): 48 registers, …``"""
-    before, source, by = curve.as_is, step.setting.source, f"(tried, ptxas {curve.toolkit})"
-    if step.failure or before.blocks is None or step.blocks is None or step.blocks <= before.blocks:
-        return f"{source} brings no block {by}: {outcome(before, step)}"
-    price = "without spills"
-    if step.spill_bytes:
-        loops = step.loop_spill_bytes
-        where = "" if loops is None else f", {loops:,} B of them in loops" if loops else ", none in loops"
-        price = f"costs {step.spill_bytes:,} B of spills{where}"
-    blocks = f"{before.blocks} → {count(step.blocks, 'block')}/SM{',' * bool(step.spill_bytes)}"
-    return f"{source} gives {blocks} {price} {by}: {outcome(before, step)}"
-
 
 def rows(trial: Trial, curve: Curve, kernel: Kernel) -> Iterator[str]:
     """Each point that was tried, a line each; ``kernel``: as the input has it."""
     yield f"as it is: {outcome(curve.as_is, curve.as_is)}{_other(kernel, curve.as_is)}"
     yield from (f"{each.setting.source}: {outcome(curve.as_is, each)}" for each in trial.steps)
-
-
-def of_sweep(curve: Curve) -> Iterator[str]:
-    """Each point of a sweep that was run, a line each, its time last; which was the fastest, and whether fewer spills
-    were faster; before them what its loops hold."""
-    ran = [each for each in curve.points if each.timing is not None]
-    yield from (f"{each.setting.label}: {outcome(curve.as_is, each)}" for each in ran)
-    yield from filter(None, (curve.loops, curve.measured, *curve.spills_and_times))
 
 
 def outcome(before: Point, after: Point) -> str:

@@ -1,5 +1,4 @@
-"""What to do first over a whole build: families of kernels in the order of what they spill, behind them those that
-nothing but occupancy limits."""
+"""Families of kernels by spill cost, then those limited by occupancy alone, each with lines, causes and fixes."""
 
 from __future__ import annotations
 
@@ -8,6 +7,7 @@ from dataclasses import dataclass
 from math import fsum
 from typing import TYPE_CHECKING, Literal
 
+from spillscan.advice.fixes import of_occupancy
 from spillscan.advice.profile.text import time_text
 from spillscan.model import Kernel, Launch
 from spillscan.model.code import weight
@@ -131,8 +131,8 @@ def _empty(
     question = kernel.usage, kernel.key.arch, launch
     if question not in asked:
         found = summary_of(kernel, launch)
-        helped = found is not None and any(entry.fix for entry in found.advice)
-        asked[question] = 1 - found.occupancy.fraction if helped and found and found.occupancy else None
+        known = found.occupancy if found is not None and not found.at_most else None
+        asked[question] = 1 - known.fraction if known is not None and of_occupancy(known, launch) else None
     return asked[question]
 
 
@@ -145,15 +145,13 @@ def summary_of(kernel: Kernel, launch: Launch | None) -> Summary | None:
 
 
 def why_here(about: Ranked) -> str:
-    """``3 kernels, 74 % of the weight of all spills``."""
+    """``3 kernels, 74 % of the spill cost``."""
     words = [count(len(about.kernels), "kernel")]
     if about.about == "spills":
-        words.append(f"{share_text(about.share)} of the weight of all spills")
+        words.append(f"{share_text(about.share)} of the spill cost")
     if about.spill_ns is not None:
         share = about.spill_ns / about.time_ns if about.time_ns else 0
-        words.append(
-            f"{time_text(about.time_ns or 0)} measured, {share_text(share)} of the instructions in it are spills"
-        )
+        words.append(f"{time_text(about.time_ns or 0)} measured, spills are {share_text(share)} of its instructions")
     elif about.time_ns is not None:
         words.append(f"{time_text(about.time_ns)} measured")
     return ", ".join(words)

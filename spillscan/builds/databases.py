@@ -47,8 +47,8 @@ class Command(NamedTuple):
 def is_database(path: str) -> bool:
     """Whether a file is called as such a list is, or is what ``spillscan run`` kept."""
     name = os.path.basename(path)
-    listed = name.startswith("compile_commands") or name == buildfile.NAME
-    return listed and name.endswith(".json") and os.path.isfile(path)
+    listed = name.startswith("compile_commands") and name.endswith(".json")
+    return os.path.isfile(path) and (listed or buildfile.is_one(path))
 
 
 def commands(path: str) -> list[Command]:
@@ -56,7 +56,7 @@ def commands(path: str) -> list[Command]:
 
     Raises :class:`~spillscan.InputError` where the file is no such list, or lists none of them.
     """
-    if os.path.basename(path) == buildfile.NAME and (build := buildfile.read(path)) is not None:
+    if buildfile.is_one(path) and (build := buildfile.read(path)) is not None:
         units = [kept.unit for kept in build.units if kept.unit.command]
         return [Command(each.command, each.folder, each.source, each.object) for each in units]
     try:

@@ -1,22 +1,27 @@
-"""Commands that an output offers of a kernel, and the way on from a red one: word for word as they run from here."""
+"""Next steps that an output prints: commands that run as pasted, on the same inputs with the same options."""
 
 from __future__ import annotations
 
+import argparse
 import os
 import re
 import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from typing import NamedTuple
 
-from spillscan.advice.fixes import fix
-from spillscan.advice.ranking import Ranked, spill_weight, summary_of
+from spillscan.advice.families import advice
+from spillscan.advice.fixes import Fix, Goal, wanted_by
+from spillscan.advice.ranking import Ranked, spill_weight
 from spillscan.advice.sweep.proposals import no_step, refusal
 from spillscan.builds import buildfile, records
 from spillscan.builds.compilation import parse, split
 from spillscan.builds.databases import commands, recorded
+from spillscan.judging.policy import Policy
 from spillscan.judging.rule_docs import explanations
-from spillscan.model import Finding, Kernel, Launch, Origin
+from spillscan.judging.rules import all_limits
+from spillscan.model import Finding, Kernel, Origin
 from spillscan.model.build import damage
 from spillscan.naming import Names
 from spillscan.occupancy.launches import Launches
@@ -29,13 +34,32 @@ from spillscan.reports.words import counted, label_of
 
 _DATABASE = "compile_commands.json"
 _HEIGHT = 4
-"""Folders above an input in which the list of its compilations is looked for."""
+"""Folders above an input that are searched for a list of its compilations."""
 _MOST_WAYS = 3
-"""Families of which a red output shows the way on."""
+"""Families that a failing output gives next steps for."""
 
 
-def with_ways(report: Report, inputs: Sequence[str], config: str | None, unpacking: Mapping[str, int]) -> Report:
-    """The report with the way on from its findings, a family each, the first families first."""
+class Asked(NamedTuple):
+    """The inputs and options of the command that prints, as typed."""
+
+    inputs: Sequence[str]
+    config: Sequence[str] = ()
+    """--config and --set."""
+    launches: Sequence[str] = ()
+    """--launch."""
+
+    @classmethod
+    def by(cls, arguments: argparse.Namespace, inputs: Sequence[str]) -> Asked:
+        """What was asked by parsed arguments."""
+        given = vars(arguments)
+        config = ["--config", given["config"]] if given.get("config") else []
+        settings = [word for text in given.get("settings") or () for word in ("--set", text)]
+        launches = [word for text in given.get("launch") or () for word in ("--launch", text)]
+        return cls(inputs, [*config, *settings], launches)
+
+
+def with_ways(report: Report, asked: Asked, policy: Policy, unpacking: Mapping[str, int]) -> Report:
+    """The report with next steps for the families of its findings, the first families first."""
     names, families = report.names, dict[str, list[Kernel]]()
     first: dict[str, Finding] = {}
     there = {each.key for each in report.build.kernels}
@@ -46,87 +70,79 @@ def with_ways(report: Report, inputs: Sequence[str], config: str | None, unpacki
     shown = []
     for family, several in list(families.items())[:_MOST_WAYS]:
         kernels = tuple({id(each): each for each in sorted(several, key=spill_weight, reverse=True)}.values())
-        weight = sum(map(spill_weight, kernels))
+        spills = wanted_by(first[family].rule) == "spills"
+        weight = sum(map(spill_weight, kernels)) if spills else 0
         shown.append(Ranked("spills" if weight else "occupancy", family, kernels, weight, 0.0))
     if not shown:
         return report
     code = fetch.pressures_of((each.worst for each in shown if each.weight), unpacking)
-    databases, tree = databases_near(inputs), tree_here()
+    databases, tree = databases_near(asked.inputs), tree_here()
     ways = []
     for about in shown:
-        made = fix(about, report.launches, tree, code.get(id(about.worst)))
         finding = first[about.family]
-        source = source_of(about.worst, databases) if _by_registers(about, finding, report.launches) else ""
-        causes = made.causes if about.weight or made.fixes else (finding.message,)
-        fixes = made.fixes or (explanations("rules")[finding.rule].fix,)
-        if _by_callees(about.worst, finding):
-            causes = ("its own code spills nothing, its callees do",)
-            fixes = (_callees(about.worst, report.build.kernels, names) or "fix the functions that it calls",)
-        ways.append(
-            Way(
-                finding=finding,
-                made=replace(made, causes=causes, fixes=fixes),
-                command=_next(about, finding, source, inputs, names, report.launches, config),
-            )
-        )
+        kernel, goal = about.worst, goal_of(policy, about.worst, finding.rule)
+        made = advice(about, report.launches, tree, code.get(id(kernel)), goal=goal)
+        source = source_of(kernel, databases) if goal.wanted in ("spills", "blocks", "launch") else ""
+        causes, fixes = made.causes if about.weight else (finding.message,), made.fixes
+        if _by_callees(kernel, finding):
+            causes, fixes = (_callees(kernel, report.build.kernels, names),), ()
+        elif goal.wanted == "none":
+            fixes = (Fix("fix", explanations("rules")[finding.rule].fix),)
+        made = replace(made, causes=causes, fixes=fixes)
+        command = _next(about, finding, source, asked, names, report.launches)
+        ways.append(Way(finding=finding, made=made, command=command))
     return report.extended(ways=tuple(ways))
 
 
+def goal_of(policy: Policy, kernel: Kernel, rule: str) -> Goal:
+    """What a fix of a rule's findings is for, within the limits of the policy."""
+    terms = policy.terms_of(kernel)
+    limits = {each.name: terms.limit(each) for each in all_limits()}
+    wanted, most = wanted_by(rule), limits["max_registers"]
+    return Goal("blocks" if wanted == "registers" and most is None else wanted, limits["min_blocks_per_sm"], most)
+
+
 def _by_callees(kernel: Kernel, finding: Finding) -> bool:
-    """Whether what is found are spills of others that the kernel calls."""
+    """Whether the spills that were found are those of called functions."""
     return finding.rule.startswith("spill") and kernel.spills == (0, 0)
 
 
 def _callees(kernel: Kernel, kernels: Sequence[Kernel], names: Names) -> str:
-    """The functions that it is to be fixed at; empty where none is seen that spills."""
+    """Which functions spill in the place of a kernel that does not."""
     functions = [each for each in kernels if each.role == "function" and each.key.arch == kernel.key.arch]
     spilling = sorted((each for each in functions if sum(each.spills or ())), key=damage)
     called = [each for each in spilling if each.caller == kernel.key.symbol]
     named = ", ".join(dict.fromkeys(label_of(each, names) for each in (called or spilling)[:_MOST_WAYS]))
-    said = "fix" if called else "which it calls is not known; device functions of its arch that spill:"
-    return f"{said} {named}" if named else ""
-
-
-def _by_registers(about: Ranked, finding: Finding, launches: Launches) -> bool:
-    """Whether other registers fix it."""
-    if about.weight or finding.rule.startswith("registers"):
-        return True
-    found = summary_of(about.worst, launches.launch_of(about.worst)) if finding.rule.startswith("blocks") else None
-    return found is not None and "registers" in found.limiters
+    if called:
+        return f"functions that it calls spill: {named}"
+    return "functions that it calls spill" + (f"; functions of its arch that spill: {named}" if named else "")
 
 
 _OF_FRAMES = ("local-array", "stack")
-"""Rules of what stands in a kernel's frame: what shows that is the way on, not what limits its blocks."""
+"""Rules about the stack frame; `show` lists what is in it."""
 
 
-def _next(
-    about: Ranked,
-    finding: Finding,
-    source: str,
-    inputs: Sequence[str],
-    names: Names,
-    launches: Launches,
-    config: str | None,
-) -> str:
+def _next(about: Ranked, finding: Finding, source: str, asked: Asked, names: Names, launches: Launches) -> str:
     of_frame = not about.weight and finding.rule.startswith(_OF_FRAMES)
-    if (of_frame or _by_callees(about.worst, finding)) and about.worst.sass is not None and "-" not in inputs:
-        return _show(about.worst, _held_by(about.worst, inputs), names)
-    return next(commands_for(about, source, inputs, names, launches, config), "")
+    if (of_frame or _by_callees(about.worst, finding)) and about.worst.sass is not None and "-" not in asked.inputs:
+        return _show(about.worst, _held_by(about.worst, asked.inputs), asked, names)
+    return next(commands_for(about, source, asked, names, launches), "")
 
 
 def databases_near(inputs: Sequence[str]) -> dict[str, set[str]]:
-    """Lists of compilations near the inputs: what each compiles and writes, as real paths."""
+    """Real paths of the sources and outputs of each list of compilations: of the run files among the inputs, else of
+    the lists near them."""
+    own = [path for path in inputs if buildfile.is_one(path)]
     folders = dict.fromkeys([os.curdir, "build"])
     for each in inputs:
         folder = each if os.path.isdir(each) else os.path.dirname(each)
         for _ in range(_HEIGHT):
             folders[folder or os.curdir] = None
             folder = os.path.dirname(folder)
+    near = (os.path.normpath(os.path.join(folder, name)) for folder in folders for name in (_DATABASE, buildfile.NAME))
     found: dict[str, set[str]] = {}
-    for folder in folders:
-        for path in (os.path.normpath(os.path.join(folder, name)) for name in (_DATABASE, buildfile.NAME)):
-            if not os.path.isfile(path) or path in found:
-                continue
+    for path in own or dict.fromkeys(near):
+        if os.path.isfile(path):
             try:
                 listed = commands(path)
             except InputError:
@@ -138,61 +154,51 @@ def databases_near(inputs: Sequence[str]) -> dict[str, set[str]]:
 def commands_for(
     about: Ranked,
     source: str,
-    inputs: Sequence[str],
+    asked: Asked,
     names: Names,
     launches: Launches,
-    config: str | None,
+    *,
     tried: bool = False,
 ) -> Iterator[str]:
-    """Lines to paste: where it is known how the kernel is compiled, what tries its fixes, and a sweep; then what
-    shows most of it. ``source``: what a sweep is given."""
-    kernel = about.worst
+    """Commands to paste, the most useful first. ``source``: what compiles the kernel; ``tried``: `advise --try` prints
+    them."""
+    kernel, launch = about.worst, launches.launch_of(about.worst)
     if not kernel.key.symbol:
         return
-    inputs = _held_by(kernel, inputs)
-    called, arch = _called(kernel, names), kernel.key.arch
-    chosen = [*(["--arch", arch] if arch else [])]
-    launch = launches.launch_of(kernel)
-    threads = []
-    if launch is not None and launch.source in ("policy", "override"):
-        threads = ["--launch", f"{kernel.key.symbol}={_of(launch)}"]
+    inputs = _held_by(kernel, asked.inputs)
+    called = _called(kernel, names)
+    arch = ["--arch", kernel.key.arch] if kernel.key.arch else []
     able = bool(source) and not refusal(kernel, source)
     if able and not tried and "-" not in inputs and not no_step(kernel, launch):
-        policy = ["--config", config] if config else []
-        yield shlex.join(["spillscan", "advise", *inputs, "--kernel", called, *chosen, *threads, *policy, "--try"])
+        words = ["advise", *inputs, "--kernel", called, *arch, *asked.launches, *asked.config, "--try"]
+        yield shlex.join(["spillscan", *words])
     if able:
-        aims = ["--vary", "steps"] if about.about == "spills" or launch is not None else []  # without, it shows caps
-        yield shlex.join(["spillscan", "sweep", source, "--kernel", kernel.key.symbol, *chosen, *threads, *aims])
+        aims = ["--vary", "steps"] if about.about == "spills" or launch is not None else []
+        yield shlex.join(["spillscan", "sweep", source, "--kernel", kernel.key.symbol, *arch, *asked.launches, *aims])
     if "-" in inputs:
         return
     if kernel.sass is not None and about.about == "spills":
-        yield _show(kernel, inputs, names)
+        yield _show(kernel, inputs, asked, names)
     else:
-        yield shlex.join(["spillscan", "occupancy", *inputs, "--kernel", called, *chosen, *threads])
+        words = ["occupancy", *inputs, "--kernel", called, *arch, *asked.launches, *asked.config]
+        yield shlex.join(["spillscan", *words])
 
 
 def _held_by(kernel: Kernel, inputs: Sequence[str]) -> Sequence[str]:
-    """The inputs that the kernel was read from; all, where that is not known."""
+    """The inputs that the kernel was read from; all if that is unknown."""
     code = [kernel.sass.origin] if kernel.sass and kernel.sass.origin else []
     own = [each.input.replace("\\", "/") + "/" for each in (*kernel.origins, *code)]
     kept = [each for each in inputs if any(path.startswith(each.replace("\\", "/").rstrip("/") + "/") for path in own)]
     return kept or inputs
 
 
-def _show(kernel: Kernel, inputs: Sequence[str], names: Names) -> str:
-    chosen = ["--arch", kernel.key.arch] if kernel.key.arch else []
-    return shlex.join(["spillscan", "show", _called(kernel, names), *inputs, *chosen])
-
-
-def _of(launch: Launch) -> str:
-    dynamic = launch.dynamic_shared_bytes
-    return (
-        f"{launch.threads_per_block}" + (f",{dynamic}" if dynamic else "") + ",override" * (launch.source == "override")
-    )
+def _show(kernel: Kernel, inputs: Sequence[str], asked: Asked, names: Names) -> str:
+    arch = ["--arch", kernel.key.arch] if kernel.key.arch else []
+    return shlex.join(["spillscan", "show", _called(kernel, names), *inputs, *arch, *asked.config])
 
 
 def _called(kernel: Kernel, names: Names) -> str:
-    """What a table calls it, where that is its alone; else its symbol."""
+    """The kernel's displayed name if no other kernel has it; else its symbol."""
     name = names.of(kernel.named_by)
     return name if set(names.called(name)) == {kernel.named_by} and printable(name) == name else kernel.key.symbol
 

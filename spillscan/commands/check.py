@@ -61,7 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
     if found.status and _options.shows_ways(arguments):
         from spillscan.commands import _offers
 
-        judged = _offers.with_ways(judged, inputs, arguments.config, _policy.unpacking(policy))
+        judged = _offers.with_ways(judged, _offers.Asked.by(arguments, inputs), policy, _policy.unpacking(policy))
     render.write(
         judged, arguments.format, _options.rows_of(arguments), _policy.unpacking(policy), arguments.source_root
     )

@@ -119,7 +119,8 @@ def run(arguments: argparse.Namespace) -> int:
     if found.status and report.fail_on != "never" and _options.shows_ways(arguments):
         from spillscan.commands import _offers
 
-        report = _offers.with_ways(report, arguments.inputs[-1:], arguments.config, _policy.unpacking(policy))
+        asked = _offers.Asked.by(arguments, arguments.inputs[-1:])
+        report = _offers.with_ways(report, asked, policy, _policy.unpacking(policy))
     render.write(
         report, arguments.format, _options.rows_of(arguments), _policy.unpacking(policy), arguments.source_root
     )

@@ -8,14 +8,15 @@ import argparse
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from spillscan.advice.fixes import Need, Relaxation, registers_needed, relaxation, relief, relief_data
-from spillscan.advice.outcomes import sentence
+from spillscan.advice.families import fix_data
+from spillscan.advice.fixes import Fix, Goal, fixes, registers_needed
 from spillscan.commands import _answers, _inputs, _issues, _offers, _options, _policy, _selection, _trying
 from spillscan.commands._selection import Selection
 from spillscan.judging.policy import Policy
 from spillscan.model import Kernel
 from spillscan.model.build import damage, labels_of
 from spillscan.naming import Names
+from spillscan.occupancy.binding import LABELS
 from spillscan.occupancy.data import next_block_data, summary_data
 from spillscan.occupancy.devices import judged_on, resolve
 from spillscan.occupancy.headroom import headroom
@@ -111,34 +112,27 @@ def _lines(
     yield f"  {summary.line}"
     if kernel.final is False:
         yield "  relocatable code: registers are final only after the link"
-    trial = trial if _its_own(kernel, device) else None
-    if way := _way(kernel, device, summary, code, trial):
-        yield f"  {way}"
+    for kind, text in _fixes(kernel, device, summary, code, trial):
+        yield f"  {kind}: {text}"
     if trial is not None and trial.missing:
         yield f"  not tried: {trial.missing}"
     if summary.occupancy is not None and not summary.at_most:
         yield from (f"  {line}" for line in headroom_lines(headroom(summary.occupancy)))
         yield from (f"  {line}" for line in [next_block_line(summary.occupancy)] if line)
-        for entry in summary.advice:
-            yield f"  {entry.finding}"
-            if entry.fix:
-                yield f"    to reduce: {entry.fix}"
-                yield f"    trade-off: {entry.trade_off}"
+        yield from (f"  {LABELS[name]}: {text}" for name, text in summary.findings)
     elif summary.occupancy is not None and summary.assumed:
         yield f"  limited by {summary.cells['limiter']} at the best block size"
     if summary.local_memory is not None and summary.local_memory.matters:
         yield f"  {footprint_line(summary.local_memory)}"
 
 
-def _way(
+def _fixes(
     kernel: Kernel, device: str | None, summary: Summary, code: Mapping[int, Pressure], trial: Trial | None
-) -> str:
-    """What ends its spills, or makes room for a block, as it was compiled or as it is estimated; else empty."""
-    curve = None if trial is None or trial.missing else trial.curve
-    if trial is not None and curve is not None:
-        return f"{'next block' if trial.direction == 'more blocks' else 'spills'}: {sentence(trial, curve)}"
-    need, step = _relief(kernel, device, summary, code, trial)
-    return "" if need is None else f"spills: {relief(kernel, need, step, summary.launch)}"
+) -> list[Fix]:
+    """Fixes of its spills if it spills, else of its occupancy."""
+    trial = trial if _its_own(kernel, device) else None
+    goal = Goal("spills" if sum(kernel.spills or ()) else "blocks")
+    return fixes(kernel, summary.launch, code.get(id(kernel)), trial, goal, on=device)
 
 
 _Row = tuple[Kernel, str | None, Summary]
@@ -149,11 +143,9 @@ def _table(
 ) -> Table[_Row]:
     """A row a kernel and device, with the way to fewer spills, else to a further block."""
 
-    def way(row: _Row) -> str:
+    def fix(row: _Row) -> str:
         kernel, device, summary = row
-        trial = trials.get(id(kernel)) if _its_own(kernel, device) else None
-        more = "; ".join(entry.fix for entry in summary.advice if entry.fix)
-        return _way(kernel, device, summary, code, trial) or more or "-"
+        return "; ".join(each.text for each in _fixes(kernel, device, summary, code, trials.get(id(kernel)))) or "-"
 
     def cell(name: str) -> Callable[[_Row], str]:
         return lambda row: row[2].cells[name] or "-"
@@ -167,7 +159,7 @@ def _table(
         Column[_Row]("blocks/SM", None, cell("blocks")),
         Column[_Row]("occupancy", None, cell("occupancy")),
         Column[_Row]("limited by", None, cell("limiter"), left=True),
-        Column[_Row]("way on", None, way, left=True),
+        Column[_Row]("fix", None, fix, left=True),
     ]
     return Table(columns=columns, rows=rows, title="What limits occupancy", empty="no kernels")
 
@@ -178,17 +170,6 @@ def _its_own(kernel: Kernel, device: str | None) -> bool:
     return device == arch or (None not in (device, arch) and resolve(str(device))[0] == resolve(str(arch))[0])
 
 
-def _relief(
-    kernel: Kernel, device: str | None, summary: Summary, code: Mapping[int, Pressure], trial: Trial | None
-) -> tuple[Need | None, Relaxation | None]:
-    """What ends a kernel's spills; (``None``, ``None``) where it has none, or nothing says."""
-    if not sum(kernel.spills or ()):
-        return None, None
-    ends = None if trial is None else trial.ends
-    need = registers_needed(kernel, code.get(id(kernel)), None if ends is None else ends.registers)
-    return need, None if need is None else relaxation(kernel, summary.launch, need, device)
-
-
 def _data(
     kernels: list[Kernel], policy: Policy, code: Mapping[int, Pressure], trials: Mapping[int, Trial]
 ) -> list[dict[str, Any]]:
@@ -196,11 +177,16 @@ def _data(
     for kernel in kernels:
         for device, summary in _summaries(kernel, policy):
             trial = trials.get(id(kernel)) if _its_own(kernel, device) else None
+            need = registers_needed(kernel, code.get(id(kernel)), trial)
             occupancy = None if summary.at_most else summary.occupancy
             found.append(
                 {"symbol": kernel.key.symbol, "arch": kernel.key.arch, "unit": kernel.key.unit, "device": device}
                 | summary_data(summary)
-                | relief_data(*_relief(kernel, device, summary, code, trial))
+                | {
+                    "registers_needed": None if need is None else need.registers,
+                    "registers_needed_by": None if need is None else need.basis,
+                    "fixes": fix_data(_fixes(kernel, device, summary, code, trial)),
+                }
                 | {"next_block": next_block_data(occupancy) if occupancy else None}
                 | {"tried": _trying.trial_data(trial, trial.missing if trial else "")}
             )

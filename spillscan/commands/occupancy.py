@@ -18,6 +18,8 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import asdict
 
+from spillscan.advice.families import fix_data
+from spillscan.advice.fixes import of_occupancy
 from spillscan.commands import _answers, _options, limiters
 from spillscan.occupancy import data, table, text
 from spillscan.occupancy.bounds import register_cap
@@ -183,13 +185,14 @@ def _one(arguments: argparse.Namespace, configuration: Configuration, gpu: Gpu |
         if arguments.stack_bytes is None
         else footprint(configuration.device, _whole(arguments, "stack_bytes"), gpu)
     )
+    fixes = of_occupancy(occupancy)
     more = {
         "clusters": None if group is None else asdict(group),
         "local_memory": None if stack is None else asdict(stack),
     }
     return _Answer(
-        lambda style: text.report(occupancy, group, stack, wanted),
-        data.as_data(occupancy, wanted) | more,
+        lambda style: text.report(occupancy, group, stack, wanted, [f"{each.kind}: {each.text}" for each in fixes]),
+        data.as_data(occupancy, wanted) | more | {"fixes": fix_data(fixes)},
         [{"arch": configuration.device.target, **data.as_row(occupancy)}],
     )
 

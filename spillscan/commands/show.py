@@ -19,7 +19,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from spillscan.advice.holding import at_lines, holdings
+from spillscan.advice.causes import at_lines, holdings
 from spillscan.commands import _inputs, _issues, _options, _policy, _selection
 from spillscan.judging.places import Tree
 from spillscan.model import Kernel
@@ -159,13 +159,13 @@ def lines(called: str, kernel: Kernel, stats: SassStats, pressure: Pressure | No
     if not local.total.accesses:
         yield "  no local memory"
         return
-    spill = local.spill
+    spill, frame = local.spill, "callee-saved registers" if kernel.saves_for_callers else "call frame"
     yield (
         f"  spills: {count(spill.stores, 'store')} ({count(spill.store_bytes, 'byte')}), {count(spill.loads, 'load')}"
         f" ({count(spill.load_bytes, 'byte')}); "
         f"evidence: {local.evidence}"
     )
-    for kind, name in (("array", "local arrays"), ("frame", "call frame"), ("unknown", "not known")):
+    for kind, name in (("array", "local arrays"), ("frame", frame), ("unknown", "not known")):
         other = local.of(kind)  # type: ignore[arg-type]
         if other.accesses:
             stored = f"{count(other.stores, 'store')} ({count(other.store_bytes, 'byte')})"

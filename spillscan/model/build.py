@@ -64,6 +64,16 @@ class Kernel(Struct, frozen=True, kw_only=True, gc=False):
         return self.role == "function" and symbols.is_helper(self.key.symbol)
 
     @property
+    def saves_for_callers(self) -> bool:
+        """Whether all that ptxas counts as spills of a device function are callee-saved registers, as its code shows:
+        in code whose spills ptxas marks, the function's own frame holds nothing else."""
+        printed, code = self.usage.spills, self.sass
+        if self.role != "function" or not printed or not any(printed) or code is None or not code.instructions:
+            return False
+        others = code.local.of("spill").accesses + code.local.of("unknown").accesses
+        return not others and code.local.of("frame").pair == printed
+
+    @property
     def spills(self) -> tuple[int, int] | None:
         """(spill store bytes, spill load bytes) per thread: as the compiler counted, else as its code shows; ``None``
         where no input says.

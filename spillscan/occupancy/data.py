@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import to_builtins
 
-from spillscan.occupancy.binding import advice
+from spillscan.occupancy.binding import findings
 from spillscan.occupancy.bounds import bounds_for_more_blocks
 from spillscan.occupancy.devices import Device
 from spillscan.occupancy.headroom import (
@@ -56,7 +56,7 @@ def as_data(occupancy: Occupancy, wanted_blocks: int | None = None) -> dict[str,
         "best_block_sizes": list(best.alternatives),
         "wanted_blocks": blocks,
         "available_dynamic_shared_bytes": available_dynamic_shared_bytes(configuration, blocks),
-        "advice": [to_builtins(entry) for entry in advice(occupancy)],
+        "findings": [{"limiter": name, "finding": text} for name, text in findings(occupancy)],
     }
 
 

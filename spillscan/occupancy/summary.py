@@ -8,7 +8,7 @@ from functools import lru_cache
 from msgspec import Struct
 
 from spillscan.model import Launch, Usage
-from spillscan.occupancy.binding import Advice, advice, limited_by
+from spillscan.occupancy.binding import findings, limited_by
 from spillscan.occupancy.devices import Device, Gpu, resolve
 from spillscan.occupancy.formula import launched, resident
 from spillscan.occupancy.headroom import best_block_sizes, changed
@@ -160,11 +160,11 @@ class Summary(Struct, frozen=True, kw_only=True):
         return tuple(name for name in self.occupancy.limiters if not (name == "barriers" and self.barriers_assumed))
 
     @property
-    def advice(self) -> tuple[Advice, ...]:
-        """How to press less on what binds; empty where the launch is not known."""
+    def findings(self) -> tuple[tuple[Limiter, str], ...]:
+        """(limiter, its figures) of each limiter; empty if the launch is unknown."""
         if self.occupancy is None or self.at_most:
             return ()
-        return tuple(entry for entry in advice(self.occupancy) if entry.limiter in self.limiters)
+        return tuple(each for each in findings(self.occupancy) if each[0] in self.limiters)
 
     @property
     def cells(self) -> dict[str, str]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from spillscan.occupancy.binding import LABELS, advice, limited_by, verdict
-from spillscan.occupancy.bounds import RegisterCap, bounds_for_more_blocks
+from spillscan.occupancy.binding import LABELS, findings, limited_by, verdict
+from spillscan.occupancy.bounds import RegisterCap
 from spillscan.occupancy.devices import Device, sources
 from spillscan.occupancy.headroom import (
     Headroom,
@@ -69,8 +69,9 @@ def report(
     clusters: Clusters | None = None,
     local: Footprint | None = None,
     wanted_blocks: int | None = None,
+    fixes: Sequence[str] = (),
 ) -> list[str]:
-    """The limiter report of one configuration."""
+    """The report of one configuration; ``fixes``: what brings more blocks, or makes the launch possible."""
     configuration = occupancy.configuration
     lines = [title(configuration.device), inputs(configuration), "", result(occupancy), ""]
     lines += _limits(occupancy)
@@ -83,12 +84,6 @@ def report(
     lines += ["", "next steps"]
     lines += [f"  {line}" for line in headroom_lines(headroom(occupancy))]
     lines += [f"  {line}" for line in [next_block_line(occupancy)] if line]
-    bounds = bounds_for_more_blocks(occupancy)
-    if bounds is not None:
-        lines.append(
-            f"  __launch_bounds__({bounds.threads}, {bounds.blocks}) caps registers at {bounds.registers}"
-            f" ({bounds.shed} fewer) for {count(bounds.blocks, 'block')}"
-        )
     best = best_block_sizes(configuration)
     if best.occupancy is not None:
         sizes = ", ".join(str(one) for one in best.alternatives)
@@ -101,14 +96,10 @@ def report(
             f" {'leaves' if blocks == 1 else 'leave'} room for: "
             + ("none, they do not fit" if free is None else f"{free:,} B")
         )
-    lines += ["", "what binds"] if occupancy.can_launch else [""]
     if occupancy.can_launch:
-        for entry in advice(occupancy):
-            lines.append(f"  {LABELS[entry.limiter]}: {entry.finding}")
-            if entry.fix:
-                lines.append(f"    to reduce: {entry.fix}")
-                lines.append(f"    trade-off: {entry.trade_off}")
-    lines.append(f"  {verdict(occupancy)}" if occupancy.can_launch else verdict(occupancy))
+        lines += ["", "limiters", *(f"  {LABELS[name]}: {text}" for name, text in findings(occupancy))]
+    lines += [f"  {each}" for each in fixes]
+    lines += ["", verdict(occupancy)]
     lines += [""] if clusters or local else []
     if clusters is not None:
         lines.append(cluster_line(clusters))

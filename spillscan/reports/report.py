@@ -17,7 +17,7 @@ from spillscan.naming.identity.libraries import copies, library_of
 from spillscan.occupancy.launches import Launches, LaunchMap
 
 if TYPE_CHECKING:
-    from spillscan.advice.fixes import Fix
+    from spillscan.advice.families import Advice
     from spillscan.advice.ranking import Ranked
     from spillscan.judging.baseline.model import BaselineResult
     from spillscan.judging.compare.causes import Growth
@@ -43,8 +43,8 @@ class Way(Struct, frozen=True, kw_only=True):
 
     finding: Finding
     """The first of them: where findings stand one by one, it shows the way."""
-    made: Fix
-    """What is known of its worst kernel, and what to do."""
+    made: Advice
+    """Advice on its worst kernel."""
     command: str
     """What leads on from here, to be pasted; empty where the input cannot be read again."""
 
@@ -55,9 +55,9 @@ class Way(Struct, frozen=True, kw_only=True):
 
     @property
     def lines(self) -> Iterator[tuple[str, str]]:
-        """(heading, text): a cause where one is known, what to do, and the command; three at most."""
+        """(heading, text): the first cause, the first fix of each kind, and the command."""
         yield from (("cause", each) for each in self.made.causes[:1])
-        yield from (("fix", each) for each in self.made.fixes[:1])
+        yield from {each.kind: each for each in reversed(self.made.fixes)}.values()
         if self.command:
             yield "next", self.command
 
@@ -199,12 +199,12 @@ class Report(Struct, frozen=True, kw_only=True, dict=True):
 
         return ranked(self.build.kernels, self.names, self.launches)[:FIRST]
 
-    def fix(self, about: Ranked) -> Fix:
-        """What to do about a family, as ``advise`` says it."""
-        from spillscan.advice.fixes import fix
+    def advice(self, about: Ranked) -> Advice:
+        """Advice on a family, as ``advise`` gives it."""
+        from spillscan.advice.families import advice
 
         code = None if about.worst.caller else self.details.code.get(id(about.worst))  # the caller's is in it
-        return fix(about, self.launches, self.tree, code)
+        return advice(about, self.launches, self.tree, code)
 
     def growths(self, most: int) -> list[Growth]:
         """Why some of these grew, as far as anything that is known explains it."""

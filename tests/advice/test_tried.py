@@ -17,7 +17,6 @@ import pytest
 
 from spillscan.advice.sweep import ptx, toolkits
 from spillscan.advice.sweep.model import Setting
-from spillscan.output.nouns import count
 from tests.advice.sweep.support import PTX, RELEASE
 from tests.conftest import ROOT
 from tests.conftest import run as command
@@ -85,8 +84,9 @@ def test_each_step_is_what_ptxas_makes_of_it(symbol: str, bounds: tuple[int, int
         by_hand = ptxas(ptx.rewritten(source, asked), symbol, tmp_path / "hand")
         assert by_hand[:2] == (step["registers"], step["spill_store_bytes"] + step["spill_load_bytes"])
         assert (by_hand[1] == 0) is (step is steps[-1])
-    assert f"{steps[-1]['registers']} registers, no spills" in made["fixes"][0]
-    assert "(tried, ptxas 12.9.86)" in made["fixes"][0]
+    assert made["fixes"][0]["kind"] == "fix"
+    assert f"{steps[-1]['registers']} registers, no spills" in made["fixes"][0]["text"]
+    assert "(tried, ptxas 12.9.86)" in made["fixes"][0]["text"]
     plain = first(tmp_path, "build.log")
     assert plain["tried"] is None
     offered = plain["commands"][0]
@@ -119,7 +119,7 @@ def test_what_cannot_be_tried_says_why(prepare: Any, why: str, tmp_path: Path) -
     made = first(tmp_path, "build.log", "--try")
     assert why in made["tried"]["missing"]
     assert made["tried"]["points"] == []
-    assert "an estimate, not tried" in made["fixes"][0]
+    assert made["fixes"][0]["kind"] == "try"
     plain = first(tmp_path, "build.log")
     offered = any(each.endswith("--try") for each in plain["commands"])
     assert offered is (plain["tried"] is None), "it says what is missing, or offers to try"
@@ -136,13 +136,13 @@ def test_a_red_check_leads_to_what_was_tried(tmp_path: Path) -> None:
     assert status == 1
     way = said.split("\n\n")[-1].splitlines()
     assert len(way) == 2, "a log shows no cause"
-    assert "an estimate, not tried" in way[0]
+    assert ": try: " in way[0]
     program, *words = shlex.split(way[1].removeprefix("  next: "))
     assert (program, words[-1]) == ("spillscan", "--try")
     status, answer = spillscan(tmp_path, *words)
     assert status == 0
-    assert "cause __launch_bounds__(256, 4) leaves it 64 registers" in " ".join(answer.split())
-    assert "__launch_bounds__(256, 2) ends its spills (tried, ptxas 12.9.86)" in " ".join(answer.split())
+    assert "cause __launch_bounds__(256, 4) limits it to 64 registers" in " ".join(answer.split())
+    assert "fix __launch_bounds__(256, 2): " in " ".join(answer.split())
     _, brief = spillscan(tmp_path, "check", "build.log", "--brief")
     assert said.startswith(brief)
     assert "next:" not in brief
@@ -175,20 +175,18 @@ def test_the_next_block_is_what_ptxas_makes_of_its_bounds(
     assert (made["tried"]["for"], made["tried"]["ends_spills"]) == ("more blocks", None)
     assert (step["registers"], step["spill_store_bytes"] + step["spill_load_bytes"]) == (registers, spills)
     assert (as_is["resident_blocks"], step["resident_blocks"]) == blocks
-    price = f", costs {spills:,} B of spills" if spills else " without spills"
-    sentence = f"__launch_bounds__({threads}, {bounds}) gives {blocks[0]} → {count(blocks[1], 'block')}/SM{price}"
-    assert made["fixes"][0].startswith(sentence)
+    kind, price = ("option", f"spills {spills:,} B") if spills else ("fix", "no spills")
+    sentence = f"__launch_bounds__({threads}, {bounds}): {registers} registers, {price}, {blocks[0]} → {blocks[1]}"
+    assert made["fixes"][0]["kind"] == kind
+    assert made["fixes"][0]["text"].startswith(sentence)
     assert "faster" not in json.dumps(made)
     status, said = spillscan(tmp_path, "occupancy", *words, COLUMNS="500")
     assert status == 0
-    assert f"  next block: {made['fixes'][0]}\n" in said
+    assert f"  {kind}: {made['fixes'][0]['text']}\n" in said
     _, data = spillscan(tmp_path, "occupancy", *words, "-f", "json")
     assert json.loads(data)[0]["tried"] == made["tried"]
-    for form, lead in (("text", "fix"), ("markdown", "- fix:")):
-        assert (
-            f"{lead} {'`' if form == 'markdown' else ' '}{sentence}"
-            in advise(tmp_path, *words, "-f", form, COLUMNS="500")[1]
-        )
+    for form, lead in (("text", f"{kind:8}"), ("markdown", f"- {kind}: `")):
+        assert f"{lead}{sentence}" in advise(tmp_path, *words, "-f", form, COLUMNS="500")[1]
     plain = first(tmp_path, *words[:-1])
     assert plain["tried"] is None
     assert plain["commands"][0].endswith(" --try")
@@ -233,8 +231,7 @@ def test_limiters_try_what_ends_spills_too(tmp_path: Path) -> None:
     made = first(tmp_path, "build.log", "--try")
     status, said = spillscan(tmp_path, "occupancy", "build.log", "--try", COLUMNS="500")
     assert status == 0
-    assert f"  spills: {made['fixes'][0]}\n" in said
-    assert "__launch_bounds__(256, 2) ends its spills (tried" in said
+    assert f"  fix: {made['fixes'][0]['text']}\n" in said
 
 
 def test_a_check_that_is_red_for_blocks_leads_to_what_was_tried(tmp_path: Path) -> None:
@@ -247,12 +244,12 @@ def test_a_check_that_is_red_for_blocks_leads_to_what_was_tried(tmp_path: Path) 
     assert (program, words[-1]) == ("spillscan", "--try")
     status, answer = spillscan(tmp_path, *words)
     assert status == 0
-    assert "fix __launch_bounds__(256, 4) gives 3 → 4 blocks/SM, costs " in " ".join(answer.split())
+    assert "option __launch_bounds__(256, 4): " in " ".join(answer.split())
 
 
 @pytest.mark.parametrize(
     ("launch", "command", "leads_to"),
-    [("", "sweep", "cap 64"), ("*=256,0", "advise", "fix __launch_bounds__(256, 3) gives 2 → 3 blocks/SM")],
+    [("", "sweep", "cap 64"), ("*=256,0", "advise", "__launch_bounds__(256, 3): ")],
 )
 def test_more_registers_lead_to_caps_and_bounds(launch: str, command: str, leads_to: str, tmp_path: Path) -> None:
     """A sweep tries caps; which bounds bring another block, `advise --try` says where the block size is known."""

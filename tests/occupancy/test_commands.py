@@ -45,15 +45,14 @@ left over per SM: 16 warps, 4,096 registers, 57,344 B shared memory
 next steps
   registers 40 -> 32: 12 -> 16 blocks; none free; 41: 10 blocks
   shared memory 4,736 B more are free; 12,929 B: 11 blocks
-  __launch_bounds__(128, 16) caps registers at 32 (8 fewer) for 16 blocks
   best block sizes: 768, 512, 384, 256, 192, 128, 96 threads (75 %)
   dynamic shared memory per block that 12 blocks leave room for: 4,736 B
 
-what binds
-  registers: a block takes 5,120 of the SM's 65,536 (40 a thread)
-    to reduce: 32 registers give 16 blocks: fewer live values, smaller tiles, or __launch_bounds__(128, 16)
-    trade-off: values that no longer fit are spilled to local memory; compare the spill bytes afterwards
-  Occupancy is a means: more resident warps help only where the present ones leave latency uncovered.
+limiters
+  registers: 5,120 per block (40 per thread) of 65,536 per SM
+  try: __launch_bounds__(128, 16): at most 32 registers, 12 → 16 blocks/SM; may spill (not tried)
+
+Occupancy is a means: more resident warps help only where the present ones leave latency uncovered.
 
 local memory: a 4,312 B stack reserves 910 MiB on one A100 (108 SMs)
 """

@@ -6,7 +6,7 @@ import pytest
 
 from spillscan.model import Usage
 from spillscan.occupancy import Launch, occupancy
-from spillscan.occupancy.binding import advice, verdict
+from spillscan.occupancy.binding import findings, verdict
 from spillscan.occupancy.data import summary_data
 from spillscan.occupancy.headroom import curve, steps
 from spillscan.occupancy.summary import summarise
@@ -27,7 +27,7 @@ def test_open_launch_is_assumed_and_says_so():
         "at most 18.75 % over all block sizes, by threads per block 128: 18.75 %, 256: 12.5 %, 512: 0 %"
         " (assumed: launch not known, no dynamic shared memory)"
     )
-    assert found.advice == ()
+    assert found.findings == ()
 
 
 def test_known_launch_is_true():
@@ -36,7 +36,7 @@ def test_known_launch_is_true():
     assert found.at_threads == ()
     assert found.cells == {"blocks": "3", "warps": "12", "occupancy": "18.75 %", "limiter": "registers"}
     assert found.line == "3 blocks/SM, 12 of 64 warps (18.75 %), limited by registers"
-    assert [entry.limiter for entry in found.advice] == ["registers"]
+    assert [name for name, _ in found.findings] == ["registers"]
 
 
 def test_a_block_size_from_launch_bounds_says_so():
@@ -91,7 +91,7 @@ def test_what_a_log_leaves_open_is_a_value(usage, arch, says):
     assert found.unknown == says
     assert found.line == f"occupancy unknown: {says}"
     assert set(found.cells.values()) == {""}
-    assert found.limiters == found.advice == ()
+    assert found.limiters == found.findings == ()
 
 
 def test_an_assumed_barrier_count_never_binds():
@@ -113,28 +113,23 @@ def test_local_memory():
 
 
 @pytest.mark.parametrize(
-    ("figures", "limiter", "fix"),
+    ("figures", "limiter", "finding"),
     [
-        ({"registers": 41, "threads_per_block": 256}, "registers", "__launch_bounds__(256, 6)"),
+        ({"registers": 41}, "registers", "12,288 per block (41 per thread) of 65,536 per SM"),
         (
-            {"registers": 16, "threads_per_block": 256, "static_shared_bytes": 40000},
+            {"registers": 16, "static_shared_bytes": 40000},
             "shared_memory",
-            "smaller tiles",
+            "41,088 B per block (including the driver's)",
         ),
-        ({"registers": 16, "threads_per_block": 32}, "blocks", "larger blocks"),
-        ({"registers": 16, "threads_per_block": 64, "barriers": 16}, "barriers", "barriers give"),
-        ({"registers": 16, "threads_per_block": 704}, "warps", "another block size"),
-        ({"registers": 16, "threads_per_block": 1024}, "warps", ""),
-        ({"registers": 0, "threads_per_block": 64, "virtual_resources": 100}, "virtual_resources", ""),
+        ({"registers": 16, "threads_per_block": 32}, "blocks", "all 32 block slots are in use, with 1 warp each"),
+        ({"registers": 16, "threads_per_block": 64, "barriers": 16}, "barriers", "16 named barriers per block of 64"),
+        ({"registers": 16, "threads_per_block": 704}, "warps", "blocks of 22 warps leave 20 of 64 slots empty"),
     ],
 )
-def test_advice(figures, limiter, fix):
-    target = "sm_100" if "virtual_resources" in figures else "sm_90"
-    found = occupancy(target, **figures)
-    (entry,) = [entry for entry in advice(found) if entry.limiter == limiter]
-    assert fix in entry.fix
-    assert bool(entry.fix) == bool(entry.trade_off)
-    assert report(found)
+def test_limiters_have_their_figures(figures, limiter, finding):
+    found = occupancy("sm_90", **({"threads_per_block": 256} | figures))
+    assert dict(findings(found))[limiter].startswith(finding)
+    assert finding in "\n".join(report(found))
 
 
 def test_verdicts_are_modest():

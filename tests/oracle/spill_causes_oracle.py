@@ -34,7 +34,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from spillscan import scan
-from spillscan.advice.holding import Holding, holdings
+from spillscan.advice.causes import Holding, holdings
 from spillscan.judging.compare.causes import causes
 from spillscan.judging.places import Tree
 from spillscan.model import Kernel

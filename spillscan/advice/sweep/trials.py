@@ -90,7 +90,7 @@ class _Run:
                     ).registers
         registers = self.curve.as_is.registers
         bound = cap is not None and registers is not None and cap - registers < REGISTER_STEP
-        return f"{by} leaves it {cap} registers" if bound else ""
+        return f"{by} limits it to {cap} registers" if bound else ""
 
 
 class _Known:

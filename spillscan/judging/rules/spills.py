@@ -136,6 +136,8 @@ def _bytes(kernel: Kernel, terms: Terms) -> dict[str, int] | None:
 
 def _figures(kernel: Kernel) -> str:
     stores, loads = kernel.spills or (0, 0)
+    if kernel.saves_for_callers:
+        return f"spills callee-saved registers: {stores:,} B stores, {loads:,} B loads per thread"
     return f"spills: {stores:,} B stores, {loads:,} B loads per thread"
 
 

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from spillscan import __version__
-from spillscan.advice.fixes import Fix, facts, registers_needed, relaxation, relief
-from spillscan.advice.holding import at_lines, holdings
+from spillscan.advice.causes import at_lines, holdings
+from spillscan.advice.families import Advice, facts
+from spillscan.advice.fixes import fixes
 from spillscan.advice.ranking import why_here
 from spillscan.judging.places import source_place
 from spillscan.judging.rule_docs import explanations
@@ -119,10 +120,12 @@ def _first(report: Report, index: Index) -> list[dict[str, Any]]:
     """The way on from what fails; then what to do first, as ``advise`` says it."""
     ways = report.details.ways
     shown = {way.made.ranked.family for way in ways}
-    entries: list[tuple[str, str, Fix, Sequence[str]]] = [
+    entries: list[tuple[str, str, Advice, Sequence[str]]] = [
         ("found", way.finding.message, way.made, [way.command] * bool(way.command)) for way in ways
     ]
-    entries += [(each.about, why_here(each), report.fix(each), ()) for each in report.first if each.family not in shown]
+    entries += [
+        (each.about, why_here(each), report.advice(each), ()) for each in report.first if each.family not in shown
+    ]
     return [
         {
             "kernel": index[id(made.ranked.worst)],
@@ -130,7 +133,7 @@ def _first(report: Report, index: Index) -> list[dict[str, Any]]:
             "about": about,
             "why": printable(why, _LONGEST_REASON),
             "facts": [
-                [heading, printable(text, None if heading == "try" else _LONGEST_REASON)]
+                [heading, printable(text, None if heading == "next" else _LONGEST_REASON)]
                 for heading, text in facts(made, commands)
             ],
         }
@@ -144,11 +147,12 @@ def _code(report: Report, kernels: Sequence[Kernel], first: Sequence[int]) -> di
     found = code_of(kernels, report.details.code, report.details.texts, report.details.sources, first)
     for number, made in found.items():
         kernel, launch = kernels[number], report.launches.launch_of(kernels[number])
-        need = registers_needed(kernel, report.details.code[id(kernel)]) if _spills_alone(kernel) else None
-        if need is not None:
-            made["relief"] = relief(kernel, need, relaxation(kernel, launch, need), launch)
+        pressure = report.details.code[id(kernel)]
+        first_fix = next(iter(fixes(kernel, launch, pressure)), None) if _spills_alone(kernel) else None
+        if first_fix is not None:
+            made["relief"] = f"{first_fix.kind}: {first_fix.text}"
             if "code" in made and kernel.sass is not None:
-                held = holdings(report.details.code[id(kernel)], kernel.sass.local, report.tree)
+                held = holdings(pressure, kernel.sass.local, report.tree)
                 made["advice"] = {printable(line): said for line, said in at_lines(held).items()}
     return found
 

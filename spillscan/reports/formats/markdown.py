@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from os.path import commonprefix
 
-from spillscan.advice.fixes import facts
+from spillscan.advice.families import facts
 from spillscan.advice.ranking import why_here
 from spillscan.judging.places import BY_NAME, Place, heaviest, source_place
 from spillscan.judging.rule_docs import address
@@ -125,7 +125,7 @@ def _first(report: Report) -> Iterator[str]:
     about = [each for each in report.first if report.kind == "scan" or found & set(map(id, each.kernels))]
     for each in about[:_FIRST]:
         lines.append(f"- **{_name(report, each.worst)}** {words(why_here(each))}")
-        said = facts(report.fix(each))
+        said = facts(report.advice(each))
         lines += [f"  - {heading}: {words(printable(text, _LONGEST_REASON))}" for heading, text in said]
     kept, _ = within(lines, _FIRST_BYTES)
     if kept:

@@ -15,7 +15,7 @@ TASKS = (
     ("line", "code", (), "opt/project/sass.cu:36 81 %"),
     ("line", "code", ("array_and_spills",), "36 int line_36; // <b>&amp; 81 % 30 19/21 ≤44"),
     ("line", "code", ("Kernels", "row 2"), "10 int line_10; // <b>&amp; 90 % 30 8/8"),
-    ("cause", "code", (), "-maxrregcount=32 leaves it 32 registers"),
+    ("cause", "code", (), "-maxrregcount=32 limits it to 32 registers"),
     ("cause", "code", ("array_and_spills",), "ptxas was allowed 32; 47 values are live"),
     ("cause", "check", (), "it takes 255 registers, all that an instruction can name"),
     ("cause", "grown", ("array_and_spills",), "toolkit: CUDA 12.8.93 → 13.5.37"),
@@ -28,7 +28,7 @@ TASKS = (
     ("fix", "code", (), "a smaller factor of #pragma unroll there, or a smaller array: at most 44 registers"),
     ("fix", "code", ("array_and_spills",), "About 47 registers end its spills"),
     ("fix", "check", ("spill_f32", "What spill means"), "What to do."),
-    ("fix", "scan", (), "about 96 registers may end its spills"),
+    ("fix", "scan", (), "__maxnreg__(72) in place of launch bounds"),
     ("fix", "sweep", (), "cap 128 128 16 2 best"),
 )
 

@@ -1,19 +1,22 @@
-"""What holds the registers of a kernel: a table of groups, one fact a row."""
+"""Causes of spills: groups of values, limits, facts of code."""
 
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import numpy as np
 import pytest
 
-from spillscan.advice.holding import holdings
+from spillscan.advice.causes import causes, holdings
 from spillscan.judging.places import Tree
-from spillscan.model.code import NO_TRAFFIC, SourceLine
+from spillscan.model import Kernel, LaunchBounds
+from spillscan.model.code import NO_TRAFFIC, Maker, SassStats, SourceLine, Traffic, WarpRole
 from spillscan.reading.binary.pressure import Pressure
 from spillscan.reading.machine.liveness import Live
 from tests.reading.binary.support import nothing
 from tests.reading.machine.test_liveness import sets
+from tests.reporting import kernel
 
 Made = tuple[str, int, int, int | None]
 """Mnemonic, registers of its result, line, loops around it."""
@@ -62,8 +65,6 @@ def code(made: list[Made], depth: int, inlined: bool) -> Pressure:
         ([("FFMA", 1, 5, 0)] * 2, [], "twice is no loop that was unrolled"),
         ([("FFMA", 1, line, 0) for line in range(8)], [], "eight lines, once each"),
         ([("FFMA", 1, 5, 0)] * 8 + [("IMAD", 1, 6, 0)], [("copies", 8, 9, ("k.cu:5",))], "an address goes with them"),
-        ([("LDG", 4, 5, 0), ("LDG", 4, 6, 0)], [("wide", 8, 6, ("k.cu:5", "k.cu:6"))], "one register of each is left"),
-        ([("LDG", 1, 5, 0), ("LDG", 1, 6, 0), ("FFMA", 4, 7, 0)], [], "narrow loads, and what is no load"),
         ([("DFMA", 2, 5, 0), ("DFMA", 2, 6, 0)], [("double", 4, 2, ("k.cu:5", "k.cu:6"))], "half of it is gained"),
         ([("HMMA", 4, 5, 0)], [("accumulators", 4, 4, ("k.cu:5",))], "a smaller tile may gain all"),
         ([("FFMA", 1, 5, 0)] * 3 + [("IMAD", 1, line, 0) for line in range(30)], [], "too few of all"),
@@ -74,23 +75,46 @@ def test_groups(made: list[Made], expected: list[tuple[str, int, int, tuple[str,
     assert [each[:4] for each in found] == expected, why
 
 
-@pytest.mark.parametrize(
-    ("depths", "depth", "expected", "why"),
-    [
-        ((0, 0, 0, 0), 1, [("before", 4)], "made before the loop, held in it"),
-        ((1, 1, 1, 1), 1, [], "made in it"),
-        ((0, 0, 0, 0), 0, [], "there is no loop"),
-        ((1, 1, 1, 1), 2, [("before", 4)], "made in the outer of two"),
-        ((None, None, None, None), 1, [], "where control is not known nothing is said"),
-    ],
-)
-def test_before_loops(depths: tuple[int | None, ...], depth: int, expected: list[tuple[str, int]], why: str) -> None:
-    made: list[Made] = [("IMAD", 1, line, each) for line, each in enumerate(depths)]
-    found = holdings(code(made, depth, inlined=False), NO_TRAFFIC, Tree())
-    assert [each[:2] for each in found] == expected, why
-
-
 def test_inlined_code_is_named_by_its_call() -> None:
     (found,) = holdings(code([("IMAD", 1, line, 0) for line in range(4)], 0, inlined=True), NO_TRAFFIC, Tree())
     assert (found.kind, found.registers, found.fewer, found.lines) == ("inlined", 4, 4, ("k.cu:90",))
-    assert found.cause == "code inlined at k.cu:90 holds 4 registers, made at k.cu:0 (1), k.cu:1 (1), k.cu:2 (1)"
+    assert found.cause == "code inlined at k.cu:90 holds 4 registers, computed at k.cu:0 (1), k.cu:1 (1), k.cu:2 (1)"
+
+
+def spilling(
+    options: str = "", threads: int | None = None, registers: int = 40, limit: int | None = None, **more: Any
+) -> Kernel:
+    bounds = None if threads is None else LaunchBounds(max_threads=threads)
+    made = Maker(tool="ptxas", version="13.0.88", options=options)
+    code = SassStats(instructions=8, code_bytes=128, opcodes=(("STL", 8),), maker=made, register_cap=limit, **more)
+    return kernel("k", 8, registers=registers, sass=code, launch_bounds=bounds)
+
+
+@pytest.mark.parametrize(
+    ("found", "cause"),
+    [
+        (spilling("-maxrregcount 40 -arch sm_90"), "-maxrregcount=40 limits it to 40 registers"),
+        (spilling("-maxrregcount 40", threads=256), ""),  # launch bounds override the option
+        (spilling("-arch sm_90", threads=256), ""),  # a dump does not have the limit
+        (spilling("-arch sm_90 -g"), "debug build (-G): ptxas does not optimize it"),
+        (spilling(registers=255), "255 registers, the maximum of sm_90"),
+        (spilling(limit=168, threads=384, registers=166), "launch bounds of 384 threads limit it to 168 registers"),
+        (
+            spilling(limit=168, threads=384, registers=80),
+            "launch bounds of 384 threads limit it to 168 registers; ptxas uses 80",
+        ),
+        (
+            spilling(limit=40, threads=64),
+            "launch bounds of 64 threads with a minimum of blocks, or __maxnreg__, limit it to 40 registers",
+        ),
+        (spilling("-arch sm_90", limit=40), "__maxnreg__(40) limits it to 40 registers"),
+        (spilling(limit=40), "__maxnreg__ or -maxrregcount limits it to 40 registers"),
+    ],
+)
+def test_register_limits(found: Kernel, cause: str) -> None:
+    assert next(causes(found, Tree(), None), "") == cause
+
+
+def test_spills_of_a_role() -> None:
+    role = WarpRole(address=16, registers=24, follows=False, spill=Traffic(stores=2, store_bytes=8), local=Traffic())
+    assert [*causes(spilling(roles=(role,)), Tree(), None)] == ["warps that setmaxnreg gives 24 registers spill 8 B"]

@@ -1,0 +1,272 @@
+"""Causes of spills: what limits a kernel's registers, and which values hold them where most are live at once.
+
+That a group of values holds so many registers is a fact of the code. How many fewer the kernel would need without it
+is an upper bound, since ptxas would order the instructions in another way.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from spillscan.judging.places import Tree, placed, weighed
+from spillscan.model import Kernel
+from spillscan.model.code import CLASS_OF, MOST_REGISTERS, LocalTraffic, SourceLine
+from spillscan.occupancy.bounds import REGISTER_STEP, register_cap
+from spillscan.occupancy.devices import Device, device
+from spillscan.output.errors import UsageError
+from spillscan.output.nouns import count
+from spillscan.reading.machine.spillmap import TOP
+
+if TYPE_CHECKING:
+    from spillscan.reading.binary.pressure import Pressure
+    from spillscan.reading.machine.held import Value
+
+Kind = Literal["copies", "inlined", "double", "accumulators"]
+"""Instructions of one line repeated; code inlined at one call; 64-bit floating point; results of tensor
+instructions."""
+
+_LEAST, _SHARE = 4, 8
+"""Fewest registers of a group that is named, and the part of all live values that it needs at least."""
+_COPIES = 3
+"""Repetitions of a line's instruction that mean an unrolled loop or an array in registers."""
+_SHOWN = 3
+DEBUG_BUILD = "debug build (-G): ptxas does not optimize it"
+_LIMIT_OPTION = re.compile(r"-{1,2}maxrregcount[= ]+(\d+)|with +(\d+) of maxrregcount option")
+
+
+class Holding(NamedTuple):
+    """One group of values that are live at the point of the highest register pressure."""
+
+    kind: Kind
+    """What they have in common."""
+    registers: int
+    """Registers that they occupy, those in spill slots included."""
+    fewer: int
+    """Registers that the kernel needs fewer without the group, at most."""
+    lines: tuple[str, ...]
+    """Source lines, ``gemm.cu:31``, the most registers first."""
+    cause: str
+    """One line that describes the group."""
+    relief: str
+    """Change of the source that would need fewer registers."""
+
+
+def holdings(code: Pressure, local: LocalTraffic, tree: Tree) -> list[Holding]:
+    """Groups of values that hold many registers at the peak, the largest gain first."""
+    row, values = code.values(local)
+    live = code.demand(local) or code.peak.registers
+    least = max(_LEAST, len(values) // _SHARE)
+    groups = _Groups(code, row, values, live, tree).all()
+    found = [each for each in groups if each.registers >= least and each.fewer > 0]
+    return sorted(found, key=lambda each: -min(each.fewer, each.registers))
+
+
+def at_lines(held: Sequence[Holding]) -> dict[str, list[tuple[int, str]]]:
+    """(registers that it gains at most, sentence) of each source line, by the file's base name and line."""
+    found: dict[str, list[tuple[int, str]]] = defaultdict(list)
+    for each in held:
+        gain = f"at most {count(each.fewer, 'register')} fewer"
+        for line in each.lines:
+            found[_base(line)].append((each.fewer, f"{each.cause}; {each.relief}: {gain}"))
+    return found
+
+
+class _Groups:
+    def __init__(self, code: Pressure, row: int, values: Sequence[Value], live: int, tree: Tree) -> None:
+        self._code, self._row, self._values, self._live, self._tree = code, row, values, live, tree
+
+    def all(self) -> Iterator[Holding]:
+        """Every group."""
+        yield from self._copies()
+        yield from self._inlined()
+        yield from self._of_class(
+            "double", "fp64", "64-bit floating-point values hold", "use float instead of double", self._live // 2
+        )  # half of all: loads, copies and selections of doubles do not show their type
+        yield from self._of_class("accumulators", "tensor", "results of tensor instructions hold", "use smaller tiles")
+
+    def _copies(self) -> Iterator[Holding]:
+        rows: dict[tuple[SourceLine, str], Counter[int]] = defaultdict(Counter)
+        for value in self._values:
+            source = self._code.sources[value.row]
+            if source is not None:
+                rows[source, self._code.opcode(value.row)][value.row] += 1
+        several = {key: its for key, its in rows.items() if len(its) >= _COPIES}
+        if not several:
+            return
+        held, times = Counter[str](), Counter[str]()
+        for (source, _), its in several.items():
+            line = self._line(source)
+            held[line] += its.total()
+            times[line] = max(times[line], len(its))
+        results = ", ".join(
+            f"{count(times[line], 'result')} of {line} ({count(n, 'register')})" for line, n in held.most_common(_SHOWN)
+        )
+        yield Holding(
+            "copies",
+            held.total(),
+            self._live - sum(min(its.values()) for its in several.values()),  # values computed from a copy go, too
+            tuple(line for line, _ in held.most_common(_SHOWN)),
+            f"unrolled loop or register array: live at once are {results}",
+            f"use a smaller #pragma unroll factor or array at {held.most_common(1)[0][0]}",
+        )
+
+    def _inlined(self) -> Iterator[Holding]:
+        calls: dict[str, list[Value]] = defaultdict(list)
+        inner: dict[str, Counter[str]] = defaultdict(Counter)
+        for value in self._values:
+            source = self._code.sources[value.row]
+            if source is not None and (line := self._line_of_call(value.row)):
+                calls[line].append(value)
+                inner[line][f"{_base(source.file)}:{source.line}"] += 1
+        if calls:
+            line, values = max(calls.items(), key=lambda each: len(each[1]))
+            made = ", ".join(f"{place} ({n})" for place, n in inner[line].most_common(_SHOWN))
+            there = self._line_of_call(self._row) == line
+            yield Holding(
+                "inlined",
+                len(values),
+                max(len(values), self._live - len(values) if there else 0),  # the caller's values may wait in memory
+                (line,),
+                f"code inlined at {line} holds {count(len(values), 'register')}, computed at {made}",
+                f"use __noinline__ for the function called at {line}",
+            )
+
+    def _line_of_call(self, row: int) -> str:
+        """The line of the kernel at which an instruction was inlined; empty if it was not."""
+        source = self._code.sources[row]
+        if source is None or source.inlined_at is None:
+            return ""
+        while source.inlined_at is not None:
+            source = source.inlined_at
+        return self._line(source)
+
+    def _of_class(
+        self, kind: Literal["double", "accumulators"], name: str, what: str, relief: str, fewer: int = 0
+    ) -> Iterator[Holding]:
+        rows = Counter(each.row for each in self._values if CLASS_OF.get(self._code.opcode(each.row)) == name)
+        if rows:
+            lines, registers = self._lines(rows), rows.total()
+            at = f", computed at {', '.join(lines)}" if lines else ""
+            cause = f"{what} {count(registers, 'register')}{at}"
+            yield Holding(kind, registers, fewer or registers, lines, cause, relief)
+
+    def _lines(self, rows: Counter[int]) -> tuple[str, ...]:
+        held: Counter[str] = Counter()
+        for row, registers in rows.items():
+            if (source := self._code.sources[row]) is not None:
+                held[self._line(source)] += registers
+        return tuple(line for line, _ in held.most_common(_SHOWN))
+
+    def _line(self, source: SourceLine) -> str:
+        return placed(source, self._tree).text
+
+
+def _base(path: str) -> str:
+    return path.replace("\\", "/").rpartition("/")[2]
+
+
+# ---- causes -------------------------------------------------------------------------------------------------------
+
+
+def causes(
+    kernel: Kernel, tree: Tree, code: Pressure | None, held: Sequence[Holding] = (), limit: str = ""
+) -> Iterator[str]:
+    """Facts of code and records that explain a kernel's spills; ``limit``: what limits its registers, if compiling it
+    has shown that."""
+    if kernel.saves_for_callers:
+        yield "it saves registers for its callers (callee-saved)"
+    if for_debugger(kernel):
+        yield DEBUG_BUILD
+    elif limit := limit or _limit(kernel):
+        yield limit
+    if code is not None:
+        peak = code.peak
+        at = "" if peak.source is None else f" at {placed(peak.source, tree).text}"
+        least = "at least " if peak.at_least else ""
+        demand = code.demand(kernel.sass.local) if kernel.sass else None
+        slots = f", {demand} with the values in spill slots" if demand and demand > peak.registers else ""
+        yield f"{least}{peak.registers} registers are live at once{at}{slots}"
+        yield from (each.cause for each in held[:TOP])
+    if kernel.sass is None:
+        return
+    for role in kernel.sass.roles:
+        if role.registers is not None and role.spill is not None and role.spill.bytes:
+            yield f"warps that setmaxnreg gives {role.registers} registers spill {role.spill.bytes:,} B"
+    arrays = kernel.sass.local.of("array")
+    if arrays.accesses:
+        lines = ", ".join(each.text for each in weighed(kernel.sass.local, "array", tree)[:TOP])
+        at = f" at {lines}" if lines else ""
+        yield f"local arrays indexed at run time (not spills) move {arrays.bytes:,} B{at}"
+    if code is not None and code.calls:
+        yield f"{count(code.calls, 'call')} not inlined: values live across a call are saved or stay in registers"
+
+
+def for_debugger(kernel: Kernel) -> bool:
+    """Whether the kernel was compiled with ``-G``."""
+    maker = kernel.sass.maker if kernel.sass else None
+    return maker is not None and not {"-g", "-G", "--device-debug"}.isdisjoint(maker.options.split())
+
+
+def most_registers(kernel: Kernel) -> int:
+    """Registers that an instruction of the kernel's arch can name."""
+    here = device_of(kernel)
+    return MOST_REGISTERS if here is None else here.max_registers_per_thread
+
+
+def _limit(kernel: Kernel) -> str:
+    """What limits the kernel's registers, as its binary or log has it; empty if unknown.
+
+    A binary holds the threads of the launch bounds and the resulting limit, but not the minimum of blocks, nor
+    ``__maxnreg__`` as such.
+    """
+    registers, allowed = kernel.usage.registers, kernel.sass.register_cap if kernel.sass else None
+    limit = limit_of(kernel)
+    most = most_registers(kernel)
+    if limit is None:
+        if registers is not None and registers >= most - 2:
+            return f"{registers} registers, the maximum of {kernel.key.arch or 'the instruction set'}"
+        return f"no register limit; ptxas uses {registers}" if allowed is not None else ""
+    spare = registers is not None and registers + REGISTER_STEP <= limit
+    uses = f"; ptxas uses {registers}" if spare else ""
+    return f"{_limiting(kernel, limit)} {limit} registers{uses}"
+
+
+def _limiting(kernel: Kernel, limit: int) -> str:
+    if limited_by_option(kernel) == limit:
+        return f"-maxrregcount={limit} limits it to"
+    bounds, here = kernel.launch_bounds, device_of(kernel)
+    threads = bounds.threads if bounds else None
+    if threads is None:
+        made = kernel.sass.maker if kernel.sass else None
+        known = made is not None and made.options
+        return f"__maxnreg__({limit}) limits it to" if known else "__maxnreg__ or -maxrregcount limits it to"
+    possible = here is not None and threads <= here.max_threads_per_block
+    if possible and here is not None and register_cap(here, threads).registers == limit:
+        return f"launch bounds of {count(threads, 'thread')} limit it to"
+    return f"launch bounds of {count(threads, 'thread')} with a minimum of blocks, or __maxnreg__, limit it to"
+
+
+def limit_of(kernel: Kernel) -> int | None:
+    """The register limit that ptxas obeyed; ``None`` if there is none, or it is unknown."""
+    allowed = kernel.sass.register_cap if kernel.sass else None  # unknown of device functions
+    return limited_by_option(kernel) if allowed in (None, MOST_REGISTERS) else allowed
+
+
+def limited_by_option(kernel: Kernel) -> int | None:
+    """The limit of ``-maxrregcount``; ``None`` without it, and if launch bounds override it."""
+    maker = kernel.sass.maker if kernel.sass else None
+    named = _LIMIT_OPTION.search(maker.options if maker else "") or next(
+        (match for each in kernel.advisories if (match := _LIMIT_OPTION.search(each.text))), None
+    )
+    return int(named[1] or named[2]) if named and kernel.launch_bounds is None else None
+
+
+def device_of(kernel: Kernel) -> Device | None:
+    """The device of the kernel's arch; ``None`` if it is unknown."""
+    try:
+        return None if kernel.key.arch is None else device(kernel.key.arch)
+    except UsageError:
+        return None

@@ -1,0 +1,97 @@
+"""Advice on one family of kernels: source lines of its spills, causes, fixes, what was compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from spillscan.advice.causes import causes, holdings
+from spillscan.advice.fixes import Fix, Goal, Need, fixes, registers_needed
+from spillscan.advice.outcomes import rows
+from spillscan.advice.ranking import Ranked, summary_of
+from spillscan.judging.places import Place, Tree, weighed
+from spillscan.model.code import NO_TRAFFIC
+from spillscan.occupancy.binding import LABELS
+from spillscan.reading.machine.spillmap import TOP, share_text
+
+if TYPE_CHECKING:
+    from spillscan.advice.sweep.trials import Trial
+    from spillscan.occupancy.launches import Launches
+    from spillscan.reading.binary.pressure import Pressure
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Advice:
+    """Advice on the worst kernel of a family."""
+
+    ranked: Ranked
+    """The family."""
+    places: tuple[Place, ...] = ()
+    """Source lines of its spills, the most costly first."""
+    causes: tuple[str, ...] = ()
+    """Facts, one sentence each; empty: unknown."""
+    fixes: tuple[Fix, ...] = ()
+    """The best first."""
+    need: Need | None = None
+    """Registers that end its spills; ``None``: unknown."""
+    trial: Trial | None = None
+    """What was compiled; ``None`` if it was not asked for."""
+    untried: str = ""
+    """Why nothing can be compiled; empty if it can."""
+
+
+def advice(
+    about: Ranked,
+    launches: Launches,
+    tree: Tree,
+    code: Pressure | None = None,
+    trial: Trial | None = None,
+    untried: str = "",
+    goal: Goal | None = None,
+) -> Advice:
+    """Advice on a family. ``code``: live registers of its worst kernel; ``untried``: why that cannot be compiled."""
+    kernel = about.worst
+    launch = launches.launch_of(kernel)
+    untried = untried if trial is None else trial.missing
+    if about.about == "occupancy":
+        summary = summary_of(kernel, launch)
+        limits = () if summary is None else summary.findings
+        return Advice(
+            ranked=about,
+            causes=(*([summary.line] if summary else []), *(f"{LABELS[name]}: {text}" for name, text in limits)),
+            fixes=tuple(fixes(kernel, launch, code, trial, goal or Goal("blocks"))),
+            trial=trial,
+            untried=untried,
+        )
+    local = kernel.sass.local if kernel.sass else NO_TRAFFIC
+    held = [] if code is None else holdings(code, local, tree)
+    return Advice(
+        ranked=about,
+        places=tuple(weighed(local, "spill", tree)[:TOP]),
+        causes=tuple(causes(kernel, tree, code, held, "" if trial is None else trial.cause)),
+        fixes=tuple(fixes(kernel, launch, code, trial, goal or Goal("spills"), held)),
+        need=registers_needed(kernel, code, trial),
+        trial=trial,
+        untried=untried,
+    )
+
+
+def facts(made: Advice, commands: Sequence[str] = ()) -> Iterator[tuple[str, str]]:
+    """(heading, text) of all that is known of a family."""
+    if made.ranked.about == "spills":
+        lines = ", ".join(f"{place.text} {share_text(place.share or 0)}" for place in made.places)
+        binary = "" if made.ranked.worst.sass else ", and pass the binary"
+        yield "lines", lines or f"unknown; compile with -lineinfo{binary}"
+    yield from (("cause", text) for text in made.causes or ["unknown"])
+    yield from made.fixes
+    if made.trial is not None and made.trial.curve is not None and not made.untried:
+        yield from (("tried", text) for text in rows(made.trial, made.trial.curve, made.ranked.worst))
+    elif made.untried:
+        yield "tried", f"no: {made.untried}"
+    yield from (("next", text) for text in commands)
+
+
+def fix_data(made: Sequence[Fix]) -> list[dict[str, Any]]:
+    """Fixes for JSON."""
+    return [{"kind": each.kind, "text": each.text} for each in made]

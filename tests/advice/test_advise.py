@@ -1,0 +1,175 @@
+"""The command `advise`, and the commands that it prints."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from spillscan.advice.families import advice
+from spillscan.advice.ranking import ranked
+from spillscan.builds import buildfile
+from spillscan.builds.buildfile import BuildFile, Kept, encoded
+from spillscan.builds.databases import commands
+from spillscan.builds.records import Record
+from spillscan.cli import main
+from spillscan.judging.places import Tree
+from spillscan.model.code import Group, LocalTraffic, SassStats, SourceLine, WeighedLine
+from spillscan.model.units import Unit
+from spillscan.naming import Names
+from spillscan.occupancy.launches import LaunchMap
+from tests.conftest import FIXTURES, ROOT, read_text
+from tests.reading.binary.support import stored
+from tests.reporting import kernel
+
+
+def test_lines_come_with_what_was_inlined() -> None:
+    inner = SourceLine(file="/lib/math.cuh", line=9, inlined_at=SourceLine(file="src/gemm.cu", line=50))
+    line = WeighedLine(kind="spill", source=inner, accesses=2, bytes=8, depth=1, weight=80, share=1.0)
+    group = Group("spill", True, 8, 1, False)
+    stats = SassStats(instructions=8, code_bytes=128, opcodes=(("STL", 8),), local=LocalTraffic(kept=((group, 1),)))
+    found = kernel("k", 8, sass=replace(stats, local=replace(stats.local, kept_lines=(line,))))
+    (place,) = advice(ranked([found], Names([found.named_by]), LaunchMap())[0], LaunchMap(), Tree()).places
+    assert place.text == "src/gemm.cu:50 (inlined: math.cuh:9)"
+
+
+def test_every_command_to_try_works(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "k.cubin").write_bytes(stored("sass-sm_80-12.3.cubin"))
+    dump = FIXTURES / "sass" / "nvdisasm-gi-sm_80-13.5.sass"
+    for inputs in ([str(tmp_path / "k.cubin")], [str(dump)], [str(FIXTURES / "demo" / "head.log")]):
+        assert main(["advise", *inputs, "--launch", "*=128", "--all", "-f", "json"]) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert found["families"] == len(found["first"]) > 0
+        for entry in found["first"]:
+            assert entry["commands"]
+            assert entry["fixes"]
+            for line in entry["commands"]:
+                program, *words = shlex.split(line)
+                assert program == "spillscan"
+                assert main(words) == 0, line
+                capsys.readouterr()
+
+
+def test_no_path_is_broken_in_a_narrow_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that it can be copied."""
+    dump, said = tmp_path / "k.sass", []
+    place = "/opt/lib/site-packages/a-project/with-a-long-name/include"
+    dump.write_text(read_text(FIXTURES / "sass" / "nvdisasm-gi-sm_80-13.5.sass").replace("/opt/project", place))
+    for width in ("1000", "50"):
+        monkeypatch.setenv("COLUMNS", width)
+        assert main(["advise", str(dump), "--all"]) == 0
+        said.append(capsys.readouterr().out.split())
+    assert f"{place[1:]}/sass.cu:36" in said[0]
+    assert said[0] == said[1]
+
+
+def test_the_source_is_swept_where_its_compilation_is_known(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "k.cubin").write_bytes(stored("sass-sm_80-12.3.cubin"))
+    entry = {"directory": str(tmp_path), "file": "k.cu", "command": "nvcc -c k.cu -o k.cubin", "output": "k.cubin"}
+    (tmp_path / "compile_commands.json").write_text(json.dumps([entry]))
+    assert main(["advise", str(tmp_path / "k.cubin"), "--top", "1"]) == 0
+    said = capsys.readouterr().out
+    assert f"spillscan sweep {tmp_path}/compile_commands.json --kernel array_and_spills --arch sm_80" in said
+
+
+def test_the_record_of_its_compilation_is_swept(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("k.cu").write_text("#include <project/own.h>\n")
+    Path("k.o").write_bytes(b"")
+    record = Record("k.o", ("nvcc", "-Iinclude", "-c", "k.cu", "-o", "k.o"))
+    record.write((FIXTURES / "demo" / "head.log").read_bytes())
+    assert record.keep() is None
+    assert main(["advise", "k.o.spillscan.log", "--top", "1"]) == 0
+    assert "spillscan sweep k.o.spillscan.log --kernel" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("text", "swept"),
+    [
+        ("#include <cuda_runtime.h>\n#include <cmath>\n#include <cub/cub.cuh>\n", True),
+        ('#include "beside.cuh"\n', True),
+        ('#include "needs.cuh"\n', False),
+        ('#include "elsewhere.cuh"\n', False),
+        ("#include <torch/extension.h>\n", False),
+    ],
+)
+def test_a_source_is_swept_alone_where_it_needs_no_options(
+    text: str, swept: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "beside.cuh").write_text('#include "beside.cuh"\n')
+    (tmp_path / "needs.cuh").write_text('#include "elsewhere.cuh"\n')
+    (tmp_path / "k.cu").write_text(text)
+    log = f"[1/1] clang++ -x cuda -c {tmp_path}/k.cu -o {tmp_path}/k.o\n" + (FIXTURES / "demo" / "head.log").read_text()
+    (tmp_path / "build.log").write_text(log)
+    assert main(["advise", str(tmp_path / "build.log"), "--top", "1"]) == 0
+    assert (f"spillscan sweep {tmp_path}/k.cu --kernel" in capsys.readouterr().out) is swept
+
+
+@pytest.mark.parametrize(
+    ("line", "command"),
+    [
+        ("[1/1] nvcc -DTILE='8 16' -c {k} -o k.o", "nvcc -DTILE='8 16' -c {k} -o k.o"),
+        ("cd x && ccache /opt/bin/nvcc -O3 -c {k} -o k.o && :", "/opt/bin/nvcc -O3 -c {k} -o k.o"),
+        ("nvcc -c other.cu -o k.o && nvcc -c {k}", ""),
+    ],
+)
+def test_the_command_of_the_log_is_swept(
+    line: str, command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whatever options its source needs."""
+    source = tmp_path / "k.cu"
+    source.write_text("#include <project/own.h>\n")
+    log = line.format(k=source) + "\n" + (FIXTURES / "demo" / "head.log").read_text()
+    (tmp_path / "build.log").write_text(log)
+    assert main(["advise", str(tmp_path / "build.log"), "--top", "1"]) == 0
+    said = shlex.quote(shlex.join(shlex.split(command.format(k=source))))
+    wanted = f"spillscan sweep {said} --kernel" if command else "spillscan sweep"
+    assert (wanted in " ".join(capsys.readouterr().out.split())) is bool(command)
+
+
+def test_what_run_kept_is_swept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = tmp_path / "k.cu"
+    source.write_text("")
+    command = ("nvcc", "-DX", "-c", "k.cu", "-o", "k.o")
+    unit = Unit(source="k.cu", object="k.o", folder=".", command=command, state="done")
+    report = (FIXTURES / "demo" / "head.log").read_text()
+    path = tmp_path / buildfile.NAME
+    path.write_text(encoded(BuildFile(command=("make",), status=0, units=(Kept(unit=unit, report=report),))))
+    assert main(["advise", str(path), "--top", "1"]) == 0
+    assert f"spillscan sweep {path} --kernel" in " ".join(capsys.readouterr().out.split())
+    (kept,) = commands(str(path))
+    assert (kept.words, kept.source, kept.folder) == (unit.command, str(source), str(tmp_path))
+
+
+def test_markdown(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["advise", str(FIXTURES / "demo" / "head.log"), "-f", "markdown"]) == 0
+    said = capsys.readouterr().out
+    assert "1. `gemm<8> (sm_80)`: 2 kernels, 100 % of the spill cost" in said
+    assert "   - cause: `unknown`" in said
+    assert "limiter unknown for 10 of 12 kernels" in said
+
+
+def test_unknown_limiters_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    dump = str(FIXTURES / "sass" / "cuobjdump-sm_80-13.5.sass.zst")
+    assert main(["advise", dump, "--kernel", "local_array", "--kernel", "plain"]) == 0
+    said = capsys.readouterr().out
+    assert "local memory without spills (arrays, call frames): local_array (sm_80)" in said
+    assert "nothing to fix; " in said
+    assert "limiter unknown" in said
+
+
+def test_occupancy_prints_fixes_of_spills(capsys: pytest.CaptureFixture[str]) -> None:
+    log = str(ROOT / "fixtures" / "demo" / "head.log")
+    assert main(["occupancy", log, "--launch", "gemm*=256", "--kernel", "gemm<8>", "--arch", "sm_80"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "try: __launch_bounds__(256, 3): 80 registers, 4 → 3 blocks/SM (not tried)" in said
+    assert main(["occupancy", log, "--launch", "gemm*=256", "--kernel", "gemm*", "-f", "json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert {fix["kind"] for row in rows for fix in row["fixes"]} == {"try"}
