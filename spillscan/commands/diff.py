@@ -26,6 +26,7 @@ from spillscan.judging.verdict import Verdict, gaps_of, gaps_of_input, verdict
 from spillscan.model import Build
 from spillscan.model.figures import METRICS
 from spillscan.model.findings import CodeChange
+from spillscan.naming.identity.renames import parse_rename
 from spillscan.output.errors import UsageError
 from spillscan.reading.binary.fetch import texts_of
 from spillscan.reports import render
@@ -82,8 +83,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="OLD=NEW",
-        help="a word of kernels' names, scopes or types that is another one now, such as flash=fa3 (default: what the"
-        " names of both builds say)",
+        help="a kernel that has another name now: globs with as many stars on both sides, such as 'flash::*=fa3::*'"
+        " (default: renames that explain all kernels of a function)",
     )
     _options.add_sort(
         parser, "changes in the order of a figure's growth, the largest first (default: worst findings first)"
@@ -172,9 +173,9 @@ def _report(
     every = any({MAX_SLOWDOWN.name, CODE.name} & entry.settings.keys() for entry in policy.entries)
     compared = not by_arch or gated
     chosen = tuple(_sides("--pair", each, "libraries") for each in arguments.pair)
-    given = tuple(_sides("--rename", each, "words") for each in arguments.rename)
+    stated = tuple(map(parse_rename, arguments.rename))
     found = (
-        comparison(base, head, policy, policy.devices, all_pairs=every, chosen=chosen, given=given)
+        comparison(base, head, policy, policy.devices, all_pairs=every, chosen=chosen, stated=stated)
         if compared
         else Comparison()
     )

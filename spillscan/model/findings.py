@@ -64,22 +64,19 @@ class Effect(Struct, frozen=True, kw_only=True):
         return None if before is None or after is None else (before, after)
 
 
-EvidenceKind = Literal["identity", "code", "substitution", "likeness"]
-"""Equal names, whatever checkout or toolkit wrote them; equal machine code; a substitution that explains several names;
-names and figures that are alike."""
+EvidenceKind = Literal["identity", "substitution", "stated"]
+"""Equal names, whatever checkout or toolkit wrote them; a substitution that explains all kernels of a function; stated
+by the user."""
 
 
 class Evidence(Struct, frozen=True, kw_only=True):
     """Why two kernels are taken for one."""
 
     kind: EvidenceKind = "identity"
-    """What says so."""
     rule: str = ""
-    """The substitution: ``flash → fa3``; of an identity that is open, names that may have changed places: ``f ↔ g``."""
+    """The substitution: ``flash → fa3``."""
     explains: int = 0
-    """How many names it explains."""
-    one_of: int | None = None
-    """How many kernels it may be as well as this one, this one among them; ``None`` where the pair is a fact."""
+    """How many names the substitution explains."""
 
 
 IDENTITY = Evidence()
@@ -90,17 +87,15 @@ class Change(Struct, frozen=True, kw_only=True):
     """What became of one kernel between two builds."""
 
     state: Literal["added", "removed", "changed", "renamed", "unknown", "recoded", "equal"]
-    """``renamed`` pairs carry a score below 1. ``unknown``: nothing is known to differ, but one build does not report
-    all that the other reports. ``recoded``: other machine code, by its digest or its opcodes, and the same figures.
-    Such pairs are in no list of changes, nor is one that is ``equal``."""
+    """``unknown``: nothing is known to differ, but one build does not report all that the other reports. ``recoded``:
+    other machine code, by its digest or its opcodes, and the same figures. Such pairs are in no list of changes,
+    nor is one that is ``equal``."""
     before: Kernel | None
     """The kernel in the base build; ``None`` where it was added."""
     after: Kernel | None
     """The kernel in the head build; ``None`` where it was removed."""
     metrics: tuple[Metric, ...] = ()
     """Each figure that is known of both builds and differs."""
-    score: float = 1.0
-    """How alike the two are; 1 where the identity is the same, whatever checkout or toolkit wrote the symbol."""
     evidence: Evidence = IDENTITY
     """Why they are taken for one kernel."""
     unknown: tuple[Metric, ...] = ()

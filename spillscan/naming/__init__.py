@@ -15,5 +15,5 @@ from spillscan.naming.names import WIDTH, Names, alone
 
 __all__ = ["WIDTH", "Family", "Key", "Names", "alone", "symbol_of"]
 
-PUBLIC = ("identity", "identity.libraries", "identity.likeness", "identity.pairs", "identity.symbol")
+PUBLIC = ("identity", "identity.libraries", "identity.code", "identity.pairs", "identity.renames", "identity.symbol")
 """What other packages may import from: these modules, and this one."""

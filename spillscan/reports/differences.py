@@ -158,7 +158,7 @@ def _alike(change: Change, metrics: Sequence[Metric]) -> object:
     effects = [effect for effect in change.effects if effect.blocks]
     residency = tuple((_blocks(each, named=len(effects) > 1 or each.gpu is None), _limiters(each)) for each in effects)
     moved = change.before is not None and change.before.key.arch != kernel.key.arch and kernel.key.arch
-    return (kernel.named_by, before, kernel.key.unit, change.state, metrics, brief, residency, change.score, moved,
+    return (kernel.named_by, before, kernel.key.unit, change.state, metrics, brief, residency, moved,
             change.evidence, change.appeared, change.vanished)  # fmt: skip
 
 
@@ -329,8 +329,6 @@ def archs_of(entry: Entry) -> str:
 def _remarks(change: Change) -> list[tuple[str, str, str]]:
     """(label, text, color) of what is no figure."""
     found = [("launch bounds", words.bounds(change), YELLOW)] if change.bounds else []
-    if exchanged := pairings.exchange(change):
-        found.append((f"one of {change.evidence.one_of:,}", exchanged, YELLOW))
     found += [("ptxas says", kind.replace("_", " "), YELLOW) for kind in change.appeared]
     found += [("no longer says", kind.replace("_", " "), "") for kind in change.vanished]
     if moved_to_shared(change) and not any(name == "shared_spills" for name, _, _ in change.metrics):

@@ -70,7 +70,7 @@ def libraries(report: Report) -> Iterator[str]:
 
 
 def rules(changes: Sequence[Change]) -> Iterator[str]:
-    """Which substitutions explain the renames, those of the most kernels first; and how many renames are guesses."""
+    """The substitutions that explain renames, those of the most kernels first."""
     known = Counter(
         (change.evidence.rule, change.evidence.explains) for change in changes if change.evidence.kind == "substitution"
     )
@@ -78,15 +78,10 @@ def rules(changes: Sequence[Change]) -> Iterator[str]:
         shown = [f"{printable(rule, _WIDEST)} explains {number:,}" for (rule, number), _ in known.most_common(_RULES)]
         more = f", and {count(len(known) - _RULES, 'other rule')}" if len(known) > _RULES else ""
         yield f"renames: {'; '.join(shown)}{more}"
-    guesses = Counter(change.state == "renamed" for change in changes if change.evidence.one_of is not None)
-    if guesses[True] and guesses[True] < len(changes):
-        yield f"{count(guesses[True], 'rename')} may be another kernel's: no name nor code tells"
-    if guesses[False]:
-        yield f"{count(guesses[False], 'kernel')} may have exchanged names with others"
 
 
 def renaming(change: Change, names: Names) -> str:
-    """``old → new``, and how alike they are; where only what is around the names differs, the old one in full."""
+    """``old → new``, and what says so; where only what is around the names differs, the old one in full."""
     assert change.before is not None
     old, new = names.of(change.before.named_by), names.of(change.kernel.named_by)
     full = change.before.name
@@ -98,18 +93,8 @@ def renaming(change: Change, names: Names) -> str:
     return f"{both} ({because(change)})"
 
 
-def exchange(change: Change) -> str | None:
-    """That a kernel that kept its name has what another had: ``may be another's: scale ↔ dot``."""
-    if change.state == "renamed" or change.evidence.one_of is None:
-        return None
-    return f"may be another's: {printable(change.evidence.rule, 2 * _WIDEST)}"
-
-
 def because(change: Change) -> str:
-    """Why a renamed kernel is taken for the same: ``flash → fa3 explains 15``, ``one of 3, 83% alike``."""
+    """Why a renamed kernel is taken for the same: ``flash → fa3 explains 15``."""
     evidence = change.evidence
-    if evidence.one_of is not None:
-        return f"{f'one of {evidence.one_of:,}' if evidence.one_of > 1 else 'perhaps'}, {change.score:.0%} alike"
-    if evidence.kind == "substitution":
-        return f"{printable(evidence.rule, _WIDEST)} explains {evidence.explains:,}"
-    return "same code" if evidence.kind == "code" else f"{change.score:.0%} alike"
+    how = "stated" if evidence.kind == "stated" else f"explains {evidence.explains:,}"
+    return f"{printable(evidence.rule, _WIDEST)} {how}"

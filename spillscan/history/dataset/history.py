@@ -44,8 +44,6 @@ class Event:
     """Index of the first build after."""
     was: Kernel | None = None
     """Of ``renamed``: the kernel as the build before names it."""
-    score: float = 1.0
-    """Of ``renamed``: how much alike the two are, as ``diff`` says."""
 
 
 class Span(NamedTuple):
@@ -296,9 +294,9 @@ class _Past:
                 held[-1] = held[-1]._replace(kernel=kernel)  # so that not each is kept
             held.append(_State(first, last, point, len(copies), kernel))
 
-    def chains(self) -> list[list[tuple[_Run, float]]]:
-        """What is one kernel: its runs, each with the likeness to the run before it. Reads the kernels that those
-        already read were called before and after."""
+    def chains(self) -> list[list[tuple[_Run, bool]]]:
+        """What is one kernel: its runs, each with whether it has another name than the run before. Reads the kernels
+        that those already read were called before and after."""
         while True:
             runs = self._runs()
             self._pair(runs)
@@ -307,7 +305,7 @@ class _Past:
             if self._read is None or missing <= self._read:
                 break
             self.read(missing)
-        ends: dict[Key, list[tuple[_Run, float]]] = {}
+        ends: dict[Key, list[tuple[_Run, bool]]] = {}
         chains = []
         for run in sorted(self._runs(), key=lambda run: run.first):
             link = self._into(run)
@@ -316,11 +314,11 @@ class _Past:
             if chain is None:
                 chain = []
                 chains.append(chain)
-            chain.append((run, 1.0 if link is None else link.score))
+            chain.append((run, link is not None and link.renamed))
             ends[run.key] = chain
         return chains
 
-    def series(self, chain: Sequence[tuple[_Run, float]]) -> Series:
+    def series(self, chain: Sequence[tuple[_Run, bool]]) -> Series:
         """One kernel."""
         found = [state for run, _ in chain for state in self._states(run)]
         newest = chain[-1][0]
@@ -354,16 +352,16 @@ class _Past:
         held = self.held[run.key]
         return held[bisect_right(held, run.last, key=itemgetter(0)) - 1].kernel
 
-    def _events(self, chain: Sequence[tuple[_Run, float]]) -> Iterator[Event]:
+    def _events(self, chain: Sequence[tuple[_Run, bool]]) -> Iterator[Event]:
         start, end = chain[0][0].first, chain[-1][0].last
         if start > 0:
             yield Event(state="new", last=self._filled[start - 1], first=self._filled[start])
-        for (before, _), (after, score) in pairwise(chain):
+        for (before, _), (after, renamed) in pairwise(chain):
             last, first = self._filled[before.last], self._filled[after.first]
             if after.first > before.last + 1:
                 yield Event(state="back", last=last, first=first)
-            elif score < 1:
-                yield Event(state="renamed", last=last, first=first, was=self._kernel(before), score=score)
+            elif renamed:
+                yield Event(state="renamed", last=last, first=first, was=self._kernel(before))
         if end + 1 < len(self._filled):
             yield Event(state="gone", last=self._filled[end], first=self._filled[end + 1])
 

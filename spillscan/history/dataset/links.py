@@ -17,7 +17,7 @@ from spillscan.model import Kernel
 from spillscan.model.figures import KEPT
 from spillscan.model.usage import NUMBERS
 from spillscan.naming.identity import canonical
-from spillscan.naming.identity.likeness import configuration
+from spillscan.naming.identity.code import configuration
 
 if TYPE_CHECKING:
     from spillscan.history.dataset.reading import Dataset
@@ -69,8 +69,7 @@ class Link(NamedTuple):
 
     before: Key
     after: Key
-    score: float
-    """How much alike the two are, as ``diff`` says."""
+    renamed: bool
 
 
 def sizes_of(dataset: Dataset) -> Counter[str]:
@@ -193,10 +192,10 @@ def _between(
 ) -> tuple[Link, ...]:
     """Keys that end in one build, and those that begin in the next as whose counterparts, each once."""
     links = []
-    for before, after, score in pair(base, head, alive=alive):
+    for before, after, renamed in pair(base, head, alive=alive):
         if before is None or after is None:
             continue
-        link = Link(Key.of(before), Key.of(after), score)
+        link = Link(Key.of(before), Key.of(after), renamed)
         if link.before in ended and link.after in begun:
             ended.remove(link.before)
             begun.remove(link.after)

@@ -145,8 +145,7 @@ def _with_former(finding: Finding, former: Mapping[int, Change], baseline: Basel
     if change is None or entry is None:
         return finding
     recorded = entry.recorded.get(recorded_as(finding.rule))
-    guess = "perhaps " if change.evidence.one_of is not None else ""
-    said = f"{finding.message}; {guess}renamed from {entry.name}, recorded: {_said(recorded) if recorded else 'none'}"
+    said = f"{finding.message}; renamed from {entry.name}, recorded: {_said(recorded) if recorded else 'none'}"
     return replace(finding, message=said)
 
 

@@ -17,7 +17,7 @@ from spillscan.judging.compare.pairing import Comparison
 from spillscan.model import Change, Kernel
 from spillscan.model.code import CLASS_OF, CodeText
 from spillscan.model.findings import CodeChange, Hunk, Moved, Work
-from spillscan.naming.identity.likeness import digest
+from spillscan.naming.identity.code import digest
 from spillscan.output.nouns import count
 from spillscan.reading.binary.instructions import Code
 from spillscan.reading.machine.accesses import WIDTHS

@@ -12,7 +12,7 @@ from msgspec import Struct
 from spillscan.model import Change, Kernel, Metric
 from spillscan.model.figures import COMPARED, KEYED, rank
 from spillscan.model.usage import Figure
-from spillscan.naming.identity.likeness import code, digest
+from spillscan.naming.identity.code import code, digest
 
 ALLOCATION_UNIT = 8
 """Registers per thread are allocated in eights on every compute capability from 3.0 to 12.1 (256 a warp)."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from itertools import chain
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -21,8 +20,9 @@ from spillscan.judging.compare.figures import (
     worst_first,
 )
 from spillscan.model import LOST_SETTING, Build, Change, Changes, Effect, Kernel, KernelKey, Metric
-from spillscan.model.findings import IDENTITY, moved_bounds
+from spillscan.model.findings import moved_bounds
 from spillscan.naming.identity.pairs import pair, paired
+from spillscan.naming.identity.renames import Renames
 from spillscan.occupancy.launches import Launches, LaunchMap
 
 _UNATTACHED = {"unattached-setmaxnreg": LOST_SETTING}
@@ -58,13 +58,13 @@ def comparison(
     *,
     all_pairs: bool = False,
     chosen: Sequence[tuple[str, str]] = (),
-    given: Sequence[tuple[str, str]] = (),
+    stated: Renames = (),
 ) -> Comparison:
     """:func:`diff`, and the pairs that cannot be judged; ``all_pairs``: also those in which nothing differs.
 
     ``launches`` says how kernels are launched, ``devices`` (``H200``, ``sm_86``) on what; by default each kernel's
-    own target. ``chosen``: globs of libraries of either build that are one; ``given``: words
-    of names that were replaced by others.
+    own target. ``chosen``: globs of libraries of either build that are one; ``stated``: renames
+    that the user states.
     """
     base, head = base.named, head.named
     changes: list[Change] = []
@@ -75,24 +75,22 @@ def comparison(
     doubtful = _doubtful((*base.kernels, *head.kernels))
     unattached = {kind for issue in base.issues if (kind := _UNATTACHED.get(issue.code))}
     known: _Known = {}
-    found = paired(base.kernels, head.kernels, chosen=chosen, given=given)
-    same = ((*pair, IDENTITY) for pair in found.same)
-    for before, after, evidence in chain(same, ((m.before, m.after, m.evidence) for m in found.doubtful)):
+    found = paired(base.kernels, head.kernels, chosen=chosen, stated=stated)
+    for before, after in found.same:
         alike = _changed(before, after, launches, devices, known)
         if alike is not None:
-            alike = alike if evidence is IDENTITY else replace(alike, evidence=evidence)
             if doubtful or unattached:
                 names = doubtful.get(before.key, set()) | doubtful.get(after.key, set())
                 alike = _doubted(alike, names, unattached)
             (unsettled if alike.state == "unknown" else changes).append(alike)
         elif other_code(before, after):
-            recoded.append(Change(state="recoded", before=before, after=after, evidence=evidence))
+            recoded.append(Change(state="recoded", before=before, after=after))
         elif all_pairs:
             equal.append(Change(state="equal", before=before, after=after))
     for match in found.renamed:
         change = _changed(match.before, match.after, launches, devices, known)
         change = change or Change(state="renamed", before=match.before, after=match.after)
-        changes.append(replace(change, state="renamed", score=match.score, evidence=match.evidence))
+        changes.append(replace(change, state="renamed", evidence=match.evidence))
     changes += [Change(state="removed", before=kernel, after=None) for kernel in found.gone]
     changes += [Change(state="added", before=None, after=kernel) for kernel in found.new]
     return Comparison(

@@ -17,7 +17,6 @@ from importlib import import_module
 from typing import NamedTuple, Protocol, cast
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from spillscan.judging.rules._declared import (
     Family,
@@ -31,7 +30,6 @@ from spillscan.judging.rules._declared import (
     worst_first,
 )
 from spillscan.model import SEVERITIES, Build, Change, Finding, Hidden, Judged, Kernel, Limit, Rule, Severity, at_least
-from spillscan.naming import alone
 from spillscan.output import folders
 
 __all__ = [
@@ -190,31 +188,12 @@ def regressions(changes: Sequence[Change], policy: Demands) -> list[Finding]:
         for judge in judges:
             yield from judge(change, terms)
 
-    def facts(change: Change) -> set[Rule]:
-        added = replace(change, state="added", before=None, metrics=(), effects=())
-        return {each[0] for each in said(added, policy.terms_of(change.kernel))}
-
     found = [
         finding(each.rule, each.text, change.kernel, each.severity)
         for change, spoken in _of_changes(changes, policy, said)
-        for each in (spoken if change.evidence.one_of is None else _of_guess(change, spoken, facts(change)))
+        for each in spoken
     ]
     return distinct(sorted(found, key=lambda each: -SEVERITIES.index(each.severity)))
-
-
-def _of_guess(change: Change, spoken: Iterable[Spoken], facts: set[Rule]) -> Iterator[Spoken]:
-    """What is said of two kernels that need not be one: an error only where the newer alone is a fact of the rule."""
-    assert change.before is not None
-    several = change.evidence.one_of or 1
-    among = f", one of {several:,} that it may be" if several > 1 else ""
-    kept = change.state != "renamed"
-    was = "if it has kept its name" if kept else f"if it was {alone(change.before.named_by)}"
-    for each in spoken:
-        if each.rule in facts and not kept:
-            yield each
-        else:
-            mildest: Severity = "warning" if at_least(each.severity, "warning") else "note"
-            yield Spoken(each.rule, mildest, f"{each.text}, {was}{among}")
 
 
 def undecided_changes(changes: Sequence[Change], policy: Demands) -> list[Undecided]:
@@ -276,7 +255,7 @@ def _figures(kernel: Kernel, terms: Terms, *, timed: bool) -> tuple[object, ...]
 
 def _sides(change: Change, terms: Terms, *, timed: bool) -> tuple[object, ...] | None:
     """Equal for changes of which all rules say the same under these terms; ``None`` where more than figures decides."""
-    if change.before is None or change.after is None or change.score < 1:
+    if change.before is None or change.after is None or change.state == "renamed":
         return None
     sides = [_figures(side, terms, timed=timed) for side in (change.before, change.after)]
     same = (*sides, change.state, id(change.metrics), id(change.unknown), id(change.effects))

@@ -12,7 +12,7 @@ from spillscan.judging.compare.figures import other_code
 from spillscan.judging.rules._declared import Family, Said, Terms, Threshold, finding
 from spillscan.model import Change, Finding, Limit, Rule
 from spillscan.model.figures import value_of
-from spillscan.naming.identity.likeness import digest
+from spillscan.naming.identity.code import digest
 from spillscan.output.nouns import sizes
 
 if TYPE_CHECKING:

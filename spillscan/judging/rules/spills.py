@@ -8,7 +8,6 @@ from spillscan.judging.compare.figures import same_code, sides
 from spillscan.judging.rules._declared import Family, Said, Terms
 from spillscan.judging.rules.blocks import trade
 from spillscan.model import Change, Kernel, Limit, Metric, Rule
-from spillscan.naming import alone
 
 MAX_BYTES = Limit(
     "max_spill_bytes", "most bytes of spill stores and loads together, per thread", "build", 10, default=0
@@ -61,13 +60,12 @@ def regressions(change: Change, terms: Terms) -> Iterator[Said]:
     most = terms.limit(MAX_GROWTH)
     if change.after is None or most is None:
         return
-    if change.before is None or (change.state == "renamed" and change.evidence.one_of is not None):
+    if change.before is None:
         least = max(change.after.spill_bounds[0] if change.after.spill_bounds else (0,))
         if least > most:
-            like = f"; {_predecessor(change)}" if change.before else ""
             alone = max(change.after.spills or (0,)) > most
             figures = _figures(change.after) if alone else _with_callees(change.after)
-            yield SPILL, f"is new and {figures}{like}"
+            yield SPILL, f"is new and {figures}"
         elif _spills_unknown(change.after):
             yield SPILL, "is new and spills registers; the log does not say how much"
         return
@@ -173,14 +171,6 @@ def _tolerated(kernel: Kernel, terms: Terms) -> bool:
         and bounds[0] != bounds[1]
         and (allowed is None or sum(bounds[1]) - sum(bounds[0]) <= allowed)
     )
-
-
-def _predecessor(change: Change) -> str:
-    """What the kernel may have been; less than near certainty excuses no spill."""
-    assert change.before is not None
-    spilled = f"{sum(change.before.spills):,} B" if change.before.spills else "an unknown number of bytes"
-    name = alone(change.before.named_by)
-    return f"perhaps {name} under another name ({change.score:.0%} alike), which spilled {spilled}"
 
 
 FAMILIES = (

@@ -9,16 +9,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Hashable, Iterable
 from difflib import SequenceMatcher
 from functools import cache
 from itertools import chain, compress
 from operator import attrgetter
 
-from msgspec import Struct
-
-from spillscan.model import Evidence, Kernel, Usage
-from spillscan.naming.identity.likeness import SAME_BYTES, as_much, code, digest, record, work
+from spillscan.model import Kernel, Usage
+from spillscan.naming.identity.code import as_much, code, digest, record, work
 from spillscan.naming.identity.symbol import source_name
 
 FEW = 64
@@ -159,63 +157,6 @@ def same_code(ours: list[Kernel], theirs: list[Kernel]) -> Pairs:
         mine, others = (list(filter(digest, but(side, pairs))) for side in (ours, theirs))
         pairs += _equal(mine, others, key)
     return pairs
-
-
-# Kernels of two builds that are one by their machine code, whatever they are called.
-
-Target = Callable[[Kernel], Hashable]
-"""What both kernels of a pair have in common: arch, or family of archs, and library."""
-
-
-class Match(Struct, frozen=True):
-    """One kernel under two names."""
-
-    before: Kernel
-    """In the base."""
-    after: Kernel
-    """In the head."""
-    score: float
-    """Above 0.95 where it is a fact, at most that where it is likely; never 1, which is an identity."""
-    evidence: Evidence
-    """What says so."""
-
-
-MOST = 0.999
-"""No rename is an identity."""
-SAME = Evidence(kind="code")
-"""Equal machine code, which no third kernel has."""
-
-
-def by_code(
-    left: list[Kernel], right: list[Kernel], paired: Sequence[tuple[Kernel, Kernel]], kept: Set[str], target: Target
-) -> Iterator[Match]:
-    """Kernels of equal code, which no other of either build has, where names do not say otherwise: that one of them is
-    in both builds (``kept``), or that it has a counterpart of equal arguments."""
-    gone, new = ({kernel.key.symbol for kernel in side} for side in (left, right))
-    for key, score in ((digest, MOST), (code, SAME_BYTES)):
-        place = of_code(key, target)
-        sides = [grouped((kernel for kernel in side if code(kernel) and key(kernel)), place) for side in (left, right)]
-        ours, theirs = ({same: some[0] for same, some in side.items() if len(some) == 1} for side in sides)
-        both = {same for same in ours.keys() & theirs.keys() if not _otherwise(ours[same], theirs[same], gone, new)}
-        if both:
-            both -= {place(kernel) for pair in paired for kernel in pair}
-            both = {same for same in both if kept.isdisjoint((ours[same].key.symbol, theirs[same].key.symbol))}
-        taken = {id(side[same]) for same in both for side in (ours, theirs)}
-        yield from (Match(ours[same], theirs[same], score, SAME) for same in ours if same in both)
-        left, right = ([kernel for kernel in side if id(kernel) not in taken] for side in (left, right))
-
-
-def _otherwise(before: Kernel, after: Kernel, gone: set[str], new: set[str]) -> bool:
-    """Whether they are instances of two templates with other arguments, and that of equal arguments is there."""
-    old, now = before.key.symbol, after.key.symbol
-    first, second = template(old), template(now)
-    arguments = old[len(first) :], now[len(second) :]
-    return arguments[0] != arguments[1] and (second + arguments[0] in new or first + arguments[1] in gone)
-
-
-def of_code(key: Key, target: Target) -> Key:
-    """Role, ``target`` and ``key`` of a kernel."""
-    return lambda kernel: (kernel.role == "function", target(kernel), key(kernel))
 
 
 def template(symbol: str) -> str:

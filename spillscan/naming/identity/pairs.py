@@ -14,11 +14,10 @@ from typing import NamedTuple
 
 from spillscan.model import Kernel
 from spillscan.model.symbols import arch_family
-from spillscan.naming.identity.exchanges import perhaps_swapped, swapped
+from spillscan.naming.identity.code import code, configuration
 from spillscan.naming.identity.libraries import by_library
-from spillscan.naming.identity.likeness import code, configuration
-from spillscan.naming.identity.namesakes import Key, Match, Pairs, aligned, but, by_figures, grouped, same_code
-from spillscan.naming.identity.renames import renames
+from spillscan.naming.identity.namesakes import Key, Pairs, aligned, but, by_figures, grouped, same_code
+from spillscan.naming.identity.renames import Match, Renames, renames, stated_renames
 from spillscan.naming.identity.symbol import canonical, source_file
 
 _COPY = re.compile(r"#\d+\Z")
@@ -31,8 +30,8 @@ class Pair(NamedTuple):
     """In the base build."""
     after: Kernel | None
     """In the head build."""
-    score: float = 1.0
-    """1 where the identity is the same, less where they are alike."""
+    renamed: bool = False
+    """Whether its name is another in the head."""
 
 
 def pair(
@@ -47,8 +46,7 @@ def pair(
     found = paired(base, head, families=families, alive=alive)
     return [
         *(Pair(before, after) for before, after in found.same),
-        *(Pair(match.before, match.after) for match in found.doubtful),
-        *(Pair(match.before, match.after, match.score) for match in found.renamed),
+        *(Pair(match.before, match.after, renamed=True) for match in found.renamed),
         *(Pair(kernel, None) for kernel in found.gone),
         *(Pair(None, kernel) for kernel in found.new),
     ]
@@ -59,10 +57,8 @@ class Paired(NamedTuple):
 
     same: Pairs
     """Of one identity."""
-    doubtful: list[Match]
-    """Of one identity, of names that may have changed places."""
     renamed: list[Match]
-    """Alike, under another name."""
+    """Under another name."""
     gone: list[Kernel]
     """In the base alone."""
     new: list[Kernel]
@@ -75,13 +71,13 @@ def paired(
     *,
     families: bool = True,
     chosen: Sequence[tuple[str, str]] = (),
-    given: Sequence[tuple[str, str]] = (),
+    stated: Renames = (),
     alive: Sequence[str] = (),
 ) -> Paired:
     """:func:`pair`, without a record for each kernel: there are very many, and most of them did not change.
 
-    ``chosen``: libraries that are one (:func:`spillscan.naming.identity.libraries.by_library`). ``given``:
-    words of names that were replaced by others.
+    ``chosen``: libraries that are one (:func:`spillscan.naming.identity.libraries.by_library`). ``stated``: renames
+    that the user states.
     """
     pairs: Pairs = []
     groups = by_library(list(base), list(head), chosen)
@@ -90,42 +86,32 @@ def paired(
     left: list[Kernel] = []
     right: list[Kernel] = []
     library: dict[int, int] = {}
-    crossed: list[Match] = []
-    doubtful: list[Match] = []
     for number, (ours, theirs) in enumerate(groups):
         if len(groups) > 1 and not (ours and theirs):
             gone += ours
             new += theirs
             continue
-        same: Pairs = []
-        unpaired, unmet, alone = _of_one_identity(ours, theirs, same, families)
-        crossed += (matches := swapped(same))
-        same = _without(same, matches)
-        doubtful += perhaps_swapped(same, matches, unpaired, unmet)
-        pairs += same
+        unpaired, unmet, alone = _of_one_identity(ours, theirs, pairs, families)
         left += unpaired
         right += unmet
         gone += alone[0]
         new += alone[1]
         if len(groups) > 1:
             library |= {id(kernel): number for kernel in (*unpaired, *unmet)}
-    found = renames(
-        *(left, right, pairs, alive), families=families, library=lambda kernel: library.get(id(kernel)), given=given
+    found = stated_renames(stated, left, right)
+    settled = [(match.before, match.after) for match in found]
+    found += renames(
+        *(but(left, settled), but(right, settled), pairs, alive),
+        families=families,
+        library=lambda kernel: library.get(id(kernel)),
     )
-    found += crossed
     known = {id(kernel) for match in found for kernel in (match.before, match.after)}
     return Paired(
-        same=_without(pairs, doubtful),
-        doubtful=doubtful,
+        same=pairs,
         renamed=found,
         gone=[kernel for kernel in (*gone, *left) if id(kernel) not in known],
         new=[kernel for kernel in (*new, *right) if id(kernel) not in known],
     )
-
-
-def _without(pairs: Pairs, matches: list[Match]) -> Pairs:
-    known = {id(match.before) for match in matches}
-    return [pair for pair in pairs if id(pair[0]) not in known] if known else pairs
 
 
 def _of_one_identity(

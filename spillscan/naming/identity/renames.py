@@ -1,384 +1,412 @@
-"""Which kernels of two builds are the same under another name.
+"""Kernels that have another name in the newer build: what a substitution explains one to one, or what the user states.
 
-Equal code comes first, where no other kernel has it. Then what the names of both builds say: substitutions that explain
-several of them (:mod:`spillscan.naming.identity.substitutions`). Both are facts. What they leave open is paired by
-likeness, and is a guess: one of several, and never a fact.
-
-Of likeness not all pairs are looked at. Kernels meet in blocks: those that share a part of their name, or a word of it.
-In each block both builds' kernels are put into one order and only neighbours in it are candidates, so the cost grows as
-n log n however large a block is.
+A substitution replaces a text in names by another (``flash → fa3``), adds or removes a scope, words before or behind an
+identifier or one template argument, or changes the parameters of a function. It counts if it explains all kernels of
+each function that it touches, each by one, and nothing else explains them: a rule that explains only a part of what
+another explains is no rival of that. Kernels that no substitution explains were added or removed.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from functools import cache
-from itertools import chain
+from functools import lru_cache
+from typing import NamedTuple
 
-from spillscan.model import Evidence, EvidenceKind, Kernel, Usage
-from spillscan.model.symbols import arch_family
-from spillscan.naming.identity.likeness import (
-    SAME_BYTES,
-    SAME_CODE,
-    THRESHOLD,
-    Likeness,
-    NameParts,
-    code,
-    digest,
-    name_parts,
+from msgspec import Struct
+
+from spillscan.model import Evidence, Kernel
+from spillscan.model.demangled import UNNAMED, Demangled, Function
+from spillscan.model.symbols import arch_family, demangle, spellings
+from spillscan.naming.identity.code import digest
+from spillscan.naming.identity.namesakes import but, grouped, template
+from spillscan.naming.identity.symbol import canonical
+from spillscan.output.errors import UsageError
+
+_IDENTIFIER = re.compile(r"[A-Za-z_$][\w$]*")
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|_+|\$+|.")
+_PIECE = re.compile(r"[A-Za-z_$][\w$]*|[^A-Za-z_$]+")
+_PART = re.compile(r"[A-Z]{2,}(?![a-z])\d*|[A-Z]?[a-z]+\d*")
+_BUILTIN = frozenset(
+    [
+        "void",
+        "bool",
+        "char",
+        "short",
+        "int",
+        "long",
+        "signed",
+        "unsigned",
+        "float",
+        "double",
+        "const",
+        "volatile",
+        "true",
+        "false",
+        "anon",
+    ]
 )
-from spillscan.naming.identity.namesakes import MOST, Match, Target, aligned, but, by_code, grouped, template
-from spillscan.naming.identity.spelling import Name, spelled
-from spillscan.naming.identity.substitutions import Agreement, Reach, Vocabulary, learn
+_MOST_PAIRS = 900
+"""Pairs of names that one text explains; of more, none is told from the others by it."""
+_MOST_WORDS = 60
+"""Identifiers of a name, and words of an identifier, that are looked at."""
+_ADDED_WORDS = 4
+_ROUNDS = 3
+_AGREE = 0.3
+"""The share of a function's kernels that must have equal figures."""
 
-Named = tuple[Kernel, NameParts]
-"""A kernel with its name taken apart."""
-Blocks = Callable[[Kernel, NameParts], Iterator[tuple[Hashable, ...]]]
-"""The blocks that a kernel is in."""
+Renames = Sequence[tuple[str, str]]
+"""Globs of old names and of new ones, with as many stars in each."""
 
 
-_SURE = 0.9
-"""A pair that is this much alike in a strong block is not compared with weaker ones."""
-_SUPPORT, _NO_SUPPORT = 0.2, 0.85
-"""For functions of unlike names and the same signature: what it adds if all their instances, over all archs, have equal
-records; the factor if too few have."""
-_SOLE = 0.3
-"""What it adds if theirs are the only function gone and the only one new in their unit, and both are templates with the
-same scopes and parameters: renamed and changed at once."""
-_ENOUGH = 2
-"""How many equal records are no chance; one with a stack or spills counts as two."""
-_LIKELY = 0.95
-"""No likeness of names is more than that."""
-_RIVAL = 0.1
-"""What is less alike by no more than this may be the one as well."""
-_WINDOW = 3
-"""Neighbours of the other build, to each side."""
-_SAMPLE = 2000
-"""How many paired kernels are asked for the words that are common in the build."""
+class Match(Struct, frozen=True):
+    """One kernel under two names."""
+
+    before: Kernel
+    after: Kernel
+    evidence: Evidence
+
+
+_IN_PATH = ("prefix", "suffix", "scope")
+_PARAMETERS = "\0"
+
+
+class _Rule(NamedTuple):
+    """A substitution."""
+
+    old: str
+    new: str
+    where: str = ""
+    """:data:`_IN_PATH`, or the function whose argument it adds or removes, or whose parameters it changes."""
+
+    def __str__(self) -> str:
+        if self.old and self.new:
+            return f"{self.old} → {self.new}"
+        if self.new == _PARAMETERS:
+            return f"parameters of {self.where} changed"
+        what = "argument " * (self.where not in _IN_PATH)
+        return f"{what}{self.new} added" if self.new else f"{what}{self.old} gone"
+
+
+_Pairs = dict[str, str]
+"""New names by old ones, each at most once."""
+
+
+def parse_rename(text: str) -> tuple[str, str]:
+    """``OLD=NEW``, two globs; :class:`~spillscan.UsageError` if the stars do not correspond."""
+    old, sign, new = text.partition("=")
+    if not old or not sign or not new:
+        raise UsageError(f"{text!r} does not name two kernels", "write OLD=NEW")
+    if old.count("*") != new.count("*"):
+        raise UsageError(
+            f"{text!r}: OLD and NEW have different numbers of stars", "each * of OLD stands for one of NEW"
+        )
+    return old, new
+
+
+def stated_renames(renames: Renames, gone: Iterable[Kernel], new: Iterable[Kernel]) -> list[Match]:
+    """Kernels that ``renames`` pair: one symbol of ``gone`` with one of ``new``, of the same role and arch."""
+    sides = [grouped(kernels, lambda kernel: kernel.key.symbol) for kernels in (gone, new)]
+    if not renames or not all(sides):
+        return []
+    known: dict[str, set[str]] = defaultdict(set)
+    for symbol in map(str, sides[1]):
+        for name in spellings(symbol):
+            known[name].add(symbol)
+    found: dict[str, set[str]] = {}
+    rules: dict[str, str] = {}
+    for symbol in map(str, sides[0]):
+        for old, now in renames:
+            made = {name for each in spellings(symbol) if (name := _rewritten(each, old, now))}
+            if targets := {target for name in made for target in known.get(name, ())}:
+                found.setdefault(symbol, set()).update(targets)
+                rules[symbol] = f"{old} → {now}"
+    times = Counter(target for targets in found.values() for target in targets)
+    single = {old: target for old, targets in found.items() if len(targets) == 1 for target in targets}
+    pairs = {old: target for old, target in single.items() if times[target] == 1}
+    matches = []
+    for old, target in pairs.items():
+        evidence = Evidence(kind="stated", rule=rules[old], explains=Counter(map(rules.get, pairs))[rules[old]])
+        joined = _joined(sides[0][old], sides[1][target], [_role_arch_unit, _role_arch])
+        matches += [Match(before, after, evidence) for before, after in joined]
+    return matches
+
+
+def _rewritten(name: str, old: str, new: str) -> str:
+    """``name`` as ``new`` spells it, if the glob ``old`` fits it: each star takes as little as it can."""
+    first, *rest = old.split("*")
+    if not rest:
+        return new if name == old else ""
+    if not name.startswith(first) or not name.endswith(rest[-1]) or len(name) < len(first) + len(rest[-1]):
+        return ""
+    at, end = len(first), len(name) - len(rest[-1])
+    stars = []
+    for piece in rest[:-1]:
+        start = name.find(piece, at, end)
+        if start < 0:
+            return ""
+        stars.append(name[at:start])
+        at = start + len(piece)
+    stars.append(name[at:end])
+    pieces = new.split("*")
+    return pieces[0] + "".join(star + piece for star, piece in zip(stars, pieces[1:], strict=True))
 
 
 def renames(
     left: Sequence[Kernel],
     right: Sequence[Kernel],
-    paired: Sequence[tuple[Kernel, Kernel]],
-    alive: Sequence[str] = (),
+    paired: Iterable[tuple[Kernel, Kernel]],
+    alive: Iterable[str] = (),
     *,
     families: bool = True,
     library: Callable[[Kernel], Hashable] = lambda kernel: None,
-    given: Sequence[tuple[str, str]] = (),
 ) -> list[Match]:
-    """Kernels of the same role, ``library`` and arch (then, with ``families``, of the same family of archs), each at
-    most once. ``given``: words that were replaced by others, as the user says.
-
-    ``paired`` are those of both builds that have kept their names, ``alive`` the symbols of others: they show which
-    words are common there, which are new or gone, and which templates live on.
-    """
+    """Kernels of ``left`` and ``right`` that a substitution pairs: of the same role, ``library`` and arch (then, with
+    ``families``, of the same family of archs). ``paired`` and the symbols ``alive`` have kept their names."""
     if not left or not right:
         return []
-    archs = {kernel.key.arch for kernel in (*left, *right)}
-    related = families and len(set(map(arch_family, archs))) < len(archs)
-    targets: list[Target] = [lambda kernel: (kernel.key.arch, library(kernel))]
-    if related:
-        targets.append(lambda kernel: (arch_family(kernel.key.arch), library(kernel)))
-    found: list[Match] = []
-    perhaps: Reach = {}
-    names = [[*(pair[side].key.symbol for pair in paired), *alive] for side in (0, 1)]
-    kept = set(names[0]), set(names[1])
-    for target in targets:
-        found += by_code(_but(left, found), _but(right, found), paired, kept[0] | kept[1], target)
-        sides = _but(left, found), _but(right, found)
-        found += _by_substitution(*sides, kept, target, given=given, perhaps=perhaps, known=found)
-    return [*found, *_by_likeness(_but(left, found), _but(right, found), names, targets, perhaps)]
+    kept = {*alive, *(kernel.key.symbol for pair in paired for kernel in pair)}
+    sides = [_by_name(kernels) for kernels in (left, right)]
+    gone, new = ({*sides[at]} - {*sides[1 - at]} - {*map(spelled, kept & _symbols(sides[at]))} for at in (0, 1))
+    places = [
+        lambda kernel: (*_role_arch_unit(kernel), library(kernel)),
+        lambda kernel: (*_role_arch(kernel), library(kernel)),
+    ]
+    if families:
+        places.append(lambda kernel: (kernel.role == "function", arch_family(kernel.key.arch), library(kernel)))
+    matches = []
+    for rule, pairs in _substitutions(gone, new, kept, sides).items():
+        evidence = Evidence(kind="substitution", rule=str(rule), explains=len(pairs))
+        for old, now in pairs.items():
+            joined = _joined(sides[0][old], sides[1][now], places)
+            matches += [Match(before, after, evidence) for before, after in joined]
+    return matches
 
 
-def _but(kernels: Sequence[Kernel], found: Iterable[Match]) -> list[Kernel]:
-    known = {id(kernel) for kernel in chain(*_sides(found))}
-    return [kernel for kernel in kernels if id(kernel) not in known]
+def _symbols(side: dict[str, list[Kernel]]) -> set[str]:
+    return {kernel.key.symbol for kernels in side.values() for kernel in kernels}
 
 
-def _by_substitution(
-    left: list[Kernel],
-    right: list[Kernel],
-    kept: tuple[set[str], set[str]],
-    target: Target,
-    *,
-    given: Sequence[tuple[str, str]],
-    perhaps: Reach,
-    known: Sequence[Match],
-) -> Iterator[Match]:
-    """Kernels that are called as rules say which the names of both builds make; what such rules leave open is added to
-    ``perhaps``. ``kept``: symbols that kept their names, by build; ``known``: kernels that their code has paired, which
-    speak for a name as those of equal figures do."""
-    if not left or not right:
-        return
-    sides = [_by_name(side) for side in (left, right)]
-    named = [_by_name(chain(*several)) for several in zip((left, right), _sides(known), strict=True)]
-    gone, new = (
-        [
-            name
-            for name, kernels in sides[at].items()
-            if name not in sides[1 - at] and not any(kernel.key.symbol in kept[1 - at] for kernel in kernels)
-        ]
-        for at in (0, 1)
-    )
-    concerned = (*gone, *new)
-    shared = Vocabulary((), kept[0] & kept[1], concerned)
-    vocabularies = [Vocabulary(own, kept[at] - kept[1 - at], concerned, shared) for at, own in enumerate((gone, new))]
-
-    @cache
-    def figures(side: int, name: Name) -> Counter[tuple[Hashable, Usage]]:
-        return Counter((target(kernel), kernel.usage) for kernel in named[side][name])
-
-    def equal(x: Name, y: Name) -> Agreement:
-        one, other = figures(0, x), figures(1, y)
-        both = one & other
-        share = both.total() / max(one.total(), other.total())
-        return Agreement(share, len(both), len({usage for _, usage in both}))
-
-    learnt, unsure = learn(gone, new, vocabularies, equal, given)
-    perhaps |= unsure
-    for name, explained in learnt.items():
-        score = round(_LIKELY + (MOST - _LIKELY) * (1 - 1 / (1 + explained.names)), 3)
-        ours, theirs = sides[0][name], sides[1][explained.after]
-        for place in (
-            (lambda kernel: (kernel.role, target(kernel), kernel.key.unit)),
-            (lambda kernel: (kernel.role, target(kernel))),
-        ):
-            waiting = grouped(theirs, place)
-            for key, mine in grouped(ours, place).items():
-                others = waiting.get(key, [])
-                several = max(len(set(map(_distinct_by, each))) for each in (mine, others))  # equals are alike
-                evidence = Evidence(
-                    kind="substitution",
-                    rule=str(explained.rule),
-                    explains=explained.names,
-                    one_of=several if several > 1 else None,
-                )
-                pairs = aligned(mine, others) if others else []
-                ours, theirs = but(ours, pairs), but(theirs, pairs)
-                yield from (Match(before, after, score, evidence) for before, after in pairs)
+def _role_arch(kernel: Kernel) -> tuple[Hashable, ...]:
+    return kernel.role == "function", kernel.key.arch
 
 
-def _sides(found: Iterable[Match]) -> tuple[list[Kernel], list[Kernel]]:
-    return [match.before for match in found], [match.after for match in found]
+def _role_arch_unit(kernel: Kernel) -> tuple[Hashable, ...]:
+    return *_role_arch(kernel), kernel.key.unit
 
 
-def _distinct_by(kernel: Kernel) -> Hashable:
-    """What copies of one kernel, in several objects, may differ in."""
-    return kernel.key.symbol, kernel.usage, digest(kernel)
+def _joined(
+    ours: list[Kernel], theirs: list[Kernel], places: Iterable[Callable[[Kernel], Hashable]]
+) -> list[tuple[Kernel, Kernel]]:
+    """The kernels of two names, one to one: several of one place only if nothing tells them apart."""
+    pairs: list[tuple[Kernel, Kernel]] = []
+    for place in places:
+        waiting = grouped(but(theirs, pairs), place)
+        for key, mine in grouped(but(ours, pairs), place).items():
+            others = waiting.get(key, [])
+            copies = all(
+                len({(each.key.symbol, each.usage, digest(each)) for each in side}) == 1 for side in (mine, others)
+            )
+            if len(mine) == len(others) == 1 or (len(mine) == len(others) and copies):
+                pairs += zip(mine, others, strict=True)
+    return pairs
 
 
-def _by_name(kernels: Iterable[Kernel]) -> dict[Name, list[Kernel]]:
-    found: dict[Name, list[Kernel]] = defaultdict(list)
+@lru_cache(maxsize=1 << 16)
+def spelled(symbol: str) -> str:
+    """Path, template arguments and parameters of ``symbol``, mangled or not, with a NUL between them."""
+    name = Function(demangle(canonical(symbol)).replace(UNNAMED, "anon").replace(", ", ",").replace("> >", ">>"))
+    lists = [name.text[at + 1 : name.closing[at]] if at is not None else "" for at in (name.angle, name.end)]
+    return "\0".join(("::".join((*name.scopes, name.base)), *lists))
+
+
+def _by_name(kernels: Iterable[Kernel]) -> dict[str, list[Kernel]]:
+    found: dict[str, list[Kernel]] = defaultdict(list)
     for symbol, several in grouped(kernels, lambda kernel: kernel.key.symbol).items():
         found[spelled(str(symbol))] += several
     return found
 
 
-def _by_likeness(
-    left: list[Kernel], right: list[Kernel], kept: Sequence[Sequence[str]], targets: Sequence[Target], perhaps: Reach
-) -> list[Match]:
-    """The most alike, as guesses; then what a rule makes of names, however unlike their kernels are."""
-    if not left or not right:
-        return []
-    ours, theirs = _all_named(left), _all_named(right)
-    names = [[name for _, name in ours], [name for _, name in theirs]]
-    for some, symbols in zip(names, kept, strict=True):
-        some.extend(map(name_parts, symbols[:: len(symbols) // _SAMPLE + 1]))
-    likeness = Likeness(names, _living(kept[0]))
-    found: list[Match] = []
-    for target in targets:
-        for least, kinds in ((_SURE, (strong,)), (THRESHOLD, (strong, weak))):
-            best = _best(candidates(ours, theirs, *kinds, target=target), ours, theirs, likeness, least)
-            gone = {id(kernel) for match in best for kernel in (match.before, match.after)}
-            ours, theirs = ([named for named in side if id(named[0]) not in gone] for side in (ours, theirs))
-            found += best
-        # Where an instance of a template is an instance of another now, the others with equal arguments are, too.
-        moved = {(template(match.before.key.symbol), template(match.after.key.symbol)) for match in found}
-        several = chain(_instances(ours, theirs, moved - {("", "")}, target), _reached(ours, theirs, perhaps, target))
-        best = _best(several, ours, theirs, likeness, 0)
-        gone = {id(kernel) for match in best for kernel in (match.before, match.after)}
-        ours, theirs = ([named for named in side if id(named[0]) not in gone] for side in (ours, theirs))
-        found += best
+def _substitutions(
+    gone: set[str], new: set[str], kept: set[str], sides: Sequence[dict[str, list[Kernel]]]
+) -> dict[_Rule, _Pairs]:
+    """The rules that count, with the names that they explain. What a rule taught rewrites the other names, so that one
+    with two replaced words is found in the next round."""
+    templates, text = {*filter(None, map(template, kept))}, "\n".join(sorted(kept))
+    alive = [
+        {_path(name) for name in names if any(template(each.key.symbol) in templates for each in side[name])}
+        for side, names in zip(sides, (gone, new), strict=True)
+    ]
+    accepted: dict[_Rule, _Pairs] = {}
+    alias = {name: name for name in gone}
+    for _ in range(_ROUNDS):
+        original = {written: name for name, written in alias.items()}
+        old = _Side(original, {_path(written) for written, name in original.items() if _path(name) not in alive[0]})
+        now = _Side(new, {*map(_path, new)} - alive[1])
+        valid = {}
+        for rule, pairs in _explained(sorted(original), sorted(new)).items():
+            kernels = [(sides[0][original[x]], sides[1][y]) for x, y in pairs.items()]
+            if _speaks(rule, pairs, kernels) and _complete(rule, pairs, old, now, text):
+                valid[rule] = pairs
+        chosen = _without_rivals(valid)
+        if not chosen:
+            break
+        for rule, pairs in chosen.items():
+            accepted.setdefault(rule, {}).update((original[x], y) for x, y in pairs.items())
+            new -= {*pairs.values()}
+        done = {original[x] for pairs in chosen.values() for x in pairs}
+        taught = [rule for rule, pairs in chosen.items() if rule.old and rule.new and not rule.where and len(pairs) > 2]
+        alias = {name: _taught(written, taught) for name, written in alias.items() if name not in done}
+        if not taught or not alias or not new:
+            break
+    return accepted
+
+
+def _taught(name: str, rules: Iterable[_Rule]) -> str:
+    for rule in rules:
+        name = name.replace(rule.old, rule.new)
+    return name
+
+
+def _speaks(rule: _Rule, pairs: _Pairs, kernels: Sequence[tuple[Sequence[Kernel], Sequence[Kernel]]]) -> bool:
+    """Whether a rule says more than chance would: it explains several names, or equal machine code. If it replaces the
+    word of one function, another function of the same arguments may have taken its place: then figures must agree."""
+    if rule.where not in ("", *_IN_PATH):
+        return True
+    if len(pairs) == 1:
+        codes = [sorted((each.key.arch or "", digest(each) or "") for each in side) for side in kernels[0]]
+        return codes[0] == codes[1] and all(code for _, code in codes[0])
+    functions = {_path(name) for name in pairs}
+    if rule.where or len(functions) > 1 or rule.old not in functions.pop().rpartition("::")[2]:
+        return True
+    sides = [
+        Counter((at, each.key.arch, each.usage) for at, both in enumerate(kernels) for each in both[side])
+        for side in (0, 1)
+    ]
+    equal = (sides[0] & sides[1]).total()
+    return equal > 1 and equal >= _AGREE * max(sides[0].total(), sides[1].total())
+
+
+def _explained(ours: Sequence[str], theirs: Sequence[str]) -> dict[_Rule, _Pairs]:
+    """What each rule makes of the older names, as far as it makes one new name of each."""
+    reach: dict[_Rule, tuple[dict[str, set[str]], dict[str, set[str]]]] = defaultdict(
+        lambda: (defaultdict(set), defaultdict(set))
+    )
+    blocks: dict[int, list[tuple[str, str, str]]] = defaultdict(list)
+    for name in ours:
+        for key, word, where in _views(name, 0):
+            blocks[key].append((name, word, where))
+    met: dict[int, list[tuple[str, str, str]]] = defaultdict(list)
+    for name in theirs:
+        for key, word, where in _views(name, 1):
+            if key in blocks:
+                met[key].append((name, word, where))
+    for key, others in met.items():
+        mine = blocks[key]
+        if len(mine) * len(others) > _MOST_PAIRS:
+            continue
+        for x, old, where in mine:
+            for y, new, its in others:
+                if x != y and old != new:
+                    forth, back = reach[_Rule(old, new, where or its)]
+                    forth[x].add(y)
+                    back[y].add(x)
+    found = {}
+    for rule, (forth, back) in reach.items():
+        if all(len(each) == 1 for side in (forth, back) for each in side.values()):
+            found[rule] = {x: y for x, several in forth.items() for y in several}
     return found
 
 
-def _instances(
-    ours: list[Named], theirs: list[Named], known: set[tuple[str, str]], target: Target
-) -> Iterator[tuple[int, int]]:
-    """Indices of instances with equal arguments of templates that are ``known`` to have been renamed."""
-    waiting: dict[Hashable, list[int]] = defaultdict(list)
-    for other, (kernel, name) in enumerate(theirs):
-        waiting[template(kernel.key.symbol), target(kernel), kernel.role, name.arguments.texts].append(other)
-    renamed: dict[str, list[str]] = defaultdict(list)
-    for old, new in known:
-        renamed[old].append(new)
-    for index, (kernel, name) in enumerate(ours):
-        for new in renamed.get(template(kernel.key.symbol), ()):
-            for other in waiting.get((new, target(kernel), kernel.role, name.arguments.texts), ()):
-                yield index, other
+def _views(name: str, side: int) -> Iterator[tuple[int, str, str]]:
+    """(digest of what is left, what was taken out, where) of a name: each identifier, each word of its path, words
+    before and behind an identifier of the path, each template argument."""
+    path, arguments, parameters = name.split("\0")
+    scopes = _IDENTIFIER.findall(path)[-_MOST_WORDS:]
+    pieces = _PIECE.findall(name)
+    for identifier in dict.fromkeys([*scopes, *_IDENTIFIER.findall(f"{arguments} {parameters}")[:_MOST_WORDS]]):
+        if identifier not in _BUILTIN:
+            yield hash("".join("\1" if piece == identifier else piece for piece in pieces)), identifier, ""
+    for word in dict.fromkeys(
+        word for each in scopes for word in _PART.findall(each)[:_MOST_WORDS] if word not in scopes
+    ):
+        yield hash(name.replace(word, "\1")), word, ""
+    yield hash((_PARAMETERS, path, arguments)), _PARAMETERS * side, path
+    for longer in (0, 1):
+        if longer != side:
+            yield hash((longer, "words", name)), "", ""
+            yield hash((longer, "argument", name)), "", ""
+            continue
+        for scope in scopes[:-1]:
+            yield hash((longer, "words", name.replace(f"{scope}::", ""))), f"{scope}::", "scope"
+        for identifier in scopes:
+            words = _WORD.findall(identifier)
+            for size in range(1, min(_ADDED_WORDS + 1, len(words))):
+                before, behind = "".join(words[:size]), "".join(words[-size:])
+                yield hash((longer, "words", name.replace(identifier, identifier[len(before) :]))), before, "prefix"
+                yield hash((longer, "words", name.replace(identifier, identifier[: -len(behind)]))), behind, "suffix"
+        items = _arguments(arguments)
+        for at, item in enumerate(items[:_MOST_WORDS]):
+            left = ",".join((*items[:at], *items[at + 1 :]))
+            yield hash((longer, "argument", f"{path}\0{left}\0{parameters}")), item, path
 
 
-def _reached(ours: list[Named], theirs: list[Named], perhaps: Reach, target: Target) -> Iterator[tuple[int, int]]:
-    """Indices of kernels whose names a rule makes of each other."""
-    waiting: dict[Hashable, list[int]] = defaultdict(list)
-    for other, (kernel, _) in enumerate(theirs if perhaps else ()):
-        waiting[spelled(kernel.key.symbol), target(kernel), kernel.role].append(other)
-    for index, (kernel, _) in enumerate(ours if perhaps else ()):
-        for name in perhaps.get(spelled(kernel.key.symbol), ()):
-            for other in waiting.get((name, target(kernel), kernel.role), ()):
-                yield index, other
+def _arguments(text: str) -> list[str]:
+    name = Demangled(f"<{text}>")
+    return [name.text[start:end] for start, end in name.items(0)]
 
 
-def _best(
-    pairs: Iterable[tuple[int, int]], ours: list[Named], theirs: list[Named], likeness: Likeness, least: float
-) -> list[Match]:
-    """Each kernel once, the most alike pair first; among equals the order of names decides."""
-    scored = []
-    tallies: dict[Hashable, list[int]] = defaultdict(list)
-    for index, other in pairs:
-        (before, one), (after, two) = ours[index], theirs[other]
-        unlike = likeness.unlike(one, two)
-        scored.append((likeness.score(before, one, after, two), index, other, unlike))
-        if unlike and one.arguments.texts == two.arguments.texts and one.parameters.texts == two.parameters.texts:
-            equal = before.usage == after.usage
-            tallies[one.template, two.template].append(_weight(before.usage) if equal else 0)
-    supports = {
-        names: _SUPPORT * sum(map(bool, tally)) / len(tally)
-        for names, tally in tallies.items()
-        if sum(tally) >= _ENOUGH
-    }
-    gone, new = _functions(ours), _functions(theirs)
-    codes = [[code(kernel) for kernel, _ in side] for side in (ours, theirs)]
-    ranked = []
-    for score, index, other, unlike in scored:
-        (before, one), (after, two) = ours[index], theirs[other]
-        if len(gone[before.key.unit]) == len(new[after.key.unit]) == 1 and _same_frame(one, two):
-            total = max(score, min(score + _SOLE, _SURE))
-        elif unlike:
-            support = supports.get((one.template, two.template))
-            total = score * _NO_SUPPORT if support is None else score + support
-        else:
-            total = score
-        if codes[0][index] is not None and codes[0][index] == codes[1][other]:
-            same = digest(before) is not None and digest(before) == digest(after)
-            least_alike, most_alike = (SAME_BYTES, 1.0) if same else (SAME_CODE, SAME_BYTES)
-            total = least_alike + (most_alike - least_alike) * min(total, 1)
-            total = min(total, MOST)
-        else:
-            total = min(total, _LIKELY)
-        if total >= least:
-            ranked.append((-total, index, other))
-    ranked.sort()
-    near: tuple[dict[int, dict[Hashable, float]], ...] = defaultdict(dict), defaultdict(dict)
-    for negative, index, other in ranked:  # of copies that nothing tells apart, one
-        near[0][index].setdefault(_distinct_by(theirs[other][0]), -negative)
-        near[1][other].setdefault(_distinct_by(ours[index][0]), -negative)
-    matches: dict[int, Match] = {}
-    taken = set[int]()
-    for negative, index, other in ranked:
-        if index not in matches and other not in taken:
-            taken.add(other)
-            rivals = (near[0][index].values(), near[1][other].values())
-            several = max(sum(score >= -negative - _RIVAL for score in each) for each in rivals)
-            kind: EvidenceKind = "code" if -negative >= SAME_CODE else "likeness"
-            evidence = Evidence(kind=kind, one_of=several)
-            matches[index] = Match(ours[index][0], theirs[other][0], round(-negative, 3), evidence)
-    return list(matches.values())
+class _Side:
+    """The names of one build that the other does not have."""
+
+    def __init__(self, names: Iterable[str], replaced: set[str]) -> None:
+        """``replaced``: functions none of whose kernels kept its name."""
+        self.names = frozenset(names)
+        self.replaced = replaced
+        self.kernels = Counter(map(_path, self.names))
+        self.text = "\n".join(self.names)
 
 
-def _functions(side: list[Named]) -> dict[str, set[Hashable]]:
-    """Functions, all instances of a template being one, by unit."""
-    found: dict[str, set[Hashable]] = defaultdict(set)
-    for kernel, name in side:
-        found[kernel.key.unit].add((kernel.role == "function", name.template))
-    return found
+def _complete(rule: _Rule, pairs: _Pairs, old: _Side, new: _Side, kept: str) -> bool:
+    """Whether a rule explains all kernels of each function that it touches, or, if it replaces a text of arguments and
+    parameters alone, all names that have it: then no other name may. ``kept``: the symbols in both builds."""
+    for names, mine, other, text in ((pairs.keys(), old, new, rule.old), ({*pairs.values()}, new, old, rule.new)):
+        paths = {_path(name) for name in names}
+        if rule.where or all(text in path for path in paths):
+            if not paths <= mine.replaced or sum(mine.kernels[path] for path in paths) > len(names):
+                return False
+        elif text in kept or text in other.text or any(text in name for name in mine.names - names):
+            return False
+    return True
 
 
-def _same_frame(one: NameParts, other: NameParts) -> bool:
-    """Whether they are two templates with the same scopes and parameters."""
-    templates = bool(one.arguments.texts and other.arguments.texts) and one.base != other.base
-    return templates and (one.scopes.texts, one.parameters.texts) == (other.scopes.texts, other.parameters.texts)
+def _path(name: str) -> str:
+    return name.partition("\0")[0]
 
 
-def _weight(usage: Usage) -> int:
-    return _ENOUGH if usage.stack_bytes or usage.spill_bytes else 1
-
-
-def _all_named(kernels: Sequence[Kernel]) -> list[Named]:
-    ordered = sorted(kernels, key=lambda kernel: (kernel.key.symbol, kernel.key.arch or "", kernel.key.unit))
-    return [(kernel, name_parts(kernel.key.symbol)) for kernel in ordered]
-
-
-def _living(kept: Sequence[str]) -> Callable[[str], bool]:
-    """Whether instances of a symbol's template are among ``kept``; looked up only when first asked."""
-
-    @cache
-    def prefixes() -> frozenset[str]:
-        return frozenset(map(template, kept)) - {""}
-
-    return lambda symbol: template(symbol) in prefixes()
-
-
-def strong(kernel: Kernel, name: NameParts) -> Iterator[tuple[Hashable, ...]]:
-    """Blocks in which all parts of the names but one agree, or the signature and the record."""
-    scopes, base, arguments, parameters = name.scopes.texts, name.base, name.arguments.plain, name.parameters.plain
-    yield "moved", base, arguments, parameters
-    yield "parameters", scopes, base, arguments
-    yield "arguments", scopes, base, parameters
-    yield "renamed", scopes, arguments, parameters
-    usage = kernel.usage
-    if (same := code(kernel)) is not None:
-        yield "code", same
-    yield "record", arguments, parameters, usage.registers, usage.stack_bytes, usage.spills, usage.shared_bytes
-
-
-def weak(kernel: Kernel, name: NameParts) -> Iterator[tuple[Hashable, ...]]:
-    """Blocks in which one part, or one word of the base name, agrees."""
-    yield "base", name.base
-    if name.arguments.texts:
-        yield "frame", name.scopes.texts, name.parameters.plain
-    for word in name.words:
-        if len(word) > 1:
-            yield "word", word
-
-
-def candidates(
-    ours: Sequence[Named], theirs: Sequence[Named], *kinds: Blocks, target: Target = lambda kernel: kernel.key.arch
-) -> Iterator[tuple[int, int]]:
-    """Pairs of indices, each once, of kernels that agree on ``target``."""
-    seen: set[tuple[int, int]] = set()
-    members: dict[Hashable, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
-    for side, kernels in enumerate((ours, theirs)):
-        for index, (kernel, name) in enumerate(kernels):
-            group = kernel.role == "function", target(kernel)
-            for blocks in kinds:
-                for block in blocks(kernel, name):
-                    members[group, block][side].append(index)
-    for left, right in members.values():
-        if left and right:
-            for pair in _neighbours(left, right, ours, theirs):
-                if pair not in seen:
-                    seen.add(pair)
-                    yield pair
-
-
-def _neighbours(
-    left: list[int], right: list[int], ours: Sequence[Named], theirs: Sequence[Named]
-) -> Iterator[tuple[int, int]]:
-    for text in (_forwards, _backwards):
-        ordered = sorted((text(theirs[other][1]), other) for other in right)
-        for index in left:
-            at = bisect_left(ordered, (text(ours[index][1]), 0))
-            for _, other in ordered[max(0, at - _WINDOW) : at + _WINDOW]:
-                yield index, other
-
-
-def _forwards(name: NameParts) -> tuple[str, ...]:
-    return (*name.arguments.plain, *name.parameters.plain, name.base, *name.scopes.plain)
-
-
-def _backwards(name: NameParts) -> tuple[str, ...]:
-    return (name.base[::-1], *name.arguments.plain[::-1], *name.parameters.plain[::-1], *name.scopes.plain[::-1])
+def _without_rivals(rules: dict[_Rule, _Pairs]) -> dict[_Rule, _Pairs]:
+    """The rules that nothing contradicts: whatever makes another name of one of a rule's names, or its name of another,
+    explains but a part of what the rule explains. Equal rules count once."""
+    forth: dict[str, list[_Rule]] = defaultdict(list)
+    back: dict[str, list[_Rule]] = defaultdict(list)
+    for rule, pairs in rules.items():
+        for x, y in pairs.items():
+            forth[x].append(rule)
+            back[y].append(rule)
+    chosen: dict[_Rule, _Pairs] = {}
+    taken: set[str] = set()
+    for rule, pairs in sorted(rules.items(), key=lambda each: (-len(each[1]), each[0])):
+        reverse = {y: x for x, y in pairs.items()}
+        rivals = {other for x, y in pairs.items() for other in forth[x] if rules[other][x] != y}
+        rivals |= {other for y, x in reverse.items() for other in back[y] if rules[other].get(x) != y}
+        weaker = all(
+            len(rules[other]) < len(pairs)
+            and rules[other].keys() <= pairs.keys()
+            and {*rules[other].values()} <= {*reverse}
+            for other in rivals
+        )
+        if weaker and taken.isdisjoint(pairs):
+            chosen[rule] = pairs
+            taken |= pairs.keys()
+    return chosen

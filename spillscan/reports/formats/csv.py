@@ -28,7 +28,7 @@ def render(report: Report, style: Style) -> Iterator[str]:
         yield from _matrix(report.matrix)
         return
     if report.kind == "diff":
-        yield _row(("state", "score", *_IDENTITY[:5], "old_symbol", "metric", "before", "after"))
+        yield _row(("state", *_IDENTITY[:5], "old_symbol", "metric", "before", "after"))
         for change in report.changes:
             yield from _change(change)
         return
@@ -65,7 +65,7 @@ def _identity(kernel: Kernel) -> tuple[Any, ...]:
 
 def _change(change: Change) -> Iterator[str]:
     old = "" if change.before is None else change.before.key.symbol
-    head = (change.state, change.score, *_identity(change.kernel)[:5], old)
+    head = (change.state, *_identity(change.kernel)[:5], old)
     for metric, before, after in (*change.metrics, *change.unknown) or (("", None, None),):
         yield _row((*head, metric, before, after))
 

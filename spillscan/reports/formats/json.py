@@ -57,14 +57,12 @@ class EvidenceJson(msgspec.Struct):
     """Why two kernels are taken for one."""
 
     kind: EvidenceKind
-    """identity: equal names, whatever checkout or toolkit wrote them; code: equal machine code; substitution: a rule
-    that explains several names; likeness: names and figures are alike"""
+    """identity: equal names, whatever checkout or toolkit wrote them; substitution: a rule that explains all kernels of
+    a function; stated: by renamed in the policy or --rename"""
     rule: str
-    """the substitution, flash → fa3; of names that may have changed places, f ↔ g; empty without"""
+    """the substitution, flash → fa3; empty without"""
     explains: Count
     """how many names the substitution explains"""
-    one_of: Count | None
-    """how many kernels it may be as well, this one among them; null where the pair is a fact"""
 
 
 class ChangeJson(msgspec.Struct):
@@ -72,8 +70,6 @@ class ChangeJson(msgspec.Struct):
 
     state: Literal["added", "removed", "changed", "renamed", "unknown", "recoded"]
     """unknown stands in unsettled only, recoded in recoded only, the others in changes only"""
-    score: Annotated[float, msgspec.Meta(ge=0, le=1)]
-    """how sure the pairing is; below 1 where it is renamed"""
     before: KernelJson | None
     """in the base; null where it was added"""
     after: KernelJson | None
@@ -320,7 +316,6 @@ def _change(change: Change) -> ChangeJson:
     before, after = (None if kernel is None else kernel_json(kernel) for kernel in (change.before, change.after))
     return ChangeJson(
         change.state,
-        change.score,
         before,
         after,
         _metrics(change.metrics),

@@ -27,7 +27,7 @@ from spillscan.reports.page.columns import (
     shown_name,
     shown_namespace,
 )
-from spillscan.reports.pairings import because, exchange
+from spillscan.reports.pairings import because
 from spillscan.reports.report import Report
 from spillscan.reports.words import UNCOUNTED
 
@@ -160,7 +160,7 @@ def named(kernel: Kernel, called: Names) -> dict[str, Any]:
 
 def changes(severities: Mapping[int, Severity], index: Index, report: Report, unchanged: int) -> dict[str, Any]:
     """Every change of a report. Figures are (number in ``metrics``, before, after);
-    ``because`` says why a renamed kernel is taken for the older one, or that one that kept its name may not be;
+    ``because`` says why a renamed kernel is taken for the older one;
     ``severities`` are those of the findings by the ``id`` of their kernel; ``library`` tells copies apart."""
     called, found = report.names, report.changes
     base = report.base.kernels if report.base is not None else ()
@@ -194,8 +194,6 @@ def changes(severities: Mapping[int, Severity], index: Index, report: Report, un
             row["old_name"] = shown_name(change.before.named_by, called)
             row["new"] = clip(kernel.key.symbol, _LONGEST_SYMBOL)
             row["because"] = because(change)
-        if exchanged := exchange(change):
-            row["because"] = f"one of {change.evidence.one_of:,}, {exchanged}"
         if change.appeared:
             row["appeared"] = list(change.appeared)
         rows.append(row)

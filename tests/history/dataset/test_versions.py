@@ -280,8 +280,8 @@ def test_builds_of_a_dataset_compare_as_their_inputs_do(
         write_batch(str(tmp_path), label, [(Unit(uri="all", content_hash="1"), scan([*paths]))], {})
         kept.append(scan(f"{tmp_path}/@{label}"))
     ours, theirs = diff(*kept), diff(scan([*base]), scan([*head]))
-    assert [(each.state, each.score, each.metrics, each.unknown) for each in ours] == [
-        (each.state, each.score, each.metrics, each.unknown) for each in theirs
+    assert [(each.state, each.metrics, each.unknown) for each in ours] == [
+        (each.state, each.metrics, each.unknown) for each in theirs
     ]
     for mine, other in zip(ours, theirs, strict=True):
         assert mine.kernel.key == other.kernel.key

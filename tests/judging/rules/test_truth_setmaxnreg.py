@@ -130,7 +130,7 @@ def test_a_log_and_code_contradict_each_other(
     ],
 )
 def test_what_changed(before: Roles | None, after: Roles | None, rule: object, tail: str) -> None:
-    change = Change(before=kernel(before), after=kernel(after), state="changed", score=1)
+    change = Change(before=kernel(before), after=kernel(after), state="changed")
     said = list(setmaxnreg.regressions(change, at(None)))
     assert [each for each, _ in said] == ([] if rule is None else [rule])
     assert all(message == f"setmaxnreg gave its roles {tail}" for _, message in said)
@@ -138,7 +138,7 @@ def test_what_changed(before: Roles | None, after: Roles | None, rule: object, t
 
 def test_roles_that_did_not_fit_before_are_no_regression() -> None:
     for before, found in (((24, 232), True), ((40, 240), False), (None, True)):
-        change = Change(before=kernel(before), after=kernel((40, 232)), state="changed", score=1)
+        change = Change(before=kernel(before), after=kernel((40, 232)), state="changed")
         rules = [rule for rule, _ in setmaxnreg.regressions(change, at(256))]
         assert (setmaxnreg.UNFIT in rules) == found
 
@@ -156,5 +156,5 @@ def test_roles_that_did_not_fit_before_are_no_regression() -> None:
     ],
 )
 def test_newer_code_that_was_not_read(before: Kernel | None, after: Kernel | None, undecided: bool) -> None:
-    change = Change(before=before, after=after, state="changed", score=1)
+    change = Change(before=before, after=after, state="changed")
     assert (setmaxnreg.undecided_change(change, at(None)) is not None) == undecided

@@ -190,25 +190,6 @@ RENAMES = {
 }
 
 
-def renamed_and_changed(seed: int) -> Case:
-    """Two builds that differ in one template: it has another name, and in every instance other figures."""
-    rng = random.Random(seed)
-    case = make(seed, templates=12, changed=0)
-    names: list[Name] = []
-    while not names or not names[0].arguments:
-        names = template(rng)
-    choices = rng.randrange(2**32)
-    for name in names:
-        after = function_named_anew(random.Random(choices), name)
-        case.truth[name.symbol(), ARCHS[0]] = {after.symbol()}
-        before = usage(rng)
-        grown = structs.replace(before, registers=255, stack_bytes=400, spill_store_bytes=696, spill_load_bytes=704)
-        changed = rng.choice((structs.replace(before, registers=(before.registers or 0) // 2 + 8), grown))
-        case.base.append(kernel(name, ARCHS[0], before))
-        case.head.append(kernel(after, ARCHS[0], changed))
-    return case
-
-
 def make(seed: int, templates: int = 120, changed: float = 0.4) -> Case:
     """Two builds of ``templates`` templates, of which a share was changed, each in one way for all archs."""
     rng = random.Random(seed)

@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from spillscan import diff, scan
+from spillscan.judging.compare.pairing import comparison
 from spillscan.model import Build, Change
 from spillscan.naming.identity import canonical
+from spillscan.naming.identity.renames import parse_rename
 from tests.conftest import FIXTURES, run
 
 RELEASES = ("13.0", "13.5")
@@ -53,14 +55,11 @@ def test_a_hidden_kernel_that_spills_is_changed(release: str) -> None:
 
 
 @each_release
-def test_a_renamed_kernel_carries_its_regression(release: str) -> None:
-    (change,) = changes("here", "renamed", release)
+def test_a_rename_that_only_the_user_can_know_is_stated(release: str) -> None:
+    assert sorted(change.state for change in changes("here", "renamed", release)) == ["added", "removed"]
+    stated = [parse_rename("softmax_rows=softmax_rows_fused")]
+    (change,) = comparison(build("here", release), build("renamed", release), stated=stated).changes
     assert change.state == "renamed"
-    assert 0.6 < change.score < 1
-    assert change.before is not None
-    assert change.before.short_name == "softmax_rows"
-    assert change.after is not None
-    assert change.after.short_name == "softmax_rows_fused"
     assert {metric: after for metric, _, after in change.metrics}["spill_store_bytes"] == 948
 
 
@@ -75,10 +74,12 @@ def test_one_more_lambda_is_one_kernel_more(release: str) -> None:
 @each_release
 def test_a_refactoring_is_renames(release: str) -> None:
     found = changes("here", "refactored", release)
-    assert {change.state for change in found} == {"renamed"}
     pairs = {(change.before.name, change.after.name) for change in found if change.before and change.after}
+    assert sorted(change.kernel.short_name for change in found if change.state != "renamed") == [
+        "histogram",
+        "histogram_of_bytes",
+    ]
     assert pairs == {
-        ("histogram(unsigned char const*, int*, int)", "histogram_of_bytes(unsigned char const*, int*, int)"),
         ("gather(float const*, int const*, float*)", "gather(double const*, int const*, double*)"),
         ("void normalize<float>(float*, float)", "void normalize<float, true>(float*, float)"),
         ("void normalize<double>(double*, float)", "void normalize<double, true>(double*, float)"),
@@ -98,16 +99,8 @@ def test_cub_after_another_list_of_archs(release: str) -> None:
     assert {change.after.key.arch for change in found if change.after} == {"sm_80"}
 
 
-def test_cub_of_another_release_is_renamed() -> None:
-    """CUB 3.0 and 3.3 give their kernels other template arguments; all else is the same kernel, unchanged."""
-    found = diff(build("here", "13.0"), build("there", "13.5"))
-    assert {change.state for change in found} == {"renamed"}
-    assert all("DeviceReduce" in change.before.name and change.score > 0.8 for change in found if change.before)
-    assert len(found) == 3
-
-
 def test_a_template_renamed_and_changed_is_compared(tmp_path: Path) -> None:
-    """`gemm<8>` spills in the newer demo build, and is called `contract<8>` there: a new kernel, and compared."""
+    """`gemm<8>` spills in the newer demo build, and is called `contract<8>` there."""
     demo = FIXTURES / "demo"
     (tmp_path / "head.log").write_text((demo / "head.log").read_text().replace("4gemm", "8contract"))
     base, head = scan([str(demo / "base.log")]), scan([str(tmp_path / "head.log")])
@@ -119,7 +112,7 @@ def test_a_template_renamed_and_changed_is_compared(tmp_path: Path) -> None:
     result = run("diff", demo / "base.log", tmp_path / "head.log", "--fail-on", "policy")
     assert result.returncode == 1
     said = " ".join(result.stdout.decode().split())
-    assert "is new and spills: 304 B stores, 216 B loads per thread; perhaps gemm<8> under another name" in said
+    assert "renamed gemm<8> → contract<8> (gemm → contract explains 2)" in said
 
 
 @each_release
@@ -135,13 +128,13 @@ def test_namesakes_in_two_files_keep_apart(release: str) -> None:
 
 def test_the_command_shows_renames() -> None:
     logs = [FIXTURES / "identity" / f"{name}-13.0.log" for name in ("here", "renamed", "refactored")]
-    result = run("diff", logs[0], logs[1], "--fail-on", "policy")
+    stated = "--rename", "softmax_rows=softmax_rows_fused"
+    result = run("diff", logs[0], logs[1], *stated, "--fail-on", "policy")
     assert result.returncode == 1
     text = result.stdout.decode()
-    assert "renamed       softmax_rows → softmax_rows_fused (" in text
+    assert "renamed       softmax_rows → softmax_rows_fused (softmax_rows → softmax_rows_fused stated)" in text
     assert "1 changed, 1 renamed (1 of them changed), 0 added, 0 removed, 21 unchanged" in text
     assert "was gather(float const*, int const*, float*)" in run("diff", logs[0], logs[2]).stdout.decode()
-    (change,) = json.loads(run("diff", logs[0], logs[1], "-f", "json").stdout)["changes"]
-    assert change["state"] == "renamed"
-    assert 0 < change["score"] < 1
+    (change,) = json.loads(run("diff", logs[0], logs[1], *stated, "-f", "json").stdout)["changes"]
+    assert (change["state"], change["evidence"]["kind"]) == ("renamed", "stated")
     assert change["metrics"]["spill_load_bytes"] == [0, 964]

@@ -142,7 +142,6 @@ ROWS: list[Row] = [
         [k("b.o", DOT, 90)],
         {("a.o", None): None, (None, "b.o"): None},
     ),
-    ("moved to another namespace", [k("a.o", TEMPLATE)], [k("a.o", MOVED)], {("a.o", "a.o"): None}),
     (
         "a name that was kept before one that is alike",
         [k("a.o", TEMPLATE)],
@@ -158,8 +157,8 @@ def test_pairs(
 ) -> None:
     found = {
         (before and before.key.unit, after and after.key.unit): None
-        if before is None or after is None or score < 1
-        else score
-        for before, after, score in pair(base, head)
+        if before is None or after is None or renamed
+        else 1
+        for before, after, renamed in pair(base, head)
     }
     assert found == expected, why
