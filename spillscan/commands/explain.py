@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import argparse
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from spillscan.commands import _options, devices
+from spillscan.commands import _answers, _options
 from spillscan.judging.rule_docs import Explanation, explanations
 from spillscan.judging.rules import all_rules
 from spillscan.model import Rule
 from spillscan.model.gaps import KINDS
+from spillscan.occupancy.data import device_data
+from spillscan.occupancy.devices import Device, device, devices, sources
+from spillscan.occupancy.text import DEVICE_HEADS, device_lines, device_row
 from spillscan.output.errors import UsageError, nearest
-from spillscan.output.terminal import hung, say, style_of
+from spillscan.output.terminal import PLAIN_WIDTH, Style, hung, say, style_of, table
 
 EPILOG = "Example: spillscan explain spill"
 
 WIDTH = 100
 """Columns of running text."""
+_SPARE = ("a block", "barriers")
+"""Columns of the device table that a narrow terminal goes without."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """0; an unknown name is exit 2, with the nearest that there is."""
     if arguments.rule == "devices":
-        return devices.run(arguments)
+        return _devices(arguments)
     rules, about_rules, about_kinds = all_rules(), explanations("rules"), explanations("gaps")
     names = (*rules, *KINDS)
     if arguments.rule is None:
@@ -99,3 +104,23 @@ def suppression(rule: Rule) -> tuple[str, ...]:
         f"    severity: {{{rule.id}: off}}",
         '    reason: "why"',
     )
+
+
+# ---- devices ------------------------------------------------------------------------------------------------------
+
+
+def _devices(arguments: argparse.Namespace) -> int:
+    """The device table, or one device with the source of each figure."""
+    chosen = [device(arguments.device)] if arguments.device else list(devices())
+    _answers.answer(
+        _answers.forms_of(arguments),
+        text=lambda style: device_lines(chosen[0]) if arguments.device else _table(chosen, style),
+        json=lambda: {"devices": [device_data(one) for one in chosen], "sources": dict(sources())},
+    )
+    return 0
+
+
+def _table(chosen: Sequence[Device], style: Style) -> Iterator[str]:
+    """One line a device; a narrow terminal gets one GPU of each, and goes without what seldom differs."""
+    rows = [(device_row(device, 2 if style.width >= PLAIN_WIDTH else 1), "") for device in chosen]
+    yield from table(DEVICE_HEADS, rows, style, ("target", "architecture", "GPUs"), _SPARE)

@@ -1,50 +1,52 @@
-"""Theoretical occupancy: resident blocks and warps per SM, every limit, what binds, how far the next step is.
+"""Theoretical occupancy: resident blocks and warps per SM, every limit, the limiters, and what would bring more.
 
-One configuration by --arch, --threads, --registers and --shared (static bytes, as ptxas prints them); many by
---from with a CSV file of the columns arch, registers, threads_per_block and, where known, id,
-static_shared_bytes, dynamic_shared_bytes, carveout_percent, barriers and max_dynamic_shared_bytes (set: the
-kernel is opted in with that attribute). An empty cell means the default.
+`occupancy sm_89 --registers 153 --threads 512` answers one configuration; sm_90, 9.0 or a GPU (H100, RTX 4090) name the
+device. `occupancy build.log` answers the kernels of a build; --try compiles their launch bounds.
 """
 
 from __future__ import annotations
 
 import argparse
-import csv
-import sys
-from collections import Counter
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec.structs import asdict
 
 from spillscan.advice.families import fix_data
-from spillscan.advice.fixes import of_occupancy
-from spillscan.commands import _answers, _options, limiters
-from spillscan.occupancy import data, table, text
+from spillscan.advice.fixes import Fix, Goal, fixes, of_occupancy, registers_needed
+from spillscan.commands import _answers, _inputs, _issues, _offers, _options, _policy, _selection, _trying
+from spillscan.commands._selection import Selection
+from spillscan.judging.policy import Policy
+from spillscan.model import Kernel
+from spillscan.model.build import damage, labels_of
+from spillscan.naming import Names
+from spillscan.occupancy import data, text
+from spillscan.occupancy.binding import LABELS
 from spillscan.occupancy.bounds import register_cap
-from spillscan.occupancy.devices import Gpu, device, resolve
-from spillscan.occupancy.formula import CACHING, NO_LIMIT, PREFERENCES, check, resident
-from spillscan.occupancy.headroom import VARIED, Varied, current, curve
-from spillscan.occupancy.model import LIMITERS, Configuration
-from spillscan.occupancy.summary import clusters, footprint, percent
-from spillscan.output import records
-from spillscan.output.errors import InputError, UsageError
-from spillscan.output.files import Form, put
+from spillscan.occupancy.data import next_block_data, summary_data
+from spillscan.occupancy.devices import Device, Gpu, is_device, judged_on, resolve
+from spillscan.occupancy.formula import check, resident
+from spillscan.occupancy.headroom import VARIED, Varied, current, curve, headroom
+from spillscan.occupancy.model import CACHING, PREFERENCES, Configuration
+from spillscan.occupancy.summary import Summary, clusters, footprint, summarise
+from spillscan.occupancy.text import footprint_line, headroom_lines, next_block_line
+from spillscan.output.errors import UsageError
+from spillscan.output.files import Form
 from spillscan.output.nouns import count
-from spillscan.output.safe import printable
-from spillscan.output.terminal import Style, complain
+from spillscan.output.terminal import Style, fold, hung
+from spillscan.reading.binary import fetch
+from spillscan.reading.binary.pressure import Pressure
+from spillscan.reports.table import Column, Table
 
-EPILOG = (
-    "Example: spillscan occupancy --arch sm_80 --threads 128 --registers 40 --shared 8192. Exit status"
-    " 2 for figures"
-    " that no launch can have; a possible launch that does not fit is an answer (0 blocks), exit status 0."
-)
+if TYPE_CHECKING:
+    from spillscan.advice.sweep.trials import Trial
 
-_CHUNK_ROWS = 50_000
+EPILOG = "Example: spillscan occupancy sm_80 --threads 128 --registers 40; spillscan occupancy build.log"
+
 _MOST_DIGITS = 16
 _KEYS = {
-    "max_dynamic_shared_bytes": "the kernel is opted in: its MaxDynamicSharedMemorySize attribute, or max",
+    "max_dynamic_shared_bytes": "the kernel's MaxDynamicSharedMemorySize attribute, or max",
     "carveout_percent": "preferred shared memory, percent of the SM's maximum",
     "barriers": "named barriers per block (default: 1)",
     "cluster_blocks": "blocks per cluster (9.0 and later)",
@@ -53,48 +55,66 @@ _KEYS = {
     "cache_preference": f"{', '.join(PREFERENCES)} (3.x)",
     "global_caching": f"{', '.join(CACHING)} (5.2, 5.3, 6.1 and 6.2)",
 }
-"""What --set takes."""
+"""What --set takes for one configuration."""
+_NEEDED = "needed are a device, --threads and --registers"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the command's arguments. Figures are checked in ``run``, so that each error is one line."""
-    limiters.add_arguments(parser)
-    one = parser.add_argument_group("configuration: --arch sm_90, 9.0 or a GPU (H100, RTX 4090, Orin), and")
+    """Declare the arguments. Figures are checked in ``run``, so that each error is one line."""
+    parser.add_argument("inputs", nargs="*", metavar="ARCH|INPUT", help="a device, or the inputs of `scan`")
+    _trying.add_try(parser, "kernels")
+    _options.add_launches(parser)
+    _options.add_devices(parser, "show what limits")
+    _policy.add_file(parser)
+    _options.add_selection(parser)
+    _options.add_formats(parser, "text", "json", "csv", "markdown")
+    _options.add_rows(parser, 10, "kernels to show", "kernels")
+    one = parser.add_argument_group("one configuration")
+    one.description = "; ".join(f"--set {key}: {about}" for key, about in _KEYS.items())
     one.add_argument("--threads", metavar="N", help="threads per block")
     one.add_argument("--registers", metavar="N", help="registers per thread")
-    one.add_argument("--shared", metavar="BYTES", default="0", help="static shared memory per block (default: 0)")
+    one.add_argument("--shared", metavar="BYTES", help="static shared memory per block (default: 0)")
+    one.add_argument("--dynamic-shared", metavar="BYTES", help="dynamic shared memory per block (default: 0)")
+    one.add_argument("--vary", choices=VARIED, help="every step of occupancy over one figure")
     one.add_argument(
-        "--dynamic-shared", metavar="BYTES", default="0", help="dynamic shared memory per block (default: 0)"
-    )
-    one.description = "; ".join(f"--set {key}: {about}" for key, about in _KEYS.items())
-    many = parser.add_argument_group("instead of the report")
-    many.add_argument("--vary", choices=VARIED, help="every step of occupancy over one figure")
-    many.add_argument(
         "--launch-bounds",
         metavar="T[,B]",
-        help="the register cap that __launch_bounds__(T, B) makes on --arch, and the occupancy at it",
+        help="the register limit that __launch_bounds__(T, B) makes, and the occupancy at it",
     )
-    many.add_argument("--from", metavar="CSV", dest="source", help="answer many configurations; - is standard input")
-    parser.set_defaults(formats=("text", "json", "csv", "markdown"))
+
+
+_OF_ONE = ("threads", "registers", "shared", "dynamic_shared", "vary", "launch_bounds")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Answer one configuration, a curve, or a file of them."""
-    if arguments.inputs:
-        return limiters.run(arguments)
-    arguments.arch = arguments.arch[-1] if arguments.arch else None
+    """0; 2 if a figure is impossible or an input cannot be read."""
     forms = _answers.forms_of(arguments)
+    first, *others = arguments.inputs or [""]
+    asked = any(getattr(arguments, name) is not None for name in _OF_ONE)
+    if not asked and (not first or os.path.exists(first) or not is_device(first)):
+        _of_build(arguments, forms)
+        return 0
+    if not first:
+        raise UsageError("no device is named", f"{_NEEDED}: spillscan occupancy sm_90 --threads 256 --registers 64")
+    if others:
+        raise UsageError(f"unexpected argument {others[0][:60]}", "name one device, or inputs without figures")
     vars(arguments).update(_set(arguments.settings))
-    if arguments.source is not None:
-        _many(arguments, forms)
-    else:
-        found = _answer(arguments)
-        _answers.answer(forms, text=found.text, json=lambda: found.data, csv=lambda: _table(found.rows))
+    found = _answer(arguments, *resolve(first))
+    _answers.answer(
+        forms,
+        text=found.text,
+        json=lambda: found.data,
+        csv=lambda: _records(found.rows),
+        markdown=lambda: ["```text", *found.text(Style()), "```"],
+    )
     return 0
 
 
+# ---- one configuration --------------------------------------------------------------------------------------------
+
+
 def _set(texts: Sequence[str]) -> dict[str, str | None]:
-    """Words by key; ``None`` where nothing is said."""
+    """Words by key; ``None`` if not given."""
     given = _options.keyed(texts, _KEYS)
     for key, words in (("cache_preference", PREFERENCES), ("global_caching", CACHING)):
         if key in given and given[key] not in words:
@@ -113,31 +133,29 @@ class _Answer(NamedTuple):
     """For CSV, by column."""
 
 
-def _answer(arguments: argparse.Namespace) -> _Answer:
+def _answer(arguments: argparse.Namespace, device: Device, gpu: Gpu | None) -> _Answer:
     if arguments.launch_bounds is not None:
-        return _bounds(arguments)
-    configuration, gpu = _configuration(arguments)
+        return _bounds(arguments.launch_bounds, device)
+    configuration = _configuration(arguments, device)
     if arguments.vary:
-        return _curve(arguments, configuration)
+        return _curve(arguments.vary, configuration)
     return _one(arguments, configuration, gpu)
 
 
-def _whole(arguments: argparse.Namespace, name: str) -> int:
-    written = getattr(arguments, name.replace("-", "_"))
-    option = f"--set {name}" if name in _KEYS else f"--{name}"
+def _whole(arguments: argparse.Namespace, name: str, default: str | None = None) -> int:
+    written = getattr(arguments, name)
+    written = default if written is None else written
+    option = f"--set {name}" if name in _KEYS else f"--{name.replace('_', '-')}"
     if written is None:
-        raise UsageError(f"{option} is missing", "needed are --arch, --threads and --registers, or --from")
+        raise UsageError(f"{option} is missing", _NEEDED)
     digits = written.replace(",", "").replace("_", "").strip()
     if len(digits) > _MOST_DIGITS or not digits.removeprefix("-").isdecimal():
         raise UsageError(f"{option} must be a whole number, not {written[:60]!r}")
     return int(digits)
 
 
-def _configuration(arguments: argparse.Namespace) -> tuple[Configuration, Gpu | None]:
-    if arguments.arch is None:
-        raise UsageError("--arch is missing", "needed are --arch, --threads and --registers, or --from")
-    device, gpu = resolve(arguments.arch)
-    static = _whole(arguments, "shared")
+def _configuration(arguments: argparse.Namespace, device: Device) -> Configuration:
+    static = _whole(arguments, "shared", "0")
     attribute = None
     if arguments.max_dynamic_shared_bytes == "max":
         attribute = device.shared_bytes_per_block_optin - static
@@ -148,28 +166,25 @@ def _configuration(arguments: argparse.Namespace) -> tuple[Configuration, Gpu | 
         registers=_whole(arguments, "registers"),
         threads_per_block=_whole(arguments, "threads"),
         static_shared_bytes=static,
-        dynamic_shared_bytes=_whole(arguments, "dynamic-shared"),
+        dynamic_shared_bytes=_whole(arguments, "dynamic_shared", "0"),
         max_dynamic_shared_bytes=attribute,
         carveout_percent=None if arguments.carveout_percent is None else _whole(arguments, "carveout_percent"),
         barriers=_whole(arguments, "barriers"),
         cache_preference=arguments.cache_preference or "none",
         global_caching=arguments.global_caching or "off",
     )
-    return check(configuration), gpu
+    return check(configuration)
 
 
-def _bounds(arguments: argparse.Namespace) -> _Answer:
-    if arguments.arch is None:
-        raise UsageError("--arch is missing", "the cap depends on the device")
-    threads, _, blocks = arguments.launch_bounds.partition(",")
+def _bounds(written: str, device: Device) -> _Answer:
+    threads, _, blocks = written.partition(",")
     try:
-        cap = register_cap(device(arguments.arch), int(threads), int(blocks or "1"))
+        cap = register_cap(device, int(threads), int(blocks or "1"))
     except ValueError:
-        raise UsageError(f"--launch-bounds must be T or T,B, not {arguments.launch_bounds!r}") from None
-    found = Configuration(device=device(arguments.arch), registers=cap.registers, threads_per_block=cap.threads)
-    occupancy = resident(found)
-    row = {"arch": found.device.target, **asdict(cap), **data.as_row(occupancy)}
-    return _Answer(lambda style: text.cap_lines(found.device, cap, occupancy), row, [row])
+        raise UsageError(f"--launch-bounds must be T or T,B, not {written[:60]!r}") from None
+    occupancy = resident(Configuration(device=device, registers=cap.registers, threads_per_block=cap.threads))
+    row = {"arch": device.target, **asdict(cap), **data.as_row(occupancy)}
+    return _Answer(lambda style: text.cap_lines(device, cap, occupancy), row, [row])
 
 
 def _one(arguments: argparse.Namespace, configuration: Configuration, gpu: Gpu | None) -> _Answer:
@@ -197,8 +212,7 @@ def _one(arguments: argparse.Namespace, configuration: Configuration, gpu: Gpu |
     )
 
 
-def _curve(arguments: argparse.Namespace, configuration: Configuration) -> _Answer:
-    varied: Varied = arguments.vary
+def _curve(varied: Varied, configuration: Configuration) -> _Answer:
     points = curve(configuration, varied)
     now = current(configuration, varied)
     unit = {"threads": "threads_per_block", "shared": "shared_bytes"}.get(varied, varied)
@@ -212,100 +226,156 @@ def _curve(arguments: argparse.Namespace, configuration: Configuration) -> _Answ
     return _Answer(lines, {"arch": configuration.device.target, "varied": unit, "points": rows}, rows)
 
 
-def _many(arguments: argparse.Namespace, forms: Sequence[Form]) -> None:
-    """Answer row after row of a CSV file, in chunks: memory stays bounded, an error names its row."""
-    others = ("vary", "launch_bounds", "arch", "threads", "registers")
-    if any(getattr(arguments, name) for name in others):
-        raise UsageError("--from goes with -f only", "the columns of the file say the rest")
-    if len(forms) > 1:
-        raise UsageError("--from answers in one format", "give -f once")
-    try:
-        if arguments.source == "-":
-            put(forms, lambda form: _pieces(csv.reader(sys.stdin), form.name, "-"))
-        else:
-            with open(arguments.source, newline="", encoding="utf-8-sig") as file:
-                put(forms, lambda form: _pieces(csv.reader(file), form.name, arguments.source))
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        if isinstance(error, BrokenPipeError):
-            raise
-        reason = error.strerror if isinstance(error, OSError) else "not a CSV file in UTF-8"
-        raise InputError(f"{arguments.source}: {reason}") from None
-
-
-def _pieces(reader: Iterator[list[str]], form: str, source: str) -> Iterator[str]:
-    rows = (row for row in reader if row)
-    names = [name.strip() for name in next(rows, [])]
-    first = 1
-    strange: set[str] = set()
-    while chunk := list(islice(rows, _CHUNK_ROWS)):
-        if first == 1:
-            strange = _check_columns(names)
-        for place, row in enumerate(chunk, first):
-            if len(row) != len(names):
-                raise UsageError(
-                    f"row {place}: {count(len(row), 'cell')}, the header has {len(names)}", "fill each column"
-                )
-        columns = dict(zip(names, zip(*chunk, strict=True), strict=True))
-        figures = {
-            name: cells if name in ("arch", *table.CODES) else _figures(name, cells, first)
-            for name, cells in columns.items()
-            if name != "id" and name not in strange
-        }
-        answer = table.occupancy_table(figures, first)
-        ids = columns.get("id") or tuple(str(place) for place in range(first, first + len(chunk)))
-        yield _written(ids, answer, form, begin=first == 1)
-        first += len(chunk)
-    if first == 1:
-        raise InputError(f"{source}: no configurations", "needed are a header line and a row")
-
-
-def _written(ids: Sequence[str], answer: Mapping[str, Any], form: str, *, begin: bool) -> str:
-    """The answers to a chunk of rows in the format wanted; JSON has one object a line."""
-    words = table.limiter_names()
-    limits = [f"limit_{name}" for name in LIMITERS]
-    header = ["id", "resident_blocks", "active_warps", "occupancy", "limiters", *limits]
-    out: dict[str, Any] = {name: answer[name].tolist() for name in header[1:]}
-    out["limiters"] = [words[mask] for mask in out["limiters"]]
-    for name in limits:
-        out[name] = [None if limit == NO_LIMIT else limit for limit in out[name]]
-    found: Iterable[tuple[Any, ...]] = zip(ids, *out.values(), strict=True)
-    if form == "csv":
-        return (records.row(header) if begin else "") + records.rows(found)
-    if form == "json":
-        dicts = (dict(zip(header, line, strict=True)) for line in found)
-        lines = (records.compact(each | {"limiters": each["limiters"].split("+")}) for each in dicts)
-        return "".join(f"{records.harmless(line)}\n" for line in lines)
-    return "".join(
-        f"{printable(name)}  {count(blocks, 'block')}/SM, {count(warps, 'warp')}, {percent(share)}"
-        f"  {binding.replace('+', ', ')}\n"
-        for name, blocks, warps, share, binding, *_ in found
-    )
-
-
-def _check_columns(names: list[str]) -> set[str]:
-    """The columns to leave out: those that are not known, each with a line on standard error."""
-    known = ["id", *table.REQUIRED, *table.DEFAULTS, *table.CODES]
-    name, times = Counter(names).most_common(1)[0]
-    if times > 1:
-        raise UsageError(f"column {name} appears twice", "keep one")
-    strange = [name for name in names if name not in known]
-    for name in strange:
-        complain(f"column {name!r} is not known and ignored")
-    return set(strange)
-
-
-def _figures(name: str, cells: tuple[str, ...], first: int) -> list[float]:
-    found: list[float] = []
-    for place, cell in enumerate(cells, first):
-        try:
-            found.append(float(cell.strip() or "nan"))
-        except ValueError:
-            raise UsageError(f"row {place}: {name} must be a whole number, not {cell!r}") from None
-    return found
-
-
-def _table(rows: Sequence[Mapping[str, Any]]) -> Iterator[Sequence[Any]]:
+def _records(rows: Sequence[Mapping[str, Any]]) -> Iterator[Sequence[Any]]:
     """Rows of CSV, the header first; what is a list has ``+`` between its words."""
     yield tuple(rows[0])
     for row in rows:
         yield ["+".join(value) if isinstance(value, list) else value for value in row.values()]
+
+
+# ---- a build ------------------------------------------------------------------------------------------------------
+
+
+def _of_build(arguments: argparse.Namespace, forms: Sequence[Form]) -> None:
+    """The kernels of a build, worst first."""
+    arguments.devices = ",".join(arguments.device) or None
+    policy = _policy.policy_of(arguments)
+    unpacking = _policy.unpacking(policy)
+    inputs = _inputs.inputs_or_stdin(arguments.inputs)
+    build = _inputs.scan(inputs, unpacking=unpacking)
+    kept = Selection(arguments.arch, arguments.kernel, arguments.launch).of(build, policy.labels)
+    _selection.refuse_devices(kept.kernels, arguments.device)
+    entries = sorted((kernel for kernel in kept.kernels if kernel.role == "entry"), key=damage)
+    names = Names((kernel.named_by for kernel in build.kernels), labels=labels_of([build], policy.labels))
+    shown = entries[: _options.rows_of(arguments)]
+    code = fetch.pressures_of((kernel for kernel in shown if sum(kernel.spills or ())), unpacking)
+
+    databases = _offers.databases_near(inputs) if vars(arguments)["try"] else {}
+    wanted = [(kernel, _offers.source_of(kernel, databases)) for kernel in shown] if vars(arguments)["try"] else []
+    trials = dict(zip(map(id, shown), _trying.trials_of(arguments, wanted, policy), strict=False))
+
+    def text(style: Style) -> Iterator[str]:
+        for kernel in shown:
+            for device, summary in _summaries(kernel, policy):
+                yield from hung(_lines(kernel, device, summary, names, code, trials.get(id(kernel))), style)
+                yield ""
+        yield from fold(len(entries) - len(shown), style)
+
+    def markdown() -> Iterator[str]:
+        rows = [(kernel, *each) for kernel in shown for each in _summaries(kernel, policy)]
+        yield from _table(rows, names, code, trials).markdown(None)
+        yield from fold(len(entries) - len(shown), Style())
+
+    _answers.answer(forms, text=text, json=lambda: _data(entries, policy, code, trials), markdown=markdown)
+    _issues.report_issues(build.issues)
+
+
+def _summaries(kernel: Kernel, policy: Policy) -> Iterator[tuple[str | None, Summary]]:
+    """(device, summary) on each device of the policy that runs the kernel; without any, on the kernel's own arch."""
+    arch = kernel.key.arch
+    for device in judged_on(arch, policy.devices) or (arch,):
+        yield device, summarise(kernel.usage, device, policy.launch_of(kernel))
+
+
+def _lines(
+    kernel: Kernel,
+    device: str | None,
+    summary: Summary,
+    names: Names,
+    code: Mapping[int, Pressure],
+    trial: Trial | None,
+) -> Iterator[str]:
+    usage = kernel.usage
+    figures = [f"{usage.registers} registers" if usage.registers is not None else "registers unknown"]
+    if usage.shared_bytes:
+        figures.append(f"{usage.shared_bytes:,} B shared")
+    if usage.spill_bytes:
+        figures.append(f"spills {usage.spill_bytes:,} B")
+    if summary.launch is not None:
+        figures.append(count(summary.launch.threads_per_block, "thread"))
+    where = kernel.key.arch or "arch unknown"
+    where += f" on {device}" if device != kernel.key.arch else ""
+    title = f"{names.of(kernel.named_by)} ({where}): {', '.join(figures)}"
+    yield title
+    yield f"  {summary.line}"
+    if kernel.final is False:
+        yield "  relocatable code: registers are final only after the link"
+    for fix in _fixes(kernel, device, summary, code, trial):
+        yield f"  {fix.kind}: {fix.text}"
+    if trial is not None and trial.missing:
+        yield f"  not tried: {trial.missing}"
+    if summary.occupancy is not None and not summary.at_most:
+        yield from (f"  {line}" for line in headroom_lines(headroom(summary.occupancy)))
+        yield from (f"  {line}" for line in [next_block_line(summary.occupancy)] if line)
+        yield from (f"  {LABELS[name]}: {figures}" for name, figures in summary.findings)
+    elif summary.occupancy is not None and summary.assumed:
+        yield f"  limited by {summary.cells['limiter']} at the best block size"
+    if summary.local_memory is not None and summary.local_memory.matters:
+        yield f"  {footprint_line(summary.local_memory)}"
+
+
+def _fixes(
+    kernel: Kernel, device: str | None, summary: Summary, code: Mapping[int, Pressure], trial: Trial | None
+) -> list[Fix]:
+    """Fixes of its spills if it spills, else of its occupancy."""
+    trial = trial if _its_own(kernel, device) else None
+    goal = Goal("spills" if sum(kernel.spills or ()) else "blocks")
+    return fixes(kernel, summary.launch, code.get(id(kernel)), trial, goal, on=device)
+
+
+_Row = tuple[Kernel, str | None, Summary]
+
+
+def _table(
+    rows: Sequence[_Row], names: Names, code: Mapping[int, Pressure], trials: Mapping[int, Trial]
+) -> Table[_Row]:
+    """A row a kernel and device, with the way to fewer spills, else to a further block."""
+
+    def fix(row: _Row) -> str:
+        kernel, device, summary = row
+        return "; ".join(each.text for each in _fixes(kernel, device, summary, code, trials.get(id(kernel)))) or "-"
+
+    def cell(name: str) -> Callable[[_Row], str]:
+        return lambda row: row[2].cells[name] or "-"
+
+    columns = [
+        Column[_Row]("kernel", None, lambda row: names.of(row[0].named_by), left=True),
+        Column[_Row]("on", None, lambda row: row[1] or "arch unknown", left=True),
+        Column[_Row]("registers", None, lambda row: row[0].usage.registers),
+        Column[_Row]("spill bytes", None, lambda row: None if row[0].spills is None else sum(row[0].spills)),
+        Column[_Row]("threads", None, lambda row: row[2].launch and row[2].launch.threads_per_block),
+        Column[_Row]("blocks/SM", None, cell("blocks")),
+        Column[_Row]("occupancy", None, cell("occupancy")),
+        Column[_Row]("limited by", None, cell("limiter"), left=True),
+        Column[_Row]("fix", None, fix, left=True),
+    ]
+    return Table(columns=columns, rows=rows, title="What limits occupancy", empty="no kernels")
+
+
+def _its_own(kernel: Kernel, device: str | None) -> bool:
+    """Whether what was compiled, for the kernel's arch, holds on a device."""
+    arch = kernel.key.arch
+    return device == arch or (None not in (device, arch) and resolve(str(device))[0] == resolve(str(arch))[0])
+
+
+def _data(
+    kernels: list[Kernel], policy: Policy, code: Mapping[int, Pressure], trials: Mapping[int, Trial]
+) -> list[dict[str, Any]]:
+    found = []
+    for kernel in kernels:
+        for device, summary in _summaries(kernel, policy):
+            trial = trials.get(id(kernel)) if _its_own(kernel, device) else None
+            need = registers_needed(kernel, code.get(id(kernel)), trial)
+            occupancy = None if summary.at_most else summary.occupancy
+            found.append(
+                {"symbol": kernel.key.symbol, "arch": kernel.key.arch, "unit": kernel.key.unit, "device": device}
+                | summary_data(summary)
+                | {
+                    "registers_needed": None if need is None else need.registers,
+                    "registers_needed_by": None if need is None else need.basis,
+                    "fixes": fix_data(_fixes(kernel, device, summary, code, trial)),
+                }
+                | {"next_block": next_block_data(occupancy) if occupancy else None}
+                | {"tried": _trying.trial_data(trial, trial.missing if trial else "")}
+            )
+    return found

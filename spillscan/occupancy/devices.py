@@ -21,6 +21,8 @@ _Type = TypeVar("_Type")
 
 _TARGET = re.compile(r"(?:sm_|compute_|cc ?)?(\d{1,2})\.?(\d)([af]?)")
 _BRANDS = {"nvidia", "geforce", "tesla", "quadro", "jetson", "gpu"}
+_SERIES = re.compile(r"([a-z]*\d)(\d(?=\d\d(?!\d)))?")
+"""Letters and first digit of a product; of four digits the second, too."""
 _BOARDS = re.compile(r"\d+gb|pcie|sxm\d?|hbm\w*|nvl")
 
 
@@ -212,28 +214,52 @@ def _resolve(name: str) -> tuple[Device, Gpu | None]:
     names = {_plain(gpu.name): (found, gpu) for found in devices() for gpu in found.gpus}
     if wanted in names:
         return names[wanted]
-    known = {plain: gpu.name for plain, (_, gpu) in names.items()}
-    known |= {found.target: found.target for found in devices()}
+    near = _nearest(wanted, {plain: gpu.name for plain, (_, gpu) in names.items()})
+    hint = f"nearest known: {near}" if near else "try sm_90, 9.0 or H100"
+    raise UsageError(f"unknown device {name!r}", f"{hint}; `spillscan explain devices` lists all")
+
+
+def is_device(name: str) -> bool:
+    """Whether a word names a device, or is written like one (``sm_91``, ``RTX 4091``)."""
+    try:
+        return bool(resolve(name))
+    except UsageError as error:
+        return _TARGET.fullmatch(name.strip().lower()) is not None or "nearest known" in error.hint
+
+
+def _nearest(wanted: str, known: Mapping[str, str]) -> str:
+    """The most alike product of the same series, whose generation is the same; empty if there is none."""
     from difflib import get_close_matches
 
-    near = get_close_matches(wanted, known, n=1, cutoff=0.4)
-    hint = f"nearest known: {known[near[0]]}" if near else "try sm_90, 9.0 or H100"
-    raise UsageError(f"unknown device {name!r}", f"{hint}; `spillscan explain devices` lists all")
+    def same_series(other: str) -> bool:
+        mine, theirs = _SERIES.match(wanted), _SERIES.match(other)
+        if mine is None or theirs is None or mine[1] != theirs[1]:
+            return False
+        return mine[2] == theirs[2] or None in (mine[2], theirs[2])
+
+    alike = [each for each in known if same_series(each)]
+    near = get_close_matches(wanted, alike, n=1, cutoff=0.4)
+    return known[near[0]] if near else ""
 
 
 def _by_version(name: str, major: int, minor: int, suffix: str) -> Device:
     file = f"sm_{major}{minor}.yaml"
     if not os.path.exists(os.path.join(FOLDER, file)):
-        here = 10 * major + minor
-        near = min(devices(), key=lambda known: abs(10 * known.version[0] + known.version[1] - here))
+        same = [known for known in devices() if known.version[0] == major]
+        near = min(same, key=lambda known: abs(known.version[1] - minor), default=None)
+        known = f"nearest known: {near.target} ({near.compute_capability})" if near else _span()
         raise UsageError(
-            f"unknown compute capability {major}.{minor} ({name})",
-            f"nearest known: {near.target} ({near.compute_capability}); `spillscan explain devices` lists all",
+            f"unknown compute capability {major}.{minor} ({name})", f"{known}; `spillscan explain devices` lists all"
         )
     if (suffix == "a" and major < 9) or (suffix == "f" and major < 10):
         since = "sm_90" if suffix == "a" else "sm_100"
         raise UsageError(f"unknown target {name!r}", f"targets with -{suffix} begin at {since}; try sm_{major}{minor}")
     return _read(file)
+
+
+def _span() -> str:
+    first, *_, last = devices()
+    return f"known are {first.target} to {last.target}"
 
 
 def _plain(name: str) -> str:

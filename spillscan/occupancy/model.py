@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, get_args
 
 from msgspec import Struct
 
@@ -14,6 +14,8 @@ LIMITERS: tuple[Limiter, ...] = ("warps", "registers", "shared_memory", "blocks"
 
 CachePreference = Literal["none", "shared", "l1", "equal"]
 GlobalCaching = Literal["off", "on", "strict"]
+PREFERENCES: tuple[CachePreference, ...] = get_args(CachePreference)
+CACHING: tuple[GlobalCaching, ...] = get_args(GlobalCaching)
 
 
 class Configuration(Struct, frozen=True, kw_only=True):

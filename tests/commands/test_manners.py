@@ -79,7 +79,7 @@ def test_an_entry_of_a_policy_that_names_nothing_is_a_note(tmp_path: Path) -> No
 ANSWERING = (
     ("explain", "devices"),
     ("occupancy", HEAD),
-    ("occupancy", "--arch", "sm_80", "--threads", "128", "--registers", "40"),
+    ("occupancy", "sm_80", "--threads", "128", "--registers", "40"),
     ("scan", HEAD),
     ("check", HEAD, "--fail-on", "never"),
     ("diff", BASE, HEAD),
@@ -116,7 +116,7 @@ def test_every_command_with_formats_has_the_same_option() -> None:
 def test_csv_has_one_line_end_and_one_guard() -> None:
     for words in (
         ("scan", HEAD),
-        ("occupancy", "--arch", "sm_80", "--launch-bounds", "256,2"),
+        ("occupancy", "sm_80", "--launch-bounds", "256,2"),
     ):
         out = run(*words, "-f", "csv").stdout
         assert out.count(b"\n") == out.count(b"\r\n") > 0

@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from spillscan.occupancy.devices import Device
-from spillscan.occupancy.formula import NO_LIMIT, registers_per_warp, resident
+from spillscan.occupancy.formula import registers_per_warp, resident
 from spillscan.occupancy.model import Configuration, Limiter, Occupancy
 from spillscan.output.errors import UsageError
 
@@ -123,9 +123,7 @@ def assume(configuration: Configuration, switches: dict[str, int | None]) -> Ass
 def _loose(occupancy: Occupancy, device: Device, written: tuple[str, ...]) -> Assumed:
     configuration = occupancy.configuration
     warp = registers_per_warp(device, configuration.registers)
-    by_registers = (
-        device.registers_per_sm // device.sub_partitions // warp * device.sub_partitions if warp else NO_LIMIT
-    )
+    by_registers = device.registers_per_sm // device.sub_partitions // warp * device.sub_partitions if warp else None
     warps = configuration.warps_per_block
     limits: dict[Limiter, int | None] = {
         name: None if limit is None else limit * warps for name, limit in occupancy.limits.items()

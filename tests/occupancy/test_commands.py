@@ -13,7 +13,7 @@ from spillscan.occupancy.devices import devices
 from spillscan.occupancy.summary import percent, whole
 from spillscan.output.nouns import size, sizes
 
-BASE = ["occupancy", "--arch", "sm_80", "--threads", "128", "--registers", "40", "--shared", "8192"]
+BASE = ["occupancy", "sm_80", "--threads", "128", "--registers", "40", "--shared", "8192"]
 MIB = 1 << 20
 
 
@@ -78,7 +78,7 @@ def test_csv(capsys):
 
 
 def test_a_launch_that_does_not_fit_is_an_answer(capsys):
-    status, out, _ = run(capsys, "occupancy", "--arch", "H200", "--threads", "672", "--registers", "96")
+    status, out, _ = run(capsys, "occupancy", "H200", "--threads", "672", "--registers", "96")
     assert status == 0
     assert "cannot launch: 21 warps of 3,072 registers: the 4 partitions hold 20 of them" in out
     assert "  registers 96 -> 80: 0 -> 1 block\n" in out
@@ -102,9 +102,6 @@ def test_a_launch_that_does_not_fit_is_an_answer(capsys):
         (["--set", "barriers=17"], "barriers per block must be 0 to 16 (named barriers), not 17"),
         (["--set", "cluster_blocks=2"], "sm_80 has no clusters; they begin at sm_90"),
         (["--set", "stack_bytes=-1"], "stack must be at least 0 bytes per thread, not -1"),
-        (["--arch", "sm_91"], "unknown compute capability 9.1 (sm_91); nearest known: sm_90"),
-        (["--arch", "RTX 4091"], "unknown device 'RTX 4091'; nearest known: GeForce RTX 4090"),
-        (["--from", "nowhere.csv"], "--from goes with -f only"),
     ],
 )
 def test_bad_input_is_one_line_and_exit_2(capsys, changes, says):
@@ -115,9 +112,19 @@ def test_bad_input_is_one_line_and_exit_2(capsys, changes, says):
 
 
 def test_what_is_missing(capsys):
-    status, _, err = run(capsys, "occupancy", "--arch", "sm_80", "--threads", "128")
-    assert status == 2
-    assert err == "spillscan: --registers is missing; needed are --arch, --threads and --registers, or --from\n"
+    needed = "needed are a device, --threads and --registers"
+    for words, what in (
+        (["sm_80", "--threads", "128"], "--registers is missing; " + needed),
+        (["sm_80"], "--registers is missing; " + needed),
+        (["--registers", "64"], "no device is named; " + needed),
+        (["sm_80", "sm_90", "--registers", "64"], "unexpected argument sm_90; name one device, or inputs"),
+        (["RTX 4091", "--threads", "64"], "unknown device 'RTX 4091'; nearest known: GeForce RTX 4090"),
+        (["sm_91"], "unknown compute capability 9.1 (sm_91); nearest known: sm_90"),
+        (["biuld.log"], "biuld.log"),
+    ):
+        status, _, err = run(capsys, "occupancy", *words)
+        assert status == 2
+        assert err.startswith(f"spillscan: {what}") or words == ["biuld.log"], err
 
 
 @pytest.mark.parametrize("varied", ["threads", "registers", "shared", "barriers"])
@@ -136,27 +143,26 @@ def test_curves(capsys, monkeypatch, varied):
 
 
 def test_launch_bounds(capsys):
-    status, out, _ = run(capsys, "occupancy", "--arch", "sm_80", "--launch-bounds", "256,6")
+    status, out, _ = run(capsys, "occupancy", "sm_80", "--launch-bounds", "256,6")
     assert status == 0
     assert out.splitlines()[1:] == [
         "__launch_bounds__(256, 6) caps registers at 40 a thread",
         "at 40 registers: 6 blocks/SM, 48 of 64 warps, occupancy 75 %, limited by registers",
     ]
-    _, out, _ = run(capsys, "occupancy", "--arch", "sm_75", "--launch-bounds", "256,5")
+    _, out, _ = run(capsys, "occupancy", "sm_75", "--launch-bounds", "256,5")
     assert "ptxas ignores the 5 blocks: 5 x 256 threads exceed the 1,024 of an SM" in out
-    _, out, _ = run(capsys, "occupancy", "--arch", "sm_53", "--launch-bounds", "1024", "-f", "json")
+    _, out, _ = run(capsys, "occupancy", "sm_53", "--launch-bounds", "1024", "-f", "json")
     assert json.loads(out)["registers"] == 32
-    _, out, _ = run(capsys, "occupancy", "--arch", "sm_80", "--launch-bounds", "256,6", "-f", "csv")
+    _, out, _ = run(capsys, "occupancy", "sm_80", "--launch-bounds", "256,6", "-f", "csv")
     assert next(csv.DictReader(io.StringIO(out)))["resident_blocks"] == "6"
     for wrong in ("256,x", "0,1", "2048", "256,0"):
-        assert run(capsys, "occupancy", "--arch", "sm_80", "--launch-bounds", wrong)[0] == 2
+        assert run(capsys, "occupancy", "sm_80", "--launch-bounds", wrong)[0] == 2
     assert run(capsys, "occupancy", "--launch-bounds", "256,6")[0] == 2
 
 
 def test_wanted_blocks(capsys):
     hopper = [
         "occupancy",
-        "--arch",
         "sm_90",
         "--threads",
         "128",
@@ -174,94 +180,6 @@ def test_wanted_blocks(capsys):
     assert run(capsys, *hopper, "--set", "min_blocks_per_sm=0")[0] == 2
 
 
-CONFIGS = """\
-id,arch,registers,threads_per_block,static_shared_bytes,dynamic_shared_bytes,carveout_percent,barriers,max_dynamic_shared_bytes
-a,sm_80,40,128,8192,,,,
-"b,c",H100,41,256,,65536,50,16,100000
-d,8.6,255,1024,,,,,
-"""
-
-
-@pytest.fixture
-def configs(tmp_path):
-    path = tmp_path / "configs.csv"
-    path.write_text(CONFIGS)
-    return path
-
-
-def test_many(capsys, configs):
-    status, out, err = run(capsys, "occupancy", "--from", str(configs), "-f", "csv")
-    assert (status, err) == (0, "")
-    assert (
-        out
-        == """\
-id,resident_blocks,active_warps,occupancy,limiters,limit_warps,limit_registers,limit_shared_memory,limit_blocks,\
-limit_barriers,limit_virtual_resources
-a,12,48,0.75,registers,16,12,18,32,,
-"b,c",2,16,0.25,shared_memory,8,5,2,32,4,
-d,0,0,0.0,registers,1,0,100,16,,
-""".replace("\n", "\r\n")
-    )
-    _, out, _ = run(capsys, "occupancy", "--from", str(configs), "-f", "json")
-    assert [json.loads(line)["resident_blocks"] for line in out.splitlines()] == [12, 2, 0]
-    _, out, _ = run(capsys, "occupancy", "--from", str(configs))
-    assert out.splitlines()[0] == "a  12 blocks/SM, 48 warps, 75 %  registers"
-
-
-def test_many_from_standard_input(capsys, monkeypatch):
-    monkeypatch.setattr("sys.stdin", io.StringIO("arch,registers,threads_per_block\nsm_80,40,128\n"))
-    _, out, _ = run(capsys, "occupancy", "--from", "-", "-f", "csv")
-    assert out.splitlines()[1].startswith("1,12,48,0.75,registers,")
-
-
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("", "no configurations"),
-        ("arch,registers,threads_per_block\n", "no configurations"),
-        ("arch,registers\nsm_80,40\n", "column threads_per_block is missing"),
-        ("arch,registers,threads_per_block\nsm_80,40\n", "row 1: 2 cells, the header has 3"),
-        (
-            "arch,registers,threads_per_block\nsm_80,40,128\nsm_80,x,128\n",
-            "row 2: registers must be a whole number",
-        ),
-        ("arch,registers,threads_per_block\nsm_80,-4,128\n", "row 1: registers must be at least 0"),
-        ("arch,registers,threads_per_block\nsm_80,40,0\n", "row 1: threads_per_block must be at least 1"),
-        ("arch,registers,threads_per_block\nsm_80,,128\n", "row 1: registers is empty"),
-        ("arch,registers,threads_per_block\n,40,128\n", "row 1: unknown device ''"),
-        ("arch,arch,registers,threads_per_block\nsm_80,sm_80,40,128\n", "column arch appears twice"),
-        (
-            "arch,registers,threads_per_block,carveout_percent\nsm_80,40,128,101\n",
-            "row 1: carveout_percent must be",
-        ),
-    ],
-)
-def test_bad_tables(capsys, tmp_path, text, says):
-    path = tmp_path / "bad.csv"
-    path.write_text(text)
-    status, out, err = run(capsys, "occupancy", "--from", str(path), "-f", "csv")
-    assert (status, out) == (2, "")
-    assert says in err
-    assert err.count("\n") == 1
-
-
-def test_unknown_columns_are_reported_and_ignored(capsys, tmp_path):
-    path = tmp_path / "more.csv"
-    path.write_text("arch,registers,threads_per_block,comment\nsm_80,40,128,fast\n")
-    status, out, err = run(capsys, "occupancy", "--from", str(path), "-f", "csv")
-    assert (status, err) == (0, "spillscan: column 'comment' is not known and ignored\n")
-    assert out.splitlines()[1].startswith("1,12,48,0.75,registers,")
-
-
-def test_a_table_that_cannot_be_read(capsys, tmp_path):
-    assert run(capsys, "occupancy", "--from", str(tmp_path / "none.csv"))[0] == 2
-    path = tmp_path / "binary.csv"
-    path.write_bytes(b"\xff\xfe\x00")
-    status, _, err = run(capsys, "occupancy", "--from", str(path))
-    assert status == 2
-    assert "not a CSV file in UTF-8" in err
-
-
 def test_devices(capsys):
     status, out, _ = run(capsys, "explain", "devices")
     assert status == 0
@@ -273,24 +191,6 @@ def test_devices(capsys):
     assert data["figures"]["registers_per_sm"] == {"value": 65536, "source": ["N", "C", "G", "M"]}
     assert len(json.loads(run(capsys, "explain", "devices", "-f", "json")[1])["devices"]) == len(devices())
     assert run(capsys, "explain", "devices", "sm_99")[0] == 2
-
-
-def test_named_by_an_untrusted_file(capsys, tmp_path):
-    path = tmp_path / "hostile.csv"
-    path.write_text('id,arch,registers,threads_per_block\n"\x1b[31mred",sm_80,40,128\n')
-    _, out, _ = run(capsys, "occupancy", "--from", str(path))
-    assert "\x1b" not in out
-
-
-def test_chunks_count_rows_through(capsys, configs, monkeypatch):
-    monkeypatch.setattr("spillscan.commands.occupancy._CHUNK_ROWS", 2)
-    _, out, _ = run(capsys, "occupancy", "--from", str(configs), "-f", "csv")
-    assert [line.split(",")[0] for line in out.splitlines()] == ["id", "a", '"b', "d"]
-    configs.write_text(CONFIGS + "e,sm_80,x,1,,,,,\n")
-    _, _, err = run(capsys, "occupancy", "--from", str(configs), "-f", "csv")
-    assert err == "spillscan: row 4: registers must be a whole number, not 'x'\n"
-    configs.write_text(CONFIGS + "e,sm_99,1,1,,,,,\n")
-    assert "row 4: unknown compute capability" in run(capsys, "occupancy", "--from", str(configs))[2]
 
 
 @pytest.mark.parametrize(

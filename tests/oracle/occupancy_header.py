@@ -16,7 +16,13 @@ from pathlib import Path
 import numpy as np
 
 from spillscan.occupancy.devices import devices
-from spillscan.occupancy.formula import NOT_SET
+from spillscan.occupancy.formula import resident
+from spillscan.occupancy.model import CACHING, PREFERENCES, Configuration
+
+NO_LIMIT = 2**31 - 1
+"""The header's figure for a resource that does not limit: ``INT_MAX``."""
+NOT_SET = -1
+"""No carve-out preference, or not opted in."""
 
 VERSION = "13.5.37"
 CACHE = Path(os.environ.get("SPILLSCAN_TOOLCHAINS", Path.home() / ".cache" / "spillscan-toolchains"))
@@ -213,15 +219,24 @@ def configurations(count: int, seed: int) -> dict[str, np.ndarray]:
     }
 
 
-def columns(rows: dict[str, np.ndarray]) -> dict[str, object]:
-    """The same configurations as the columns of ``occupancy_table``."""
-    targets = [one.target for one in devices()]
-    preferences = ("none", "shared", "l1", "equal")
-    caching = ("off", "on", "strict")
-    table: dict[str, object] = {
-        name: figure for name, figure in rows.items() if name not in ("device", "wanted_blocks")
-    }
-    table["arch"] = [targets[place] for place in rows["device"].tolist()]
-    table["cache_preference"] = [preferences[place] for place in rows["cache_preference"].tolist()]
-    table["global_caching"] = [caching[place] for place in rows["global_caching"].tolist()]
-    return table
+def configuration(rows: dict[str, np.ndarray], place: int) -> Configuration:
+    """One of the rows."""
+    figures = {name: int(column[place]) for name, column in rows.items()}
+    plain = ("registers", "threads_per_block", "static_shared_bytes", "dynamic_shared_bytes", "barriers")
+    optional = {name: figures[name] for name in ("max_dynamic_shared_bytes", "carveout_percent")}
+    return Configuration(
+        device=devices()[figures["device"]],
+        **{name: figures[name] for name in plain},
+        **{name: None if figure == NOT_SET else figure for name, figure in optional.items()},
+        cache_preference=PREFERENCES[figures["cache_preference"]],
+        global_caching=CACHING[figures["global_caching"]],
+        virtual_resources=figures["virtual_resources"],
+    )
+
+
+def answers(rows: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Our answers as the header's columns; a resource that does not limit is ``INT_MAX``."""
+    found = [resident(configuration(rows, place)) for place in range(len(rows["device"]))]
+    columns = {name: [NO_LIMIT if (value := getattr(one, name)) is None else value for one in found] for name in FIELDS}
+    columns["global_caching"] = [CACHING.index(one.global_caching) for one in found]
+    return {name: np.array(column, np.int64) for name, column in columns.items()}

@@ -18,7 +18,6 @@ from spillscan.judging.policy import Policy
 from spillscan.model import Build, Kernel, Launch, LaunchBounds
 from spillscan.naming import Names
 from spillscan.occupancy.devices import devices
-from spillscan.occupancy.formula import NOT_SET
 from spillscan.occupancy.launches import settled
 from spillscan.occupancy.summary import summarise
 from spillscan.reading.inputs import sidecars
@@ -174,7 +173,7 @@ def test_occupancy_is_that_of_the_header(caches: dict[str, Path]) -> None:
         "static_shared_bytes": [kernel.usage.shared_bytes for kernel in kernels],
         "dynamic_shared_bytes": [launch.dynamic_shared_bytes for launch in launches],
         "max_dynamic_shared_bytes": [200_000] * len(kernels),
-        "carveout_percent": [NOT_SET] * len(kernels),
+        "carveout_percent": [header.NOT_SET] * len(kernels),
         "barriers": [kernel.usage.barriers for kernel in kernels],
         **dict.fromkeys(("cache_preference", "global_caching", "virtual_resources"), [0] * len(kernels)),
     }
