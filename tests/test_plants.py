@@ -106,7 +106,7 @@ PLANTS = (
           "blocks per SM 8 → 4 on sm_90 at 256 threads (its launch bounds), limited by shared memory",
           ("sums (sm_90) [blocks-lost]",)),
     Plant("renamed kernel", "kernels.cu", "relax", "relax_all", 0,
-          NOTE + "renamed-kernels::renamed since spillscan-baseline.yaml was written: relax → relax_all"),
+          NOTE + "renamed-kernels::renamed since spillscan-baseline.jsonl was written: relax → relax_all"),
     Plant("new arch", "Makefile", "ARCHS = sm_90", "ARCHS = sm_90 sm_80", 0,
           NOTE + "unrecorded-kernels::not recorded: 3 kernels (relax (sm_80), sums (sm_80), scale<40> (sm_80));"),
     Plant("removed kernel", "kernels.cu", GONE, "", 0,

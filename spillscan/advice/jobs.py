@@ -22,7 +22,7 @@ from spillscan.output.safe import printable
 
 # The policy that makes a repository gated. Text only; ``commands/init.py`` writes it.
 
-POLICY, BASELINE = "spillscan.yaml", "spillscan-baseline.yaml"
+POLICY, BASELINE = "spillscan.yaml", "spillscan-baseline.jsonl"
 LONGEST_SKELETON = 14
 """Families that a launch map lists with nothing known of them; of more, the largest."""
 

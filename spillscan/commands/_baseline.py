@@ -1,47 +1,50 @@
-"""What commands that judge share of the baseline: its options, its file, the day, and what they say of it."""
+"""The baseline of a command that checks: its options, its file, and what is said of it."""
 
 from __future__ import annotations
 
 import argparse
 import os
+import shlex
 from collections.abc import Sequence
-from datetime import UTC, date, datetime
+from datetime import date
 from typing import TYPE_CHECKING, NamedTuple
 
 from spillscan.commands import _options, _policy
 from spillscan.output.errors import UsageError
+from spillscan.output.files import read_text
 from spillscan.output.nouns import count
 from spillscan.output.safe import printable
 from spillscan.output.terminal import complain
 
 if TYPE_CHECKING:
-    from spillscan.judging.baseline.model import Accepted, Baseline, BaselineResult, Suppression
+    from spillscan.judging.baseline.model import Accepted, Baseline, BaselineResult
     from spillscan.judging.policy import Policy
     from spillscan.judging.rules import Terms, Undecided
     from spillscan.model import Build, Finding, Gap, Hidden, Issue
     from spillscan.reports.report import Report
 
 
-DEFAULT_FILE = "spillscan-baseline.yaml"
+DEFAULT_FILE = "spillscan-baseline.jsonl"
+FORMER_FILE = "spillscan-baseline.yaml"
 LONGEST_BYTES = 256 << 20
 MOST_NAMED = 3
 
 
 class Gate(NamedTuple):
-    """What a build is held against besides its limits."""
+    """What a build is checked against besides its limits."""
 
     path: str | None
     """The baseline file, as the user gave it; ``None`` without one."""
     baseline: Baseline | None
-    """What excuses findings."""
+    """What is known of the build."""
     policy: Policy
     """What makes the findings."""
-    today: date
-    """The day on which suppressions hold or not."""
     own: Baseline | None = None
     """With ``--baseline-from``: the baseline of the change itself."""
     arguments: str = ""
-    """What ``baseline`` is to be given for the same build and file, as words of a shell."""
+    """Inputs and options that give ``baseline`` the same build, file and limits, as words of a shell."""
+    from_base: bool = False
+    """Whether the baseline is that of the merge base, which this change cannot write."""
 
     def _offer(self, action: str) -> str:
         """The command that brings the file up to this build."""
@@ -62,8 +65,9 @@ class Gate(NamedTuple):
 
         from spillscan.judging.baseline.model import BaselineResult
 
+        known = self.policy.accepted(findings)
         if self.baseline is None:
-            return BaselineResult(findings=tuple(findings))
+            return BaselineResult(findings=tuple(sorted(known, key=lambda finding: finding.excused)))
         from spillscan.judging.baseline.judging import apply
         from spillscan.judging.baseline.recording import Since, since
         from spillscan.judging.rules.blocks import TRADED
@@ -71,11 +75,10 @@ class Gate(NamedTuple):
         became = Since() if of_changes else since(build, whole, self.baseline, self.policy, findings, undecided)
         traded = {id(each.kernel) for each in became.worse if each.rule == TRADED.id}
         result = apply(
-            (*(each for each in findings if not self._is_traded(each, traded)), *became.worse),
+            (*(each for each in known if not self._is_traded(each, traded)), *self.policy.accepted(became.worse)),
             build,
             self.baseline,
             self.policy,
-            self.today,
             whole=whole,
             own=self.own,
             of_changes=of_changes,
@@ -86,7 +89,6 @@ class Gate(NamedTuple):
             result,
             undecided=became.undecided,
             unknown=tuple(each for each in became.unknown if each.identity not in mine),
-            unrecorded=became.unrecorded,
             unheld=became.unheld,
         )
 
@@ -112,49 +114,20 @@ class Gate(NamedTuple):
         from msgspec import structs
 
         build = structs.replace(report.build, issues=(*report.build.issues, *self.issues(result, report.build)))
-        return structs.replace(
-            report, build=build, findings=result.findings, baseline=None if self.baseline is None else result
-        )
+        shown = self.baseline is not None or any(each.excused for each in result.findings)
+        return structs.replace(report, build=build, findings=result.findings, baseline=result if shown else None)
 
     def issues(self, result: BaselineResult, build: Build) -> list[Issue]:
-        """What there is to say of suppressions, with their lines, and of the file."""
+        """What there is to say of the file."""
         from spillscan.model import Issue, Origin
 
-        def place(each: Suppression) -> Origin:
-            return Origin(input=self.path or "", line=each.line, format="baseline")
-
-        expired = [
-            Issue(
-                code="expired-suppression",
-                message=f"the suppression of {each.rule} for {each.kernel} held until {each.until} ({each.reason}): "
-                "fix the kernel or renew it",
-                severity="error",
-                origin=place(each),
-            )
-            for each in result.expired
-        ]
-        idle = [
-            Issue(
-                code="idle-suppression",
-                message=f"the suppression of {each.rule} for {each.kernel} excuses nothing",
-                severity="note",
-                origin=place(each),
-            )
-            for each in result.idle
-        ]
         origin = Origin(input=self.path or "", format="baseline")
-        said = {**self._of_records(result, build), **self._of_kernels(result)}
-        notes = [Issue(code=code, message=text, severity="note", origin=origin) for code, text in said.items()]
-        return expired + idle + notes
+        said = {**self._of_records(build), **self._of_kernels(result)}
+        return [Issue(code=code, message=text, severity="note", origin=origin) for code, text in said.items()]
 
-    def _of_records(self, result: BaselineResult, build: Build) -> dict[str, str]:
+    def _of_records(self, build: Build) -> dict[str, str]:
         """What there is to say of the whole file, by kind of issue."""
         said = {}
-        if result.unrecorded:
-            said["unrecorded-figures"] = (
-                f"an older release recorded no figures of {count(result.unrecorded, 'kernel')} ({self._version()}): "
-                f"lost blocks and more registers are not seen; {self._offer('write')} brings it up, once accepted"
-            )
         if self.baseline is not None and (others := others_than(self.baseline.toolkits, build.toolkits)):
             recorded = ", ".join(self.baseline.toolkits)
             said["other-toolkit"] = (
@@ -193,13 +166,6 @@ class Gate(NamedTuple):
                 f"not recorded: {_named(result.unknown)}; what gets worse of them is not seen; {write}"
             )
         return said
-
-    def _version(self) -> str:
-        """What the baseline says that it records."""
-        from spillscan.judging.baseline.file import RECORDS
-
-        records = self.baseline.records if self.baseline is not None else 0
-        return f"its records: {f'version {records}' if records else 'no version'}, now version {RECORDS}"
 
     def gaps(self, result: BaselineResult) -> list[Gap]:
         """What a build lacks of what the baseline knows."""
@@ -246,78 +212,84 @@ def add_today(parser: argparse._ActionsContainer) -> None:
     parser.add_argument("--today", type=_day, metavar="DATE", help=argparse.SUPPRESS)
 
 
-def gate(arguments: argparse.Namespace, policy: Policy, inputs: Sequence[str]) -> Gate:
-    """What the arguments and the policy ask for, of the build of these ``inputs``; the baseline is read, and refused
-    where it is broken."""
-    path = policy.baseline
-    if arguments.baseline_from is not None and path is None:
-        raise UsageError("--baseline-from without --baseline", f"say which file: --baseline {DEFAULT_FILE}")
-    baseline = own = None
-    if path is None and os.path.exists(DEFAULT_FILE):
-        complain(f"{DEFAULT_FILE} is not read: give --baseline {DEFAULT_FILE}, or name it in the policy (`baseline:`)")
-    again = _again(arguments, inputs) if path is not None else ""
+def gate(arguments: argparse.Namespace, inputs: Sequence[str]) -> Gate:
+    """The policy and baseline that the arguments ask for, for the build of these ``inputs``."""
+    if arguments.baseline_from is not None:
+        return _gate_from(arguments, inputs)
+    policy = _policy.policy_of(arguments)
+    path, baseline = policy.baseline, None
+    if path is None:
+        for name in (DEFAULT_FILE, FORMER_FILE):
+            if os.path.lexists(name):
+                complain(f"{name} is not read: give --baseline {name}, or name it in the policy (`baseline:`)")
+    words = again(arguments, inputs)
     if path is not None:
-        if arguments.baseline_from is not None:
-            own = read(path) if os.path.exists(path) else None
-            baseline = read_merge_base(path, arguments.baseline_from)
-        else:
-            baseline = read(path, again)
-        baseline = only(baseline, arguments.arch)
-    return Gate(path=path, baseline=baseline, own=own, policy=policy, today=today(arguments), arguments=again)
+        baseline = only(read(path, words), arguments.arch)
+    return Gate(path=path, baseline=baseline, policy=policy, arguments=words)
 
 
-def _again(arguments: argparse.Namespace, inputs: Sequence[str]) -> str:
-    """What names the same build, file and policy to ``baseline``; a build from standard input has no name."""
-    import shlex
+def _gate_from(arguments: argparse.Namespace, inputs: Sequence[str]) -> Gate:
+    """The gate of the merge base, which a change cannot weaken."""
+    from msgspec.structs import replace
 
+    from spillscan.commands._merge_base import MergeBase
+    from spillscan.judging.baseline.file import parse
+    from spillscan.judging.baseline.model import identity_of
+
+    base = MergeBase(arguments.baseline_from)
+    policy = _policy.policy_of(arguments, base)
+    path = policy.baseline
+    text = None if path is None else base.text(path, LONGEST_BYTES)
+    has_policy = len(policy.layers) > 1
+    if not has_policy and text is None:
+        complain(f"the merge base with {base.revision} has neither policy nor baseline: this change's own files count")
+        return gate(_without_base(arguments), inputs)
+    if path is not None and text is None:
+        raise UsageError(
+            f"--baseline-from: the merge base with {base.revision!r} ({base.commit[:12]}) has no {path}",
+            "merge the baseline first, in a change checked with --baseline alone",
+        )
+    baseline = own = None
+    if path is not None and text is not None:
+        baseline = only(parse(text, base.label(path)), arguments.arch)
+        own = read(path) if os.path.isfile(path) else None
+    if baseline is not None:
+        known = baseline.entries.keys()
+        policy = replace(policy, is_known=lambda kernel: identity_of(kernel) in known)
+    return Gate(
+        path=path,
+        baseline=baseline,
+        own=own,
+        policy=policy,
+        arguments=again(arguments, inputs),
+        from_base=True,
+    )
+
+
+def _without_base(arguments: argparse.Namespace) -> argparse.Namespace:
+    return argparse.Namespace(**{**vars(arguments), "baseline_from": None})
+
+
+def again(arguments: argparse.Namespace, inputs: Sequence[str]) -> str:
+    """Inputs and options that give ``baseline write`` the same build, file and limits; a build from standard input has
+    no name."""
     words = [each for each in inputs if each != "-"]
-    words += [word for arch in arguments.arch for word in ("--arch", arch)]
+    for name in ("arch", "launch", "severity", "set", "accept"):
+        given = getattr(arguments, "settings" if name == "set" else name, None) or ()
+        words += [word for each in given for word in (f"--{name}", each)]
     for option, value in (("-o", arguments.baseline), ("--config", arguments.config)):
         words += [option, value] if value is not None else []
     return shlex.join(words)
-
-
-def today(arguments: argparse.Namespace) -> date:
-    """``--today``, else the day of ``SOURCE_DATE_EPOCH``, else this day; in UTC, so that it is the same everywhere."""
-    if arguments.today is not None:
-        return arguments.today  # type: ignore[no-any-return]
-    epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
-    if not epoch:
-        return datetime.now(UTC).date()
-    try:
-        return datetime.fromtimestamp(int(epoch), UTC).date()
-    except (ValueError, OverflowError, OSError) as error:
-        raise UsageError(f"SOURCE_DATE_EPOCH is {epoch!r}", "it must be seconds since 1970") from error
 
 
 def read(path: str, arguments: str = "BUILD") -> Baseline:
     """The baseline in the file ``path``; ``arguments``: those of the command that makes it."""
     from spillscan.judging.baseline.file import parse
 
-    try:
-        with open(path, "rb") as file:
-            content = file.read(LONGEST_BYTES + 1)
-    except OSError as error:
-        hint = (
-            f"`{f'spillscan baseline write {arguments}'.rstrip()}` makes one"
-            if isinstance(error, FileNotFoundError)
-            else ""
-        )
-        raise UsageError(f"cannot read {path}: {error.strerror}", hint) from error
-    if len(content) > LONGEST_BYTES:
-        raise UsageError(
-            f"{path} is not a baseline: it is larger than {LONGEST_BYTES >> 20} MiB",
-            "name the file that `spillscan baseline write` made",
-        )
-    return parse(decoded(content, path), path)
-
-
-def read_merge_base(path: str, ref: str) -> Baseline:
-    """The baseline as it was at the merge base of HEAD and ``ref``."""
-    from spillscan.judging.baseline.file import parse
-
-    commit, text = at_merge_base(path, ref)
-    return parse(text, f"{path} at {commit[:12]}")
+    if not os.path.lexists(path):
+        command = f"spillscan baseline write {arguments}".rstrip()
+        raise UsageError(f"cannot read {path}: No such file or directory", f"`{command}` makes one")
+    return parse(read_text(path, LONGEST_BYTES, "a baseline"), path)
 
 
 def only(baseline: Baseline, archs: Sequence[str]) -> Baseline:
@@ -352,49 +324,3 @@ def _day(text: str) -> date:
         return date.fromisoformat(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r} must be a day such as 2030-01-31") from None
-
-
-def at_merge_base(path: str, ref: str) -> tuple[str, str]:
-    """(commit, text) of the file ``path`` at the merge base of HEAD and ``ref``."""
-    from spillscan.output.git import git
-
-    folder, name = os.path.split(os.path.realpath(path))
-    if not os.path.isdir(folder):
-        raise UsageError(f"cannot read {path}: its folder does not exist", "name a file in the repository")
-    if ref.startswith("-") or not ref:
-        raise UsageError(f"{ref!r} is not a git ref", "give a branch, tag or commit: origin/main")
-
-    def asked(*words: str) -> bytes | None:
-        """What git printed; ``None`` where it says no."""
-        done = git(folder, *words, option="--baseline-from")
-        return None if done.returncode else done.stdout
-
-    if asked("rev-parse", "--git-dir") is None:
-        raise UsageError(f"--baseline-from: {folder} is in no git repository", "give --baseline alone")
-    if asked("rev-parse", "--verify", "--quiet", "HEAD^{commit}") is None:
-        raise UsageError("--baseline-from: HEAD has no commit yet", "give --baseline alone")
-    deeper = "fetch more of the history first (actions/checkout: fetch-depth: 0)"
-    if asked("rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}") is None:
-        raise UsageError(f"--baseline-from: git knows no {ref!r} here", f"git fetch it, or {deeper}")
-    base = asked("merge-base", "HEAD", ref)
-    if base is None:
-        shallow = asked("rev-parse", "--is-shallow-repository") == b"true\n"
-        hint = f"this clone is shallow: {deeper}" if shallow else "they have no common history"
-        raise UsageError(f"--baseline-from: HEAD and {ref!r} have no merge base", hint)
-    commit = base.decode().split()[0]
-    content = asked("show", f"{commit}:./{name}")
-    if content is None:
-        raise UsageError(
-            f"--baseline-from: the merge base with {ref!r} ({commit[:12]}) has no {path}",
-            "bring the baseline in with a change of its own, checked with --baseline alone",
-        )
-    return commit, decoded(content, f"{path} at {commit[:12]}")
-
-
-def decoded(content: bytes, label: str) -> str:
-    """``content`` as text, without a byte order mark."""
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise UsageError(f"{label}:{line}: not UTF-8", "save it as UTF-8") from error

@@ -1,30 +1,34 @@
-"""The policy that holds for a command: its options, and the file and environment behind them."""
+"""The policy of a command: its options, the file behind them, and with --baseline-from the file at the merge base."""
 
 from __future__ import annotations
 
 import argparse
 import os
+from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING
 
 from spillscan.commands import _options
-from spillscan.judging.policy.keys import OPTIONS, SETTINGS, keys
+from spillscan.output.errors import UsageError
 from spillscan.output.nouns import count
 
 if TYPE_CHECKING:
+    from spillscan.commands._merge_base import MergeBase
     from spillscan.judging.policy import Policy
+    from spillscan.judging.policy.effective import Layer
     from spillscan.model import Build, Issue
     from spillscan.model.usage import Severity
 
 NO_FILE = "none"
-"""What --config says where no file is to be read."""
+"""Value of --config for no file."""
+FAIL_ON = ("error", "warning", "note", "never")
+_OF_OPTIONS = ("fail_on", "baseline", "devices")
+"""Keys that have options of their own."""
 
 
 def add_file(parser: argparse.ArgumentParser) -> None:
     """--config and --set."""
     parser.add_argument(
-        "--config",
-        metavar="FILE",
-        help="policy file, over which options win (default: spillscan.yaml or pyproject.toml, here or above); none",
+        "--config", metavar="FILE", help="policy file (default: spillscan.yaml, here or above); none: no file"
     )
     _options.add_set(
         parser,
@@ -38,7 +42,7 @@ def add_severity(parser: argparse.ArgumentParser) -> None:
         "--severity",
         action="append",
         metavar="RULE=LEVEL",
-        help="take findings of RULE for error, warning or note, or turn it off; repeatable",
+        help="severity of RULE: error, warning, note, or off; repeatable",
     )
 
 
@@ -47,47 +51,80 @@ def add_accept(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--accept",
         action="append",
-        metavar="GAP[=GLOB]",
-        help="pass although something of this kind may be hidden, for kernels or inputs that GLOB names; repeatable",
+        metavar="CODE[=GLOB]",
+        help="accept gaps of a kind, or findings of a rule, on kernels or inputs that match GLOB; repeatable",
     )
 
 
 def add_fail_on(parser: argparse.ArgumentParser) -> None:
     """--fail-on."""
-    key = SETTINGS["fail_on"]
-    parser.add_argument(key.option, choices=key.choices, help=f"{key.help} (default: {key.default})")
+    parser.add_argument("--fail-on", choices=FAIL_ON, help="lowest severity that fails (default: error)")
 
 
-def policy_of(arguments: argparse.Namespace) -> Policy:
-    """What holds: defaults < file < environment < the options among ``arguments``."""
+def policy_of(arguments: argparse.Namespace, base: MergeBase | None = None, *, of_files: bool = False) -> Policy:
+    """The policy: defaults < file < the options among ``arguments``. ``base``: the file is that of the merge base, and
+    of the work tree's only launches and renames count. ``of_files``: for `size`, which checks files, not kernels."""
+    from spillscan.judging.policy.file import LIMITS, keys
     from spillscan.judging.policy.reading import from_options, load
 
     texts = _options.keyed(getattr(arguments, "settings", ()), keys())
-    given = {name: getattr(arguments, name, None) for name in OPTIONS}
+    for name in texts:
+        if (name == "max_file_bytes") != of_files and name in ("max_file_bytes", *LIMITS):
+            raise UsageError(
+                f"--set {name}: `size` checks files, `check` and `diff` check kernels", "give it to the other"
+            )
+    given = {name: getattr(arguments, name, None) for name in _OF_OPTIONS}
     texts |= {name: str(value) for name, value in given.items() if value is not None}
-    severities, launches = getattr(arguments, "severity", None), getattr(arguments, "launch", None)
-    accepted = getattr(arguments, "accept", None)
-    options = from_options(texts, severities or (), launches or (), accepted or ())
+    options = from_options(
+        texts,
+        getattr(arguments, "severity", None) or (),
+        getattr(arguments, "launch", None) or (),
+        getattr(arguments, "accept", None) or (),
+        strict=bool(getattr(arguments, "strict", False)),
+    )
     config = None if arguments.config == NO_FILE else arguments.config
-    return load(options, config=config, search=arguments.config is None, variables=os.environ)
+    if base is not None:
+        return _at_merge_base(base, options, config, search=arguments.config is None, today=today(arguments))
+    return load(options, config=config, search=arguments.config is None, today=today(arguments))
+
+
+def _at_merge_base(base: MergeBase, options: Layer, config: str | None, *, search: bool, today: date) -> Policy:
+    from spillscan.judging.policy import Policy
+    from spillscan.judging.policy.reading import LARGEST_BYTES, NAME, find, layer, read
+    from spillscan.model.nodes import parse_yaml
+
+    path = config or (base.find(NAME) if search else None)
+    text = None if path is None else base.text(path, LARGEST_BYTES)
+    layers = [] if text is None or path is None else [layer(parse_yaml(text, base.label(path)), os.path.dirname(path))]
+    own = config or (find() if search else None)
+    return Policy((*layers, options), day=today, own=read(own) if own and os.path.lexists(own) else None)
+
+
+def today(arguments: argparse.Namespace) -> date:
+    """``--today``, else the day of ``SOURCE_DATE_EPOCH``, else this day; in UTC, so that it is the same everywhere."""
+    if (given := getattr(arguments, "today", None)) is not None:
+        return given  # type: ignore[no-any-return]
+    epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
+    if not epoch:
+        return datetime.now(UTC).date()
+    try:
+        return datetime.fromtimestamp(int(epoch), UTC).date()
+    except (ValueError, OverflowError, OSError) as error:
+        raise UsageError(f"SOURCE_DATE_EPOCH is {epoch!r}", "it must be seconds since 1970") from error
 
 
 def unpacking(policy: Policy) -> dict[str, int]:
-    """How much a binary or archive may make of itself, as fields of :class:`spillscan.reading.binary.window.Limits`."""
-    return {
-        "ratio": policy.count("max_unpack_ratio"),
-        "member_bytes": policy.count("max_member_mib") << 20,
-        "depth": policy.count("max_nesting"),
-        "members": policy.count("max_members"),
-    }
+    """How much a binary or archive may make of itself: the reader's own limits."""
+    return {}
+
+
+_SOON_DAYS = 7
+"""An entry of ``accept`` that ends within so many days is a note."""
 
 
 def with_rot(build: Build, policy: Policy) -> Build:
-    """``build`` with a note for each pattern of the policy file that names none of its kernels, and a warning for each
-    launch that is not what their code says.
-
-    Lists of exceptions rot: what they name is renamed or changed, and it goes unseen that they are true no longer.
-    """
+    """``build`` with a note on each part of the policy that no longer fits it: patterns that name no kernel, launches
+    that its code contradicts, entries of ``accept`` that have expired or soon will."""
     from msgspec.structs import replace
 
     from spillscan.model import Issue, Origin
@@ -95,16 +132,16 @@ def with_rot(build: Build, policy: Policy) -> Build:
 
     notes: list[Issue] = []
 
-    def placed(origin: str, code: str, severity: Severity, message: str) -> Issue:
+    def placed(origin: str, code: str, severity: Severity, message: str) -> None:
         place, _, line = origin.rpartition(":")
         where = Origin(input=place, line=int(line), format="policy") if place else None
-        return Issue(code=code, message=message + ("" if place else f" ({origin})"), severity=severity, origin=where)
+        text = message + ("" if place else f" ({origin})")
+        notes.append(Issue(code=code, message=text, severity=severity, origin=where))
 
     for entry, pattern in policy.unused(build.kernels):
         where = f" of {' or '.join(entry.arch)}" if entry.arch else ""
         where += f" in {' or '.join(entry.unit)}" if entry.unit else ""
-        message = f"{pattern!r}{where} names no kernel of this build"
-        notes.append(placed(entry.origin, "policy-names-nothing", "note", message))
+        placed(entry.origin, "policy-names-nothing", "note", f"{pattern!r}{where} names no kernel of this build")
     for entry, kernels in policy.overruled(build.kernels):
         launch = entry.launch
         assert launch is not None
@@ -113,5 +150,12 @@ def with_rot(build: Build, policy: Policy) -> Build:
             f"{launch.value.threads_per_block:,} threads per block are said of {' or '.join(map(repr, entry.match))};"
             f" the code of {count(len(kernels), 'kernel')} says {', '.join(map(str, sorted(sizes)))}, which counts"
         )
-        notes.append(placed(launch.origin, "launch-overruled", "warning", message))
+        placed(launch.origin, "launch-overruled", "warning", message)
+    for accepted in policy.accept:
+        what = f"{accepted.rule or accepted.gap} of {accepted.kernel}"
+        if not accepted.holds(policy.today):
+            message = f"the entry that accepts {what} ended on {accepted.until} ({accepted.reason}): fix it or renew it"
+            placed(accepted.origin, "accept-expired", "warning", message)
+        elif accepted.until is not None and (accepted.until - policy.today).days <= _SOON_DAYS:
+            placed(accepted.origin, "accept-expires", "note", f"the entry that accepts {what} ends on {accepted.until}")
     return replace(build, issues=(*build.issues, *notes)) if notes else build

@@ -10,7 +10,7 @@ from spillscan.commands import _baseline, _inputs, _issues, _options, _policy
 from spillscan.commands._selection import Selection
 from spillscan.judging.baseline.file import text_of
 from spillscan.judging.baseline.model import Baseline
-from spillscan.judging.baseline.recording import EMPTY, Recording, record
+from spillscan.judging.baseline.recording import Recording, record
 from spillscan.judging.baseline.recording import prune as pruned
 from spillscan.judging.policy import Policy
 from spillscan.judging.rules import check, judged
@@ -21,14 +21,14 @@ from spillscan.output.nouns import count
 from spillscan.output.terminal import complain, say
 from spillscan.reports.words import UNCOUNTED
 
-EPILOG = "Example: spillscan baseline write build.log; spillscan check build.log --baseline spillscan-baseline.yaml"
+EPILOG = "Example: spillscan baseline write build.log; spillscan check build.log --baseline spillscan-baseline.jsonl"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     actions = parser.add_subparsers(title="actions", metavar="ACTION", dest="action", required=True)
     for name, work, text in (
-        ("write", write, "record all kernels and findings of a build; suppressions stay as they are"),
+        ("write", write, "record all kernels and findings of a build"),
         ("prune", prune, "drop kernels that are gone and findings that are fixed, lower what got better"),
     ):
         action = actions.add_parser(name, help=text, description=work.__doc__)
@@ -45,6 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         _options.add_launches(action)
         _policy.add_file(action)
         _options.add_strict(action)
+        _policy.add_accept(action)
         _baseline.add_today(action)
         action.set_defaults(work=work)
 
@@ -56,9 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def write(arguments: argparse.Namespace) -> int:
-    """Record all kernels and findings of a build. Kept are suppressions, everything else above `kernels:`, and entries
-    of kernels that the build does not have.
-    """
+    """Record all kernels and findings of a build. Entries of kernels that the build does not have are kept."""
     policy, path = _policy_and_path(arguments)
     known = os.path.exists(path)
     old = _baseline.read(path) if known else None
@@ -78,7 +77,7 @@ def accepted(read: Build, arguments: argparse.Namespace, policy: Policy, old: Ba
     build = _whole(read, arguments, policy)
     judgement = check(build, policy)
     undecided = [each.kernel for each in judgement.undecided]
-    return record(build, judgement.findings, undecided, old or EMPTY, policy, _baseline.today(arguments))
+    return record(build, policy.accepted(judgement.findings), undecided, old or Baseline(), policy)
 
 
 def prune(arguments: argparse.Namespace) -> int:
@@ -90,7 +89,7 @@ def prune(arguments: argparse.Namespace) -> int:
     read = _inputs.scan(_inputs.inputs_or_stdin(arguments.inputs), unpacking=_policy.unpacking(policy))
     build = _whole(read, arguments, policy)
     findings = check(build, policy).findings
-    new = pruned(build, findings, old, policy, _baseline.today(arguments), arguments.arch)
+    new = pruned(build, policy.accepted(findings), old, policy, arguments.arch)
     _save(new, path)
     gone = len(old.entries) - len(new.entries)
     changed = sum(old.entries[identity] != entry for identity, entry in new.entries.items())
@@ -130,4 +129,4 @@ def _left_out(made: Recording) -> Iterator[str]:
     if made.unmeasured:
         rules = ", ".join(sorted({finding.rule for finding in made.unmeasured}))
         unmeasured = count(len(made.unmeasured), "finding has", "findings have")
-        yield f"{unmeasured} no figures, and not recorded: {rules}; to be suppressed by hand"
+        yield f"{unmeasured} no figures, and not recorded: {rules}; write an `accept` entry in the policy"

@@ -35,8 +35,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """0 clean, 1 findings; :class:`UndecidedError` where the input leaves open what the check must know."""
     render.check_forms(arguments.format, "check")
-    policy = _policy.policy_of(arguments)
-    gate = _baseline.gate(arguments, policy, arguments.inputs)
+    gate = _baseline.gate(arguments, arguments.inputs)
+    policy = gate.policy
     inputs = _inputs.inputs_or_stdin(arguments.inputs)
     read = _inputs.scan(inputs, unpacking=_policy.unpacking(policy))
     everything = _policy.with_rot(read, policy)
@@ -45,7 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
     held = gate.judge(judgement.findings, build, everything, undecided=judgement.undecided)
     undecided = (*judgement.undecided, *held.undecided)
     gaps = gaps_of(everything, undecided, gate.needs(judgement.terms), policy)
-    found = verdict(held.open, (*gaps, *gate.gaps(held)), policy, expired=bool(held.expired))
+    found = verdict(held.open, (*gaps, *gate.gaps(held)), policy)
     report = Report(
         kind="check",
         build=build,

@@ -1,4 +1,4 @@
-"""Print the policy in force: what spillscan.yaml, the environment and the options make together.
+"""Print the policy in force: what spillscan.yaml and the options make together.
 
 What is printed is itself a policy file. With --kernel, only what holds for one kernel.
 """
@@ -13,7 +13,7 @@ from typing import Any
 
 from spillscan.commands import _options, _policy
 from spillscan.judging.policy.effective import DEFAULT, Override, Policy, Setting
-from spillscan.judging.policy.keys import LAUNCH_KEYS, Key, Value, keys
+from spillscan.judging.policy.file import LIMITS, Key, LaunchEntry, keys
 from spillscan.judging.rules import all_rules
 from spillscan.model import Kernel, KernelKey, Launch, Level, Rule, Usage
 from spillscan.output.folders import shipped
@@ -24,9 +24,7 @@ EPILOG = "Example: spillscan config --with origins"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    _options.add_with(
-        parser, {"origins": "where each value comes from: file and line, environment variable, option, or default"}
-    )
+    _options.add_with(parser, {"origins": "where each value comes from: file and line, option, or default"})
     parser.add_argument("--kernel", metavar="SYMBOL", help="only what holds for this kernel")
     parser.add_argument("--arch", metavar="ARCH", help="of that kernel: its arch (sm_90a)")
     parser.add_argument("--unit", metavar="UNIT", help="of that kernel: its translation unit")
@@ -63,26 +61,18 @@ _Line = tuple[str, str]
 
 def listed(policy: Policy, rules: Sequence[Rule], *, origins: bool) -> Iterator[str]:
     """The policy in force, a line each; read as a file it says the same."""
-    lines = [_setting(key, policy.setting(key.name)) for key in keys().values() if key.kind != "files"]
+    lines = [_setting(key, policy.setting(key.name)) for key in keys().values()]
     lines += _severities(rules, [layer.levels for layer in policy.layers])
     accepted = [each for layer in policy.layers for each in layer.accept]
     if accepted:
         lines.append(("accept:", ""))
     for each in accepted:
-        parts = (("gap", each.gap), ("match", each.match), ("reason", each.reason))
-        text = ", ".join(f"{name}: {_quoted(value)}" for name, value in parts)
-        lines.append((f"  - {{{text}}}", each.origin))
-    files: Any = policy.setting("files").value
-    if files:
-        lines.append(("files:", ""))
-    for each in files:
-        words = [f"match: {_value(each.match)}"]
-        words += [f"{name}: {_value(setting.value)}" for name, setting in each.settings.items()]
-        words += [f"reason: {_quoted(each.reason)}"] if each.reason else []
+        parts = {"rule": each.rule, "gap": each.gap, "kernel": each.kernel, "reason": each.reason}
+        words = [f"{name}: {_quoted(value)}" for name, value in parts.items() if value]
+        words += [f"arch: {_value(each.arch)}"] * (each.arch != ("*",)) + [f"until: {each.until}"] * bool(each.until)
         lines.append((f"  - {{{', '.join(words)}}}", each.origin))
-    labels = {name: setting for layer in policy.layers for name, setting in layer.labels.items()}
-    lines += [("labels:", "")] if labels else []
-    lines += [(f"  {name}: {_value(setting.value)}", setting.origin) for name, setting in labels.items()]
+    lines += [("renamed:", "")] if policy.renamed else []
+    lines += [(f"  {_quoted(old)}: {_quoted(new)}", "") for old, new in policy.renamed]
     entries = policy.in_force()
     if entries:
         lines.append(("kernels:", ""))
@@ -101,9 +91,9 @@ def listed_for(policy: Policy, kernel: Kernel, rules: Sequence[Rule], *, origins
     return _aligned(lines + _severities(rules, [said.levels]), origins)
 
 
-def _setting(key: Key, setting: Setting[Value]) -> _Line:
+def _setting(key: Key, setting: Setting[Any]) -> _Line:
     value = setting.value
-    if key.kind != "limit" and value in (None, ()):
+    if key.name not in LIMITS and value in (None, ()):
         return f"# {key.name}: not set", setting.origin
     return f"{key.name}: {_value(value)}", setting.origin
 
@@ -138,14 +128,16 @@ def _entry(entry: Override) -> Iterator[_Line]:
 
 
 def _launch(launch: Launch) -> str:
-    figures = {name: getattr(launch, name) for name in launch.__struct_fields__ if name in LAUNCH_KEYS}
+    figures = {
+        name: getattr(launch, name) for name in launch.__struct_fields__ if name in LaunchEntry.__struct_fields__
+    }
     unsaid = {"cluster_blocks": 1}
     said = [f"{name}: {figure}" for name, figure in figures.items() if figure != unsaid.get(name)]
     said += ["override: true"] * (launch.source == "override")
     return "{" + ", ".join(said) + "}"
 
 
-def _value(value: Value) -> str:
+def _value(value: Any) -> str:
     if value is None:
         return "none"
     if isinstance(value, tuple):

@@ -19,9 +19,8 @@ from spillscan.judging.compare.matrix import matrix
 from spillscan.judging.compare.missing_kernels import missing_kernels, nothing_in_common
 from spillscan.judging.compare.pairing import Comparison, comparison
 from spillscan.judging.policy import Policy
-from spillscan.judging.policy.keys import SETTINGS
 from spillscan.judging.rules import distinct, judged, regressions, undecided_changes
-from spillscan.judging.rules.code import CODE, MAX_SLOWDOWN, noted
+from spillscan.judging.rules.code import CODE, noted
 from spillscan.judging.verdict import Verdict, gaps_of, gaps_of_input, verdict
 from spillscan.model import Build
 from spillscan.model.figures import METRICS
@@ -52,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--fail-on",
-        choices=(*SETTINGS["fail_on"].choices, "policy", "code"),
+        choices=(*_policy.FAIL_ON, "policy", "code"),
         help="exit with 1 where something got worse: the mildest finding that counts (default: never); policy: as set"
         "; code: also where other code is not proven the same work",
     )
@@ -110,8 +109,8 @@ def run(arguments: argparse.Namespace) -> int:
         return _why.run(arguments)
     render.check_forms(arguments.format, "matrix" if by_arch else "diff")
     arguments.devices = ",".join(arguments.device) or None
-    policy = _policy.policy_of(arguments)
-    gate = _baseline.gate(arguments, policy, arguments.inputs[-1:])
+    gate = _baseline.gate(arguments, arguments.inputs[-1:])
+    policy = gate.policy
     builds = [_inputs.scan(path, unpacking=_policy.unpacking(policy)) for path in arguments.inputs]
     builds[:-1] = map(_as_it_was, builds[:-1])
     kept = Selection(arguments.arch, arguments.kernel, arguments.launch).of_all(builds, policy.labels)
@@ -169,11 +168,11 @@ def _report(
     if by_arch:
         metrics = list(dict.fromkeys(arguments.metric)) or ["spill_bytes", "registers"]
         table = matrix(kept, _labels(arguments.inputs), metrics, policy)
-    # equal kernels may take longer, too, and their code may not be known
-    every = any({MAX_SLOWDOWN.name, CODE.name} & entry.settings.keys() for entry in policy.entries)
+    # the code of equal kernels may not be known
+    every = any(CODE.name in entry.settings for entry in policy.entries)
     compared = not by_arch or gated
     chosen = tuple(_sides("--pair", each, "libraries") for each in arguments.pair)
-    stated = tuple(map(parse_rename, arguments.rename))
+    stated = (*policy.renamed, *map(parse_rename, arguments.rename))
     found = (
         comparison(base, head, policy, policy.devices, all_pairs=every, chosen=chosen, stated=stated)
         if compared
@@ -192,15 +191,12 @@ def _report(
     gaps = [
         *gate.gaps(held),
         *gaps_of_input(builds[0], needs, strict=policy.strict),
-        *(
-            nothing_in_common(base, head)
-            or missing_kernels(found.changes, builds[0], builds[-1], policy.max_removed, chosen)
-        ),
+        *(nothing_in_common(base, head) or missing_kernels(found.changes, builds[0], builds[-1], None, chosen)),
         *gaps_of(builds[-1], undecided, needs, policy),
     ]
     if gated and gaps and not policy.strict and _same(Path(arguments.inputs[0]), Path(arguments.inputs[-1])):
         gaps = [gap if gap.code in _OF_ONE_BUILD else replace(gap, accepted=_EQUAL) for gap in gaps]
-    outcome = verdict(held.open, gaps, policy, expired=bool(held.expired))
+    outcome = verdict(held.open, gaps, policy)
     report = Report(
         kind="matrix" if by_arch else "diff",
         read=tuple(builds),

@@ -19,7 +19,6 @@ from spillscan.builds.compilation import split
 from spillscan.builds.watching import release
 from spillscan.commands import _baseline, _inputs, _options, _policy
 from spillscan.commands._shown import shown, text_of
-from spillscan.judging.baseline.file import RECORDS
 from spillscan.judging.baseline.model import Baseline, identity_of
 from spillscan.judging.places import source_of
 from spillscan.judging.policy import Policy
@@ -125,7 +124,7 @@ def _of_baseline(policy: Policy, build: Build | None, write: str) -> Iterator[La
     """Whether there is something that a build is held against; ``write``: the command that records it."""
     path = policy.baseline
     if path is None:
-        fix = f"{write}, and `baseline: spillscan-baseline.yaml` in the policy"
+        fix = f"{write}, and `baseline: spillscan-baseline.jsonl` in the policy"
         yield "no baseline: what got worse is seen by `diff` alone, and all that spills today fails", fix
     elif not os.path.exists(path):
         yield f"{path} is not there", f"{write} makes it"
@@ -146,9 +145,6 @@ def _of_baseline(policy: Policy, build: Build | None, write: str) -> Iterator[La
 def _of_toolkits(path: str, baseline: Baseline, build: Build | None, write: str) -> Iterator[Lack]:
     """Whether what compiles here, or in a job, is what compiled the recorded kernels."""
     recorded = baseline.toolkits
-    if not recorded and baseline.records < RECORDS and baseline.records:
-        fix = f"{write}, on an accepted build that says it: objects, or what `spillscan run` left"
-        yield f"{path} is of an older release, which did not record the toolkit", fix
     here = [release()] if build is None and release() else []
     compiles = {"this build": build.toolkits if build is not None else (), "the PATH's nvcc": here}
     compiles |= {job: sorted(set(_IMAGE.findall(text))) for job, text in _jobs().items() if "spillscan" in text}

@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cache, partial
 from os.path import basename
 from typing import Any
 
 from spillscan.builds import coverage
 from spillscan.builds.coverage import Archs
 from spillscan.commands import _answers, _issues, _options, _policy
-from spillscan.judging.policy.effective import terms_of
 from spillscan.judging.verdict import gaps_of_issues, verdict
 from spillscan.model import Issue
 from spillscan.naming import Names
@@ -74,17 +72,16 @@ def run(arguments: argparse.Namespace) -> int:
     base = _weighed(arguments.base, limits, wanted, issues)
     weighed = _weighed(arguments.inputs, limits, wanted, issues)
     held = weights.archs(weighed)
-    terms = cache(partial(terms_of, policy))
     oversized: list[dict[str, Any]] = [
         {"file": each.name, "bytes": size, "allowed": most}
         for each in weighed
-        if (most := terms(each.name).max_file_bytes) is not None and (size := each.weight.stored_bytes) > most
+        if (most := policy.max_file_bytes) is not None and (size := each.weight.stored_bytes) > most
     ]
     most = _options.rows_of(arguments)
     if alone == "copy":
         _answers.show(forms, _duplicates(weighed), most)
     elif alone:
-        _answers.show(forms, _gpus([archs.for_driver(terms(name).driver_release) for name, archs in held.items()]))
+        _answers.show(forms, _gpus([archs.for_driver(policy.driver_release) for archs in held.values()]))
     else:
         levels = arguments.by
         if len(weighed) > 1 and "file" not in levels:
@@ -99,8 +96,8 @@ def run(arguments: argparse.Namespace) -> int:
             html=lambda: whole.page(f"Size of {basename(weighed[0].name)}"),
         )
     gaps = [*gaps_of_issues(issues, frozenset(), strict=policy.strict)]
-    gaps += coverage.gaps(held, terms)
-    issues += coverage.notes(held, terms)
+    gaps += coverage.gaps(held, lambda _: policy)
+    issues += coverage.notes(held, lambda _: policy)
     for each in oversized:
         found, allowed = sizes(each["bytes"], each["allowed"])
         complain(f"{each['file']}: error: {found}, {allowed} allowed [max_file_bytes]")

@@ -20,7 +20,7 @@ PUBLIC = (
     "places",
     "policy",
     "policy.effective",
-    "policy.keys",
+    "policy.file",
     "policy.reading",
     "rule_docs",
     "rules",

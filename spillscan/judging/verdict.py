@@ -11,14 +11,12 @@ together in every report, accepted ones too. An unexpected error is one line and
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from functools import partial
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from spillscan.builds import coverage
 from spillscan.judging.policy import Policy
-from spillscan.judging.policy.effective import terms_of
 from spillscan.judging.rules import Undecided
 from spillscan.model import Build, Finding, Gap, Hidden, Issue, at_least
 from spillscan.output.nouns import count
@@ -33,8 +31,6 @@ class Verdict(Struct, frozen=True, kw_only=True):
     """What may be hidden of what it judges, and is not accepted; in the order of the input."""
     accepted: tuple[Gap, ...]
     """What may be hidden, and the policy accepts."""
-    expired: bool
-    """Whether a suppression of the baseline holds no longer."""
     oversized: bool
     """Whether a file has more bytes than the policy allows."""
     fails: bool
@@ -45,7 +41,7 @@ class Verdict(Struct, frozen=True, kw_only=True):
         """The exit status."""
         if not self.fails:
             return 0
-        if self.failing or self.expired or self.oversized:
+        if self.failing or self.oversized:
             return 1
         return 2 if self.gaps else 0
 
@@ -55,7 +51,6 @@ def verdict(
     gaps: Iterable[Gap],
     policy: Policy,
     *,
-    expired: bool = False,
     oversized: bool = False,
 ) -> Verdict:
     """The verdict by ``policy`` on the ``findings`` that no baseline excuses and the ``gaps`` of what it judges."""
@@ -64,7 +59,6 @@ def verdict(
         failing=tuple(finding for finding in findings if at_least(finding.severity, policy.fail_on)),
         gaps=tuple(gap for gap in found if gap.accepted is None),
         accepted=tuple(gap for gap in found if gap.accepted is not None),
-        expired=expired,
         oversized=oversized,
         fails=policy.fail_on != "never",
     )
@@ -77,8 +71,8 @@ def gaps_of(build: Build, undecided: Iterable[Undecided], judged: frozenset[Hidd
         if kernels < policy.expect_kernels:
             message = f"{count(kernels, 'kernel')} where {policy.expect_kernels:,} are expected at least"
             yield Gap(code="fewer-kernels", message=message, hides=("kernels",))
-    if build.kernels and policy.demands_archs:
-        yield from coverage.gaps(coverage.of_build(build), partial(terms_of, policy))
+    if build.kernels and (policy.require_archs or policy.driver_release):
+        yield from coverage.gaps(coverage.of_build(build), lambda _: policy)
     yield from gaps_of_input(build, judged, strict=policy.strict)
     for each in undecided:
         if at_least(each.severity, policy.fail_on):

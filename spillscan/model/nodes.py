@@ -1,9 +1,8 @@
-"""YAML and TOML text as a tree in which each value knows its line: one reader for every file that people write.
+"""YAML as a tree in which each value knows its line.
 
 Safe: only plain values, no tags, no anchors; nothing is constructed. Files of other programs may have them, and an
-alias costs nothing there. Words of YAML are those of YAML 1.2: ``off``, ``no`` and ``on`` are words, not truth values,
-and ``010`` is ten. The standard library's TOML parser reports no lines: they are found by reading headers and keys once
-more, and a key inside an inline table or a list of several lines has the line of the key that holds it.
+alias costs nothing there. Words are those of YAML 1.2: ``off``, ``no`` and ``on`` are words, not truth values, and
+``010`` is ten.
 """
 
 from __future__ import annotations
@@ -196,94 +195,3 @@ def _scalar(event: Any, place: str) -> str | int | float | bool | None:
     if kind == "bool":
         return text.lower() == "true"
     return int(text) if kind == "int" else float(text)
-
-
-# ---- TOML ---------------------------------------------------------------------------------------------------------
-
-TABLE = ("tool", "spillscan")
-"""Where a policy stands in ``pyproject.toml``."""
-
-_TomlPath = tuple[str | int, ...]
-
-_TOML_WORD = r"""(?:[A-Za-z0-9_-]+|"[^"\n]*"|'[^'\n]*')"""
-_TOML_KEY = rf"{_TOML_WORD}(?:\s*\.\s*{_TOML_WORD})*"
-_TOML_HEADER = re.compile(rf"\s*(\[\[?)\s*({_TOML_KEY})\s*\]\]?\s*(?:#.*)?")
-_TOML_ASSIGNMENT = re.compile(rf"\s*({_TOML_KEY})\s*=")
-_TOML_DEEP = re.compile(rf"(?:^|[\[{{,])[ \t]*+(?:{_TOML_WORD}[ \t]*+\.[ \t]*+){{{DEPTH}}}", re.MULTILINE)
-_TOML_WORDS = re.compile(_TOML_WORD)
-
-
-def parse_toml(text: str, name: str) -> Node | None:
-    """The table ``tool.spillscan``; ``None`` where there is none."""
-    import tomllib
-
-    try:
-        if deep := _TOML_DEEP.search(text):  # the library takes the square of its length
-            raise RecursionError(deep.start())
-        table: object = tomllib.loads(text)
-        for key in TABLE:
-            if not isinstance(table, Mapping) or key not in table:
-                return None
-            table = table[key]
-        return _toml_node(table, TABLE, _toml_lines(text), name)
-    except ValueError as error:  # most are TOMLDecodeError; a number of very many digits is not
-        raise UsageError(_toml_error(str(error), text, name)) from None
-    except RecursionError:
-        raise UsageError(f"{name}: nested too deep", _FLATTER) from None
-
-
-def _toml_error(message: str, text: str, name: str) -> str:
-    """The parser's message as ``file:line: …``."""
-    found = re.search(r" \(at (?:line (\d+), column \d+|end of document)\)$", message)
-    if not found:
-        return f"{name}: broken TOML: {message}"
-    line = found[1] or str(text.count("\n") + 1)
-    return f"{name}:{line}: broken TOML: {message[: found.start()]}"
-
-
-def _toml_lines(text: str) -> dict[_TomlPath, int]:
-    """1-based line of each header and key, by path; elements of an array of tables are numbered."""
-    lines: dict[_TomlPath, int] = {}
-    counts: dict[_TomlPath, int] = {}
-    here: _TomlPath = ()
-    for number, line in enumerate(text.splitlines(), 1):
-        if header := _TOML_HEADER.fullmatch(line):
-            here = _toml_path(_toml_words(header[2]), counts)
-            if header[1] == "[[":
-                counts[here] = counts.get(here, -1) + 1
-                lines.setdefault(here, number)
-                here = (*here, counts[here])
-            lines.setdefault(here, number)
-        elif key := _TOML_ASSIGNMENT.match(line):
-            path = (*here, *_toml_words(key[1]))
-            for end in range(len(here) + 1, len(path) + 1):
-                lines.setdefault(path[:end], number)
-    return lines
-
-
-def _toml_words(dotted: str) -> _TomlPath:
-    return tuple(word.strip("\"'") for word in _TOML_WORDS.findall(dotted))
-
-
-def _toml_path(path: _TomlPath, counts: Mapping[_TomlPath, int]) -> _TomlPath:
-    """``path`` with the number of the present element behind each array of tables but the last word."""
-    found: _TomlPath = ()
-    for word in path[:-1]:
-        found = (*found, word)
-        if found in counts:
-            found = (*found, counts[found])
-    return (*found, path[-1])
-
-
-def _toml_node(value: object, path: _TomlPath, lines: Mapping[_TomlPath, int], name: str) -> Node:
-    known = next((lines[path[:end]] for end in range(len(path), 0, -1) if path[:end] in lines), 1)
-    inner: Plain
-    if isinstance(value, Mapping):
-        inner = {str(key): _toml_node(item, (*path, str(key)), lines, name) for key, item in value.items()}
-    elif isinstance(value, list):
-        inner = [_toml_node(item, (*path, index), lines, name) for index, item in enumerate(value)]
-    elif isinstance(value, str | int | float | bool):
-        inner = value
-    else:  # a date or a time
-        raise UsageError(f"{name}:{known}: {value} is not read", "write a word or a whole number")
-    return Node(inner, f"{name}:{known}")

@@ -21,6 +21,38 @@ _WRITTEN_CHARACTERS = 1 << 15
 """So many are written at once: few enough that their memory is used again, not asked of the system each time."""
 
 
+_KINDS = {stat.S_IFIFO: "FIFO", stat.S_IFSOCK: "socket", stat.S_IFDIR: "folder", stat.S_IFCHR: "device"}
+
+
+def refuse_odd(path: str, mode: int) -> None:
+    """Refuse what is no regular file: reading it may wait, or never end."""
+    if not stat.S_ISREG(mode):
+        raise UsageError(f"{path} is a {_KINDS.get(stat.S_IFMT(mode), 'device')}; expected a file")
+
+
+def read_text(path: str, most: int, what: str) -> str:
+    """The text of a small regular file that holds ``what`` (``a policy``), without a byte order mark."""
+    try:
+        refuse_odd(path, os.stat(path).st_mode)
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            refuse_odd(path, os.fstat(file.fileno()).st_mode)
+            content = file.read(most + 1)
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}") from None
+    if len(content) > most:
+        raise UsageError(f"{path} is larger than {most >> 20} MiB; expected {what}")
+    return decoded(content, path)
+
+
+def decoded(content: bytes, label: str) -> str:
+    """``content`` as text, without a byte order mark."""
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise UsageError(f"{label}:{line}: not UTF-8", "save it as UTF-8") from None
+
+
 class Target(Struct, frozen=True):
     """A file to write."""
 

@@ -130,7 +130,7 @@ def test_nothing_is_written_unless_the_user_agrees(repository: Path) -> None:
 def test_what_is_written_is_a_gate(repository: Path) -> None:
     assert spillscan(repository, "init", HEAD, "--yes")[0] == 0
     written = tree(repository)
-    assert {*written} >= {"spillscan.yaml", "spillscan-baseline.yaml", ".github/workflows/spillscan.yml"}
+    assert {*written} >= {"spillscan.yaml", "spillscan-baseline.jsonl", ".github/workflows/spillscan.yml"}
     status, said = spillscan(repository, "check", HEAD)
     assert (status, said.splitlines()[-1]) == (0, "baseline: 2 outstanding (pass as recorded)")
     assert yaml.safe_load(written[".gitlab-ci.yml"]).keys() == {"build", "spillscan"}
@@ -183,7 +183,7 @@ def test_a_policy_of_ones_own_gets_the_baseline_and_keeps_the_rest(repository: P
     (repository / "spillscan.yml").write_text("max_registers: 200  # ours\n")
     spillscan(repository, "init", HEAD, "--yes")
     assert (repository / "spillscan.yml").read_text() == (
-        "max_registers: 200  # ours\nbaseline: spillscan-baseline.yaml\n"
+        "max_registers: 200  # ours\nbaseline: spillscan-baseline.jsonl\n"
     )
     assert not (repository / "spillscan.yaml").exists()
     assert spillscan(repository, "check", HEAD)[0] == 0
@@ -217,7 +217,7 @@ def test_launches_that_are_given_stand_in_the_policy(repository: Path) -> None:
         "gemm*": {"threads_per_block": 256, "dynamic_shared_bytes": 1024},
         "rotate": {"threads_per_block": 64},
     }
-    assert "threads_per_block: 64" in (repository / "spillscan-baseline.yaml").read_text()
+    assert "threads_per_block: 64" in (repository / "spillscan-baseline.jsonl").read_text()
     assert text.count("#  - {match: ") == 2, "softmax and gather are still open"
     assert spillscan(repository, "check", HEAD, "--set", "min_blocks_per_sm=1", "--kernel", "gemm*")[0] == 0
 
@@ -252,7 +252,7 @@ def test_it_asks_a_person(tmp_path: Path, answer: bytes, written: bool) -> None:
     done = subprocess.run(command, cwd=tmp_path, env=ENVIRONMENT, stdin=theirs, capture_output=True, check=False)
     assert done.returncode == 0
     assert b"write these 2 files? [y/N]" in done.stdout
-    assert (tmp_path / "spillscan.yaml").exists() == (tmp_path / "spillscan-baseline.yaml").exists() == written
+    assert (tmp_path / "spillscan.yaml").exists() == (tmp_path / "spillscan-baseline.jsonl").exists() == written
 
 
 # ---- doctor --------------------------------------------------------------------------------------------------------
@@ -314,15 +314,15 @@ def test_doctor_reads_the_jobs(tmp_path: Path) -> None:
 
 def test_doctor_knows_a_baseline_of_an_older_release(tmp_path: Path) -> None:
     spillscan(tmp_path, "init", HEAD, "--yes")
-    path = tmp_path / "spillscan-baseline.yaml"
+    path = tmp_path / "spillscan-baseline.jsonl"
     subprocess.run(["sed", "-i", "s/, figures: {[^}]*}//", str(path)], check=True)
     assert "has no figures of 12 kernels" in spillscan(tmp_path, "doctor", HEAD)[1]
     path.write_text(path.read_text().replace("records: 2", "records: 1"))
-    older = "spillscan-baseline.yaml is of an older release, which did not record the toolkit"
+    older = "spillscan-baseline.jsonl is of an older release, which did not record the toolkit"
     assert older in spillscan(tmp_path, "doctor", HEAD)[1]
     path.write_text(path.read_text().replace("records: 1", 'toolkits: ["12.4.131"]\nrecords: 2'))
     assert older not in (said := spillscan(tmp_path, "doctor", BOUNDED)[1])
-    assert "this build is of CUDA 13.5.37, spillscan-baseline.yaml records what 12.4.131 compiled" in said
+    assert "this build is of CUDA 13.5.37, spillscan-baseline.jsonl records what 12.4.131 compiled" in said
 
 
 @needs_cmake
@@ -339,7 +339,7 @@ def test_doctor_compares_the_job_with_the_build(repository: Path) -> None:
     assert "container: nvidia/cuda:13.5.0-devel" in text
     path.write_text(text.replace("-DBACKEND=ON ", "").replace("13.5.0", "12.9.1"))
     _, said = spillscan(repository, "doctor", "build")
-    assert f"{jobs.WORKFLOW} is of CUDA 12.9, spillscan-baseline.yaml records what 13.5.37 compiled" in said
+    assert f"{jobs.WORKFLOW} is of CUDA 12.9, spillscan-baseline.jsonl records what 13.5.37 compiled" in said
     assert "this build is of CUDA" not in said
     assert f"{jobs.WORKFLOW} builds without -DBACKEND=ON, with which this build was made" in said
     assert f"{jobs.WORKFLOW} compiles with CUDA 12.9, this build is of 13.5" in said

@@ -75,7 +75,7 @@ def test_the_written_job_in_a_clean_clone(service: str, place: Path) -> None:
     status, said = as_another(place, *command, "init", "build.log", "--yes", "--try")
     assert status == 0, said
     assert ("Gate: passes" if service == ".github" else "script: passes") in said
-    (place / "spillscan-baseline.yaml").write_text("version: 1\nkernels: {}\n")
+    (place / "spillscan-baseline.jsonl").write_text('{"format":"spillscan-baseline 1"}\n')
     status, said = as_another(place, *command, "init", "build.log", "--try")
     assert (status, "spills: 304 B stores" in said) == (1, True), said
 

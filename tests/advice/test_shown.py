@@ -198,7 +198,7 @@ def test_a_short_build_is_tried_unasked(words: tuple[str, ...], seconds: int, tr
     arguments = ("init", "build", "--yes", *words)
     _, said = spillscan(tmp_path, *arguments)
     assert "in a clean clone of the last commit" not in said or "--try" in words, "there is none"
-    for name in ("spillscan.yaml", "spillscan-baseline.yaml"):
+    for name in ("spillscan.yaml", "spillscan-baseline.jsonl"):
         (tmp_path / name).unlink(missing_ok=True)
     git(tmp_path, "init", "-q")
     git(tmp_path, "add", "-A")

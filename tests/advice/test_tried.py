@@ -259,7 +259,7 @@ def test_more_registers_lead_to_caps_and_bounds(launch: str, command: str, leads
     (tmp_path / "build.log").write_text(USED.sub("Used 40 registers", log))
     assert spillscan(tmp_path, "baseline", "write", "build.log", *words)[0] == 0
     (tmp_path / "build.log").write_text(log)
-    status, said = spillscan(tmp_path, "check", "build.log", "--baseline", "spillscan-baseline.yaml", *words)
+    status, said = spillscan(tmp_path, "check", "build.log", "--baseline", "spillscan-baseline.jsonl", *words)
     assert status == 1
     program, *words = shlex.split(said.split("next: ")[1].splitlines()[0])
     assert (program, words[0]) == ("spillscan", command)

@@ -107,14 +107,6 @@ FAMILIES: dict[str, Family] = {
     ),
     "a log of ninja of many digits": _init(".ninja_log", 2_000, lambda n: f"0\t{'9' * n}\t0\ta\tb\n"),
     "an option of Meson": _init("meson-private/cmd_line.txt", 20_000, lambda n: f"[options]\nx = {'-' * n}1\n"),
-    "a key of many words": Family(
-        "check a.log", 2_000, {"pyproject.toml": lambda n: f"[tool.spillscan{'.a' * n}]\n", "a.log": lambda _: LOG}
-    ),
-    "tables in tables": Family(
-        "check a.log",
-        20,
-        {"pyproject.toml": lambda n: f"[tool.spillscan]\n{'a.b.c.d.e.f={' * n}{'}' * n}\n", "a.log": lambda _: LOG},
-    ),
     **{
         f"{what} of many digits": _scan("a.sass", 1_500, lambda n, at=at: SASS.replace(at, at[:-1] + "9" * n, 1))
         for what, at in {"an arch": "sm_90", "a register": "R2", "a slot": "0x8", "an address": "0000"}.items()

@@ -37,28 +37,26 @@ LIMITS = (
     "--set max_spill_bytes=64 --set max_registers=64 --set max_stack_bytes=100 --set max_shared_bytes=2000"
     " --set max_code_bytes=4000 --set min_blocks_per_sm=4 --launch *=256,0"
 )
-GROWTH = (
-    "--set max_spill_growth_bytes=4 --set max_register_growth=2 --set max_code_growth_percent=5"
-    " --set max_compile_growth_percent=5"
-)
+GROWTH = "--set max_spill_growth_bytes=4 --set max_register_growth=2 --set max_code_growth_percent=5"
 _BUILDS = sorted({build for pair in PAIRS for build in pair})
 _LIMITED = [
     "spill-bytes",
     "registers",
     "stack-bytes",
     "code-bytes",
-    "compile-ms",
     "shared-bytes",
     "unknown-spill-bytes",
 ]
-_GROWN = ["spill-growth-bytes", "register-growth", "code-growth-percent", "compile-growth-percent"]
+_GROWN = ["spill-growth-bytes", "register-growth", "code-growth-percent"]
 
 
 def _drawn(number: int, limits: list[str]) -> str:
     """Limits, severities and launches drawn at random."""
     chance = Random(number)
     words = [
-        f"--max-{name} {chance.choice((0, 1, 8, 40, 100, 1000, 'none'))}" for name in limits if chance.random() < 0.5
+        f"--set max_{name.replace('-', '_')}={chance.choice((0, 1, 8, 40, 100, 1000, 'none'))}"
+        for name in limits
+        if chance.random() < 0.5
     ]
     words += [f"--launch {chance.choice('*sgc')}*={32 * chance.randint(1, 32)},{chance.choice((0, 0, 999, 40000))}"]
     words += [f"--fail-on {chance.choice(('error', 'warning', 'note', 'never'))}"]

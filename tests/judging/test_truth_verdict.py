@@ -23,7 +23,7 @@ class Row(NamedTuple):
     gaps: tuple[str, ...]
     accepted: tuple[str, ...]
     also: frozenset[str]
-    """What else is so: ``expired``, ``oversized``."""
+    """What else is so: ``oversized``."""
     status: int
     failing: int
     left: tuple[str, ...]
@@ -31,7 +31,7 @@ class Row(NamedTuple):
 
 
 NOTHING: frozenset[str] = frozenset()
-EXPIRED, OVERSIZED = frozenset({"expired"}), frozenset({"oversized"})
+OVERSIZED = frozenset({"oversized"})
 TABLE = [
     Row("nothing at all", "error", (), (), (), NOTHING, 0, 0, ()),
     Row("a finding", "error", ("error",), (), (), NOTHING, 1, 1, ()),
@@ -55,13 +55,10 @@ TABLE = [
         ("unreadable",),
     ),
     Row("an acceptance excuses no finding", "error", ("error",), ("truncated",), ("truncated",), NOTHING, 1, 1, ()),
-    Row("a suppression has expired", "error", (), (), (), EXPIRED, 1, 0, ()),
-    Row("expired goes before a gap", "error", (), ("truncated",), (), EXPIRED, 1, 0, ("truncated",)),
     Row("a file is too large", "error", (), (), (), OVERSIZED, 1, 0, ()),
     Row("too large goes before a gap", "error", (), ("truncated",), (), OVERSIZED, 1, 0, ("truncated",)),
     Row("never fails by a finding", "never", ("error",), (), (), NOTHING, 0, 0, ()),
     Row("never fails by a gap, which is still shown", "never", (), ("truncated",), (), NOTHING, 0, 0, ("truncated",)),
-    Row("never fails by what expired", "never", (), (), (), EXPIRED, 0, 0, ()),
     Row("never fails by size", "never", (), (), (), OVERSIZED, 0, 0, ()),
 ]
 
@@ -74,7 +71,7 @@ def test_status(fact: Row) -> None:
         for severity in fact.findings
     ]
     gaps = [Gap(code=code, message="m", hides=("spills",)) for code in fact.gaps]
-    outcome = verdict(found, gaps, policy, expired="expired" in fact.also, oversized="oversized" in fact.also)
+    outcome = verdict(found, gaps, policy, oversized="oversized" in fact.also)
     assert outcome.status == fact.status
     assert len(outcome.failing) == fact.failing
     assert tuple(gap.code for gap in outcome.gaps) == fact.left

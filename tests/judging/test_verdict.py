@@ -82,10 +82,6 @@ def test_kernels_that_a_limit_cannot_judge_are_named_by_family_in_every_outcome(
         )
 
 
-def test_an_expired_suppression_fails() -> None:
-    assert verdict((), (), policy(), expired=True).status == 1
-
-
 @pytest.mark.parametrize("what", ["spills", "registers", "stack", "shared", "code", "launch", "kernels"])
 def test_only_what_is_judged_counts(what: Hidden) -> None:
     issue = Issue(code="unknown-line", message="m", hides=(what,))

@@ -172,7 +172,7 @@ def writers(killer: Killer, kills: int) -> None:
                 build = spillscan.scan(f"{place}/@{each.label}")
                 killer.expect(figures(build) == kept[each.label], f"{number}: half a build in the dataset")
         elif name == "spillscan.yaml":
-            for file in ("spillscan.yaml", "spillscan-baseline.yaml"):
+            for file in ("spillscan.yaml", "spillscan-baseline.jsonl"):
                 text = (killer.work / file).read_text() if (killer.work / file).exists() else "\n"
                 killer.expect(text.endswith("\n"), f"{number}: half of {file}")
                 (killer.work / file).unlink(missing_ok=True)

@@ -1,10 +1,9 @@
-"""Gives every finding its state: new, worse, outstanding, better or suppressed; and every entry that has no finding."""
+"""Gives every finding its state: new, worse, outstanding or better; and every entry that has no finding."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import date
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -17,7 +16,6 @@ from spillscan.judging.baseline.model import (
     Groups,
     Identity,
     KnownKernel,
-    Suppression,
     by_identity,
     by_rule,
     identity_of,
@@ -25,10 +23,8 @@ from spillscan.judging.baseline.model import (
     measured,
 )
 from spillscan.judging.policy import Policy
-from spillscan.judging.rules import all_rules, measure, recorded_as
+from spillscan.judging.rules import all_rules, measure, measures, recorded_as
 from spillscan.model import Build, Change, Finding, Kernel, Level
-from spillscan.model.patterns import matches
-from spillscan.naming.identity import canonical
 from spillscan.output.nouns import count
 
 
@@ -37,7 +33,6 @@ def apply(
     build: Build,
     baseline: Baseline,
     policy: Policy,
-    today: date,
     *,
     whole: Build | None = None,
     own: Baseline | None = None,
@@ -48,14 +43,14 @@ def apply(
 
     ``whole`` is the build before kernels were selected from it: that a kernel was not asked for does not make it
     missing. ``own`` is the change's own baseline where ``baseline`` is an older one: kernels that it no longer knows
-    are gone on purpose, and of suppressions it must fix the expired ones. ``of_changes`` says that ``findings`` are
+    are gone on purpose. ``of_changes`` says that ``findings`` are
     only what changed: a recorded finding that is not among them is not fixed by that. ``renamed`` says which recorded
     kernels go on under another name.
     """
     groups = by_identity(build.kernels)
     selected = whole is not None and len(whole.kernels) > len(build.kernels)
     present = by_identity(whole.kernels) if whole is not None and selected else groups
-    judged = [_excused(finding, baseline, today) for finding in findings]
+    judged = [*findings]
     open_findings = [finding for finding in judged if finding.baseline_state is None]
     states: dict[int, Finding] = {}
     former = {id(change.after): change for change in renamed}
@@ -75,40 +70,7 @@ def apply(
         renamed=tuple(renamed),
         fewer=tuple(fewer),
         removed=tuple(removed),
-        expired=tuple(each for each in mine.suppressions if each.until < today),
-        idle=() if selected or of_changes else tuple(_idle(judged, mine, today)),
     )
-
-
-def _excused(finding: Finding, baseline: Baseline, today: date) -> Finding:
-    """``finding``, marked where a suppression excuses it today."""
-    for each in baseline.suppressions:
-        if each.until >= today and _excuses(each, finding):
-            return replace(finding, baseline_state="suppressed", suppression=each.reason)
-    return finding
-
-
-def _excuses(suppression: Suppression, finding: Finding) -> bool:
-    return (
-        suppression.rule == finding.rule
-        and suppression.arch in (None, finding.kernel.key.arch)
-        and any(matches(kernel, suppression.kernel) for kernel in _as_called(finding.kernel))
-    )
-
-
-def _as_called(kernel: Kernel) -> Iterator[Kernel]:
-    """``kernel`` as the build calls it, and as the baseline does."""
-    yield kernel
-    symbol = canonical(kernel.key.symbol)
-    if symbol != kernel.key.symbol:
-        yield replace(kernel, key=replace(kernel.key, symbol=symbol))
-
-
-def _idle(findings: list[Finding], baseline: Baseline, today: date) -> Iterator[Suppression]:
-    idle = [each for each in baseline.suppressions if each.until >= today]
-    for finding in findings:  # the names of a kernel are asked for once
-        idle = [each for each in idle if not _excuses(each, finding)]
-    yield from idle
 
 
 def _states(
@@ -118,6 +80,8 @@ def _states(
     if recorded is None:
         return {id(finding): replace(finding, baseline_state="new") for finding in findings}
     rule = recorded_as(findings[0].rule)
+    if rule not in measures():  # known as it is, or not at all
+        return {id(finding): replace(finding, baseline_state="outstanding") for finding in findings}
     kernels = {id(kernel): kernel for kernel in (*copies, *(finding.kernel for finding in findings))}
     known = {}
     for each, kernel in kernels.items():
@@ -163,7 +127,8 @@ def _absent(
             if (identity, rule) not in there:
                 level = _level(rule, groups[identity], policy)
                 accepted = Accepted(identity=identity, name=entry.name, rule=rule, severity=level)
-                (fixed if measured(rule, groups[identity], policy) else unreported).append(accepted)
+                known = rule not in measures() or measured(rule, groups[identity], policy)
+                (fixed if known else unreported).append(accepted)
     return fixed, unreported
 
 

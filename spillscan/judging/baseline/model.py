@@ -1,14 +1,12 @@
-"""What a baseline holds, and what it calls a kernel: its canonical identity, which is also the key of its line.
+"""What a baseline holds, and what it calls a kernel: its canonical identity.
 
 A baseline calls one what may be several: a kernel may have copies in several translation units.
 """
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from datetime import date
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -61,37 +59,15 @@ class KnownKernel(Struct, frozen=True, kw_only=True):
     its copies are of several."""
 
 
-class Suppression(Struct, frozen=True, kw_only=True):
-    """A finding that is excused by hand, until a day."""
-
-    kernel: str
-    """Glob, or ``re:`` pattern, on symbol, full or short name."""
-    rule: str
-    """Name of the rule."""
-    arch: str | None
-    """Only this arch; ``None`` means all."""
-    reason: str
-    """Why the finding may stay, in the words of who wrote it."""
-    until: date
-    """Last day on which it holds."""
-    line: int
-    """Where it stands in the file, 1-based."""
-
-
 class Baseline(Struct, frozen=True, kw_only=True):
     """A baseline file's content."""
 
     entries: dict[Identity, KnownKernel] = {}
     """Every known kernel, and device functions with findings."""
-    suppressions: tuple[Suppression, ...] = ()
-    """In the order of the file."""
-    preamble: str
-    """What stands above ``kernels:``, as it stands there: version, suppressions, comments."""
-    records: int = 0
-    """Version of what is recorded of every kernel; 0: an older release wrote it, which kept findings alone or did not
-    say."""
     toolkits: tuple[str, ...] = ()
-    """Releases of the compilers that made what was recorded last: ``13.0.88``; empty where nothing said."""
+    """Releases of the compilers that made what was recorded last: ``13.0.88``; empty if unknown."""
+    limits: dict[str, int] = {}
+    """Limits on all kernels under which it was written, by name."""
 
 
 # ---- identity -------------------------------------------------------------------------------------------------------
@@ -100,11 +76,6 @@ LONGEST_SYMBOL = 200
 """Longer symbols (CUTLASS has them of thousands of characters) become their beginning and a digest of the whole."""
 KEPT = 150
 """Characters of a long symbol that are kept, so that a family's kernels still stand together."""
-
-NO_ARCH = "unknown"
-"""Stands for an arch that the log does not name."""
-
-_TAIL = re.compile(r"([a-z]\w*)(/function)?", re.ASCII)
 
 
 class Accepted(Struct, frozen=True, kw_only=True):
@@ -139,14 +110,9 @@ class BaselineResult(Struct, frozen=True, kw_only=True):
     """Recorded kernels that go on under another name: their entries are stale."""
     unknown: tuple[Accepted, ...] = ()
     """Kernels of the build that are recorded under no name."""
-    expired: tuple[Suppression, ...] = ()
-    """Suppressions that no longer hold."""
-    idle: tuple[Suppression, ...] = ()
-    """Suppressions that excuse nothing."""
     undecided: tuple[Undecided, ...] = ()
     """Recorded figures that the input does not report, so that they may be worse."""
-    unrecorded: int = 0
-    """Kernels of which an older release recorded no figures."""
+
     unheld: int = 0
     """Kernels whose growth of registers the user limits, and of which no registers are recorded."""
 
@@ -175,18 +141,9 @@ def shortened(symbol: str) -> str:
     return f"{symbol[:KEPT]}~{digest(symbol, 8)}"
 
 
-def key_of(identity: Identity) -> str:
-    """``_Z4gemmPf sm_90a``; of a device function ``_Z4gemmPf sm_90a/function``."""
-    return f"{identity.symbol} {identity.arch or NO_ARCH}{'/function' if identity.function else ''}"
-
-
-def parse_key(key: str) -> Identity | None:
-    """The identity that :func:`key_of` wrote; ``None`` where ``key`` is none."""
-    symbol, _, tail = key.rpartition(" ")
-    parts = _TAIL.fullmatch(tail)
-    if not symbol or not parts:
-        return None
-    return Identity(symbol, None if parts[1] == NO_ARCH else parts[1], parts[2] is not None)
+def key_of(identity: Identity) -> tuple[str, str, bool]:
+    """The order of entries."""
+    return identity.symbol, identity.arch or "", identity.function
 
 
 # ---- kernels and findings of a build --------------------------------------------------------------------------------

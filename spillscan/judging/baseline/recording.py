@@ -8,13 +8,11 @@ effects and rules are those of ``diff``, and nothing is compared twice.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import date
 from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from spillscan.judging.baseline.file import PREAMBLE, RECORDS
 from spillscan.judging.baseline.judging import apply, as_copies, compare
 from spillscan.judging.baseline.model import (
     KEPT_FIGURES,
@@ -34,15 +32,20 @@ from spillscan.judging.baseline.model import (
 )
 from spillscan.judging.compare.pairing import comparison
 from spillscan.judging.policy import Policy
-from spillscan.judging.rules import Undecided, all_rules, measure, recorded_as, regressions, undecided_changes
+from spillscan.judging.policy.file import LIMITS
+from spillscan.judging.rules import Undecided, all_rules, measure, measures, recorded_as, regressions, undecided_changes
 from spillscan.judging.rules.registers import MAX_GROWTH, REGISTERS
 from spillscan.model import Build, Change, Finding, Hidden, Kernel, KernelKey, Launch, Usage, at_least
 from spillscan.model.figures import BY_NAME
 from spillscan.naming import alone
 from spillscan.naming.identity import canonical
 
-EMPTY = Baseline(preamble=PREAMBLE)
-"""What a first ``write`` begins with."""
+
+def limits_of(policy: Policy) -> dict[str, int]:
+    """Limits on all kernels, by name."""
+    found = {name: policy.setting(name).value for name in LIMITS}
+    return {name: value for name, value in found.items() if isinstance(value, int)}
+
 
 LONGEST_NAME = 80
 """Characters of a kernel's name in a baseline."""
@@ -64,16 +67,16 @@ class Recording(Struct, frozen=True, kw_only=True):
 
 
 def record(
-    build: Build, findings: Iterable[Finding], undecided: Iterable[Kernel], old: Baseline, policy: Policy, today: date
+    build: Build, findings: Iterable[Finding], undecided: Iterable[Kernel], old: Baseline, policy: Policy
 ) -> Recording:
     """``old`` with all kernels and findings of ``build`` as they are now.
 
-    Kept as they stand: the preamble, entries of kernels that the build does not have, and figures that the input
-    does not give. Findings that a suppression of ``old`` excuses are not recorded: when it expires, they are new.
+    Kept as they are: entries of kernels that the build does not have, and figures that the input does not give.
+    Findings that the policy accepts are not recorded: once the entry expires, they are new.
     """
     groups = by_identity(build.kernels)
     unit_of = build.unit_names()
-    before = apply(findings, build, old, policy, today)
+    before = apply(findings, build, old, policy)
     found = by_rule(finding for finding in before.findings if finding.baseline_state != "suppressed")
     rules: dict[Identity, list[str]] = {}
     for identity, rule in found:
@@ -85,10 +88,10 @@ def record(
         known = entries.pop(identity, None)
         accepted = _unknown(known, kernels, policy)
         for rule in rules.get(identity, ()):
-            figures = measured(rule, kernels, policy)
+            figures = measured(rule, kernels, policy) if recorded_as(rule) in measures() else [()]
             if figures:
                 accepted[rule] = as_copies(figures)
-            if len(figures) < len(kernels):
+            if len(figures) < len(kernels) and recorded_as(rule) in measures():
                 unmeasured += [f for f in found[identity, rule] if not measured(rule, [f.kernel], policy)]
         if accepted or (identity not in unsure and not identity.function):
             copies, launch = recorded(kernels, known, policy)
@@ -99,7 +102,7 @@ def record(
         elif identity in old.entries and not identity.function:
             entries[identity] = old.entries[identity]
     return Recording(
-        baseline=replace(old, entries=entries, records=RECORDS, toolkits=build.toolkits),
+        baseline=Baseline(entries=entries, toolkits=build.toolkits, limits=limits_of(policy)),
         before=before,
         undecided=tuple(kernel for identity, kernel in unsure.items() if identity not in rules),
         unmeasured=tuple(unmeasured),
@@ -108,13 +111,13 @@ def record(
 
 
 def prune(
-    build: Build, findings: Iterable[Finding], old: Baseline, policy: Policy, today: date, archs: Iterable[str] = ()
+    build: Build, findings: Iterable[Finding], old: Baseline, policy: Policy, archs: Iterable[str] = ()
 ) -> Baseline:
     """``old`` without what is gone: kernels that ``build`` does not have (of ``archs`` alone, if any), figures of
     findings that are fixed, and the excess of figures that got better. Nothing is added and nothing raised."""
     groups = by_identity(build.kernels)
     scope = set(archs)
-    result = apply(findings, build, old, policy, today)
+    result = apply(findings, build, old, policy)
     fixed = {(each.identity, each.rule) for each in result.fixed}
     entries = {}
     for identity, entry in old.entries.items():
@@ -165,8 +168,6 @@ class Since(Struct, frozen=True, kw_only=True):
     """Recorded kernels that go on under another name."""
     unknown: tuple[Accepted, ...] = ()
     """Kernels that are recorded under no name, as far as rules could judge them: only then are they recorded."""
-    unrecorded: int = 0
-    """Known kernels of the build of which no figures are recorded: an older release wrote the baseline."""
     unheld: int = 0
     """Known kernels whose growth of registers the user limits, and of which no registers are recorded."""
 
@@ -212,7 +213,7 @@ def since(
     the rules of builds ``found``, or left open, they say themselves. Notes are left out where they fail no gate."""
     groups = by_identity(whole.kernels)
     base = Build(kernels=tuple(_kernels(baseline, groups)))
-    compared = comparison(base, whole, policy, policy.devices)
+    compared = comparison(base, whole, policy, policy.devices, stated=policy.renamed)
     chosen = {id(kernel) for kernel in build.kernels}
     changes, unsettled = (
         [each for each in pairs if each.before is not None and id(each.after) in chosen]
@@ -242,7 +243,6 @@ def since(
         for identity, kernels in by_identity(build.kernels).items()
         if not identity.function and identity not in known
     )
-    unrecorded = sum(identity in groups and not entry.figures for identity, entry in baseline.entries.items())
     unheld = sum(
         not _registers_recorded(entry) and any(_limited(kernel, policy) for kernel in groups.get(identity, ()))
         for identity, entry in baseline.entries.items()
@@ -252,7 +252,6 @@ def since(
         undecided=tuple(undecided),
         renamed=renamed,
         unknown=unknown,
-        unrecorded=unrecorded,
         unheld=unheld,
     )
 

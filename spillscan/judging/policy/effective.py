@@ -4,20 +4,21 @@ accepted on record.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, date, datetime
 from functools import cached_property
 from itertools import islice
-from posixpath import basename
 from typing import Any, Generic, TypeVar
 
 from msgspec import Struct, field, structs
 from msgspec.structs import replace
 
-from spillscan.judging.policy.keys import FILES, SETTINGS, Value, keys
+from spillscan.judging.policy.file import LIMITS, keys
 from spillscan.judging.rules import Terms
-from spillscan.model import Gap, Kernel, Launch, Level
+from spillscan.model import Finding, Gap, Kernel, Launch, Level
 from spillscan.model.patterns import compiled, names_of, text_of
 from spillscan.model.symbols import Tuned
+from spillscan.naming.identity import canonical
 from spillscan.occupancy.launches import overruling, settled
 
 DEFAULT = "default"
@@ -29,23 +30,44 @@ T_co = TypeVar("T_co", covariant=True)
 class Acceptance(Struct, frozen=True, kw_only=True):
     """One entry of ``accept``."""
 
-    gap: str
-    """The kind of gap, by its code."""
-    match: str = "*"
-    """Pattern that a name of the kernel, its unit or arch where it is about these, or the input, must fit."""
+    rule: str = ""
+    """Of the findings; empty: it accepts gaps."""
+    gap: str = ""
+    """Kind of the gaps; empty: it accepts findings."""
+    kernel: str = "*"
+    """Pattern that a name of the kernel must fit; of a gap without a kernel, its unit, arch or input."""
+    arch: tuple[str, ...] = ("*",)
+    """Patterns of archs, likewise."""
     reason: str
     """Why, in the team's words."""
+    until: date | None = None
+    """Last day on which it holds (UTC); ``None``: no end."""
     origin: str
-    """Where it stands."""
+    """Its place."""
+
+    def holds(self, today: date) -> bool:
+        """Whether it has not expired."""
+        return self.until is None or self.until >= today
 
     def covers(self, gap: Gap) -> bool:
-        """Whether it accepts ``gap``."""
-        if self.gap != gap.code:
+        """Whether it is about ``gap``."""
+        if self.gap != gap.code or (gap.kernel is not None and not self._of_arch(gap.kernel)):
             return False
         names = [*gap.names, gap.origin.input if gap.origin else ""]
         if gap.kernel is not None:
             names += names_of(gap.kernel.named_by)
-        return compiled(self.match).fits(text_of(names), names)
+        return compiled(self.kernel).fits(text_of(names), names)
+
+    def covers_finding(self, finding: Finding) -> bool:
+        """Whether it is about ``finding``: by a name of its kernel in this checkout, or its canonical symbol."""
+        if self.rule != finding.rule or not self._of_arch(finding.kernel):
+            return False
+        names = [*names_of(finding.kernel.named_by), *names_of(canonical(finding.kernel.key.symbol))]
+        return compiled(self.kernel).fits(text_of(names), names)
+
+    def _of_arch(self, kernel: Kernel) -> bool:
+        arch = kernel.key.arch or ""
+        return any(compiled(pattern).fits(text_of((arch,)), (arch,)) for pattern in self.arch)
 
 
 class Setting(Struct, Generic[T_co], frozen=True):
@@ -54,7 +76,7 @@ class Setting(Struct, Generic[T_co], frozen=True):
     value: T_co
     """The value."""
     origin: str
-    """``spillscan.yaml:3``, ``SPILLSCAN_FAIL_ON``, ``--fail-on`` or ``default``."""
+    """``spillscan.yaml:3``, ``--fail-on`` or ``default``."""
 
 
 class Override(Struct, frozen=True, kw_only=True):
@@ -66,7 +88,7 @@ class Override(Struct, frozen=True, kw_only=True):
     """Patterns of archs, likewise."""
     unit: tuple[str, ...] = ()
     """Patterns of translation units, likewise."""
-    settings: Mapping[str, Setting[Value]] = field(default_factory=dict)
+    settings: Mapping[str, Setting[Any]] = field(default_factory=dict)
     """Limits by key."""
     levels: Mapping[str, Setting[Level]] = field(default_factory=dict)
     """Severities by rule id."""
@@ -79,18 +101,20 @@ class Override(Struct, frozen=True, kw_only=True):
 
 
 class Layer(Struct, frozen=True, kw_only=True):
-    """What one place said: a file, the environment, or the command line."""
+    """What one place said: a file, or the command line."""
 
-    settings: Mapping[str, Setting[Value]] = field(default_factory=dict)
+    settings: Mapping[str, Setting[Any]] = field(default_factory=dict)
     """By key; limits hold for every kernel."""
     levels: Mapping[str, Setting[Level]] = field(default_factory=dict)
     """Severities by rule id, for every kernel."""
     entries: tuple[Override, ...] = ()
     """In order; they win over the layer's own settings, and the last of them over the others."""
     accept: tuple[Acceptance, ...] = ()
-    """Gaps that are accepted."""
-    labels: Mapping[str, Setting[tuple[str, ...]]] = field(default_factory=dict)
-    """What templates call their parameters, by the last word of their names; empty: no name."""
+    """Findings and gaps that are accepted."""
+    renamed: tuple[tuple[str, str], ...] = ()
+    """(old, new) names of kernels; globs."""
+    strict: bool = False
+    """Whether anything that was not understood is fatal."""
 
 
 class Matcher:
@@ -168,9 +192,21 @@ class Policy(Struct, frozen=True, eq=False, dict=True):
     """Layers from weak to strong; without any, the defaults."""
 
     layers: tuple[Layer, ...] = ()
-    """The file's, the environment's, the command line's."""
+    """The file's, the command line's."""
+    day: date | None = None
+    """The day on which entries of ``accept`` hold or not; ``None``: today."""
 
-    def setting(self, name: str) -> Setting[Value]:
+    own: Layer | None = None
+    """The change's own file, if the layers are those of a merge base."""
+    is_known: Callable[[Kernel], bool] | None = None
+    """Whether the merge base's baseline has a kernel: launches of the change's own file count for others."""
+
+    @cached_property
+    def today(self) -> date:
+        """:attr:`day`, else this day in UTC."""
+        return self.day or datetime.now(UTC).date()
+
+    def setting(self, name: str) -> Setting[Any]:
         """What holds for the key ``name``, unless an entry says another for some kernels."""
         said = [layer.settings[name] for layer in self.layers if name in layer.settings]
         return said[-1] if said else Setting(keys()[name].default, DEFAULT)
@@ -183,18 +219,12 @@ class Policy(Struct, frozen=True, eq=False, dict=True):
     @property
     def strict(self) -> bool:
         """Whether anything that was not understood is fatal."""
-        return bool(self.setting("strict").value)
+        return any(layer.strict for layer in self.layers)
 
     @property
     def expect_kernels(self) -> int | None:
         """Fewest kernels that a build must have."""
         value = self.setting("expect_kernels").value
-        return value if isinstance(value, int) else None
-
-    @property
-    def max_removed(self) -> int | None:
-        """Most kernels that may be gone from a newer build unexplained."""
-        value = self.setting("max_removed").value
         return value if isinstance(value, int) else None
 
     @property
@@ -216,33 +246,58 @@ class Policy(Struct, frozen=True, eq=False, dict=True):
         return value if isinstance(value, tuple) else ()
 
     @property
-    def demands_archs(self) -> bool:
-        """Whether anything is demanded of what a file holds code for."""
-        return any(self.setting(name).value for name in ("require_archs", "driver_release", "files"))
+    def driver_release(self) -> str | None:
+        """CUDA release whose drivers must take all PTX."""
+        value = self.setting("driver_release").value
+        return value if isinstance(value, str) else None
 
-    def count(self, name: str) -> int:
-        """What holds for a key of kind ``count`` that has a default."""
-        value = self.setting(name).value
-        assert isinstance(value, int)
-        return value
-
-    def acceptance(self, gap: Gap) -> Gap:
-        """``gap``, with the reason where a layer accepts it."""
-        covering = (each for layer in reversed(self.layers) for each in layer.accept if each.covers(gap))
-        found = next(covering, None)
-        return gap if found is None else structs.replace(gap, accepted=found.reason)
+    @property
+    def max_file_bytes(self) -> int | None:
+        """Most bytes that a file may have, as it is stored."""
+        value = self.setting("max_file_bytes").value
+        return value if isinstance(value, int) else None
 
     @property
     def labels(self) -> dict[str, tuple[str, ...]]:
-        """What templates call their parameters: names are shown with them."""
-        return {name: setting.value for layer in self.layers for name, setting in layer.labels.items()}
+        """No names of template parameters."""
+        return {}
+
+    @property
+    def renamed(self) -> tuple[tuple[str, str], ...]:
+        """(old, new) names of kernels that were renamed; globs."""
+        layers = (*self.layers, *([self.own] if self.own is not None else ()))
+        return tuple(dict.fromkeys(pair for layer in layers for pair in layer.renamed))
+
+    @property
+    def accept(self) -> tuple[Acceptance, ...]:
+        """Entries of all layers, the strongest first."""
+        return tuple(each for layer in reversed(self.layers) for each in layer.accept)
+
+    def acceptance(self, gap: Gap) -> Gap:
+        """``gap``, with the reason if an entry accepts it today."""
+        covering = (each for each in self.accept if each.gap and each.holds(self.today) and each.covers(gap))
+        found = next(covering, None)
+        return gap if found is None else structs.replace(gap, accepted=found.reason)
+
+    def accepted(self, findings: Iterable[Finding]) -> list[Finding]:
+        """``findings``, those marked that an entry accepts today."""
+        entries = [each for each in self.accept if each.rule and each.holds(self.today)]
+        made = []
+        for finding in findings:
+            found = next((each for each in entries if each.covers_finding(finding)), None) if entries else None
+            made.append(
+                finding
+                if found is None
+                else structs.replace(finding, baseline_state="suppressed", suppression=found.reason)
+            )
+        return made
 
     @cached_property
     def entries(self) -> tuple[Override, ...]:
         """Entries of all layers, from weak to strong; a layer's own settings stand before its entries, for all."""
         found = []
         for layer in self.layers:
-            limits = {name: setting for name, setting in layer.settings.items() if name not in SETTINGS}
+            limits = {name: setting for name, setting in layer.settings.items() if name in LIMITS}
             if limits or layer.levels:
                 found.append(Override(settings=limits, levels=layer.levels))
             found += layer.entries
@@ -251,6 +306,8 @@ class Policy(Struct, frozen=True, eq=False, dict=True):
     def terms_of(self, kernel: Kernel) -> Terms:
         """What holds for ``kernel``. Cheap: kernels that the same entries name and that are launched alike share their
         terms."""
+        if self.is_known is not None and self._of_new is not None and not self.is_known(kernel):
+            return self._of_new.terms_of(kernel)
         mask = self._matcher.mask(kernel)
         said = self._terms.get((mask, None))
         if said is None:
@@ -267,7 +324,7 @@ class Policy(Struct, frozen=True, eq=False, dict=True):
 
     def terms_of_all(self, kernels: Sequence[Kernel]) -> tuple[Terms, ...]:
         """What holds for any of ``kernels``, each once."""
-        if self._matcher.for_all:  # they differ by how they are launched alone
+        if self._matcher.for_all and self._of_new is None:  # they differ by how they are launched alone
             own = [
                 kernel
                 for kernel in kernels
@@ -324,6 +381,17 @@ class Policy(Struct, frozen=True, eq=False, dict=True):
         return [(entries[index], named) for index, named in found.items()]
 
     @cached_property
+    def _of_new(self) -> Policy | None:
+        """The policy for kernels that the merge base does not have."""
+        entries = [
+            replace(each, settings={}, levels={}) for each in (self.own.entries if self.own else ()) if each.launch
+        ]
+        if not entries:
+            return None
+        launches = Layer(entries=tuple(entries))
+        return Policy((*self.layers[:-1], launches, self.layers[-1]), day=self.day)
+
+    @cached_property
     def _matcher(self) -> Matcher:
         return Matcher(self.entries)
 
@@ -351,50 +419,3 @@ class Policy(Struct, frozen=True, eq=False, dict=True):
         levels = {rule: setting.value for rule, setting in said.levels.items()}
         launch, origin = (said.launch.value, said.launch.origin) if said.launch else (None, "")
         return Terms(limits=limits, levels=levels, launch=launch, launch_from=origin, devices=self.devices)
-
-
-WITHIN = " > "
-"""Between an archive and its member."""
-
-
-class FileEntry(Struct, frozen=True, kw_only=True):
-    """What holds for the files that it names."""
-
-    match: tuple[str, ...]
-    """Patterns of names; a file must fit one of them."""
-    settings: Mapping[str, Setting[Value]] = field(default_factory=dict)
-    """What it sets, by key of the policy: some of :data:`~spillscan.judging.policy.keys.FILES`."""
-    reason: str = ""
-    """Why, in the team's words."""
-    origin: str = ""
-    """Where it begins."""
-
-    def names(self, name: str) -> bool:
-        """Whether it is about the file ``name``: by all of it, the member or the file alone, or its last part."""
-        inner = name.rpartition(WITHIN)[2]
-        names = [name, inner, basename(inner)]
-        return any(compiled(pattern).fits(text_of(names), names) for pattern in self.match)
-
-
-class FileTerms(Struct, frozen=True, kw_only=True):
-    """What a policy demands of a file."""
-
-    require_archs: tuple[str, ...] = ()
-    """What it must hold code for."""
-    driver_release: str | None = None
-    """The CUDA release whose drivers must take its PTX."""
-    max_file_bytes: int | None = None
-    """Most bytes that it may have, as it is stored."""
-
-
-def terms_of(policy: Policy, name: str) -> FileTerms:
-    """What holds for the file ``name``; of entries that name it, the last wins, key by key."""
-    found: dict[str, Value] = {}
-    for layer in policy.layers:
-        said = [layer.settings]
-        if "files" in layer.settings:
-            entries = layer.settings["files"].value
-            assert isinstance(entries, tuple)
-            said += [entry.settings for entry in entries if entry.names(name)]
-        found |= {key: settings[key].value for settings in said for key in FILES if key in settings}
-    return FileTerms(**found)  # type: ignore[arg-type]

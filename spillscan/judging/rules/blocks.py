@@ -60,8 +60,16 @@ def _failing(kernel: Kernel, terms: Terms) -> Iterator[Said]:
 
 
 def _fails(kernel: Kernel, terms: Terms) -> dict[str, int] | None:
-    """Whether its launch fails."""
-    return None if kernel.usage.registers is None else {"fails": int(any(True for _ in _failing(kernel, terms)))}
+    """What makes its launch fail; nothing if it does not."""
+    if kernel.usage.registers is None:
+        return None
+    launch = terms.launch
+    taken = {
+        "registers": kernel.usage.registers,
+        "shared_bytes": (kernel.usage.shared_bytes or 0) + ((launch and launch.dynamic_shared_bytes) or 0),
+        "threads": launch.threads_per_block if launch else 0,
+    }
+    return taken if any(True for _ in _failing(kernel, terms)) else {}
 
 
 def _launch_from(launch: Launch, terms: Terms) -> str:

@@ -19,12 +19,8 @@ if TYPE_CHECKING:
     from spillscan.model.findings import CodeChange
 
 MAX_BYTES = Limit("max_code_bytes", "most bytes of machine code of a kernel", "build", 35)
-MAX_MILLISECONDS = Limit("max_compile_ms", "most milliseconds that ptxas may take for a kernel", "build", 36)
 MAX_GROWTH = Limit(
     "max_code_growth_percent", "most percent by which the machine code of a kernel may grow", "change", 75
-)
-MAX_SLOWDOWN = Limit(
-    "max_compile_growth_percent", "most percent by which the compile time of a kernel may grow", "change", 76
 )
 
 
@@ -69,18 +65,6 @@ SIZE = Growth(
     what="code",
     texts=sizes,
 )
-TIME = Growth(
-    rule=Rule("compile-growth", "error", ("change",), ("time",), (MAX_SLOWDOWN,), recorded_as="compile-time"),
-    most=Threshold(
-        rule=Rule("compile-time", "error", ("build",), ("time",), (MAX_MILLISECONDS,)),
-        key="milliseconds",
-        figure=lambda kernel, _: value_of("compile_ms", kernel),
-        message=lambda kernel, terms, value, most: f"{value:,} ms of compile time, {most:,} ms allowed",
-        silent="no input says what it took to compile; give a log of ptxas 12.8 or later, or a trace",
-    ),
-    what="compile time",
-    texts=lambda *values: [f"{value:,} ms" for value in values],
-)
 
 CODE = Limit(
     "code",
@@ -124,7 +108,7 @@ FAMILIES = (
         Family(
             thresholds=(each.most,), rules=(each.rule,), regressions=each.regressions, undecided_change=each.undecided
         )
-        for each in (SIZE, TIME)
+        for each in (SIZE,)
     ),
     Family(rules=(OTHER,), regressions=_other, undecided_change=_hidden),
 )

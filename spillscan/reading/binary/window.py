@@ -14,6 +14,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
+from spillscan.output.nouns import count
 from spillscan.reading.inputs.memory import Buffer, find
 
 
@@ -170,11 +171,11 @@ class Budget:
     def excess(self, stored: int, offset: int, size: int | None = None) -> LimitError:
         """What to say where ``stored`` bytes become more than :meth:`room`; ``size``: as many as they claim."""
         limits = self.limits
-        key, most = "max_unpack_ratio", limits.ratio
+        key, most = "ratio", f"{limits.ratio:,} times its size"
         if limits.member_bytes <= self._room(stored):
-            key, most = "max_member_mib", limits.member_bytes // MIB
+            key, most = "member", f"{limits.member_bytes // MIB:,} MiB"
         claim = "it decompresses to" if size is None else f"{stored} bytes claim to become {size}:"
-        return LimitError(f"{claim} more than {key}={most} allows", key, offset)
+        return LimitError(f"{claim} more than {most}", key, offset)
 
     def is_new(self, error: DamageError) -> bool:
         """Whether it is to be said: of what one limit keeps from being read, the first stands for all."""
@@ -201,11 +202,11 @@ class Budget:
         """Account for a container or member; raises where they are too many or too deep."""
         self._members -= 1
         if self._members < 0:
-            what = f"it holds more than max_members={self.limits.members}"
-            raise LimitError(what, "max_members", offset)
+            what = f"it holds more than {count(self.limits.members, 'member')}"
+            raise LimitError(what, "members", offset)
         if depth > self.limits.depth:
-            what = f"containers nest deeper than max_nesting={self.limits.depth}"
-            raise LimitError(what, "max_nesting", offset)
+            what = f"containers nest deeper than {self.limits.depth}"
+            raise LimitError(what, "nesting", offset)
 
     def _room(self, stored: int) -> int:
         limits = self.limits

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import date
 
 from spillscan.judging.baseline.judging import apply
 from spillscan.judging.baseline.model import Baseline, BaselineResult
-from spillscan.judging.baseline.recording import EMPTY, Recording, prune, record
+from spillscan.judging.baseline.recording import Recording, prune, record
 from spillscan.judging.policy import Policy
 from spillscan.judging.policy.reading import from_options
 from spillscan.judging.rules import check
 from spillscan.model import Build, Finding, Kernel, KernelKey, Role, Usage
 
-TODAY = date(2026, 1, 31)
+EMPTY = Baseline()
 
 
 def kernel(
@@ -50,19 +49,19 @@ def findings(of: Build, policy: Policy | None = None) -> list[Finding]:
 def recorded(of: Build, old: Baseline = EMPTY, policy: Policy | None = None) -> Recording:
     policy = policy or Policy()
     judgement = check(of, policy)
-    return record(of, judgement.findings, [each.kernel for each in judgement.undecided], old, policy, TODAY)
+    return record(of, judgement.findings, [each.kernel for each in judgement.undecided], old, policy)
 
 
 def written(of: Build, old: Baseline = EMPTY, policy: Policy | None = None) -> Baseline:
     return recorded(of, old, policy).baseline
 
 
-def judged(of: Build, baseline: Baseline, policy: Policy | None = None, today: date = TODAY) -> BaselineResult:
-    return apply(findings(of, policy), of, baseline, policy or Policy(), today)
+def judged(of: Build, baseline: Baseline, policy: Policy | None = None) -> BaselineResult:
+    return apply(findings(of, policy), of, baseline, policy or Policy())
 
 
 def pruned(of: Build, old: Baseline, policy: Policy | None = None) -> Baseline:
-    return prune(of, findings(of, policy), old, policy or Policy(), TODAY)
+    return prune(of, findings(of, policy), old, policy or Policy())
 
 
 def states(verdict: BaselineResult) -> Sequence[str | None]:

@@ -15,7 +15,7 @@ from tests.conftest import FIXTURES, ROOT, run
 from tests.judging.baseline.support import build, kernel, written
 
 BASE, HEAD = FIXTURES / "demo" / "base.log", FIXTURES / "demo" / "head.log"
-NAME = "spillscan-baseline.yaml"
+NAME = "spillscan-baseline.jsonl"
 ENVIRONMENT = {
     **{name: value for name, value in os.environ.items() if not name.startswith("GIT_")},
     "GIT_CONFIG_GLOBAL": os.devnull,
@@ -101,19 +101,6 @@ def test_both_sides_record_findings(repository: Path) -> None:
     assert text == text_of(baseline_of(COMMON, ours + theirs))
 
 
-def test_one_side_adopts_and_the_other_suppresses(repository: Path) -> None:
-    base, ours = baseline_of(COMMON), baseline_of(COMMON, ["_Z5gemm2Pf"])
-    suppression = '- {kernel: "x*", rule: spill, reason: r, until: 2030-01-01}'
-    theirs = Baseline(
-        entries=base.entries, preamble=base.preamble.replace("suppressions: []", f"suppressions:\n{suppression}")
-    )
-    status, text = merged(repository, base, ours, theirs)
-    assert status == 0
-    both = parse(text, NAME)
-    assert both.entries == ours.entries
-    assert len(both.suppressions) == 1
-
-
 def test_both_sides_change_one_entry(repository: Path) -> None:
     status, text = merged(
         repository,
@@ -126,8 +113,7 @@ def test_both_sides_change_one_entry(repository: Path) -> None:
     assert result.returncode == 2
     line = text[: text.index("<<<<<<<")].count("\n") + 1
     assert result.stderr.decode() == (
-        f"spillscan: {NAME}:{line}: a merge conflict is not resolved; every line below `kernels:` is independent: "
-        "keep the lines that you want of either side\n"
+        f"spillscan: {NAME}:{line}: unresolved merge conflict; keep the lines that you want of either side\n"
     )
 
 
@@ -140,7 +126,7 @@ def test_a_union_of_both_sides_is_reported(repository: Path) -> None:
     assert added[0] == 0
     assert parse(added[1], NAME).entries == baseline_of(["_Z1aPf", "_Z1bPf", "_Z1cPf"]).entries
     changed = text_of(baseline_of(["_Z1aPf"], ["_Z1aPf"], (16, 8)))
-    (repository / NAME).write_text(changed.replace("kernels:\n", "kernels:\n" + changed.split("kernels:\n")[-1]))
+    (repository / NAME).write_text(changed + changed.partition("\n")[2])
     result = run("check", HEAD, "--baseline", NAME, cwd=repository, env=ENVIRONMENT)
     assert result.returncode == 2
     assert b"appears twice" in result.stderr
@@ -203,19 +189,110 @@ def test_kernels_that_the_change_pruned_are_not_missed(repository: Path) -> None
     assert check(repository, "--baseline-from", "main", *spills_alone, log=BASE).returncode == 0
 
 
-def test_a_change_can_renew_no_suppression_but_mend_it(repository: Path) -> None:
+SPILLS = "accept:\n- {rule: spill, reason: r}\n"
+LAUNCH = "kernels:\n- match: '*'\n  launch: {threads_per_block: 1024}\n"
+
+
+@pytest.mark.parametrize(
+    ("why", "base", "own", "options", "status"),
+    [
+        ("its own limits", "", "max_spill_bytes: none\n", (), 1),
+        ("its own severities", "", "severity: {spill: off}\n", (), 1),
+        ("its own entries of accept", "", SPILLS, (), 1),
+        ("entries of accept of the merge base", SPILLS, "", (), 0),
+        (
+            "limits of the merge base",
+            "max_spill_bytes: none\nmax_spill_growth_bytes: none\n",
+            "max_spill_bytes: 0\n",
+            (),
+            0,
+        ),
+        ("its own fail_on", "", "fail_on: never\n", (), 1),
+        ("options of the job", "", "", ("--severity", "spill=off"), 0),
+        ("a policy at another place", "", "", ("--config", "other.yaml"), 1),
+        ("its own launch of known kernels", SPILLS, LAUNCH, (), 0),
+    ],
+)
+def test_what_counts_of_a_change(
+    why: str, base: str, own: str, options: tuple[str, ...], status: int, repository: Path
+) -> None:
+    """Only figures of the first kernel are recorded; the rest is new."""
     write(repository, BASE)
-    file = repository / NAME
-    suppressed = 'suppressions:\n- {kernel: "gemm", rule: spill, reason: r, until: 2026-01-31}\n'
-    file.write_text(file.read_text().replace("suppressions: []\n", suppressed))
+    policy = repository / "spillscan.yaml"
+    named = f"baseline: {NAME}\nmax_register_growth: none\n"
+    policy.write_text(named + base)
     commit(repository)
     git(repository, "switch", "-qc", "feature")
-    day = ("--today", "2026-02-01")
-    file.write_text(file.read_text().replace("2026-01-31", "2026-03-31"))
-    assert check(repository, "--baseline-from", "main", *day).returncode == 1
-    assert check(repository, "--baseline-from", "main", *day, log=BASE).returncode == 0
-    file.write_text(file.read_text().replace("2026-03-31", "2026-01-31"))
-    assert check(repository, "--baseline-from", "main", *day, log=BASE).returncode == 1
+    policy.write_text(named + own)
+    (repository / "other.yaml").write_text("max_spill_bytes: none\n")
+    commit(repository)
+    words = ("--baseline-from", "main", *options, *(("--baseline", NAME) if "--config" in options else ()))
+    result = run("check", HEAD, *words, cwd=repository, env=ENVIRONMENT)
+    assert result.returncode == status, (why, result.stdout, result.stderr)
+
+
+def test_launches_of_a_change_count_for_its_new_kernels(repository: Path) -> None:
+    policy, log, whole = repository / "spillscan.yaml", repository / "half.log", BASE.read_text()
+    report = (
+        "ptxas info    : Compiling entry function '_Z3newPf' for 'sm_80'\n"
+        "ptxas info    : Function properties for _Z3newPf\n"
+        "    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads\n"
+        "ptxas info    : Used 80 registers, 360 bytes cmem[0]\n"
+    )
+    log.write_text(whole + report)
+    write(repository, BASE)
+    policy.write_text(f"baseline: {NAME}\n")
+    commit(repository)
+    policy.write_text(f"baseline: {NAME}\n{LAUNCH}")
+    result = run("check", log, "--baseline-from", "HEAD", cwd=repository, env=ENVIRONMENT)
+    assert result.returncode == 1
+    assert [line for line in result.stdout.decode().splitlines() if "[launch-fails" in line and "new (sm_80)" in line]
+    assert result.stdout.count(b"[launch-fails") == 1
+
+
+@pytest.mark.parametrize("way", ["link", "folder", "submodule", "climbing", "absolute"])
+def test_ways_out_of_the_repository_are_refused(way: str, repository: Path, tmp_path: Path) -> None:
+    write(tmp_path, HEAD)
+    (repository / "a").write_text("x")
+    place = "b.jsonl"
+    if way == "link":
+        (repository / place).symlink_to(tmp_path / NAME)
+    elif way == "folder":
+        (repository / "out").symlink_to(tmp_path)
+        place = f"out/{NAME}"
+    elif way == "submodule":
+        inner = repository / "sub"
+        inner.mkdir()
+        git(inner, "init", "-q")
+        write(inner, HEAD)
+        commit(inner)
+        place = f"sub/{NAME}"
+    else:
+        place = f"../{NAME}" if way == "climbing" else str(tmp_path / NAME)
+    commit(repository)
+    result = run("check", HEAD, "--baseline", place, "--baseline-from", "HEAD", cwd=repository, env=ENVIRONMENT)
+    assert result.returncode == 2, result.stdout
+    assert result.stderr.count(b"\n") == 1
+    words = {"link": b"link out of", "folder": b"link out of", "submodule": b"submodule"}
+    assert words.get(way, b"outside of the repository") in result.stderr
+
+
+def test_a_link_within_the_repository_is_followed_as_it_was(repository: Path) -> None:
+    write(repository, BASE)
+    (repository / "b.jsonl").symlink_to(NAME)
+    commit(repository)
+    write(repository, HEAD)
+    result = run("check", HEAD, "--baseline", "b.jsonl", "--baseline-from", "HEAD", cwd=repository, env=ENVIRONMENT)
+    assert result.returncode == 1
+
+
+def test_a_first_baseline_counts_and_says_so(repository: Path) -> None:
+    (repository / "a").write_text("x")
+    commit(repository)
+    write(repository, HEAD)
+    result = check(repository, "--baseline-from", "HEAD")
+    assert result.returncode == 0
+    assert b"the merge base with HEAD has neither policy nor baseline: this change's own files count\n" in result.stderr
 
 
 def test_what_git_cannot_tell_is_one_line(change: Path, tmp_path: Path) -> None:
@@ -228,8 +305,8 @@ def test_what_git_cannot_tell_is_one_line(change: Path, tmp_path: Path) -> None:
         return line
 
     assert "git knows no 'origin/none' here; git fetch it" in refusal(change, "--baseline-from", "origin/none")
-    assert "'--output=x' is not a git ref" in refusal(change, "--baseline-from=--output=x")
-    assert "is not a git ref" in refusal(change, "--baseline-from", "")
+    assert "'--output=x' is not a git revision" in refusal(change, "--baseline-from=--output=x")
+    assert "is not a git revision" in refusal(change, "--baseline-from", "")
     git(change, "switch", "-q", "--orphan", "apart")
     write(change, HEAD)
     commit(change)
@@ -241,18 +318,11 @@ def test_what_git_cannot_tell_is_one_line(change: Path, tmp_path: Path) -> None:
     assert git(nowhere, "init", "-q").returncode == 0
     assert "HEAD has no commit yet" in refusal(nowhere, "--baseline-from", "main")
     commit(nowhere)
-    assert "has no ci/b.yaml; bring the baseline in" in _absent(nowhere)
-    result = run("check", HEAD, "--baseline-from", "main", cwd=change, env=ENVIRONMENT)
+    (nowhere / "spillscan.yaml").write_text("baseline: gone.jsonl\n")
+    commit(nowhere)
+    result = run("check", HEAD, "--baseline-from", "HEAD", cwd=nowhere, env=ENVIRONMENT)
     assert result.returncode == 2
-    assert b"--baseline-from without --baseline" in result.stderr
-
-
-def _absent(folder: Path) -> str:
-    (folder / "ci").mkdir()
-    arguments = ("check", HEAD, "--baseline", "ci/b.yaml", "--baseline-from", "HEAD")
-    result = run(*arguments, cwd=folder, env=ENVIRONMENT)
-    assert result.returncode == 2
-    return result.stderr.decode()
+    assert b"has no gone.jsonl; merge the baseline first" in result.stderr
 
 
 def test_a_shallow_clone_is_reported(change: Path, tmp_path: Path) -> None:
@@ -268,12 +338,12 @@ def test_a_broken_baseline_at_the_merge_base_is_reported(repository: Path) -> No
     write(repository, BASE)
     file = repository / NAME
     good = file.read_text()
-    file.write_text(good.replace("version: 1", "version: 9"))
+    file.write_text(good.replace("spillscan-baseline 1", "spillscan-baseline 9"))
     commit(repository)
     file.write_text(good)
     result = check(repository, "--baseline-from", "HEAD")
     assert result.returncode == 2
-    assert b":4: version 9; this spillscan reads version 1" in result.stderr
+    assert b":1: format 'spillscan-baseline 9'; this spillscan reads 'spillscan-baseline 1'" in result.stderr
 
 
 def test_no_git(change: Path, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from spillscan import scan
 from spillscan.judging import rules
 from spillscan.judging.compare.pairing import comparison
 from spillscan.judging.policy import Policy
-from spillscan.judging.policy.keys import keys
+from spillscan.judging.policy.file import keys
 from spillscan.judging.policy.reading import from_options, layer
 from spillscan.judging.rule_docs import explanations
 from spillscan.model import Build, Change, Finding, Kernel, KernelKey, Origin, Rule, Usage

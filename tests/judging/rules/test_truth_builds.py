@@ -56,7 +56,7 @@ def row(
 
 
 R, S, M, B = {"max_registers": 40}, {"max_stack_bytes": 64}, {"max_shared_bytes": 1024}, {"min_blocks_per_sm": 2}
-CODE, TIME = {"max_code_bytes": 100}, {"max_compile_ms": 3}
+CODE = {"max_code_bytes": 100}
 CLEAN = {"spill_store_bytes": 0, "spill_load_bytes": 0}
 TABLE = [
     row("at the limit", "registers", R, {"registers": 40}, measure=(("registers", 40),)),
@@ -165,21 +165,6 @@ TABLE = [
         final=False,
         found=("error", "144 B of code, 100 B allowed"),
         measure=(("bytes", 144),),
-    ),
-    row(
-        "no time printed",
-        "compile-time",
-        {**TIME, **CODE},
-        undecided="no input says what it took to compile; give a log of ptxas 12.8 or later, or a trace",
-    ),
-    row("times are rounded", "compile-time", TIME, compile_ms=3.4, measure=(("milliseconds", 3),)),
-    row(
-        "too slow",
-        "compile-time",
-        TIME,
-        compile_ms=3.6,
-        found=("error", "4 ms of compile time, 3 ms allowed"),
-        measure=(("milliseconds", 4),),
     ),
     row("no spill", "spill", {}, CLEAN, measure=(("loads", 0), ("stores", 0))),
     row(
@@ -338,7 +323,7 @@ TABLE = [
             "cannot launch: 75 registers (80 allocated) × 832 threads (26 whole warps) = 66,560 > 65,536"
             " (launch from its code: .reqntid)",
         ),
-        measure=(("fails", 1),),
+        measure=(("registers", 75), ("shared_bytes", 0), ("threads", 820)),
     ),
     row(
         "the same with 24 warps",
@@ -346,7 +331,7 @@ TABLE = [
         {},
         {"registers": 75},
         launch=Launch(threads_per_block=768, source="required"),
-        measure=(("fails", 0),),
+        measure=(),
     ),
     row(
         "the largest block of launch bounds is not the launch",
@@ -359,7 +344,7 @@ TABLE = [
             "cannot launch with its largest block (512 threads): "
             "153 registers (160 allocated) × 512 threads = 81,920 > 65,536",
         ),
-        measure=(("fails", 1),),
+        measure=(("registers", 153), ("shared_bytes", 0), ("threads", 512)),
     ),
     row(
         "shared memory that no block has, launch unknown",
@@ -367,7 +352,7 @@ TABLE = [
         {},
         {"registers": 40, "shared_bytes": 180_000},
         found=("error", "cannot launch with any block size: 180,000 B shared memory: a block has at most 166,912 B"),
-        measure=(("fails", 1),),
+        measure=(("registers", 40), ("shared_bytes", 180_000), ("threads", 0)),
     ),
     row(
         "the same within launch bounds",
@@ -376,7 +361,7 @@ TABLE = [
         {"registers": 40, "shared_bytes": 180_000},
         launch=Launch(threads_per_block=64, source="bounds"),
         found=("error", "cannot launch with any block size: 180,000 B shared memory: a block has at most 166,912 B"),
-        measure=(("fails", 1),),
+        measure=(("registers", 40), ("shared_bytes", 180_000), ("threads", 64)),
     ),
     row(
         "dynamic shared memory that no block has",
@@ -387,7 +372,7 @@ TABLE = [
             threads_per_block=64, dynamic_shared_bytes=170_000, max_dynamic_shared_bytes=170_000, source="policy"
         ),
         found=("error", "cannot launch: 170,016 B shared memory: a block has at most 166,912 B (launch from policy)"),
-        measure=(("fails", 1),),
+        measure=(("registers", 40), ("shared_bytes", 170_016), ("threads", 64)),
     ),
     row(
         "launch and registers that fit nothing, before the link",
@@ -396,9 +381,9 @@ TABLE = [
         {"registers": 99},
         final=False,
         launch=Launch(threads_per_block=1024),
-        measure=(("fails", 0),),
+        measure=(),
     ),
-    row("launch unknown", "launch-fails", {}, {"registers": 255}, measure=(("fails", 0),)),
+    row("launch unknown", "launch-fails", {}, {"registers": 255}, measure=()),
     row("registers unknown", "launch-fails", {}, {}, launch=Launch(threads_per_block=1024)),
     row(
         "a device function is not launched",
@@ -407,7 +392,7 @@ TABLE = [
         {"registers": 99},
         role="function",
         launch=Launch(threads_per_block=1024),
-        measure=(("fails", 0),),
+        measure=(),
     ),
     row("a device function has no blocks", "blocks-per-sm", B, {"registers": 64}, role="function"),
 ]

@@ -39,10 +39,6 @@ def test_tables_use_the_names_and_the_policy_goes_first(
     assert "attention<float, Causal, 64, !Paged>" in shown
     assert "each<Divide<!Fast, !Exact>>" in shown
     assert "one::same<true>" in shown
-    policy = tmp_path / "policy.yaml"
-    policy.write_text("version: 1\nlabels:\n  attention: ['', masked, '', blocks]\n")
-    assert main(["scan", str(path), "--all", "--config", str(policy)]) == 0
-    assert "attention<float, masked, 64, !blocks>" in capsys.readouterr().out
     assert main(["scan", str(path), "--kernel", "attention<float, Causal, 64, !Paged>"]) == 0
     assert "1 kernel" in capsys.readouterr().out
     assert scan([str(path)]).parameters == NAMED

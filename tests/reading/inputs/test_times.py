@@ -237,24 +237,6 @@ def test_a_kernel_of_several_sources_takes_the_time_of_its_own() -> None:
     assert [each.compile_ms for each in timed([elsewhere], [trace])] == [None]
 
 
-def test_growth_is_judged_where_a_policy_asks(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    text = read_text(FOLDER / "spill-13.5.log")
-    slow = tmp_path / "slow.log"
-    slow.write_text(text.replace("Compile time = ", "Compile time = 9", 1))
-    gate = ("diff", FOLDER / "spill-13.5.log", slow, "--fail-on", "policy", "--config", "none")
-    assert shown(*gate, capsys=capsys)[0] == 0
-    status, out, _ = shown(*gate, "--set", "max_compile_growth_percent=100", capsys=capsys)
-    assert status == 1
-    assert "compile time" in out
-    silent = tmp_path / "silent.log"
-    silent.write_text("".join(line for line in text.splitlines(True) if "Compile time" not in line))
-    gate = ("diff", FOLDER / "spill-13.5.log", silent, "--fail-on", "policy", "--config", "none")
-    assert shown(*gate, capsys=capsys)[0] == 0
-    status, _, err = shown(*gate, "--set", "max_compile_growth_percent=100", capsys=capsys)
-    assert status == 2
-    assert "unknown-time" in err
-
-
 def test_diff_says_which_families_take_longer(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     text = read_text(FOLDER / "spill-13.5.log")
     old, new, slow = tmp_path / "old.log", tmp_path / "new.log", tmp_path / "slow.log"

@@ -1,0 +1,108 @@
+"""Files as they are at the merge base of HEAD and a revision.
+
+They are read from git by their path, never from the work tree, so that a change cannot replace its own policy or
+baseline: not by a link, a submodule, or another folder.
+"""
+
+from __future__ import annotations
+
+import os
+from posixpath import dirname, join, normpath
+
+from spillscan.output.errors import UsageError
+from spillscan.output.files import decoded
+from spillscan.output.git import git
+
+OPTION = "--baseline-from"
+_DEEPER = "fetch more of the history first (actions/checkout: fetch-depth: 0)"
+_MOST_LINKS = 8
+
+
+class MergeBase:
+    """The commit at which a branch left ``revision``, seen from the current folder."""
+
+    def __init__(self, revision: str) -> None:
+        self.revision = revision
+        if revision.startswith("-") or not revision:
+            raise UsageError(
+                f"{OPTION}: {revision!r} is not a git revision", "give a branch, tag or commit: origin/main"
+            )
+        top = self._asked("rev-parse", "--show-toplevel")
+        if top is None:
+            raise UsageError(f"{OPTION}: this folder is in no git repository", "give --baseline alone")
+        self.top = top.decode(errors="surrogateescape").rstrip("\n")
+        self.prefix = (self._asked("rev-parse", "--show-prefix") or b"").decode(errors="surrogateescape").rstrip("\n")
+        if self._asked("rev-parse", "--verify", "--quiet", "HEAD^{commit}") is None:
+            raise UsageError(f"{OPTION}: HEAD has no commit yet", "give --baseline alone")
+        if self._asked("rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}") is None:
+            raise UsageError(f"{OPTION}: git knows no {revision!r} here", f"git fetch it, or {_DEEPER}")
+        base = self._asked("merge-base", "HEAD", revision)
+        if base is None:
+            shallow = self._asked("rev-parse", "--is-shallow-repository") == b"true\n"
+            hint = f"this clone is shallow: {_DEEPER}" if shallow else "they have no common history"
+            raise UsageError(f"{OPTION}: HEAD and {revision!r} have no merge base", hint)
+        self.commit = base.decode().split()[0]
+
+    def label(self, path: str) -> str:
+        """What messages call the file."""
+        return f"{path} at {self.commit[:12]}"
+
+    def find(self, name: str) -> str | None:
+        """The file ``name`` of this folder or the nearest above it that the merge base has, relative to this folder."""
+        folder, climbed = self.prefix.rstrip("/"), ""
+        while True:
+            if self._mode(join(folder, name)) is not None:
+                return climbed + name
+            if not folder:
+                return None
+            folder, climbed = dirname(folder), f"../{climbed}"
+
+    def text(self, path: str, most: int) -> str | None:
+        """Text of ``path``, which is relative to this folder or absolute; ``None`` if the merge base has none."""
+        wanted = (
+            os.path.relpath(path, os.path.realpath(self.top))
+            if os.path.isabs(path)
+            else normpath(join(self.prefix, path))
+        )
+        for _ in range(_MOST_LINKS):
+            if wanted.startswith("../") or wanted == "..":
+                raise UsageError(f"{OPTION}: {path} is outside of the repository", "name a file in it")
+            at, mode = self._first(wanted)
+            if mode == "160000":
+                raise UsageError(f"{OPTION}: {path} is in the submodule {at}", "keep it in this repository")
+            if mode != "120000":
+                break
+            target = (self._asked("cat-file", "blob", f"{self.commit}:{at}") or b"").decode(errors="surrogateescape")
+            if target.startswith("/"):
+                raise UsageError(f"{OPTION}: {path} is a link out of the repository", "keep the file in it")
+            wanted = normpath(join(dirname(at), target, wanted[len(at) :].lstrip("/")))
+        else:
+            raise UsageError(f"{OPTION}: {path} leads through too many links", "name the file itself")
+        if mode is None:
+            return None
+        if mode == "040000":
+            raise UsageError(f"{OPTION}: {path} is a folder", "name a file")
+        size = self._asked("cat-file", "-s", f"{self.commit}:{wanted}")
+        if size is None or int(size) > most:
+            raise UsageError(f"{self.label(path)} is larger than {most >> 20} MiB", "name another file")
+        return decoded(self._asked("cat-file", "blob", f"{self.commit}:{wanted}") or b"", self.label(path))
+
+    def _first(self, path: str) -> tuple[str, str | None]:
+        """The first link or submodule on the way to ``path``, else ``path``, with its mode."""
+        parts = path.split("/")
+        for end in range(1, len(parts)):
+            at = "/".join(parts[:end])
+            mode = self._mode(at)
+            if mode in ("120000", "160000"):
+                return at, mode
+        return path, self._mode(path)
+
+    def _mode(self, path: str) -> str | None:
+        """Mode of a path at the merge base; ``None`` if it has none."""
+        found = self._asked("--literal-pathspecs", "ls-tree", "-z", "--full-tree", self.commit, "--", path)
+        return found.split(b" ", 1)[0].decode() if found else None
+
+    def _asked(self, *words: str) -> bytes | None:
+        """What git prints; ``None`` if it fails."""
+        done = git(os.curdir, *words, option=OPTION)
+        return None if done.returncode else done.stdout
