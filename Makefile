@@ -47,10 +47,8 @@ bench: $(TESTS)
 oracle: $(TESTS)
 	$(BIN)/python -m pytest -n auto --hypothesis-profile=oracle
 	$(BIN)/python tests/oracle/million.py
-	$(BIN)/python -m tests.oracle.wrap_oracle
 	$(BIN)/python -m tests.oracle.run_oracle
 	$(BIN)/python -m tests.oracle.adoption_oracle
-	$(BIN)/python -m tests.oracle.kill_oracle
 	$(BIN)/python tests/oracle/identity_oracle.py
 	$(BIN)/python -m tests.oracle.names_oracle
 	$(BIN)/python -m tests.oracle.healthy_oracle

@@ -156,7 +156,7 @@ BUILD_SYSTEMS = (
     BuildSystem(
         name="setuptools",
         markers=("setup.py", "pyproject.toml:setuptools"),
-        commands=('PYTORCH_NVCC="spillscan wrap -v -- nvcc" python3 setup.py build_ext',),
+        commands=("spillscan run -- python3 setup.py build_ext",),
         inputs="build/",
         packages="git python3-dev python3-venv",
         tools=("setuptools", "ninja", "torch"),

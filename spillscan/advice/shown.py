@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from spillscan.advice.jobs import BUILD_SYSTEMS, BuildSystem
-from spillscan.builds.buildfile import NAME
 from spillscan.builds.configured import COMPILER, Configured
 from spillscan.builds.coverage import IMAGE_OF_RELEASE
+from spillscan.builds.record import NAME
 from spillscan.output.nouns import count
 
 TOOLKIT = "/usr/local/cuda"

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from spillscan.advice.shown import TOOLKIT
-from spillscan.builds.watching import toolkit
+from spillscan.builds.run import toolkit
 from spillscan.model.nodes import parse_yaml
 from spillscan.output.errors import UsageError
 from spillscan.output.git import git

@@ -1,18 +1,19 @@
-"""What was compiled, by what, and what came of it: command lines, the launcher inside a build and the records that it
-leaves, CUDA releases, and which GPUs can run the result.
+"""Builds that are watched: the launcher inside a build, what it wrote, the run file, compile commands; and which GPUs
+the result runs on.
 
-In: a compiler's command line; a build. Out: ``Compilation``; record files; gaps of archs that are missing.
+In: a build; a compiler's command line; a run file. Out: reports and outputs to read; gaps of what is missing.
 """
 
 PUBLIC = (
     "account",
-    "buildfile",
+    "commands",
     "compilation",
     "configured",
     "coverage",
-    "databases",
+    "gaps",
     "launcher",
-    "records",
-    "watching",
+    "record",
+    "run",
+    "tree",
 )
 """What other packages may import from: these modules, and this one."""

@@ -1,196 +1,323 @@
-"""The account of a build: what was to be compiled against what is known to be, each difference a gap with its name.
-
-What files are there, and how old they are, is reported by a :class:`Tree`: :class:`Files` in earnest.
-"""
+"""The account of a run that ended: its calls, the files with GPU code that it left, and what earlier runs knew."""
 
 from __future__ import annotations
 
+import glob
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cache
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from itertools import pairwise
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
+import msgspec
+from msgspec import Struct
 from msgspec.structs import replace
 
-from spillscan.builds import compilation, records
-from spillscan.builds.compilation import parse
-from spillscan.builds.databases import expected, real_path, seen_from_here
-from spillscan.model import Issue, Origin
-from spillscan.model.units import Unit
+from spillscan.builds import launcher, tree
+from spillscan.builds.record import BuildRecord, Call, Output, Run
+from spillscan.output import folders
 
-RECORD, RUN = "record", "run"
-"""Evidence of a unit: the record file of ``spillscan wrap``, the calls that ``spillscan run`` saw."""
+HELD, LIST = "held", "list"
+"""In the folder of a run: a file that the process holds as long as it lives, and what was known before the build."""
+_RELEASE = re.compile(rb"\bV(\d+(?:\.\d+)+)")
+_COMPILER = re.compile(r"(?:\A|/)(?:nvcc|clang)[^/]*\Z")
+_CMAKE = re.compile(r"cmake\d*(?:\.exe)?\Z")
+_SCRATCH = re.compile(r"(.*?)/(?:CMakeFiles|meson-private)(?:/|\Z)")
+_OF_CONFIGURE = re.compile(r"(?:\A|/)conftest\.\w+\Z|/share/cmake[^/]*/Modules/")
+_WRITTEN_LAST = ("CMakeFiles/TargetDirectories.txt", "meson-private/install.dat", "config.status")
+"""Files that a configure step writes at its end, if it ends well."""
 
-
-class File(NamedTuple):
-    """A file as it is now."""
-
-    seconds: float
-    """When it was written, since the epoch."""
-    digest: str
-    """SHA-256 of its bytes, in hexadecimal; empty where nobody asked."""
-
-
-class Tree(Protocol):
-    """The files of a build as they are now."""
-
-    def file(self, path: str, *, digest: bool = False) -> File | None:
-        """``path``, if it is there."""
+Kernel = tuple[str, str | None]
+"""Symbol and arch."""
 
 
-def merged(seen: Iterable[Unit], expected: Iterable[Unit], tree: Tree) -> list[Unit]:
-    """What is known of each unit: ``seen`` by a compilation, the last of each object, and what is ``expected``."""
-    found: dict[str, Unit] = {}
-    for unit in seen:
-        found[_key(unit)] = unit
-    for unit in expected:
-        known = found.get(_key(unit))
-        if known is not None:
-            found[_key(unit)] = with_list(known, unit)
-        else:
-            there = tree.file(unit.object) is not None
-            found[_key(unit)] = replace(unit, state="unknown" if there else "not-begun")
-    return list(found.values())
+class Kernels(NamedTuple):
+    """The kernels of one file."""
+
+    final: Mapping[Kernel, int | None]
+    """Registers of those that are final."""
+    relocatable: Collection[Kernel]
+    """Those that wait for the device linker."""
 
 
-def with_list(known: Unit, unit: Unit) -> Unit:
-    """What is ``known`` of a unit, with what a list says of it."""
-    evidence = dict.fromkeys((*known.evidence, *unit.evidence))
-    return replace(known, source=known.source or unit.source, evidence=tuple(evidence))
+class Readers(NamedTuple):
+    """How GPU code and reports are read."""
+
+    output: Callable[[str], Kernels | None]
+    """The kernels of a file; ``None`` if no GPU code is in it."""
+    report: Callable[[str], Mapping[Kernel, int | None]]
+    """Registers of the kernels that a compiler reported."""
 
 
-def _key(unit: Unit) -> str:
-    return real_path(unit.object) if unit.object else f"{unit.folder}\0{unit.source}"
+class Known(Struct, frozen=True, kw_only=True):
+    """What is known before a build begins."""
+
+    process: int
+    """Of ``spillscan run``."""
+    since_ns: int
+    tops: tuple[str, ...]
+    """Watched folders."""
+    files: dict[str, tuple[int, int, int]]
 
 
-def issues(
-    units: Sequence[Unit], read: frozenset[str], tree: Tree, wanted: Mapping[str, Sequence[str]] | None = None
-) -> Iterator[Issue]:
-    """What the units leave open. ``read``: the real paths of objects whose machine code was read, which says what their
-    compilers did not; ``wanted``: by such a path, the command that its build system has for it today."""
-    for unit in units:
-        yield from _ended(unit)
-        if unit.state in ("done", "unknown"):
-            path = real_path(unit.object) if unit.object else ""
-            if unit.reported is not True and path not in read:
-                yield _issue("unreported-unit", f"nothing says what the kernels of {unit.name} use", unit)
-            elif why := _stale(unit, tree, (wanted or {}).get(path, ())):
-                yield _issue("stale-unit", why, unit)
+class Account(NamedTuple):
+    """A run that ended, and what its run file knows now."""
+
+    build: BuildRecord
+    status: int
+    """Exit status of the build, below 0 a signal."""
+    calls: tuple[Call, ...]
+    """Calls of this run, without compiler checks."""
+    kept: int
+    """Calls of earlier runs."""
+    checks: int
+    failed_checks: int
 
 
-def _ended(unit: Unit) -> Iterator[Issue]:
-    status = unit.status
-    match unit.state:
-        case "failed":
-            yield _issue("build-failed", f"{unit.name} failed to compile (exit status {status})", unit)
-        case "killed":
-            yield _issue(
-                "unfinished-unit", f"the compilation of {unit.name} was killed by signal {-(status or 0)}", unit
-            )
-        case "unfinished":
-            yield _issue("unfinished-unit", f"the compilation of {unit.name} began and never ended", unit)
-        case "not-begun":
-            says = os.path.basename(unit.evidence[0]) if unit.evidence else "the build"
-            yield _issue("unreported-unit", f"{says} says that {unit.name} is to be compiled; it was not", unit)
+def after(before: BuildRecord, at_start: BuildRecord, run: Run, process: int, readers: Readers) -> Account:
+    """The account of ``run``, whose command was a ``process``: what ``before`` knows, runs that were killed, and what
+    changed. ``at_start``: the run file when it began."""
+    killed = [each for each in before.runs if each.kept and each.kept != run.kept and _was_killed(each.kept)]
+    ended = [run.kept, *(each.kept for each in killed)]
+    lists = [_known(each) for each in ended]
+    known = min(lists, key=lambda each: each.since_ns)
+    calls = sorted((call for kept in ended for call in _calls(kept)), key=lambda call: call.id)
+    own = {str(each.process) for each in lists}
+    checks = [call for call in calls if _is_check(call, own, {str(process): run.status == 0})]
+    releases: dict[str, str] = {}
+    new = [_finished(call, releases) for call in calls if call not in checks]
+
+    watched = tree.Watched([folders.kept("runs"), folders.kept("launchers"), *map(_toolkit, calls)])
+    later = [
+        each for each in tree.outermost(_folders(calls)) if watched.allows(each) and not _is_below(each, known.tops)
+    ]
+    changed = watched.changed(known.files, known.tops) | watched.changed_since(known.since_ns, later)
+    changed |= {each.path for each in before.outputs if not each.is_as_it_was and os.path.isfile(each.path)}
+    carried = [each for each in before.outputs if each.path not in changed and os.path.isfile(each.path)]
+    if any(not os.path.isfile(each.path) for each in before.outputs if not each.repeats):
+        carried = [replace(each, repeats=False) for each in carried]
+    outputs, kernels, repeated = _outputs(changed, readers)
+
+    old = [each for each in before.calls if not any(_replaces(call, each) for call in new)]
+    reports = {call.id: readers.report(call.report) for call in (*new, *(old if kernels else ())) if call.status == 0}
+    stay = {each.path for each in carried}
+    calls_now = []
+    for call in (*old, *new):
+        reported = reports.get(call.id, {})
+        made = {path for path in call.made if path in stay}
+        for path, held in kernels.items():
+            if any(each in held.final or each in held.relocatable for each in reported):
+                made |= {path, *repeated[path]}
+        placed = replace(call, made=tuple(sorted(made)))
+        if call.id in {each.id for each in new} or made or (not _made_of(call, before) and _has_sources(call)):
+            calls_now.append(placed)
+    outputs = [*carried, *_with_unseen(outputs, kernels, repeated, reports.values())]
+    outputs = list(_with_older(outputs, kernels, readers))
+    finished = replace(run, kept="", did=bool(new or kernels))
+    lost = {each.kept for each in (*killed, run)}
+    runs = [each for each in before.runs if each.kept not in lost and not _settles(finished, each, at_start)]
+    build = BuildRecord(
+        runs=(*runs, finished),
+        watched=tuple(tree.outermost([*known.tops, *later, *filter(os.path.isdir, before.watched)])),
+        calls=tuple(calls_now),
+        outputs=tuple(outputs),
+    )
+    for each in killed:
+        shutil.rmtree(each.kept, ignore_errors=True)
+    failed = sum(call.status != 0 for call in checks)
+    return Account(build, run.status or 0, tuple(new), len(calls_now) - len(new), len(checks), failed)
 
 
-def _stale(unit: Unit, tree: Tree, wanted: Sequence[str]) -> str:
-    """Why what is known of a unit is not of its source as it is now; empty: nothing says so."""
-    for path, digest in unit.digests:
-        now = tree.file(os.path.join(unit.folder, path), digest=True)
-        if now is not None and now.digest and now.digest != digest:
-            return f"{path} was changed after it was compiled"
-    if not unit.digests and unit.source and unit.object:
-        source, made = tree.file(unit.source), tree.file(unit.object)
-        if source is not None and made is not None and source.seconds > made.seconds:
-            return f"{unit.source} is newer than what was compiled of it"
-    if wanted and unit.command and (changed := _other_options(unit.command, wanted)):
-        return f"{unit.name} is to be compiled with other options now: {changed}"
-    return ""
+def _made_of(call: Call, before: BuildRecord) -> bool:
+    return any(call.id == each.id and each.made for each in before.calls)
 
 
-_WITHOUT_EFFECT = frozenset({"-c", "-dc", "-MD", "-MMD", "-MP", "--verbose", "-v", "-Xptxas", "--resource-usage"})
-_WITH_VALUE_WITHOUT_EFFECT = frozenset({"-o", "-MF", "-MT", "-MQ", "-x", "--output-file"})
-_IN_FILES = ("--options-file", "-optf", "@")
+def _settles(run: Run, earlier: Run, at_start: BuildRecord) -> bool:
+    """Whether ``run`` takes the place of an ``earlier`` one: the same again, or a good one after a failed one."""
+    if earlier not in at_start.runs or earlier.folder != run.folder:
+        return False
+    return earlier.command == run.command or bool(earlier.status and run.status == 0 and run.did)
 
 
-def _other_options(before: Sequence[str], now: Sequence[str]) -> str:
-    """The options in which two commands for one object differ, in words; empty: in none that is known to matter."""
-    was, wants = _options(before), _options(now)
-    if was is None or wants is None:
+def _was_killed(kept: str) -> bool:
+    return os.path.exists(os.path.join(kept, LIST)) and folders.is_held(os.path.join(kept, HELD)) is False
+
+
+def _known(kept: str) -> Known:
+    with open(os.path.join(kept, LIST), "rb") as file:
+        return msgspec.msgpack.decode(file.read(), type=Known)
+
+
+# ---- calls ---------------------------------------------------------------------------------------------------------
+
+
+def _calls(kept: str) -> Iterator[Call]:
+    for path in glob.glob(os.path.join(glob.escape(kept), "*.json")):
+        with suppress(OSError, msgspec.MsgspecError), open(path, "rb") as file:
+            began = msgspec.json.decode(file.read(), type=dict)
+            began_ns = began.pop("began_ns", os.stat(path).st_mtime_ns)
+            began["id"] = f"{began_ns}-{os.path.basename(path).removesuffix('.json')}"
+            yield msgspec.convert(began, Call)
+    for path in glob.glob(os.path.join(glob.escape(kept), "*.began")):  # killed before the launcher had started
+        with suppress(OSError), open(path, encoding="utf-8", errors="backslashreplace") as file:
+            folder, *words = file.read().split("\0")[:-1] or [""]
+            if words and _COMPILER.search(words[0]):
+                yield Call(
+                    id=f"{os.stat(path).st_mtime_ns}-{os.path.basename(path)}", command=tuple(words), folder=folder
+                )
+
+
+def _finished(call: Call, releases: dict[str, str]) -> Call:
+    compiler = call.command[0]
+    if compiler not in releases:
+        releases[compiler] = release_of(compiler, call.folder)
+    files = {call.path(name): digest for name, digest in call.files.items()}
+    return replace(call, ancestors=(), files=files, version=releases[compiler])
+
+
+def release_of(compiler: str, folder: str) -> str:
+    """The release of a compiler that is called in ``folder``: ``13.0.88``; empty if it does not say."""
+    try:
+        said = subprocess.run([compiler, "--version"], cwd=folder, capture_output=True, check=False, timeout=30).stdout
+    except (OSError, subprocess.SubprocessError):
         return ""
-    return " ".join(sorted(was ^ wants)[:_NAMED_OPTIONS])
+    found = _RELEASE.search(said)
+    return found[1].decode() if found else ""
 
 
-_NAMED_OPTIONS = 4
+def _replaces(call: Call, old: Call) -> bool:
+    return call.repeats(old) and (call.status == 0 or old.status != 0)
 
 
-def _options(words: Sequence[str]) -> frozenset[str] | None:
-    """What decides the machine code that a command makes, but for its sources; ``None`` where that is in files."""
-    parsed = compilation.parse(words)
-    if parsed is None or any(word.startswith(_IN_FILES) for word in words):
-        return None
-    mine = words[parsed.tool_index + 1 :]
-    return frozenset(
-        word
-        for before, word in pairwise(["", *mine])
-        if word not in _WITHOUT_EFFECT
-        and word not in _WITH_VALUE_WITHOUT_EFFECT
-        and before not in _WITH_VALUE_WITHOUT_EFFECT
-        and not word.endswith(compilation.SOURCES)
+def _has_sources(call: Call) -> bool:
+    return not call.sources or any(os.path.exists(call.path(each)) for each in call.sources)
+
+
+def _is_check(call: Call, own: Collection[str], ended_well: Mapping[str, bool]) -> bool:
+    """Whether a configure step that ended well called a compiler only to try it. ``own``: processes of ``spillscan
+    run``; ``ended_well``: by process, what is known."""
+    step: tuple[str, ...] = ()
+    for ancestor in call.ancestors:
+        if ancestor[0] in own:
+            return False
+        if (configures := _configures(ancestor[2:])) is not None:
+            step = ancestor if configures else ()
+            break
+    if not step:
+        return False
+    began_ns = int(call.id.partition("-")[0])
+    places = {step[1], *(found[1] for word in (call.folder, *call.words) if (found := _SCRATCH.match(word)))}
+    places |= {os.path.join(step[1], value) for before, value in pairwise(step) if before == "-B"}
+    places |= {os.path.join(step[1], word.removeprefix("-B")) for word in step if word.startswith("-B")}
+    last = (tree.entry_of(os.path.join(place, name)) for place in places for name in _WRITTEN_LAST)
+    if not ended_well.get(step[0], any(entry is not None and entry[1] >= began_ns for entry in last)):
+        return False
+    sources = (call.path(each) for each in call.sources)
+    return not any(
+        os.path.exists(each) and not _SCRATCH.match(each) and not _OF_CONFIGURE.search(each) for each in sources
     )
 
 
-def _issue(code: str, message: str, unit: Unit) -> Issue:
-    where = unit.object or unit.source
-    return Issue(code=code, message=message, severity="error", origin=Origin(input=where, format="unit"))
+def _configures(words: Iterable[str]) -> bool | None:
+    """Whether a command is a configure step; ``None`` if it is another program."""
+    words = list(words)
+    names = [os.path.basename(word) for word in words[:3]]
+    if names and _CMAKE.match(names[0]):
+        return not {"--build", "-P", "-E", "--install"} & set(words)
+    if any(name in ("meson", "meson.py") for name in names):
+        return bool({"setup", "regenerate"} & set(words))
+    return True if "configure" in names[:2] else None
 
 
-# The account of a build that was read: its units, by records, by runs, and by what its build systems list.
+def _folders(calls: Iterable[Call]) -> set[str]:
+    """The folders in which calls worked, and those of the files that they name."""
+    found: set[str] = set()
+    for call in calls:
+        found.add(call.folder)
+        words = call.words[1:]
+        for before, word in pairwise(["", *words]):
+            for name in (word, word.partition("=")[2], word.removeprefix("-o")):
+                path = call.path(name) if name else ""
+                if path and os.path.isfile(path):
+                    found.add(os.path.dirname(os.path.realpath(path)))
+                elif path and before in ("-odir", "--output-directory") and os.path.isdir(path):
+                    found.add(path)
+    return found
 
 
-class Files:
-    """The files of a build as they are now, each looked at once."""
-
-    def __init__(self) -> None:
-        self.file = cache(self._file)
-
-    def _file(self, path: str, *, digest: bool = False) -> File | None:
-        try:
-            seconds = os.stat(path).st_mtime
-        except OSError:
-            return None
-        held = records.digest_of(path) if digest else ""
-        return None if held is None else File(seconds, held)
+def _toolkit(call: Call) -> str:
+    compiler = os.path.realpath(shutil.which(call.command[0]) or call.command[0])
+    return os.path.dirname(os.path.dirname(launcher.behind_scripts(compiler)))
 
 
-def of_record(path: str) -> Unit | None:
-    """The unit whose record file ``path`` is; ``None`` where it is no record that can be read."""
-    said = records.recorded(path)
-    if said is None:
-        return None
-    parsed = parse(said.command)
-    source = "" if parsed is None else parsed.source
-    status = said.status
-    return Unit(
-        source=seen_from_here(os.path.join(said.folder, source), os.path.dirname(path)) if source else "",
-        object=records.object_of(path),
-        record=path,
-        folder=said.folder,
-        command=said.command,
-        state="done" if not status else "killed" if status < 0 else "failed",
-        status=status,
-        digests=said.digests,
-        evidence=(RECORD,),
-    )
+def _is_below(folder: str, tops: Iterable[str]) -> bool:
+    return any(os.path.join(folder, "").startswith(os.path.join(top, "")) for top in tops)
 
 
-def of_build(folders: Iterable[str], seen: Sequence[Unit], read: Iterable[str]) -> tuple[list[Unit], list[Issue]]:
-    """The units of a build, of whose inputs these are ``folders``, and what they leave open. ``seen``: by records and
-    runs; ``read``: the objects and libraries whose machine code was read."""
-    listed = [unit for folder in folders for unit in expected(folder)]
-    files = Files()
-    units = merged(seen, listed, files)
-    wanted = {real_path(unit.object): unit.command for unit in listed if unit.command}
-    return units, list(issues(units, frozenset(map(real_path, read)), files, wanted))
+# ---- outputs -------------------------------------------------------------------------------------------------------
+
+
+def _outputs(changed: Iterable[str], readers: Readers) -> tuple[list[Output], dict[str, Kernels], dict[str, list[str]]]:
+    """The files with GPU code, smallest first; the kernels of those that others do not repeat; and, by these, the files
+    that repeat them."""
+    found: list[Output] = []
+    kernels: dict[str, Kernels] = {}
+    owner: dict[bytes, str] = {}
+    repeated: dict[str, list[str]] = {}
+    sizes = {path: entry for path in changed if (entry := tree.entry_of(path)) is not None}
+    for path in sorted(sizes, key=lambda path: (sizes[path][2], path)):
+        if not (own := tree.pieces(path)):
+            continue
+        repeats = own <= owner.keys()
+        if not repeats:
+            held = readers.output(path)
+            if held is None:
+                continue
+            kernels[path] = held
+            repeated[path] = []
+            owner |= {piece: path for piece in own if piece not in owner}
+        for other in {owner[piece] for piece in own} - {path}:
+            repeated[other].append(path)
+        found.append(Output(path=path, digest=tree.digest_of(path), entry=sizes[path], repeats=repeats))
+    return found, kernels, repeated
+
+
+def _with_unseen(
+    outputs: Iterable[Output],
+    kernels: Mapping[str, Kernels],
+    repeated: Mapping[str, list[str]],
+    reports: Iterable[Mapping[Kernel, int | None]],
+) -> list[Output]:
+    """The outputs with their kernels that no report explains: of another number of registers, if they are final."""
+    seen: dict[Kernel, set[int | None]] = {}
+    for report in reports:
+        for kernel, registers in report.items():
+            seen.setdefault(kernel, set()).add(registers)
+    relocatable = {each for held in kernels.values() for each in held.relocatable}
+    unseen: dict[str, set[str]] = {}
+    for path, held in kernels.items():
+        lacking = {kernel[0] for kernel in held.relocatable if kernel not in seen}
+        for kernel, registers in held.final.items():
+            known = seen.get(kernel, set())
+            if not known or (
+                kernel not in relocatable and {registers, None}.isdisjoint(known) and registers is not None
+            ):
+                lacking.add(kernel[0])
+        for each in (path, *repeated[path]):
+            unseen.setdefault(each, set()).update(lacking)
+    return [replace(each, unseen=tuple(sorted(unseen.get(each.path, ())))) for each in outputs]
+
+
+def _with_older(outputs: Iterable[Output], kernels: Mapping[str, Kernels], readers: Readers) -> Iterator[Output]:
+    """The outputs, with the object that was compiled after they linked it."""
+    outputs = list(outputs)
+    objects = [each for each in outputs if each.path in kernels and kernels[each.path].relocatable]
+    for output in outputs:
+        later = [each for each in objects if each.entry[1] > output.entry[1]]
+        if later and not output.repeats and tree.is_linked(output.path):
+            linked = kernels.get(output.path) or readers.output(output.path) or Kernels({}, ())
+            later = [each for each in later if any(kernel in linked.final for kernel in kernels[each.path].relocatable)]
+        yield replace(output, older_than=later[0].path if later and tree.is_linked(output.path) else "")

@@ -1,7 +1,4 @@
-"""What a compiler's command line makes: which object, from which source, and whether the code is relocatable.
-
-Standard library only: the compiler launcher (``spillscan wrap``) starts once an object.
-"""
+"""What a compiler's command line makes: which object, from which source, and whether the code is relocatable."""
 
 from __future__ import annotations
 
@@ -16,6 +13,8 @@ SOURCES = (".cu", ".ptx", ".cubin", ".cpp", ".cc", ".cxx", ".c")
 
 OBJECTS = (".o", ".obj", ".cubin", ".fatbin")
 """How the files end that compilers write."""
+INPUTS = (*SOURCES, *OBJECTS, ".a", ".lib")
+"""Suffixes of what a compiler takes."""
 HOST_SOURCES = (".cpp", ".cc", ".cxx", ".c")
 """Suffixes of what holds no device code, unless the command line says that it does."""
 

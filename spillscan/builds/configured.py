@@ -18,7 +18,7 @@ from contextlib import suppress
 
 from msgspec import Struct
 
-from spillscan.builds.databases import real_path
+from spillscan.builds.commands import real_path
 
 _ENTRY = re.compile(r"(?:^(//.*)\n)?^([^\s#/=:][^=:\n]*):([A-Z]+)=(.*)$", re.MULTILINE)
 _GIVEN = "No help, variable specified on the command line."

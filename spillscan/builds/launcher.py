@@ -1,12 +1,14 @@
-"""Runs a compiler as its caller would: same arguments, same exit status, same output but for the figures of ``-v``,
-which are taken out; warnings, errors and everything else pass.
+"""Compiler launcher: runs a compiler for a watched build, and keeps how the call began, ended and what it reported.
 
-``figures.regex`` is derived from the grammars, because a launcher starts once an object and has no time to read them:
-``python -m tests.builds.test_filter`` writes it, and a test holds it true.
+It interprets no option: arguments, folder and files are recorded as they are. Nothing but the standard library is
+imported, because it starts once per call. ``figures.regex`` is derived from the grammars
+(``python -m tests.builds.test_filter`` writes it, and a test compares them).
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import re
 import select
@@ -16,86 +18,191 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import cache
+from itertools import pairwise
 
-from spillscan.builds import compilation
-from spillscan.builds.compilation import Compilation
-from spillscan.builds.records import RUN, Call, Record
-
+RUN = "SPILLSCAN_RUN"
+"""Environment variable with the folder in which a run keeps its calls; without it, the launcher only runs the
+compiler."""
+FLAGS = ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS")
 NOT_EXECUTABLE, NOT_FOUND = 126, 127
-"""What shells return for a command that cannot be run, or is not there."""
+"""Exit statuses of a shell for a command that cannot be run, or is missing."""
+_COMPILER = re.compile(r"(?:nvcc|clang(?:\+\+)?(?:-\d+)?)(?:\.exe)?\Z")
+_EXEC = re.compile(r"\A#!/bin/(?:ba|da)?sh\n(?:#[^\n]*\n)*exec ([^\s\"'$]+/nvcc) \"\$@\"\n\Z")
+_DRY_RUN = frozenset(("--dryrun", "-dryrun", "-#"))
+_ASKS = re.compile(r"(?:^| )(?:--?res(?:ource)?-usage|(?:-Xptxas|--ptxas-options)[ =,]\S*?(?:-v|--verbose)\b)")
+_OUTPUT_OPTIONS = frozenset(("-o", "--output-file", "-MF", "--dependency-output", "-time", "--time"))
+_BINARY = (b"\x7fELF", b"!<arch>", b"\x50\xed\x55\xba", b"MZ")
+_SYSTEM = ("/usr/include/", "/usr/lib", "/lib")
+_LARGEST_REPORT_BYTES = 64 << 20
+_LARGEST_TEXT_BYTES = 1 << 20
+_LONGEST_ANCESTRY = 64
 
-_INSIDE = "SPILLSCAN_INSIDE"
-"""Set for what a watched compiler starts: a launcher within a launcher keeps nothing twice."""
-_LARGEST_RESPONSE_BYTES = 1 << 20
 
-_FIGURES_OPTIONS = {"nvcc": ("-Xptxas", "-v"), "clang": ("-Xcuda-ptxas", "-v"), "ptxas": ("-v",), "nvlink": ("-v",)}
-
-
-def run(command: Sequence[str], *, verbose: bool, watched: bool = False) -> int:
-    """Run ``command`` and return its exit status; ``verbose`` adds the option that makes a compiler report its figures.
-
-    What it is asked to make gets a record file; ``watched``: none. While ``spillscan run`` watches, it gets the call,
-    and figures are asked for. What makes nothing is run in place of this process, and so is what is only ``watched``
-    where none watches.
-    """
+def main(command: Sequence[str]) -> int:
+    """Run ``command`` as its caller would; its exit status."""
     folder = os.environ.get(RUN, "")
-    if os.environ.get(_INSIDE):  # the call is kept already
-        folder = ""
-    if watched and not folder:
+    if not os.path.isdir(folder) or not _COMPILER.match(os.path.basename(command[0])):
+        with suppress(OSError):
+            os.unlink(os.path.join(folder, f"{os.getpid()}.began"))
         return _become(command)
-    words = list(compilation.expand(command, _text_of))
-    made = compilation.parse(words)
-    if made is None:
-        return _become(command)
-    compiles, asked = compilation.makes_machine_code(words), asks_figures(words)
-    if not asked and (verbose or (folder and compiles)):
-        command = with_figures(command, made)
-    call = Call(folder, words, command[made.tool_index], made.paths if compiles else ()) if folder else None
-    record = None if watched else _record(made, command)
-    if record is None and (call is None or not compiles):
-        if call is not None:
-            call.end(None)
-        return _become(command)
-    return _accompany(command, made, record, call, strips=not asked or not watched)
-
-
-def _accompany(
-    command: Sequence[str], made: Compilation, record: Record | None, call: Call | None, *, strips: bool
-) -> int:
-    """Run a compiler, and keep what it prints. ``strips``: lines of figures are not passed on."""
-    seen, printed = _channel()
-    try:
-        child = subprocess.Popen(command, stderr=printed, env={**os.environ, **({_INSIDE: "1"} if call else {})})
-    except OSError as error:
-        if record is not None:
-            record.drop(stale=False)
-        if call is not None:
-            call.end(NOT_FOUND)
-        return _cannot_run(command, error)
-    finally:
-        os.close(printed)
-    _stand_aside(child)
-    if strips and asks_figures(command):
-        figures_lines()  # the grammar is read while the compiler works
-    sinks = [each.write for each in (record, call) if each is not None]
-    lines = copy(seen, sys.stderr.fileno(), sinks, child=child, strips=strips)
-    status = child.wait()
-    if call is not None:
-        call.end(status)
-    if record is not None:
-        prevented = None
-        if lines.figures or status or compilation.makes_machine_code(command):
-            prevented = record.keep(status)
-        else:
-            record.drop(stale=True)
-        if prevented is not None:
-            _no_record(made.object, prevented)
+    key = os.path.join(folder, f"{os.getpid()}-{os.times().elapsed:.2f}")
+    call = _begun(command)
+    _write(key, call)  # a call that never ends has no status
+    with suppress(OSError):
+        os.unlink(os.path.join(folder, f"{os.getpid()}.began"))
+    started = os.stat(f"{key}.json").st_mtime_ns if os.path.exists(f"{key}.json") else 0
+    environment = {name: value for name, value in os.environ.items() if name != RUN}
+    is_nvcc = os.path.basename(command[0]).startswith("nvcc")
+    headers = f"{key}.headers" if is_nvcc and _is_program(command[0]) else ""
+    if headers and "SUNPRO_DEPENDENCIES" not in environment and "CC_PRINT_HEADERS" not in environment:
+        clang = {"CC_PRINT_HEADERS": "1", "CC_PRINT_HEADERS_FILE": f"{key}.clang"}
+        environment |= {"SUNPRO_DEPENDENCIES": headers, **clang}
+    else:
+        headers = ""
+    said = " ".join((*command, *call["environment"].values(), *call["texts"].values()))
+    adds = is_nvcc and _DRY_RUN.isdisjoint(command)
+    words = [command[0], *(("-Xptxas", "-v") if adds else ()), *command[1:]]
+    status, report = _ran(words, environment, strips=adds and not _ASKS.search(said))
+    read = None if not headers else _headers(headers, f"{key}.clang", behind_scripts(os.path.realpath(command[0])))
+    if read is not None:
+        call["files"] |= _digests(read, started)
+    call["files"] |= {path: "" for path in call["files"] if _changed_since(path, started)}
+    _write(key, {**call, "began_ns": started, "headers": read is not None, "status": status, "report": report})
+    for left in (headers, f"{key}.clang"):
+        with suppress(OSError):
+            os.unlink(left)
     return status if status >= 0 else _die_of(-status)
 
 
+def _begun(command: Sequence[str]) -> dict[str, dict[str, str]]:
+    """The call as it begins, with the digests of the files that its words name."""
+    flags = {name: os.environ[name] for name in FLAGS if name in os.environ}
+    words = [*command[1:], *(word for value in flags.values() for word in value.split())]
+    texts: dict[str, str] = {}
+    asks = ("-optf", "--options-file")
+    for before, word in pairwise(["", *words]):
+        option, _, value = word.partition("=")
+        listed = word if before in asks else value if option in asks else word[1:] if word.startswith("@") else ""
+        for path in listed.split(","):
+            with suppress(OSError, ValueError):
+                if path and os.path.getsize(path) <= _LARGEST_TEXT_BYTES:
+                    with open(path, encoding="utf-8", errors="surrogateescape") as file:
+                        texts[path] = file.read()
+    words += [word for text in texts.values() for word in text.split()]
+    outputs = {word for before, word in pairwise(["", *words]) if before in _OUTPUT_OPTIONS}
+    valued = (each.partition("=") for each in words)
+    named = {*words, *(value for option, _, value in valued if option not in _OUTPUT_OPTIONS)} - outputs
+    call = {"command": list(command), "folder": os.getcwd(), "environment": flags, "texts": texts}
+    return {**call, "ancestors": _ancestors(), "files": _digests({*named, *texts}, None)}  # type: ignore[dict-item]
+
+
+def _digests(paths: Iterable[str], started: int | None) -> dict[str, str]:
+    """SHA-256 of each text among ``paths``; empty for one that changed since ``started``."""
+    found = {}
+    for path in paths:
+        with suppress(OSError, ValueError), open(path, "rb", opener=_no_waiting) as file:
+            status = os.fstat(file.fileno())
+            if status.st_mode & 0o170000 == 0o100000 and not file.read(8).startswith(_BINARY):
+                file.seek(0)
+                fresh = started is None or status.st_ctime_ns < started
+                found[path] = hashlib.file_digest(file, "sha256").hexdigest() if fresh else ""
+    return found
+
+
+def _no_waiting(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK)  # a FIFO among the words
+
+
+def _changed_since(path: str, started: int) -> bool:
+    with suppress(OSError):
+        return os.stat(path).st_ctime_ns >= started
+    return False
+
+
+def _headers(gcc: str, clang: str, compiler: str) -> set[str] | None:
+    """The files that the host compiler opened, but for those of the toolkit and the system; ``None`` if unknown."""
+    top = os.path.dirname(os.path.dirname(compiler))
+    left_out = (*_SYSTEM, *((top + os.sep,) if top not in ("/", "/usr", "/usr/local") else ()))
+    found: set[str] | None = None
+    for name in (gcc, clang):
+        with suppress(OSError), open(name, encoding="utf-8", errors="surrogateescape") as file:
+            text = file.read()
+            paths = _of_make(text) if name == gcc else [line.lstrip(". ") for line in text.splitlines()]
+            found = {*(found or ()), *paths}
+    if found is None:
+        return None
+    return {path for path in found if not os.path.realpath(path).startswith(left_out) and "/tmpxft_" not in path}
+
+
+def _of_make(text: str) -> list[str]:
+    """The prerequisites in rules of make."""
+    joined = text.replace("\\\n", " ")
+    rules = (line.partition(": ")[2] for line in joined.splitlines())
+    return [word.replace("\\ ", " ").replace("$$", "$") for rule in rules for word in re.findall(r"(?:\\ |\S)+", rule)]
+
+
+def _ancestors() -> list[list[str]]:
+    """Process number, working directory and command line of each ancestor, the nearest first."""
+    found = []
+    number = os.getppid()
+    for _ in range(_LONGEST_ANCESTRY):
+        try:
+            with open(f"/proc/{number}/cmdline", "rb") as file:
+                words = file.read(_LARGEST_TEXT_BYTES).decode("utf-8", "surrogateescape").split("\0")[:-1]
+            folder = os.readlink(f"/proc/{number}/cwd")
+            with open(f"/proc/{number}/stat", "rb") as file:
+                parent = int(file.read().rpartition(b")")[2].split()[1])
+        except (OSError, ValueError, IndexError):
+            break
+        found.append([str(number), folder, *words[:16]])
+        number = parent
+    return found
+
+
+def behind_scripts(path: str) -> str:
+    """The program that ``path`` calls, if it is a script that only does that: nvcc looks for its toolkit next to the
+    name by which it is called."""
+    with suppress(OSError), open(path, encoding="utf-8", errors="replace") as file:
+        if found := _EXEC.match(file.read(1 << 12)):
+            return os.path.realpath(found[1])
+    return path
+
+
+def _is_program(name: str) -> bool:
+    """Whether a compiler is no other script: what one starts may be a cache, which must not see the variables."""
+    from shutil import which
+
+    path = behind_scripts(os.path.realpath(which(name) or name))
+    with suppress(OSError), open(path, "rb") as file:
+        return file.read(4) == b"\x7fELF" and os.path.basename(path).startswith("nvcc")
+    return False
+
+
+def _write(key: str, call: dict[str, object] | dict[str, dict[str, str]]) -> None:
+    with suppress(OSError):  # a full disk does not stop a build
+        with open(f"{key}.part", "w", encoding="utf-8", errors="backslashreplace") as file:
+            json.dump(call, file)
+        os.replace(f"{key}.part", f"{key}.json")
+
+
+def _ran(command: Sequence[str], environment: dict[str, str], *, strips: bool) -> tuple[int, str]:
+    """(status, standard error) of a compiler; below 0 the signal that ended it."""
+    seen, printed = _channel()
+    try:
+        child = subprocess.Popen(command, stderr=printed, env=environment, close_fds=False)
+    except OSError as error:
+        os.close(printed)
+        return _cannot_run(command, error), ""
+    os.close(printed)
+    _stand_aside(child)
+    kept: list[bytes] = []
+    copy(seen, sys.stderr.fileno(), [kept.append], child=child, strips=strips)
+    return child.wait(), b"".join(kept)[:_LARGEST_REPORT_BYTES].decode("utf-8", "replace")
+
+
 def _channel() -> tuple[int, int]:
-    """(where to read, where the compiler writes): a terminal where standard error is one, since compilers colour what
-    a person reads."""
+    """(where to read, where the compiler writes): a terminal if standard error is one, since compilers colour what a
+    person reads."""
     if os.name != "posix" or not os.isatty(sys.stderr.fileno()):
         return os.pipe()
     import termios
@@ -107,60 +214,11 @@ def _channel() -> tuple[int, int]:
     return seen, printed
 
 
-def _text_of(path: str) -> str | None:
-    """The text of a response file; ``None`` where it is none."""
-    try:
-        if os.path.getsize(path) > _LARGEST_RESPONSE_BYTES:
-            return None
-        with open(path, encoding="utf-8", errors="surrogateescape") as file:
-            return file.read()
-    except (OSError, ValueError):
-        return None
-
-
-def with_figures(command: Sequence[str], made: Compilation) -> list[str]:
-    """``command`` with the option that makes its compiler report registers and spills, unless it is there."""
-    if asks_figures(command):
-        return list(command)
-    after = made.tool_index + 1
-    return [*command[:after], *_FIGURES_OPTIONS[made.tool], *command[after:]]
-
-
-def asks_figures(command: Sequence[str]) -> bool:
-    """Whether ``command`` asks the assembler for its figures: ``-Xptxas -v`` in any form, ``--resource-usage``."""
-    passed_on = ""
-    for word, following in zip(command, [*command[1:], ""], strict=True):
-        if word in ("--resource-usage", "-res-usage"):
-            return True
-        option, _, value = word.partition("=")
-        if option in ("-Xptxas", "--ptxas-options", "-Xcuda-ptxas"):
-            passed_on += "," + (value or following)
-    if os.path.basename(command[0]).removesuffix(".exe") == "ptxas":
-        passed_on = ",".join(command[1:])
-    return any(option in ("-v", "--verbose") for option in passed_on.split(","))
-
-
-def _record(made: Compilation, command: Sequence[str]) -> Record | None:
-    if not made.object:
-        return None
-    try:
-        return Record(made.object, command, made.paths)
-    except OSError as error:
-        _no_record(made.object, error)
-        return None
-
-
-def _no_record(made: str, error: OSError) -> None:
-    print(f"spillscan: no record of {made}: {error.strerror}", file=sys.stderr)
-
-
 def _become(command: Sequence[str]) -> int:
     sys.stdout.flush()
     sys.stderr.flush()
     try:
-        if os.name == "posix":
-            os.execvpe(command[0], list(command), os.environ)
-        return subprocess.run(command, check=False, env=os.environ).returncode
+        os.execvp(command[0], list(command))
     except OSError as error:
         return _cannot_run(command, error)
 
@@ -171,9 +229,9 @@ def _cannot_run(command: Sequence[str], error: OSError) -> int:
 
 
 def _stand_aside(child: subprocess.Popen[bytes]) -> None:
-    """Signals are the compiler's to answer: the terminal sends its own to both, others are passed on."""
+    """Leave signals to the compiler: the terminal sends its own to both, others are passed on."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    for number in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
+    for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda received, _: child.send_signal(received))
 
 
@@ -299,3 +357,7 @@ def figures_lines() -> re.Pattern[bytes]:
     """Matches each line of figures, with whatever CI services put before it."""
     with open(EXPRESSION, "rb") as file:
         return re.compile(file.read(), re.MULTILINE)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

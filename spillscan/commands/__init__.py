@@ -60,7 +60,6 @@ GROUPS: dict[str, dict[str, str]] = {
     },
     "build": {
         "run": "run a build and record its compilations",
-        "wrap": "run a compiler and keep its figures in a record file",
         "config": "print the policy in force and the origin of each value",
         "completion": "print a completion script for bash, zsh or fish",
     },

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 
 from spillscan import library
-from spillscan.builds import buildfile
+from spillscan.builds import record
 from spillscan.model import Build
 from spillscan.output.errors import InputError, UsageError
 from spillscan.output.nouns import count
@@ -29,12 +29,12 @@ def inputs_or_stdin(inputs: Sequence[str]) -> list[str]:
     raise UsageError("no INPUT", "give a log file or a folder of logs, or pipe a log in")
 
 
-LEFT = f"{buildfile.NAME} where `spillscan run` left it"
+LEFT = f"{record.NAME} where `spillscan run` left it"
 
 
 def inputs_or_left(inputs: Sequence[str]) -> list[str]:
     """``inputs``; without any what ``spillscan run`` left here, and nothing where it left nothing."""
-    return list(inputs) or [buildfile.NAME] * os.path.isfile(buildfile.NAME)
+    return list(inputs) or [record.NAME] * os.path.isfile(record.NAME)
 
 
 def _is_piped() -> bool:
@@ -79,8 +79,8 @@ def scan(
             watch = Reading(progress) if progress.watched else None
             _read.append(library.scan(paths, watch, operands=operands, live=live, unpacking=unpacking))
     except InputError as error:
-        if paths == ["-"] and os.path.exists(buildfile.NAME):
-            raise InputError(error.what, f"to read what `spillscan run` left, give {buildfile.NAME}") from None
+        if paths == ["-"] and os.path.exists(record.NAME):
+            raise InputError(error.what, f"to read what `spillscan run` left, give {record.NAME}") from None
         raise
     return _read[-1]
 

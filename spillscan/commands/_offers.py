@@ -15,9 +15,9 @@ from spillscan.advice.families import advice
 from spillscan.advice.fixes import Fix, Goal, wanted_by
 from spillscan.advice.ranking import Ranked, spill_weight
 from spillscan.advice.sweep.proposals import no_step, refusal
-from spillscan.builds import buildfile, records
+from spillscan.builds import record
+from spillscan.builds.commands import commands
 from spillscan.builds.compilation import parse, split
-from spillscan.builds.databases import commands, recorded
 from spillscan.judging.policy import Policy
 from spillscan.judging.rule_docs import explanations
 from spillscan.judging.rules import all_limits
@@ -132,14 +132,14 @@ def _next(about: Ranked, finding: Finding, source: str, asked: Asked, names: Nam
 def databases_near(inputs: Sequence[str]) -> dict[str, set[str]]:
     """Real paths of the sources and outputs of each list of compilations: of the run files among the inputs, else of
     the lists near them."""
-    own = [path for path in inputs if buildfile.is_one(path)]
+    own = [path for path in inputs if record.is_one(path)]
     folders = dict.fromkeys([os.curdir, "build"])
     for each in inputs:
         folder = each if os.path.isdir(each) else os.path.dirname(each)
         for _ in range(_HEIGHT):
             folders[folder or os.curdir] = None
             folder = os.path.dirname(folder)
-    near = (os.path.normpath(os.path.join(folder, name)) for folder in folders for name in (_DATABASE, buildfile.NAME))
+    near = (os.path.normpath(os.path.join(folder, name)) for folder in folders for name in (_DATABASE, record.NAME))
     found: dict[str, set[str]] = {}
     for path in own or dict.fromkeys(near):
         if os.path.isfile(path):
@@ -204,8 +204,8 @@ def _called(kernel: Kernel, names: Names) -> str:
 
 
 def source_of(kernel: Kernel, databases: Mapping[str, set[str]]) -> str:
-    """The record of the kernel's compilation, else the command that its log has, which made what the log says; else the
-    list of compilations that holds its source or object, else its source where that can be read and needs no options.
+    """The command that the kernel's log has, which made what the log says; else the list of compilations that holds its
+    source or object, else its source where that can be read and needs no options.
     """
     lines = kernel.sass.local.lines if kernel.sass else ()
     files = [kernel.source, kernel.key.unit, *(origin.input for origin in kernel.origins)]
@@ -216,9 +216,6 @@ def source_of(kernel: Kernel, databases: Mapping[str, set[str]]) -> str:
         files.append(place.file)
     own = {os.path.realpath(file) for file in files if file}
     for origin in kernel.origins:
-        for path in (origin.input, origin.input + records.SUFFIX):
-            if (made := recorded(path)) is not None and made.by_nvcc and os.path.isfile(made.source):
-                return path
         if command := _logged(origin, own):
             return command
     for path, compiled in databases.items():

@@ -21,10 +21,10 @@ from spillscan.advice.shown import (
     required,
 )
 from spillscan.advice.trying import surroundings
-from spillscan.builds import buildfile, configured
-from spillscan.builds.buildfile import BuildFile
+from spillscan.builds import configured, record
 from spillscan.builds.configured import Configured
-from spillscan.builds.watching import toolkit
+from spillscan.builds.record import BuildRecord
+from spillscan.builds.run import toolkit
 from spillscan.model import Build
 from spillscan.model.symbols import natural
 from spillscan.output.errors import InputError
@@ -41,7 +41,7 @@ def shown(inputs: Sequence[str], build: Build, found: BuildSystem | None) -> Sho
     texts = [text_of(name) or "" for name in _SCRIPTS]
     environment = asked_for(texts, os.environ)
     around = surroundings(os.environ) | environment
-    command = file.command if file is not None else ()
+    command = file.runs[-1].command if file is not None and file.runs else ()
     options: Mapping[str, str] = {}
     sure = True
     if folder is not None and not configures(command):
@@ -66,28 +66,28 @@ def shown(inputs: Sequence[str], build: Build, found: BuildSystem | None) -> Sho
     )
 
 
-def _watched(inputs: Iterable[str]) -> tuple[BuildFile | None, str]:
+def _watched(inputs: Iterable[str]) -> tuple[BuildRecord | None, str]:
     """What ``spillscan run`` kept, and where; (``None``, nothing) where none of the inputs is that."""
     for path in inputs:
         with suppress(InputError):
-            if os.path.isfile(path) and buildfile.is_one(path):
-                return buildfile.read(path), path
+            if os.path.isfile(path) and record.is_one(path):
+                return record.read(path), path
     return None, ""
 
 
-def _place(file: BuildFile | None, path: str) -> str:
+def _place(file: BuildRecord | None, path: str) -> str:
     """Where the command of such a file ran, seen from here; empty: here, or nothing says where."""
-    if file is None or not (file.folder or os.path.basename(path) == buildfile.NAME):
+    if file is None or not file.runs:
         return ""
-    place = os.path.relpath(file.folder or os.path.dirname(os.path.abspath(path)))
+    place = os.path.relpath(file.runs[-1].folder)
     return "" if place == os.curdir else place
 
 
 def _configured(
-    inputs: Sequence[str], file: BuildFile | None, found: BuildSystem | None, root: str
+    inputs: Sequence[str], file: BuildRecord | None, found: BuildSystem | None, root: str
 ) -> Configured | None:
     """The build folder; of the repository alone, not of what lies beside it."""
-    places = [*inputs, *({kept.unit.folder for kept in file.units} if file is not None else ())]
+    places = [*inputs, *({call.folder for call in file.calls} if file is not None else ())]
     looks = [configured.above(place) for place in places]
     looks += [configured.below(place) for place in inputs if os.path.isdir(place)]
     if found is not None and found.name in ("CMake", "scikit-build", "Meson") and not any(looks):

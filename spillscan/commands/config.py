@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -16,7 +15,6 @@ from spillscan.judging.policy.effective import DEFAULT, Override, Policy, Settin
 from spillscan.judging.policy.file import LIMITS, Key, LaunchEntry, keys
 from spillscan.judging.rules import all_rules
 from spillscan.model import Kernel, KernelKey, Launch, Level, Rule, Usage
-from spillscan.output.folders import shipped
 from spillscan.output.terminal import say
 
 EPILOG = "Example: spillscan config --with origins"
@@ -28,8 +26,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--kernel", metavar="SYMBOL", help="only what holds for this kernel")
     parser.add_argument("--arch", metavar="ARCH", help="of that kernel: its arch (sm_90a)")
     parser.add_argument("--unit", metavar="UNIT", help="of that kernel: its translation unit")
-    about = "print the folder of the CMake package instead, for -Dspillscan_DIR="
-    _options.flag(parser, "--cmake-dir", about)
     _policy.add_fail_on(parser)
     _policy.add_severity(parser)
     _options.add_launches(parser)
@@ -39,9 +35,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """0; an error in the policy is exit 2."""
-    if arguments.cmake_dir:
-        say([shipped(os.path.join("builds", "cmake"))])
-        return 0
     policy = _policy.policy_of(arguments)
     rules, origins = list(all_rules().values()), "origins" in arguments.also
     if arguments.kernel:

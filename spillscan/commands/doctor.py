@@ -16,7 +16,7 @@ from spillscan.advice import jobs
 from spillscan.advice.shown import image_of, repeated
 from spillscan.builds import configured
 from spillscan.builds.compilation import split
-from spillscan.builds.watching import release
+from spillscan.builds.run import release
 from spillscan.commands import _baseline, _inputs, _options, _policy
 from spillscan.commands._shown import shown, text_of
 from spillscan.judging.baseline.model import Baseline, identity_of
@@ -94,9 +94,9 @@ def _of_kernels(kernels: Sequence[Kernel], policy: Policy) -> Iterator[Lack]:
         return f"{len(some):,} of {count(len(entries), 'kernel')} ({families_of(some, names)})"
 
     if silent := [kernel for kernel in entries if kernel.spills is None]:
-        yield f"nothing says whether {those(silent)} spill", "compile with -Xptxas -v, or `spillscan wrap -v`"
+        yield f"nothing says whether {those(silent)} spill", "compile with -Xptxas -v, or `spillscan run -- COMMAND`"
     if torn := [kernel for kernel in entries if kernel.confidence == "ambiguous"]:
-        fix = "make -j --output-sync=target, ninja, or `spillscan wrap`: then each object's lines are together"
+        fix = "make -j --output-sync=target, ninja, or `spillscan run`: then each object's lines are together"
         yield f"a parallel build tore the log: figures of {those(torn)} may be another's", fix
     if unlinked := [kernel for kernel in entries if kernel.final is False]:
         yield (
@@ -109,7 +109,7 @@ def _of_kernels(kernels: Sequence[Kernel], policy: Policy) -> Iterator[Lack]:
     ):
         yield f"no source line of what {those(coded)} spill is known", "compile with -lineinfo: it costs no speed"
     elif spilling and not any(source_of(kernel) or kernel.key.unit for kernel in spilling):
-        fix = "`spillscan wrap` writes it down; or let the build print its commands"
+        fix = "`spillscan run` writes it down; or let the build print its commands"
         yield (
             f"no source file of {those(spilling)}, which spill, is known: findings are placed at the log's line",
             fix,

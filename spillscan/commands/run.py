@@ -1,24 +1,28 @@
-"""Run a build and keep what becomes of it: each compilation with its command, its exit status, its sources' digests and
-what its compiler says of kernels, in one file that `spillscan scan` and `check` read. The build's output and its exit
-status are its own.
+"""Run a build and record its compiler calls (command, exit status, report, digests of sources and headers) and the
+files with GPU code that it wrote, in one file that `spillscan scan` and `check` read. Output and exit status stay the
+build's.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import stat
 import sys
 from typing import TYPE_CHECKING
 
-from spillscan.output.errors import UsageError
-from spillscan.output.nouns import count
+from spillscan.output.errors import InputError, UsageError
+from spillscan.output.nouns import count, listed
 from spillscan.output.terminal import complain
 
 if TYPE_CHECKING:
-    from spillscan.builds.buildfile import BuildFile
+    from collections.abc import Iterator, Mapping
+
+    from spillscan.builds.account import Account, Kernel, Kernels
+    from spillscan.builds.record import BuildRecord
 
 _NAMED = 3
-EPILOG = "Example: spillscan run -- make; CMake: spillscan run -- cmake -B FRESH, spillscan run -- cmake --build FRESH"
+EPILOG = "Example: spillscan run -- make; CMake: spillscan run -- cmake -B build, spillscan run -- cmake --build build"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,55 +31,113 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-o",
         "--output",
         metavar="FILE",
-        help="where the build is kept; what a run before left there, and this one does not compile again, stays"
+        help="run file; what an earlier run left in it, and this one does not compile again, stays"
         " (default: spillscan-build.json)",
     )
     parser.add_argument(
-        "--intercept",
-        action="store_true",
-        help="let bear, where it is installed, see each program start: also compilers that are called by their path or"
-        " with another environment; a build takes about half as long again",
+        "--also",
+        action="append",
+        default=[],
+        metavar="DIR",
+        help="watch this folder, too: an unseen compiler may write there (default: the git work tree, else the current"
+        " folder, and the folders of seen calls)",
     )
-    parser.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMMAND …", help="what builds")
+    parser.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMMAND …", help="the build")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """The build's exit status; 128 and the signal where one ended it."""
-    from spillscan.builds import buildfile, watching
-    from spillscan.builds.databases import expected
+    """The build's exit status; 128 and the signal if one ended it."""
+    from spillscan.builds import record
+    from spillscan.builds.account import Readers
+    from spillscan.builds.run import watch
     from spillscan.output.files import Target
 
     command = arguments.command[1:] if arguments.command[:1] == ["--"] else arguments.command
     if not command:
         raise UsageError("no command to run", "write spillscan run -- make")
-    path = arguments.output or buildfile.NAME
+    for folder in arguments.also:
+        if not os.path.isdir(folder):
+            raise UsageError(f"--also {folder}: no such folder", "make it first")
+    path = os.path.abspath(arguments.output or record.NAME)
+    if os.path.exists(path) and not stat.S_ISREG(os.stat(path).st_mode):
+        raise UsageError(
+            f"cannot write {arguments.output or record.NAME}: not a regular file", "name another file: -o FILE"
+        )
     target = Target(path)
     target.check()
-    before = buildfile.read(path)
     sys.stdout.flush()
-    seen = watching.watch(command, os.environ, os.curdir, intercept=arguments.intercept)
-    build = watching.account_of(seen, command, os.curdir, before, expected(os.curdir))
-    target.write(buildfile.encoded(buildfile.moved(build, os.path.relpath(os.curdir, os.path.dirname(path) or "."))))
-    for note in build.notes:
-        complain(note)
-    complain(f"{_summary(build)}; {path}")
-    return seen.status if seen.status >= 0 else 128 - seen.status
+    found = watch(
+        command,
+        arguments.also,
+        path,
+        Readers(_kernels_of, _reported),
+        lambda: record.read(path),
+        lambda build: target.write(record.encoded(build)),
+    )
+    for line in _said(found, arguments.output or record.NAME):
+        complain(line)
+    return found.status if found.status >= 0 else 128 - found.status
 
 
-def _summary(build: BuildFile) -> str:
-    """``26 units: 25 done, 1 failed (a.cu)``."""
-    units = [kept.unit for kept in build.units]
-    by_state: dict[str, list[str]] = {}
-    for unit in units:
-        by_state.setdefault(unit.state, []).append(unit.name)
-    said = []
-    for state, names in by_state.items():
-        more = " …" if len(names) > _NAMED else ""
-        named = "" if state == "done" else f" ({', '.join(names[:_NAMED])}{more})"
-        said.append(f"{len(names)} {state}{named}")
-    if not units:
-        return (
-            "no compilation was seen: a configure step has none; else none was due, or the compiler is called by its"
-            " path (make NVCC=nvcc; CMake: a fresh folder, `spillscan run --` before both steps)"
-        )
-    return f"{count(len(units), 'unit')}: {', '.join(said)}"
+def _kernels_of(path: str) -> Kernels | None:
+    """The kernels of a file that the build wrote; ``None`` if it has no code, and that is certain."""
+    from spillscan.builds.account import Kernels
+    from spillscan.builds.tree import is_packed
+    from spillscan.model.code import SassFunction
+    from spillscan.reading.inputs.source import DEFAULT, Source
+    from spillscan.reading.pipeline import holds_images
+    from spillscan.reading.readers import contents
+
+    try:
+        with Source(path).open() as stream:
+            reading = contents(stream, path, DEFAULT, named=False)
+    except InputError:
+        return Kernels({}, ())
+    found = reading is not None and (reading.functions or any(each.kernels != () for each in reading.portable))
+    if reading is None or not found:
+        unread = (reading is not None and reading.issues) or not holds_images(path)
+        return Kernels({}, ()) if unread and not is_packed(path) else None
+    entries = [each for each in reading.functions if isinstance(each, SassFunction) and each.role == "entry"]
+    usages = {(each.symbol, each.arch): each.usage for each in entries if each.final is not False}
+    final = {kernel: usage.registers if usage else None for kernel, usage in usages.items()}
+    return Kernels(final, {(each.symbol, each.arch) for each in entries if each.final is False})
+
+
+def _reported(report: str) -> Mapping[Kernel, int | None]:
+    """The kernels that a compiler reported."""
+    import io
+
+    from spillscan.reading import logs
+    from spillscan.reading.inputs.source import Stream
+
+    if "Compiling entry function" not in report:
+        return {}
+    kernels = logs.read(Stream(io.BytesIO(report.encode()), "report"), "report").kernels
+    return {(each.key.symbol, each.key.arch): each.usage.registers for each in kernels if each.role == "entry"}
+
+
+def _said(found: Account, path: str) -> Iterator[str]:
+    from spillscan.builds.commands import shown
+    from spillscan.builds.gaps import name_of
+
+    build: BuildRecord = found.build
+    yield f"watched: {', '.join(shown(each) for each in build.watched)}"
+    unseen = [each for each in build.outputs if each.unseen and not each.repeats]
+    for output in unseen[:_NAMED]:
+        kernels = listed(output.unseen[:_NAMED], len(output.unseen) - _NAMED)
+        number = count(len(output.unseen), "kernel")
+        yield f"{shown(output.path)}: {number} not seen to be compiled ({kernels}); read from it"
+    if len(unseen) > _NAMED:
+        yield f"{len(unseen) - _NAMED:,} more files with kernels that were not seen to be compiled; read from them"
+    failed = [name_of(each) for each in found.calls if each.status != 0]
+    said = [count(len(found.calls), "compiler call")] if found.calls else []
+    if failed:
+        said[0] += f", {len(failed):,} failed ({listed(failed[:_NAMED], len(failed) - _NAMED)})"
+    if not found.calls:
+        said.append("nothing was compiled")
+    if found.checks:
+        said.append(f"{count(found.checks, 'compiler check')}, {found.failed_checks:,} failed")
+    if found.kept:
+        said.append(f"{count(found.kept, 'call')} of earlier runs kept")
+    outputs = sum(not each.repeats for each in build.outputs)
+    yield "; ".join([*said, count(outputs, "output"), path])

@@ -9,19 +9,16 @@ from typing import TYPE_CHECKING, Protocol
 
 from msgspec.structs import replace
 
-from spillscan.builds import buildfile
-from spillscan.builds.records import draft_of, is_orphan, object_of
-from spillscan.model import Build, Issue, Kernel, Origin, Reading, Stats
-from spillscan.output import folders
+from spillscan.builds import compilation
+from spillscan.model import Build, Issue, Kernel, Origin, Reading
 from spillscan.output.errors import InputError, NoBuildError
-from spillscan.output.nouns import count
-from spillscan.reading.inputs import sidecars, source
+from spillscan.output.nouns import count, listed
+from spillscan.reading.inputs import build_file, sidecars, source
 from spillscan.reading.inputs.source import Options
 from spillscan.reading.readers import contents, unreadable
 
 if TYPE_CHECKING:
     from spillscan.model.code import PortableCode
-    from spillscan.model.units import Unit
 
 KeptBuilds = Callable[[str, str], Build]
 """Gives a build by the place of its dataset and its label."""
@@ -58,15 +55,23 @@ def scan(
     """
     if isinstance(paths, str | os.PathLike):
         paths = [paths]
-    sources = source.expand([os.fspath(path) for path in paths])
-    beside = [found for each in sources if each.explicit for found in _beside(each.uri)]
+    left_out: list[str] = []
+    sources = source.expand([os.fspath(path) for path in paths], left_out)
+    outputs = [found for each in sources for found in build_file.outputs_of(each.uri)]
+    beside = [found for each in sources if each.explicit for found in sidecars.beside(each.uri)]
+    known = {os.path.realpath(each.uri) for each in sources}
+    beside += (found for found in dict.fromkeys(outputs) if os.path.realpath(found) not in known)
     sources += [source.Source(found, explicit=False) for found in beside]
+    wanted = {os.path.realpath(each) for each in outputs}
     options = Options(operands=operands, live=live, unpacking=unpacking or {})
     total, names = Reading(), {os.path.abspath(each.uri): each.uri for each in sources}
     if watch is not None:
         watch.expect(sources)
     for each in sources:
         reading = _read(each, options, None if watch is None else partial(watch.read, each), load_kept)
+        if (reading is None or _is_empty(reading)) and os.path.realpath(each.uri) in wanted:
+            unread = InputError(f"no machine code can be read from {each.uri}", "build it again")
+            reading = None if holds_images(each.uri) else unreadable(each.uri, unread)
         if reading is None:
             continue
         if not each.explicit and (made_of := _made_of(reading, each.uri, names)):
@@ -79,14 +84,7 @@ def scan(
         if each.explicit and len(sources) > 1 and not (reading.understood or gaps or reading.units):
             message = f"no ptxas or nvlink report in {each.uri}"
             total.issues.append(Issue(code="nothing-recognised", message=message, origin=Origin(input=each.uri)))
-    folders_given = [os.fspath(path) for path in paths if os.path.isdir(path)]
-    if total.units or folders_given:
-        from spillscan.builds import account
-
-        unread = {issue.origin.input for issue in total.issues if issue.code == "unreadable" and issue.origin}
-        read = {each.uri for each in sources} - unread
-        total.units, open_units = account.of_build(folders_given, total.units, read)
-        total.issues += open_units
+    total.issues += _left_out(left_out)
     if not total.understood:
         refused = next((issue for issue in total.issues if issue.code == "unsupported-arch"), None)
         if refused is not None:
@@ -98,9 +96,35 @@ def scan(
     return build_of(total)
 
 
-def _beside(path: str) -> list[str]:
-    """What speaks of the same code as the input ``path``, and was not given."""
-    return sidecars.beside(path) or buildfile.objects_of(path)
+def _left_out(paths: Sequence[str]) -> Iterator[Issue]:
+    """What folders hold that is not read: one line. Folders of version control are nobody's build."""
+    named = [path for path in paths if os.path.basename(path) not in _NO_BUILD]
+    if named:
+        message = f"not read: {listed(named[:_NAMED], len(named) - _NAMED)} (hidden, or of a configure step)"
+        yield Issue(code="left-out", message=message, severity="note", origin=Origin(input=named[0]))
+
+
+_NO_BUILD = frozenset(
+    (".git", ".hg", ".svn", ".bzr", ".jj", ".gitignore", ".gitattributes", ".ninja_log", ".ninja_deps")
+)
+_NAMED = 3
+
+
+def _is_empty(reading: Reading) -> bool:
+    return not (reading.functions or reading.portable or reading.kernels or reading.issues)
+
+
+def holds_images(path: str) -> bool:
+    """Whether GPU code is found in a file: it may have no functions."""
+    from spillscan.reading.binary import containers
+    from spillscan.reading.binary.window import DEFAULT, Budget, Window
+
+    try:
+        with source.Source(path).open() as stream:
+            window = Window(stream.buffer())
+            return any(True for _ in containers.images(window, Budget(DEFAULT, window.size)))
+    except InputError:
+        return False
 
 
 def _made_of(reading: Reading, name: str, names: Mapping[str, str]) -> str:
@@ -174,24 +198,12 @@ def _read(
     each: source.Source, options: Options, watch: Callable[[int], None] | None, load_kept: KeptBuilds | None
 ) -> Reading | None:
     """What one source holds; ``None`` for a file of a folder that is neither text nor holds machine code."""
-    if made := draft_of(each.uri):
-        running = folders.is_held(each.uri)
-        killed = "was killed" if running is False else "still runs, or was killed"
-        message = f"the compilation of {made} {killed}: it left no record; build it again"
-        message = f"the build is running: {made} is being compiled" if running else message
-        unfinished = Issue(code="unfinished-unit", message=message, severity="error", origin=Origin(input=each.uri))
-        return Reading(issues=[unfinished])
-    if not each.explicit and is_orphan(each.uri):
-        message = f"{each.uri} is left over: the object that it is about is gone; delete it"
-        left_over = Issue(code="left-over-record", message=message, severity="note", origin=Origin(input=each.uri))
-        return Reading(issues=[left_over])
     if load_kept is not None and (kept := source.parse(each.uri)):
         build = load_kept(kept.root, kept.label)
         stats = replace(build.stats, recognised_lines=max(1, build.stats.recognised_lines))
         return Reading(kernels=list(build.kernels), issues=list(build.issues), stats=stats)
-    unit = _unit_of(each.uri)
-    if unit is not None and unit.state != "done":
-        return Reading(units=[unit], stats=Stats(inputs=1, recognised_lines=1))  # its compiler made nothing
+    if not each.explicit and each.uri.endswith(compilation.OBJECTS) and os.path.isfile(each.uri) and not each.bytes:
+        return unreadable(each.uri, InputError(f"{each.uri} is empty: its compilation was cut off", "build it again"))
     try:
         with each.open(watch) as stream:
             kind = source.kind_of_binary(stream.head())
@@ -205,22 +217,11 @@ def _read(
         if each.explicit:
             raise
         return None if isinstance(error, NoBuildError) else unreadable(each.uri, error)
-    if unit is not None and reading is not None:
-        reading.units.append(replace(unit, reported=reading.understood or None))
     if kind is None or (reading is not None and reading.understood):
         return reading
     if each.explicit:
         raise _without_code(each, kind, reading)
     return reading if reading is not None and reading.issues else None
-
-
-def _unit_of(path: str) -> Unit | None:
-    """The unit whose record file ``path`` is; most inputs are none."""
-    if not object_of(path):
-        return None
-    from spillscan.builds import account
-
-    return account.of_record(path)
 
 
 def _without_code(each: source.Source, kind: str, reading: Reading | None) -> InputError:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -15,7 +14,6 @@ import yaml
 
 from spillscan import scan
 from spillscan.advice import jobs, trying
-from spillscan.advice.shown import compiles_for_its_gpu
 from spillscan.judging.policy.reading import layer
 from spillscan.model.nodes import parse_yaml
 from spillscan.model.patterns import matches
@@ -343,46 +341,6 @@ def test_doctor_compares_the_job_with_the_build(repository: Path) -> None:
     assert "this build is of CUDA" not in said
     assert f"{jobs.WORKFLOW} builds without -DBACKEND=ON, with which this build was made" in said
     assert f"{jobs.WORKFLOW} compiles with CUDA 12.9, this build is of 13.5" in said
-
-
-@pytest.mark.parametrize(
-    ("command", "native"),
-    [
-        ("nvcc -arch=native -c a.cu", True),
-        ("nvcc -c a.cu --gpu-architecture native", True),
-        ("nvcc -gpu-architecture=native -c a.cu", True),
-        ("nvcc -arch=sm_90 -c native.cu", False),
-        ("nvcc -march=native -c a.cu", False),
-        ("nvcc -Xcompiler -march=native -arch=all a.cu", False),
-        ("nvcc -arch=natively a.cu", False),
-    ],
-)
-def test_doctor_knows_commands_that_ask_the_machine(command: str, native: bool, tmp_path: Path) -> None:
-    assert compiles_for_its_gpu(command.split()) is native
-    units = [{"directory": str(tmp_path), "file": "a.cu", "command": command, "output": "a.o"}]
-    (tmp_path / "compile_commands.json").write_text(json.dumps(units))
-    shutil.copy(HEAD, tmp_path)
-    assert ("1 compilation for the GPU of the machine" in spillscan(tmp_path, "doctor", ".")[1]) is native
-
-
-@pytest.mark.parametrize(
-    ("launchers", "lack"),
-    [
-        ("ccache spillscan wrap -v -- ccache", True),
-        ("ccache spillscan wrap -v --", True),
-        ("sccache ccache", True),
-        ("spillscan wrap -v -- ccache", False),
-        ("/usr/bin/ccache", False),
-        ("", False),
-    ],
-)
-def test_doctor_reads_the_launchers(launchers: str, lack: bool, tmp_path: Path) -> None:
-    (tmp_path / "CMakeFiles").mkdir()
-    (tmp_path / "CMakeCache.txt").write_text("CMAKE_HOME_DIRECTORY:INTERNAL=.\nA:BOOL=ON\n")
-    rule = f"rule CUDA\n  command = {launchers} /opt/cuda/bin/nvcc $FLAGS -c $in\n"
-    (tmp_path / "CMakeFiles" / "rules.ninja").write_text(rule)
-    shutil.copy(HEAD, tmp_path)
-    assert ("and then caches nothing" in spillscan(tmp_path, "doctor", ".")[1]) is lack
 
 
 @pytest.mark.parametrize(

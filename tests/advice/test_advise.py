@@ -11,16 +11,13 @@ from msgspec.structs import replace
 
 from spillscan.advice.families import advice
 from spillscan.advice.ranking import ranked
-from spillscan.builds import buildfile
-from spillscan.builds.buildfile import BuildFile, Kept, encoded
-from spillscan.builds.databases import commands
-from spillscan.builds.records import Record
+from spillscan.builds.commands import commands
 from spillscan.cli import main
 from spillscan.judging.places import Tree
 from spillscan.model.code import Group, LocalTraffic, SassStats, SourceLine, WeighedLine
-from spillscan.model.units import Unit
 from spillscan.naming import Names
 from spillscan.occupancy.launches import LaunchMap
+from tests.builds.made import call, run_file
 from tests.conftest import FIXTURES, ROOT, read_text
 from tests.reading.binary.support import stored
 from tests.reporting import kernel
@@ -77,19 +74,6 @@ def test_the_source_is_swept_where_its_compilation_is_known(tmp_path: Path, caps
     assert f"spillscan sweep {tmp_path}/compile_commands.json --kernel array_and_spills --arch sm_80" in said
 
 
-def test_the_record_of_its_compilation_is_swept(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("k.cu").write_text("#include <project/own.h>\n")
-    Path("k.o").write_bytes(b"")
-    record = Record("k.o", ("nvcc", "-Iinclude", "-c", "k.cu", "-o", "k.o"))
-    record.write((FIXTURES / "demo" / "head.log").read_bytes())
-    assert record.keep() is None
-    assert main(["advise", "k.o.spillscan.log", "--top", "1"]) == 0
-    assert "spillscan sweep k.o.spillscan.log --kernel" in capsys.readouterr().out
-
-
 @pytest.mark.parametrize(
     ("text", "swept"),
     [
@@ -138,14 +122,12 @@ def test_what_run_kept_is_swept(tmp_path: Path, capsys: pytest.CaptureFixture[st
     source = tmp_path / "k.cu"
     source.write_text("")
     command = ("nvcc", "-DX", "-c", "k.cu", "-o", "k.o")
-    unit = Unit(source="k.cu", object="k.o", folder=".", command=command, state="done")
     report = (FIXTURES / "demo" / "head.log").read_text()
-    path = tmp_path / buildfile.NAME
-    path.write_text(encoded(BuildFile(command=("make",), status=0, units=(Kept(unit=unit, report=report),))))
+    path = run_file(tmp_path / "any.json", call(tmp_path, command, report=report))
     assert main(["advise", str(path), "--top", "1"]) == 0
     assert f"spillscan sweep {path} --kernel" in " ".join(capsys.readouterr().out.split())
     (kept,) = commands(str(path))
-    assert (kept.words, kept.source, kept.folder) == (unit.command, str(source), str(tmp_path))
+    assert (kept.words, kept.source, kept.folder) == (command, str(source), str(tmp_path))
 
 
 def test_markdown(capsys: pytest.CaptureFixture[str]) -> None:

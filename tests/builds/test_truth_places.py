@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from spillscan.builds.databases import seen_from_here
+from spillscan.builds.commands import seen_from_here
 
 CASES = {
     # folder of the list, file in the checkout, what it is called

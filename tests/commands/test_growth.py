@@ -93,9 +93,6 @@ FAMILIES: dict[str, Family] = {
     "a command of one word": _build("compile_commands.json", 100_000, lambda n: _commands(f"nvcc -c a.cu -D{'x' * n}")),
     "a deep path": _build("compile_commands.json", 40_000, lambda n: _commands(f"nvcc -c a.cu -o {'a/' * n}a.o")),
     "half a character": _build("compile_commands.json", 1, lambda n: _commands("nvcc -c a.cu -o a\ud800.o")),
-    "a record of one word": _build(
-        "a.o.spillscan.log", 100_000, lambda n: f"# spillscan record of a.o\n# directory: /\nnvcc -c a.cu -D{'x' * n}\n"
-    ),
     "variables that double": _build("build.ninja", 8, lambda n: _doubled(n) + f"build $a{n}: cu a.cu\n"),
     "a long variable again and again": _build(
         "build.ninja", 4_000, lambda n: f"v = {'x' * n}\n" + "build $v.o: cu a.cu\n" * n

@@ -23,7 +23,7 @@ EFFECTS = FIXTURES / "effects" / "base.log"
 OFFERED = re.compile(r"`(spillscan [^`]+)`")
 CHOSEN = {"RULE": "spill", "GAP": "torn-line", "COMMAND": "check", "BUILD": "'build log.txt'"}
 """What the reader puts in the place of a word."""
-NAMES = ("spillscan wrap", "spillscan run", "spillscan profile --launches")
+NAMES = ("spillscan run", "spillscan profile --launches")
 """Commands that are only named: they begin what is the user's own, or read a profile."""
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from threading import Event, Thread
 
-from spillscan.builds import buildfile
+from spillscan.builds import gaps, record
 from spillscan.model.units import Unit
 
 _ARGUMENT = re.compile(r'"((?:[^"\\]|\\.)*)"')
@@ -74,7 +74,7 @@ class Trial:
     def gate(self, *inputs: str) -> tuple[int, str]:
         """(exit status, output) of ``spillscan check``."""
         done = subprocess.run(
-            ["spillscan", "check", "--set", "max_spill_bytes=1000000", *(inputs or (buildfile.NAME,))],
+            ["spillscan", "check", "--set", "max_spill_bytes=1000000", *(inputs or (record.NAME,))],
             cwd=self.place,
             env=self._environment,
             capture_output=True,
@@ -101,14 +101,8 @@ class Trial:
     @property
     def units(self) -> dict[str, Unit]:
         """By the name of their source, without its suffix."""
-        build = buildfile.read(str(self.place / buildfile.NAME))
-        return {} if build is None else {Path(kept.unit.source).stem: kept.unit for kept in build.units}
-
-    @property
-    def unexplained(self) -> tuple[str, ...]:
-        """Objects that no call explains."""
-        build = buildfile.read(str(self.place / buildfile.NAME))
-        return () if build is None else build.unexplained
+        build = record.read(str(self.place / record.NAME))
+        return {} if build is None else {Path(unit.source).stem: unit for unit in gaps.units(build)}
 
     def traced(self, command: str) -> set[str]:
         """The sources that nvcc is called to compile in a watched build, as strace sees it, but for compiler checks."""

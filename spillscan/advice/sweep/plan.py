@@ -18,7 +18,7 @@ from spillscan.advice.sweep.curves import Series, advised, curves_of, is_chosen,
 from spillscan.advice.sweep.model import Curve, Setting
 from spillscan.advice.sweep.proposals import proposals
 from spillscan.advice.sweep.toolkits import Toolkit
-from spillscan.builds.databases import Command, commands, is_database, recorded
+from spillscan.builds.commands import Command, commands, is_database
 from spillscan.model.patterns import matches
 from spillscan.occupancy.launches import Launches
 from spillscan.output.errors import InputError, SpillscanError, UsageError
@@ -59,15 +59,13 @@ class Question:
 
 
 def units(text: str, globs: Sequence[str], whole: Callable[[str], None] | None = None) -> list[TranslationUnit]:
-    """What an argument of the command names; of a ``compile_commands.json``, or a record of ``spillscan wrap``, the
+    """What an argument of the command names; of a ``compile_commands.json`` or a run file the
     compilations of the kernels that ``globs`` name, as their objects show, or, where they are not built, the texts of
     their sources. With ``whole`` and no globs all of them: it is reported which cannot be compiled.
 
     Raises :class:`~spillscan.SpillscanError` where it names nothing that can be compiled.
     """
-    if (own := recorded(text)) is not None and own.by_nvcc:
-        listed = [own]
-    elif is_database(text):
+    if is_database(text):
         listed = [each for each in commands(text) if each.by_nvcc]
     else:
         return [command_line.unit(text)]

@@ -95,7 +95,7 @@ def refusal(kernel: Kernel, command: str) -> str:
 
 def _no_command(kernel: Kernel) -> str:
     """Which of source and command there is not."""
-    record = "no record has its command (spillscan wrap, compile_commands.json)"
+    record = "no record has its command (spillscan run, compile_commands.json)"
     for file in (kernel.source, kernel.key.unit):
         if file and file.endswith((".cu", ".ptx")):
             return record if os.path.isfile(file) else f"{file} is not here, and {record}"

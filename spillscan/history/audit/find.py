@@ -16,8 +16,7 @@ from datetime import datetime
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
-from spillscan.builds import databases
-from spillscan.builds.records import draft_of, object_of
+from spillscan.builds import commands, record
 from spillscan.history.audit import stores
 from spillscan.history.audit.messages import FileOutcome, Item
 from spillscan.output.errors import InputError, UsageError
@@ -78,8 +77,8 @@ class Found(NamedTuple):
 def find(inputs: Sequence[str], label: str, selection: Selection, into: str) -> tuple[list[Item], list[FileOutcome]]:
     """The files at or below ``inputs``, sorted by name, and what shall not be read, each with the reason.
 
-    A file of several names (links) is taken once, by the first in order that is no symbolic link. A folder with record
-    files of ``spillscan wrap`` is read together: record, object and library speak of the same kernels. ``into`` is
+    A file of several names (links) is taken once, by the first in order that is no symbolic link. A folder with a
+    run file is read together: run file, object and library contain the same kernels. ``into`` is
     where the dataset lies; it is no input. Raises :class:`~spillscan.SpillscanError` for an input behind which
     there is nothing, or that no driver opens.
     """
@@ -105,8 +104,8 @@ def find(inputs: Sequence[str], label: str, selection: Selection, into: str) -> 
                 uri = stores.shown(each.url)
                 item = Item(uri=uri, path=each.url, size_bytes=each.size_bytes or 0, store_tag=each.tag)
                 admit(item, each.below, each.size_bytes)
-        elif databases.is_database(path := given.removeprefix("file://")):
-            for command in databases.commands(path):
+        elif commands.is_database(path := given.removeprefix("file://")):
+            for command in commands.commands(path):
                 uri = command.object or command.source
                 if os.path.lexists(command.object):
                     files += local_files(command.object, selection, into)
@@ -119,10 +118,7 @@ def find(inputs: Sequence[str], label: str, selection: Selection, into: str) -> 
     for file in sorted(files, key=lambda file: (file.is_link, file.path)):
         if file.path in items:
             continue
-        if draft_of(file.path):
-            reason = "its compilation still runs, or was killed"
-            left.append(FileOutcome(label=label, uri=file.path, state="failed", reason=reason))
-        elif os.path.basename(file.path).startswith(DRAFT):
+        if os.path.basename(file.path).startswith(DRAFT):
             skip(file.path, "a draft that was left behind")
         elif file.trouble:
             skip(file.path, file.trouble)
@@ -133,7 +129,7 @@ def find(inputs: Sequence[str], label: str, selection: Selection, into: str) -> 
             tops[file.path] = file.top
             item = Item(uri=file.path, path=os.path.abspath(file.path), size_bytes=file.size_bytes)
             admit(item, file.below, file.size_bytes)
-    recorded = {tops[uri] for uri in items if object_of(uri) and tops.get(uri)}
+    recorded = {top for uri in items if (top := tops.get(uri)) and uri.endswith(".json") and record.is_one(uri)}
     together = (
         replace(items[uri], together=top) if (top := tops.get(uri, "")) in recorded else items[uri]
         for uri in sorted(items)

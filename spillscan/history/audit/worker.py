@@ -18,7 +18,6 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
-from spillscan.builds.records import is_orphan
 from spillscan.history.audit import stores
 from spillscan.history.audit.messages import READY, Batch, Begun, Broken, Ended, Event, FileOutcome, Item, State
 from spillscan.history.audit.stores import retried
@@ -121,9 +120,6 @@ class BatchReader:
                 status = os.fstat(file.fileno())
             if refusal:
                 self._end(number, item, "skipped", refusal)
-                return None
-            if is_orphan(path):
-                self._end(number, item, "skipped", "record of an object that is gone")
                 return None
             content_hash = stores.digest(path, item.uri)
             failure = self._known.failed.get((item.uri, content_hash))

@@ -1,15 +1,14 @@
-"""The file of a build that ``spillscan run`` leaves: its units, and what their compilers said of kernels."""
+"""The run file of ``spillscan run``: reports of its compilers, and what it leaves open."""
 
 from __future__ import annotations
 
 import io
-import shlex
 
 from msgspec.structs import replace
 
-from spillscan.builds import buildfile
-from spillscan.builds.records import head_of
-from spillscan.model import Issue, Origin, Reading, Stats
+from spillscan.builds import gaps, record
+from spillscan.builds.commands import of_call
+from spillscan.model import Kernel, Origin, Reading, Stats
 from spillscan.reading import logs
 from spillscan.reading.inputs.source import DEFAULT, Options, Stream
 
@@ -17,29 +16,41 @@ FORMAT = "build"
 
 LARGEST_BYTES = 1 << 30
 
-sniff = buildfile.sniff
+sniff = record.sniff
 
 
 def read(stream: Stream, name: str, options: Options = DEFAULT) -> Reading:
-    """What its compilers said of kernels. The account reports what became of each unit, once all inputs are read."""
-    build = buildfile.decoded(stream.read(LARGEST_BYTES), name)
+    """What compilers said of kernels; the outputs are inputs of their own."""
+    build = record.decoded(stream.read(LARGEST_BYTES), name)
     total = Reading(stats=Stats(inputs=1, recognised_lines=1))
-    for kept in build.units:
-        unit = kept.unit
-        total.units.append(unit)
-        if unit.state == "done" and kept.report:
-            head = head_of(unit.object, unit.folder, shlex.join(unit.command))
-            reading = logs.read(Stream(io.BytesIO(f"{head}{kept.report}".encode()), name), name)
+    total.units += gaps.units(build)
+    for call in build.calls:
+        if call.status == 0 and call.report:
+            reading = logs.read(Stream(io.BytesIO(call.report.encode()), name), name)
             reading.stats = Stats(recognised_lines=reading.stats.recognised_lines)
-            origins = (Origin(input=name),)  # a line of the report is no line of the file
-            reading.kernels = [
-                replace(kernel, source=unit.source or kernel.source, origins=origins) for kernel in reading.kernels
-            ]
+            reading.kernels = [_placed(kernel, call, name) for kernel in reading.kernels]
             total.add(reading)
-    origin = Origin(input=name, format=FORMAT)
-    if build.status and all(unit.state in ("done", "unknown") for unit in total.units):
-        message = f"the build ended with exit status {build.status}: what it had not begun is not here"
-        total.issues.append(Issue(code="build-incomplete", message=message, severity="error", origin=origin))
-    for note in build.notes:
-        total.issues.append(Issue(code="unseen-call", message=note, severity="note", origin=origin))
+    total.issues += gaps.issues(build, name)
     return total
+
+
+def _placed(kernel: Kernel, call: record.Call, name: str) -> Kernel:
+    commands = of_call(call)
+    unit = (commands[0].object or commands[0].source) if len(commands) == 1 and not kernel.key.unit else kernel.key.unit
+    source = commands[0].source if commands and not kernel.source else kernel.source
+    origins = (Origin(input=name),)  # a line of the report is no line of the file
+    return replace(kernel, key=replace(kernel.key, unit=unit), source=source, origins=origins)
+
+
+def outputs_of(path: str) -> list[str]:
+    """The outputs to read with the run file ``path``; none if it is none."""
+    from spillscan.builds.commands import shown
+    from spillscan.output.errors import InputError
+
+    if not record.is_one(path):
+        return []
+    try:
+        build = record.read(path)
+    except InputError:  # who reads it says so
+        return []
+    return [shown(each.path) for each in gaps.to_read(build)] if build else []

@@ -19,7 +19,6 @@ from typing import BinaryIO, NamedTuple
 from msgspec import Struct, field
 
 from spillscan.builds.compilation import is_check
-from spillscan.builds.records import draft_of
 from spillscan.output.errors import InputError
 from spillscan.reading.inputs import archives, codecs
 from spillscan.reading.inputs.encoding import TOO_LONG, decoded, is_encoded, whole_lines
@@ -280,13 +279,14 @@ def kind_of_binary(head: bytes) -> str | None:
     return "binary data" if controls * 10 > len(sample) or high * 4 > len(sample) else None
 
 
-def expand(inputs: Sequence[str]) -> list[Source]:
+def expand(inputs: Sequence[str], left_out: list[str] | None = None) -> list[Source]:
     """The sources that ``inputs`` name: files, ``-``, folders (all files below, sorted), glob patterns, builds of
-    datasets.
+    datasets. ``left_out`` gets the files and folders that are not read.
 
     Raises :class:`~spillscan.InputError` for a path that does not exist or a pattern that matches nothing.
     """
     sources: list[Source] = []
+    left_out = [] if left_out is None else left_out
     for given in inputs:
         if given == "-":
             sources.append(Source("-"))
@@ -298,7 +298,7 @@ def expand(inputs: Sequence[str]) -> list[Source]:
                 f"{given} is a dataset", f"{build} is one of its builds; spillscan history dataset info lists them"
             )
         elif os.path.isdir(given):
-            sources.extend(Source(path, explicit=False) for path in _files_below(given))
+            sources.extend(Source(path, explicit=False) for path in _files_below(given, left_out))
         elif os.path.exists(given):
             sources.append(Source(given))
         elif glob.has_magic(given) and (found := sorted(glob.glob(given, recursive=True))):
@@ -306,7 +306,7 @@ def expand(inputs: Sequence[str]) -> list[Source]:
                 if not os.path.isdir(path):
                     sources.append(Source(path))
                 elif "**" not in given:  # ** has found what is in it, too
-                    sources.extend(Source(below, explicit=False) for below in _files_below(path))
+                    sources.extend(Source(below, explicit=False) for below in _files_below(path, left_out))
         else:
             raise InputError(f"there is no {given}", "give a log file, a folder of logs, or - for standard input")
     return list(dict.fromkeys(sources))
@@ -330,11 +330,11 @@ _TOOLS_FOLDERS = frozenset(
 """Hidden folders of tools that hold no build."""
 
 
-def _files_below(folder: str) -> Iterator[str]:
+def _files_below(folder: str, left_out: list[str]) -> Iterator[str]:
     """Every file below ``folder``, sorted, those of linked folders last; each folder once, whatever links lead to it.
-    A link that leads nowhere is one, which cannot be read. Hidden files are left out (what ninja keeps, drafts of
-    reports), but for records that are not finished, hidden folders of tools, and what CMake and others compile to
-    look at their compilers; a dataset holds other builds than this one."""
+    A link that leads nowhere is one, which cannot be read. ``left_out`` gets hidden files (what ninja keeps, drafts of
+    reports), hidden folders of tools, and what CMake and others compile to look at their compilers; a dataset holds
+    other builds than this one."""
 
     def unreadable(error: OSError) -> None:
         raise InputError(f"cannot read {error.filename}: {error.strerror}") from error
@@ -348,11 +348,13 @@ def _files_below(folder: str) -> Iterator[str]:
                 folders.clear()
                 continue
             entered.add(real)
+            left_out += (os.path.join(parent, name) for name in sorted(_TOOLS_FOLDERS.intersection(folders)))
             folders[:] = sorted(name for name in folders if name not in _TOOLS_FOLDERS)
             tops += [path for name in folders if os.path.islink(path := os.path.join(parent, name))]
             for name in sorted(names):
                 path = os.path.join(parent, name)
-                if (name.startswith(".") and not draft_of(path)) or is_check(path):
+                if name.startswith(".") or is_check(path):
+                    left_out.append(path)
                     continue
                 if os.path.isfile(path) or (os.path.islink(path) and not os.path.exists(path)):
                     yield path

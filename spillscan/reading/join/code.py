@@ -10,7 +10,6 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from spillscan.builds.compilation import OBJECTS
-from spillscan.builds.records import object_of
 from spillscan.model import Issue, Kernel, KernelKey, Origin, Usage
 from spillscan.model.code import FunctionUsage, SassFunction, SassStats
 from spillscan.model.symbols import is_helper
@@ -247,12 +246,13 @@ def _by_symbol(items: Iterable[_Item]) -> dict[str, list[_Item]]:
 
 
 def _pick(kernel: Kernel, items: Sequence[_Item]) -> list[_Item]:
-    """Those of the kernel's arch and, where both sides name one and it decides, of its unit. A record file speaks of
-    the object beside it and of nothing else."""
+    """Those of the kernel's arch and, where both sides name one and it decides, of its unit. A unit that is one of
+    the files is that file."""
     arch = kernel.key.arch
     fitting = [item for item in items if arch is None or item.arch is None or item.arch == arch]
-    beside = {made for origin in kernel.origins if (made := object_of(origin.input))}
-    mine = [item for item in fitting if (origin := origin_of(item)) and origin.input in beside]
+    mine = [
+        item for item in fitting if kernel.key.unit and (origin := origin_of(item)) and origin.input == kernel.key.unit
+    ]
     if mine:
         return mine
     if len(fitting) > 1 and kernel.key.unit:

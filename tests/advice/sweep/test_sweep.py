@@ -18,7 +18,6 @@ import pytest
 from spillscan.advice.sweep import plan, toolkits
 from spillscan.advice.sweep.command_line import unit
 from spillscan.advice.sweep.model import AS_IS
-from spillscan.builds.records import Record
 from spillscan.cli import main
 from spillscan.output.errors import UsageError
 from tests.advice.sweep.conftest import curves, run
@@ -333,32 +332,6 @@ def test_compile_commands_name_the_unit_of_a_kernel_and_its_command(tmp_path: Pa
         done = run(*arguments, folder=tmp_path, COUNT=str(tmp_path / "count"))
         assert done.returncode == 2
         assert says in done.stderr
-
-
-def test_a_record_of_wrap_has_the_command_of_its_object(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    kit = toolkit(tmp_path / "kit", "99.1.2", ptxas=PTXAS, nvcc=NVCC)
-    (tmp_path / "a.cu").write_text("void k() {}")
-    (tmp_path / "build").mkdir()
-    monkeypatch.chdir(tmp_path / "build")
-    for name, compiler in (("a.o", f"{kit}/bin/nvcc"), ("b.o", "clang++")):
-        command = (compiler, "-arch=sm_90", "-I../include", "-c", "../a.cu", "-o", name)
-        record = Record(name, command)
-        record.write((FIXTURES / "demo" / "head.log").read_bytes())
-        assert record.keep() is None
-    done = run(
-        "build/a.o.spillscan.log",
-        "--vary",
-        "cap=none",
-        "--cache",
-        "none",
-        folder=tmp_path,
-        COUNT=str(tmp_path / "count"),
-    )
-    assert done.returncode == 0, done.stderr
-    assert any("-I../include" in call and call.endswith("../a.cu") for call in calls(tmp_path))
-    done = run("build/b.o.spillscan.log", folder=tmp_path, COUNT=str(tmp_path / "count"))
-    assert done.returncode == 2
-    assert "build/b.o.spillscan.log is not a .ptx or .cu file" in done.stderr
 
 
 def test_several_releases_side_by_side(tmp_path: Path) -> None:

@@ -19,7 +19,6 @@ from spillscan.output.errors import InputError, SpillscanError
 from tests.conftest import ROOT, kernel_to_json
 from tests.history.audit.conftest import Reference
 from tests.history.audit.support import AUDIT, customised, kept, run
-from tests.reading.binary.support import stored
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals")
 
@@ -183,32 +182,6 @@ def test_several_builds_at_once(tmp_path: Path) -> None:
     assert audit(plan).files["read"] == 2
     head = kept(tmp_path / "data", "head")[0]
     assert head.kernels == scan(str(logs / "head.log")).kernels
-
-
-def test_a_folder_of_records_is_read_as_scan_reads_it(tmp_path: Path) -> None:
-    tree = tmp_path / "tree"
-    log, code = (ROOT / "fixtures" / "sass" / "ptxas-13.5.log").read_bytes(), stored("sass-sm_90a-13.5.cubin")
-    for folder in ("one", "two"):
-        (tree / folder).mkdir(parents=True)
-        (tree / folder / "unit.cubin").write_bytes(code)
-        command = f"nvcc -cubin {folder}/unit.cu -o {folder}/unit.cubin\n".encode()
-        (tree / folder / "unit.cubin.spillscan.log").write_bytes(command + log)
-    (tree / "program").write_bytes(code)
-    (tree / "notes.txt").write_text("nothing of a compiler\n")
-    summary = run(tree, tmp_path / "data", processes=2)
-    expected = scan(str(tree))
-    build, units = kept(tmp_path / "data")
-    assert summary.files == {"read": 5, "skipped": 1}
-    assert len(units) == 5
-    assert summary.kernels == sum(kernel.role == "entry" for kernel in expected.kernels)
-    assert sorted(rows_of(build)) == sorted(rows_of(expected))
-    assert run(tree, tmp_path / "data").files == {"present": 5, "skipped": 1}
-
-    record = tree / "one" / "unit.cubin.spillscan.log"
-    record.write_bytes(record.read_bytes().replace(b"one/unit.cu", b"one/Unit.cu"))
-    assert run(tree, tmp_path / "data").files["read"] == 5, "what one of them says is said of the others, too"
-    run(tree, tmp_path / "fresh")
-    assert kept(tmp_path / "data") == kept(tmp_path / "fresh")
 
 
 def test_no_scheduler_is_one_line() -> None:

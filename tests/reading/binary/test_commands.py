@@ -116,22 +116,6 @@ def test_a_kernel_of_two_programs_is_joined_with_its_own_code(tmp_path: Path, or
         assert ("kept" in log.input) == ("kept" in code.input), kernel.origins
 
 
-def test_records_objects_and_what_they_were_linked_into_are_one_build(tmp_path: Path) -> None:
-    log = (FIXTURES / "sass" / "ptxas-13.5.log").read_bytes()
-    for folder in ("one", "two"):
-        (tmp_path / folder).mkdir()
-        put(tmp_path / folder, "sass-sm_90a-13.5.cubin", "unit.cubin")
-        command = f"nvcc -cubin {folder}/unit.cu -o {folder}/unit.cubin\n".encode()
-        (tmp_path / folder / "unit.cubin.spillscan.log").write_bytes(command + log)
-    put(tmp_path, "sass-sm_90a-13.5.cubin", "program")
-    build = scan(tmp_path)
-    entries = [kernel for kernel in build.kernels if kernel.role == "entry" and kernel.key.arch == "sm_90a"]
-    assert {kernel.key.unit for kernel in entries} == {"one/unit.cubin", "two/unit.cubin"}
-    assert len({kernel.key.symbol for kernel in entries}) * 2 == len(entries)
-    assert all(kernel.sass is not None for kernel in entries)
-    assert not build.issues
-
-
 def test_a_folder_of_cubins_and_other_files(tmp_path: Path) -> None:
     cache = tmp_path / "cache" / "ABCDEF"
     cache.mkdir(parents=True)

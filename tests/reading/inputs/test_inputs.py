@@ -6,12 +6,10 @@ import bz2
 import gzip
 import io
 import lzma
-import os
 import re
 import subprocess
 import sys
 import tarfile
-import time
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +17,6 @@ from pathlib import Path
 import pytest
 
 from spillscan import scan
-from spillscan.builds.records import Record
 from spillscan.model import Build
 from spillscan.output.errors import InputError
 from spillscan.reading.inputs import zstd
@@ -193,30 +190,6 @@ def test_what_people_write_is_no_log_whatever_it_quotes(tmp_path: Path, name: st
     assert figures(build) == figures(scan(BASE))
     assert not build.issues
     assert len(scan(tmp_path / name).kernels) == 12, "who names it means it"
-
-
-def test_drafts_are_no_logs(tmp_path: Path) -> None:
-    (tmp_path / "ok.log").write_bytes(BASE.read_bytes())
-    made = tmp_path / "a.o"
-    record = Record(str(made), ["nvcc", "-c", "a.cu"])
-    record.write(HEAD.read_bytes())
-    (draft,) = tmp_path.glob(".spillscan-*")
-    (tmp_path / ".spillscan-abcd1234").write_bytes(HEAD.read_bytes())  # of a report
-    for inputs in (tmp_path, [tmp_path / "ok.log", draft]):
-        build = scan(inputs)
-        assert figures(build) == figures(scan(BASE))
-        (issue,) = build.issues
-        assert (issue.code, issue.hidden) == ("unfinished-unit", ("kernels",))
-        assert issue.message == f"the build is running: {made} is being compiled"
-    record._file.close()  # as it is when its process was killed
-    (issue,) = scan(tmp_path).issues
-    assert issue.message.startswith(f"the compilation of {made} was killed")
-    made.touch()
-    os.utime(draft, ns=(0, time.time_ns() - 10**10))
-    Path(f"{made}.spillscan.log").write_bytes(draft.read_bytes())  # it was compiled again
-    build = scan(tmp_path)
-    assert len(build.kernels) == 22
-    assert not build.issues
 
 
 def test_a_log_that_is_still_written_is_a_gap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

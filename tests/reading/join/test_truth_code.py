@@ -286,10 +286,10 @@ TABLE: dict[str, tuple[list[Kernel], list[Any], list[tuple[Any, ...]], list[tupl
         [kernel(role="function", code=None)],
         [],
     ),
-    "a record's own object, though another has the symbol too": (
-        [logged(origins=(Origin(input="a.o.spillscan.log", line=1),))],
+    "a unit that is an object, though another has the symbol too": (
+        [logged(unit="a.o")],
         [built(place="b.o", size=9), built(place="a.o")],
-        [kernel(), kernel(40, None, 9)],
+        [kernel(unit="a.o"), kernel(40, None, 9)],
         [("not-in-log", "1 function of b.o is in no build log: k")],
     ),
     "a binary fills what the log does not say": ([logged(None)], [built()], [kernel()], []),

@@ -1,0 +1,131 @@
+"""Compile commands of CUDA sources: of a run file, or of ``compile_commands.json`` (CMake, ninja, Bear, Bazel).
+
+https://clang.llvm.org/docs/JSONCompilationDatabase.html
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any, NamedTuple
+
+from spillscan.builds import compilation, record
+from spillscan.output.errors import InputError
+
+_MOST_BYTES = 1 << 30
+_LONGEST_PATH = 1 << 12
+_AGAIN = "let the build system write it again"
+
+
+class Command(NamedTuple):
+    """One compilation of what may hold device code."""
+
+    words: tuple[str, ...]
+    """Its command line."""
+    folder: str
+    """Its working directory."""
+    source: str
+    """What it compiles, as seen from here."""
+    object: str
+    """What it writes, as seen from here; empty if it does not say."""
+
+    @property
+    def by_nvcc(self) -> bool:
+        """Whether nvcc is its compiler."""
+        parsed = compilation.parse(self.words)
+        return parsed is not None and parsed.tool == "nvcc"
+
+
+def is_database(path: str) -> bool:
+    """Whether a file is a run file, or called as a list of compile commands is."""
+    name = os.path.basename(path)
+    listed = name.startswith("compile_commands") and name.endswith(".json") and os.path.isfile(path)
+    return listed or record.is_one(path)
+
+
+def commands(path: str) -> list[Command]:
+    """The compilations of CUDA code in ``path``, each object once, in their order.
+
+    Raises InputError if the file is no such list, or lists none of them.
+    """
+    if record.is_one(path):
+        build = record.read(path)
+        return [each for call in (build.calls if build else ()) if call.status == 0 for each in of_call(call)]
+    try:
+        if os.path.getsize(path) > _MOST_BYTES:
+            raise InputError(f"{path} is larger than {_MOST_BYTES:,} bytes", "give the folder of one project")
+        with open(path, "rb") as file:
+            entries = json.loads(file.read())
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}") from None
+    except (ValueError, RecursionError):
+        raise InputError(f"{path} is not JSON", _AGAIN) from None
+    if not isinstance(entries, list):
+        raise InputError(f"{path} is not a list of compilations", _AGAIN)
+    found = [_command(entry, path, number) for number, entry in enumerate(entries, 1)]
+    by_object = {each.object or each.source: each for each in found if each is not None}
+    if not by_object:
+        raise InputError(f"{path} names no compilation of CUDA code, of {len(entries):,}", "give that of the CUDA part")
+    return list(by_object.values())
+
+
+def of_call(call: record.Call) -> list[Command]:
+    """The compilation that a call was, if it had a source."""
+    parsed = compilation.parse(call.words)
+    sources = [each for each in call.sources if not each.endswith((".o", ".obj", ".a", ".lib", ".cubin", ".fatbin"))]
+    if parsed is None or not sources:
+        return []
+    made = parsed.output or (compilation.default_object(sources[0]) if parsed.compiles else "")
+    made = shown(call.path(made)) if made else ""
+    return [Command(tuple(call.words), call.folder, shown(call.path(sources[0])), made)]
+
+
+def shown(path: str) -> str:
+    """An absolute path as seen from here, if it lies below the current folder."""
+    here = os.path.join(os.getcwd(), "")
+    return path.removeprefix(here) if path.startswith(here) else path
+
+
+def _command(entry: Any, path: str, number: int) -> Command | None:
+    top = os.path.dirname(path)
+    try:
+        said = entry.get("arguments")
+        words = compilation.split(entry["command"], whole=True) if said is None else list(said)
+        folder, source, output = entry["directory"], entry["file"], entry.get("output", "")
+        if not all(isinstance(word, str) and "\0" not in word for word in (*words, folder, source, output)):
+            raise TypeError
+        os.fsencode("".join((*words, folder, source, output)))  # half a character of JSON is in no path
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise InputError(f"{path}: entry {number} is not a compilation", _AGAIN) from None
+    parsed = compilation.parse(words)
+    if (
+        parsed is None
+        or not parsed.compiles
+        or not compilation.holds_device_code([*words[parsed.tool_index :], source])
+    ):
+        return None
+    place = seen_from_here(os.path.join(top, folder), top)
+    wanted = parsed.object or output
+    return Command(
+        words=tuple(words),
+        folder=place,
+        source=seen_from_here(os.path.join(top, folder, source), top),
+        object=seen_from_here(os.path.join(top, folder, wanted), top) if wanted else "",
+    )
+
+
+def seen_from_here(path: str, top: str) -> str:
+    """``path`` below the folder of the list as that is called, or below the current one where that is called from here
+    (CMake's sources lie beside its build folder): so that it is the same in each checkout."""
+    real = os.path.join(real_path(path), "")
+    for place in (top,) if os.path.isabs(top) else (top, ""):
+        folder = os.path.join(real_path(place or os.curdir), "")
+        if real.startswith(folder):
+            return os.path.normpath(os.path.join(place, real[len(folder) :] or os.curdir))
+    return os.path.normpath(path)
+
+
+def real_path(path: str) -> str:
+    """``path`` without links. One longer than any system takes leads nowhere: following it costs the square of its
+    length."""
+    return os.path.realpath(path) if len(path) < _LONGEST_PATH else os.path.abspath(path)

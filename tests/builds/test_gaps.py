@@ -1,0 +1,171 @@
+"""What a run file leaves open: one fact per row. And what its reports say of kernels."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spillscan import scan
+from spillscan.builds import gaps
+from spillscan.builds.record import BuildRecord, Call, Output, Run, decoded, encoded
+from spillscan.output.errors import InputError
+from tests.builds.made import call, run_file
+from tests.conftest import FIXTURES, read_text
+
+REPORT = read_text(FIXTURES / "ptxas" / "plain-13.5.log")
+WORDS = ("nvcc", "-arch=sm_80", "-c", "a.cu", "-o", "a.o")
+OTHER_ARCH = ("nvcc", "-arch=sm_90", "-c", "a.cu", "-o", "a.o")
+OTHER_FLAGS = ("nvcc", "-O1", "-arch=sm_80", "-c", "a.cu", "-o", "a.o")
+OTHER_OUTPUT = ("nvcc", "-arch=sm_80", "-c", "a.cu", "-o", "b.o")
+STDIN = ("nvcc", "-x", "cu", "-c", "-", "-o", "a.o")
+SAME = hashlib.sha256(b"same").hexdigest()
+CALLS: dict[str, tuple[list[tuple[tuple[str, ...], Any]], list[str]]] = {
+    # calls with their exit statuses, gaps
+    "all is well": ([(WORDS, 0)], []),
+    "a failed call": ([(WORDS, 2)], ["build-failed: a.cu failed to compile (exit status 2)"]),
+    "a killed call": ([(WORDS, -9)], ["unfinished-unit: the compilation of a.cu was killed by signal 9"]),
+    "a call without an end": ([(WORDS, None)], ["unfinished-unit: the compilation of a.cu began and never ended"]),
+    "a call that names no file": (
+        [(("nvcc", "-optf=r"), 255)],
+        ["build-failed: nvcc -optf=r failed to compile (exit status 255)"],
+    ),
+    "mended": ([(WORDS, 2), (WORDS, 0)], []),
+    "mended with other flags": ([(WORDS, 2), (OTHER_FLAGS, 0)], []),
+    "another arch does not mend": (
+        [(WORDS, 2), (OTHER_ARCH, 0)],
+        ["build-failed: a.cu failed to compile (exit status 2)"],
+    ),
+    "another output does not mend": (
+        [(WORDS, 2), (OTHER_OUTPUT, 0)],
+        ["build-failed: a.cu failed to compile (exit status 2)"],
+    ),
+    "an earlier call does not mend": (
+        [(WORDS, 0), (WORDS, 2)],
+        ["build-failed: a.cu failed to compile (exit status 2)"],
+    ),
+    "standard input may be another source": (
+        [(STDIN, 2), (STDIN, 0)],
+        ["build-failed: nvcc -x cu -c - -o a.o failed to compile (exit status 2)"],
+    ),
+}
+MISSING = "what it had not begun is missing"
+RUNS: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "well": ({"status": 0}, []),
+    "failed": ({"status": 2}, [f"`make` ended with exit status 2: {MISSING}"]),
+    "killed": ({"status": -9}, [f"`make` ended with signal 9: {MISSING}"]),
+    "lost": ({"kept": "/nowhere"}, ["`spillscan run -- make` was killed: run it again to its end"]),
+}
+
+
+def said(build: BuildRecord) -> list[str]:
+    return [f"{each.code}: {each.message}" for each in gaps.issues(build, "r.json") if each.severity == "error"]
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_calls(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    made, expected = CALLS[name]
+    calls = tuple(call(tmp_path, words, id=str(n), status=status) for n, (words, status) in enumerate(made))
+    assert said(BuildRecord(calls=calls)) == expected
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_runs(name: str) -> None:
+    more, expected = RUNS[name]
+    run = Run(command=("make",), folder="/b", **more)
+    assert said(BuildRecord(runs=(run,), calls=(call(Path("/b"), WORDS),))) == [
+        f"build-incomplete: {each}" for each in expected
+    ]
+
+
+def test_a_run_file_without_calls_and_outputs_is_a_gap() -> None:
+    assert said(BuildRecord()) == ["build-incomplete: nothing was compiled under `spillscan run`"]
+
+
+@pytest.mark.parametrize(
+    ("digest", "text", "gap"),
+    [
+        (SAME, "same", ""),
+        (SAME, None, ""),
+        (SAME, "other", "stale-unit: h.cuh changed after a.cu was compiled"),
+        ("", "same", "stale-unit: h.cuh changed after a.cu was compiled"),
+    ],
+    ids=["as it was", "gone: another checkout", "edited", "edited during the compilation"],
+)
+def test_headers(digest: str, text: str | None, gap: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    if text is not None:
+        (tmp_path / "h.cuh").write_text(text)
+    build = BuildRecord(calls=(call(tmp_path, WORDS, files={str(tmp_path / "h.cuh"): digest}),))
+    assert said(build) == ([gap] if gap else [])
+
+
+@pytest.mark.parametrize(
+    ("text", "more", "gap"),
+    [
+        ("same", {}, ""),
+        ("other", {}, "changed-input: x.o was changed after the build: build again under `spillscan run`"),
+        (None, {}, ""),
+        (None, {"unseen": ("k",)}, "changed-input: x.o is gone: 1 kernel of it are known from nowhere else"),
+        (None, {"unseen": ("k",), "repeats": True}, ""),
+        ("same", {"older_than": "/b/a.o"}, "stale-unit: x.o was linked before /b/a.o was compiled"),
+    ],
+)
+def test_outputs(
+    text: str | None, more: dict[str, Any], gap: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    if text is not None:
+        (tmp_path / "x.o").write_text(text)
+    output = Output(path=str(tmp_path / "x.o"), digest=SAME, entry=(0, 0, 0), **more)
+    assert said(BuildRecord(calls=(call(tmp_path, WORDS),), outputs=(output,))) == ([gap] if gap else [])
+
+
+def test_reports_of_good_calls_count(tmp_path: Path) -> None:
+    good = call(tmp_path, WORDS, report=REPORT)
+    bad = call(tmp_path, OTHER_OUTPUT, id="2", status=1, report=REPORT)
+    build = scan(run_file(tmp_path / "any name.json", good, bad))
+    assert len(build.kernels) == len(scan(FIXTURES / "ptxas" / "plain-13.5.log").kernels) > 0
+    for kernel in build.kernels:
+        assert Path(kernel.source).name == "a.cu"
+        assert [origin.line for origin in kernel.origins] == [None]
+    assert [(Path(unit.source).name, unit.state) for unit in build.units] == [("a.cu", "done"), ("a.cu", "failed")]
+
+
+def test_words_of_variables_and_options_files_are_words() -> None:
+    found = call(
+        Path("/b"),
+        ("nvcc", "-optf", "o"),
+        environment={"NVCC_PREPEND_FLAGS": "-x cu"},
+        texts={"o": "-c a.inc"},
+        files={"/b/a.inc": SAME},
+    )
+    assert (found.words, found.sources) == (["nvcc", "-x", "cu", "-c", "a.inc"], ("a.inc",))
+
+
+def test_a_run_file_survives_its_text() -> None:
+    made = call(Path("/b"), WORDS, files={"/b/a.cu": SAME, "/b/h.cuh": ""})
+    build = BuildRecord(
+        runs=(Run(command=("make",), folder="/b", status=2),),
+        watched=("/b",),
+        calls=(made, Call(id="2", command=("nvcc",), folder="/b")),
+    )
+    assert decoded(encoded(build).encode(), "r.json") == build
+    assert decoded(json.dumps(json.loads(encoded(build)), indent=2).encode(), "r.json") == build
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"format":"spillscan build 1","command":[]}', "is a run file of another release"),
+        ('{"format":"spillscan build 2","calls":[{}]}', "is a damaged run file"),
+        ('{"format":"spillscan build 2","calls":', "is a damaged run file"),
+    ],
+)
+def test_a_run_file_that_is_none(text: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        decoded(text.encode(), "r.json")
