@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from spillscan.commands import _baseline, _inputs, _issues, _options, _policy, _selection, _why
 from spillscan.commands._selection import Selection
-from spillscan.judging.compare.code_changes import code_changes, proven
+from spillscan.judging.compare.code_changes import code_changes, marked
 from spillscan.judging.compare.matrix import matrix
 from spillscan.judging.compare.missing_kernels import missing_kernels, nothing_in_common
 from spillscan.judging.compare.pairing import Comparison, comparison
@@ -53,14 +53,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--fail-on",
         choices=(*_policy.FAIL_ON, "policy", "code"),
         help="exit with 1 where something got worse: the mildest finding that counts (default: never); policy: as set"
-        "; code: also where other code is not proven the same work",
+        "; code: also if machine code differs",
     )
     _options.flag(parser, "--why", "why registers or spills of a kernel changed: code and records, with evidence")
     _options.add_with(
         parser,
         {
-            "code": "what became of the machine code of each kernel: proven the same work, or what differs, the"
-            " heaviest loop first (binaries of sm_75 and later, and snapshots of scan --with code)"
+            "code": "compare the machine code of each kernel, with the data and attributes that it refers to:"
+            " identical, differs or not compared (binaries of sm_70 and later, snapshots of scan --with code)",
+            "code-text": "the same, and a diff of the instructions that differ",
         },
     )
     parser.add_argument(
@@ -162,14 +163,14 @@ def _report(
     gate: _baseline.Gate,
 ) -> tuple[Report, Verdict]:
     """What the builds show, of those kernels that were ``kept``, and the verdict on the newest."""
-    gated, by_code = arguments.gated, "code" in arguments.also
+    gated, by_code = arguments.gated, bool({"code", "code-text"} & {*arguments.also})
     base, head = kept[0], kept[-1]
     table = None
     if by_arch:
         metrics = list(dict.fromkeys(arguments.metric)) or ["spill_bytes", "registers"]
         table = matrix(kept, _labels(arguments.inputs), metrics, policy)
     # the code of equal kernels may not be known
-    every = any(CODE.name in entry.settings for entry in policy.entries)
+    every = by_code or any(CODE.name in entry.settings for entry in policy.entries)
     compared = not by_arch or gated
     chosen = tuple(_sides("--pair", each, "libraries") for each in arguments.pair)
     stated = (*policy.renamed, *map(parse_rename, arguments.rename))
@@ -180,8 +181,8 @@ def _report(
     )
     code = None
     if compared and (by_code or any(CODE.name in entry.settings for entry in policy.entries)):
-        code = _code_changes(found, _policy.unpacking(policy))
-        found = proven(found, code)
+        code = _code_changes(found, _policy.unpacking(policy), text="code-text" in arguments.also)
+        found = marked(found, code)
     worse = regressions((*found.changes, *found.recoded, *found.unsettled, *found.equal), policy)
     if by_code and code:
         worse = distinct([*worse, *noted(code, worse)])
@@ -218,10 +219,10 @@ def _report(
     return gate.report(report, held), outcome
 
 
-def _code_changes(found: Comparison, unpacking: Mapping[str, int]) -> list[CodeChange]:
-    pairs = (*found.changes, *found.recoded, *found.unsettled)
+def _code_changes(found: Comparison, unpacking: Mapping[str, int], *, text: bool) -> list[CodeChange]:
+    pairs = (*found.changes, *found.recoded, *found.unsettled, *found.equal)
     texts = texts_of((side for each in pairs for side in (each.before, each.after) if side is not None), unpacking)
-    return code_changes(pairs, texts)
+    return code_changes(pairs, texts, text=text)
 
 
 def _sides(option: str, pair: str, what: str) -> tuple[str, str]:

@@ -3,8 +3,7 @@
 KERNEL is what a table calls it, a glob for any of its names, or a part of the symbol; an INPUT alone shows all of its
 kernels, and without --arch every architecture. Of several kernels, one that uses no local memory takes one line.
 A snapshot (scan -f json of a dump) has all figures, but no longer the single slots. Of a binary, --with sass adds its
-machine code; that takes nvdisasm. Of one kernel of a binary it also says which accesses take more than their bytes
-need: bank conflicts, and lanes that go far apart.
+machine code; that takes nvdisasm.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -34,17 +32,13 @@ from spillscan.reading.binary import fetch
 from spillscan.reading.binary.fetch import MachineCode
 from spillscan.reading.binary.instructions import Code
 from spillscan.reading.binary.pressure import Pressure
-from spillscan.reading.binary.requests import Memory, Narrow, Request, memory
 from spillscan.reading.machine import spillmap
-from spillscan.reading.machine.lanes import EVERY, LANES
 from spillscan.reading.machine.liveness import INSTRUCTION
 from spillscan.reports.render import sources_of
 
 EPILOG = "Example: spillscan show 'gemm<8>' build/ --arch sm_90"
 _CURVE = 64
 """Columns of the curve of live registers."""
-_MOST_REQUESTS = 12
-"""Lines of accesses that take more than they need."""
 _SHOWN = 4
 """Places of a slot that are printed; the rest is counted."""
 
@@ -95,7 +89,6 @@ def run(arguments: argparse.Namespace) -> int:
     full = [k for k in found if whole or (k.sass and k.sass.local.total.accesses)]
     code = fetch.code_of(full, unpacking, text=sass)
     live, texts = fetch.shown_of(full if source else (), unpacking)
-    codes = {number: Code(text) for number, text in fetch.texts_of(full if whole else (), unpacking).items()}
     sources = sources_of(live.values(), arguments.source_root) if arguments.source_root else {}
     style = style_of()
     for number, kernel in enumerate(found):
@@ -107,11 +100,9 @@ def run(arguments: argparse.Namespace) -> int:
         pressure = code[id(kernel)].pressure if id(kernel) in code else None
         shown = lines(name, kernel, kernel.sass, pressure, _options.rows_of(arguments))
         say([*[""] * bool(number), *hung(shown, style)])
-        if id(kernel) in codes:
-            say(hung(memory_lines(memory(codes[id(kernel)])), style))
         if source and id(kernel) in texts:
             held = at_lines(holdings(live[id(kernel)], kernel.sass.local, Tree())) if sum(kernel.spills or ()) else {}
-            code_shown = codes.get(id(kernel)) or Code(texts[id(kernel)])
+            code_shown = Code(texts[id(kernel)])
             if kernel.caller:
                 say([f"  in the code of {printable(names.of(kernel.caller))}:"])
             say(hung(source_lines(kernel.sass, live[id(kernel)], code_shown, sources, held), style))
@@ -199,54 +190,6 @@ def _pressure(pressure: Pressure, kernel: Kernel) -> Iterator[str]:
         source = spillmap.where(each.source)
         words = f"{len(each.registers):>4}  {each} from {begin:#06x} to {end:#06x}{', ' + source if source else ''}"
         yield f"    {'held' if not number else '':8}  {words}"
-
-
-def memory_lines(found: Memory | None) -> Iterator[str]:
-    """What accesses to global and shared memory take more than their bytes need, and for which launches that holds."""
-    if found is None or not found.instructions:
-        return
-    known = f"{found.known:,} of {count(found.instructions, 'access', 'accesses')} known"
-    yield f"  memory access, by a full warp: {known}, {found.every:,} for every launch"
-    wasteful = [each for each in found.requests if each.excess]
-    yield from map(_request, wasteful[:_MOST_REQUESTS])
-    if len(wasteful) > _MOST_REQUESTS:
-        yield f"    … {len(wasteful) - _MOST_REQUESTS:,} more"
-    if found.known and not wasteful:
-        yield "    none is known to take more than its bytes need"
-    for narrow, times in list(Counter(found.narrow).items())[:_SHOWN]:
-        yield (
-            f"    {_where(narrow)}{narrow.accesses} {narrow.space} {'stores' if narrow.store else 'loads'} of"
-            f" {count(narrow.bytes, 'byte')} side by side{_times(times)}: wider ones would do where their address is a"
-            f" multiple of {narrow.bytes * narrow.accesses}"
-        )
-
-
-def _request(request: Request) -> str:
-    rows = defaultdict[tuple[int, int], list[str]](list)
-    for width, (asked, needed) in request.asked.items():
-        if asked > needed and (width == EVERY or EVERY not in request.asked):
-            rows[asked, needed].append("32·n" if width == LANES else str(width) if width else "")
-    (worst, widths), *others = sorted(rows.items(), key=lambda each: each[0][1] - each[0][0])
-    taken = count(worst[0], "wavefront" if request.space == "shared" else "sector")
-    said = [f"at least {taken} where {worst[1]} would hold its bytes ({_launches(widths)})"]
-    said += [f"{asked} where {needed} would ({_launches(widths)})" for (asked, needed), widths in others]
-    return (
-        f"    {_where(request)}{request.space} {'store' if request.store else 'load'} of"
-        f" {count(request.bytes, 'byte')}{_times(request.instructions)}: {', '.join(said)}"
-    )
-
-
-def _launches(rows: Sequence[str]) -> str:
-    return f"blockDim.x {', '.join(rows)}" if any(rows) else "every launch"
-
-
-def _times(number: int) -> str:
-    return f", {number:,} times" if number > 1 else ""
-
-
-def _where(each: Request | Narrow) -> str:
-    loops = f"in {count(each.depth, 'loop')}, " if each.depth else ""
-    return f"{spillmap.where(each.source)}, {loops}" if each.source else loops
 
 
 _AROUND = 2

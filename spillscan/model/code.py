@@ -124,24 +124,25 @@ class Maker(Struct, frozen=True, kw_only=True):
 
 
 class CodeText(Struct, frozen=True, kw_only=True):
-    """A function's machine code itself, and what it means besides its bytes: what two builds are compared by."""
+    """A function's machine code, and all that it refers to: what ``diff --with code`` compares."""
 
     number: int
-    """Of its architecture: 90."""
+    """Number of its architecture: 90."""
     words: bytes
     """Its instructions, packed by zlib."""
-    relocations: tuple[tuple[int, str], ...] = ()
-    """(byte offset, what is put there, by name), ascending."""
-    constants: str = ""
-    """Stands for its own constants; empty: it has none."""
-    module: str = ""
-    """Stands for the constants of its whole module, and which variable stands where in them; empty: it has none."""
+    references: tuple[tuple[int, str], ...] = ()
+    """(byte offset, what is put or read there), ascending; ``#N`` is the number of an object in ``data``."""
+    data: tuple[tuple[str, str], ...] = ()
+    """(label, value) of each attribute and of each object referred to, directly or through one another; of contents
+    the value is a digest that begins with ``#``."""
+    unknown: str = ""
+    """Why not all that it refers to is known; empty: all is."""
     parts: tuple[int, ...] = ()
     """Byte offsets at which callees begin that its section holds."""
     function: bool = False
-    """A device function: whoever calls it goes on with its registers."""
+    """A device function: its callers depend on its registers."""
     lines: tuple[tuple[int, str, int], ...] = ()
-    """(first instruction, source file, line) of each run of instructions of one line; line 0: none is known."""
+    """(first instruction, source file, line) of each run of instructions of one line; line 0: unknown."""
 
 
 MOST_REGISTERS = 255

@@ -64,6 +64,8 @@ class Effect(Struct, frozen=True, kw_only=True):
         return None if before is None or after is None else (before, after)
 
 
+CodeVerdict = Literal["differs", "not compared", "identical"]
+
 EvidenceKind = Literal["identity", "substitution", "stated"]
 """Equal names, whatever checkout or toolkit wrote them; a substitution that explains all kernels of a function; stated
 by the user."""
@@ -106,8 +108,8 @@ class Change(Struct, frozen=True, kw_only=True):
     """Kinds of compiler messages that only the base build has for this kernel."""
     effects: tuple[Effect, ...] = ()
     """Residency by device; of pairs only."""
-    proven: bool = False
-    """Whether the code of both is proven to do the same work, so far as anybody tried."""
+    code: CodeVerdict | None = None
+    """Result of comparing the machine code of both; ``None``: nobody did."""
 
     @property
     def bounds(self) -> tuple[int | None, int | None] | None:
@@ -143,7 +145,6 @@ def moved_bounds(before: Kernel, after: Kernel) -> tuple[int | None, int | None]
     return None if old == new else (old, new)
 
 
-Work = Literal["same work", "same figures", "other work"]
 Moved = tuple[str, int, int]
 """(name, count before, count after)."""
 
@@ -168,16 +169,21 @@ class Hunk(Struct, frozen=True, kw_only=True):
 
 
 class CodeChange(Struct, frozen=True, kw_only=True):
-    """What became of the code of one kernel."""
+    """Machine code of one kernel in two builds, compared."""
 
     change: Change
     """The pair."""
-    work: Work
-    """What is proven of it."""
-    evidence: tuple[str, ...]
-    """What shows it, one line each."""
+    verdict: CodeVerdict
+    """``identical``: equal instructions in equal order, up to one renaming of registers, and equal data and attributes
+    that the kernel refers to."""
+    reasons: tuple[str, ...]
+    """What differs, or why it was not compared, one line each."""
+    instructions: tuple[int | None, int | None]
+    """Number of instructions before and after; ``None``: unknown."""
     hunks: tuple[Hunk, ...] = ()
-    """Where it differs, the deepest loop first; none where it is not at hand."""
+    """Where instructions differ, the deepest loop first."""
+    text: tuple[str, ...] = ()
+    """Unified diff of the instructions, if asked for."""
 
 
 class Changes(list[Change]):

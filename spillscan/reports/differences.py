@@ -46,11 +46,9 @@ def lines(report: Report, style: Style) -> Iterator[str]:
     if not changes:
         kernels = count(len(report.build.kernels), "kernel")
         arches = words.arches_of(report.build)
-        kind = "no known changes" if report.gaps else "no changes"
-        yield f"{kind} in {kernels}{'; ' if arches else ''}{arches}"
+        yield f"same figures in {kernels}{', as far as known' if report.gaps else ''}{'; ' if arches else ''}{arches}"
         yield from pairings.other_code(report)
         yield from code_changes.text_lines(report, style)
-        yield from code_changes.compile_time(report)
         yield from words.verdict_lines(report, style, words.counted(report))
         return
     all_entries = entries(report)
@@ -71,25 +69,26 @@ def lines(report: Report, style: Style) -> Iterator[str]:
             rows += [(cells[: len(columns)], color) for cells, color in _rows(entry, wide, name, report)]
             rows += [([line], color) for line, color in _said(entry, report, style)]
     last: list[Row] = [(cells[: len(columns)], color) for cells, color in _total_rows(total, wide)]
-    printed = list(table(columns, [*rows, *last], style, left=_LEFT, spare=(LIMITED,)))
-    above = 1 + len(rows)
-    yield from printed[:above]
-    yield from _folded(all_entries, [entry for _, some in shown for entry in some], style)
-    yield from printed[above:]
-    yield from called.legend()
-    yield ""
+    if rows:
+        printed = list(table(columns, [*rows, *last], style, left=_LEFT, spare=(LIMITED,)))
+        above = 1 + len(rows)
+        yield from printed[:above]
+        yield from _folded(all_entries, [entry for _, some in shown for entry in some], style)
+        yield from printed[above:]
+        yield from called.legend()
+        yield ""
+    yield from pairings.archs(report)
     states = Counter[str](change.state for change in changes)
     open_ones = {id(gap.kernel) for gap in report.gaps}
     unknown = sum(id(change.kernel) in open_ones for change in report.unsettled)
-    unchanged = len(report.build.kernels) - len(changes) + states["removed"] - unknown
-    counted = [*pairings.counts(changes), f"{unchanged:,} unchanged"]
+    same = len(report.build.kernels) - len(changes) + states["removed"] - unknown
+    counted = [*pairings.counts(changes), f"{same:,} with the same figures"]
     yield ", ".join(counted) + (f", {unknown:,} unknown" if unknown else "")
     yield from pairings.other_code(report)
     yield from pairings.libraries(report)
     yield from pairings.rules(changes)
     yield from code_changes.code_bytes(report)
     yield from code_changes.text_lines(report, style)
-    yield from code_changes.compile_time(report)
     if states["added"] and states["added"] == len(report.build.kernels) and states["removed"]:
         yield "no kernel is in both builds; of different archs, --by arch puts them side by side"
     shown_above = {id(change.kernel) for change in changes}
@@ -120,10 +119,18 @@ class Entry(Struct, frozen=True):
 
 
 def entries(report: Report) -> list[Entry]:
-    """All changes, those that a rule minds first; what changed alike for several archs of one kernel is one."""
+    """All changes, those with findings first; what changed alike for several archs of one kernel is one. Kernels of an
+    arch that one build alone has are left out unless a finding is about them: :func:`pairings.archs` counts them."""
     found: dict[int, list[Finding]] = defaultdict(list)
     for finding in words.counted(report):
         found[id(finding.kernel)].append(finding)
+    severe = {id(each.kernel) for each in words.counted(report) if each.severity != "note"}
+    counted = {
+        id(change)
+        for changes in pairings.whole_archs(report).values()
+        for change in changes
+        if id(change.kernel) not in severe
+    }
     alike: dict[object, list[Change]] = defaultdict(list)
     known: dict[object, tuple[Metric, ...]] = {}
 
@@ -134,15 +141,16 @@ def entries(report: Report) -> list[Entry]:
         return known[alike_in]
 
     for change in report.changes:
-        alike[_alike(change, shown(change))].append(change)
+        if id(change) not in counted:
+            alike[_alike(change, shown(change))].append(change)
     found_entries = [
         Entry(each, shown(each[0]), [finding for change in each for finding in found.get(id(change.kernel), ())])
         for each in alike.values()
     ]
     if report.sort is not None:
         return sorted(found_entries, key=lambda entry: -_growth_of(entry, report.sort))
-    severe = SEVERITIES.index
-    return sorted(found_entries, key=lambda entry: -max((severe(each.severity) for each in entry.findings), default=-1))
+    rank = SEVERITIES.index
+    return sorted(found_entries, key=lambda entry: -max((rank(each.severity) for each in entry.findings), default=-1))
 
 
 def _growth_of(entry: Entry, name: str | None) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from spillscan.model import Change
+from spillscan.model import Build, Change
 from spillscan.naming import Names, alone
 from spillscan.naming.identity.libraries import whole
 from spillscan.output.nouns import count
@@ -34,10 +34,32 @@ def counts(changes: Sequence[Change]) -> list[str]:
     ]
 
 
+def whole_archs(report: Report) -> dict[tuple[str, str], list[Change]]:
+    """Kernels of archs that one build alone has, by arch and state."""
+    known = {"added": _archs(report.base), "removed": _archs(report.build)}
+    found: dict[tuple[str, str], list[Change]] = {}
+    for change in report.changes:
+        arch = change.kernel.key.arch
+        if arch is not None and known.get(change.state) and arch not in known[change.state]:
+            found.setdefault((arch, change.state), []).append(change)
+    return found
+
+
+def _archs(build: Build | None) -> set[str | None]:
+    return {kernel.key.arch for kernel in build.kernels} if build else set()
+
+
+def archs(report: Report) -> Iterator[str]:
+    """``sm_103 is new: 296 kernels``."""
+    for (arch, state), changes in sorted(whole_archs(report).items()):
+        word = "new" if state == "added" else "gone"
+        yield f"{printable(arch, words.LONGEST_ARCH)} is {word}: {count(len(changes), 'kernel')}"
+
+
 def other_code(report: Report) -> Iterator[str]:
-    """How many kernels have other machine code, and the same figures."""
-    if report.recoded:
-        yield f"{count(len(report.recoded), 'kernel')} of other code, same figures"
+    """How many kernels have the same figures and other code bytes, unless their code was compared."""
+    if report.recoded and report.code_changes is None:
+        yield f"{count(len(report.recoded), 'kernel')} with the same figures and other code bytes (--with code)"
 
 
 def toolkits(report: Report) -> Iterator[str]:

@@ -27,7 +27,8 @@ from numpy.typing import NDArray
 from spillscan.reading.binary import containers
 from spillscan.reading.binary.cubin import Cubin, Function
 from spillscan.reading.binary.found import Image
-from spillscan.reading.binary.pressure import Pressure, pressures, registers
+from spillscan.reading.binary.pressure import Pressure, pressures
+from spillscan.reading.binary.register_tables import registers
 from spillscan.reading.binary.window import DEFAULT, Budget, Window
 from spillscan.reading.machine.liveness import INSTRUCTION, Effects, Graph, Live
 from tests.conftest import FIXTURES, ROOT

@@ -1,154 +1,217 @@
-"""What became of the machine code of a kernel: proven the same work, or what differs in it, with the evidence.
+"""Compare the machine code of kernels in two builds: identical, differs, or not compared.
 
-*Same work* is proven (:mod:`spillscan.reading.machine.sameness`). What is not proven is held apart by what surely
-differs: the mix of opcodes, memory operations and their widths, tensor instructions, control flow, the bodies of loops.
-Where none of these does, it is the *same figures* with other operands, constants or order; else it is *other work*.
+*Identical*: equal instructions in equal order, up to one renaming of registers, and equal data and attributes that the
+kernel refers to (:mod:`spillscan.reading.binary.references`). Nothing is claimed about reordered code.
 """
 
 from __future__ import annotations
 
+import re
+import zlib
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterator, Mapping, Sequence
+from difflib import SequenceMatcher
 
 import numpy as np
 from msgspec.structs import replace
 
 from spillscan.judging.compare.pairing import Comparison
 from spillscan.model import Change, Kernel
-from spillscan.model.code import CLASS_OF, CodeText
-from spillscan.model.findings import CodeChange, Hunk, Moved, Work
-from spillscan.naming.identity.code import digest
-from spillscan.output.nouns import count
+from spillscan.model.code import CodeText
+from spillscan.model.findings import CodeChange, CodeVerdict, Hunk, Moved
 from spillscan.reading.binary.instructions import Code
-from spillscan.reading.machine.accesses import WIDTHS
+from spillscan.reading.binary.references import UNKNOWN_ATTRIBUTE
+from spillscan.reading.machine import sameness
 from spillscan.reading.machine.liveness import INSTRUCTION
-from spillscan.reading.machine.sameness import NotProvenError, prove
 
-WORKS: tuple[Work, ...] = ("other work", "same figures", "same work")
-"""What a person should look at first stands first."""
+VERDICTS: tuple[CodeVerdict, ...] = ("differs", "not compared", "identical")
+"""Most urgent first."""
 _SHOWN = 4
-"""Opcodes that are named of each difference."""
+"""Opcodes and labels that are named of each difference."""
 _MOST_HUNKS = 64
-_ACCESSES = frozenset({"LDG", "STG", "LDS", "STS", "LD", "ST", "LDL", "STL"})
-_CONTROL = frozenset({"control", "barrier"})
-_GRANTED = "; the assembler's stall counts are taken for granted"
-_NO_CODE = "its machine code is not at hand: give binaries, or snapshots of scan --with code"
+_NO_CODE = "no machine code (give binaries, or scan --with code -f json)"
+_NO_DATA = "a listing has no data (give the binary)"
+_LISTINGS = ("sass", "nvdisasm")
+
+_FUNCTION = re.compile(r"^function (.*?): ")
+
+_Result = tuple[CodeVerdict, tuple[str, ...], tuple[Hunk, ...], tuple[str, ...]]
 
 
-def code_changes(changes: Sequence[Change], texts: Mapping[int, CodeText]) -> list[CodeChange]:
-    """Of each pair whose code is known to differ, or may; what surely differs first. ``texts``: the code itself, by the
-    ``id`` of the kernel."""
-    known: dict[object, tuple[Work, tuple[str, ...], tuple[Hunk, ...]]] = {}
+def code_changes(changes: Sequence[Change], texts: Mapping[int, CodeText], *, text: bool = False) -> list[CodeChange]:
+    """The verdict on each pair, differences first. ``texts``: machine code by the ``id`` of the kernel; ``text``: a
+    unified diff is wanted, too. Callees that stand in a kernel's code are compared with it."""
+    known: dict[object, _Result] = {}
     found = []
     for change in changes:
         before, after = change.before, change.after
-        if before is None or after is None or not (before.sass and after.sass):
+        if before is None or after is None or before.caller or after.caller:
             continue
-        digests = digest(before), digest(after)
-        if None not in digests and digests[0] == digests[1]:
-            continue
-        if after.role == "function" and None not in digests and not {id(before), id(after)} & texts.keys():
-            continue  # a callee that stands in the code of kernels: they are compared with it
-        key = (*digests, bool(change.metrics)) if None not in digests else id(change)
+        old, new = texts.get(id(before)), texts.get(id(after))
+        key = (id(old), id(new)) if old is not None and new is not None else id(change)
         if key not in known:
-            known[key] = _classed(before, after, texts.get(id(before)), texts.get(id(after)))
-        work, evidence, hunks = known[key]
-        found.append(CodeChange(change=change, work=work, evidence=evidence, hunks=hunks))
-    return sorted(found, key=lambda each: WORKS.index(each.work))
+            known[key] = _compared(before, after, old, new, text)
+        verdict, reasons, hunks, lines = known[key]
+        sizes = tuple(each.sass.instructions if each.sass else None for each in (before, after))
+        found.append(
+            CodeChange(change=change, verdict=verdict, reasons=reasons, instructions=sizes, hunks=hunks, text=lines)  # type: ignore[arg-type]
+        )
+    return sorted(found, key=lambda each: VERDICTS.index(each.verdict))
 
 
-def proven(found: Comparison, code: Sequence[CodeChange]) -> Comparison:
-    """The comparison, in which the pairs that are proven to do the same work say so."""
-    same = {id(each.change) for each in code if each.work == "same work"}
+def marked(found: Comparison, code: Sequence[CodeChange]) -> Comparison:
+    """The comparison, with the verdict on each pair's code."""
+    verdicts = {id(each.change): each.verdict for each in code}
 
-    def marked(changes: Sequence[Change]) -> tuple[Change, ...]:
-        return tuple(replace(each, proven=True) if id(each) in same else each for each in changes)
+    def with_code(changes: Sequence[Change]) -> tuple[Change, ...]:
+        return tuple(replace(each, code=verdicts.get(id(each))) for each in changes)
 
-    return replace(
-        found, changes=marked(found.changes), unsettled=marked(found.unsettled), recoded=marked(found.recoded)
-    )
-
-
-def _classed(
-    before: Kernel, after: Kernel, old: CodeText | None, new: CodeText | None
-) -> tuple[Work, tuple[str, ...], tuple[Hunk, ...]]:
-    sides = _sides(old, new)
-    reason = _NO_CODE
-    if sides is not None:
-        try:
-            if sides[0].text.constants != sides[1].text.constants:
-                raise NotProvenError("other constants of its own")
-            if sides[0].text.number != sides[1].text.number:
-                raise NotProvenError("another architecture")
-            if not sides[0].complete:
-                raise NotProvenError(f"no table says which predicates instructions of sm_{sides[0].text.number} name")
-            prove(*(each.instructions for each in sides), function=sides[0].text.function)
-            return "same work", (_proof(*sides),), ()
-        except NotProvenError as error:
-            reason = f"not proven the same: {error}"
-    elif old is not None and new is not None:
-        reason = f"not proven the same: no table says what instructions of sm_{new.number} do"
-    evidence = [*_mixes(before, after), *(_differences(*sides) if sides is not None else ())]
-    hunks = _hunks(sides, (before, after)) if sides is not None else []
-    return "other work" if evidence else "same figures", (*evidence, reason), tuple(hunks[:_MOST_HUNKS])
+    kinds = ("changes", "unsettled", "recoded", "equal")
+    return replace(found, **{kind: with_code(getattr(found, kind)) for kind in kinds})
 
 
-def _sides(old: CodeText | None, new: CodeText | None) -> tuple[Code, Code] | None:
+def _compared(before: Kernel, after: Kernel, old: CodeText | None, new: CodeText | None, text: bool) -> _Result:
+    if old is None or new is None:
+        return "not compared", (_missing(before if old is None else after),), (), ()
+    if before.key.arch != after.key.arch or old.number != new.number:
+        return "not compared", (f"other archs ({before.key.arch}, {after.key.arch})",), (), ()
+    undecoded = next((each.unknown for each in (old, new) if "not decoded" in each.unknown), "")
+    if undecoded:
+        return "not compared", (undecoded,), (), ()
+    reasons, doubts = _data(old, new)
+    sides, hunks, lines = _sides(old, new), list[Hunk](), tuple[str, ...]()
+    if sides is None:
+        if _words(old) != _words(new) or old.references != new.references:
+            doubts.append(f"no table describes the registers of sm_{new.number}")
+    else:
+        compared = sameness.compare(sides[0].instructions, sides[1].instructions, function=new.function)
+        if compared.differing:
+            hunks = _hunks(sides, (before, after))
+            reasons = [*_instructions(sides, hunks, len(compared.differing)), *reasons]
+            lines = tuple(_diff(sides)) if text else ()
+        elif compared.unknown:
+            doubts.append(compared.unknown)
+        elif compared.renamed:
+            doubts = doubts or [""]
+    doubts += filter(None, dict.fromkeys((old.unknown, new.unknown)))
+    if reasons:
+        return "differs", tuple(reasons), tuple(hunks[:_MOST_HUNKS]), lines
+    if any(doubts):
+        return "not compared", tuple(filter(None, doubts)), (), ()
+    return "identical", ("registers renamed",) if doubts else (), (), ()
+
+
+def _missing(kernel: Kernel) -> str:
+    origin = kernel.sass.origin if kernel.sass else None
+    return _NO_DATA if origin is not None and origin.format in _LISTINGS else _NO_CODE
+
+
+def _sides(old: CodeText, new: CodeText) -> tuple[Code, Code] | None:
     try:
-        if old is None or new is None:
-            return None
-        return Code(old, one_module=old.module == new.module), Code(new, one_module=old.module == new.module)
+        return Code(old), Code(new)
     except ValueError:
         return None
 
 
-def _proof(old: Code, new: Code) -> str:
-    """What is the same, and what else is not."""
-    moved = sum(one != other for one, other in zip(old.instructions, new.instructions, strict=False))
-    if not moved:
-        return f"the same instructions, scheduled otherwise{_GRANTED}"
-    how = f"{moved:,} with other registers, places or in another order"
-    return f"the same instructions on the same values, {how}{_GRANTED}"
+def _words(text: CodeText) -> bytes:
+    return zlib.decompress(text.words)
 
 
-def _mixes(before: Kernel, after: Kernel) -> Iterator[str]:
-    """The mix of opcodes, and tensor instructions."""
-    assert before.sass is not None
-    assert after.sass is not None
-    mixes = [Counter({name: n for name, n in each.opcodes if name != "NOP"}) for each in (before.sass, after.sass)]
-    if moved := _moved(*mixes):
-        yield f"opcodes: {said(moved)}"
-    if tensor := [each for each in moved if CLASS_OF.get(each[0]) == "tensor"]:
-        yield f"tensor instructions: {said(tensor)}"
-    if control := [each for each in moved if CLASS_OF.get(each[0]) in _CONTROL]:
-        yield f"control: {said(control)}"
+def _data(old: CodeText, new: CodeText) -> tuple[list[str], list[str]]:
+    """(data and attributes that differ, attributes that differ and whose meaning is unknown)."""
+    sides = [defaultdict[str, list[str]](list), defaultdict[str, list[str]](list)]
+    numbered = [_numbered(each) for each in (old, new)]
+    if numbered[0] == numbered[1]:
+        return [], []
+    if [label for label, _ in numbered[0]] == [label for label, _ in numbered[1]]:  # functions may have other names
+        numbered = [
+            [(label, value) for (label, _), (_, value) in zip(new.data, each, strict=True)] for each in numbered
+        ]
+    for side, data in zip(sides, numbered, strict=True):
+        for label, value in data:
+            side[label].append(value)
+    differing = {label: True for label in (*sides[0], *sides[1]) if sides[0].get(label) != sides[1].get(label)}
+    said = [(label, *(_value(side.get(label, ["none"])) for side in sides)) for label in differing]
+    texts = [
+        f"{label} changed" if before.startswith("#") or after.startswith("#") else f"{label} {before} → {after}"
+        for label, before, after in said
+    ]
+    if not texts:
+        texts = ["references in another order"]
+    doubts = [each for each in texts if UNKNOWN_ATTRIBUTE in each]
+    return [each for each in texts if UNKNOWN_ATTRIBUTE not in each], [f"{each} (meaning unknown)" for each in doubts]
 
 
-def _differences(old: Code, new: Code) -> Iterator[str]:
-    """Widths of accesses, and instructions by the loops around them."""
-    if moved := _moved(*(_accesses(each) for each in (old, new))):
-        yield f"memory: {said(moved)}"
-    depths = [Counter(depth for row, depth in enumerate(each.depths) if each.name(row) != "NOP") for each in (old, new)]
-    loops = [Counter({f"in {count(depth, 'loop')}": n for depth, n in each.items() if depth}) for each in depths]
-    if moved := _moved(*loops):
-        yield f"loop bodies, instructions: {said(moved)}"
+def _numbered(text: CodeText) -> list[tuple[str, str]]:
+    """Its data, with functions called by their number: another name is no difference."""
+    names: dict[str, str] = {}
+    return [
+        (_FUNCTION.sub(lambda match: names.setdefault(match[1], f"function {len(names) + 1}: "), label), value)
+        for label, value in text.data
+    ]
 
 
-def _accesses(code: Code) -> Counter[str]:
-    widths = code.widths()
-    names = ((row, code.name(row)) for row in range(code.rows))
-    return Counter(f"{name} of {8 * WIDTHS[int(widths[row])]} bits" for row, name in names if name in _ACCESSES)
+def _value(values: Sequence[str]) -> str:
+    return values[0] if len(values) == 1 else f"#{len(values)}"
+
+
+def _instructions(sides: tuple[Code, Code], hunks: Sequence[Hunk], differing: int) -> Iterator[str]:
+    """``+12 STL, +8 LDL at gemm.cu:25``: counts by kind of instruction, and where most of them are."""
+    names = [Counter(code.name(row) or "?" for row in range(code.rows)) for code in sides]
+    moved = [each for each in _moved(*names) if each[0] != "NOP"] or _moved(*names)
+    places = [hunk.place for hunk in hunks if hunk.place]
+    others = len({*places}) - 1
+    where = f" at {places[0]}" + f" and {others:,} more lines" * (others > 0) if places else ""
+    if moved:
+        shown = [f"{after - before:+,} {name}" for name, before, after in moved[:_SHOWN]]
+        more = [f"{len(moved) - _SHOWN:,} more"] if len(moved) > _SHOWN else []
+        yield ", ".join(shown + more) + where
+        return
+    altered = Counter[str]()
+    for hunk in hunks:
+        altered.update(dict(hunk.altered))
+    if altered:
+        yield f"operands of {', '.join(f'{number:,} {name}' for name, number in altered.most_common(_SHOWN))}{where}"
+    else:
+        yield f"order, registers or schedule of {differing:,} instructions{where}"
+
+
+_REGISTER = re.compile(r"\b(U?[RPB]|SB)\d+\b")
+_ADDRESS = re.compile(r"0x[0-9a-f]+$")
+_MOST_ROWS = 1 << 15
+
+
+def _diff(sides: tuple[Code, Code]) -> Iterator[str]:
+    """Unified diff of the instructions, with labels for addresses; another register alone is no difference."""
+    if max(each.rows for each in sides) > _MOST_ROWS:
+        yield f"more than {_MOST_ROWS:,} instructions: no text diff"
+        return
+    texts = [_labelled(code) for code in sides]
+    plain = [[_REGISTER.sub(r"\1", line) for line in side] for side in texts]
+    for group in SequenceMatcher(None, plain[0], plain[1]).get_grouped_opcodes(2):
+        yield f"@@ {INSTRUCTION * group[0][1]:#06x} → {INSTRUCTION * group[0][3]:#06x}"
+        for kind, begin, end, start, stop in group:
+            if kind == "equal":
+                yield from (f"  {line}" for line in texts[1][start:stop])
+            else:
+                yield from (f"- {line}" for line in texts[0][begin:end])
+                yield from (f"+ {line}" for line in texts[1][start:stop])
+
+
+def _labelled(code: Code) -> list[str]:
+    """The text of each instruction; where it goes by the number of the label, in order of address."""
+    targets = [each.target for each in code.instructions]
+    known = sorted({each for each in targets if each is not None})
+    labels = {target: f"L{number}" for number, target in enumerate(known)}
+    return [
+        text if target is None else _ADDRESS.sub(labels[target], text)
+        for text, target in zip(code.said, targets, strict=True)
+    ]
 
 
 def _moved(old: Counter[str], new: Counter[str]) -> list[Moved]:
     found = [(name, old[name], new[name]) for name in {*old, *new} if old[name] != new[name]]
     return sorted(found, key=lambda each: (-abs(each[2] - each[1]), each[0]))
-
-
-def said(moved: Sequence[Moved]) -> str:
-    """``FFMA 8 → 16, LDG 4 → 6, 2 more``."""
-    shown = [f"{name} {before:,} → {after:,}" for name, before, after in moved[:_SHOWN]]
-    return ", ".join(shown + [f"{len(moved) - _SHOWN:,} more"] * (len(moved) > _SHOWN))
 
 
 _Place = tuple[int | None, str]

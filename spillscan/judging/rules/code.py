@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from spillscan.judging.compare.figures import other_code
 from spillscan.judging.rules._declared import Family, Said, Terms, Threshold, finding
 from spillscan.model import Change, Finding, Limit, Rule
 from spillscan.model.figures import value_of
-from spillscan.naming.identity.code import digest
 from spillscan.output.nouns import sizes
 
 if TYPE_CHECKING:
@@ -68,7 +66,7 @@ SIZE = Growth(
 
 CODE = Limit(
     "code",
-    "unchanged: a kernel must keep its machine code, or be proven the same work by diff --with code",
+    "unchanged: a kernel's machine code must be identical (diff --with code)",
     "change",
     77,
     words=("unchanged", "any"),
@@ -77,30 +75,27 @@ OTHER = Rule("other-code", "error", ("change",), ("code",), (CODE,))
 
 
 def _other(change: Change, terms: Terms) -> Iterator[Said]:
-    """Its code is not the same, and nobody proved that it does the same work."""
-    before, after = change.before, change.after
-    both = before is not None and after is not None and not change.proven
-    if both and terms.demanded(CODE) and other_code(before, after):  # type: ignore[arg-type]
-        yield OTHER, "its machine code is not the same, and must be unchanged"
+    """Its code differs, and must not."""
+    if terms.demanded(CODE) and change.code == "differs":
+        yield OTHER, "its machine code differs, and must be unchanged"
 
 
 def noted(code: Iterable[CodeChange], known: Sequence[Finding]) -> list[Finding]:
-    """A note of each kernel that is not proven to do the same work, but of those that ``known`` findings speak of."""
+    """A note on each kernel whose code differs, unless a ``known`` finding says so."""
     said = {id(each.kernel) for each in known if each.rule == OTHER.id}
     return [
-        finding(OTHER, each.evidence[0], each.change.kernel, "note")
+        finding(OTHER, each.reasons[0], each.change.kernel, "note")
         for each in code
-        if each.work != "same work" and id(each.change.kernel) not in said
+        if each.verdict == "differs" and id(each.change.kernel) not in said
     ]
 
 
 def _hidden(change: Change, terms: Terms) -> Said | None:
-    """Of a kernel of both builds the code of one at least is not known byte for byte."""
-    before, after = change.before, change.after
-    if not terms.demanded(CODE) or before is None or after is None or other_code(before, after):
+    """The code of a kernel of both builds was not compared."""
+    pair = change.before is not None and change.after is not None
+    if not pair or not terms.demanded(CODE) or change.kernel.caller or change.code not in (None, "not compared"):
         return None
-    silent = None in (digest(before), digest(after))
-    return (OTHER, "no input shows all of its machine code; give its binary") if silent else None
+    return OTHER, "its machine code was not compared; diff --with code says why"
 
 
 FAMILIES = (

@@ -31,6 +31,7 @@ from spillscan.reading.binary.attributes import (
 from spillscan.reading.binary.digests import Digests, digest_of_code
 from spillscan.reading.binary.elf import Elf
 from spillscan.reading.binary.lines import Lines
+from spillscan.reading.binary.references import ModuleReferences
 from spillscan.reading.binary.symbols import CODE, References, Sections, Symbols, references_by_section, sections_of
 from spillscan.reading.binary.window import DamageError, Window
 
@@ -175,12 +176,12 @@ class Cubin:
     @cached_property
     def lines(self) -> Lines:
         """Its source lines."""
-        return Lines(self.elf, self._symbols.rows)
+        return Lines(self.elf, self.symbols.rows)
 
     @cached_property
     def references(self) -> dict[int, References]:
         """Texture, surface and sampler references by code section."""
-        return references_by_section(self.elf, self._symbols.rows, self.number)
+        return references_by_section(self.elf, self.symbols.rows, self.number)
 
     @property
     def arch(self) -> str:
@@ -207,7 +208,7 @@ class Cubin:
         if not sections.text:
             return
         figures = of_module(Window(b"") if self._module is None else elf.contents(self._module))
-        symbols, links = self._symbols, elf.owners
+        symbols, links = self.symbols, elf.owners
         for section in sections.text:
             number = links[section] & 0xFFFFFF
             known = number < len(symbols.rows) and symbols.homes[number] == section
@@ -250,7 +251,7 @@ class Cubin:
             raise DamageError(f"a cubin of ELF type {elf.type}", elf.window.start)
         if not _are_names(elf.pool) or (elf.heads[1:] & 0xFF != _DOT).any():
             raise DamageError("sections with damaged names", elf.window.start)
-        symbols = self._symbols
+        symbols = self.symbols
         titles = [symbols.title(elf.owners[section] & 0xFFFFFF) for section in sections.text]
         names = [title or self._named_by(section) for section, title in zip(sections.text, titles, strict=True)]
         names += (symbols.name(place) for each in symbols.inner.values() for _, place in each)
@@ -297,29 +298,37 @@ class Cubin:
             file, line = (source.file, source.line) if source is not None else ("", 0)
             if not runs or runs[-1][1:] != (file, line):
                 runs.append((row, file, line))
-        relocations = sorted(self._digests.relocations(section, section))
+        found = self._module_references.of(function)
         return CodeText(
             number=self.number,
             words=zlib.compress(code.whole),
-            relocations=tuple((offset, text.decode("utf-8", "backslashreplace")) for offset, text in relocations),
-            constants=self._digests.constants(section, self._sections.constants.get(section, ())),
-            module=self._digests.of_module,
+            references=tuple(found.references),
+            data=tuple(found.data),
+            unknown=found.unknown,
             parts=tuple(sorted(self.parts_of(function))),
             function=function.role == "function",
             lines=tuple(runs),
         )
 
+    def constants_of(self, section: int) -> list[int]:
+        """Sections of the constants that the compiler gave the function in a code section."""
+        return self._sections.constants.get(section, [])
+
+    def shared_alignment(self, section: int) -> int:
+        """Alignment of the shared memory of the function in a code section; 0: it has none."""
+        return self._sections.shared.get(section, (0, 0))[1]
+
     def parts_of(self, function: Function) -> dict[int, str]:
         """Where callees begin inside the function's section, and their symbols. ptxas copies device functions into each
         kernel of a whole program (``$kernel$callee``); its own helpers, which no log names, have none here."""
         found: dict[int, str] = {}
-        inner = self._symbols.inner.get(function.section)
+        inner = self.symbols.inner.get(function.section)
         if inner is None:
             return found
         copied = f"${function.symbol}$".encode()
         for begin, place in inner:
             if begin < function.code.size:
-                name = self._symbols.name(place)
+                name = self.symbols.name(place)
                 own = name[len(copied) :].decode("utf-8", "backslashreplace") if name.startswith(copied) else ""
                 found.setdefault(begin, "" if is_helper(own) else own)
         return found
@@ -343,12 +352,17 @@ class Cubin:
         return sections_of(self.elf)
 
     @cached_property
-    def _symbols(self) -> Symbols:
+    def symbols(self) -> Symbols:
+        """Its symbols."""
         return Symbols(self.elf)
 
     @cached_property
+    def _module_references(self) -> ModuleReferences:
+        return ModuleReferences(self)
+
+    @cached_property
     def _digests(self) -> Digests:
-        return Digests(self.elf, self._symbols)
+        return Digests(self.elf, self.symbols)
 
     @cached_property
     def _module(self) -> int | None:

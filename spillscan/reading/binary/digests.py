@@ -6,10 +6,8 @@ Not in it: parameters (bank 0, which is empty in a file), and variables of the w
 
 from __future__ import annotations
 
-import re
 import struct
 from collections.abc import Iterator, Sequence
-from functools import cached_property
 
 import numpy as np
 from xxhash import xxh3_64, xxh3_64_hexdigest
@@ -18,7 +16,6 @@ from spillscan.reading.binary.elf import Elf
 from spillscan.reading.binary.symbols import Symbols
 from spillscan.reading.binary.window import Window
 
-_OF_MODULE = re.compile(rb"\.nv\.constant[1-9]\d*")
 _RECORDS = {9: struct.Struct("<QQ"), 4: struct.Struct("<QQq")}
 """Relocations, by the kind of their section: offset, symbol and kind, and the addend where it is not in the bytes."""
 
@@ -54,35 +51,6 @@ class Digests:
             hasher.update(self._elf.contents(each).whole)
             self._relocated(each, section, hasher)
         return hasher.hexdigest()
-
-    def constants(self, section: int, constants: Sequence[int]) -> str:
-        """Stands for a function's own constants alone; empty: it has none."""
-        hasher = xxh3_64()
-        for each in constants:
-            hasher.update(self._elf.contents(each).whole)
-            self._relocated(each, section, hasher)
-        return hasher.hexdigest() if constants else ""
-
-    @cached_property
-    def of_module(self) -> str:
-        """Stands for the constants of the whole module, and which variable stands where; empty: it has none."""
-        hasher, found = xxh3_64(), False
-        for index, name in enumerate(self._elf.names):
-            if _OF_MODULE.fullmatch(name):
-                found = True
-                hasher.update(b"%b\n" % name)
-                hasher.update(self._elf.contents(index).whole)
-                self._relocated(index, index, hasher)
-                places = [(value, number) for number, value in self._variables(index)]
-                hasher.update(
-                    b"".join(b"%x %b\n" % (at, self._symbols.target(number)) for at, number in sorted(places))
-                )
-        return hasher.hexdigest() if found else ""
-
-    def _variables(self, section: int) -> Iterator[tuple[int, int]]:
-        """(number of the symbol, where it stands) of a section."""
-        numbers = np.flatnonzero(self._symbols.rows["section"] == section)
-        yield from zip(numbers.tolist(), self._symbols.rows["value"][numbers].tolist(), strict=True)
 
     def _relocated(self, section: int, code: int, hasher: xxh3_64) -> None:
         """Take the relocations of one section of a function into its digest; ``code``: its code section."""

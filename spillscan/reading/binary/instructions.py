@@ -1,16 +1,16 @@
-"""A function's instructions one by one, as far as it is known what they do: what they read and write of each kind of
-register, what is left of their words without that, and where they go.
+"""A function's instructions one by one: the registers that each names, its text, and where it goes.
 
-Nothing is taken for understood that no table knows: general registers, predicates, uniform registers and uniform
-predicates stand in ``registers/*.json``, which nvdisasm's own marks were the source of (``fixtures/registers.py``).
+Register fields come from :mod:`~spillscan.reading.binary.register_tables`. An instruction that no table describes is
+not ``known``.
 """
 
 from __future__ import annotations
 
+import re
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import accumulate, pairwise
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -20,53 +20,43 @@ from spillscan.model.code import CodeText, SourceLine
 from spillscan.reading.binary import operand_text
 from spillscan.reading.binary.decode import Decoded
 from spillscan.reading.binary.opcode_tables import table
-from spillscan.reading.binary.pressure import Registers, elsewhere, registers
-from spillscan.reading.binary.sums import Operands, sum_of
+from spillscan.reading.binary.register_tables import Elsewhere, Registers, elsewhere, registers
 from spillscan.reading.binary.window import Window
 from spillscan.reading.binary.words import ALWAYS, FIRST_WITH_LOW_BYTE, Wide, Words
-from spillscan.reading.machine.accesses import WIDTHS
-from spillscan.reading.machine.instruction import BARRIERS, FILES, LOADS, STORES, Instruction, Place, Sum
+from spillscan.reading.machine.instruction import BARRIERS, FILES, SCOREBOARDS, Instruction
 from spillscan.reading.machine.liveness import INSTRUCTION, Graph, live
 
 _CONTROL = (1 << 126) - (1 << 105)
-"""Stall count, yield, barriers that are set and waited for, operands that are kept for reuse: when, not what."""
+"""Stall count, yield, scoreboards, operands that are kept for reuse: when an instruction runs, not what it does."""
+_SCOREBOARDS = (1 << 122) - (1 << 110)
+_SETS, _WAITS, _NO_SCOREBOARD = (110, 113), 116, 7
+"""Lowest bits of the scoreboards set until it has written and until it has read; of those that it waits for."""
 MOST_BYTES = 64 << 20
 """Of one function's code; what a snapshot packs beyond that is left out."""
-_BRANCH, _UNIFORM_BRANCH, _CALL, _MEET, _RETURN = 0x947, 0x547, 0x944, 0x945, 0x950
-_WARPS: dict[int, tuple[int, str]] = {0x945: (16, "w"), 0x941: (16, "r"), 0x942: (16, "rw"), 0x355: (24, "w")}
-"""BSSY, BSYNC, BREAK, and the BMOV that clears: lowest bit of the warps' barrier that they name, and what they do."""
+_BRANCHES, _MEET, _RETURN = (0x947, 0x547, 0x944), 0x945, 0x950
+"""BRA, its uniform form and CALL.REL; BSSY; RET."""
+_BARRIERS: dict[int, tuple[bool, ...]] = {_MEET: (True,), 0x941: (False,), 0x942: (False, True)}
+"""BSSY, BSYNC, BREAK: whether they read or write (``True``) the convergence barrier that they name."""
+_BARRIER = 16
 _GUARD = 12
-_MODIFIERS, _SIGNS, _IN_REGISTERS = 72, 62, 1
-"""Lowest bit of most modifiers; of the signs of a second source; the form of instructions without constants."""
-_SWAPPED = {
-    "IADD3": (24, 32, 64),
-    "LOP3": (24, 32, 64),
-    **dict.fromkeys(("IMAD", "FADD", "FMUL", "FFMA", "IMNMX", "VIMNMX"), (24, 32)),
-}
-"""By mnemonic: lowest bits of sources that may change places. Not of DADD: which of two NaNs stays is not known."""
-_ADDRESSING, _ORDERING = 1 | 0x1F << 4 | 3 << 18, 0xF << 5
-"""Modifiers of an access that say how its address is made; those that mean its order in accesses to global memory."""
-_OF_PREDICATES = {0x803: "r", 0x804: "w"}
-"""P2R and R2P: a set of predicates stands in a constant."""
+_OF_PREDICATES = {0x803: False, 0x804: True}
+"""P2R and R2P with a set of predicates in a constant: whether it writes them."""
 _SET_OF_PREDICATES, _MASK_OF_PREDICATES = 32, 0x7F
 _TARGET = (1 << 30) - 1 << 34 | (1 << 18) - 1 << 64
 _UNIFORM = 91
 """The bit of a word that has a uniform register among its operands."""
 _MEETING = (1 << 30) - 1 << 34
 _LOW_BYTE = 0xFF << 16
-_CONSTANT_FORMS, _OWN_BANKS = (3, 5), (0, 2)
-"""What of an opcode says that an operand stands in a bank; parameters, and constants of the function."""
 _WHOLE = (1 << 128) - 1
+_NUMBER = re.compile(r" #\d+")
 
 
 class Code:
     """The instructions of one function."""
 
-    def __init__(self, text: CodeText, *, one_module: bool = False) -> None:
-        """Raises :class:`ValueError` where no table is for its architecture. ``one_module``: what it is compared with
-        finds the same constants of its module."""
+    def __init__(self, text: CodeText) -> None:
+        """Raises :class:`ValueError` if no table covers its architecture."""
         self.text = text
-        self._one_module = one_module
         opcodes = table(text.number)
         files = [registers(text.number, file) for file in FILES]
         if opcodes is None or not opcodes.wide or files[0] is None:
@@ -95,89 +85,84 @@ class Code:
         return self.names[int(self._ranks[row])]
 
     @cached_property
+    def _words(self) -> list[int]:
+        lows, highs = (column.view(np.uint64).tolist() for column in self._code.words())
+        return [low | high << 64 for low, high in zip(lows, highs, strict=True)]
+
+    def fields(self) -> Iterator[tuple[list[_Field], bool]]:
+        """The register fields of each instruction, and whether tables describe all of it."""
+        number, words = self.text.number, self._code.words()
+        columns = [(file, each, *(column.tolist() for column in each.classes(*words))) for file, each in self._files]
+        others = [elsewhere(number, file) for file in FILES]
+        found: dict[tuple[int, ...], list[_Field]] = {}
+        for row, word in enumerate(self._words):
+            classes = tuple(at[row] for _, _, at, _ in columns)
+            if classes not in found:
+                found[classes] = [
+                    each for file, known, at, _ in columns for each in _fields_of(file, known, at[row], number)
+                ]
+            known = self.complete and not any(unknown[row] for _, _, _, unknown in columns)
+            yield found[classes], known and not _names_more(word, others)
+
+    @cached_property
     def instructions(self) -> list[Instruction]:
         """What each does."""
-        code = self._code
-        lows, highs = code.words()
         every = np.arange(self.rows)
-        targets, meetings = code.targets(every).tolist(), code.meetings(every).tolist()
-        columns = [(at, each, *(c.tolist() for c in each.classes(lows, highs))) for at, each in self._files]
-        moved = dict[int, str]()
-        for offset, what in self.text.relocations:
-            moved[offset // INSTRUCTION] = f"{moved.get(offset // INSTRUCTION, '')}{offset % INSTRUCTION} {what};"
+        targets, meetings = self._code.targets(every).tolist(), self._code.meetings(every).tolist()
+        low_byte = _LOW_BYTE * (self.text.number >= FIRST_WITH_LOW_BYTE)
+        references: dict[int, list[str]] = {}
+        for offset, what in self.text.references:
+            references.setdefault(offset // INSTRUCTION, []).append(f"{offset % INSTRUCTION} {what}")
         found = []
-        unmet = [elsewhere(self.text.number, file) for file in FILES]
-        low_byte = self.text.number >= FIRST_WITH_LOW_BYTE
-        words = zip(lows.view(np.uint64).tolist(), highs.view(np.uint64).tolist(), strict=True)
-        masks: dict[tuple[int, ...], tuple[int, list[_Field], dict[int, int]]] = {}
-        for row, (low, high) in enumerate(words):
-            word, opcode = low | high << 64, low & 0xFFF
-            classes = tuple(at[row] for _, _, at, _ in columns)
-            if classes not in masks:
-                fields = [
-                    field for file, each, at, _ in columns for field in _fields(file, each, at[row], self.text.number)
-                ]
-                mask = _WHOLE & ~_CONTROL
-                for field in fields:
-                    mask &= ~(((1 << field.width) - 1) << field.at)
-                masks[classes] = mask, fields, _sources(fields)
-            mask, fields, places = masks[classes]
-            others = [[at for each in unmet[file].get(opcode, ()) for at in each.of(word)] for file in (1, 3, 2)]
-            target = None
-            if opcode in (_BRANCH, _UNIFORM_BRANCH, _CALL, _MEET):
-                mask &= ~(_MEETING if opcode == _MEET else _TARGET)
-                target = meetings[row] if opcode == _MEET else targets[row]
-                if low_byte and opcode != _MEET:
-                    mask &= ~_LOW_BYTE
-            if opcode == _RETURN and targets[row] == 0:  # the address that it reads counts from there
-                mask &= ~(_TARGET | _LOW_BYTE * low_byte)
-            read, written = list[int](), list[int]()
+        for row, (word, (fields, known)) in enumerate(zip(self._words, self.fields(), strict=True)):
+            name, opcode = self.names[self._ranks[row]], word & 0xFFF
+            reference = "; ".join(references.get(row, ()))
+            sides: tuple[list[int], list[int]] = [], []
             operands: tuple[list[int], list[int]] = [], []
+            mask, guard = _WHOLE, None
             for field in fields:
-                number = word >> field.at & (1 << field.width) - 1
                 none = (1 << field.width) - 1
-                first = field.file * 256
-                if field.writes or field.at != _GUARD:
-                    operands[not field.writes].append(-1 - field.file if number == none else first + number)
-                (written if field.writes else read).extend(
+                number, first = word >> field.at & none, 256 * field.file
+                mask &= ~(none << field.at)
+                sides[field.writes].extend(
                     [-1 - field.file] * len(field.shape)
                     if number == none
                     else [first + number + step for step in field.shape if number + step < none]
                 )
-            deciding = [each for each in fields if each.at == _GUARD and not each.writes]
-            guards = [256 * each.file + (word >> _GUARD & 7) for each in deciding]
+                if field.at != _GUARD or field.writes:
+                    operands[field.writes].append(-1 - field.file if number == none else first + number)
+                elif number != none:
+                    guard = first + number
             if opcode in _OF_PREDICATES:
                 some = word >> _SET_OF_PREDICATES & _MASK_OF_PREDICATES
-                named = [256 * FILES.index("P") + number for number in range(7) if some >> number & 1]
-                (read if _OF_PREDICATES[opcode] == "r" else written).extend(named)
-            if opcode in _WARPS:
-                at, does = _WARPS[opcode]
-                barrier = BARRIERS + (word >> at & 15)
-                mask &= ~(15 << at)
-                read += [barrier] * ("r" in does)
-                written += [barrier] * ("w" in does)
+                sides[_OF_PREDICATES[opcode]].extend(256 + each for each in range(7) if some >> each & 1)
+            if opcode in _BARRIERS:
+                mask &= ~(15 << _BARRIER)
+                for writes in _BARRIERS[opcode]:
+                    sides[writes].append(BARRIERS + (word >> _BARRIER & 15))
+            target = meetings[row] if opcode == _MEET else targets[row] if opcode in _BRANCHES else None
+            goes = _MEETING if opcode == _MEET else (_TARGET | low_byte) if opcode in (*_BRANCHES, _RETURN) else 0
+            numbers = (word >> at & 7 for at in _SETS)
+            scoreboards = (-1 if each == _NO_SCOREBOARD else SCOREBOARDS + each for each in numbers)
             found.append(
                 Instruction(
-                    self.names[self._ranks[row]],
-                    (word & mask, moved.get(row, "")),
-                    tuple(read),
-                    tuple(written),
-                    word >> 12 & 15 != ALWAYS,
-                    self.complete
-                    and not any(unknown[row] for _, _, _, unknown in columns)
-                    and all(word >> at & 7 == ALWAYS for at in (*others[0], *others[1]))
-                    and not (word >> _UNIFORM & 1 and others[2])
-                    and (self._one_module or not _of_module(low))
-                    and not (target is not None and row in moved)
-                    and (opcode in _OF_PREDICATES or self.names[self._ranks[row]] not in ("P2R", "R2P")),
-                    target,
-                    (word >> 110 & 7, word >> 113 & 7, word >> 116 & 63),
-                    next(iter(guards), None) if word >> _GUARD & 7 != ALWAYS else None,
-                    _swaps(self.names[self._ranks[row]], word, fields, places),
-                    _place(self.names[self._ranks[row]], word, fields),
-                    None if row in moved else _sum(self.names[self._ranks[row]], word, fields, places, read, written),
-                    (tuple(operands[0]), tuple(operands[1])),
-                    places,
+                    name,
+                    word,
+                    rest=word & mask & ~_SCOREBOARDS,
+                    key=(word & mask & ~_CONTROL & ~goes, _NUMBER.sub("", reference)),
+                    reference=reference,
+                    read=tuple(sides[0]),
+                    written=tuple(sides[1]),
+                    names=(
+                        *sides[0],
+                        *sides[1],
+                        *scoreboards,
+                    ),
+                    waits=word >> _WAITS & 63,
+                    known=known and (opcode in _OF_PREDICATES or name not in ("P2R", "R2P")),
+                    target=target,
+                    guard=guard,
+                    operands=(tuple(operands[1]), tuple(operands[0])),
                 )
             )
         return found
@@ -254,71 +239,11 @@ def _registers(numbers: Iterable[int]) -> str:
 _TRUE = (-2, -4)
 
 
-def _of_module(low: int) -> bool:
-    """Whether it may read a bank of constants that is the whole module's: what stands where is not known."""
-    return low >> 9 & 7 in _CONSTANT_FORMS and low >> 54 & 31 not in _OWN_BANKS
-
-
-def _sources(fields: Sequence[_Field]) -> dict[int, int]:
-    """By the lowest bit of each field that is read: the place of its first register among all that is."""
-    reading = [field for field in fields if not field.writes]
-    places = accumulate((len(field.shape) for field in reading), initial=0)
-    return {field.at: place for field, place in zip(reading, places, strict=False)}
-
-
-def _swaps(name: str, word: int, fields: Sequence[_Field], sources: Mapping[int, int]) -> tuple[int, ...]:
-    """Which of the registers that an instruction reads may change places: operands of 32 bits, in registers and without
-    a sign of their own, of what does the same with each."""
-    if name not in _SWAPPED or word >> 9 & 7 != _IN_REGISTERS:
-        return ()
-    operands = _SWAPPED[name]
-    if name == "LOP3":
-        table = word >> _MODIFIERS & 0xFF
-        operands = next((each for each in ((24, 32, 64), (24, 32), (32, 64), (24, 64)) if _alike(table, each)), ())
-    elif word >> _SIGNS & 3 or word >> _MODIFIERS & (1 if name == "IMAD" else 11):
-        return ()
-    single = {each.at for each in fields if not each.writes and each.file == 0 and len(each.shape) == 1}
-    return tuple(sources[each] for each in operands) if {*operands} <= single else ()
-
-
-def _sum(
-    name: str, word: int, fields: Sequence[_Field], sources: Mapping[int, int], read: Sequence[int],
-    written: Sequence[int],
-) -> Sum | None:  # fmt: skip
-    """Its result as a sum, if it is one."""
-    if not written or written[0] // 256 not in (0, 2) or sum(each // 256 in (0, 2) for each in written) > 1:
-        return None
-    registers, predicates = (
-        {each.at: sources[each.at] for each in fields if _is_single(each) and FILES[each.file] in files}
-        for files in ("RU", "PQ")
-    )
-    return sum_of(name, word, Operands(registers, predicates, read))
-
-
-def _is_single(field: _Field) -> bool:
-    return not field.writes and len(field.shape) == 1
-
-
-def _alike(table: int, operands: tuple[int, ...]) -> bool:
-    """Whether a table of truth of three operands does the same with each of some."""
-    bits = [{24: 4, 32: 2, 64: 1}[each] for each in operands]
-    rows = [(sum(bool(row & bit) for bit in bits), row & ~sum(bits), table >> row & 1) for row in range(8)]
-    return len({row[:2] for row in rows}) == len({*rows})
-
-
-def _place(name: str, word: int, fields: Sequence[_Field]) -> Place | None:
-    """Where an access goes: its first source and its uniform registers hold the address, a constant is added."""
-    if name not in LOADS and name not in STORES:
-        return None
-    address = [each for each in fields if not each.writes and (each.file == 2 or (each.file == 0 and each.at == 24))]
-    numbers = [(each, word >> each.at & (1 << each.width) - 1) for each in address]
-    base = [
-        -1 - each.file if number == (1 << each.width) - 1 else 256 * each.file + number + step
-        for each, number in numbers
-        for step in each.shape
-    ]
-    how = _ADDRESSING & ~(_ORDERING if name in ("LDG", "STG") else 0) & word >> _MODIFIERS
-    return Place((*base, how), (word >> 40 ^ 1 << 23) % (1 << 24) - (1 << 23), WIDTHS[word >> 73 & 7])
+def _names_more(word: int, others: Sequence[Mapping[int, tuple[Elsewhere, ...]]]) -> bool:
+    """Whether a word would name further registers on another architecture, under modifiers never met on its own."""
+    places = [[at for each in known.get(word & 0xFFF, ()) for at in each.of(word)] for known in others]
+    predicates = any(word >> at & 7 != ALWAYS for at in (*places[1], *places[3]))
+    return predicates or bool(word >> _UNIFORM & 1 and places[2])
 
 
 class _Field(NamedTuple):
@@ -342,6 +267,6 @@ def _width(file: str, arch: int) -> int:
     return 8 if file == "R" or arch >= 100 else 6
 
 
-def _fields(file: int, known: Registers, number: int, arch: int) -> list[_Field]:
+def _fields_of(file: int, known: Registers, number: int, arch: int) -> list[_Field]:
     width = _width(FILES[file], arch)
     return [_Field(file, at, width, known.shapes[shape], bool(writes)) for at, shape, writes in known.fields[number]]

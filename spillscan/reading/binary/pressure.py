@@ -1,19 +1,11 @@
 """Live registers of the functions of cubins, and from which source lines; on request, since it takes two seconds for a
-million instructions.
-
-Which general registers an instruction reads and writes stands in tables, data of ``registers/*.json``, by columns. They
-are derived by ``fixtures/registers.py`` from what nvdisasm marks. An opcode and the bits that decide make a class; one
-that was not met is no class, and what such an instruction does is not known.
-"""
+million instructions."""
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache
-from pathlib import Path
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +15,8 @@ from spillscan.reading.binary import decode
 from spillscan.reading.binary.cubin import Cubin, Function
 from spillscan.reading.binary.decode import Decoded
 from spillscan.reading.binary.opcode_tables import table
-from spillscan.reading.binary.words import ALWAYS, Wide, Words
+from spillscan.reading.binary.register_tables import registers
+from spillscan.reading.binary.words import Wide
 from spillscan.reading.machine.accesses import REGISTER_BYTES
 from spillscan.reading.machine.held import SlotAccess, Value, in_registers, in_slots
 from spillscan.reading.machine.liveness import INSTRUCTION, WORDS, Effects, Graph, Live, live
@@ -210,168 +203,3 @@ def pressures(cubin: Cubin, wanted: Callable[[Function], bool] = lambda _: True)
             addresses = range(0, len(found.sets) * INSTRUCTION, INSTRUCTION)
             sources = cubin.lines.of(function.section, addresses) or [None] * len(addresses)
             yield function, Pressure(found, sources, accesses, ways, ways.calls, names, own)
-
-
-_OPCODE_BITS = 0xFFF
-_SPREAD = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9], np.uint64)
-"""Odd numbers by which the parts of a class are made one number."""
-
-
-class Registers:
-    """The table of one architecture."""
-
-    def __init__(self, opcodes: dict[str, Any]) -> None:
-        self._masks = np.zeros((2, _OPCODE_BITS + 1), np.uint64)
-        """Bits of the low and of the high word that decide, by opcode."""
-        classes: list[tuple[int, int, int, str]] = []
-        for code, (bits, values) in opcodes.items():
-            opcode = int(code, 16)
-            for bit in bits:
-                self._masks[bit // 64, opcode] |= np.uint64(1 << bit % 64)
-            for value, fields in values.items():
-                placed = sum((int(value, 16) >> at & 1) << bit for at, bit in enumerate(bits))
-                classes.append((opcode, placed & (1 << 64) - 1, placed >> 64, fields))
-        parts = np.array([each[:3] for each in classes], np.uint64)
-        keys = _key(parts[:, 0], parts[:, 1], parts[:, 2])
-        order = keys.argsort()
-        self._keys = keys[order]
-        if (self._keys[1:] == self._keys[:-1]).any():
-            raise ValueError("two classes of instructions have one number")
-        shapes: dict[int, int] = {}
-        self.fields = fields_of = [[*_fields(classes[place][3], shapes)] for place in order.tolist()]
-        """Of each class: (lowest bit of the number, number of the shape, whether it is written)."""
-        self.shapes = {
-            number: [bit for bit in range(shape.bit_length()) if shape >> bit & 1] for shape, number in shapes.items()
-        }
-        """Registers from the named one on, by the number of the shape."""
-        most = max(map(len, fields_of))
-        self._fields = np.zeros((most, len(classes), 3), np.int64)
-        """Bit, shape and whether it is written, of the n-th field of each class; shape 0: there is none."""
-        for number, fields in enumerate(fields_of):
-            for place, field in enumerate(fields):
-                self._fields[place, number] = field
-        self._sets = np.zeros((len(shapes) + 1, MOST_REGISTERS + 1, WORDS), np.uint64)
-        for shape, number in shapes.items():
-            moved = b"".join(
-                (shape << first & (1 << MOST_REGISTERS) - 1).to_bytes(8 * WORDS, "little")
-                for first in range(MOST_REGISTERS)
-            )
-            self._sets[number, :MOST_REGISTERS] = np.frombuffer(moved, np.uint64).reshape(-1, WORDS)
-
-    def classes(self, lows: Words, highs: Words) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """The class of each instruction, an index of :attr:`fields`, and where it is not known."""
-        low, high = lows.view(np.uint64), highs.view(np.uint64)
-        codes = lows & _OPCODE_BITS
-        keys = _key(codes.view(np.uint64), low & self._masks[0, codes], high & self._masks[1, codes])
-        at = np.minimum(self._keys.searchsorted(keys), len(self._keys) - 1)
-        return at, self._keys[at] != keys
-
-    def effects(self, lows: Words, highs: Words) -> Effects:
-        """What instructions do, given as two columns of words."""
-        low, high = lows.view(np.uint64), highs.view(np.uint64)
-        at, unknown = self.classes(lows, highs)
-        read, written = (np.zeros((len(low), WORDS), np.uint64) for _ in range(2))
-        for column in self._fields:
-            bits, shapes, roles = column[at].T
-            for role, sets in ((0, read), (1, written)):
-                rows = ((shapes != 0) & (roles == role) & ~unknown).nonzero()[0]
-                bit = bits[rows]
-                word = np.where(bit < 64, low[rows], high[rows]) >> (bit & 63).astype(np.uint64) & np.uint64(0xFF)
-                sets[rows] |= self._sets[shapes[rows], word.astype(np.int64)]
-        return Effects(read, written, lows >> 12 & 15 != ALWAYS, unknown)
-
-
-def _key(codes: NDArray[np.uint64], low: NDArray[np.uint64], high: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    mixed = low * _SPREAD[0]
-    mixed ^= mixed >> np.uint64(29)
-    found: NDArray[np.uint64] = (mixed + high) * _SPREAD[1] + codes * _SPREAD[2]
-    return found
-
-
-def _fields(text: str, shapes: dict[int, int]) -> Iterator[tuple[int, int, bool]]:
-    for field in text.split():
-        at, _, more = field[1:].partition(".")
-        yield int(at), shapes.setdefault(int(more or "1", 16), len(shapes) + 1), field[0] == "w"
-
-
-_TABLES = Path(__file__).parent / "registers"
-
-
-@cache
-def registers(number: int, file: str = "R") -> Registers | None:
-    """The table of an architecture by its number; ``None`` where none was derived. ``file``: of general registers, of
-    predicates (P), uniform registers (U), uniform predicates (Q)."""
-    entries = _known(number, file)
-    return None if entries is None else Registers(entries)
-
-
-def _known(number: int, file: str) -> dict[str, Any] | None:
-    """Its own entries; of other than general registers, where it has none, those of its kin."""
-    own = _entries(number, file)
-    return _entries(_KIN.get(number, number), file) if own is None and file != "R" else own
-
-
-_KIN = {86: 80, 87: 80, 88: 80, 89: 80, 101: 100, 103: 100, 107: 100, 110: 100, 121: 120}
-"""Architectures whose predicates and uniform registers stand in the same places as another's, of which a table was
-derived (held against each other: sm_86 and sm_89 against sm_80, sm_103 against sm_100, sm_121 against sm_120: 600, 603,
-534 and 575 entries, no class is another)."""
-
-
-def _entries(number: int, file: str) -> dict[str, Any] | None:
-    source = _TABLES / f"sm_{number}.json"
-    if not source.is_file():
-        return None
-    document: dict[str, Any] = json.loads(source.read_text())
-    if file == "R":
-        found: dict[str, Any] | None = document["opcodes"]
-    else:
-        found = document.get("others", {}).get(file, {}).get("opcodes")
-    return found
-
-
-class Elsewhere(NamedTuple):
-    """Fields that an opcode has on another architecture, and was not seen to have on this one."""
-
-    bits: tuple[int, ...]
-    """That decide it there."""
-    fields: Mapping[int, frozenset[int]]
-    """By their values: lowest bits of the fields."""
-
-    def of(self, word: int) -> frozenset[int]:
-        """What one word would have there."""
-        return self.fields.get(sum((word >> bit & 1) << at for at, bit in enumerate(self.bits)), frozenset())
-
-
-@cache
-def elsewhere(number: int, file: str) -> Mapping[int, tuple[Elsewhere, ...]]:
-    """By opcode: what it has on other architectures under modifiers that nobody met on this one: words with them may
-    have it here, too. What it has there without any, words of this architecture were asked about."""
-    own = _of(number, file)
-    known = {code: frozenset().union(*each.fields.values()) for code, each in own.items()}
-    found: dict[int, tuple[Elsewhere, ...]] = {}
-    for source in sorted(_TABLES.glob("sm_*.json")):
-        other = int(source.stem.removeprefix("sm_"))
-        for code, each in _of(other, file).items() if other != number else ():
-            fields = {value: new for value, places in each.fields.items() if (new := places - known.get(code, places))}
-            if fields and each.bits and _mnemonic(number, code) == _mnemonic(other, code):
-                found[code] = (*found.get(code, ()), Elsewhere(each.bits, fields))
-    return found
-
-
-@cache
-def _of(number: int, file: str) -> Mapping[int, Elsewhere]:
-    """Where the fields of a table's opcodes are, by the bits that decide."""
-    entries = (_known(number, file) or {}).items()
-    return {int(code, 16): Elsewhere(tuple(bits), _places(values)) for code, (bits, values) in entries}
-
-
-def _mnemonic(number: int, opcode: int) -> str:
-    known = table(number)
-    return "" if known is None else [*known.names, ""][int(known.ranks[opcode])]
-
-
-def _places(values: Mapping[str, str]) -> dict[int, frozenset[int]]:
-    return {
-        int(value, 16): frozenset(int(field[1:].partition(".")[0]) for field in text.split())
-        for value, text in values.items()
-    }

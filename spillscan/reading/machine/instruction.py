@@ -1,50 +1,23 @@
-"""One machine instruction, as far as it is known what it does: what proofs of what functions do read."""
+"""One machine instruction: its name, the registers that it names, and the rest of its word."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import NamedTuple
 
 FILES = "RPUQ"
 """General registers, predicates, uniform registers, uniform predicates."""
-BARRIERS = 256 * len(FILES)
-"""The number of B0: barriers of warps are distinguished like registers."""
-LOADS = {"LDG": "global", "LDS": "shared", "LDSM": "shared", "LDL": "local"}
-STORES = {"STG": "global", "STS": "shared", "STSM": "shared", "STL": "local"}
-
-
-class Place(NamedTuple):
-    """Where an access goes: so many bytes from an offset to what registers hold."""
-
-    base: tuple[int, ...]
-    """Those registers, and behind them what else of the word says how the address is made."""
-    offset: int
-    size: int
-
-
-class Sum(NamedTuple):
-    """What an instruction leaves in the one register of 32 bits that it writes, modulo 2^32."""
-
-    terms: tuple[tuple[int, int], ...]
-    """Places among the registers that it reads, and how many times what each holds is added."""
-    carries: tuple[tuple[int, bool], ...]
-    """Places among them of predicates that are added as 0 or 1, and whether negated."""
-    product: tuple[int, int] | None
-    """Places of two whose product is added."""
-    banks: tuple[tuple[int, int], ...]
-    """Operands in constant banks, as the word has them, and how many times each is added."""
-    constant: int
-
-    @property
-    def alone(self) -> bool:
-        """It is a constant."""
-        return not (self.terms or self.carries or self.product or self.banks)
-
-    @property
-    def shape(self) -> tuple[object, ...]:
-        """All but the registers."""
-        times = sorted(each for _, each in self.terms)
-        return *times, len(self.carries), self.product is None, self.banks, self.constant
+_FILE = 256
+BARRIERS = _FILE * len(FILES)
+"""The number of convergence barrier B0; barriers and scoreboards are numbered like registers."""
+SCOREBOARDS = BARRIERS + _FILE
+"""The number of scoreboard 0."""
+FIXED: dict[str, tuple[int, int]] = {
+    **dict.fromkeys(("P2R", "R2P"), (_FILE, 8)),
+    **dict.fromkeys(("UP2UR", "UR2UP"), (3 * _FILE, 8)),
+    **dict.fromkeys(("DEPBAR", "SYNCS"), (SCOREBOARDS, 6)),
+    **dict.fromkeys(("BMOV", "WARPSYNC"), (BARRIERS, 16)),
+}
+"""By mnemonic: (first, how many) registers that it may name in a way that no field shows; they keep their names."""
 
 
 class Instruction(NamedTuple):
@@ -52,29 +25,27 @@ class Instruction(NamedTuple):
 
     name: str
     """The mnemonic; empty: unknown."""
+    word: int
+    """All 128 bits."""
+    rest: int
+    """The word without register fields and scoreboards."""
     key: tuple[int, str]
-    """What is left of its word without registers, target and schedule; what is put into it at the link."""
+    """The word without registers, branch target and schedule; what it refers to, without numbers of objects."""
+    reference: str
+    """What is put into it, or read from constant banks."""
     read: tuple[int, ...]
-    """Registers, 256 times the index of the file and the number; below 0: the register that is always the same."""
+    """Registers: 256 times the index of the file plus the number; below 0: the register that is always the same."""
     written: tuple[int, ...]
     """The same."""
-    guarded: bool
-    """A predicate decides whether it is executed."""
+    names: tuple[int, ...]
+    """All of them, with barriers and scoreboards, in the order of the word's fields."""
+    waits: int
+    """Set of scoreboards that it waits for."""
     known: bool
-    """Tables say all of it."""
+    """Tables describe all of its registers."""
     target: int | None
-    """Byte offset of where it goes, or where warps meet."""
-    waits: tuple[int, int, int]
-    """The barrier that is set until it has written; the one until it has read; the set of those that it waits for."""
-    guard: int | None = None
-    """That predicate, where it is known."""
-    swaps: tuple[int, ...] = ()
-    """Places among what it reads whose values may be exchanged: sums, products."""
-    place: Place | None = None
-    """Of an access, where it goes as far as its word says."""
-    sum: Sum | None = None
-    """Of what adds and multiplies by constants, its result."""
-    operands: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
-    """What it names as written and as read, the guard left out: of a wide operand the first register."""
-    sources: Mapping[int, int] = {}
-    """Lowest bit of a field that names what it reads, to the place of its first register among that."""
+    """Byte offset of where it goes, or where warps reconverge."""
+    guard: int | None
+    """Predicate that decides whether it is executed."""
+    operands: tuple[tuple[int, ...], tuple[int, ...]]
+    """First registers of the fields that it writes and that it reads, the guard left out."""

@@ -26,7 +26,7 @@ from spillscan.model import (
     Severity,
 )
 from spillscan.model.code import PortableCode
-from spillscan.model.findings import CodeChange, Hunk, Work
+from spillscan.model.findings import CodeChange, CodeVerdict, Hunk
 from spillscan.model.serialize import array, copied, issue_json, kernel_json, stats_json, text
 from spillscan.model.snapshot import SCHEMA_VERSION, Count, IssueJson, KernelJson, StatsJson
 from spillscan.output.records import harmless
@@ -88,7 +88,7 @@ class ChangeJson(msgspec.Struct):
 
 
 class CodeChangeJson(msgspec.Struct):
-    """What became of the machine code of one kernel of both builds."""
+    """Machine code of one kernel in two builds, compared."""
 
     symbol: str
     """in the head"""
@@ -96,12 +96,14 @@ class CodeChangeJson(msgspec.Struct):
     """as that of the kernel"""
     unit: str
     """as that of the kernel"""
-    work: Work
-    """same work: proven; same figures: other operands, constants or order; other work: what it does differs"""
-    evidence: tuple[str, ...]
-    """what shows it, one line each"""
+    verdict: CodeVerdict
+    """identical: equal instructions up to one renaming of registers, and equal data and attributes referred to"""
+    reasons: tuple[str, ...]
+    """what differs, or why it was not compared, one line each"""
     hunks: tuple[Hunk, ...]
-    """where it differs, the deepest loop first"""
+    """where instructions differ, the deepest loop first"""
+    text: tuple[str, ...]
+    """diff of the instructions, if asked for"""
 
 
 class PlaceJson(msgspec.Struct):
@@ -328,7 +330,7 @@ def _change(change: Change) -> ChangeJson:
 
 def _code_change(found: CodeChange) -> CodeChangeJson:
     key = found.change.kernel.key
-    return CodeChangeJson(key.symbol, key.arch, key.unit, found.work, found.evidence, found.hunks)
+    return CodeChangeJson(key.symbol, key.arch, key.unit, found.verdict, found.reasons, found.hunks, found.text)
 
 
 def _metrics(metrics: Iterable[Metric]) -> Metrics:

@@ -175,15 +175,18 @@ def _check(report: Report) -> Iterator[str]:
 def _diff(report: Report) -> Iterator[str]:
     changes = report.changes
     if not changes and not report.findings and not report.gaps and not report.code_changes:
-        yield f"**spillscan** nothing changed in {_sentence(report)}{_aside(report)}"
+        yield f"**spillscan** same figures in {_sentence(report)}{_aside(report)}"
         return
     severe, _ = _by_severity(report)
     found = f"**{count(len(severe), 'regression')}**" if severe else "no regressions"
     yield f"**spillscan** {found} in {_sentence(report)}{_aside(report)}"
     yield from _unknown(report)
     yield from _findings(report, severe, [])
-    if changes:
-        rows, left_out = _changes(report)
+    for line in pairings.archs(report):
+        yield ""
+        yield words(line)
+    rows, left_out = _changes(report)
+    if rows:
         yield ""
         yield from fold(
             ", ".join(pairings.counts(changes)),

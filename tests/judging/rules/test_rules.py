@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from spillscan import scan
 from spillscan.judging import rules
+from spillscan.judging.compare.code_changes import code_changes, marked
 from spillscan.judging.compare.pairing import comparison
 from spillscan.judging.policy import Policy
 from spillscan.judging.policy.file import keys
@@ -23,6 +24,7 @@ from spillscan.judging.rule_docs import explanations
 from spillscan.model import Build, Change, Finding, Kernel, KernelKey, Origin, Rule, Usage
 from spillscan.model.code import LocalTraffic, SassStats
 from spillscan.model.nodes import parse_yaml
+from spillscan.reading.binary.fetch import texts_of
 from tests.conftest import FIXTURES, ROOT, read_text
 
 EXAMPLES: list[dict[str, Any]] = yaml.load(
@@ -242,6 +244,9 @@ def findings(case: dict[str, Any], folder: Path) -> list[Finding]:
     policy = policy_of(case)
     if base:
         found = comparison(scan(base), head, policy, all_pairs=True)
+        pairs = (*found.changes, *found.recoded, *found.equal)
+        texts = texts_of((side for each in pairs for side in (each.before, each.after) if side is not None), {})
+        found = marked(found, code_changes(pairs, texts))
         return rules.regressions((*found.changes, *found.equal), policy)
     return list(rules.check(head, policy).findings)
 

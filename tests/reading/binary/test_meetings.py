@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from spillscan.reading.binary.instructions import Code
-from tests.reading.machine.test_sameness import functions
+from tests.reading.machine.functions import functions
 
 
 def test_a_meeting_point_lies_in_the_function() -> None:

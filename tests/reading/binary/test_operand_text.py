@@ -15,7 +15,17 @@ from spillscan.model.code import CodeText
 from spillscan.reading.binary.instructions import Code
 from spillscan.reading.binary.operand_text import UNKNOWN, Table, number, part, table
 from tests.conftest import FIXTURES, ROOT, read_text
-from tests.reading.binary.test_sums import DUMPS, ROW
+
+ROW = re.compile(
+    r"^\s+/\*[0-9a-f]{4,}\*/\s+(.*?)(?:\s+[&?].*?)?\s*;\s+/\* 0x([0-9a-f]{16}) \*/"
+    r"\s*\n\s+/\* 0x([0-9a-f]{16}) \*/",
+    re.M,
+)
+DUMPS = [
+    path
+    for path in sorted((FIXTURES / "sass").glob("cuobjdump-*.sass.zst"))
+    if int(re.search(r"sm_(\d+)", path.name)[1]) >= 75  # type: ignore[index]
+]
 
 TABLES = sorted(ROOT.glob("spillscan/reading/binary/operands/sm_*.json"))
 

@@ -10,8 +10,9 @@ import pytest
 
 from spillscan import scan
 from spillscan.cli import main
-from spillscan.reading.binary.pressure import pressures, registers
+from spillscan.reading.binary.pressure import pressures
 from spillscan.reading.binary.records import cubins
+from spillscan.reading.binary.register_tables import registers
 from spillscan.reading.machine.flow import Controls, Flow, Kind, Moves
 from spillscan.reading.machine.liveness import WORDS, Effects, Graph, live
 from tests.conftest import FIXTURES, ROOT, read_any, sized

@@ -53,7 +53,7 @@
     const bad = changes.rows.map(({ severity }) => severity).filter((severity) => severity === "error" || severity === "warning");
     const said = !changes.rows.length ? "Nothing changed" : !bad.length ? "No kernel got worse"
       : [h("b", { class: `sev-${bad.includes("error") ? "error" : "warning"}` }, count(bad.length, "kernel")), " got worse"];
-    const parts = [...verdict.counts.map(([severity, n]) => count(n, severity)), ...changes.states.map(([name, n]) => `${number(n)} ${name}`), `${number(changes.equal)} unchanged`];
+    const parts = [...verdict.counts.map(([severity, n]) => count(n, severity)), ...changes.states.map(([name, n]) => `${number(n)} ${name}`), `${number(changes.equal)} with the same figures`];
     if (changes.unsettled) parts.push(`${number(changes.unsettled)} that one build does not report in full`);
     if (verdict.baseline.length) parts.push(`against the baseline ${verdict.baseline.map(([state, n]) => `${number(n)} ${state}`).join(", ")}`);
     return h("header", { class: "headline" }, h("h1", {}, said), h("p", {}, parts.join(" · ")));

@@ -1,0 +1,478 @@
+"""Data, attributes and functions that a function's code refers to, directly or through one another.
+
+Objects are numbered in the order in which a walk from the function meets them, so that two lists are equal only if the
+graphs of references are. A reference that cannot be followed is said to be unknown; it is never left out.
+"""
+
+from __future__ import annotations
+
+import struct
+from bisect import bisect_left, bisect_right
+from collections.abc import Container, Iterator, Sequence
+from functools import cached_property
+from hashlib import sha256
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spillscan.reading.binary import attributes
+from spillscan.reading.binary.opcode_tables import table
+from spillscan.reading.binary.register_tables import registers
+from spillscan.reading.binary.words import Wide
+
+if TYPE_CHECKING:
+    from spillscan.reading.binary.cubin import Cubin, Function
+
+_RELOCATIONS = {9: struct.Struct("<QQ"), 4: struct.Struct("<QQq")}
+"""Relocation records by section type: offset, symbol and kind, and the addend unless the bytes hold it."""
+_OBJECTS, _SECTION_SYMBOL = (1, 13), 3
+_LINKER = (".nv.", "__nv_reservedSMEM", "__UFT", "__UDT")
+"""Names of symbols that the linker or the driver defines for every module."""
+_ANONYMOUS = ("$", ".", "__unnamed_")
+"""Names that ptxas makes for string literals and the like."""
+_WITHOUT_BYTES = (".nv.global", ".nv.shared", ".nv.local")
+_LOADS = {0xB82: (38, 0xFF), 0xAB9: (38, 0), 0x7AC: (37, 0xFF)}
+"""LDC, ULDC, LDCU: lowest bit of the offset in the bank; the index register if there is none."""
+_LOAD_BYTES = (1, 1, 2, 2, 4, 8, 16, 16)
+_NARROW = frozenset(
+    [
+        "FADD",
+        "FFMA",
+        "FMUL",
+        "FSETP",
+        "FSET",
+        "FMNMX",
+        "FSEL",
+        "IADD3",
+        "VIADD",
+        "ISETP",
+        "LOP3",
+        "SEL",
+        "PRMT",
+        "SHF",
+        "LEA",
+        "IMNMX",
+        "VIMNMX",
+        "HFMA2",
+        "HADD2",
+        "HMUL2",
+        "HSETP2",
+        "IABS",
+        "POPC",
+        "FLO",
+        "BREV",
+        "I2FP",
+        "IDP",
+        "MUFU",
+    ]
+)
+"""Instructions whose operand in a constant bank has 4 bytes."""
+_MEET = 0x945
+_BRANCHES = (0x947, 0x547, 0x944, _MEET)
+"""BRA, its uniform form, CALL.REL, BSSY."""
+_INDIRECT = ("BRX", "BRXU", "JMX", "JMXU")
+_MOVE, _MULTIPLY, _REACH = 0x7802, 0x7424, 256
+"""MOV and IMAD.MOV of a constant, without a guard; instructions that are looked back."""
+_CONSTANTS, _POINTERS = 3, 4
+"""Banks of ``__constant__`` variables, and of addresses of variables and functions."""
+_DRIVER_CONSTANTS = (
+    (100, 0x380, ((0x2F0, 0x380),)),
+    (90, 0x210, ((0, 0x30), (0x208, 0x210))),
+    (70, 0x160, ((0, 0x30), (0x118, 0x120))),
+)
+"""By first arch: where parameters begin in bank 0; parts below that hold no address of constants."""
+_ABSOLUTE = (0x943, 0x94A)
+"""CALL.ABS, JMP: addresses that a relocation gives."""
+_DIMENSIONS = {
+    attributes.MAX_THREADS: "launch bounds",
+    attributes.REQNTID: "block shape",
+    attributes.CTA_PER_CLUSTER: "cluster dimensions",
+}
+_NAMED = {
+    **_DIMENSIONS,
+    0x0A: "parameters",
+    0x17: "parameters",
+    0x19: "parameters",
+    attributes.MAXREG_COUNT: "register limit",
+    0x0F: "external functions",
+    0x1E: "call stack",
+    0x3E: "cluster dimensions",
+    0x3F: "largest cluster",
+    attributes.NUM_BARRIERS: "named barriers",
+    **dict.fromkeys((0x1C, 0x1D, 0x25, 0x27, 0x28, 0x31, 0x34, 0x39), "places of instructions"),
+}
+_IRRELEVANT = frozenset({attributes.CUDA_API_VERSION, attributes.ANNOTATIONS, 0x33, 0x3C})
+"""The toolkit's version, annotations of spills, statistics."""
+_ALL = range(256)
+UNKNOWN_ATTRIBUTE = "attribute 0x"
+
+
+class Object(NamedTuple):
+    """A function, a variable, or a part of a constant bank."""
+
+    section: int
+    begin: int
+    size: int
+    name: str
+    """Of a variable; empty if the compiler made it up."""
+    is_code: bool
+
+
+class Found(NamedTuple):
+    """What one function refers to."""
+
+    references: list[tuple[int, str]]
+    """(byte offset in the code, what is put or read there), ascending."""
+    data: list[tuple[str, str]]
+    """(label, value) of each attribute and object; ``#`` begins the digest of contents."""
+    unknown: str
+    """Why some are unknown; empty: all are known."""
+
+
+class ModuleReferences:
+    """Symbols and relocations of one cubin, by section."""
+
+    def __init__(self, cubin: Cubin) -> None:
+        self.cubin, self.elf, self.symbols = cubin, cubin.elf, cubin.symbols
+        self._relocations: dict[int, list[tuple[int, struct.Struct]]] = {}
+        self._sorted: dict[int, list[tuple[int, int, int, int]]] = {}
+        self._digests: dict[Object, str] = {}
+        kinds, owners = self.elf.sections["type"], self.elf.sections["info"]
+        for kind, form in _RELOCATIONS.items():
+            indices = np.flatnonzero(kinds == kind)
+            for index, owner in zip(indices.tolist(), owners[indices].tolist(), strict=True):
+                self._relocations.setdefault(owner, []).append((index, form))
+
+    def relocations(self, section: int, begin: int, end: int) -> list[tuple[int, int, int, int]]:
+        """(offset, kind, symbol, addend) between two offsets of a section, ascending."""
+        if section not in self._sorted:
+            self._sorted[section] = self._read(section)
+        known = self._sorted[section]
+        return known[bisect_left(known, (begin,)) : bisect_left(known, (end,))]
+
+    def _read(self, section: int) -> list[tuple[int, int, int, int]]:
+        found = []
+        for index, form in self._relocations.get(section, ()):
+            records = self.elf.contents(index)
+            whole = records.copy(0, records.size // form.size * form.size, "relocations")
+            for offset, info, *addend in form.iter_unpack(whole):
+                found.append((offset, info & 0xFFFFFFFF, info >> 32, addend[0] if addend else 0))
+        return sorted(found)
+
+    def name(self, section: int) -> str:
+        """The name of a section."""
+        return self.elf.names[section].decode("utf-8", "backslashreplace")
+
+    def bank(self, number: int) -> int | None:
+        """The section of a constant bank of the whole module."""
+        return self.elf.index(b".nv.constant%d" % number)
+
+    @cached_property
+    def banks(self) -> dict[int, int]:
+        """Sections of the constant banks of the whole module, by number."""
+        found = ((number, self.bank(number)) for number in range(1, 18))
+        return {number: section for number, section in found if section is not None}
+
+    @cached_property
+    def parameters(self) -> dict[int, int]:
+        """Sections of the parameters of each function, by its section."""
+        names = enumerate(self.elf.names)
+        return {self.elf.owners[index]: index for index, name in names if name.startswith(b".nv.constant0.")}
+
+    @cached_property
+    def variables(self) -> dict[int, list[tuple[int, int, int]]]:
+        """(offset, size, number of the symbol) of the variables of each section, ascending."""
+        rows = self.symbols.rows
+        chosen = np.flatnonzero(np.isin(rows["info"] & 15, _OBJECTS) & (rows["size"] > 0))
+        found: dict[int, list[tuple[int, int, int]]] = {}
+        columns = (rows[each][chosen].tolist() for each in ("section", "value", "size"))
+        for section, value, size, number in zip(*columns, chosen.tolist(), strict=True):
+            found.setdefault(section, []).append((value, size, number))
+        return {section: sorted(each) for section, each in found.items()}
+
+    def variable(self, section: int, offset: int, size: int) -> Iterator[Object]:
+        """The variables that some bytes of a section belong to, else these bytes alone."""
+        known = self.variables.get(section, [])
+        reached = offset
+        for value, length, number in known[max(0, bisect_right(known, (offset, 1 << 64, 0)) - 1) :]:
+            if value >= offset + size:
+                break
+            if value + length > offset:
+                if value > reached:
+                    break
+                reached = max(reached, value + length)
+                yield Object(section, value, length, self._called(number), False)
+        if reached < offset + size:
+            yield Object(section, reached, offset + size - reached, "", False)
+
+    def _called(self, number: int) -> str:
+        name = self.symbols.target(number).decode("utf-8", "backslashreplace")
+        return "" if name.startswith(_ANONYMOUS) else name
+
+    def target(self, number: int, addend: int) -> tuple[Object, int] | str:
+        """(what a symbol and an addend point into, offset in it); the symbol's name if no section has it."""
+        rows, name = self.symbols.rows, self.symbols.target(number).decode("utf-8", "backslashreplace")
+        if number >= len(rows):
+            return f"symbol {number}"
+        section, value = int(rows["section"][number]), int(rows["value"][number])
+        if not 0 < section < min(len(self.elf.sections), 0xFF00):
+            return name
+        if self.is_code(section):
+            return Object(section, 0, self.elf.sizes[section], "", True), value + addend
+        size = int(rows["size"][number])
+        if rows["info"][number] & 15 == _SECTION_SYMBOL or not size:
+            for found in self.variable(section, value + addend, 1):
+                return found, value + addend - found.begin
+        return Object(section, value, size, self._called(number), False), addend
+
+    def is_code(self, section: int) -> bool:
+        """Whether it is the code section of a function."""
+        return self.name(section).startswith(".text.")
+
+    def of(self, function: Function) -> Found:
+        """All that a function refers to."""
+        return _Walk(self).found(function)
+
+    def digest(self, each: Object) -> str | None:
+        """Digest of an object's bytes, and of the layout of a whole section; ``None`` if they are not in the file."""
+        if each not in self._digests:
+            window = self.elf.contents(each.section)
+            if each.begin + each.size > window.size:
+                return None
+            whole = not each.name and not each.is_code and (each.begin, each.size) == (0, window.size)
+            layout = [(at, size, self._called(number)) for at, size, number in self.variables.get(each.section, ())]
+            self._digests[each] = _digest(window.copy(each.begin, each.size, "data"), layout if whole else [])
+        return self._digests[each]
+
+    @cached_property
+    def functions(self) -> dict[int, Function]:
+        """Functions by section."""
+        return {each.section: each for each in self.cubin.functions()}
+
+
+class _Walk:
+    """One walk from a function to all that it refers to."""
+
+    def __init__(self, module: ModuleReferences) -> None:
+        self._module = module
+        self._numbers: dict[Object, int] = {}
+        self._open: list[Object] = []
+        self.unknown = ""
+
+    def found(self, function: Function) -> Found:
+        module = self._module
+        start = Object(function.section, 0, function.code.size, "", True)
+        self._number(start)
+        data: list[tuple[str, str]] = []
+        own: list[tuple[int, str]] = []
+        for each in self._open:  # grows while it is walked
+            if not each.is_code:
+                data.append((self._label(each), self._contents(each)))
+                continue
+            other = module.functions.get(each.section)
+            if other is None:
+                self.unknown = self.unknown or "a reference to code that is no function"
+                continue
+            references = self._of_code(other)
+            if each == start:
+                own = references
+            prefix = "" if each == start else f"function {other.symbol}: "
+            data += ((prefix + label, value) for label, value in _attributes(module, other))
+            if prefix:
+                digest = module.digest(each) or ""
+                data.append((prefix + "instructions", f"#{_digest(digest.encode(), references)}"))
+        return Found(own, data, self.unknown)
+
+    def _number(self, each: Object) -> int:
+        if each not in self._numbers:
+            self._numbers[each] = len(self._numbers)
+            self._open.append(each)
+        return self._numbers[each]
+
+    def _label(self, each: Object) -> str:
+        section = self._module.name(each.section)
+        if section.startswith(".nv.constant"):
+            bank = section.removeprefix(".nv.constant").partition(".")[0]
+            return f"__constant__ {each.name}" if each.name else f"constant bank {bank}"
+        if section.startswith(".nv.shared"):
+            return f"shared variable {each.name}".rstrip()
+        if section.startswith(".nv.global"):
+            return f"initial value of {each.name}" if each.name else "string literal or table"
+        return f"{section} {each.name}".rstrip()
+
+    def _contents(self, each: Object) -> str:
+        module = self._module
+        section = module.name(each.section)
+        if section.startswith(_WITHOUT_BYTES) and not section.startswith(".nv.global.init"):
+            place = f" at {each.begin}" if section.startswith(".nv.shared") else ""
+            return f"{each.size} bytes{place}"
+        digest = module.digest(each)
+        if digest is None:
+            self.unknown = self.unknown or f"{self._label(each)} is not in the file"
+            return f"{each.size} bytes"
+        placed = self._relocated(each.section, each.begin, each.begin + each.size)
+        return f"#{digest}" if not placed else f"#{_digest(digest.encode(), placed)}"
+
+    def _relocated(self, section: int, begin: int, end: int) -> list[tuple[int, str]]:
+        """(offset, what is put there) of the relocations between two offsets of a section."""
+        found = []
+        for offset, kind, symbol, addend in self._module.relocations(section, begin, end):
+            found.append((offset - begin, f"{kind} {self._put(symbol, addend)}"))
+        return found
+
+    def _put(self, symbol: int, addend: int) -> str:
+        target = self._module.target(symbol, addend)
+        if isinstance(target, str):
+            if self._module.cubin.relocatable and not target.startswith(_LINKER):
+                self.unknown = self.unknown or f"external symbol {target}"
+            return f"{target}+{addend:#x}"
+        each, offset = target
+        number = self._number(each)
+        name = each.name or ("code" if each.is_code else "data")
+        return f"{name}+{offset:#x} #{number}"
+
+    def _of_code(self, function: Function) -> list[tuple[int, str]]:
+        module = self._module
+        section, size = function.section, function.code.size
+        found = self._relocated(section, 0, size)
+        placed = {offset // 16 for offset, _ in found}
+        opcodes = table(module.cubin.number)
+        if opcodes is None or not opcodes.wide:
+            self.unknown = f"instructions of {module.cubin.arch} are not decoded"
+            return found
+        code = Wide(function.code.part(0, size // 16 * 16, "code"), module.cubin.number, opcodes.selectors)
+        every = [*opcodes.names, ""]
+        names = [every[rank] for rank in opcodes.ranks.take(code.codes).tolist()]
+        found += self._from_banks(code, names, placed)
+        for number, bank in enumerate(module.cubin.constants_of(section)):
+            each = Object(bank, 0, module.elf.sizes[bank], "", False)
+            found.append((size + number, f"constants #{self._number(each)}"))
+        if (parameters := module.parameters.get(section)) is not None:  # textures and surfaces, up to sm_89
+            found += ((size, text) for _, text in self._relocated(parameters, 0, 1 << 32))
+        if any(row not in placed for row in _leaving(code)):
+            self.unknown = self.unknown or "control leaves the function's code"
+        return sorted(found)
+
+    def _from_banks(self, code: Wide, names: Sequence[str], placed: Container[int]) -> Iterator[tuple[int, str]]:
+        """What instructions read from constant banks of the whole module. ``placed``: rows with a relocation, which
+        says so itself in a file to be linked."""
+        module, banks = self._module, self._module.banks
+        lows, highs = (column.view(np.uint64) for column in code.words())
+        forms = lows >> np.uint64(9) & np.uint64(7)
+        rows = np.flatnonzero((forms == 3) | (forms == 5)) if banks else np.empty(0, np.int64)
+        indices = _Indices(code, names, module.cubin.number)
+        for row, low, high in zip(rows.tolist(), lows[rows].tolist(), highs[rows].tolist(), strict=True):
+            if module.cubin.relocatable and row in placed:
+                continue
+            loads = low & 0xFFF in _LOADS
+            at, none = _LOADS.get(low & 0xFFF, (38, 0))
+            offset, bank = int(low >> at & 0xFFFF), int(low >> 54 & 31)
+            handle = not loads and high >> 27 & 1  # in a uniform register
+            computed = handle or (loads and low >> 24 & 0xFF != none)
+            if computed and bank == _POINTERS and (index := indices.before(row, low >> 24 & 0xFF)) is not None:
+                offset, computed = offset + index, False
+            if bank == 0 and self._may_point(offset):
+                bank, computed = _CONSTANTS, True
+            for section in banks.values() if handle else filter(None, [banks.get(bank)]):
+                width = _LOAD_BYTES[high >> 9 & 7] if loads else 4 if names[row] in _NARROW else 8
+                size = module.elf.sizes[section]
+                whole = computed or offset + width > size
+                parts = [Object(section, 0, size, "", False)] if whole else module.variable(section, offset, width)
+                yield 16 * row, " ".join(f"{each.name or 'bank'} #{self._number(each)}" for each in parts)
+
+    def _may_point(self, offset: int) -> bool:
+        """Whether the driver's part of bank 0 may hold the address of the module's constants there: below the
+        parameters, apart from dimensions, the stack and windows of memory."""
+        number = self._module.cubin.number
+        parameters, others = next((base, parts) for first, base, parts in _DRIVER_CONSTANTS if number >= first)
+        return offset < parameters and not any(begin <= offset < end for begin, end in others)
+
+
+class _Indices:
+    """Constants in index registers: ``MOV R0, 0x8`` before ``LDC.64 R2, c[0x4][R0]``."""
+
+    def __init__(self, code: Wide, names: Sequence[str], number: int) -> None:
+        self._code, self._names, self._number = code, names, number
+
+    @cached_property
+    def _begins(self) -> set[int] | None:
+        """Rows that branches go to; ``None``: some are unknown."""
+        if any(name in _INDIRECT for name in self._names):
+            return None
+        opcodes, every = self._code.words()[0] & 0xFFF, np.arange(len(self._names))
+        goes = np.where(opcodes == _MEET, self._code.meetings(every), self._code.targets(every))
+        return {target // 16 for target in goes[np.isin(opcodes, _BRANCHES)].tolist()}
+
+    @cached_property
+    def _writes(self) -> NDArray[np.uint64] | None:
+        known = registers(self._number)
+        if known is None:
+            return None
+        effects = known.effects(*self._code.words())
+        written: NDArray[np.uint64] = effects.written.copy()
+        written[effects.unknown] = ~np.uint64(0)
+        return written
+
+    def before(self, row: int, register: int) -> int | None:
+        """The constant that a register holds at an instruction; ``None``: unknown."""
+        if self._begins is None or self._writes is None:
+            return None
+        lows = self._code.words()[0].view(np.uint64)
+        for at in range(row - 1, max(row - _REACH, -1), -1):
+            if at + 1 in self._begins or self._names[at] in ("CALL", "RET", ""):
+                return None
+            if int(self._writes[at, register // 64]) >> register % 64 & 1:
+                low = int(lows[at])
+                if low & 0xFFFF == _MOVE or (low & 0xFFFF == _MULTIPLY and low >> 24 & 0xFF == 0xFF):
+                    return low >> 32
+                return None
+        return None
+
+
+def _leaving(code: Wide) -> list[int]:
+    """Instructions that go to an address outside of the function's code."""
+    every = np.arange(len(code.codes))
+    opcodes, end = code.words()[0] & 0xFFF, 16 * len(every)
+    goes = np.where(opcodes == _MEET, code.meetings(every), code.targets(every))
+    found: list[int] = np.flatnonzero(
+        (np.isin(opcodes, _BRANCHES) & ((goes < 0) | (goes >= end))) | np.isin(opcodes, _ABSOLUTE)
+    ).tolist()
+    return found
+
+
+def _digest(contents: bytes, more: Sequence[object]) -> str:
+    hasher = sha256(contents)
+    hasher.update(repr(more).encode("utf-8", "backslashreplace"))
+    return hasher.hexdigest()[:32]
+
+
+def _attributes(module: ModuleReferences, function: Function) -> Iterator[tuple[str, str]]:
+    """(label, value) of what attributes and sections say of one function."""
+    resources = function.resources
+    yield "registers", str(resources.registers)
+    yield "stack", f"{resources.frame_bytes}, {resources.stack_bytes}"
+    yield (
+        "shared memory",
+        f"{resources.shared_bytes} bytes, aligned to {module.cubin.shared_alignment(function.section)}",
+    )
+    yield "local memory", f"{resources.local_bytes} bytes"
+    yield "named barriers", str(resources.barriers)
+    if function.info is None:
+        return
+    values: dict[str, list[str]] = {}
+    for attribute, value, payload in attributes.records(function.info, _ALL):
+        if attribute in _IRRELEVANT:
+            continue
+        label = _NAMED.get(attribute, f"{UNKNOWN_ATTRIBUTE}{attribute:02x}")
+        if attribute in _DIMENSIONS and len(payload) >= 12:
+            text = "×".join(map(str, struct.unpack_from("<3I", payload)))
+        elif attribute == 0x0F:  # numbers of symbols
+            numbers = struct.unpack(f"<{len(payload) // 4}I", payload[: len(payload) // 4 * 4])
+            text = ", ".join(module.symbols.target(number).decode("utf-8", "backslashreplace") for number in numbers)
+        elif attribute == 0x0A:  # the first word is the number of a symbol
+            text = payload[4:].hex()
+        else:
+            text = payload.hex() if payload else str(value)
+        values.setdefault(label, []).append(text)
+    yield from ((label, ", ".join(texts)) for label, texts in sorted(values.items()))
