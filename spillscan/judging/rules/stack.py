@@ -36,6 +36,9 @@ def _open_end(kernel: Kernel, terms: Terms) -> str:
     if kernel.usage.cumulative_stack_bytes is None:
         if kernel.final and any(origin.format == "nvlink" for origin in kernel.origins):
             return "its stack is unknown: nvlink cannot determine it"
+        origin = kernel.sass.origin if kernel.sass else None
+        if origin is not None and origin.format == "binary" and kernel.role != "function" and kernel.final is not False:
+            return "its stack is unknown (recursion, alloca or indirect calls)"
         if kernel.cumulative_spills is not None and kernel.usage.barriers is None:
             return "its stack is at least its own frame: this release of ptxas does not add the functions that it calls"
     if kernel.final is False and kernel.role != "function":

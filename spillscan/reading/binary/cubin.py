@@ -124,7 +124,7 @@ class Resources(Struct, frozen=True, gc=False):
     frame_bytes: int | None
     """Its own stack frame, per thread."""
     stack_bytes: int | None
-    """Deepest stack over its call tree, per thread; ``None`` where that is dynamic."""
+    """Deepest stack over its call tree, per thread; ``None`` with recursion, alloca or indirect calls."""
     shared_bytes: int
     """Static, per block, without the driver's reserve."""
     dynamic_shared: bool | None
@@ -235,7 +235,7 @@ class Cubin:
         return Resources(
             registers,
             frame_bytes,
-            frame_bytes if stack_bytes == DYNAMIC_STACK else stack_bytes,  # of recursion, as logs say: without it
+            None if stack_bytes == DYNAMIC_STACK else stack_bytes,
             shared_bytes,
             None if self.relocatable else self._declares_dynamic(shared_bytes, alignment),
             self._sections.local.get(section, 0),

@@ -95,8 +95,11 @@ class ResourceUsage:
                 found[match["name"].decode()] = amount
         shared = found.get("SHARED")
         number = "".join(filter(str.isdigit, member.arch or ""))
-        if shared is not None and number and int(number) >= FIRST_ARCH_WITH_RESERVE and shared >= DRIVER_SHARED_BYTES:
-            shared -= DRIVER_SHARED_BYTES
+        if shared is not None and shared >= DRIVER_SHARED_BYTES:
+            if not number:
+                shared = None  # with the driver's reserve or without
+            elif int(number) >= FIRST_ARCH_WITH_RESERVE:
+                shared -= DRIVER_SHARED_BYTES
         return FunctionUsage(
             symbol=symbol,
             arch=member.arch,

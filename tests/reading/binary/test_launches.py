@@ -73,7 +73,7 @@ def test_a_launch_is_what_is_said_then_what_its_compiler_wrote_then_its_bounds()
     same, other = launch(threads_per_block=128), launch(threads_per_block=64)
     assert settled(written, same) == replace(same, **shared)
     assert settled(written, other) == replace(same, source="sidecar", **shared), "the code says another block size"
-    assert settled(bounded, other) == replace(other, threads_per_block=256, source="bounds")
+    assert settled(bounded, other) == replace(other, dynamic_shared_bytes=None)
     unbounded = replace(bounded, launch_bounds=None)
     assert settled(unbounded, other) == replace(other, dynamic_shared_bytes=None)
     assert settled(replace(unbounded, dynamic_shared=None), other) == replace(other, dynamic_shared_bytes=0)
@@ -90,7 +90,6 @@ def test_unknown_dynamic_shared_memory_is_a_bound() -> None:
     assert found.cells["occupancy"] == "≤100 %"
     assert found.cells["blocks"] == "≤8"
     assert found.line.startswith("at most 8 blocks/SM")
-    assert found.advice == ()
     true = summarise(bounded.usage, "sm_90", launch(threads_per_block=256, dynamic_shared_bytes=100_000))
     assert not true.at_most
     assert true.occupancy is not None

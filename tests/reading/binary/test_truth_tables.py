@@ -234,7 +234,7 @@ def test_callees_in_a_kernel(symbols: list[tuple[int, str]], expected: dict[int,
     cubin = Cubin.__new__(Cubin)
     inner = {HOME: [(begin, place) for place, (begin, _) in enumerate(symbols)]} if symbols else {}
     names = [name.encode() for _, name in symbols]
-    cubin.__dict__["_symbols"] = SimpleNamespace(inner=inner, name=names.__getitem__)
+    cubin.__dict__["symbols"] = SimpleNamespace(inner=inner, name=names.__getitem__)
     function = Function("kernel", "entry", Window(bytes(256)), None, NONE_TAKEN, HOME)
     assert cubin.parts_of(function) == expected, why
 

@@ -82,7 +82,7 @@ def test_damaged_figures(figures: str, damaged: bool, why: str) -> None:
 @pytest.mark.parametrize(
     ("lines", "functions", "said"),
     [
-        ([f"  {WHOLE}"], 0, ["figures without the name of their function"]),
+        ([f"  {WHOLE}"], 1, [f"a record has no kernel name: '{WHOLE}'"]),
         ([" Function k:", " Function l:", f"  {WHOLE}"], 1, ["the figures of k are missing"]),
         ([" Function k:"], 0, ["the figures of k are missing"]),
         ([" Function k:", f"  {WHOLE}", " Function l:", f"  {WHOLE}"], 2, []),
@@ -92,3 +92,10 @@ def test_names_and_figures_alternate(lines: list[str], functions: int, said: lis
     found, issues = read(*lines)
     assert len(found) == functions
     assert [issue.message for issue in issues] == said
+
+
+@pytest.mark.parametrize(("said", "shared"), [(3072, None), (1024, None), (1023, 1023), (0, 0)])
+def test_of_an_unknown_arch_the_drivers_share_is_unknown(said: int, shared: int | None) -> None:
+    listing = f"{BEGIN} Function k:\n  {WHOLE.replace('1280', str(said))}\n"
+    (found,) = (each for each in ResourceUsage([listing.encode()], "listing") if isinstance(each, FunctionUsage))
+    assert (found.arch, found.usage.shared_bytes) == (None, shared)
