@@ -35,13 +35,16 @@ def report_issues(issues: Sequence[Issue]) -> None:
         complain(f"… {count(len(ranked) - ISSUES_SHOWN, 'more issue')} (-f json lists all)")
 
 
-def conclude(found: Verdict, issues: Sequence[Issue] = ()) -> int:
-    """The exit status of a gate, after the ``issues`` of its input that its report does not list as gaps; the first
-    gap that keeps it from passing is the error."""
+def conclude(found: Verdict, issues: Sequence[Issue] = (), *, shown: bool = False) -> int:
+    """Exit status of a gate, after the ``issues`` of its input that are no gaps.
+
+    If a gap keeps the gate from passing, the first one is the error; not if the report on standard output has
+    ``shown`` the gaps.
+    """
     first = found.gaps[0] if found.status == 2 else None
     listed = {(gap.code, gap.message, gap.origin) for gap in found.gaps}
     report_issues([issue for issue in issues if (issue.code, issue.message, issue.origin) not in listed])
-    if first is None:
+    if first is None or shown:
         return found.status
     alike = [
         each.kernel for each in found.gaps if each.kernel and (each.code, each.message) == (first.code, first.message)

@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """0 clean, 1 findings; :class:`UndecidedError` where the input leaves open what the check must know."""
-    render.check_forms(arguments.format, "check")
+    forms = render.check_forms(arguments.format, "check")
     gate = _baseline.gate(arguments, arguments.inputs)
     policy = gate.policy
     inputs = _inputs.inputs_or_stdin(arguments.inputs)
@@ -67,4 +67,4 @@ def run(arguments: argparse.Namespace) -> int:
     )
     if policy.strict and not everything.units:
         complain(UNCOUNTED)
-    return _issues.conclude(found, (*gate.issues(held, everything), *everything.issues))
+    return _issues.conclude(found, (*gate.issues(held, everything), *everything.issues), shown=render.shows_gaps(forms))

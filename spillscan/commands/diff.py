@@ -129,7 +129,8 @@ def run(arguments: argparse.Namespace) -> int:
     if report.fail_on == "never":
         _issues.report_issues(issues)
         return 0
-    return _issues.conclude(found, issues)
+    forms = render.check_forms(arguments.format, report.kind)
+    return _issues.conclude(found, issues, shown=render.shows_gaps(forms))
 
 
 def _as_it_was(build: Build) -> Build:

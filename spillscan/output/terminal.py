@@ -8,6 +8,7 @@ from __future__ import annotations
 import codecs
 import io
 import os
+import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import pairwise
@@ -183,9 +184,14 @@ def table(
         if _is_heading(cells, header):
             yield paint(printable(_in_room(cells[0], style.width), style.width), color or BOLD, style)
         else:
-            yield paint(_line(next(lines), widths, aligned), color, style)
+            line = paint(_line(next(lines), widths, aligned), color, style)
+            yield _ZERO.sub(rf"\1{DIM}0{END}", line) if style.color and not color else line
     if gone:
-        yield from (paint(part, DIM, style) for part in wrap(f"without room: {', '.join(gone)}", style.width))
+        yield from (paint(part, DIM, style) for part in wrap(f"hidden columns: {', '.join(gone)}", style.width))
+
+
+_ZERO = re.compile(r"(  )0(?=  |$)")
+"""A cell of 0, which is dim."""
 
 
 def _in_room(cell: Cell, room: int) -> str:

@@ -21,7 +21,7 @@ By = Literal["kernel", "family", "file", "namespace", "arch", "config"]
 
 _LONGEST_LABEL = 60
 _SHORTEST_LABEL = 12
-_NONE_SPILLS = "none spills"
+_NONE_SPILLS = "0 spilling"
 INSTANCES: Final = 3
 """Instances that are shown of a family; the rest is counted."""
 _FEW_ARCHS = 3
@@ -53,18 +53,17 @@ class Group(Struct, frozen=True, kw_only=True):
         return self.template.shared if self.template is not None else ()
 
     def title(self, width: int) -> str:
-        """``mul_mat_q: 169 of 704 spill, 43,212 B; all: bf16``, of what all have in common as much as fits."""
+        """``mul_mat_q: 169 of 704 spilling, 43,212 B; all: bf16``, of what all have in common as much as fits."""
         total, silent = len(self.kernels), sum(kernel.spills is None for kernel in self.kernels)
         if self.spilling:
-            verb = "spills" if self.spilling == 1 else "spill"
-            counts = [f"{self.spilling:,} of {total:,} {verb}, {size(self.spill_bytes)}"]
+            counts = [f"{self.spilling:,} of {total:,} spilling, {size(self.spill_bytes)}"]
         else:
             functions = all(kernel.role == "function" for kernel in self.kernels)
             kernels = count(total, "device function" if functions else "kernel")
             counts = (
                 [kernels] if silent else [f"{kernels}, {said}" for said in (none_spills(self.kernels), _NONE_SPILLS)]
             )
-        texts = [f": {count}" + (f", {silent:,} do not say" if silent else "") for count in counts]
+        texts = [f": {count}" + (f", {silent:,} unknown" if silent else "") for count in counts]
         counted = next((text for text in texts if len(self.label) + len(text) <= width), texts[-1])
         text = printable(self.label, max(_SHORTEST_LABEL, width - len(counted))) + counted
         lead = "; all: "
@@ -77,9 +76,9 @@ class Group(Struct, frozen=True, kw_only=True):
 
 
 def none_spills(kernels: Iterable[Kernel]) -> str:
-    """``none spills, 26 use other local memory``, of kernels that are all known not to spill."""
+    """``0 spilling, 26 with other local memory``, of kernels that are not known to spill."""
     others = len(other_local(kernels))
-    return _NONE_SPILLS + (f", {others:,} use{'s' * (others == 1)} other local memory" if others else "")
+    return _NONE_SPILLS + (f", {others:,} with other local memory" if others else "")
 
 
 def other_local(kernels: Iterable[Kernel]) -> list[Kernel]:

@@ -63,6 +63,11 @@ def check_forms(wanted: Sequence[str], kind: Kind) -> list[Form]:
     return forms
 
 
+def shows_gaps(forms: Sequence[Form]) -> bool:
+    """Whether a form on standard output lists gaps for people."""
+    return any(form.name == "text" and form.target is None for form in forms)
+
+
 def _able(kind: Kind) -> tuple[str, ...]:
     """The formats that can show reports of a kind. All are imported for it."""
     return tuple(name for name, module in formats.all_formats().items() if kind in module.KINDS)

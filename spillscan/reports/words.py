@@ -5,9 +5,10 @@ from __future__ import annotations
 import posixpath
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from textwrap import wrap
 
 from spillscan.judging.places import BY_NAME, UNKNOWN, Place, heaviest, log_path, source_place
+from spillscan.judging.rule_docs import explanations
 from spillscan.model import SEVERITIES, Build, Change, Finding, Gap, Kernel, at_least
 from spillscan.model.symbols import natural
 from spillscan.naming import WIDTH, Names
@@ -19,14 +20,10 @@ from spillscan.output.terminal import BOLD, DIM, RED, YELLOW, Cell, Style, fold,
 from spillscan.reports.groups import none_spills, shared_label
 from spillscan.reports.report import Report, Way
 
-if TYPE_CHECKING:
-    pass
-
 LONGEST_NAME, LONGEST_ARCH, LONGEST_MESSAGE = 120, 24, 600
 """Characters of a kernel's name, an arch and a finding's message in reports for people."""
-LONGEST_LINE, _LEAST_NAME, _STEP = 120, 40, 4
-"""Characters of a finding's line, as far as names can be cut: paths and figures stay whole. Names are cut by steps, as
-each width takes a look at all of them."""
+LONGEST_LINE, _LEAST_NAME = 120, 40
+"""Characters of a line of a legend; columns of a block's text at least."""
 MOST_LEGENDS = 3
 """Families for which reports for people say what letters stand for."""
 MOST_OF_A_KIND = 3
@@ -149,18 +146,28 @@ def lines_of(finding: Finding, report: Report) -> str:
 
 
 def gap_lines(gaps: Iterable[Gap], names: Names) -> Iterator[str]:
-    """What may be hidden, grouped, a printable line each; of a kind, no more than a few lines and a count."""
-    shown: Counter[str] = Counter()
-    left_out: Counter[str] = Counter()
-    for group in _alike(gaps):
-        first = group[0]
-        if shown[first.code] == MOST_OF_A_KIND:
-            left_out[first.code] += len(group)
+    """Gaps, a printable line for each group that says the same; of a kind, no more than a few lines and a count."""
+    for group in _few_of_a_kind(gaps):
+        if isinstance(group, str):
+            yield group
             continue
-        shown[first.code] += 1
+        first = group[0]
         place = f"{first.origin}: " if first.origin and not first.kernel else ""
         accepted = f", accepted: {printable(first.accepted, LONGEST_NAME)}" if first.accepted is not None else ""
         yield f"{printable(place)}{_gap_text(group, names)} [{first.code}{accepted}]"
+
+
+def _few_of_a_kind(gaps: Iterable[Gap]) -> Iterator[list[Gap] | str]:
+    """Groups of gaps that say the same, a few of each kind; then a line for each kind that has more."""
+    shown: Counter[str] = Counter()
+    left_out: Counter[str] = Counter()
+    for group in _alike(gaps):
+        code = group[0].code
+        if shown[code] == MOST_OF_A_KIND:
+            left_out[code] += len(group)
+            continue
+        shown[code] += 1
+        yield group
     yield from (f"… {number:,} more [{code}]" for code, number in left_out.items())
 
 
@@ -196,22 +203,34 @@ def families_of(kernels: Iterable[Kernel], names: Names) -> str:
 
 
 def summary(build: Build) -> str:
-    """``1,055 kernels (90 spill: 5,204 B stores, 5,300 B loads), 12 device functions; sm_80, sm_90``."""
+    """``1,055 kernels (sm_80, sm_90), 90 spilling: 5,204 B stores, 5,300 B loads``, and what is uncertain of them."""
     entries = [kernel for kernel in build.kernels if kernel.role != "function"]
     functions = [kernel for kernel in build.kernels if kernel.role == "function" and not kernel.is_helper]
     helpers = sum(kernel.is_helper for kernel in build.kernels)
-    text = count(len(entries), "kernel") + _spilling(entries)
+    lines = [f"{count(len(entries), 'kernel')}{_in_archs(build)}{_spilling(entries)}"]
     if functions:
-        text += f", {count(len(functions), 'device function')}{_spilling(functions)}"
-    text += f", {count(helpers, 'helper')} of ptxas" if helpers else ""
-    arches = arches_of(build)
-    text += f"; {arches}" if arches else ""
+        lines.append(f"{count(len(functions), 'device function')}{_spilling(functions)}")
+    if helpers:
+        lines.append(f"{count(helpers, 'helper')} of ptxas")
     ambiguous = sum(kernel.confidence == "ambiguous" for kernel in build.kernels)
     open_ends = sum(kernel.final is False and kernel.role == "entry" for kernel in build.kernels)
-    text += f"\n? {ambiguous:,} ambiguous: see reasons in -f json" if ambiguous else ""
+    if ambiguous:
+        lines.append(f"? {ambiguous:,} ambiguous: see reasons in -f json")
     if open_ends:
-        text += f"\n* relocatable code: registers of {count(open_ends, 'kernel')} are final only after the link"
-    return text
+        lines.append(f"* relocatable code: registers of {count(open_ends, 'kernel')} are final only after the link")
+    return "\n".join(lines)
+
+
+def checked(build: Build) -> str:
+    """``12 kernels, 3 device functions (sm_80, sm_90a)``: what a gate looked at."""
+    functions = sum(kernel.role == "function" and not kernel.is_helper for kernel in build.kernels)
+    kernels = count(sum(kernel.role != "function" for kernel in build.kernels), "kernel")
+    return kernels + (f", {count(functions, 'device function')}" if functions else "") + _in_archs(build)
+
+
+def _in_archs(build: Build) -> str:
+    arches = arches_of(build)
+    return f" ({arches})" if arches else ""
 
 
 def arches_of(build: Build) -> str:
@@ -225,24 +244,57 @@ def arches_of(build: Build) -> str:
 def _spilling(kernels: Sequence[Kernel]) -> str:
     reported = [kernel.spills for kernel in kernels]
     spilling = [spills for spills in reported if spills and sum(spills)]
-    unknown = reported.count(None)
-    said = f"{unknown:,} do not say" if unknown else ""
+    unknown = f", {reported.count(None):,} unknown" if None in reported else ""
     if not spilling:
-        return f" ({said or none_spills(kernels)})" if kernels else ""
+        return f", {none_spills(kernels)}{unknown}" if kernels else ""
     stores, loads = (sum(figures) for figures in zip(*spilling, strict=True))
-    verb = "spills" if len(spilling) == 1 else "spill"
-    return f" ({len(spilling):,} {verb}: {size(stores)} stores, {size(loads)} loads{', ' + said if said else ''})"
+    return f", {len(spilling):,} spilling: {size(stores)} stores, {size(loads)} loads{unknown}"
 
 
 def finding_lines(findings: Sequence[Finding], report: Report, style: Style) -> Iterator[str]:
-    """``src/gemm.cu:50: error: gemm<8> (sm_80): spills … [spill]``; no more lines than the style has rows. Where there
-    are more findings, one line is for all of a family by one rule: the worst, and how many they are."""
+    """``src/gemm.cu:50: error: gemm<8> (sm_80): spills … [spill]`` and below it an aligned block.
+
+    No more findings than the style has rows. If there are more, one line is for all of a family by one rule: the worst,
+    and their number.
+    """
     many = style.rows is not None and len(findings) > style.rows
     groups = alike(findings, report) if many or report.by else [[finding] for finding in findings]
     shown = groups[: style.rows]
+    ways = {id(way.finding): way for way in report.details.ways}
     for group in shown:
         yield _finding_line(group, report, style)
+        way = ways.get(id(group[0]))
+        yield from block([*_lines_row(group[0], report), *(way_facts(way) if way else ())], style)
     yield from fold(len(findings) - sum(map(len, shown)), style)
+
+
+def _lines_row(finding: Finding, report: Report) -> Iterator[tuple[str, str]]:
+    """``lines``: ``gemm.cu:25 68%, :21 16%``, if the lines of the spills or arrays are known."""
+    from spillscan.reading.machine.spillmap import TOP, share_text
+
+    shown, file = [], ""
+    for place in heaviest(finding, report.tree)[:TOP]:
+        name = posixpath.basename(place.path)
+        line = "" if place.line is None else f":{place.line}"
+        inlined = f" (inlined: {place.inner})" if place.inner else ""
+        shown.append(f"{line if name == file and line else name + line}{inlined} {share_text(place.share or 0)}")
+        file = name
+    if shown:
+        yield "lines", printable(", ".join(shown), LONGEST_MESSAGE)
+
+
+_HEADING = 6
+"""Columns of a heading in a block."""
+
+
+def block(rows: Iterable[tuple[str, str]], style: Style) -> Iterator[str]:
+    """``  cause   …``: rows of (heading, text), wrapped to the style's width; a command stays whole, to be pasted."""
+    for heading, text in rows:
+        lead = f"  {heading:<{_HEADING}} "
+        width = max(style.width - len(lead), _LEAST_NAME)
+        parts = [text] if heading == "next" else wrap(text, width, break_long_words=False, break_on_hyphens=False)
+        for at, part in enumerate(parts):
+            yield paint(f"{lead if at == 0 else ' ' * len(lead)}{part}", "", style)
 
 
 def alike(findings: Iterable[Finding], report: Report) -> list[list[Finding]]:
@@ -272,58 +324,36 @@ def place_text(finding: Finding, report: Report) -> str:
 
 
 def _finding_line(group: Sequence[Finding], report: Report, style: Style) -> str:
-    """One line of at most :data:`LONGEST_LINE` characters, as far as names can be cut; the place is never cut, as it is
-    what people and editors open."""
+    """The line of a finding, whole: editors and problem matchers read it."""
     finding, kernel = group[0], group[0].kernel
     source = source_place(finding, report.tree)
-    log = printable(str(finding.origin)) if finding.origin else ""
-    place, behind = (str(source), f" ({log})") if source and log else (str(source) if source else log, "")
-    inlined = source.text.removeprefix(str(source)) if source and source.inner else ""
-    behind = _by_name(source) + behind
+    place = str(source) if source else printable(str(finding.origin)) if finding.origin else ""
     state = f", {finding.baseline_state}" if finding.baseline_state else ""
-    more = (
-        f" (+{len(group) - 1:,} of {printable(shared_label(kernel, report.by or 'family', report.names), 40)})"
-        if len(group) > 1
-        else ""
-    )
-    message, rest = message_of(finding), f"{inlined} [{finding.rule}{state}]{more}"
+    family = printable(shared_label(kernel, report.by or "family", report.names), LONGEST_NAME)
+    more = f" (+{len(group) - 1:,} of {family})" if len(group) > 1 else ""
     arch = printable(kernel.key.arch or "arch unknown", LONGEST_ARCH)
     unit = copy_of(kernel, report.names, kernel.key.unit if source is None else report.libraries.get(id(kernel), ""))
-    unit = f", {unit}" if unit else ""
-    name = name_of(kernel, report.names)
-
-    def excess() -> int:
-        head = len(place) + 2 * bool(place)
-        return head + len(f"{finding.severity}: {name} ({arch}{unit}): {message}{rest}{behind}") - LONGEST_LINE
-
-    if excess() > 0:
-        behind = _by_name(source)
-    if excess() > 0 and more:  # the name begins with it
-        rest = rest.removesuffix(more) + f" (+{len(group) - 1:,})"
-    if excess() > 0 and source is None and finding.origin and finding.origin.line is None and kernel.key.unit:
-        place, unit = printable(kernel.key.unit, LONGEST_NAME), copy_of(kernel, report.names)  # a library says more
-        unit = f", {unit}" if unit else ""
-    if excess() > 0:
-        message = message.removesuffix(" per thread")  # as all spills are
-    if excess() > 0 and len(name) > _LEAST_NAME:
-        name = printable(
-            report.names.of(kernel.named_by, max(_LEAST_NAME, (len(name) - excess()) // _STEP * _STEP)), LONGEST_NAME
-        )
-    if excess() > 0 and unit:
-        unit = f", {posixpath.basename(unit.removeprefix(', '))}"
     color = {"error": RED, "warning": YELLOW, "note": DIM}[finding.severity]
-    lead = f"{place}: " if place else ""
-    return f"{lead}{paint(finding.severity, color, style)}: {name} ({arch}{unit}): {message}{rest}{behind}"
+    return (
+        f"{place}{': ' if place else ''}{paint(finding.severity, color, style)}: "
+        f"{name_of(kernel, report.names)} ({arch}{', ' if unit else ''}{unit}): {message_of(finding)}"
+        f" [{finding.rule}{state}]{more}{_by_name(source)}"
+    )
 
 
-def unknown_lines(report: Report, style: Style) -> Iterator[str]:
-    """What may be hidden of what the gate judges, and what of it the policy accepts."""
-    if report.gaps:
-        yield paint("not known, so that no gate can pass:", BOLD, style)
-        yield from (paint(f"  {line}", YELLOW, style) for line in gap_lines(report.gaps, report.names))
-    if report.accepted:
-        yield "not known, and accepted:"
-        yield from (paint(f"  {line}", "", style) for line in gap_lines(report.accepted, report.names))
+def incomplete_lines(report: Report, style: Style) -> Iterator[str]:
+    """``build.log:48: incomplete: the log ends … [truncated]`` and its fix; gaps that the policy accepts after them."""
+    for group in _few_of_a_kind(report.gaps):
+        if isinstance(group, str):
+            yield paint(group, DIM, style)
+            continue
+        first = group[0]
+        place = f"{first.origin}: " if first.origin and not first.kernel else ""
+        known = explanations("gaps").get(first.code)  # a snapshot of a newer release may have other kinds
+        yield paint(f"{place}incomplete: {_gap_text(group, report.names)} [{first.code}]", YELLOW, style)
+        yield from block([("fix", known.fix.rstrip("."))] if known else (), style)
+    for line in gap_lines(report.accepted, report.names):
+        yield paint(f"accepted gap: {line}", DIM, style)
 
 
 def baseline_line(report: Report) -> Iterator[str]:
@@ -334,15 +364,6 @@ def baseline_line(report: Report) -> Iterator[str]:
             f"{number:,} {state}{means.get(state, '')}" for state, number in report.baseline.counts().items() if number
         ]
         yield f"baseline: {', '.join(counts) or 'nothing recorded, nothing found'}"
-
-
-def way_lines(report: Report, style: Style) -> Iterator[str]:
-    """The way on: at most three lines a family, each whole, so that it can be pasted."""
-    for way in report.details.ways:
-        (heading, text), *others = way_facts(way)
-        yield ""
-        yield paint(f"{label_of(way.kernel, report.names)}: {heading}: {text}", BOLD, style)
-        yield from (f"  {heading}: {text}" for heading, text in others)
 
 
 def way_facts(way: Way) -> Iterator[tuple[str, str]]:
@@ -358,12 +379,16 @@ def way_markdown(way: Way) -> Iterator[str]:
 
 
 def verdict_lines(report: Report, style: Style, listed: Sequence[Finding]) -> Iterator[str]:
-    """What got worse between builds and stands in no table, what cannot be judged, and how many findings there are."""
+    """Findings of a diff that no table shows, gaps, and how many findings there are."""
     yield from finding_lines(listed, report, style)
+    shown = set(map(id, listed)) if style.rows is None or len(listed) <= style.rows else set()
+    for way in report.details.ways:
+        if id(way.finding) not in shown:
+            yield paint(label_of(way.kernel, report.names), BOLD, style)
+            yield from block(way_facts(way), style)
     yield from baseline_line(report)
-    yield from unknown_lines(report, style)
+    yield from incomplete_lines(report, style)
     findings = report.open_findings
-    yield from way_lines(report, style)
     if findings:
         hidden = "" if len(counted(report)) == len(findings) else " (--fail-on note lists the notes)"
         yield paint(severities(findings) + hidden, BOLD, style)

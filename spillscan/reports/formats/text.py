@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from spillscan.model.code import PortableCode
 
 FORMAT = "text"
-HELP = "tables, worst first (the default)"
+HELP = "tables, worst first (default)"
 KINDS = (*ALL_KINDS, "matrix")
 
 NOT_SAID, UNSURE = "-", "?"
 
-_SPARE = ("cmem", "bar", "unit", "limited by", "in loops", "stack", "smem")
+_SPARE = ("cmem", "bar", "stack", "unit", "smem", "in loops", "limited by")
 _LEFT = ("kernel", "arch", "limited by", "in loops", "unit")
 
 
@@ -102,12 +102,12 @@ def _below(report: Report, shown: Sequence[Kernel], summaries: Sequence[Summary]
     yield from words.summary(report.build).splitlines()
     yield from _portable_lines(report.build)
     if any(bounds and bounds[0] != bounds[1] for bounds in (kernel.own_spill_bounds for kernel in shown)):
-        yield "4 to 8: at least and at most; the code alone does not say which accesses are spills"
+        yield "4 to 8: lower and upper bound; the code does not say which accesses are spills"
     known = [found for found in summaries if found.occupancy]
     if any(found.assumed for found in known):
-        yield "≤ at the best block size: how kernels are launched is not known (--launch 'GLOB=THREADS')"
+        yield "≤ upper bound, block size unknown (--launch 'GLOB=THREADS')"
     if any(found.at_most and not found.assumed for found in known):
-        yield "≤ at most: its launches' dynamic shared memory is not known (--launch 'GLOB=THREADS,BYTES')"
+        yield "≤ upper bound, dynamic shared memory unknown (--launch 'GLOB=THREADS,BYTES')"
     if any(found.mark == "~" for found in known):
         yield "~ at the block size of its launch bounds"
     local = (found.local_memory for found in summaries if found.local_memory)
@@ -176,7 +176,7 @@ def _of_groups(groups: Iterable[Group], most: int | None, alike: _Alike) -> Iter
 def _occupancy(kernel: Kernel, summary: Summary) -> list[str]:
     if kernel.role == "function" or summary.occupancy is None:
         return [NOT_SAID, NOT_SAID]
-    return [summary.cells["occupancy"].replace(" ", ""), summary.cells["limiter"]]
+    return [summary.cells["occupancy"].replace(" ", ""), summary.cells["limiter"].replace(" slots", "s")]
 
 
 def _unit(archs: Sequence[Kernel], inputs: int, report: Report) -> str:
@@ -238,11 +238,13 @@ def _color(kernel: Kernel) -> str:
 def _check(report: Report, style: Style) -> Iterator[str]:
     findings = report.open_findings
     yield from words.finding_lines(findings, report, style)
-    found = count(len(findings), "finding") if findings else "no findings"
-    yield f"{found} in {words.summary(report.build)}"
+    yield from words.incomplete_lines(report, style)
+    if findings or report.gaps:
+        yield ""
+    found = words.severities(findings) or "0 findings"
+    looked_at = f"{found} in {words.checked(report.build)}"
+    yield f"{count(len(report.gaps), 'gap')}: the gate cannot pass. {looked_at}" if report.gaps else looked_at
     yield from words.baseline_line(report)
-    yield from words.unknown_lines(report, style)
-    yield from words.way_lines(report, style)
 
 
 def _diff(report: Report, style: Style) -> Iterator[str]:
