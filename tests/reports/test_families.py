@@ -50,7 +50,7 @@ def test_no_number_of_a_title_is_cut() -> None:
     assert group.title(len(whole) - 1) == f"{'name_' * 8}: 1,100 kernels, none spills"
     called = [replace(each, role="function") for each in kernels]
     (functions,) = grouped(called, "family", Names(each.named_by for each in called))
-    assert functions.title(len(whole)).endswith(": 1,100 device functions, none spills")
+    assert functions.title(len(whole)).endswith(": 1,100 device functions, 0 spilling")
     narrow = group.title(50)
     assert len(narrow) == 50
     assert narrow.endswith("name_: 1,100 kernels, none spills")
