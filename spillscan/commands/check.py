@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from spillscan.commands import _baseline, _inputs, _issues, _options, _policy
+from spillscan.commands import _baseline, _footer, _inputs, _issues, _options, _policy
 from spillscan.commands._selection import Selection
 from spillscan.judging.rules import check
 from spillscan.judging.verdict import gaps_of, verdict
@@ -62,6 +62,9 @@ def run(arguments: argparse.Namespace) -> int:
         from spillscan.commands import _offers
 
         judged = _offers.with_ways(judged, _offers.Asked.by(arguments, inputs), policy, _policy.unpacking(policy))
+    if not arguments.brief:
+        accepting = tuple(_footer.accept_lines(gate, inputs, found.failing)) if found.status == 1 else ()
+        judged = judged.extended(accept=accepting, not_checked=tuple(_footer.not_checked(build, policy)))
     render.write(
         judged, arguments.format, _options.rows_of(arguments), _policy.unpacking(policy), arguments.source_root
     )

@@ -30,6 +30,11 @@ def refuse_odd(path: str, mode: int) -> None:
         raise UsageError(f"{path} is a {_KINDS.get(stat.S_IFMT(mode), 'device')}; expected a file")
 
 
+def is_open_file(path: str) -> bool:
+    """Whether ``path`` names a file that the caller has opened for us: ``/dev/stdin``, a process substitution."""
+    return path == "/dev/stdin" or path.startswith(("/dev/fd/", "/proc/self/fd/"))
+
+
 def read_text(path: str, most: int, what: str) -> str:
     """The text of a small regular file that holds ``what`` (``a policy``), without a byte order mark."""
     try:
@@ -74,6 +79,8 @@ class Target(Struct, frozen=True):
         links a checkout holds; a file that is a link stays in its folder. ``/dev`` and ``/proc`` are the system's own.
         """
         folder, name = os.path.split(self.path)
+        if os.path.exists(self.path) and not os.path.abspath(self.path).startswith(("/dev/", "/proc/")):
+            refuse_odd(self.path, os.stat(self.path).st_mode)
         if os.path.abspath(folder).startswith(("/dev", "/proc")) and os.path.isabs(folder):
             return
         real = os.path.realpath(folder or os.curdir)

@@ -73,6 +73,10 @@ class Details(Struct, frozen=True, kw_only=True):
     """The code of kernels that are shown in detail, by the ``id`` of the kernel."""
     ways: Sequence[Way] = ()
     """The way on from the findings; none where nothing fails, or it is not wanted."""
+    accept: Sequence[str] = ()
+    """How to accept what fails."""
+    not_checked: Sequence[str] = ()
+    """What the input leaves open, without a gate that asks for it."""
 
 
 class Report(Struct, frozen=True, kw_only=True, dict=True):

@@ -366,6 +366,11 @@ def baseline_line(report: Report) -> Iterator[str]:
         yield f"baseline: {', '.join(counts) or 'nothing recorded, nothing found'}"
 
 
+def not_checked_lines(report: Report) -> Iterator[str]:
+    """``not checked: …``, one line each."""
+    yield from (f"not checked: {each}" for each in report.details.not_checked)
+
+
 def way_facts(way: Way) -> Iterator[tuple[str, str]]:
     """What is said of the way on from the findings of a family; a command is whole, so that it can be pasted."""
     for heading, text in way.lines:

@@ -43,8 +43,8 @@ def findings(kernel: Kernel, terms: Terms) -> Iterator[Said]:
 def _failing(kernel: Kernel, terms: Terms) -> Iterator[Said]:
     """The launch is known and fails, or every launch does. Launch bounds are the largest block, not the launch: where
     only that fails, it is a warning."""
-    if kernel.final is False:
-        return
+    if kernel.final is False or any(each.severity == "error" for each in kernel.advisories):
+        return  # not linked, or not compiled
     for device, summary in _summaries(kernel, terms):
         if summary.occupancy is None or summary.occupancy.can_launch:
             continue

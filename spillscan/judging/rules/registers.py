@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from spillscan.judging.compare.effects import Sizes, over_sizes
-from spillscan.judging.compare.figures import allocated
+from spillscan.judging.compare.figures import allocated, linked_apart
 from spillscan.judging.rules._declared import Family, Said, Terms, Threshold, because
 from spillscan.model import Change, Limit, Rule
 
@@ -105,7 +105,7 @@ def _known(change: Change) -> tuple[int, int] | None:
     if change.before is None or change.after is None:
         return None
     before, after = change.before.usage.registers, change.after.usage.registers
-    if before is None or after is None or (change.before.final is False) != (change.after.final is False):
+    if before is None or after is None or linked_apart(change.before, change.after):
         return None
     return before, after
 

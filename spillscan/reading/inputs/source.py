@@ -20,6 +20,7 @@ from msgspec import Struct, field
 
 from spillscan.builds.compilation import is_check
 from spillscan.output.errors import InputError
+from spillscan.output.files import is_open_file, refuse_odd
 from spillscan.reading.inputs import archives, codecs
 from spillscan.reading.inputs.encoding import TOO_LONG, decoded, is_encoded, whole_lines
 
@@ -300,6 +301,8 @@ def expand(inputs: Sequence[str], left_out: list[str] | None = None) -> list[Sou
         elif os.path.isdir(given):
             sources.extend(Source(path, explicit=False) for path in _files_below(given, left_out))
         elif os.path.exists(given):
+            if not is_open_file(given):
+                refuse_odd(given, os.stat(given).st_mode)
             sources.append(Source(given))
         elif glob.has_magic(given) and (found := sorted(glob.glob(given, recursive=True))):
             for path in found:

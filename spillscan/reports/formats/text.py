@@ -245,6 +245,8 @@ def _check(report: Report, style: Style) -> Iterator[str]:
     looked_at = f"{found} in {words.checked(report.build)}"
     yield f"{count(len(report.gaps), 'gap')}: the gate cannot pass. {looked_at}" if report.gaps else looked_at
     yield from words.baseline_line(report)
+    yield from report.details.accept
+    yield from words.not_checked_lines(report)
 
 
 def _diff(report: Report, style: Style) -> Iterator[str]:

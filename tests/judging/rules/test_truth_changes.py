@@ -376,28 +376,3 @@ def test_a_change(fact: Row) -> None:
         return
     assert {each.rule: (each.severity, each.message) for each in found} == fact.found
     assert {each.rule.id: each.reason for each in rules.undecided_changes(pairs, policy)} == fact.undecided
-
-
-def test_names_that_may_have_changed_places_carry_no_error() -> None:
-    """A kernel that has what its sibling had, and a sibling that has what it had: its new spills are a warning."""
-
-    def both(*spilled: int) -> Build:
-        return Build(
-            kernels=tuple(
-                Kernel(
-                    key=KernelKey(symbol=symbol, arch="sm_80"),
-                    role="entry",
-                    usage=Usage(registers=32, spill_store_bytes=amount, spill_load_bytes=0, barriers=1),
-                )
-                for symbol, amount in zip(("_Z3onePf", "_Z3twoPf"), spilled, strict=True)
-            )
-        )
-
-    def said(after: Build) -> list[tuple[str, str, str]]:
-        changes = comparison(both(0, 8), after).changes
-        return [(each.rule, each.severity, each.message) for each in rules.regressions(changes, Policy())]
-
-    assert said(both(8, 8)) == [("spill", "error", "spill stores 0 → 8 B (+8)")]
-    assert said(both(8, 0)) == [
-        ("spill", "warning", "spill stores 0 → 8 B (+8), if it has kept its name, one of 2 that it may be")
-    ]

@@ -1,0 +1,63 @@
+"""The last lines of a report for people: how to accept what fails, and what was not checked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+
+from spillscan.commands._baseline import DEFAULT_FILE, Gate
+from spillscan.judging.policy import Policy
+from spillscan.model import Build, Finding, Kernel
+from spillscan.model.patterns import names_of
+from spillscan.output.nouns import count
+from spillscan.output.safe import printable
+
+_GLOB = frozenset("*?[]")
+
+
+def accept_lines(gate: Gate, inputs: Sequence[str], failing: Sequence[Finding]) -> Iterator[str]:
+    """How to accept the ``failing`` findings: all of them by the baseline, the first by an entry of the policy."""
+    if not failing:
+        return
+    if gate.from_base:
+        yield (
+            "accept: this change cannot accept its own findings: merge the new baseline first, or override the check"
+        )
+        return
+    if inputs and "-" not in inputs:
+        yield f"accept (all findings): spillscan baseline write {gate.arguments}"
+        if gate.path is None:
+            yield f"  then check with --baseline {DEFAULT_FILE}, or set `baseline: {DEFAULT_FILE}` in the policy"
+    entry = acceptance(failing[0])
+    yield f"accept (the first): in spillscan.yaml, accept: [{entry}]"
+
+
+def acceptance(finding: Finding) -> str:
+    """An entry of ``accept`` for one finding."""
+    kernel = finding.kernel
+    symbol, *others = names_of(kernel.named_by)
+    name = next((each for each in others[1:] if not _GLOB & {*each}), symbol)
+    words = {"rule": finding.rule, "kernel": printable(name), "arch": kernel.key.arch or "", "reason": "why"}
+    said = (f"{key}: {json.dumps(value, ensure_ascii=False)}" for key, value in words.items() if value)
+    return f"{{{', '.join(said)}}}"
+
+
+def not_checked(build: Build, policy: Policy) -> Iterator[str]:
+    """What the input leaves open that no limit of the policy asks for."""
+    kernels = [kernel for kernel in build.kernels if kernel.role != "function"]
+    unlaunched = [kernel for kernel in kernels if policy.launch_of(kernel) is None]
+    if unlaunched:
+        yield f"blocks per SM of {_of(unlaunched, kernels)} (block size unknown; --launch 'GLOB=THREADS')"
+    unlinked = [kernel for kernel in kernels if kernel.final is False]
+    if unlinked:
+        yield f"final registers of {_of(unlinked, kernels)} (known after the device link)"
+    spilling = [kernel for kernel in build.kernels if sum(kernel.spills or ())]
+    unplaced = [kernel for kernel in spilling if kernel.sass is None or not kernel.sass.local.lines]
+    if unplaced:
+        yield f"source lines of {count(len(unplaced), 'spilling kernel')} (compile with -lineinfo, pass the binary too)"
+
+
+def _of(some: Sequence[Kernel], kernels: Sequence[Kernel]) -> str:
+    if len(some) == len(kernels):
+        return count(len(kernels), "kernel")
+    return f"{len(some):,} of {count(len(kernels), 'kernel')}"

@@ -1,0 +1,109 @@
+"""The last lines of ``check``: how to accept what fails, run as pasted, and what was not checked."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spillscan.commands._footer import not_checked
+from spillscan.judging.policy import Policy
+from spillscan.judging.policy.reading import from_options
+from spillscan.model import Build, Kernel, KernelKey, Usage
+from tests.conftest import FIXTURES, run
+
+HEAD = FIXTURES / "demo" / "head.log"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        (),
+        ("--launch", "*=1024", "--set", "max_registers=32"),
+        ("--arch", "sm_80", "--severity", "stack-growth=error"),
+        ("--set", "min_blocks_per_sm=8", "--launch", "gemm*=256", "--accept", "unknown-blocks"),
+    ],
+)
+def test_what_is_printed_accepts(options: tuple[str, ...], tmp_path: Path) -> None:
+    """The pasted command accepts all; the entry one finding less."""
+    (tmp_path / "build.log").write_bytes(HEAD.read_bytes())
+    call = ("check", "build.log", *options)
+    red = run(*call, cwd=tmp_path)
+    assert red.returncode == 1
+    text = red.stdout.decode()
+    command = re.search(r"^accept \(all findings\): spillscan (.*)$", text, re.MULTILINE)
+    assert command
+    assert run(*shlex.split(command[1]), cwd=tmp_path).returncode == 0
+    assert run(*call, "--baseline", "spillscan-baseline.jsonl", cwd=tmp_path).returncode == 0
+    entry = re.search(r"^accept \(the first\): in spillscan.yaml, (.*)$", text, re.MULTILINE)
+    assert entry
+    (tmp_path / "spillscan.yaml").write_text(entry[1] + "\n")
+    found = run(*call, cwd=tmp_path).stdout.decode()
+    assert found.count(": error: ") < text.count(": error: ")
+
+
+def test_brief_output_leaves_them_out() -> None:
+    text = run("check", HEAD, "--brief").stdout.decode()
+    assert "accept" not in text
+    assert "not checked" not in text
+
+
+def kernel(**facts: Any) -> Kernel:
+    usage = Usage(registers=32, spill_store_bytes=facts.pop("spills", 0), spill_load_bytes=0)
+    return Kernel(
+        key=KernelKey(symbol=facts.pop("symbol", "k"), arch="sm_80"),
+        role=facts.pop("role", "entry"),
+        usage=usage,
+        **facts,
+    )
+
+
+@pytest.mark.parametrize(
+    ("kernels", "launches", "said"),
+    [
+        ([kernel()], (), ["blocks per SM of 1 kernel (block size unknown; --launch 'GLOB=THREADS')"]),
+        ([kernel(), kernel(symbol="a")], ("a=64",), ["blocks per SM of 1 of 2 kernels (block size unknown; --launch "]),
+        ([kernel()], ("*=64",), []),
+        ([kernel(role="function")], (), []),
+        ([kernel(final=False)], ("*=64",), ["final registers of 1 kernel (known after the device link)"]),
+        ([kernel(spills=8)], ("*=64",), ["source lines of 1 spilling kernel (compile with -lineinfo, pass the binary"]),
+    ],
+)
+def test_what_is_not_checked(kernels: list[Kernel], launches: tuple[str, ...], said: list[str]) -> None:
+    found = [*not_checked(Build(kernels=tuple(kernels)), Policy((from_options({}, (), launches),)))]
+    assert len(found) == len(said)
+    assert all(line.startswith(start) for line, start in zip(found, said, strict=True))
+
+
+@pytest.mark.parametrize("kind", ["FIFO", "socket", "device", "folder"])
+@pytest.mark.parametrize("role", ["input", "policy", "baseline", "output", "written baseline"])
+def test_what_is_no_file_is_refused_at_once(
+    kind: str, role: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    if kind == "FIFO":
+        os.mkfifo("odd")
+    elif kind == "socket":
+        socket.socket(socket.AF_UNIX).bind("odd")
+    elif kind == "device":
+        Path("odd").symlink_to("/dev/zero")
+    else:
+        Path("odd").mkdir()
+    if (role, kind) == ("input", "folder"):
+        return  # its files are read
+    call: list[str | Path] = {
+        "input": ["check", "odd"],
+        "policy": ["check", HEAD, "--config", "odd"],
+        "baseline": ["check", HEAD, "--baseline", "odd"],
+        "output": ["check", HEAD, "-f", "json:odd"],
+        "written baseline": ["baseline", "write", HEAD, "-o", "odd"],
+    }[role]
+    done = run(*call, cwd=tmp_path, timeout=30)
+    assert done.returncode == 2
+    assert done.stderr.decode().count("\n") == 1
+    assert "odd is a" in done.stderr.decode()
