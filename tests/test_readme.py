@@ -15,6 +15,7 @@ import pytest
 from spillscan import commands
 from spillscan.commands import build_parser
 from tests import pictures
+from tests.advice.sweep.support import PTXAS
 from tests.conftest import ROOT, run
 
 README = ROOT / "README.md"
@@ -25,11 +26,14 @@ _COMMAND = re.compile(r"^\$ (.*)\n", re.MULTILINE)
 _ELSEWHERE = ("diff.md",)
 """Its own test runs them."""
 LINES_OF_THREE_SCREENS = 150
+_PATH = f"{PTXAS.parent}:{os.environ['PATH']}"
+"""Examples are by the ptxas among the packages for development."""
 
 
 def printed(command: str) -> str:
     """What a person sees who types ``command`` at the top of a checkout."""
     environment = {key: value for key, value in os.environ.items() if key not in ("FORCE_COLOR", "COLUMNS")}
+    environment["PATH"] = _PATH
     words = [sys.executable, "-m", *shlex.split(command)]
     result = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, check=False)
     return (result.stdout + result.stderr).decode()
@@ -50,7 +54,7 @@ def as_printed(text: str) -> str:
 
 
 def _said(command: str, folder: Path) -> str:
-    done = run(*shlex.split(command)[1:], cwd=folder)
+    done = run(*shlex.split(command)[1:], cwd=folder, env=os.environ | {"PATH": _PATH})
     return (done.stdout + done.stderr).decode().replace("\r\n", "\n")
 
 

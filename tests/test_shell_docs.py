@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from spillscan.advice.sweep import toolkits
 from tests import forked
+from tests.advice.sweep.support import PTXAS
 from tests.builds.made import call, run_file
 from tests.conftest import FIXTURES, ROOT, read_text, run
 from tests.services import PERSON, git
@@ -38,9 +38,10 @@ words, folder = sys.argv[1:], pathlib.Path("{folder}")
 if "--version" in words:
     print("Cuda compilation tools, release 12.9, V12.9.86")
 elif "--dryrun" in words:
-    sys.stderr.write('#$ ptxas -arch=sm_90 -m64 "/tmp/a.ptx"  -o "kernel.cubin"\\n')
-elif "-E" in words:
-    print(pathlib.Path(words[-1]).read_text())
+    keep = words[words.index("--keep-dir") + 1]
+    for arch in [word.rpartition("code=")[2] for word in words if "code=" in word] or ["sm_90"]:
+        sys.stderr.write(f'#$ cicc "{{folder}}/gemm.ptx" -o "{{keep}}/{{arch}}.ptx"\\n')
+        sys.stderr.write(f'#$ ptxas -arch={{arch}} -m64 "{{keep}}/{{arch}}.ptx" -o "kernel.cubin"\\n')
 else:
     made = words[words.index("-o") + 1] if "-o" in words else "gemm.o"
     source = "gemm.ptx" if "-ptx" in words else "libgemm.so" if "-c" in words else "program"
@@ -49,9 +50,9 @@ else:
     if "-Xptxas" in words:
         sys.stderr.write((folder / "new" / "gemm.log").read_text())
 """
-PTXAS = toolkits.choose(["12.9"])[0]
 PROGRAMS = {
-    "ptxas": f'[ "$1" = --version ] && echo "Cuda compilation tools, release 13.0, V13.0.88" || {PTXAS.ptxas} "$@"',
+    "cicc": 'cp "$1" "$3"',
+    "ptxas": f'[ "$1" = --version ] && echo "Cuda compilation tools, release 13.0, V13.0.88" || {PTXAS} "$@"',
     "pip": 'test "$1" = install',
     "cmake": 'for word; do case "$word" in\n'
     "  -DCMAKE_CUDA_COMPILER_LAUNCHER=*) mkdir -p build; echo \"${{word#*=}}\" | tr ';' ' ' > build/launcher ;;\n"
@@ -94,7 +95,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (folder / log).write_text(_renamed(read_text(FIXTURES / "demo" / source)) + profiled)
     for build, registers in (("old", 128), ("new", 40)):
         (folder / build).mkdir()
-        words = [PTXAS.ptxas, "-v", "-arch=sm_90", f"-maxrregcount={registers}", folder / "gemm.ptx", "-o"]
+        words = [PTXAS, "-v", "-arch=sm_90", f"-maxrregcount={registers}", folder / "gemm.ptx", "-o"]
         with open(folder / build / "gemm.log", "wb") as log_of_it:
             subprocess.run([*words, folder / build / "libgemm.so"], check=True, stderr=log_of_it)
     empty = re.sub(r"^{\n.*?^}$", "{\nret;\n}", (folder / "gemm.ptx").read_text(), flags=re.M | re.S)

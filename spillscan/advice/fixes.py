@@ -37,7 +37,7 @@ from spillscan.output.errors import UsageError
 from spillscan.output.nouns import count
 
 if TYPE_CHECKING:
-    from spillscan.advice.sweep.model import Curve, Point
+    from spillscan.advice.sweep.curves import Curve, Point
     from spillscan.advice.sweep.trials import Trial
     from spillscan.reading.binary.pressure import Pressure
 

@@ -173,8 +173,7 @@ def commands_for(
         words = ["advise", *inputs, "--kernel", called, *arch, *asked.launches, *asked.config, "--try"]
         yield shlex.join(["spillscan", *words])
     if able:
-        aims = ["--vary", "steps"] if about.about == "spills" or launch is not None else []
-        yield shlex.join(["spillscan", "sweep", source, "--kernel", kernel.key.symbol, *arch, *asked.launches, *aims])
+        yield shlex.join(["spillscan", "sweep", source, "--kernel", kernel.key.symbol, *arch, *asked.launches])
     if "-" in inputs:
         return
     if kernel.sass is not None and about.about == "spills":

@@ -4,51 +4,43 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from pathlib import Path
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from spillscan.commands import _options
 from spillscan.model import Kernel
 from spillscan.occupancy.launches import Launches
-from spillscan.output import folders
-from spillscan.output.progress import Progress
 from spillscan.reading import workers
 
 if TYPE_CHECKING:
     from spillscan.advice.sweep.trials import Trial
 
-_TIMEOUT_SECONDS = 600
-"""Of each compiler that --try starts."""
-
 
 def add_try(parser: argparse.ArgumentParser, shown: str) -> None:
-    """--try; ``shown``: what it is for."""
+    """--try of a command that shows ``shown``."""
     _options.flag(
         parser,
         "--try",
-        f"compile the fixes of the {shown} shown, where a source or PTX, its command and a ptxas are at hand",
+        f"compile the fixes of the {shown} shown (needs ptxas, and the source with its command, or PTX)",
     )
 
 
 def trials_of(arguments: argparse.Namespace, wanted: Sequence[tuple[Kernel, str]], launches: Launches) -> list[Trial]:
-    """What came of each kernel; none where that was not asked for. With a kernel what a sweep would be given."""
+    """The trial of each kernel if --try was given; with each kernel what ``sweep`` would be given to compile it."""
     if not vars(arguments)["try"]:
         return []
-    from spillscan.advice.sweep import trials
-    from spillscan.advice.sweep.compilers import Compilers
-    from spillscan.advice.sweep.front_end import Cache
-    from spillscan.advice.sweep.toolkits import Processes
+    from spillscan.advice.sweep.compiling import Workshop
+    from spillscan.advice.sweep.trials import tried
 
-    cache = Cache(Path(folders.kept("sweep")))
-    compilers = Compilers(Processes(_TIMEOUT_SECONDS), cache, workers.processors(), Progress("compiling", "points"))
-    return trials.tried(wanted, compilers, launches)
+    with Workshop() as workshop, ThreadPoolExecutor(workers.processors()) as pool:
+        return list(pool.map(lambda each: tried(each[0], each[1], launches, workshop), wanted))
 
 
 def trial_data(trial: Trial | None, untried: str) -> dict[str, Any] | None:
-    """The same for programs; ``None`` where it could be tried, and that was not asked for."""
+    """The trial for JSON; ``None`` if it was not asked for, and nothing prevents it."""
     if trial is None and not untried:
         return None
-    from spillscan.advice.sweep.kept import point_data
+    from spillscan.reports.sweep import point_data
 
     curve = None if trial is None else trial.curve
     return {
@@ -56,5 +48,6 @@ def trial_data(trial: Trial | None, untried: str) -> dict[str, Any] | None:
         "for": None if curve is None or trial is None else trial.direction,
         "toolkit": None if curve is None else curve.toolkit,
         "points": [] if curve is None else [point_data(each) for each in curve.points],
+        "shared": None if trial is None or trial.shared is None else point_data(trial.shared),
         "ends_spills": None if trial is None or trial.ends is None else trial.ends.setting.source,
     }

@@ -56,7 +56,6 @@ def run(arguments: argparse.Namespace) -> int:
     arches: list[str] | None = []
     if arguments.assemble is not None:
         from spillscan.advice.sweep.assembly import arches_of, assembled
-        from spillscan.advice.sweep.toolkits import choose
 
         arches = arches_of(arguments.assemble)
         if arches is None:  # an input that stands behind the option
@@ -69,7 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
     if "code" in arguments.also:
         build = _with_code(build, unpacking)
     if arguments.assemble is not None:
-        build = assembled(build, inputs, arches or (), choose(())[0], unpacking)
+        build = assembled(build, inputs, arches or (), unpacking)
     selected = Selection(arguments.arch, arguments.kernel, arguments.launch).of(build, policy.labels)
     kept = _marked(build, selected, named=bool(arguments.kernel))
     by, sort = arguments.by, arguments.sort

@@ -61,7 +61,7 @@ def test_no_path_is_broken_in_a_narrow_terminal(
         monkeypatch.setenv("COLUMNS", width)
         assert main(["advise", str(dump), "--all"]) == 0
         said.append(capsys.readouterr().out.split())
-    assert f"{place[1:]}/sass.cu:36" in said[0]
+    assert f"{place}/sass.cu:36" in said[0]
     assert said[0] == said[1]
 
 

@@ -6,16 +6,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 from msgspec.structs import replace
 
 from spillscan import scan
 from spillscan.advice.fixes import FEWER, Goal, Need, fixes, of_occupancy, registers_needed, wanted_by
-from spillscan.advice.sweep.model import AS_IS, SHARED_SPILLS, Curve, Point, Setting
+from spillscan.advice.sweep.curves import Curve, Point
+from spillscan.advice.sweep.settings import AS_IS, SHARED_SPILLS, Setting
 from spillscan.advice.sweep.trials import Trial
 from spillscan.judging.rules import all_rules
 from spillscan.model import Kernel, Launch, LaunchBounds
 from spillscan.model.code import Group, LocalTraffic, Maker, SassStats, Traffic, WarpRole
 from spillscan.occupancy import occupancy
+from spillscan.occupancy.summary import summarise
 from spillscan.reading.binary.fetch import code_of
 from tests.reading.binary.support import stored
 from tests.reporting import kernel
@@ -116,19 +119,27 @@ def test_callee_saved_registers() -> None:
 
 
 def point(setting: Setting, registers: int, spills: int, blocks: int | None) -> Point:
-    return Point(setting=setting, registers=registers, spill_store_bytes=spills, spill_load_bytes=0, blocks=blocks)
+    made = kernel("k", spills, registers=registers)
+    summary = summarise(made.usage, "sm_90", launch(256))
+    assert summary.occupancy is not None
+    assert blocks is not None
+    return Point(
+        setting=setting,
+        kernel=made,
+        summary=structs.replace(summary, occupancy=structs.replace(summary.occupancy, resident_blocks=blocks)),
+    )
 
 
-def trial(before: Point, *steps: Point, direction: Any = "no spills") -> Trial:
+def trial(before: Point, *steps: Point, direction: Any = "no spills", shared: Point | None = None) -> Trial:
     curve = Curve(
         symbol="k", arch="sm_90", toolkit="13.0.88", input="k.cu", launch=launch(256), points=(before, *steps)
     )
-    return Trial(curve=curve, direction=direction)
+    return Trial(curve=curve, direction=direction, shared=shared)
 
 
 BEFORE = point(AS_IS, 64, 80, 4)
 CLEAN = point(AS_IS, 56, 0, 4)
-WIDE, TIGHT = (Setting(kind="bounds", threads=256, blocks=blocks) for blocks in (2, 5))
+WIDE, TIGHT = (Setting(threads=256, blocks=blocks) for blocks in (2, 5))
 
 
 @pytest.mark.parametrize(
@@ -140,7 +151,7 @@ WIDE, TIGHT = (Setting(kind="bounds", threads=256, blocks=blocks) for blocks in 
         (trial(BEFORE, point(WIDE, 96, 8, 2)), Goal(), ["try"], FEWER),  # blocks lost for fewer spills
         (trial(BEFORE, point(WIDE, 96, 8, 4)), Goal(), ["fix", "try"], "__launch_bounds__(256, 2): 96 registers, spil"),
         (trial(BEFORE, point(WIDE, 96, 88, 4)), Goal(), ["try"], FEWER),
-        (trial(BEFORE, point(SHARED_SPILLS, 64, 0, 4)), Goal(), ["try", "fix"], FEWER),
+        (trial(BEFORE, shared=point(SHARED_SPILLS, 64, 0, 4)), Goal(), ["try", "fix"], FEWER),
         (trial(CLEAN, point(TIGHT, 48, 0, 5), direction="more blocks"), Goal("blocks"), ["fix"], "__launch_bounds__"),
         (trial(CLEAN, point(TIGHT, 48, 8, 5), direction="more blocks"), Goal("blocks"), ["option"], "__launch_bou"),
         (trial(CLEAN, point(TIGHT, 48, 0, 4), direction="more blocks"), Goal("blocks"), [], ""),

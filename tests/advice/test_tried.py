@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from spillscan.advice.sweep import ptx, toolkits
-from spillscan.advice.sweep.model import Setting
-from tests.advice.sweep.support import PTX, RELEASE
+from spillscan.advice.sweep import ptx
+from spillscan.advice.sweep.settings import Setting
+from tests.advice.sweep.support import PTX, PTXAS
 from tests.conftest import ROOT
 from tests.conftest import run as command
 
@@ -31,10 +31,8 @@ def advise(folder: Path, *words: str, **environment: str) -> tuple[int, str]:
 
 
 def spillscan(folder: Path, *words: str, **environment: str) -> tuple[int, str]:
-    (found,) = toolkits.choose([RELEASE])
-    path = f"{os.path.dirname(found.ptxas)}:/usr/bin:/bin"
-    kept = str(folder.parent / "kept")  # what one test has compiled, the next need not
-    variables = os.environ | {"PYTHONPATH": str(ROOT), "PATH": path, "XDG_CACHE_HOME": kept, **environment}
+    path = f"{PTXAS.parent}:/usr/bin:/bin"
+    variables = os.environ | {"PYTHONPATH": str(ROOT), "PATH": path, **environment}
     for name in ("CUDA_HOME", "CUDA_PATH"):
         variables.pop(name, None)
     done = command(*words, cwd=folder, env=variables)
@@ -56,8 +54,7 @@ def ptxas(text: str, symbol: str, folder: Path) -> tuple[int, int, str]:
 
 @cache
 def compiled(text: str, symbol: str) -> tuple[int, int, str]:
-    (found,) = toolkits.choose([RELEASE])
-    words = [found.ptxas, "-v", "-arch=sm_90", "-e", symbol, "k.ptx", "-o", "k.cubin"]
+    words = [str(PTXAS), "-v", "-arch=sm_90", "-e", symbol, "k.ptx", "-o", "k.cubin"]
     with TemporaryDirectory() as folder:
         Path(folder, "k.ptx").write_text(text)
         said = subprocess.run(words, cwd=folder, check=True, capture_output=True, text=True).stderr
@@ -70,17 +67,17 @@ def compiled(text: str, symbol: str) -> tuple[int, int, str]:
 @pytest.mark.parametrize(("symbol", "bounds"), [(GEMM, (256, 4)), (ATTENTION, (128, 8))])
 def test_each_step_is_what_ptxas_makes_of_it(symbol: str, bounds: tuple[int, int], tmp_path: Path) -> None:
     """The source with the bounds that are proven, compiled by hand: no spills, and spills one step before."""
-    source = ptx.rewritten(PTX.read_text(), Setting(kind="bounds", threads=bounds[0], blocks=bounds[1]))
+    source = ptx.rewritten(PTX.read_text(), Setting(threads=bounds[0], blocks=bounds[1]))
     registers, spills, log = ptxas(source, symbol, tmp_path)
     (tmp_path / "build.log").write_text(log)
     made = first(tmp_path, "build.log", "--try")
     as_is, *steps = made["tried"]["points"]
     assert (as_is["registers"], as_is["spill_store_bytes"] + as_is["spill_load_bytes"]) == (registers, spills)
-    assert made["tried"]["ends_spills"] == f"__launch_bounds__({bounds[0]}, {steps[-1]['blocks_asked']})"
+    assert made["tried"]["ends_spills"] == f"__launch_bounds__({bounds[0]}, {steps[-1]['blocks']})"
     assert made["registers_needed_by"] == "tried"
     (tmp_path / "hand").mkdir()
     for step in steps:
-        asked = Setting(kind="bounds", threads=step["threads_asked"], blocks=step["blocks_asked"])
+        asked = Setting(threads=step["threads"], blocks=step["blocks"])
         by_hand = ptxas(ptx.rewritten(source, asked), symbol, tmp_path / "hand")
         assert by_hand[:2] == (step["registers"], step["spill_store_bytes"] + step["spill_load_bytes"])
         assert (by_hand[1] == 0) is (step is steps[-1])
@@ -94,26 +91,26 @@ def test_each_step_is_what_ptxas_makes_of_it(symbol: str, bounds: tuple[int, int
 
 
 def test_a_block_size_that_is_not_known_takes_steps_of_eight_registers(tmp_path: Path) -> None:
-    source = ptx.rewritten(PTX.read_text(), Setting(kind="maxnreg", registers=96))
+    source = ptx.rewritten(PTX.read_text(), Setting(limit=96))
     _, _, log = ptxas(source, GEMM, tmp_path)
     (tmp_path / "build.log").write_text(log)
     points = first(tmp_path, "build.log", "--try")["tried"]["points"]
-    assert [each["registers_asked"] for each in points] == [None, 104, 112, 120, 128][: len(points)]
+    assert [each["limit"] for each in points] == [None, 104, 112, 120, 128][: len(points)]
     assert points[-1]["spill_store_bytes"] == 0
 
 
 @pytest.mark.parametrize(
     ("prepare", "why"),
     [
-        (lambda folder: (folder / "k.ptx").unlink(), "k.ptx is not here, and no record has its command"),
+        (lambda folder: (folder / "k.ptx").unlink(), "k.ptx is not here, and no record of its compile command"),
         (lambda folder: (folder / "k.ptx").write_text(PTX.read_text()),
          "compiled here it spills nothing, the input says"),
-        (lambda folder: (folder / "k.ptx").write_text(".version 8.0\n.target sm_90\n"), "does not hold it"),
-        (lambda folder: (folder / "k.ptx").write_text("nothing"), "ptxas"),
+        (lambda folder: (folder / "k.ptx").write_text(".version 8.0\n.target sm_90\n"), "does not compile this kernel"),
+        (lambda folder: (folder / "k.ptx").write_text("nothing"), "has no .target"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_tried_says_why(prepare: Any, why: str, tmp_path: Path) -> None:
-    source = ptx.rewritten(PTX.read_text(), Setting(kind="bounds", threads=256, blocks=4))
+    source = ptx.rewritten(PTX.read_text(), Setting(threads=256, blocks=4))
     (tmp_path / "build.log").write_text(ptxas(source, GEMM, tmp_path)[2])
     prepare(tmp_path)
     made = first(tmp_path, "build.log", "--try")
@@ -130,7 +127,7 @@ def test_what_cannot_be_tried_says_why(prepare: Any, why: str, tmp_path: Path) -
 
 def test_a_red_check_leads_to_what_was_tried(tmp_path: Path) -> None:
     """By the one command that it prints; --brief prints none."""
-    source = ptx.rewritten(PTX.read_text(), Setting(kind="bounds", threads=256, blocks=4))
+    source = ptx.rewritten(PTX.read_text(), Setting(threads=256, blocks=4))
     (tmp_path / "build.log").write_text(ptxas(source, GEMM, tmp_path)[2])
     status, said = spillscan(tmp_path, "check", "build.log")
     assert status == 1
@@ -170,11 +167,11 @@ def test_the_next_block_is_what_ptxas_makes_of_its_bounds(
     made = first(tmp_path, *words)
     as_is, step = made["tried"]["points"]
     (tmp_path / "hand").mkdir()
-    asked = Setting(kind="bounds", threads=threads, blocks=bounds)
+    asked = Setting(threads=threads, blocks=bounds)
     registers, spills, _ = ptxas(ptx.rewritten(PTX.read_text(), asked), symbol, tmp_path / "hand")
     assert (made["tried"]["for"], made["tried"]["ends_spills"]) == ("more blocks", None)
     assert (step["registers"], step["spill_store_bytes"] + step["spill_load_bytes"]) == (registers, spills)
-    assert (as_is["resident_blocks"], step["resident_blocks"]) == blocks
+    assert (as_is["blocks_per_sm"], step["blocks_per_sm"]) == blocks
     kind, price = ("option", f"spills {spills:,} B") if spills else ("fix", "no spills")
     sentence = f"__launch_bounds__({threads}, {bounds}): {registers} registers, {price}, {blocks[0]} → {blocks[1]}"
     assert made["fixes"][0]["kind"] == kind
@@ -197,17 +194,17 @@ def unlinked(folder: Path) -> None:
 
 
 def others(folder: Path) -> None:
-    text = ptx.rewritten(PTX.read_text(), Setting(kind="bounds", threads=256, blocks=4))
+    text = ptx.rewritten(PTX.read_text(), Setting(threads=256, blocks=4))
     (folder / "k.ptx").write_text(text)
 
 
 @pytest.mark.parametrize(
     ("launch", "prepare", "why"),
     [
-        ((), None, "its block size is not known: give --launch 'GLOB=THREADS'"),
-        (("--launch", "*=256,999999"), None, "it cannot be launched: "),
-        (("--launch", "*=32,65536,override"), None, "registers do not limit it, but shared memory"),
-        (("--launch", "*=256"), unlinked, "k.ptx is not here, and no record has its command"),
+        ((), None, "block size unknown: set --launch 'GLOB=THREADS'"),
+        (("--launch", "*=256,999999"), None, "it cannot launch: "),
+        (("--launch", "*=32,65536,override"), None, "limited by shared memory, not by registers"),
+        (("--launch", "*=256"), unlinked, "k.ptx is not here, and no record of its compile command"),
         (("--launch", "*=256"), others, "compiled here it spills 2,448 B, the input says nothing"),
     ],
 )  # fmt: skip
@@ -226,7 +223,7 @@ def test_why_no_block_can_be_tried(launch: tuple[str, ...], prepare: Any, why: s
 
 def test_limiters_try_what_ends_spills_too(tmp_path: Path) -> None:
     """By the code of `advise`, and not on a device that the kernel is not compiled for."""
-    source = ptx.rewritten(PTX.read_text(), Setting(kind="bounds", threads=256, blocks=4))
+    source = ptx.rewritten(PTX.read_text(), Setting(threads=256, blocks=4))
     (tmp_path / "build.log").write_text(ptxas(source, GEMM, tmp_path)[2])
     made = first(tmp_path, "build.log", "--try")
     status, said = spillscan(tmp_path, "occupancy", "build.log", "--try", COLUMNS="500")
@@ -249,7 +246,7 @@ def test_a_check_that_is_red_for_blocks_leads_to_what_was_tried(tmp_path: Path) 
 
 @pytest.mark.parametrize(
     ("launch", "command", "leads_to"),
-    [("", "sweep", "cap 64"), ("*=256,0", "advise", "__launch_bounds__(256, 3): ")],
+    [("", "sweep", "64 64 "), ("*=256,0", "advise", "__launch_bounds__(256, 3): ")],
 )
 def test_more_registers_lead_to_caps_and_bounds(launch: str, command: str, leads_to: str, tmp_path: Path) -> None:
     """A sweep tries caps; which bounds bring another block, `advise --try` says where the block size is known."""

@@ -118,12 +118,12 @@ FAMILIES: dict[str, Family] = {
     "an arch without an end": _scan("a.json", 1, lambda n: JSON.format("1e400", 0)),
     "a closure of many digits": _scan("a.log", 1_500, lambda n: LOG.replace("'k'", f"'f<'lambda{'9' * n}'(int)>()'")),
     "bounds of many digits": Family(
-        "sweep a.ptx --vary bounds=256x2",
+        "sweep a.ptx --bounds 256x2",
         1_500,
         {"a.ptx": lambda n: f"{PTX}.visible .entry k()\n.maxntid {'9' * n}, 1, 1\n{{ret;}}\n"},
     ),
     "comments without an end": Family(
-        "sweep a.ptx --vary cap=32", 20_000, {"a.ptx": lambda n: f"{PTX}.visible .entry k(){{ret;}}{'/*' * n}"}
+        "sweep a.ptx --limits 32", 20_000, {"a.ptx": lambda n: f"{PTX}.visible .entry k(){{ret;}}{'/*' * n}"}
     ),
     "launches without a column": Family("profile a.csv", 1, {"a.csv": lambda n: "BlkX,Name\n32,k\n" * n}),
     "launches without an end": Family(

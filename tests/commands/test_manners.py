@@ -281,7 +281,7 @@ def test_options_are_few_and_one_name_is_one_thing() -> None:
             "--set max_registers: must be a whole number of 0 or more or none",
         ),
         (("scan", HEAD, "--with", "live,x"), "'x' must be one of live, operands, code"),
-        (("sweep", "k.ptx", "--vary", "caps=1"), "--vary caps=1 names no axis; write AXIS=V,…, AXIS one of cap, "),
+        (("sweep", "k.ptx", "--limits", "cap=1"), "--limits: 'cap=1' is not a register count; give 1 to 255: 64,96"),
         (("size", HEAD, "--by", "gpu,arch"), "--by gpu is a table of its own"),
         (("history", "audit", HEAD, "--exclude", ">x", "--label", "a"), "'>x' is not a size"),
     ],

@@ -26,13 +26,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
-from spillscan import scan
-from spillscan.advice import fixes
-from spillscan.advice.sweep import plan
 from spillscan.advice.sweep.compilers import Compilers
 from spillscan.advice.sweep.front_end import Cache
 from spillscan.advice.sweep.model import AS_IS
 from spillscan.advice.sweep.toolkits import Processes
+
+from spillscan import scan
+from spillscan.advice import fixes
+from spillscan.advice.sweep import plan
 from spillscan.model import Kernel, Launch
 from spillscan.model.code import SourceLine
 from spillscan.occupancy.launches import LaunchMap

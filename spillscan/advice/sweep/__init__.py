@@ -1,6 +1,6 @@
-"""Register-cap sweeps: what real ptxas makes of a kernel at each cap or launch bound, and what is best of it.
+"""Kernels compiled by real ptxas at other register limits and launch bounds.
 
-``model`` says what is asked for, ``toolkits`` finds ptxas and nvcc and runs them, ``command_line`` reads a compiler's
-command line, ``ptx`` rewrites launch bounds, ``compilers`` compile, and keep what was compiled. From ``curves`` on all
-is pure: it turns what was compiled into :class:`Curve`. ``timing`` runs the user's own program.
+``settings`` names what is tried, ``units`` what is compiled, ``compiling`` runs the steps of nvcc, ``ptx`` reads and
+edits bounds in PTX, ``curves`` makes a curve of each kernel, ``trials`` the tried fix of one, ``proposals`` says why
+there is none, and ``assembly`` compiles the PTX that inputs contain.
 """

@@ -10,10 +10,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from spillscan.advice.sweep.compilers import Compiled, compile_at
-from spillscan.advice.sweep.front_end import Cache, Module
-from spillscan.advice.sweep.model import AS_IS
-from spillscan.advice.sweep.toolkits import Processes, Toolkit
+from spillscan.advice.sweep.compiling import Compiled, assemble
 from spillscan.model import Build, Issue, Origin, Reading
 from spillscan.output.errors import InputError, UsageError
 from spillscan.reading import binary, workers
@@ -23,7 +20,6 @@ from spillscan.reading.inputs import ptx
 from spillscan.reading.inputs.source import Source, Stream, expand, kind_of_binary
 from spillscan.reading.pipeline import build_of, still_portable
 
-_TIMEOUT_SECONDS = 600
 _ARCH = re.compile(r"(?:sm_|compute_)?(\d+[af]?)")
 
 
@@ -41,19 +37,15 @@ class Task(NamedTuple):
     """The kernels that have no machine code for it."""
 
 
-def assembled(
-    build: Build, inputs: Sequence[str], arches: Sequence[str], toolkit: Toolkit, unpacking: Mapping[str, int]
-) -> Build:
+def assembled(build: Build, inputs: Sequence[str], arches: Sequence[str], unpacking: Mapping[str, int]) -> Build:
     """The build with what ptxas makes of its PTX: for ``arches``, or for what each module is written for. Kernels that
     have machine code for an architecture are not compiled for it again; what cannot be compiled is an issue."""
     known = {(kernel.key.symbol, kernel.key.arch) for kernel in build.kernels}
     tasks = list(_tasks(_modules(inputs, Limits(**unpacking)), arches, known))
-    processes, cache = Processes(_TIMEOUT_SECONDS), Cache(None)
     total = Reading()
 
     def compiled(task: Task) -> Compiled:
-        module = Module(text=task.text.decode("utf-8", "surrogateescape"))
-        return compile_at(AS_IS, toolkit, task.arch, module, None, task.only, processes, cache)
+        return assemble(task.text, task.arch, task.only)
 
     with ThreadPoolExecutor(workers.processors()) as pool:
         for task, outcome in zip(tasks, pool.map(compiled, tasks), strict=True):

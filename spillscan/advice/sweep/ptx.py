@@ -1,139 +1,88 @@
-"""Entries of a PTX module and their launch bounds, read and rewritten as text.
+"""Kernels of a PTX module, the bounds of each, and the module with other bounds.
 
-Directives stand between an entry's parameters and its body (PTX ISA, "Performance-Tuning Directives").
+Directives stand between a kernel's parameters and its body (PTX ISA, "Performance-Tuning Directives").
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from math import prod
+from typing import NamedTuple
 
-from spillscan.advice.sweep.model import Setting
+from spillscan.advice.sweep.settings import Setting
 
-_NO_CODE = re.compile(r"\.pragma[^;]*(?:;|\Z)|//[^\n]*|/\*.*?(?:\*/|\Z)|\"[^\"\n]*\"", re.DOTALL)
-_ENTRY = re.compile(r"\.entry\s+([A-Za-z_$%][\w$%]*)\s*(?:\([^)]*(?:\)|\Z))?")
-_DIRECTIVE = re.compile(
-    r"\.(maxntid|reqntid|minnctapersm|maxnctapersm|maxnreg)\s+(\d{1,9}(?:\s*,\s*\d{1,9}){0,2})(?!\d)"
-)
+BOUNDS = ("maxntid", "reqntid", "minnctapersm", "maxnctapersm", "maxclusterrank", "maxnreg")
+"""Directives that launch bounds and register limits of CUDA C++ become."""
+_NOT_CODE = re.compile(r"//[^\n]*|/\*.*?(?:\*/|\Z)|\"[^\"\n]*\"", re.DOTALL)
+_HEAD = re.compile(r"\.entry\s++([A-Za-z_$%][\w$%]*+)\s*+(?:\([^)]*+(?:\)|\Z))?([^{;]*+)([{;]|\Z)")
+_DIRECTIVE = re.compile(r"\.(\w+)((?:\s*,?\s*\d{1,9}){0,3})(?!\d)")
 _DYNAMIC = re.compile(r"\.extern\s+\.shared\b[^;]*?([A-Za-z_$%][\w$%]*)\s*(?:\[\s*\])?\s*;")
 _FUNCTION = re.compile(r"\.(?:entry|func)\b")
 _TARGET = re.compile(r"^[^\S\n]*\.target\s+(sm_\d+[af]?)", re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PtxEntry:
-    """One kernel of a module."""
+class PtxKernel(NamedTuple):
+    """One kernel that a module defines."""
 
     symbol: str
-    """Mangled name."""
-    max_threads: int | None = None
-    """``.maxntid``: most threads per block; its dimensions multiplied."""
-    required_threads: int | None = None
-    """``.reqntid``: threads of every block."""
-    min_blocks: int | None = None
-    """``.minnctapersm``: blocks per SM that its registers must leave room for."""
-    max_registers: int | None = None
-    """``.maxnreg``."""
-    dynamic_shared: bool = False
+    directives: Mapping[str, int]
+    """Numbers of each directive multiplied, as ``.maxntid 16, 16, 1`` is 256 threads; 1 without a number."""
+    dynamic_shared: bool
     """Whether it, or a function that it may call, uses shared memory whose size each launch gives."""
 
     @property
     def threads(self) -> int | None:
-        """The block size that it is made for."""
-        return self.required_threads or self.max_threads
+        """Block size that its bounds name."""
+        return self.directives.get("reqntid", self.directives.get("maxntid"))
 
-    @property
-    def overrides_cap(self) -> str:
-        """What makes ptxas ignore ``-maxrregcount`` for it; empty where nothing does (measured, 11.8 to 13.5)."""
-        if self.max_registers is not None:
-            return f"__maxnreg__({self.max_registers})"
-        if self.threads is None:
-            return ""
-        written = str(self.threads) + (f", {self.min_blocks}" if self.min_blocks else "")
-        return f"__launch_bounds__({written})" if self.required_threads is None else f"__block_size__({self.threads})"
+    def has(self, setting: Setting, as_is: PtxKernel) -> bool:
+        """Whether its bounds are exactly those of ``setting``, and all else is ``as_is``."""
+        others = {name: value for name, value in as_is.directives.items() if name not in BOUNDS}
+        return self.directives == others | dict(setting.directives)
 
 
 def target(text: str) -> str | None:
-    """The arch that the module is written for, such as ``sm_90``; ``None`` where it has no ``.target``."""
+    """Arch that a module is written for, such as ``sm_90``."""
     match = _TARGET.search(text)
     return match[1] if match else None
 
 
-def entries(text: str) -> tuple[PtxEntry, ...]:
-    """Every entry that has a body, in order."""
-    found = []
-    masked = _masked(text)
-    dynamic = "|".join(map(re.escape, _DYNAMIC.findall(masked)))
+def kernels(text: str) -> dict[str, PtxKernel]:
+    """Kernels that a module defines, by symbol."""
+    code = _masked(text)
+    dynamic = "|".join(map(re.escape, _DYNAMIC.findall(code)))
     uses = re.compile(rf"(?<![\w$%])(?:{dynamic}|call)(?![\w$%])") if dynamic else None
-    for symbol, head, start in _heads(masked):
-        after = _FUNCTION.search(masked, start)
-        figures = {match[1]: prod(int(part) for part in match[2].split(",")) for match in _DIRECTIVE.finditer(head)}
-        found.append(
-            PtxEntry(
-                symbol=symbol,
-                max_threads=figures.get("maxntid"),
-                required_threads=figures.get("reqntid"),
-                min_blocks=figures.get("minnctapersm"),
-                max_registers=figures.get("maxnreg"),
-                dynamic_shared=bool(uses and uses.search(masked, start, after.start() if after else len(masked))),
-            )
-        )
-    return tuple(found)
-
-
-def has(entry: PtxEntry, setting: Setting) -> bool:
-    """Whether an entry has the setting's bounds already; other settings have none."""
-    if setting.kind == "maxnreg":
-        return entry.max_registers == setting.registers
-    threads = setting.threads in (None, entry.max_threads)
-    return setting.kind != "bounds" or (threads and entry.min_blocks == setting.blocks)
+    found = {}
+    for head in _heads(code):
+        after = _FUNCTION.search(code, head.end())
+        body = head.end(), after.start() if after else len(code)
+        numbers = {each[1]: prod(map(int, re.findall(r"\d+", each[2]))) for each in _DIRECTIVE.finditer(head[2])}
+        found[head[1]] = PtxKernel(head[1], numbers, bool(uses and uses.search(code, *body)))
+    return found
 
 
 def rewritten(text: str, setting: Setting) -> str:
-    """The module with the setting's bounds in the place of every entry's own.
-
-    ``__launch_bounds__`` replaces all that an entry says of its block size, blocks and registers. ``__maxnreg__``,
-    which CUDA C++ allows beside ``__block_size__`` only, leaves ``.reqntid``. Pragmas stand at the head of the body.
-    Other settings change nothing.
-    """
-    dropped: set[str] = set()
-    added = ""
-    inside = "".join(f'\n.pragma "{each}";' for each in setting.words("pragma"))
-    if setting.kind == "bounds" and setting.threads is None:
-        dropped = {"minnctapersm", "maxnctapersm", "maxnreg"}
-        added = f".minnctapersm {setting.blocks}\n"
-    elif setting.kind == "bounds":
-        dropped = {"maxntid", "reqntid", "minnctapersm", "maxnctapersm", "maxnreg"}
-        added = f".maxntid {setting.threads}, 1, 1\n" + (f".minnctapersm {setting.blocks}\n" if setting.blocks else "")
-    elif setting.kind == "maxnreg":
-        dropped = {"maxntid", "minnctapersm", "maxnctapersm", "maxnreg"}
-        added = f".maxnreg {setting.registers}\n"
-    elif not inside:
-        return text
-    pieces: list[str] = []
-    at = 0
-    for _, head, start in _heads(_masked(text)):
-        for match in _DIRECTIVE.finditer(head):
-            if match[1] in dropped:
-                pieces.append(text[at : start + match.start()])
-                at = start + match.end()
-        body = start + len(head)
-        pieces += [text[at:body], added, *([text[body : body + 1], inside] if inside else [])]
-        at = body + bool(inside)
+    """The module with ``setting`` in place of every kernel's own bounds."""
+    directives = "".join(f".{name} {value}\n" for name, value in setting.directives.items())
+    pieces, at = [], 0
+    for head in _heads(_masked(text)):
+        begin, end = head.span(2)
+        own = text[begin:end] if setting.shared_spills else _without_bounds(text[begin:end])
+        pieces += [text[at:begin], own, directives, text[end : head.end()]]
+        pieces += ['\n.pragma "enable_smem_spilling";'] * setting.shared_spills
+        at = head.end()
     return "".join((*pieces, text[at:]))
 
 
+def _without_bounds(head: str) -> str:
+    return _DIRECTIVE.sub(lambda match: "" if match[1] in BOUNDS else match[0], head)
+
+
+def _heads(code: str) -> Iterator[re.Match[str]]:
+    return (head for head in _HEAD.finditer(code) if head[3] == "{")
+
+
 def _masked(text: str) -> str:
-    """``text`` with comments, strings and pragmas blanked, every character in its place."""
-    return _NO_CODE.sub(lambda match: " " * len(match[0]), text)
-
-
-def _heads(masked: str) -> Iterator[tuple[str, str, int]]:
-    """(symbol, text between parameters and body, where that begins) of each entry that has a body."""
-    for match in _ENTRY.finditer(masked):
-        body = masked.find("{", match.end())
-        end = masked.find(";", match.end())
-        if body >= 0 and (end < 0 or body < end):
-            yield match[1], masked[match.end() : body], match.end()
+    """``text`` with comments and strings blanked, every character in its place."""
+    return _NOT_CODE.sub(lambda match: " " * len(match[0]), text)

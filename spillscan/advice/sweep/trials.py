@@ -1,100 +1,78 @@
-"""Fixes that are tried: a kernel that spills is compiled as it is built, and at each step of bounds that leaves it
-more registers, up to the first that ends its spills; one that does not, at the bounds that bring the next block; many
-kernels at once, each alone."""
+"""Fixes that are tried.
+
+A kernel that spills is compiled as it is built, and at each step that leaves it more registers, up to the first without
+spills; one that does not, at the launch bounds that bring its next block.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
+from collections.abc import Iterator, Mapping
+from typing import Literal
 
-from spillscan.advice.sweep import plan
-from spillscan.advice.sweep.compilers import Compiled, CompileRequest, Compilers, CompileTarget
-from spillscan.advice.sweep.curves import Series, curves_of, kernels_of, point
-from spillscan.advice.sweep.model import AS_IS, SHARED_SPILLS, Curve, Direction, Point, Setting
-from spillscan.advice.sweep.proposals import no_step, proposals, refusal, relaxations, spills_to_shared
-from spillscan.advice.sweep.ptx import PtxEntry
+from msgspec import Struct
+
+from spillscan.advice.sweep.compiling import LIMIT, Module, Workshop
+from spillscan.advice.sweep.curves import Curve, Point, compiled, curve_of, declared, point
+from spillscan.advice.sweep.proposals import NO_LAUNCH, no_more_blocks, no_step, refusal, spills_to_shared
+from spillscan.advice.sweep.settings import AS_IS, SHARED_SPILLS, Setting
+from spillscan.advice.sweep.units import units
 from spillscan.model import Kernel, Launch
-from spillscan.occupancy.bounds import REGISTER_STEP, register_cap
+from spillscan.model.code import MOST_REGISTERS
+from spillscan.occupancy.bounds import REGISTER_STEP, bounds_for_more_blocks, bounds_for_more_registers, register_cap
 from spillscan.occupancy.devices import device
+from spillscan.occupancy.formula import launched, resident
 from spillscan.occupancy.launches import Launches
 from spillscan.output.errors import SpillscanError, UsageError
 
+Direction = Literal["no spills", "more blocks"]
+"""More registers to end spills; fewer, so that more blocks are resident."""
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Trial:
-    """What came of one kernel."""
+
+class Trial(Struct, frozen=True, kw_only=True):
+    """Result for one kernel."""
 
     curve: Curve | None = None
-    """Its points: as it is, the steps that were tried, the smallest first, and spilling to shared memory where ptxas
-    takes that; ``None`` where it could not be tried."""
+    """Its points: as built, the steps that were tried, the smallest first; ``None`` if it could not be tried."""
     missing: str = ""
-    """Why it could not be tried; empty where it was."""
+    """Why it could not be tried, or why it has no step."""
     cause: str = ""
-    """What bounds its registers as it is compiled here; empty where nothing does."""
+    """What limits its registers as built."""
     direction: Direction = "no spills"
     """What its steps are for."""
+    shared: Point | None = None
+    """Spilling to shared memory, if that leaves less in local memory."""
 
     @property
     def steps(self) -> tuple[Point, ...]:
-        """The steps of bounds, as far as they were tried."""
-        return tuple(each for each in self._points if each.setting.kind in ("bounds", "maxnreg"))
+        """The steps that were tried."""
+        return () if self.curve is None else self.curve.points[1:]
 
     @property
     def ends(self) -> Point | None:
-        """The first step that ends the spills; ``None`` where none does, or it has none."""
+        """The first step that ends the spills."""
         steps = self.steps if self.direction == "no spills" else ()
         return next((each for each in steps if each.spill_bytes == 0), None)
 
-    @property
-    def shared(self) -> Point | None:
-        """What spilling to shared memory leaves, where that is less than as it is."""
-        found = next((each for each in self._points if each.setting == SHARED_SPILLS), None)
-        before = None if self.curve is None else self.curve.as_is.spill_bytes
-        usable = found is not None and found.spill_bytes is not None and before is not None
-        return found if usable and found is not None and (found.spill_bytes or 0) < (before or 0) else None
 
-    @property
-    def _points(self) -> tuple[Point, ...]:
-        return () if self.curve is None else self.curve.points
+def tried(kernel: Kernel, command: str, launches: Launches, workshop: Workshop) -> Trial:
+    """Compile ``kernel`` as built and at each step of its fix.
 
-
-@dataclass(slots=True)
-class _Run:
-    """A kernel while it is tried."""
-
-    kernel: Kernel
-    target: CompileTarget | None = None
-    launches: Launches | None = None
-    missing: str = ""
-    entry: PtxEntry | None = None
-    curve: Curve | None = None
-    direction: Direction = "no spills"
-    left: list[Setting] = field(default_factory=list)
-
-    def trial(self) -> Trial:
-        return Trial(curve=self.curve, missing=self.missing, cause=self._cause(), direction=self.direction)
-
-    def _cause(self) -> str:
-        if self.curve is None or self.target is None or self.entry is None:
-            return ""
-        cap, by = self.target.unit.cap, "-maxrregcount"
-        if self.entry.overrides_cap:
-            by, cap = self.entry.overrides_cap, self.entry.max_registers
-            if cap is None and self.entry.threads:
-                with contextlib.suppress(UsageError):  # no device, or more threads than a block may have
-                    cap = register_cap(
-                        device(self.target.arch), self.entry.threads, self.entry.min_blocks or 1
-                    ).registers
-        registers = self.curve.as_is.registers
-        bound = cap is not None and registers is not None and cap - registers < REGISTER_STEP
-        return f"{by} limits it to {cap} registers" if bound else ""
+    ``command`` is what ``sweep`` would be given to compile it; empty if unknown.
+    """
+    launch = launches.launch_of(kernel)
+    if missing := no_step(kernel, launch) or refusal(kernel, command):
+        return Trial(missing=missing)
+    try:
+        found = _module(kernel, command, workshop)
+        return _tried(kernel, found, _Known(launch, launches))
+    except SpillscanError as error:
+        return Trial(missing=str(error))
 
 
 class _Known:
-    """The launch of a kernel, where that is known; else what its bounds say in the PTX."""
+    """The launch of a kernel if known, else as its PTX says."""
 
     def __init__(self, launch: Launch | None, launches: Launches) -> None:
         self._launch, self._launches = launch, launches
@@ -103,119 +81,85 @@ class _Known:
         return self._launch if self._launch is not None else self._launches.launch_of(kernel)
 
 
-def tried(wanted: Sequence[tuple[Kernel, str]], compilers: Compilers, launches: Launches) -> list[Trial]:
-    """What came of each kernel; with it what a sweep would be given to compile it, empty where that is not known."""
-    runs = [_Run(kernel) for kernel, _ in wanted]
-    for run, (_, command) in zip(runs, wanted, strict=True):
-        launch = launches.launch_of(run.kernel)
-        run.missing = no_step(run.kernel, launch) or refusal(run.kernel, command)
-        if not run.missing:
-            run.launches = _Known(launch, launches)
-            try:
-                run.target = _target(run.kernel, command)
-            except SpillscanError as error:
-                run.missing = str(error)
-    _as_is([run for run in runs if not run.missing], compilers)
-    _steps([run for run in runs if not run.missing], compilers)
-    return [run.trial() for run in runs]
+def _module(kernel: Kernel, command: str, workshop: Workshop) -> Module:
+    """The module that defines the kernel; of several, that of its own source."""
+    arch, own = str(kernel.key.arch), os.path.realpath(kernel.source) if kernel.source else ""
+    several = units(command, (kernel.key.symbol,), (arch,))
+    for unit in sorted(several, key=lambda each: os.path.realpath(each.path) != own):
+        for module in workshop.modules(unit, (arch,)):
+            if kernel.key.symbol in module.kernels:
+                return module
+    raise UsageError("its command does not compile this kernel")
 
 
-def _target(kernel: Kernel, command: str) -> CompileTarget:
-    """The compilation that holds the kernel: of several, which all do, that of its own source, else the first."""
-    units = plan.units(command, (kernel.key.symbol,))
-    own = os.path.realpath(kernel.source) if kernel.source else ""
-    unit = next((each for each in units if os.path.realpath(each.file) == own), units[0])
-    return plan.targets(plan.Question(units=(unit,), archs=(str(kernel.key.arch),), settings=(AS_IS,)))[0]
+def _tried(kernel: Kernel, module: Module, launches: _Known) -> Trial:
+    declares = module.kernels[kernel.key.symbol]
 
+    def at(setting: Setting) -> Point:
+        return point(module, setting, declares, compiled(module, (declares.symbol,), setting), launches)
 
-def _as_is(runs: Sequence[_Run], compilers: Compilers) -> None:
-    for run, (outcome,) in zip(runs, _compile([(run, [AS_IS]) for run in runs], compilers), strict=True):
-        assert run.target is not None
-        assert run.launches is not None
-        entries = [each for each in compilers.entries(run.target) if each.symbol == run.kernel.key.symbol]
-        if outcome.failure or not entries:
-            run.missing = outcome.failure or "what its command compiles does not hold it"
-            continue
-        run.entry = entries[0]
-        series = Series(
-            input=run.target.unit.file,
-            arch=run.target.arch,
-            toolkit=run.target.toolkit.version,
-            entries=(run.entry,),
-            own_cap=run.target.unit.cap,
-            outcomes=((AS_IS, outcome),),
-        )
-        (run.curve,) = curves_of(series, run.launches)
-        run.missing = _unlike(run.kernel, run.curve.as_is)
-        if run.missing:
-            run.curve = None
-            continue
-        if run.curve.as_is.spill_bytes:
-            run.left = [each.setting for each in relaxations(run.curve)]
-        else:
-            run.direction = "more blocks"
-            steps, run.missing = proposals(run.curve, 1)
-            run.left = [each.setting for each in steps if each.setting.kind == "bounds"]
+    as_is = at(AS_IS)
+    if unlike := _unlike(kernel, as_is):
+        return Trial(missing=unlike)
+    points, missing, shared = [as_is], "", None
+    direction: Direction = "no spills" if as_is.spill_bytes else "more blocks"
+    try:
+        steps = _steps(as_is, launches.launch_of(declared(declares, module.arch)), module.arch)
+        for setting in steps:
+            points.append(at(setting))
+            if as_is.spill_bytes and points[-1].spill_bytes == 0:
+                break
+    except UsageError as error:
+        missing = error.what
+    able = spills_to_shared(module.version, module.options) and declares.threads and not declares.dynamic_shared
+    if able and as_is.spill_bytes:
+        made = at(SHARED_SPILLS)
+        shared = made if made.spill_bytes is not None and made.spill_bytes < as_is.spill_bytes else None
+    curve = curve_of(module, declares, points, launches)
+    cause = _cause(module, declares.directives, as_is)
+    return Trial(curve=curve, missing=missing, cause=cause, direction=direction, shared=shared)
 
 
 def _unlike(kernel: Kernel, made: Point) -> str:
-    """Why what is compiled here is of no use; empty where it is."""
+    """Why the kernel that is compiled here is not the input's; empty if it is."""
     if made.failure or kernel.spills is None or bool(made.spill_bytes) == bool(sum(kernel.spills)):
         return made.failure
     here, there = (f"{number:,} B" if number else "nothing" for number in (made.spill_bytes, sum(kernel.spills)))
-    return f"compiled here it spills {here}, the input says {there}: its options or its ptxas are others"
+    return f"compiled here it spills {here}, the input says {there}: other options or another ptxas"
 
 
-def _steps(runs: Sequence[_Run], compilers: Compilers) -> None:
-    """In rounds: of each kernel that still spills the next steps, as many as keep all processors busy."""
-    extra = {id(run) for run in runs if _takes_shared_spills(run)}
-    while runs:
-        several = max(compilers.workers // len(runs), 1)
-        asked = []
-        for run in runs:
-            here, run.left = run.left[:several], run.left[several:]
-            asked.append((run, [*here, *([SHARED_SPILLS] if id(run) in extra else [])]))
-        extra.clear()
-        for (run, settings), outcomes in zip(asked, _compile(asked, compilers), strict=True):
-            _add(run, zip(settings, outcomes, strict=True))
-        runs = [run for run in runs if run.left]
+def _steps(as_is: Point, launch: Launch | None, arch: str) -> Iterator[Setting]:
+    """Settings that leave a spilling kernel more registers, or that bring another its next block."""
+    registers = as_is.registers or 0
+    if launch is None and as_is.spill_bytes:
+        first = (registers // REGISTER_STEP + 1) * REGISTER_STEP
+        for limit in dict.fromkeys((*range(first, MOST_REGISTERS, REGISTER_STEP), MOST_REGISTERS)):
+            if limit > registers:
+                yield Setting(limit=limit)
+        return
+    if launch is None:
+        raise UsageError(NO_LAUNCH)
+    shared = as_is.kernel.usage.shared_bytes if as_is.kernel else 0
+    here = launched(device(arch), launch, registers=registers, static_shared_bytes=shared or 0)
+    if as_is.spill_bytes:
+        yield from (Setting(threads=each.threads, blocks=each.blocks) for each in bounds_for_more_registers(here))
+        return
+    if why := no_more_blocks(resident(here)):
+        raise UsageError(why)
+    if more := bounds_for_more_blocks(resident(here)):
+        yield Setting(threads=more.threads, blocks=more.blocks)
 
 
-def _add(run: _Run, made: Iterable[tuple[Setting, Compiled]]) -> None:
-    assert run.curve is not None
-    assert run.entry is not None
-    assert run.launches is not None
-    points = list(run.curve.points)
-    ended = False
-    for setting, outcome in made:
-        if ended and setting != SHARED_SPILLS:
-            continue
-        kernel = None if outcome.failure else kernels_of(outcome).get(run.entry.symbol)
-        new = point(setting, run.entry, run.curve.arch, outcome, kernel, run.launches)
-        if setting != SHARED_SPILLS or not new.failure:
-            points.append(new)
-        if setting != SHARED_SPILLS and new.spill_bytes == 0:
-            ended, run.left = True, []
-    run.curve = replace(run.curve, points=tuple(points))
-
-
-def _takes_shared_spills(run: _Run) -> bool:
-    """Whether it is worth asking ptxas, which refuses relocatable code and debug builds."""
-    assert run.target is not None
-    assert run.curve is not None
-    assert run.entry is not None
-    able = spills_to_shared(run.target.toolkit.version, " ".join(run.target.unit.options))
-    return bool(able and run.entry.threads and not run.entry.dynamic_shared and run.curve.as_is.spill_bytes)
-
-
-def _compile(asked: Sequence[tuple[_Run, Sequence[Setting]]], compilers: Compilers) -> list[list[Compiled]]:
-    """The outcomes of each run's settings, all in one go; each kernel alone, though two may share a unit."""
-    requests = []
-    for run, settings in asked:
-        assert run.target is not None
-        requests += [
-            CompileRequest(run.target, setting, partial(plan.is_one_of, (run.kernel.key.symbol,)))
-            for setting in settings
-        ]
-    outcomes = iter(compilers.compile(requests))
-    return [[next(outcomes) for _ in settings] for _, settings in asked]
+def _cause(module: Module, directives: Mapping[str, int], as_is: Point) -> str:
+    """What limits the registers of a kernel as built; empty if nothing is known to."""
+    limit, by = directives.get("maxnreg"), f"__maxnreg__({directives.get('maxnreg')})"
+    threads, blocks = directives.get("maxntid"), directives.get("minnctapersm")
+    option = LIMIT.findall(module.options)
+    if limit is None and threads and blocks:
+        with contextlib.suppress(UsageError):  # no device, or more threads than a block may have
+            limit = register_cap(device(module.arch), threads, blocks).registers
+            by = f"__launch_bounds__({threads}, {blocks})"
+    elif limit is None and option and not threads:
+        limit, by = int(option[-1]), f"-maxrregcount={option[-1]}"
+    bound = limit is not None and as_is.registers is not None and limit - as_is.registers < REGISTER_STEP
+    return f"{by} limits it to {limit} registers" if bound else ""

@@ -1,51 +1,64 @@
-"""What tests of sweeps share: a ptxas of PyPI, stand-ins for compilers, and points by hand."""
+"""What tests of sweeps share: the ptxas of PyPI, nvcc if there is one, and both by hand."""
 
 from __future__ import annotations
 
-import stat
-import sys
+import json
+import os
+import re
+import shutil
+import subprocess
+from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
-from spillscan.advice.sweep.model import Depth, Point, Setting
-from tests.conftest import FIXTURES
+from tests.conftest import FIXTURES, ROOT
+from tests.conftest import run as command
 
 PTX = FIXTURES / "ptx" / "sweep.ptx"
 RELEASE = "12.9"
-"""Of the ptxas among the packages for development."""
+"""Release of the ptxas among the packages for development."""
+_NVIDIA = find_spec("nvidia")
+PTXAS = next(
+    Path(place, "cuda_nvcc", "bin", "ptxas") for place in (_NVIDIA and _NVIDIA.submodule_search_locations) or ["/"]
+)
+NVCC = shutil.which("nvcc")
+_ENTRY = re.compile(
+    r"Compiling entry function '(\S+)' for '(\S+)'\n.*\n.*?(\d+) bytes stack frame, (\d+) bytes spill stores,"
+    r" (\d+) bytes spill loads\n.*Used (\d+) registers"
+)
+Metrics = dict[str, tuple[int, int, int, int]]
+"""Registers, stack, spill stores and spill loads, by symbol."""
 
 
-def program(path: Path, code: str) -> Path:
-    """A program of Python ``code`` at ``path``."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(f"#!{sys.executable}\nimport os, sys, time, pathlib\n{code}\n")
-    path.chmod(path.stat().st_mode | stat.S_IXUSR)
-    return path
+def run(*words: str | Path, folder: Path = ROOT, path: str = "", **environment: str) -> tuple[int, str, str]:
+    """Status, output and messages of the command, with no toolkit but PyPI's ptxas and what is in ``path``."""
+    places = [*([path] if path else []), str(PTXAS.parent), "/usr/bin", "/bin"]
+    variables = os.environ | {"PYTHONPATH": str(ROOT), "PATH": ":".join(places), **environment}
+    variables.pop("CUDA_HOME", None)
+    done = command(*words, cwd=folder, env=variables)
+    return done.returncode, done.stdout.decode(), done.stderr.decode()
 
 
-def toolkit(folder: Path, version: str, ptxas: str = "", nvcc: str = "") -> Path:
-    """A folder like a toolkit's; its ptxas says its version, and runs the code ``ptxas`` for anything else."""
-    banner = f'if "--version" in sys.argv:\n    print("Cuda compilation tools, release 1, V{version}")\n    sys.exit(0)'
-    program(folder / "bin" / "ptxas", f"{banner}\n{ptxas}")
-    if nvcc:
-        program(folder / "bin" / "nvcc", nvcc)
-    return folder
+def curves(*words: str | Path, **keywords: Any) -> list[dict[str, Any]]:
+    """The curves of `sweep -f json`."""
+    status, said, errors = run("sweep", *words, "-f", "json", **keywords)
+    assert status == 0, errors
+    found: list[dict[str, Any]] = json.loads(said)["curves"]
+    return found
 
 
-def point(registers: int, warps: int, *, spills: int = 0, loops: int = 0, blocks: int | None = None) -> Point:
-    """A point of so many spilled bytes, ``loops`` of them in loops."""
-    depths = tuple(
-        Depth(depth=depth, instructions=size // 4, bytes=size)
-        for depth, size in ((1, loops), (0, spills - loops))
-        if size
-    )
-    return Point(
-        setting=Setting(kind="cap", registers=registers),
-        registers=registers,
-        spill_store_bytes=spills,
-        spill_load_bytes=0,
-        depths=depths,
-        warps=warps,
-        max_warps=64,
-        blocks=blocks,
-        threads=None if blocks is None else 256,
-    )
+def metrics_of(log: str) -> Metrics:
+    """What ``ptxas -v`` prints of each kernel, by a regular expression."""
+    return {each[1]: (int(each[6]), int(each[3]), int(each[4]), int(each[5])) for each in _ENTRY.finditer(log)}
+
+
+@cache
+def by_hand(text: str, arch: str, *options: str) -> Metrics:
+    """What ptxas prints of a PTX module."""
+    with TemporaryDirectory() as folder:
+        source = Path(folder, "k.ptx")
+        source.write_text(text)
+        words = [PTXAS, "-v", f"-arch={arch}", *options, source, "-o", Path(folder, "k.cubin")]
+        return metrics_of(subprocess.run(words, check=True, capture_output=True, text=True).stderr)

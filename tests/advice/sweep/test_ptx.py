@@ -1,76 +1,74 @@
-"""Launch bounds of PTX, read and rewritten."""
+"""Bounds in PTX, read and edited."""
 
 from __future__ import annotations
 
 import pytest
 
 from spillscan.advice.sweep import ptx
-from spillscan.advice.sweep.model import AS_IS, Setting
-from tests.advice.sweep.support import PTX
+from spillscan.advice.sweep.settings import AS_IS, SHARED_SPILLS, Setting
 
-HEAD = ".version 8.0\n.target sm_90a, debug\n.address_size 64\n"
-BOUNDED = (
-    HEAD
-    + """
+MODULE = """.version 8.0
+.target sm_90a, debug
 // .entry not_one() .maxntid 7 {
 .extern .entry declared(.param .u64 p);
+.extern .shared .align 16 .b8 pool[];
 .visible .entry one(
     .param .align 8 .b8 one_param_0[16] // a comment with { and .maxntid 3
 )
 /* .minnctapersm 9 */
 .maxntid 16, 8, 2
 .minnctapersm 4
-.pragma "used_bytes_mask .maxnreg 3";
+.maxclusterrank 8
 { ret; }
-.entry two .reqntid 64 .explicitcluster .maxnreg 40 { ret; }
+.entry two .reqntid 64 .explicitcluster .reqnctapercluster 2, 1, 1 .maxnreg 40 { mov.u64 %rd1, pool; }
 .entry three() { ret; }
 """
+CLUSTER = {"explicitcluster": 1, "reqnctapercluster": 2}
+OWN = {"maxntid": 256, "minnctapersm": 4, "maxclusterrank": 8}
+
+
+def test_kernels_and_their_bounds() -> None:
+    found = ptx.kernels(MODULE)
+    assert {name: dict(each.directives) for name, each in found.items()} == {
+        "one": OWN,
+        "two": {"reqntid": 64, "maxnreg": 40, **CLUSTER},
+        "three": {},
+    }
+    assert [each.threads for each in found.values()] == [256, 64, None]
+    assert [each.dynamic_shared for each in found.values()] == [False, True, False]
+    assert ptx.target(MODULE) == "sm_90a"
+
+
+@pytest.mark.parametrize(
+    ("setting", "bounds"),
+    [
+        (Setting(limit=72), {"maxnreg": 72}),
+        (Setting(threads=512, blocks=3), {"maxntid": 512, "minnctapersm": 3}),
+        (Setting(threads=96), {"maxntid": 96}),
+        (AS_IS, {}),
+    ],
 )
+def test_bounds_replace_all_others(setting: Setting, bounds: dict[str, int]) -> None:
+    """Comments, parameters, clusters and declarations stay; each kernel is confirmed to have exactly these."""
+    before, after = ptx.kernels(MODULE), ptx.kernels(ptx.rewritten(MODULE, setting))
+    assert {name: dict(each.directives) for name, each in after.items()} == {
+        "one": bounds, "two": bounds | CLUSTER, "three": bounds,
+    }  # fmt: skip
+    assert all(each.has(setting, before[name]) for name, each in after.items())
+    assert not any(each.has(Setting(limit=71), before[name]) for name, each in after.items())
+    left = ptx.rewritten(MODULE, setting)
+    for kept in ("// .entry not_one() .maxntid 7 {", "with { and .maxntid 3", "declared("):
+        assert kept in left
 
 
-def test_it_reads_bounds() -> None:
-    one, two, three = ptx.entries(BOUNDED)
-    assert (one.symbol, one.max_threads, one.min_blocks, one.max_registers) == ("one", 256, 4, None)
-    assert (two.symbol, two.required_threads, two.max_registers, two.threads) == ("two", 64, 40, 64)
-    assert (three.symbol, three.threads, three.overrides_cap) == ("three", None, "")
-    assert one.overrides_cap == "__launch_bounds__(256, 4)"
-    assert ptx.target(BOUNDED) == "sm_90a"
+def test_spills_to_shared_memory_keep_the_bounds() -> None:
+    text = ptx.rewritten(MODULE, SHARED_SPILLS)
+    assert ptx.kernels(text) == ptx.kernels(MODULE)
+    assert text.count('{\n.pragma "enable_smem_spilling";') == 3
 
 
-def test_bounds_take_the_place_of_all() -> None:
-    text = ptx.rewritten(BOUNDED, Setting(kind="bounds", threads=128, blocks=8))
-    assert [(each.max_threads, each.required_threads, each.min_blocks) for each in ptx.entries(text)] == [
-        (128, None, 8)
-    ] * 3
-    assert all(each.max_registers is None for each in ptx.entries(text))
-    for kept in (
-        "// .entry not_one() .maxntid 7 {",
-        ".explicitcluster",
-        "used_bytes_mask .maxnreg 3",
-        "/* .minnctapersm 9 */",
-    ):
-        assert kept in text
-
-
-def test_maxnreg_leaves_a_required_block_size() -> None:
-    text = ptx.rewritten(BOUNDED, Setting(kind="maxnreg", registers=72))
-    assert [(each.threads, each.min_blocks, each.max_registers) for each in ptx.entries(text)] == [
-        (None, None, 72),
-        (64, None, 72),
-        (None, None, 72),
-    ]
-
-
-@pytest.mark.parametrize("setting", [AS_IS, Setting(kind="cap", registers=64)])
-def test_other_settings_change_nothing(setting: Setting) -> None:
-    assert ptx.rewritten(BOUNDED, setting) is BOUNDED
-
-
-def test_a_real_module() -> None:
-    text = PTX.read_text()
-    assert len(ptx.entries(text)) == text.count(".entry ") == 12
-    twice = ptx.rewritten(
-        ptx.rewritten(text, Setting(kind="maxnreg", registers=32)), Setting(kind="bounds", threads=64)
-    )
-    assert twice.replace(".maxntid 64, 1, 1\n", "").count(".max") == 0
-    assert {each.threads for each in ptx.entries(twice)} == {64}
+@pytest.mark.parametrize("text", [".entry k", ".entry k(", ".entry k(/*", ".entry k{.maxnreg", ".entry a " * 9])
+def test_damaged_text_ends(text: str) -> None:
+    for each in ptx.kernels(text).values():
+        assert not each.directives
+    assert ptx.rewritten(text, Setting(limit=40)).replace(".maxnreg 40\n", "") == text

@@ -1,56 +1,34 @@
-"""How points are written."""
+"""Settings as options write them."""
 
 from __future__ import annotations
 
 import pytest
 
-from spillscan.advice.sweep.axes import settings_of
-from spillscan.advice.sweep.model import DEFAULT_CAPS
+from spillscan.advice.sweep.settings import DEFAULT_LIMITS, parse_settings
 from spillscan.output.errors import UsageError
 
 
-def test_defaults() -> None:
-    assert [setting.label for setting in settings_of(None, [], [])] == [
-        "as is",
-        *(f"cap {cap}" for cap in reversed(DEFAULT_CAPS)),
-    ]
-    assert [setting.label for setting in settings_of([], [], [])] == ["as is"]
-    assert [setting.label for setting in settings_of(None, ["64"], [])] == ["as is", "64"]
-
-
-def test_each_point_once_in_one_order() -> None:
-    reported = settings_of(["32, 64", "64"], ["256x4,128,128X8"], ["40"])
-    assert [setting.label for setting in reported] == [
-        "as is",
-        "cap 64",
-        "cap 32",
-        "128",
-        "128x8",
-        "256x4",
-        "maxnreg 40",
-    ]
-    assert [setting.source for setting in reported][3:] == [
-        "__launch_bounds__(128)",
-        "__launch_bounds__(128, 8)",
-        "__launch_bounds__(256, 4)",
-        "__maxnreg__(40)",
-    ]
-
-
 @pytest.mark.parametrize(
-    ("caps", "bounds", "says"),
+    ("limits", "bounds", "labels", "last"),
     [
-        (["0"], [], "register count"),
-        (["256"], [], "register count"),
-        (["９"], [], "register count"),
-        (["-1"], [], "register count"),
-        ([], ["1025x1"], "1,024"),
-        ([], ["0x1"], "1,024"),
-        ([], ["128x33"], "33 blocks"),
-        ([], ["128x0"], "0 blocks"),
-        ([], ["x"], "are not launch bounds"),
+        ([], [], ["as is", *map(str, DEFAULT_LIMITS)], "__maxnreg__(32)"),
+        (["64,96", "64"], [], ["as is", "64", "96"], "__maxnreg__(96)"),
+        (["40"], ["256x4"], ["as is", "40", "256x4"], "__launch_bounds__(256, 4)"),
+        ([], ["1024", "128x32"], ["as is", "1024", "128x32"], "__launch_bounds__(128, 32)"),
+        ([], ["128x8", "128"], ["as is", "128x8", "128"], "__launch_bounds__(128)"),
     ],
 )
-def test_nonsense_is_refused(caps: list[str], bounds: list[str], says: str) -> None:
-    with pytest.raises(UsageError, match=says):
-        settings_of(caps, bounds, [])
+def test_settings(limits: list[str], bounds: list[str], labels: list[str], last: str) -> None:
+    found = parse_settings(limits, bounds)
+    assert [each.label for each in found] == labels
+    assert found[-1].source == last
+    assert found[-1].attribute == f"__attribute__(({last.replace('__', '')}))".replace(" ((", "((")
+
+
+@pytest.mark.parametrize(("limit", "bounds"), [
+    *((each, "") for each in ("0", "256", "x", "-1", "9" * 5000, "٣", "1e2")),
+    *(("", each) for each in ("1025", "0x4", "256x33", "256x0", "x4", "256,4", "٣x٤", "9" * 5000)),
+])  # fmt: skip
+def test_refused(limit: str, bounds: str) -> None:
+    with pytest.raises(UsageError, match="--limits" if limit else "--bounds"):
+        parse_settings([limit], [bounds.replace(",", "y")])

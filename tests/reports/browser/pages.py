@@ -15,7 +15,8 @@ from msgspec.structs import replace
 
 from spillscan import diff as diff_builds
 from spillscan import scan
-from spillscan.advice.sweep.model import AS_IS, Curve, Point, Setting
+from spillscan.advice.sweep.curves import Curve, Point, marked
+from spillscan.advice.sweep.settings import AS_IS, Setting
 from spillscan.cli import main
 from spillscan.commands._datasets import turn_ends, turn_tables
 from spillscan.history.dataset.history import Event, Series, Span, happenings
@@ -23,8 +24,9 @@ from spillscan.history.dataset.records import KeptBuild
 from spillscan.history.dataset.turns import gathered, turns
 from spillscan.judging import rules
 from spillscan.judging.policy import Policy
-from spillscan.model import Build, Gap, Issue, Kernel, KernelKey, Origin, Usage
+from spillscan.model import Build, Gap, Issue, Kernel, KernelKey, Launch, Origin, Usage
 from spillscan.naming import Names
+from spillscan.occupancy.summary import summarise
 from spillscan.reports.page.history import history_document, trend_document
 from spillscan.reports.page.series import weight_document
 from spillscan.reports.report import Report
@@ -282,22 +284,18 @@ def _table(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> T
 
 def sweep() -> list[Curve]:
     """Two kernels, one of them named to act."""
-    caps = ((None, 168, 0, 1), (128, 128, 16, 2), (96, 96, 96, 2), (64, 64, 640, 4))
-    points = tuple(
-        Point(
-            setting=AS_IS if cap is None else Setting(kind="cap", registers=cap),
-            registers=registers,
-            spill_store_bytes=spills,
-            spill_load_bytes=0,
-            blocks=blocks,
-            best=cap == 128,
-        )
-        for cap, registers, spills, blocks in caps
-    )
-    unreported = (Point(setting=AS_IS, registers=40, spill_store_bytes=0, spill_load_bytes=0, best=True),)
+    launch = Launch(threads_per_block=256)
+
+    def at(limit: int | None, registers: int, spills: int) -> Point:
+        usage = Usage(registers=registers, spill_store_bytes=spills, spill_load_bytes=0)
+        made = Kernel(key=KernelKey(symbol="k", arch="sm_90"), role="entry", usage=usage)
+        return Point(setting=Setting(limit=limit), kernel=made, summary=summarise(usage, "sm_90", launch))
+
+    points = [at(*each) for each in ((None, 168, 0), (128, 128, 16), (96, 96, 96), (64, 64, 640))]
+    common = {"input": "gemm.cu", "toolkit": "13.0", "launch": launch}
     return [
-        Curve(input="gemm.cu", symbol="_Z4gemmILi8EEvv", arch="sm_90a", toolkit="13.0", points=points),
-        Curve(input="gemm.cu", symbol=HOSTILE[1], arch="sm_90", toolkit="13.0", points=unreported),
+        Curve(symbol="_Z4gemmILi8EEvv", arch="sm_90a", points=marked(points), **common),
+        Curve(symbol=HOSTILE[1], arch="sm_90", points=marked([Point(setting=AS_IS, failure="not tried")]), **common),
     ]
 
 

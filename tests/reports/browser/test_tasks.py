@@ -29,7 +29,7 @@ TASKS = (
     ("fix", "code", ("array_and_spills",), "About 47 registers end its spills"),
     ("fix", "check", ("spill_f32", "What spill means"), "What to do."),
     ("fix", "scan", (), "__maxnreg__(72) in place of launch bounds"),
-    ("fix", "sweep", (), "cap 128 128 16 2 best"),
+    ("fix", "sweep", (), "128 128 16 2 best"),
 )
 
 IN_SIGHT = """(wanted) => {

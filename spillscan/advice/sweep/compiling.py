@@ -1,0 +1,329 @@
+"""Compile one translation unit at one setting, by the steps of its own command.
+
+``nvcc --dryrun`` prints the steps of a command; only those that lead to one cubin are run. The preprocessor gets a
+header, before all others, that makes launch bounds empty and puts a mark behind ``__global__``. Each setting is written
+in place of the mark, compiled to PTX, and confirmed there: a kernel that does not have exactly the asked bounds is
+compiled from edited PTX, and its result says so.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import threading
+from collections.abc import Collection, Mapping, Sequence
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+from spillscan.advice.sweep import ptx
+from spillscan.advice.sweep.settings import AS_IS, Setting
+from spillscan.advice.sweep.units import Unit, ptxas
+from spillscan.output.errors import InputError
+
+TIMEOUT_SECONDS = 600
+_MARK = "__spillscan_bounds__"
+_HEADER = (
+    f"#include <cuda_runtime.h>\n#undef __global__\n#define __global__ __attribute__((global)) {_MARK}\n"
+    + "".join(
+        f"#undef {name}\n#define {name}(...)\n" for name in ("__launch_bounds__", "__maxnreg__", "__block_size__")
+    )
+)
+_FIRST_WITH_MAXNREG = (12, 4)
+"""Release of CUDA whose nvcc knows ``__maxnreg__``."""
+LIMIT = re.compile(r"--?maxrregcount[= ](\d+)")
+_VARIABLE = re.compile(r"\$(\w+)")
+_VERSION = re.compile(r"\bV(\d+(?:\.\d+)+)")
+_ERROR = re.compile("error|fatal", re.IGNORECASE)
+_Words = list[str]
+
+
+class FailedError(Exception):
+    """A step failed; one line."""
+
+
+class Compiled(NamedTuple):
+    """Result of one run of ptxas."""
+
+    log: bytes = b""
+    """What ``ptxas -v`` printed."""
+    cubin: bytes = b""
+    failure: str = ""
+    """Why there is no cubin, one line."""
+    in_ptx: bool = False
+    """The bounds of a CUDA source were edited into its PTX; in the source they may give other code."""
+
+
+class _Steps(NamedTuple):
+    """Commands that lead to one cubin."""
+
+    before: list[_Words]
+    """Up to preprocessed source."""
+    front_end: _Words
+    """From there to PTX."""
+    ptxas: _Words
+    environment: dict[str, str]
+
+
+class Module:
+    """One translation unit for one arch: its PTX as built, and what ptxas makes of it at any setting."""
+
+    def __init__(self, unit: Unit, arch: str, folder: Path, timeout: float, index: int = 0) -> None:
+        """``index``: place among the runs of ptxas in the unit's command."""
+        self.unit, self.arch = unit, arch
+        self._folder, self._timeout, self._index = folder, timeout, index
+        self._locks = {AS_IS: threading.Lock()}
+        self._written: dict[Setting, tuple[str, _Words, Setting]] = {}
+        if unit.is_ptx:
+            self.text = Path(unit.path).read_text("utf-8", "surrogateescape")
+            self._ptxas, self._environment = [ptxas(), f"-arch={arch}", unit.path, "-o", ""], dict(os.environ)
+        else:
+            steps = self._steps(unit.words, folder / "as-is")
+            self._before(steps)
+            self._run(steps.front_end, steps.environment)
+            self.text = Path(_output(steps.front_end)).read_text("utf-8", "surrogateescape")
+            self._ptxas, self._environment = steps.ptxas, steps.environment
+        self.kernels = ptx.kernels(self.text)
+        self.version = _version(self._ptxas[0])
+        """Release of ptxas, ``13.0.88``."""
+
+    @property
+    def release(self) -> tuple[int, ...]:
+        """Release of CUDA, ``(13, 0)``."""
+        return tuple(map(int, self.version.split(".")[:2]))
+
+    @property
+    def options(self) -> str:
+        """Options of ptxas."""
+        return " ".join(self._ptxas[1:])
+
+    def compile(self, setting: Setting, symbols: Collection[str]) -> dict[str, Compiled]:
+        """What ptxas makes of each of the kernels ``symbols`` at ``setting``."""
+        if setting == AS_IS:
+            return self._assembled(self.text, self._ptxas, symbols)
+        found: dict[str, Compiled] = {}
+        if not self.unit.is_ptx and not setting.shared_spills:
+            text, words, bounds = self._by_header(setting)
+            made = ptx.kernels(text)
+            found = self._assembled(text, words, [each for each in symbols if self._confirmed(made, each, bounds)])
+        left = [each for each in symbols if each not in found]
+        text = ptx.rewritten(self.text, setting) if left else ""
+        made = ptx.kernels(text)
+        able = [each for each in left if self._confirmed(made, each, setting)]
+        found |= dict.fromkeys(left, Compiled(failure="not tried: its PTX does not take these bounds"))
+        edited = self._assembled(text, self._ptxas, able)
+        return found | {each: it._replace(in_ptx=not self.unit.is_ptx) for each, it in edited.items()}
+
+    def _by_header(self, setting: Setting) -> tuple[str, _Words, Setting]:
+        """PTX at ``setting`` by way of the header, the command of ptxas, and the bounds that kernels then have."""
+        with self._locks.setdefault(setting, threading.Lock()):
+            if setting not in self._written:
+                self._written[setting] = self._marked(setting)
+            return self._written[setting]
+
+    def _marked(self, setting: Setting) -> tuple[str, _Words, Setting]:
+        old = setting.limit is not None and self.release < _FIRST_WITH_MAXNREG
+        asked, kept = AS_IS if old else setting, self._folder / "marked"
+        header = self._folder / "bounds.h"
+        header.write_text(_HEADER)
+        words = [self.unit.words[0], "-include", str(header), *self.unit.words[1:]]
+        try:
+            steps = self._steps([*words, f"-maxrregcount={setting.limit}"] if old else words, kept)
+            with self._locks[AS_IS]:
+                if not kept.exists():
+                    kept.mkdir()
+                    for file in (self._folder / "as-is").glob("*module_id"):  # static kernels are called by it
+                        shutil.copy(file, kept)
+                    self._before(steps)
+            if old and LIMIT.findall(" ".join(steps.ptxas))[-1:] != [str(setting.limit)]:
+                return "", [], asked
+            with TemporaryDirectory(dir=self._folder) as place:
+                mark = b"" if asked == AS_IS else asked.attribute.encode()
+                for file in kept.iterdir():
+                    Path(place, file.name).write_bytes(file.read_bytes().replace(_MARK.encode(), mark))
+                front_end = [word.replace(f"{kept}/", f"{place}/") for word in steps.front_end]
+                self._run(front_end, steps.environment)
+                return Path(_output(front_end)).read_text("utf-8", "surrogateescape"), steps.ptxas, asked
+        except FailedError:  # the header does not suit every source
+            return "", [], asked
+
+    def _confirmed(self, made: Mapping[str, ptx.PtxKernel], symbol: str, setting: Setting) -> bool:
+        """Whether a kernel has exactly the bounds of ``setting`` in the PTX that was ``made``."""
+        as_is, kernel = self.kernels[symbol], made.get(symbol)
+        if kernel is None or setting.shared_spills:
+            return kernel is not None and kernel.directives == as_is.directives
+        return kernel.has(setting, as_is)
+
+    def _assembled(self, text: str, words: _Words, symbols: Collection[str]) -> dict[str, Compiled]:
+        """What ptxas makes of kernels in ``text``: together, or each alone if one of them fails."""
+        if not symbols:
+            return {}
+        only = [] if "--compile-only" in words or "-c" in words else ["-e", ",".join(symbols)]
+        own, output = next(each for each in words[1:] if each.endswith(".ptx")), words.index("-o") + 1
+        with TemporaryDirectory(dir=self._folder) as place:
+            source, cubin = Path(place, "kernel.ptx"), Path(place, "kernel.cubin")
+            source.write_text(text, "utf-8", "surrogateescape")
+            here = [str(cubin if at == output else source if each == own else each) for at, each in enumerate(words)]
+            try:
+                log = self._run([here[0], "-v", *only, *here[1:]], self._environment)
+                return dict.fromkeys(symbols, Compiled(log, cubin.read_bytes()))
+            except FailedError as error:
+                failed = dict.fromkeys(symbols, Compiled(failure=str(error)))
+        if len(symbols) > 1 and only:
+            for symbol in symbols:
+                failed |= self._assembled(text, words, [symbol])
+        return failed
+
+    def _before(self, steps: _Steps) -> None:
+        for step in steps.before:
+            if not all(map(os.path.exists, _made(step))):
+                self._run(step, steps.environment)
+
+    def _steps(self, words: Sequence[str], keep: Path) -> _Steps:
+        steps, environment = dry_run(words, self.unit.folder, keep, self._timeout)
+        last = [at for at, step in enumerate(steps) if _tool(step) == "ptxas"][self._index]
+        needed, wanted = [], set(steps[last])
+        for step in reversed(steps[:last]):
+            if not wanted.isdisjoint(_made(step)):
+                needed.append(step)
+                wanted.update(step)
+        if not needed:
+            raise FailedError("its command compiles no CUDA source")
+        front_end, *before = needed
+        return _Steps(before[::-1], front_end, steps[last], environment)
+
+    def _run(self, command: _Words, environment: dict[str, str]) -> bytes:
+        return _run(command, self.unit.folder, environment, self._timeout)
+
+
+class Workshop:
+    """Modules of the units that are compiled, each made once, in a temporary folder."""
+
+    def __init__(self, timeout: float = TIMEOUT_SECONDS) -> None:
+        self._timeout = timeout
+        self._temporary = TemporaryDirectory(prefix="spillscan-")
+        self._made: dict[tuple[Unit, int, str], Module] = {}
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> Workshop:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._temporary.cleanup()
+
+    def modules(self, unit: Unit, archs: Sequence[str] = ()) -> list[Module]:
+        """Modules of ``unit`` for ``archs``, by default all that its command compiles for.
+
+        Raises :class:`~spillscan.InputError` if it cannot be compiled.
+        """
+        if unit.is_ptx:
+            with open(unit.path, encoding="utf-8", errors="surrogateescape") as file:
+                own = ptx.target(file.read())
+            if own is None:
+                raise InputError(f"{unit.path} is not PTX: it has no .target", "make it with nvcc -ptx")
+            return [self._module(unit, arch, 0) for arch in archs or [own]]
+        try:
+            steps, _ = dry_run(unit.words, unit.folder, Path(self._temporary.name), self._timeout)
+        except FailedError as error:
+            raise InputError(f"{unit.path} does not compile: {error}") from None
+        made = [
+            next(word[6:] for word in step if word.startswith("-arch=")) for step in steps if _tool(step) == "ptxas"
+        ]
+        for arch in (each for each in archs if each not in made):
+            known = ", ".join(dict.fromkeys(made)) or "no machine code"
+            raise InputError(f"{unit.path} is not compiled for {arch}: its command makes {known}")
+        if not made:
+            raise InputError(f"the command of {unit.path} makes no machine code", "compile with -arch=sm_90")
+        return [self._module(unit, arch, at) for at, arch in enumerate(made) if not archs or arch in archs]
+
+    def _module(self, unit: Unit, arch: str, index: int) -> Module:
+        key = unit, index, arch
+        with self._lock:
+            if key not in self._made:
+                folder = Path(self._temporary.name, str(len(self._made)))
+                (folder / "as-is").mkdir(parents=True)
+                try:
+                    self._made[key] = Module(unit, arch, folder, self._timeout, index)
+                except FailedError as error:
+                    raise InputError(f"{unit.path} ({arch}) does not compile: {error}") from None
+            return self._made[key]
+
+
+def assemble(text: bytes, arch: str, symbols: Sequence[str]) -> Compiled:
+    """What ptxas makes of the kernels ``symbols`` of a PTX module."""
+    with TemporaryDirectory(prefix="spillscan-") as place:
+        source, cubin = Path(place, "kernel.ptx"), Path(place, "kernel.cubin")
+        source.write_bytes(text)
+        words = [ptxas(), "-v", f"-arch={arch}", "-e", ",".join(symbols), str(source), "-o", str(cubin)]
+        try:
+            log = _run(words, "", dict(os.environ), TIMEOUT_SECONDS)
+            return Compiled(log, cubin.read_bytes())
+        except FailedError as error:
+            return Compiled(failure=str(error))
+
+
+@cache
+def _version(program: str) -> str:
+    said = subprocess.run([program, "--version"], capture_output=True, timeout=60, check=False).stdout
+    match = _VERSION.search(said.decode(errors="replace"))
+    return match[1] if match else "0.0"
+
+
+def dry_run(words: Sequence[str], folder: str, keep: Path, timeout: float) -> tuple[list[_Words], dict[str, str]]:
+    """Steps of a command of nvcc that keeps its files in ``keep``, and the environment that they run in."""
+    command = [*words, "--keep", "--keep-dir", str(keep), "-t", "1", "--dryrun"]
+    said = _run(command, folder, dict(os.environ), timeout).decode("utf-8", "surrogateescape")
+    steps: list[_Words] = []
+    variables: dict[str, str] = {}
+    for line in said.splitlines():
+        name, equals, value = line.removeprefix("#$ ").partition("=")
+        if equals and name.isidentifier():
+            variables[name] = value
+        elif line.startswith("#$ ") and not line.startswith("#$ --"):
+            steps.append(shlex.split(_VARIABLE.sub(lambda match: variables.get(match[1], match[0]), line[3:])))
+    environment = os.environ | variables
+    for step in steps:
+        step[0] = shutil.which(step[0], path=environment["PATH"]) or step[0]
+    return steps, environment
+
+
+def _tool(step: Sequence[str]) -> str:
+    return os.path.basename(step[0])
+
+
+def _output(step: Sequence[str]) -> str:
+    return step[step.index("-o") + 1]
+
+
+def _made(step: Sequence[str]) -> _Words:
+    """Files that a step writes and that a device step reads."""
+    options = ("-o", *(["--module_id_file_name"] if _tool(step) == "cudafe++" else []))
+    return [word for option, word in pairwise(step) if option in options]
+
+
+def _run(command: Sequence[str], folder: str, environment: dict[str, str], timeout: float) -> bytes:
+    """Standard error of a program that succeeds."""
+    try:
+        done = subprocess.run(
+            command,
+            cwd=folder or None,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=timeout,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise FailedError(f"{_tool(command)} took more than {timeout:g} s") from None
+    except OSError as error:
+        raise FailedError(f"{command[0]}: {error.strerror}") from None
+    if done.returncode:
+        lines = (done.stderr + done.stdout).decode(errors="replace").strip().splitlines()
+        why = next(filter(_ERROR.search, lines), lines[-1] if lines else f"exit status {done.returncode}")
+        raise FailedError(f"{_tool(command)}: {why.strip()}")
+    return done.stderr

@@ -1,0 +1,85 @@
+"""Settings that a kernel is compiled at: as it is built, a register limit, or launch bounds."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+from msgspec import Struct
+
+from spillscan.model.code import MOST_REGISTERS
+from spillscan.output.errors import UsageError
+
+DEFAULT_LIMITS = (255, 168, 128, 96, 80, 72, 64, 56, 48, 40, 32)
+"""The largest limits with which 2, 3, 4, 5, … 16 warps share a quarter of an SM's register file."""
+MOST_THREADS, MOST_BLOCKS = 1024, 32
+_BOUNDS = re.compile(r"(\d{1,4})(?:x(\d{1,2}))?")
+
+
+class Setting(Struct, frozen=True, kw_only=True):
+    """One setting; ``Setting()`` is the kernel as it is built."""
+
+    limit: int | None = None
+    """Registers per thread, as ``__maxnreg__`` limits them; replaces the kernel's own launch bounds."""
+    threads: int | None = None
+    """First argument of ``__launch_bounds__``."""
+    blocks: int | None = None
+    """Second argument; ``None``: the bounds have one argument."""
+    shared_spills: bool = False
+    """Spill to shared memory, with the kernel's own bounds."""
+
+    @property
+    def directives(self) -> Mapping[str, int]:
+        """Bounds that a kernel's PTX has at this setting; none as it is built."""
+        asked = {"maxnreg": self.limit, "maxntid": self.threads, "minnctapersm": self.blocks}
+        return {name: value for name, value in asked.items() if value is not None}
+
+    @property
+    def label(self) -> str:
+        """For tables: ``as is``, ``64``, ``256x4``."""
+        if self.shared_spills:
+            return "shared"
+        bounds = f"{self.threads}x{self.blocks}" if self.blocks else self.threads
+        return str(self.limit or bounds or "as is")
+
+    @property
+    def source(self) -> str:
+        """The setting in CUDA C++."""
+        if self.limit:
+            return f"__maxnreg__({self.limit})"
+        if self.threads:
+            return f"__launch_bounds__({self.threads}" + (f", {self.blocks})" if self.blocks else ")")
+        return 'asm volatile (".pragma \\"enable_smem_spilling\\";");' if self.shared_spills else "as is"
+
+    @property
+    def attribute(self) -> str:
+        """What ``__maxnreg__`` or ``__launch_bounds__`` expands to."""
+        words = self.source.replace("__maxnreg__", "maxnreg").replace("__launch_bounds__", "launch_bounds")
+        return f"__attribute__(({words}))"
+
+
+AS_IS = Setting()
+SHARED_SPILLS = Setting(shared_spills=True)
+
+
+def parse_settings(limits: Iterable[str], bounds: Iterable[str]) -> tuple[Setting, ...]:
+    """The settings of ``--limits 64,96`` and ``--bounds 256x4``, ``as is`` first; by default all useful limits."""
+    found = [AS_IS]
+    for word in _words(limits):
+        if not (word.isascii() and word.isdigit() and 1 <= int(word[:4]) <= MOST_REGISTERS):
+            raise UsageError(f"--limits: {word[:60]!r} is not a register count", f"give 1 to {MOST_REGISTERS}: 64,96")
+        found.append(Setting(limit=int(word)))
+    for word in _words(bounds):
+        match = _BOUNDS.fullmatch(word) if word.isascii() else None
+        threads, blocks = (int(match[1]), int(match[2] or 1)) if match else (0, 0)
+        if match is None or not 1 <= threads <= MOST_THREADS or not 1 <= blocks <= MOST_BLOCKS:
+            how = f"write THREADS or THREADSxBLOCKS, at most {MOST_THREADS}x{MOST_BLOCKS}: 256x4"
+            raise UsageError(f"--bounds: {word[:60]!r} are not launch bounds", how)
+        found.append(Setting(threads=threads, blocks=blocks if match[2] else None))
+    if len(found) == 1:
+        found += (Setting(limit=limit) for limit in DEFAULT_LIMITS)
+    return tuple(dict.fromkeys(found))
+
+
+def _words(texts: Iterable[str]) -> list[str]:
+    return [word for text in texts for word in text.split(",") if word]

@@ -1,0 +1,130 @@
+"""Translation units to compile: a PTX file, a CUDA source, or a recorded command of nvcc."""
+
+from __future__ import annotations
+
+import glob
+import importlib.util
+import os
+import re
+import shlex
+import shutil
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from spillscan.builds.commands import Command, commands, is_database
+from spillscan.builds.compilation import expand, parse
+from spillscan.model.patterns import matches
+from spillscan.output.errors import InputError, UsageError
+from spillscan.output.nouns import count
+from spillscan.reading import pipeline
+
+NO_PTXAS = "put a toolkit's bin on the PATH, set CUDA_HOME, or pip install 'spillscan[sweep]'"
+_WORD = re.compile(r"[A-Za-z_]\w*")
+
+
+class Unit(NamedTuple):
+    """One translation unit."""
+
+    path: str
+    """Its source, as seen from here."""
+    words: tuple[str, ...] = ()
+    """nvcc and its arguments; none for PTX."""
+    folder: str = ""
+    """Where the command runs; empty: here."""
+
+    @property
+    def is_ptx(self) -> bool:
+        """Whether it is PTX, which ptxas compiles alone."""
+        return not self.words
+
+
+def units(text: str, globs: Sequence[str], archs: Sequence[str] = ()) -> list[Unit]:
+    """Units that an argument of the command names.
+
+    Of a list of compilations (``compile_commands.json``, a run file) those whose objects, or else sources, hold kernels
+    that ``globs`` match. ``archs`` are those to compile a plain source for. Raises :class:`~spillscan.SpillscanError`
+    if nothing can be compiled.
+    """
+    if is_database(text):
+        return _listed(text, [each for each in commands(text) if each.by_nvcc], globs)
+    if " " in text and not os.path.exists(text):
+        return [_of_words(shlex.split(text))]
+    if not os.path.isfile(text):
+        raise InputError(f"{text}: no such file", "give a PTX file, a CUDA source, or a quoted nvcc command")
+    if text.endswith(".ptx"):
+        return [Unit(text)]
+    targets = [f"-gencode=arch=compute_{arch[3:]},code={arch}" for arch in archs]
+    return [Unit(text, (nvcc(), *targets, "-c", text))]
+
+
+def ptxas() -> str:
+    """The first ptxas of the path, of CUDA_HOME, /usr/local/cuda, or PyPI's wheels."""
+    spec = importlib.util.find_spec("nvidia")
+    wheels = [glob.escape(place) for place in (spec.submodule_search_locations or () if spec else ())]
+    homes = [os.environ.get("CUDA_HOME") or ".", "/usr/local/cuda"]
+    homes += [home for place in wheels for name in ("cu[0-9]*", "cuda_nvcc") for home in glob.glob(f"{place}/{name}")]
+    for path in (None, *(os.path.join(home, "bin") for home in homes)):
+        if found := shutil.which("ptxas", path=path):
+            return os.path.abspath(found)
+    raise UsageError("no ptxas found", NO_PTXAS)
+
+
+def nvcc() -> str:
+    """nvcc of the path, of CUDA_HOME or of /usr/local/cuda."""
+    homes = (os.environ.get("CUDA_HOME") or ".", "/usr/local/cuda")
+    for path in (None, *(os.path.join(home, "bin") for home in homes)):
+        if found := shutil.which("nvcc", path=path):
+            return os.path.abspath(found)
+    raise UsageError("a CUDA source needs nvcc, which was not found", "install a toolkit, or give PTX (nvcc -ptx)")
+
+
+def _listed(path: str, listed: Sequence[Command], globs: Sequence[str]) -> list[Unit]:
+    if not globs and len(listed) > 1:
+        raise UsageError(f"{path} lists {count(len(listed), 'source')}", "choose kernels with --kernel GLOB")
+    found = [_of_command(each) for each in listed if not globs or _may_hold(each, globs)]
+    if not found:
+        built = sum(os.path.isfile(each.object) for each in listed)
+        raise InputError(
+            f"no source in {path} is known to contain {' or '.join(globs)}",
+            f"{built:,} of {count(len(listed), 'object')} are built, and show which kernels they contain",
+        )
+    return found
+
+
+def _of_command(command: Command) -> Unit:
+    return _of_words(command.words, command.folder)._replace(path=command.source)
+
+
+def _of_words(words: Sequence[str], folder: str = "") -> Unit:
+    """The unit of a command; its words are kept as they are, response files included."""
+    found = parse(words)
+    if found is None or found.tool != "nvcc":
+        raise UsageError(f"{shlex.join(words)[:200]!r} does not call nvcc", "quote one command: 'nvcc … -c x.cu'")
+
+    def read(name: str) -> str | None:
+        try:
+            with open(os.path.join(folder, name), encoding="utf-8", errors="surrogateescape") as file:
+                return file.read()
+        except OSError:
+            return None
+
+    whole = parse(["nvcc", *expand(words[found.tool_index + 1 :], read)])
+    source = whole.source if whole is not None and whole.source else words[-1]
+    return Unit(os.path.join(folder, source) if folder else source, tuple(words[found.tool_index :]), folder)
+
+
+def _may_hold(command: Command, globs: Sequence[str]) -> bool:
+    """Whether the object has one of the kernels, or, without an object, whether the source mentions one."""
+    if os.path.isfile(command.object):
+        try:
+            kernels = pipeline.scan(command.object).kernels
+        except InputError:
+            kernels = ()
+        if kernels:
+            return any(matches(kernel, glob) for kernel in kernels for glob in globs)
+    try:
+        with open(command.source, encoding="utf-8", errors="replace") as file:
+            text = file.read()
+    except OSError:
+        return False
+    return any(word in text for glob in globs for word in [max(_WORD.findall(glob), key=len, default="")])

@@ -1,0 +1,22 @@
+"""Settings of CUDA sources by a real nvcc: each is what a person gets by writing it, or is said to be tried in PTX."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.advice.sweep.sources import COMMANDS, PLAIN, SOURCES, Source, wrong_with
+from tests.advice.sweep.support import NVCC
+
+pytestmark = pytest.mark.skipif(NVCC is None, reason="needs nvcc")
+
+
+@pytest.mark.parametrize("name", ["C, static, namespace", "attribute", "undefined", "attribute of bounds", "own macro"])
+def test_sources(name: str, tmp_path: Path) -> None:
+    assert wrong_with(SOURCES[name], NVCC or "", tmp_path) == []
+
+
+@pytest.mark.parametrize("name", ["options file", "threads"])
+def test_commands(name: str, tmp_path: Path) -> None:
+    assert wrong_with(Source(PLAIN, command=COMMANDS[name]), NVCC or "", tmp_path) == []
