@@ -18,7 +18,7 @@ from spillscan.occupancy.summary import WORTH_SHOWING_BYTES
 from spillscan.output.nouns import count, size
 from spillscan.output.safe import printable
 from spillscan.output.terminal import BOLD, DIM, GREEN, RED, YELLOW, Cell, Row, Style, fold, hung, table
-from spillscan.reports import code_changes, pairings, words
+from spillscan.reports import code_changes, listing, pairings, words
 from spillscan.reports.groups import INSTANCES, archs_cell, shared_label
 from spillscan.reports.report import Report
 
@@ -49,7 +49,7 @@ def lines(report: Report, style: Style) -> Iterator[str]:
         yield f"same figures in {kernels}{', as far as known' if report.gaps else ''}{'; ' if arches else ''}{arches}"
         yield from pairings.other_code(report)
         yield from code_changes.text_lines(report, style)
-        yield from words.verdict_lines(report, style, words.counted(report))
+        yield from listing.verdict_lines(report, style, words.counted(report))
         return
     all_entries = entries(report)
     total = totals((report.base or Build()).kernels, changes, (*_SUMMED, *_COUNTED)) if len(changes) > 1 else []
@@ -93,7 +93,7 @@ def lines(report: Report, style: Style) -> Iterator[str]:
         yield "no kernel is in both builds; of different archs, --by arch puts them side by side"
     shown_above = {id(change.kernel) for change in changes}
     rest = [each for each in words.counted(report) if id(each.kernel) not in shown_above]
-    yield from words.verdict_lines(report, style, rest)
+    yield from listing.verdict_lines(report, style, rest)
 
 
 class Entry(Struct, frozen=True):

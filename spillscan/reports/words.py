@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import posixpath
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from textwrap import wrap
 
 from spillscan.judging.places import BY_NAME, UNKNOWN, Place, heaviest, log_path, source_place
-from spillscan.judging.rule_docs import explanations
 from spillscan.model import SEVERITIES, Build, Change, Finding, Gap, Kernel, at_least
 from spillscan.model.symbols import natural
 from spillscan.naming import WIDTH, Names
@@ -16,14 +13,14 @@ from spillscan.naming.identity.libraries import library_of
 from spillscan.output import markdown
 from spillscan.output.nouns import between, count, size
 from spillscan.output.safe import clip, printable
-from spillscan.output.terminal import BOLD, DIM, RED, YELLOW, Cell, Style, fold, paint
+from spillscan.output.terminal import Cell, Style
 from spillscan.reports.groups import none_spills, shared_label
 from spillscan.reports.report import Report, Way
 
 LONGEST_NAME, LONGEST_ARCH, LONGEST_MESSAGE = 120, 24, 600
 """Characters of a kernel's name, an arch and a finding's message in reports for people."""
-LONGEST_LINE, _LEAST_NAME = 120, 40
-"""Characters of a line of a legend; columns of a block's text at least."""
+LONGEST_LINE = 120
+"""Characters of a line of a legend."""
 MOST_LEGENDS = 3
 """Families for which reports for people say what letters stand for."""
 MOST_OF_A_KIND = 3
@@ -127,11 +124,12 @@ def detail_of(finding: Finding, report: Report, place: Place) -> str:
     """:func:`message_of`, and where several source lines share in it, which (see :func:`lines_of`), or that the
     ``place`` at which it is annotated was found by name."""
     lines = lines_of(finding, report)
-    behind = IN_DIFF if place.in_diff else "" if lines else _by_name(place)
+    behind = IN_DIFF if place.in_diff else "" if lines else by_name_mark(place)
     return message_of(finding) + (f"; {lines}" if lines else "") + behind
 
 
-def _by_name(place: Place | None) -> str:
+def by_name_mark(place: Place | None) -> str:
+    """Mark of a place that was found by the kernel's name in its source, not by debug information."""
     return " (place found by name)" if place is not None and place.by_name else ""
 
 
@@ -147,17 +145,17 @@ def lines_of(finding: Finding, report: Report) -> str:
 
 def gap_lines(gaps: Iterable[Gap], names: Names) -> Iterator[str]:
     """Gaps, a printable line for each group that says the same; of a kind, no more than a few lines and a count."""
-    for group in _few_of_a_kind(gaps):
+    for group in few_of_a_kind(gaps):
         if isinstance(group, str):
             yield group
             continue
         first = group[0]
         place = f"{first.origin}: " if first.origin and not first.kernel else ""
         accepted = f", accepted: {printable(first.accepted, LONGEST_NAME)}" if first.accepted is not None else ""
-        yield f"{printable(place)}{_gap_text(group, names)} [{first.code}{accepted}]"
+        yield f"{printable(place)}{gap_text(group, names)} [{first.code}{accepted}]"
 
 
-def _few_of_a_kind(gaps: Iterable[Gap]) -> Iterator[list[Gap] | str]:
+def few_of_a_kind(gaps: Iterable[Gap]) -> Iterator[list[Gap] | str]:
     """Groups of gaps that say the same, a few of each kind; then a line for each kind that has more."""
     shown: Counter[str] = Counter()
     left_out: Counter[str] = Counter()
@@ -173,7 +171,7 @@ def _few_of_a_kind(gaps: Iterable[Gap]) -> Iterator[list[Gap] | str]:
 
 def one_of_a_kind(gaps: Iterable[Gap], names: Names) -> Iterator[tuple[str, Gap, str]]:
     """(code, first gap, printable text) of each group of gaps that say the same."""
-    return ((group[0].code, group[0], _gap_text(group, names)) for group in _alike(gaps))
+    return ((group[0].code, group[0], gap_text(group, names)) for group in _alike(gaps))
 
 
 def _alike(gaps: Iterable[Gap]) -> Iterable[list[Gap]]:
@@ -184,7 +182,8 @@ def _alike(gaps: Iterable[Gap]) -> Iterable[list[Gap]]:
     return sorted(groups.values(), key=lambda group: group[0].code)
 
 
-def _gap_text(group: Sequence[Gap], names: Names) -> str:
+def gap_text(group: Sequence[Gap], names: Names) -> str:
+    """Message of gaps that say the same, with their kernel or how many kernels they are about."""
     kernels, message = [gap.kernel for gap in group if gap.kernel], printable(group[0].message, LONGEST_MESSAGE)
     if not kernels:
         return message
@@ -251,52 +250,6 @@ def _spilling(kernels: Sequence[Kernel]) -> str:
     return f", {len(spilling):,} spilling: {size(stores)} stores, {size(loads)} loads{unknown}"
 
 
-def finding_lines(findings: Sequence[Finding], report: Report, style: Style) -> Iterator[str]:
-    """``src/gemm.cu:50: error: gemm<8> (sm_80): spills … [spill]`` and below it an aligned block.
-
-    No more findings than the style has rows. If there are more, one line is for all of a family by one rule: the worst,
-    and their number.
-    """
-    many = style.rows is not None and len(findings) > style.rows
-    groups = alike(findings, report) if many or report.by else [[finding] for finding in findings]
-    shown = groups[: style.rows]
-    ways = {id(way.finding): way for way in report.details.ways}
-    for group in shown:
-        yield _finding_line(group, report, style)
-        way = ways.get(id(group[0]))
-        yield from block([*_lines_row(group[0], report), *(way_facts(way) if way else ())], style)
-    yield from fold(len(findings) - sum(map(len, shown)), style)
-
-
-def _lines_row(finding: Finding, report: Report) -> Iterator[tuple[str, str]]:
-    """``lines``: ``gemm.cu:25 68%, :21 16%``, if the lines of the spills or arrays are known."""
-    from spillscan.reading.machine.spillmap import TOP, share_text
-
-    shown, file = [], ""
-    for place in heaviest(finding, report.tree)[:TOP]:
-        name = posixpath.basename(place.path)
-        line = "" if place.line is None else f":{place.line}"
-        inlined = f" (inlined: {place.inner})" if place.inner else ""
-        shown.append(f"{line if name == file and line else name + line}{inlined} {share_text(place.share or 0)}")
-        file = name
-    if shown:
-        yield "lines", printable(", ".join(shown), LONGEST_MESSAGE)
-
-
-_HEADING = 6
-"""Columns of a heading in a block."""
-
-
-def block(rows: Iterable[tuple[str, str]], style: Style) -> Iterator[str]:
-    """``  cause   …``: rows of (heading, text), wrapped to the style's width; a command stays whole, to be pasted."""
-    for heading, text in rows:
-        lead = f"  {heading:<{_HEADING}} "
-        width = max(style.width - len(lead), _LEAST_NAME)
-        parts = [text] if heading == "next" else wrap(text, width, break_long_words=False, break_on_hyphens=False)
-        for at, part in enumerate(parts):
-            yield paint(f"{lead if at == 0 else ' ' * len(lead)}{part}", "", style)
-
-
 def alike(findings: Iterable[Finding], report: Report) -> list[list[Finding]]:
     """Findings of one family (file, namespace, arch: as the report groups) by one rule together, in their order, which
     is the worst first."""
@@ -321,39 +274,6 @@ def place_text(finding: Finding, report: Report) -> str:
         clear = report.holders[library] == {origin.input}
         return printable(library if clear else f"{log_path(origin.input, report.tree)}:{library}") + line
     return printable(log_path(origin.input, report.tree)) + line
-
-
-def _finding_line(group: Sequence[Finding], report: Report, style: Style) -> str:
-    """The line of a finding, whole: editors and problem matchers read it."""
-    finding, kernel = group[0], group[0].kernel
-    source = source_place(finding, report.tree)
-    place = str(source) if source else printable(str(finding.origin)) if finding.origin else ""
-    state = f", {finding.baseline_state}" if finding.baseline_state else ""
-    family = printable(shared_label(kernel, report.by or "family", report.names), LONGEST_NAME)
-    more = f" (+{len(group) - 1:,} of {family})" if len(group) > 1 else ""
-    arch = printable(kernel.key.arch or "arch unknown", LONGEST_ARCH)
-    unit = copy_of(kernel, report.names, kernel.key.unit if source is None else report.libraries.get(id(kernel), ""))
-    color = {"error": RED, "warning": YELLOW, "note": DIM}[finding.severity]
-    return (
-        f"{place}{': ' if place else ''}{paint(finding.severity, color, style)}: "
-        f"{name_of(kernel, report.names)} ({arch}{', ' if unit else ''}{unit}): {message_of(finding)}"
-        f" [{finding.rule}{state}]{more}{_by_name(source)}"
-    )
-
-
-def incomplete_lines(report: Report, style: Style) -> Iterator[str]:
-    """``build.log:48: incomplete: the log ends … [truncated]`` and its fix; gaps that the policy accepts after them."""
-    for group in _few_of_a_kind(report.gaps):
-        if isinstance(group, str):
-            yield paint(group, DIM, style)
-            continue
-        first = group[0]
-        place = f"{first.origin}: " if first.origin and not first.kernel else ""
-        known = explanations("gaps").get(first.code)  # a snapshot of a newer release may have other kinds
-        yield paint(f"{place}incomplete: {_gap_text(group, report.names)} [{first.code}]", YELLOW, style)
-        yield from block([("fix", known.fix.rstrip("."))] if known else (), style)
-    for line in gap_lines(report.accepted, report.names):
-        yield paint(f"accepted gap: {line}", DIM, style)
 
 
 def baseline_line(report: Report) -> Iterator[str]:
@@ -381,22 +301,6 @@ def way_markdown(way: Way) -> Iterator[str]:
     """The same in Markdown, the command as code."""
     for heading, text in way_facts(way):
         yield f"{heading}: {markdown.code(text, len(text)) if heading == 'next' else markdown.words(text)}"
-
-
-def verdict_lines(report: Report, style: Style, listed: Sequence[Finding]) -> Iterator[str]:
-    """Findings of a diff that no table shows, gaps, and how many findings there are."""
-    yield from finding_lines(listed, report, style)
-    shown = set(map(id, listed)) if style.rows is None or len(listed) <= style.rows else set()
-    for way in report.details.ways:
-        if id(way.finding) not in shown:
-            yield paint(label_of(way.kernel, report.names), BOLD, style)
-            yield from block(way_facts(way), style)
-    yield from baseline_line(report)
-    yield from incomplete_lines(report, style)
-    findings = report.open_findings
-    if findings:
-        hidden = "" if len(counted(report)) == len(findings) else " (--fail-on note lists the notes)"
-        yield paint(severities(findings) + hidden, BOLD, style)
 
 
 def counted(report: Report) -> list[Finding]:

@@ -42,7 +42,7 @@ def test_scan_shows_the_worst_first() -> None:
     rows = result.stdout.decode().split("\n\n")[0].split("\n")[1:]
     stores = [int(row.split()[3].replace(",", "")) for row in rows]
     assert stores == sorted(stores, reverse=True)
-    assert "24 kernels (13 spill" in result.stdout.decode()
+    assert "24 kernels (sm_75" in result.stdout.decode()
 
 
 def test_scan_reads_a_pipe_with_and_without_a_dash() -> None:
@@ -148,7 +148,7 @@ def test_check_fails_on_spills_and_says_where() -> None:
 def test_check_passes_a_clean_build() -> None:
     result = run("check", CLEAN)
     assert result.returncode == 0
-    assert result.stdout.decode().startswith("no findings")
+    assert result.stdout.decode().startswith("0 findings")
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ def test_warnings_fail_only_where_asked() -> None:
     words = ("check", log, "--set", "max_spill_bytes=100000")
     unsure = run(*words)
     assert unsure.returncode == 2, "some kernels lost their setmaxnreg, and it does not say which"
-    assert b"'setmaxnreg' ignored" in unsure.stderr
+    assert b"'setmaxnreg' ignored" in unsure.stdout
     assert run(*words, "--accept", "unattached-setmaxnreg").returncode == 0
     assert run(*words, "--fail-on", "warning").returncode == 1
 
@@ -183,7 +183,7 @@ def test_check_never_passes_what_it_does_not_know(tmp_path: Path) -> None:
     assert run("check", log, "--set", "max_spill_bytes=999").returncode == 0
     undecided = run("check", log, "--set", "max_spill_bytes=999", "--set", "max_registers=255")
     assert undecided.returncode == 2
-    assert b"not final" in undecided.stderr
+    assert b"not final" in undecided.stdout
     # a link log alone tells no spills
     link = FIXTURES / "nvlink" / "link-13.0.log"
     only_links = b"".join(line for line in link.read_bytes().splitlines(True) if line.startswith(b"nvlink"))
@@ -196,7 +196,7 @@ def test_check_never_passes_what_it_does_not_know(tmp_path: Path) -> None:
     # a log cut off inside a line, between the figures of two kernels
     cut = run("check", "-", stdin=whole[: whole.rindex(b"ptxas info    : Compiling entry") + 40])
     assert cut.returncode == 2
-    assert b"ends inside a line" in cut.stderr
+    assert b"ends inside a line" in cut.stdout
     # a build that failed
     assert run("check", FIXTURES / "ptxas" / "broken-13.0.log", "--set", "max_spill_bytes=100000").returncode == 2
     # interleaved output: spills keep their names, registers do not

@@ -111,7 +111,7 @@ def test_a_red_check_shows_one_way_on_in_each_form(tmp_path: Path) -> None:
     status, said = spillscan(tmp_path, CHECK + "".join(f" -f {form}:{form}" for form in FORMS))
     assert status == 1
     assert spillscan(tmp_path, f"{CHECK} --brief" + "".join(f" -f {form}:brief-{form}" for form in FORMS))[0] == 1
-    fix, command = re.findall(r"(?:try|next): (.*)", (tmp_path / "text").read_text())
+    fix, command = re.findall(r"^  (?:try|next) +(.*)", (tmp_path / "text").read_text(), re.M)
     assert spillscan(tmp_path, command)[0] == 0, said
     run_of = json.loads((tmp_path / "sarif").read_text())["runs"][0]
     help_here = [rule["help"] for rule in run_of["tool"]["driver"]["rules"]]
@@ -133,7 +133,7 @@ def test_a_kernel_with_arrays_is_shown(tmp_path: Path) -> None:
     shutil.copy(FIXTURES / "sass" / "nvdisasm-gi-sm_80-13.5.sass", tmp_path / "k.sass")
     status, said = spillscan(tmp_path, "spillscan check k.sass --kernel local_array --fail-on note")
     assert status == 1
-    (command,) = re.findall(r"next: (.*)", said)
+    (command,) = re.findall(r"^  next +(.*)", said, re.M)
     assert command == "spillscan show local_array k.sass --arch sm_80"
     assert "local arrays: 12 stores" in spillscan(tmp_path, command)[1]
 
@@ -146,15 +146,15 @@ def test_a_kernel_whose_callees_spill_leads_to_them(chosen: str, named: str, tmp
     shutil.copy(FIXTURES / "binary" / "callees-13.5.cubin.zst", tmp_path / "k.cubin.zst")
     status, said = spillscan(tmp_path, f"spillscan check k.cubin.zst {chosen}")
     assert status == 1
-    cause = f"calls_one (sm_90a): cause: functions that it calls spill{named}"
-    assert f"{cause}\n  next: spillscan show calls_one k.cubin.zst --arch sm_90a" in said
+    cause = f"  cause  functions that it calls spill{named}"
+    assert f"{cause}\n  next   spillscan show calls_one k.cubin.zst --arch sm_90a" in said
 
 
 def test_callee_saved_registers_are_named(tmp_path: Path) -> None:
     shutil.copy(FIXTURES / "binary" / "callees-c-13.5.cubin.zst", tmp_path / "k.cubin.zst")
     said = spillscan(tmp_path, "spillscan check k.cubin.zst --kernel middle")[1]
-    assert "cause: it saves registers for its callers (callee-saved)" in said
-    assert "try: __forceinline__" in said
+    assert "  cause  it saves registers for its callers (callee-saved)" in said
+    assert "  try    __forceinline__" in said
 
 
 def test_a_function_in_the_code_of_a_kernel_is_shown_there(tmp_path: Path) -> None:

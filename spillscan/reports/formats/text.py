@@ -19,7 +19,7 @@ from spillscan.occupancy.summary import Summary, summarise
 from spillscan.output.nouns import count, size
 from spillscan.output.safe import printable
 from spillscan.output.terminal import DIM, GREEN, RED, YELLOW, Row, Style, fold, paint, table
-from spillscan.reports import words
+from spillscan.reports import listing, words
 from spillscan.reports.groups import INSTANCES, By, Group, archs_cell, grouped
 from spillscan.reports.report import ALL_KINDS, Report
 
@@ -237,13 +237,13 @@ def _color(kernel: Kernel) -> str:
 
 def _check(report: Report, style: Style) -> Iterator[str]:
     findings = report.open_findings
-    yield from words.finding_lines(findings, report, style)
-    yield from words.incomplete_lines(report, style)
+    yield from listing.finding_lines(findings, report, style)
+    yield from listing.incomplete_lines(report, style)
     if findings or report.gaps:
         yield ""
-    found = words.severities(findings) or "0 findings"
-    looked_at = f"{found} in {words.checked(report.build)}"
-    yield f"{count(len(report.gaps), 'gap')}: the gate cannot pass. {looked_at}" if report.gaps else looked_at
+    mixed = f": {words.severities(findings)}" if len({each.severity for each in findings}) > 1 else ""
+    found = f"{count(len(findings), 'finding')} in {words.checked(report.build)}{mixed}"
+    yield f"{count(len(report.gaps), 'gap')}: the gate cannot pass. {found}" if report.gaps else found
     yield from words.baseline_line(report)
     yield from report.details.accept
     yield from words.not_checked_lines(report)
@@ -273,7 +273,7 @@ def _matrix(report: Report, style: Style) -> Iterator[str]:
     if report.open_findings:
         yield ""
         yield paint(f"{matrix.builds[0]} → {matrix.builds[-1]}", "", style)
-    yield from words.verdict_lines(report, style, words.counted(report))
+    yield from listing.verdict_lines(report, style, words.counted(report))
 
 
 def _legend_by_arch(matrix: Matrix) -> Iterator[str]:

@@ -72,7 +72,7 @@ def test_what_is_not_said_is_null() -> None:
     for name in ("arch", "registers", "stores", "loads", "stack", "shared", "barriers", "occupancy", "limiter"):
         assert found["kernels"][name] == [None]
     assert found["overview"]["kernels"] == {"count": 1, "spilling": 0, "stores": 0, "loads": 0, "silent": 1}
-    assert "1 kernel (1 do not say)" in rendered("html", Report(kind="scan", build=Build(kernels=(silent,))))
+    assert "1 kernel, 0 spilling, 1 unknown" in rendered("html", Report(kind="scan", build=Build(kernels=(silent,))))
 
 
 def test_an_object_is_named_with_its_binary_where_there_are_several() -> None:

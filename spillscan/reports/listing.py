@@ -1,0 +1,131 @@
+"""Findings and gaps for a terminal: a line that problem matchers read, and an aligned block below it."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterable, Iterator, Sequence
+from textwrap import wrap
+
+from spillscan.judging.places import heaviest, source_place
+from spillscan.judging.rule_docs import explanations
+from spillscan.model import Finding
+from spillscan.output.safe import printable
+from spillscan.output.terminal import BOLD, DIM, RED, YELLOW, Style, fold, paint
+from spillscan.reports.groups import shared_label
+from spillscan.reports.report import Report
+from spillscan.reports.words import (
+    LONGEST_ARCH,
+    LONGEST_MESSAGE,
+    LONGEST_NAME,
+    alike,
+    baseline_line,
+    by_name_mark,
+    copy_of,
+    counted,
+    few_of_a_kind,
+    gap_lines,
+    gap_text,
+    label_of,
+    message_of,
+    name_of,
+    severities,
+    way_facts,
+)
+
+_LEAST_TEXT = 40
+"""Columns of a block's text at least."""
+
+
+def finding_lines(findings: Sequence[Finding], report: Report, style: Style) -> Iterator[str]:
+    """``src/gemm.cu:50: error: gemm<8> (sm_80): spills … [spill]`` and below it an aligned block.
+
+    No more findings than the style has rows. If there are more, one line is for all of a family by one rule: the worst,
+    and their number.
+    """
+    many = style.rows is not None and len(findings) > style.rows
+    groups = alike(findings, report) if many or report.by else [[finding] for finding in findings]
+    shown = groups[: style.rows]
+    ways = {id(way.finding): way for way in report.details.ways}
+    for group in shown:
+        yield _finding_line(group, report, style)
+        way = ways.get(id(group[0]))
+        yield from block([*_lines_row(group[0], report), *(way_facts(way) if way else ())], style)
+    yield from fold(len(findings) - sum(map(len, shown)), style)
+
+
+def _lines_row(finding: Finding, report: Report) -> Iterator[tuple[str, str]]:
+    """``lines``: ``gemm.cu:25 68%, :21 16%``, if the lines of the spills or arrays are known."""
+    from spillscan.reading.machine.spillmap import TOP, share_text
+
+    shown, file = [], ""
+    for place in heaviest(finding, report.tree)[:TOP]:
+        name = posixpath.basename(place.path)
+        line = "" if place.line is None else f":{place.line}"
+        inlined = f" (inlined: {place.inner})" if place.inner else ""
+        shown.append(f"{line if name == file and line else name + line}{inlined} {share_text(place.share or 0)}")
+        file = name
+    if shown:
+        yield "lines", printable(", ".join(shown), LONGEST_MESSAGE)
+
+
+_HEADING = 6
+"""Columns of a heading in a block."""
+
+
+def block(rows: Iterable[tuple[str, str]], style: Style) -> Iterator[str]:
+    """``  cause   …``: rows of (heading, text), wrapped to the style's width; a command stays whole, to be pasted."""
+    for heading, text in rows:
+        lead = f"  {heading:<{_HEADING}} "
+        width = max(style.width - len(lead), _LEAST_TEXT)
+        parts = [text] if heading == "next" else wrap(text, width, break_long_words=False, break_on_hyphens=False)
+        for at, part in enumerate(parts):
+            yield paint(f"{lead if at == 0 else ' ' * len(lead)}{part}", "", style)
+
+
+def _finding_line(group: Sequence[Finding], report: Report, style: Style) -> str:
+    """The line of a finding, whole: editors and problem matchers read it."""
+    finding, kernel = group[0], group[0].kernel
+    source = source_place(finding, report.tree)
+    place = str(source) if source else printable(str(finding.origin)) if finding.origin else ""
+    state = f", {finding.baseline_state}" if finding.baseline_state else ""
+    family = printable(shared_label(kernel, report.by or "family", report.names), LONGEST_NAME)
+    more = f" (+{len(group) - 1:,} of {family})" if len(group) > 1 else ""
+    arch = printable(kernel.key.arch or "arch unknown", LONGEST_ARCH)
+    unit = copy_of(kernel, report.names, kernel.key.unit if source is None else report.libraries.get(id(kernel), ""))
+    color = {"error": RED, "warning": YELLOW, "note": DIM}[finding.severity]
+    return (
+        f"{place}{': ' if place else ''}{paint(finding.severity, color, style)}: "
+        f"{name_of(kernel, report.names)} ({arch}{', ' if unit else ''}{unit}): {message_of(finding)}"
+        f" [{finding.rule}{state}]{more}{by_name_mark(source)}"
+    )
+
+
+def incomplete_lines(report: Report, style: Style) -> Iterator[str]:
+    """``build.log:48: incomplete: the log ends … [truncated]`` and its fix; gaps that the policy accepts after them."""
+    for group in few_of_a_kind(report.gaps):
+        if isinstance(group, str):
+            yield paint(group, DIM, style)
+            continue
+        first = group[0]
+        place = f"{first.origin}: " if first.origin and not first.kernel else ""
+        known = explanations("gaps").get(first.code)  # a snapshot of a newer release may have other kinds
+        yield paint(f"{place}incomplete: {gap_text(group, report.names)} [{first.code}]", YELLOW, style)
+        yield from block([("fix", known.fix.rstrip("."))] if known else (), style)
+    for line in gap_lines(report.accepted, report.names):
+        yield paint(f"accepted gap: {line}", DIM, style)
+
+
+def verdict_lines(report: Report, style: Style, listed: Sequence[Finding]) -> Iterator[str]:
+    """Findings of a diff that no table shows, gaps, and how many findings there are."""
+    yield from finding_lines(listed, report, style)
+    shown = set(map(id, listed)) if style.rows is None or len(listed) <= style.rows else set()
+    for way in report.details.ways:
+        if id(way.finding) not in shown:
+            yield paint(label_of(way.kernel, report.names), BOLD, style)
+            yield from block(way_facts(way), style)
+    yield from baseline_line(report)
+    yield from incomplete_lines(report, style)
+    findings = report.open_findings
+    if findings:
+        hidden = "" if len(counted(report)) == len(findings) else " (--fail-on note lists the notes)"
+        yield paint(severities(findings) + hidden, BOLD, style)
