@@ -1,6 +1,7 @@
 # make run    set up, then show the main job on real logs
 # make test   set up, then run every test
 # make lint   ruff and mypy --strict
+# make grammar the parsers and expressions of the grammars, compiled
 # make golden what tests compare with, written anew: golden files, tables of documents, schemas; read the diff
 # make bench  speed and memory, as ratios to an earlier revision
 # make oracle millions of cases against NVIDIA's own answers
@@ -13,7 +14,7 @@ BIN    := $(VENV)/bin
 RUNS   := $(VENV)/.runs
 TESTS  := $(VENV)/.tests
 
-.PHONY: run test lint golden bench oracle mutants bounds wheel site fixtures clean
+.PHONY: run test lint grammar golden bench oracle mutants bounds wheel site fixtures clean
 
 # What running needs, and what tests need besides.
 $(RUNS): pyproject.toml
@@ -37,6 +38,9 @@ lint: $(TESTS)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+grammar: $(TESTS)
+	PYTHONHASHSEED=0 $(BIN)/python -m spillscan.reading.grammar
 
 golden: $(TESTS)
 	$(BIN)/python -m tests.writers

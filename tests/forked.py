@@ -130,8 +130,6 @@ def serve(descriptor: int) -> None:
     for module in pkgutil.walk_packages(spillscan.__path__, "spillscan."):
         if module.name != "spillscan.__main__":
             importlib.import_module(module.name)
-    for path in (ROOT / "grammars").glob("*.lark"):
-        grammar.lexer(path.stem)
     for name in ("ptxas", "nvlink", "prefix", "buildstep", "buildfailure"):
         grammar.load(name)
     for words in _FIRST:

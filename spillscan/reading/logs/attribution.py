@@ -122,17 +122,6 @@ class Writer:
         self._gathered.runs.append(Run(section, step, kernels))
         self._last = None
 
-    def function(self, symbol: str, stack: messages.Stack, compile_ms: float | None, line: int, step: Step) -> None:
-        """A device function whose lines stand together while nothing else is open: the same as feeding them."""
-        self._seen.names = self._seen.stack_lines = True
-        self._seen.messages += 1
-        function = self._begin_function(symbol, stack, line, step)
-        if compile_ms is not None:
-            self._seen.messages += 1
-            self._seen.compile_times += 1
-            function.took(compile_ms)
-            self._last = None
-
     def feed(self, message: messages.Message, line: int, step: Step, text: str = "") -> None:
         """One message, on ``line`` with ``text``, printed during ``step``."""
         before, self._last = self._last, None

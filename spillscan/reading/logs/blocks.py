@@ -1,5 +1,4 @@
-"""Kernels and device functions whose lines stand together, and messages of single kernels: one expression takes each
-whole."""
+"""Kernels whose lines stand together: one expression takes each whole."""
 
 from __future__ import annotations
 
@@ -12,21 +11,14 @@ from msgspec.structs import replace
 from spillscan.model import Kernel, KernelKey, Origin, Usage
 from spillscan.reading import grammar
 from spillscan.reading.logs.constant_banks import prints_constant_banks
-from spillscan.reading.logs.messages import Note, Stack, Used
-from spillscan.reading.logs.parsing import ANY_KERNEL, of_any_kernel, used_line
+from spillscan.reading.logs.messages import Stack, Used
+from spillscan.reading.logs.parsing import ptxas_message
 from spillscan.reading.logs.pending import shown_by
 from spillscan.reading.logs.steps import Step
 
 _MEMO_ENTRIES = 1 << 16
 
-_STACK_FIELDS = ("STACK_BYTES", "SPILL_STORE_BYTES", "SPILL_LOAD_BYTES")
-_FUNCTION_FIELDS = ("PROPERTIES_SYMBOL", *_STACK_FIELDS, "MILLISECONDS")
-_KERNEL_FIELDS = ("ENTRY_SYMBOL", "ARCH", "resource_lines", "MILLISECONDS")
-_NAMES_KERNEL = re.compile(rb"(ptxas (?:info|warning)[^'\n]*?(?:'| entry ))(\w++)((?:'| is )[^\n]*+\n)")
-"""A line with one word where a kernel's name may stand: before it, the name, behind it."""
-_RESOURCE_LINES = (("resource_lines", 2),)
-_ONE_NAME = (("PROPERTIES_SYMBOL", "ENTRY_SYMBOL"),)
-"""Where the properties are another's than those of the kernel, its lines do not stand together."""
+_KERNEL_FIELDS = ("ENTRY_SYMBOL", "ARCH", "RESOURCE_LINES", "MILLISECONDS")
 
 
 class Kernels(NamedTuple):
@@ -68,26 +60,6 @@ class Kernels(NamedTuple):
         ]
 
 
-class Functions(NamedTuple):
-    """Device functions, one behind the other."""
-
-    end: int
-    """Where their lines end."""
-    rows: list[tuple[str, Stack, bytes | None]]
-    """(symbol, stack line, compile time as printed) of each."""
-
-
-class Notes(NamedTuple):
-    """Messages of single kernels, none of them an error, one behind the other."""
-
-    end: int
-    """Where their lines end."""
-    rows: list[Note]
-    """One a line."""
-
-
-Block = Kernels | Functions | Notes
-
 _Figures = tuple[Usage, str, int, bool]
 """Of a kernel's lines: its figures, its arch, and what :func:`shown_by` says of its ptxas run."""
 
@@ -96,36 +68,25 @@ class Blocks:
     """Finds them in the texts of one log."""
 
     def __init__(self) -> None:
-        self._kernel_block = grammar.pattern("ptxas", "kernel_block", _RESOURCE_LINES, _ONE_NAME)
-        self._kernel_fields = _groups(self._kernel_block, _KERNEL_FIELDS)
-        self._resource_lines = grammar.pattern("ptxas", "resource_lines")
-        self._function_block = grammar.pattern("ptxas", "function_block")
-        self._function_fields = _groups(self._function_block, _FUNCTION_FIELDS)
+        self._block = re.compile(grammar.kernel_block())
+        self._fields = _groups(self._block, _KERNEL_FIELDS)
         self._figures: dict[bytes, dict[bytes, _Figures]] = {}
         """By the arch and by the two lines."""
-        self._parsed: dict[bytes, Used] = {}
-        self._stacks: dict[tuple[bytes, ...], Stack] = {}
-        self._said: dict[tuple[bytes, bytes], tuple[Note, str, str] | None] = {}
-        """By what stands before a kernel's name and behind it."""
         self._ahead: re.Match[bytes] | None = None
         """A kernel of another arch, behind the last ones."""
 
-    def next(self, text: bytes, position: int) -> Block | None:
-        """What begins at ``position``; ``None``: nothing of these."""
-        return self._kernels(text, position) or self._functions(text, position) or self._notes(text, position)
-
-    def _kernels(self, text: bytes, position: int) -> Kernels | None:
+    def next(self, text: bytes, position: int) -> Kernels | None:
         """Kernels that begin at ``position``; ``None``: none does.
 
         Most of what reading a log costs is spent here: what kernels share is read once for all of them.
         """
-        block, match = self._kernel_block.match, self._ahead
+        block, match = self._block.match, self._ahead
         if match is None or match.string is not text or match.start() != position:
             match = block(text, position)
         self._ahead = None
         if match is None:
             return None
-        size, fields = len(text), self._kernel_fields
+        size, fields = len(text), self._fields
         symbols: list[str] = []
         usages: list[Usage] = []
         times: list[bytes] = []
@@ -160,75 +121,22 @@ class Blocks:
 
     def _whole(self, resources: bytes, arch: bytes, known: dict[bytes, _Figures]) -> _Figures | None:
         """The figures of a kernel's stack line and registers line, now ``known``. ``None`` where they are not whole."""
-        match = self._resource_lines.fullmatch(resources)
-        if match is None:
+        stack, used = (ptxas_message(line) for line in resources.decode("utf-8", "replace").split("\n")[:2])
+        if not (isinstance(stack, Stack) and isinstance(used, Used)):
             return None
-        used = resources[resources.index(b"\n") + 1 :]
-        parsed = self._parsed.get(used)
-        if parsed is None:
-            parsed = self._parsed[used] = used_line(used)
-        target, usage = arch.decode(), parsed.usage
-        if parsed.cut or (usage.constant_bytes is None and prints_constant_banks(target)):
+        target, usage = arch.decode(), used.usage
+        if used.cut or usage.spills is not None or (usage.constant_bytes is None and prints_constant_banks(target)):
             return None
         if len(known) >= _MEMO_ENTRIES:
             known.clear()
-            self._parsed.clear()
-        frame, stores, loads = map(int, match.group(*_STACK_FIELDS))
-        usage = replace(usage, stack_bytes=frame, spill_store_bytes=stores, spill_load_bytes=loads)
+        usage = replace(
+            usage,
+            stack_bytes=stack.frame_bytes,
+            spill_store_bytes=stack.spill_store_bytes,
+            spill_load_bytes=stack.spill_load_bytes,
+        )
         found = known[resources] = usage, target, *shown_by(usage)
         return found
-
-    def _functions(self, text: bytes, position: int) -> Functions | None:
-        """The same of device functions."""
-        block = self._function_block.match
-        match = block(text, position)
-        if match is None:
-            return None
-        size, fields, known = len(text), self._function_fields, self._stacks
-        rows: list[tuple[str, Stack, bytes | None]] = []
-        while match is not None:
-            symbol, frame, stores, loads, time = match.group(*fields)
-            end, name = match.end(), symbol.decode("utf-8", "replace")
-            if " " in name or end == size:
-                break
-            stack = known.get((frame, stores, loads))
-            if stack is None:
-                if len(known) >= _MEMO_ENTRIES:
-                    known.clear()
-                stack = known[frame, stores, loads] = Stack(int(frame), int(stores), int(loads))
-            rows.append((name, stack, time))
-            position = end
-            match = block(text, position)
-        return Functions(position, rows) if rows else None
-
-    def _notes(self, text: bytes, position: int) -> Notes | None:
-        """The same of messages. What they say does not depend on the name, so that it is read once for all names."""
-        match = _NAMES_KERNEL.match(text, position)
-        if match is None:
-            return None
-        rows: list[Note] = []
-        while match is not None:
-            before, symbol, behind = match.groups()
-            if (before, behind) not in self._said:
-                if len(self._said) >= _MEMO_ENTRIES:
-                    self._said.clear()
-                note = of_any_kernel(before, behind)
-                self._said[before, behind] = None if note is None else (note, *_split(note.advisory.text))
-            said = self._said[before, behind]
-            if said is None:
-                break
-            note, head, tail = said
-            name = symbol.decode()
-            rows.append(replace(note, symbol=name, advisory=replace(note.advisory, text=f"{head}{name}{tail}")))
-            position = match.end()
-            match = _NAMES_KERNEL.match(text, position)
-        return Notes(position, rows) if rows else None
-
-
-def _split(text: str) -> tuple[str, str]:
-    """What stands before a kernel's name and behind it."""
-    head, _, tail = text.partition(ANY_KERNEL)
-    return head, tail
 
 
 def _groups(pattern: re.Pattern[bytes], names: tuple[str, ...]) -> tuple[int, ...]:

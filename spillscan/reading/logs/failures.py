@@ -352,7 +352,7 @@ class Failures:
 def failure_words(*, steps: bool = False) -> Words:
     """One of these stands in every line that the grammar describes, but in remarks, of which a log may hold a million;
     ``steps``: and in every line that announces one."""
-    words = (word.encode() for word in grammar.scanned("buildfailure", "_message"))
+    words = (word.encode() for word in grammar.scan_words("buildfailure"))
     place = re.compile(grammar.terminal("PLACE", "buildfailure").encode())
     return Words(*words, *(_REBUILDS if steps else ()), pattern=place)
 
@@ -377,5 +377,5 @@ def _one_a_subject(details: list[Failure]) -> list[Failure]:
 @lru_cache(maxsize=1024)
 def _parse(text: str, start: str = "line") -> tuple[str, dict[str, str]]:
     """(rule, tokens) of a message; an empty rule for any other line."""
-    found = None if not text or is_report(text) else grammar.read("buildfailure", start, text)
+    found = None if not text or is_report(text) else grammar.parse("buildfailure", start, text)
     return found or ("", {})

@@ -6,7 +6,9 @@ Whole messages are the grammar's matter; these rules say of any other text wheth
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import cache
+from itertools import chain
 
 from spillscan.reading import grammar
 
@@ -160,7 +162,7 @@ def breaks_off(text: str, *, figures: bool = False) -> bool:
 @cache
 def _openings(letters: int | None = None) -> tuple[str, ...]:
     """What the messages begin with that the grammar describes, where that is no single short word: so many letters."""
-    return tuple(each[:letters] for each in grammar.openings("ptxas", "_body") if len(each) >= _STEM_LETTERS)
+    return tuple(each[:letters] for each in grammar.openings("ptxas") if len(each) >= _STEM_LETTERS)
 
 
 @cache
@@ -211,7 +213,14 @@ _CLAUSES = (
 )
 _CLAUSE_STEMS = tuple(re.sub(r"((?:used )?N (?:bytes \w{2}|\w{3})).*", r"\1", known) for known in _CLAUSES)
 """What no other clause begins with."""
-_CLAUSE_WORDS = ("registers", *(known.rpartition(" ")[2] for known in _CLAUSES))
+_CLAUSE_WORDS = tuple(
+    [
+        *(known.rpartition(" ")[2] for known in _CLAUSES if (" bytes " in known) == of_bytes),
+        *["registers"] * (not of_bytes),
+    ]
+    for of_bytes in (False, True)
+)
+"""The last words of clauses that count things, and of those that count bytes."""
 _LEAST_ENDING = 3
 _CLAUSE = re.compile(r"(?:used )?N (?:bytes )?(?![A-Za-z]{1,2}\b|[a-z]+[A-Z])")
 """How clauses begin: with a number, and words that are whole."""
@@ -229,15 +238,16 @@ def of_known_clauses(clause: str) -> bool:
         return True
     if _JOINED.search(clause) or _NO_CLAUSE.search(clause) or elided(clause) is not None:
         return True
-    if _of_two_words(clause.rpartition(" ")[2]):
+    if _of_two_words(clause.rpartition(" ")[2], _CLAUSE_WORDS[" bytes " in clause]):
         return True
     return form.startswith(_CLAUSE_STEMS) and not form.startswith(tuple(f"{known} " for known in _CLAUSES))
 
 
-def _of_two_words(word: str) -> bool:
-    """Whether ``word`` is the end of a clause's last word, with or without the beginning of another one before it."""
-    if word in _CLAUSE_WORDS:
+def _of_two_words(word: str, begun: Sequence[str]) -> bool:
+    """Whether ``word`` is the end of a known word, with or without the beginning of one of ``begun`` before it."""
+    every = [*chain(*_CLAUSE_WORDS)]
+    if word in every:
         return False
     cuts = range(max(1, len(word) - _LEAST_ENDING + 1))
-    heads = [at for at in cuts if any(known.startswith(word[:at]) for known in _CLAUSE_WORDS)]
-    return any(known.endswith(word[at:]) for at in heads for known in _CLAUSE_WORDS)
+    heads = [at for at in cuts if any(known.startswith(word[:at]) for known in begun)]
+    return any(known.endswith(word[at:]) for at in heads for known in every)

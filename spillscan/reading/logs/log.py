@@ -18,7 +18,7 @@ from spillscan.output.nouns import count, listed
 from spillscan.reading.inputs.encoding import TOO_LONG
 from spillscan.reading.inputs.source import Stream
 from spillscan.reading.logs.attribution import PARALLEL_HINT, Writer
-from spillscan.reading.logs.blocks import Blocks, Functions, Kernels, Notes
+from spillscan.reading.logs.blocks import Blocks
 from spillscan.reading.logs.clean import Cleaner
 from spillscan.reading.logs.failures import Failures
 from spillscan.reading.logs.fragments import lost_beginning, may_begin_report, may_remain
@@ -216,45 +216,17 @@ class _Log:
 
     def _take_blocks(self, text: bytes, position: int) -> int:
         """Take what stands together from ``position`` on; return where it ends."""
-        _, steps = self._default
+        writer, steps = self._default
         while found := self._blocks.next(text, position):
             self._gap.close(steps, self._line)
-            match found:
-                case Kernels():
-                    self._kernels(found)
-                case Functions():
-                    self._functions(found)
-                case Notes():
-                    self._notes(found)
-            steps.output(report=not isinstance(found, Notes))
+            kernels = found.records(self._name, self._line, steps.current)
+            writer.blocks(kernels, steps.current, barriers=found.barriers, linked=found.linked)
+            self._line += found.lines * len(kernels)
+            self._recognised += found.lines * len(kernels)
+            steps.output()
             self._latest = steps
             position = found.end
         return position
-
-    def _kernels(self, found: Kernels) -> None:
-        """Take kernels that stand one behind the other; what they share is done once for all of them."""
-        writer, steps = self._default
-        kernels = found.records(self._name, self._line, steps.current)
-        writer.blocks(kernels, steps.current, barriers=found.barriers, linked=found.linked)
-        self._line += found.lines * len(kernels)
-        self._recognised += found.lines * len(kernels)
-
-    def _functions(self, found: Functions) -> None:
-        """Take device functions that stand one behind the other."""
-        writer, steps = self._default
-        for symbol, stack, time in found.rows:
-            writer.function(symbol, stack, None if time is None else float(time), self._line, steps.current)
-            lines = 2 if time is None else 3
-            self._line += lines
-            self._recognised += lines
-
-    def _notes(self, found: Notes) -> None:
-        """Take messages of single kernels that stand one behind the other."""
-        writer, steps = self._default
-        for note in found.rows:
-            writer.feed(note, self._line, steps.current)
-            self._line += 1
-        self._recognised += len(found.rows)
 
     def _one_line(self, raw: bytes, following: bytes) -> tuple[Message | None, int]:
         """Feed one line, and the one that follows where it was wrapped: what it says, and how many lines that took.

@@ -1,4 +1,8 @@
-"""From one line of a log to one message: each by the expression of its rule in the grammar."""
+"""From one line of a log to one message: Lark parses it, and its tree becomes the message.
+
+Kernels differ in their names, so lines are read once for all of them: what a line says of a kernel does not depend on
+its name.
+"""
 
 from __future__ import annotations
 
@@ -50,6 +54,9 @@ _ANY_TEXT = ("source_message", "compiler_error")
 """Messages known by their severity and place alone."""
 _WITH_FIGURES = ("spill_warning", "local_memory_warning")
 """Messages that repeat figures of a report."""
+_KERNEL = re.compile(r"ptxas (?:info|warning)[^'\n]{0,300}?(?:'| entry | properties for )(\w{2,}+)(?='| is |$)")
+"""A line with one word where a kernel's name may stand."""
+_TIME = re.compile(r"(?<=Compile time = )\d{1,15}(?:\.\d{1,15})?(?= ms$)")
 ANY_KERNEL = "_Z5ptxas"
 """The most that a name of one word can do to a line: a head of ptxas may begin at its end."""
 _CLAUSE_FIELDS = {each.clause: each.name for each in PRINTED if each.clause} | {
@@ -59,25 +66,36 @@ _CLAUSE_FIELDS = {each.clause: each.name for each in PRINTED if each.clause} | {
 }
 
 
-def of_any_kernel(before: bytes, behind: bytes) -> Note | None:
-    """What a line says of a kernel, whatever name of one word stands in it between these: :data:`ANY_KERNEL` is in its
-    place. ``None`` for a line that says anything else, or an error."""
-    line = b"%b%b%b" % (before, ANY_KERNEL.encode(), behind)
-    found = message(text) if (text := printed(line)) == line.decode("utf-8", "replace").rstrip("\n") else None
-    return found if isinstance(found, Note) and found.symbol == ANY_KERNEL and not found.is_error else None
-
-
 def message(line: str) -> Message | None:
     """What a line says, as it was :func:`printed`; ``None`` for a line that is no tool's report."""
+    named = _KERNEL.search(line)
+    if named is None:
+        time = _TIME.search(line)
+        found = _read(line if time is None else f"{line[: time.start()]}1{line[time.end() :]}")
+        return found if time is None or not isinstance(found, CompileTime) else CompileTime(float(time[0]))
+    name, (begin, end) = named[1], named.span(1)
+    found = _read(f"{line[:begin]}{ANY_KERNEL}{line[end:]}")
+    if isinstance(found, EntryLine):
+        return EntryLine(name, found.arch) if found.symbol == ANY_KERNEL else _read(line)
+    if isinstance(found, Properties):
+        return Properties(name) if found.symbol == ANY_KERNEL else _read(line)
+    if isinstance(found, Note) and found.symbol == ANY_KERNEL and not found.is_error:
+        advisory = replace(found.advisory, text=found.advisory.text.replace(ANY_KERNEL, name))
+        return replace(found, symbol=name, advisory=advisory)
+    return _read(line)
+
+
+@lru_cache(maxsize=1 << 14)
+def _read(line: str) -> Message | None:
     heads = [match.start() for match in islice(head("ptxas").finditer(line), 2)]
     if heads:
         if len(heads) > 1 or holds_piece(line[: heads[0]]) or fragments.half_head(line[: heads[0]]):
             return Torn(line)
         return _headed(line[heads[0] :])
-    if stack := text_pattern("ptxas", "stack").search(line):
+    if stack := _stack_pattern().search(line):
         whole = stack.end() == len(line) and not holds_piece(line[: stack.start()]) and "info" not in line
         return ptxas_message(stack[0]) if whole else Torn(line)
-    if line[:1].isdigit() and text_pattern("ptxas", "stack").fullmatch(f" {line}"):
+    if line[:1].isdigit() and _stack_pattern().fullmatch(f" {line}"):
         found = ptxas_message(f" {line}")
         return replace(found, indented=False) if isinstance(found, Stack) else found
     starts = (match.start() for match in _LINK_REPORT.finditer(line))
@@ -173,27 +191,21 @@ def _parted(line: str, tool: str = "ptxas") -> tuple[str, str]:
 
 
 @cache
-def text_pattern(name: str, rule: str) -> re.Pattern[str]:
-    """:func:`spillscan.reading.grammar.pattern` for text."""
-    return re.compile(grammar.expression(name, rule))
+def _stack_pattern() -> re.Pattern[str]:
+    """A stack line, which may stand behind anything."""
+    return re.compile(grammar.line_expression("stack", "ptxas"))
 
 
-@lru_cache(maxsize=4096)
 def ptxas_message(line: str) -> Message:
     """What a line that starts with ``ptxas`` (or a stack line with its indent) says."""
     before = head("ptxas").match(line)
     if before is None:
-        stack = text_pattern("ptxas", "stack").fullmatch(line)
-        return Unknown(line) if stack is None else _stack(stack.groupdict())
+        found = grammar.parse("ptxas", "line", line)
+        return Unknown(line) if found is None or found[0] != "stack" else _stack(found[1])
     text = line[before.end() :]
-    if with_clauses := _with_clauses("ptxas", text):
-        form, used, symbol = with_clauses
-        if used is None or form == "_registers":
-            return used or Unknown(line)
-        if used.cut:
-            return Torn(line)
-        return FunctionUsage(symbol, used.usage) if form == "_function" else Module(used.usage)
-    rule, tokens = grammar.read("ptxas", "_body", text) or ("", {})
+    if with_clauses := _with_clauses("ptxas", text, line):
+        return with_clauses
+    rule, tokens = grammar.parse("ptxas", "body", text) or ("", {})
     match rule:
         case "entry":
             return EntryLine(_named(tokens["ENTRY_SYMBOL"]), tokens["ARCH"])
@@ -227,7 +239,6 @@ def _named(symbol: str) -> str:
     return "" if left_out or not _LEFT_OUT.sub("", symbol).strip(" []<>") else symbol
 
 
-@lru_cache(maxsize=4096)
 def nvlink_message(line: str) -> Message:
     """What a line of nvlink, nvJitLink or cuLink says, its tool's name included where it was printed."""
     before = head("nvlink").match(line)
@@ -236,14 +247,14 @@ def nvlink_message(line: str) -> Message:
     text, target = line[before.end() :], None
     if behind := _target().search(text):
         text, target = text[: behind.start()], behind[0].strip(" ()").removeprefix("target: ")
-    if with_clauses := _with_clauses("nvlink", text):
-        form, used, _ = with_clauses
-        if used is None:
-            return Unknown(line)
-        if form == "_registers":
-            return LinkUsed(used.usage, used.cut or used.usage.local_bytes is None)
-        return Torn(line) if used.cut else Ignored()  # the linker's module line begins no section of ptxas
-    rule, tokens = grammar.read("nvlink", "_body", text) or ("", {})
+    if with_clauses := _with_clauses("nvlink", text, line):
+        match with_clauses:
+            case Used(usage, cut):
+                return LinkUsed(usage, cut or usage.local_bytes is None)
+            case Module():
+                return Ignored()  # the linker's module line begins no section of ptxas
+        return with_clauses
+    rule, tokens = grammar.parse("nvlink", "body", text) or ("", {})
     if rule == "properties":
         return LinkProperties(tokens["SYMBOL"], target)
     if rule == "dynamic_stack":
@@ -263,39 +274,40 @@ def _undescribed(tool: str, before: re.Match[str], line: str) -> Note | Torn | U
     text = line[before.end() :]
     if text and before["severity"].startswith(("error", "fatal")):
         return _note("compiler_error", before, {}, line)  # also where it begins as a known warning does
-    if not text or text.startswith(grammar.openings(tool, "_body")):
+    if not text or text.startswith(grammar.openings(tool)):
         return Unknown(line)  # it begins as a known message does
     return _note("source_message", before, {}, line) if before["location"] else Unknown(text)
 
 
-def used_line(line: bytes) -> Used:
-    """The figures of one whole registers line, newline included."""
-    found = ptxas_message.__wrapped__(line.decode("utf-8", "replace").rstrip("\r\n"))
-    assert isinstance(found, Used)
-    return found
+_CLAUSED = ("usage", "module", "function_usage")
 
 
-_FORMS = {"ptxas": ("_registers", "_globals", "_function"), "nvlink": ("_registers", "_globals")}
-
-
-def _with_clauses(tool: str, text: str) -> tuple[str, Used | None, str] | None:
-    """The form of a registers line, a module's first line or a function's line, its figures, which are ``None`` where
-    no clauses follow, and the function's name; ``None`` for any other text."""
-    for form in _FORMS[tool]:
-        if start := text_pattern(tool, form).match(text):
-            first, *pieces = text[start.end() :].split(",")
-            clauses = [clause for clause in map(_clause, pieces) if clause is not None]
-            known, symbol = start.groupdict(), start.groupdict().get("FUNCTION_SYMBOL", "")
-            if first or len(clauses) < len(pieces):
-                return form, None, symbol
-            return form, _figures(int(known["REGISTERS"]) if form == "_registers" else None, clauses), symbol
-    return None
+def _with_clauses(tool: str, text: str, line: str) -> Used | Module | FunctionUsage | Torn | Unknown | None:
+    """What a registers line, a module's first line or a function's line says; ``None`` for any other text. Clause by
+    clause: few are distinct."""
+    first, *pieces = text.split(",")
+    rule, tokens = grammar.parse(tool, "body", first) or ("", {})
+    if rule not in _CLAUSED and not (pieces and first.startswith("Function ")):
+        return None
+    if rule not in _CLAUSED:
+        rule, tokens = grammar.parse(tool, "body", f"{first},{pieces[0]}") or ("", {})
+        if rule != "function_usage":
+            return None
+    clauses = [clause for clause in map(_clause, pieces) if clause is not None]
+    if len(clauses) < len(pieces):
+        return Unknown(line)
+    used = _figures(int(tokens["REGISTERS"]) if rule == "usage" else None, clauses)
+    if rule == "usage":
+        return used
+    if used.cut:
+        return Torn(line)
+    return Module(used.usage) if rule == "module" else FunctionUsage(tokens["FUNCTION_SYMBOL"], used.usage)
 
 
 @lru_cache(maxsize=4096)
 def _clause(text: str) -> tuple[str, Sequence[str]] | None:
     """The rule of a clause, without the comma before it, and its tokens; ``None`` where it is none."""
-    found = grammar.read("usage", "clause", f",{text}")
+    found = grammar.parse("usage", "clause", f",{text}")
     return None if found is None else (found[0], tuple(found[1].values()))
 
 

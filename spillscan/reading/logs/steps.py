@@ -17,7 +17,6 @@ from msgspec.structs import replace
 
 from spillscan.builds import compilation
 from spillscan.reading import grammar
-from spillscan.reading.logs.parsing import text_pattern
 
 _LEAST_BYTES, _MOST_BYTES = 1 << 11, 1 << 20
 _MOST_AT_ONCE = 64
@@ -301,7 +300,7 @@ def _status() -> re.Pattern[str]:
 @lru_cache(maxsize=1024)
 def parse_step(line: str) -> Step | None:
     """The step that ``line``, :func:`unprefixed`, announces; ``None`` for any other line."""
-    found = None if is_report(line) else grammar.read("buildstep", "line", line)
+    found = None if is_report(line) else grammar.parse("buildstep", "line", line)
     return None if found is None else _step(*found)
 
 
@@ -313,11 +312,16 @@ def is_report(text: str) -> bool:
 
 def split_prefix(line: str) -> tuple[str, str]:
     """(who writes, the rest): the MSBuild node, docker stage or service, and the line without that and its indent."""
-    match = None if line.startswith("ptxas ") else text_pattern("prefix", "writer").match(line)
+    match = None if line.startswith("ptxas ") else _writer().match(line)
     if match is None or match.end() == 0 or is_report(line):
         return "", line
     who = match["STAGE"] or match["NODE"] or match["SERVICE"] or ""
     return who.strip(" >|"), line[match.end() :]
+
+
+@cache
+def _writer() -> re.Pattern[str]:
+    return re.compile(grammar.expression("prefix", "writer"))
 
 
 def _step(form: str, tokens: dict[str, str]) -> Step | None:

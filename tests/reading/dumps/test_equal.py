@@ -73,7 +73,7 @@ def _kinds_of_lark(data: bytes) -> list[int]:
     found = []
     for body in bodies:
         lines = body if body.endswith(b"\n") or not body else body + b"\n"
-        tokens = grammar.parser().parse(lines.decode("ascii", "replace"), start="lines").children
+        tokens = grammar.load("sass").parse(lines.decode("ascii", "replace"), start="lines").children
         found.append(sum(isinstance(token, Token) and token.type == "INSTRUCTION_LINE" for token in tokens))
     return found
 

@@ -12,14 +12,14 @@ import pytest
 
 from spillscan.reading import grammar
 from spillscan.reading.logs.messages import Torn, Unknown
-from spillscan.reading.logs.parsing import _clause, message, text_pattern
+from spillscan.reading.logs.parsing import _clause, message
 from spillscan.reading.logs.steps import parse_step, split_prefix
 from tests.conftest import ROOT, read_log
 
 IN_STRINGS = "(in the tool's strings) "
 """Before a line that no run could be made to print: the text stands in the tool, and has no head."""
 _REMARK = re.compile(r" {4,}\(.*\)$")
-TOOLS = {"ptxas": ("ptxas", "_body"), "nvlink": ("nvlink", "_body")}
+TOOLS = {"ptxas": ("ptxas", "body"), "nvlink": ("nvlink", "body")}
 
 
 def examples(name: str, source: str = "") -> dict[str, list[str]]:
@@ -38,28 +38,30 @@ def examples(name: str, source: str = "") -> dict[str, list[str]]:
 
 
 def rules(name: str, start: str) -> set[str]:
-    """Those that ``start`` chooses from, and those with clauses."""
-    bodies = {"usage", "module"} if name in TOOLS else set()
-    return bodies | {alternative for alternative, _ in grammar.alternatives(name, start)}
+    """Those that ``start`` chooses from."""
+    chosen: set[str] = set()
+    left = [start]
+    expansions: dict[str, list[list[str]]] = {}
+    for rule in grammar.load(name).rules:
+        expansions.setdefault(str(rule.origin.name), []).append([str(each.name) for each in rule.expansion])
+    while left:
+        for expansion in expansions[left.pop()]:
+            (left.append if expansion[0].startswith("_") else chosen.add)(expansion[0])
+    return chosen
 
 
 def rule_of(line: str, name: str, start: str) -> str:
     """The rule that reads ``line``, as the reader of logs finds it; empty: none."""
-    tool = name if name in TOOLS else ""
-    if not tool:
-        return (grammar.read(name, start, split_prefix(line)[1]) or ("", {}))[0]
-    said = message(split_prefix(line)[1])
-    if said is None or isinstance(said, Torn | Unknown):
-        return ""
-    if text_pattern("ptxas", "stack").fullmatch(line):
-        return "stack"
-    text = re.sub(r"^.*?(?:info|warning|error|fatal) *: (?:\(C\d+\) )?", "", line, count=1)
-    text = re.sub(r" \(target: \w+\)$", "", text) if tool == "nvlink" else text
-    for rule, beginning in (("usage", "_registers"), ("module", "_globals")):
-        if text_pattern(name, beginning).match(text):
-            return rule
-    found = grammar.read(name, start, text)
-    return found[0] if found else ""
+    line = split_prefix(line)[1]
+    if name in TOOLS:
+        said = message(line)
+        if said is None or isinstance(said, Torn | Unknown):
+            return ""
+        if line.startswith((" ", "ptxas   ")):
+            return (grammar.parse(name, "line", line) or ("", {}))[0]
+        line = re.sub(r"^.*?(?:info|warning|error|fatal) *: (?:\(C\d+\) )?", "", line, count=1)
+        line = re.sub(r" \(target: \w+\)$", "", line) if name == "nvlink" else line
+    return (grammar.parse(name, start, line) or ("", {}))[0]
 
 
 def cases() -> list[tuple[str, str, str, str]]:
@@ -106,7 +108,7 @@ def test_what_ends_a_name_is_what_stands_behind_it_in_a_rule() -> None:
         f"Registers are spilled to local memory in function '{name}'",
         f"Function '{name}' is recursive",
     ):
-        found = grammar.read("ptxas", "_body", text)
+        found = grammar.parse("ptxas", "body", text)
         assert found is not None
         assert found[1]["QUOTED_SYMBOL"] == name
 
@@ -121,12 +123,12 @@ def test_clauses_are_read_by_their_rules() -> None:
         "8 bytes spill loads": "spill_loads",
     }
     assert {text: (_clause(f" {text}") or ("",))[0] for text in known} == known
-    assert set(known.values()) == {alternative for alternative, _ in grammar.alternatives("usage", "clause")}
+    assert set(known.values()) == {str(rule.alias) for rule in grammar.load("usage").rules if rule.alias}
 
 
 def test_a_performance_loss_for_another_reason_is_read() -> None:
     assert (
-        rule_of("ptxas info    : Potential Performance Loss: the moon is full", "ptxas", "_body") == "performance_loss"
+        rule_of("ptxas info    : Potential Performance Loss: the moon is full", "ptxas", "body") == "performance_loss"
     )
 
 
@@ -145,7 +147,7 @@ from spillscan.reading import grammar
 from tests.reading.logs import test_examples as examples
 found = examples.examples("ptxas")["tensor_slots"]
 assert found == [sys.argv[1]], found
-print([examples.rule_of(line, "ptxas", "_body") for line in found], sorted(examples.rules("ptxas", "_body") - {
+print([examples.rule_of(line, "ptxas", "body") for line in found], sorted(examples.rules("ptxas", "body") - {
     examples.rule_of(line, name, start) for name, start, _, line in examples.CASES}))
 """
 

@@ -7,7 +7,6 @@ from itertools import cycle, product
 from random import Random
 
 import pytest
-from lark import Token
 
 from spillscan.model import Issue
 from spillscan.model.gaps import KINDS
@@ -61,10 +60,13 @@ def examples() -> list[tuple[str, str]]:
 @pytest.mark.parametrize(("rule", "line"), [each for each in examples() if not re.fullmatch(r"\(.*\)", each[1])])
 def test_every_rule_describes_the_lines_above_it(rule: str, line: str) -> None:
     start = "last" if rule == "last_words" else "line"
-    tree = grammar.load("buildfailure").parse(line, start=start)
-    tokens = {each.type: str(each) for each in tree.children if isinstance(each, Token) and each.type[0] != "_"}
-    assert (tree.data, tokens) == (rule, tokens)
-    assert grammar.read("buildfailure", start, line) == (rule, tokens)
+    assert (grammar.parse("buildfailure", start, line) or ("",))[0] == rule
+    place = re.search(grammar.terminal("PLACE", "buildfailure"), line)
+    assert (
+        rule in ("last_words", "survived", "remark")
+        or place
+        or any(word in line for word in grammar.scan_words("buildfailure"))
+    )
 
 
 def test_every_rule_has_an_example() -> None:
@@ -127,7 +129,7 @@ def test_a_message_is_found_wherever_it_stands(place: str) -> None:
     text = b"".join((before, *shuffled, behind))
     found = [text[begin : end + 1] for begin, end in failure_words().lines(text, 0, len(text))]
     assert not remarks & {*found}
-    rules = {line: read[0] for line in found if (read := grammar.read("buildfailure", "line", unprefixed(line)))}
+    rules = {line: read[0] for line in found if (read := grammar.parse("buildfailure", "line", unprefixed(line)))}
     assert [line for line in lines if rules.get(line) != lines[line]] == []
     assert rules == lines
 
