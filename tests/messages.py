@@ -1,6 +1,6 @@
 """Every message that users can see, in one list: `python -m tests.messages [PACKAGE …]`.
 
-They are found in the source (errors, issues, gaps, findings, help, lines on standard error, what `doctor`, `init` and
+They are found in the source (errors, issues, gaps, findings, help, lines on standard error, what `init` and
 `advise` print) and in `docs/` (rules and gaps). A part that only a run knows is shown as `{…}`.
 """
 
@@ -19,7 +19,7 @@ from tests.conftest import ROOT
 
 PLACEHOLDER = "{…}"
 _PRINTING = {"complain": "line", "say": "line"} | dict.fromkeys(("flag", "words", "number", "add_called"), "help")
-_ADVISING = ("advice/", "commands/init", "commands/doctor", "judging/rules")
+_ADVISING = ("advice/", "commands/init", "judging/rules")
 Known = dict[str, list[ast.expr]]
 
 

@@ -9,18 +9,118 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 
-from spillscan.advice.trying import BASH, Done, Runner, stand_in, write_program
 from tests import forked
 from tests.conftest import ROOT
+
+BASH = ("bash", "--noprofile", "--norc", "-eo", "pipefail")
+"""How GitHub's runner calls a shell that a job names."""
+_FILES = ("GITHUB_OUTPUT", "GITHUB_PATH", "GITHUB_STEP_SUMMARY")
+
+PYTHON = """#!/bin/sh
+if [ "$1 $2" = "-m venv" ]; then
+  mkdir -p "$3/bin"
+  cp {bin}/python-of-venv "$3/bin/python"
+  for name in python3 pip; do cp {bin}/$name-of-venv "$3/bin/$name"; done
+elif [ "$1 $2" = "-m pip" ]; then
+  echo "error: externally-managed-environment" >&2; exit 1
+else
+  exec {python} "$@"
+fi
+"""
+"""The images' own Python, which takes no packages."""
+OF_VENV = """#!/bin/sh
+if [ "$1 $2" = "-m pip" ]; then shift 2; exec "$(dirname "$0")/pip" "$@"; fi
+exec {python} "$@"
+"""
+PIP = """#!/bin/sh
+case " $* " in
+  *" . "*) shift; exec {python} -m pip wheel --no-deps -w {wheels} "$@" ;;
+esac
+cp {bin}/spillscan-of-venv "$(dirname "$0")/spillscan"
+echo "pip $*" >> {noted}
+"""
+"""What installs the project itself makes a wheel of it, and nothing is installed."""
+
+
+class Done(NamedTuple):
+    """A step that ran."""
+
+    name: str
+    status: int
+    said: str
+    """Standard output and error."""
+    outputs: dict[str, str]
+    """What it handed to later steps."""
+    installs: tuple[str, ...] = ()
+    """What it would have installed, command by command."""
+
+
+class Runner:
+    """Runs shell steps in ``checkout``, with the files by which GitHub's steps speak to their runner."""
+
+    def __init__(self, folder: Path, checkout: Path, environment: Mapping[str, str], keep: Sequence[int] = ()) -> None:
+        self._folder = folder
+        self._checkout = checkout
+        self._environment = environment
+        self._keep = keep
+        """Descriptors that programs get."""
+        self.paths: list[str] = []
+        """What steps have put on the path."""
+        self.summary = ""
+        """What they have written of the job."""
+
+    def step(
+        self, name: str, text: str, shell: Sequence[str] = BASH, environment: Mapping[str, str] | None = None
+    ) -> Done:
+        """Run one; it sees what the steps before have put on the path."""
+        files = {each: self._folder / each for each in (*_FILES, "noted")}
+        for file in files.values():
+            file.write_text("")
+        own = {**self._environment, **(environment or {}), **{each: str(files[each]) for each in _FILES}}
+        own["PATH"] = os.pathsep.join([*reversed(self.paths), own["PATH"]])
+        done = subprocess.run(
+            [*shell, "-c", text],
+            env=own,
+            cwd=self._checkout,
+            pass_fds=self._keep,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            check=False,
+        )
+        said = done.stdout.decode("utf-8", "replace")
+        self.paths += files["GITHUB_PATH"].read_text().split()
+        self.summary += files["GITHUB_STEP_SUMMARY"].read_text()
+        outputs = dict(line.split("=", 1) for line in files["GITHUB_OUTPUT"].read_text().splitlines() if "=" in line)
+        return Done(name, done.returncode, said, outputs, tuple(files["noted"].read_text().splitlines()))
+
+
+def stand_in(folder: Path, ours: str, *, noted: Path, wheels: Path, python: str) -> None:
+    """Put programs into ``folder`` in the place of the image's Python and of what its environments have: pip only
+    writes down what it is asked for, and puts in ``ours`` where that is spillscan."""
+    texts = {"python3": PYTHON, "python-of-venv": OF_VENV, "python3-of-venv": OF_VENV, "pip-of-venv": PIP}
+    for name, text in texts.items():
+        words = {"bin": folder, "noted": noted, "wheels": wheels, "python": python}
+        write_program(folder / name, text.format(**{key: shlex.quote(str(word)) for key, word in words.items()}))
+    write_program(folder / "spillscan-of-venv", ours)
+
+
+def write_program(path: Path, text: str) -> None:
+    """A script that may be run."""
+    path.write_text(text)
+    path.chmod(0o755)
+
 
 MAKE = """#!/bin/bash
 cat kernels.cu
@@ -32,10 +132,15 @@ while [ $# -gt 0 ]; do
   case "$1" in
     -S) source=$2; shift ;;
     -B) mkdir -p "$2"; (cd "$source" && pwd) > "$2/source"; shift ;;
-    --build) cp "$(cat "$2/source")/kernels.cu" "$2/kernels.log"; exit ${BUILD_STATUS:-0} ;;
+    --build) cp "$(cat "$2/source")/kernels.cu" "$2/kernels.log"
+      nvcc -c "$(cat "$2/source")/kernels.cu" -o "$2/kernels.o"; exit ${BUILD_STATUS:-0} ;;
   esac
   shift
 done
+"""
+NVCC = """#!/bin/sh
+[ "$1" = --version ] && echo "Cuda compilation tools, release 12.9, V12.9.86" && exit
+for word; do case "$word" in *.cu) cat "$word" >&2 ;; esac; done
 """
 GH = """#!{python}
 import json, os, re, shutil, sys
@@ -79,7 +184,7 @@ class Machine:
         tools, noted = self.folder / "bin", self.folder / "noted"
         stand_in(tools, "", noted=noted, wheels=self.folder / "wheels", python=sys.executable)
         gh = GH.format(python=sys.executable)
-        for name, text in {"gh": gh, "make": MAKE, "cmake": CMAKE, "apt-get": "#!/bin/sh\n"}.items():
+        for name, text in {"gh": gh, "make": MAKE, "cmake": CMAKE, "nvcc": NVCC, "apt-get": "#!/bin/sh\n"}.items():
             write_program(tools / name, text)
         self.ours = forked.program(tools / "spillscan-of-venv")
 

@@ -12,9 +12,8 @@ from typing import NamedTuple
 import pytest
 
 from spillscan.advice import jobs
-from spillscan.advice.trying import write_program
 from tests.conftest import run
-from tests.services import Machine, git
+from tests.services import Machine, git, write_program
 
 PTXAS = Path(sys.prefix) / "lib" / f"python3.{sys.version_info[1]}" / "site-packages/nvidia/cuda_nvcc/bin/ptxas"
 pytestmark = pytest.mark.skipif(not PTXAS.exists(), reason="no ptxas")
@@ -138,7 +137,7 @@ def gated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (project / ".github").mkdir()
     git(project, "init", "-q")
     own = Machine(tools, project).environment() | {"PATH": f"{tools}:/usr/bin:/bin"}
-    for words in (("run", "--", "make"), ("init", "--yes")):
+    for words in (("run", "--", "make"), ("init", "--install", "spillscan")):
         done = run(*words, cwd=project, env=own)
         assert done.returncode == 0, done.stderr.decode()
     assert len((project / "spillscan.yaml").read_text().splitlines()) <= 25

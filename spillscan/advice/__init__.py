@@ -1,8 +1,6 @@
-"""What to do about a kernel: causes and fixes, compiling it under other settings, what a profile measured, and what
-a repository needs to be gated.
+"""Causes and fixes of spills and low occupancy, tried settings, profiles, and the files that gate a repository.
 
-In: kernels, profiles, command lines. Out: ranked fixes, curves of settings, launch maps, texts of policies and
-jobs.
+In: kernels, profiles, compile commands. Out: ranked fixes, curves of settings, launches, texts of policies and jobs.
 """
 
 PUBLIC = (
@@ -16,12 +14,10 @@ PUBLIC = (
     "profile.text",
     "ranking",
     "fixes",
-    "shown",
     "sweep.assembly",
     "sweep.compiling",
     "sweep.curves",
     "sweep.proposals",
     "sweep.trials",
-    "trying",
 )
 """What other packages may import from: these modules, and this one."""

@@ -1,87 +1,112 @@
-"""The jobs and hooks of CI services that build a repository's kernels and judge them. Texts only."""
+"""Texts that `init` writes: the policy, and the CI job of GitHub or GitLab that repeats a build and checks it."""
 
 from __future__ import annotations
 
 import json
 import re
-import shlex
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from importlib.metadata import PackageNotFoundError, distribution
 
-from msgspec import structs
+from msgspec import Struct
 
-from spillscan.advice.profile.launchmap import KernelLaunch, LaunchList, lines
 from spillscan.builds.coverage import IMAGE_OF_RELEASE
 from spillscan.model import Kernel, Launch
-from spillscan.model.nodes import parse_yaml
+from spillscan.model.gaps import KINDS
 from spillscan.model.patterns import matches
 from spillscan.naming import Names
 from spillscan.occupancy.launches import settled
 from spillscan.output.nouns import count
 from spillscan.output.safe import printable
 
-# The policy that makes a repository gated. Text only; ``commands/init.py`` writes it.
+POLICY, BASELINE, IGNORED = "spillscan.yaml", "spillscan-baseline.jsonl", ".gitignore"
+WORKFLOW, PIPELINE = ".github/workflows/spillscan.yml", ".gitlab-ci.yml"
+TO_FILL_IN = {
+    "<SPILLSCAN>": "what pip installs: a git URL or a wheel (--install SPEC)",
+    "<IMAGE>": "a container image with nvcc",
+}
+"""Words of a job that nobody but the user knows."""
+_LONGEST_LIST = 14
+"""Families without a known launch that a policy lists."""
+_UNLINKED = "registers-not-final"
+_PACKAGES = {"cmake": "cmake", "ninja": "ninja-build", "meson": "meson ninja-build", "scons": "scons", "ctest": "cmake"}
+"""What Debian calls the build tools that an image of the toolkit lacks."""
 
-POLICY, BASELINE = "spillscan.yaml", "spillscan-baseline.jsonl"
-LONGEST_SKELETON = 14
-"""Families that a launch map lists with nothing known of them; of more, the largest."""
+
+class Job(Struct, frozen=True, kw_only=True):
+    """What a CI job runs."""
+
+    commands: tuple[str, ...]
+    """What builds, as typed; each behind ``spillscan run --``."""
+    install: str = "<SPILLSCAN>"
+    """What pip installs."""
+    image: str = "<IMAGE>"
+    """The container, which has nvcc."""
+    branch: str = "main"
+    """The branch that changes go into."""
+
+    @property
+    def packages(self) -> str:
+        """Debian packages that the image lacks."""
+        tools = dict.fromkeys(re.findall(r"[\w+-]+", " ".join(self.commands).lower()))
+        return " ".join(["git", "python3-venv", *(_PACKAGES[tool] for tool in tools if tool in _PACKAGES)])
+
+    @property
+    def build(self) -> tuple[str, ...]:
+        """The build step."""
+        return tuple(f"spillscan run -- {each}" for each in self.commands)
 
 
-def policy(kernels: Sequence[Kernel], with_baseline: bool, said: Sequence[tuple[str, Launch]] = ()) -> str:
-    """A policy file: the baseline, and the launches of ``kernels`` as far as something says them, or the user has
-    ``said``: (pattern, launch)."""
-    text = [
-        "# What is demanded of this repository's kernels: `spillscan config` shows all, `spillscan explain RULE` why.",
+def check_command(branch: str, forms: str) -> str:
+    """The gate step; ``branch``: the variable that has the target branch of a pull request."""
+    return f'spillscan check spillscan-build.json ${{{branch}:+--baseline-from "origin/${branch}"}} {forms}'
+
+
+# ---- the policy ---------------------------------------------------------------------------------------------------
+
+
+def policy(kernels: Sequence[Kernel], launches: Sequence[tuple[str, Launch]] = ()) -> str:
+    """A policy: the baseline, the ``launches`` that the user gave, and the families without a known launch."""
+    lines = [
+        "# Limits of the gate: `spillscan config` lists all keys, `spillscan explain RULE` explains a finding.",
         "version: 1",
-        *([f"baseline: {BASELINE}"] if with_baseline else []),
-        "",
-        *launch_map(kernels, said),
+        f"baseline: {BASELINE}",
     ]
-    return "\n".join(text) + "\n"
+    if _UNLINKED in KINDS and any(kernel.final is False for kernel in kernels):
+        lines += ["accept:", f"  - {{gap: {_UNLINKED}, reason: relocatable code is linked elsewhere}}"]
+    return "\n".join([*lines, "", *_launches(kernels, launches)]) + "\n"
 
 
-def with_baseline(text: str) -> str:
-    """A policy file that names a baseline; as it is where it does, and where a line at its end would not."""
-    keys = re.findall(r"^([a-z_]\w*):", text, re.M)
-    if not keys or "baseline" in keys:
-        return text
-    return f"{text.rstrip()}\nbaseline: {BASELINE}\n"
-
-
-def launch_map(kernels: Sequence[Kernel], said: Sequence[tuple[str, Launch]] = ()) -> Iterator[str]:
-    """How kernels are launched that do not say it themselves: what the user has ``said``, then a line to fill in for
-    every other family."""
-    yield "# How kernels are launched that do not say it themselves, by launch bounds or beside their code. Where that"
-    yield "# is known, lost blocks per SM are found, and registers that cost none are no error; `min_blocks_per_sm: N`"
-    yield "# can be demanded. `spillscan profile --launches` writes what a profile saw."
-    given = (
-        KernelLaunch(match=match, arch="", launch=structs.replace(launch, source="given"), seen=1, others=())
-        for match, launch in said
-    )
-    yield from lines(LaunchList(entries=tuple(given), left_out=()))
-    families = unknown_families(kernels, [match for match, _ in said])
+def _launches(kernels: Sequence[Kernel], launches: Sequence[tuple[str, Launch]]) -> Iterator[str]:
+    yield "# Block sizes of kernels without launch bounds; needed for blocks/SM checks."
+    yield "kernels:" if launches else "kernels: []"
+    for pattern, launch in launches:
+        dynamic = launch.dynamic_shared_bytes
+        shared = f", dynamic_shared_bytes: {dynamic}" if dynamic else ""
+        yield f"  - {{match: {_quoted(pattern)}, launch: {{threads_per_block: {launch.threads_per_block}{shared}}}}}"
+    families = unknown_families(kernels, [pattern for pattern, _ in launches])
     if families:
-        brackets = "" if said else " (and the brackets above)"
-        yield f"# Not known: put what is launched in place of 256 and 0, and delete the signs{brackets}."
-    for pattern, members in families[:LONGEST_SKELETON]:
-        entry = f"{{match: {json.dumps(pattern, ensure_ascii=False)}, launch: {_EXAMPLE}}}"
+        brackets = "" if launches else ", and remove the [] above"
+        yield f"# TODO: set the block sizes, uncomment{brackets}."
+    for pattern, members in families[:_LONGEST_LIST]:
+        entry = f"{{match: {_quoted(pattern)}, launch: {{threads_per_block: 256}}}}"
         yield f"#  - {entry}  # {count(len(members), 'kernel')}"
-    if len(families) > LONGEST_SKELETON:
-        yield f"# … {count(len(families) - LONGEST_SKELETON, 'more family', 'more families')}"
+    if len(families) > _LONGEST_LIST:
+        yield f"# … {count(len(families) - _LONGEST_LIST, 'more family', 'more families')}"
 
 
-_EXAMPLE = "{threads_per_block: 256, dynamic_shared_bytes: 0}"
+def _quoted(pattern: str) -> str:
+    return json.dumps(pattern, ensure_ascii=False)
 
 
-def unknown_families(kernels: Iterable[Kernel], said: Sequence[str]) -> list[tuple[str, list[Kernel]]]:
-    """(pattern, kernels) of each family of which nothing says how it is launched, the largest first. ``said``: patterns
-    of launches that the user gave."""
+def unknown_families(kernels: Iterable[Kernel], given: Sequence[str]) -> list[tuple[str, list[Kernel]]]:
+    """(pattern, kernels) of each family whose launch is unknown, the largest first; ``given``: patterns of launches
+    that the user gave."""
     silent = [
         kernel
         for kernel in kernels
         if kernel.role != "function"
         and settled(kernel, None) is None
-        and not any(matches(kernel, match) for match in said)
+        and not any(matches(kernel, pattern) for pattern in given)
     ]
     names = Names(kernel.named_by for kernel in silent)
     families: dict[str, list[Kernel]] = {}
@@ -99,214 +124,97 @@ def _pattern(base: str, members: Sequence[Kernel]) -> str:
     return printable(members[0].key.symbol)
 
 
-WORKFLOW, PIPELINE, HOOKS = ".github/workflows/spillscan.yml", ".gitlab-ci.yml", ".pre-commit-config.yaml"
-_IMAGE = IMAGE_OF_RELEASE["12.9"]
+# ---- the job ------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BuildSystem:
-    """How a build lets the compiler report what kernels use, and what a machine needs for it."""
-
-    name: str
-    """What people call it."""
-    markers: tuple[str, ...] = ()
-    """Files at the top of a repository that it builds, each with what it must hold: ``pyproject.toml:scikit``."""
-    commands: tuple[str, ...]
-    """What builds the repository so that kernels are seen."""
-    inputs: str
-    """What the gate then reads."""
-    packages: str
-    """What the image lacks for it."""
-    tools: tuple[str, ...] = ()
-    """What it takes from PyPI, beside spillscan."""
-    image: str = _IMAGE
-    """The container, which has the CUDA toolkit."""
-    submodules: bool = False
-    """Whether the checkout has submodules."""
-
-    @property
-    def python(self) -> str:
-        """The image's Python, of which spillscan needs 3.11."""
-        return "python3.11" if "ubuntu22.04" in self.image else "python3"
-
-    @property
-    def installs(self) -> str:
-        """What the image lacks, as apt calls it."""
-        return re.sub(r"python3(?=-venv|-dev)", self.python, self.packages)
+def installed_from() -> str:
+    """What pip installs to get this copy (PEP 610); empty if it was installed from a local folder or file."""
+    try:
+        found = distribution("spillscan")
+        direct = json.loads(found.read_text("direct_url.json") or "null")
+    except (PackageNotFoundError, ValueError):
+        return ""
+    if direct is None:
+        return f"spillscan=={found.version}"
+    url, vcs = str(direct.get("url", "")), direct.get("vcs_info")
+    if url.startswith("file:") or "dir_info" in direct:
+        return ""
+    folder = f"#subdirectory={direct['subdirectory']}" if "subdirectory" in direct else ""
+    return f"{vcs['vcs']}+{url}@{vcs['commit_id']}{folder}" if vcs else url + folder
 
 
-BUILD_SYSTEMS = (
-    BuildSystem(
-        name="scikit-build",
-        markers=("pyproject.toml:scikit",),
-        commands=("spillscan run -- pip install -v . -C build-dir=build",),  # pip hides what a launcher would import
-        inputs="spillscan-build.json",
-        packages="git python3-dev python3-venv",
-    ),
-    BuildSystem(
-        name="CMake",
-        markers=("CMakeLists.txt",),
-        commands=(
-            'cmake -B build -DCMAKE_CUDA_COMPILER_LAUNCHER="spillscan;wrap;-v;--"',
-            'cmake --build build -j"$(nproc)"',
-        ),
-        inputs="build/",
-        packages="cmake git python3-venv",
-    ),
-    BuildSystem(
-        name="setuptools",
-        markers=("setup.py", "pyproject.toml:setuptools"),
-        commands=("spillscan run -- python3 setup.py build_ext",),
-        inputs="build/",
-        packages="git python3-dev python3-venv",
-        tools=("setuptools", "ninja", "torch"),
-    ),
-    BuildSystem(
-        name="Bazel",
-        markers=("MODULE.bazel", "WORKSPACE", "WORKSPACE.bazel"),
-        commands=(
-            "bazel build --@rules_cuda//cuda:copts=-Xptxas=-v --experimental_ui_max_stdouterr_bytes=-1 //... 2>&1"
-            " | tee build.log",
-        ),
-        inputs="build.log",
-        packages="git python3-venv",
-    ),
-    BuildSystem(
-        name="Meson",
-        markers=("meson.build",),
-        commands=("meson setup build -Dcuda_args=-Xptxas=-v", "meson compile -C build 2>&1 | tee build.log"),
-        inputs="build.log",
-        packages="git meson python3-venv",
-    ),
-    BuildSystem(
-        name="make",
-        markers=("Makefile", "GNUmakefile", "makefile"),
-        commands=('make -j"$(nproc)" --output-sync=target NVCC="nvcc -Xptxas -v" 2>&1 | tee build.log',),
-        inputs="build.log",
-        packages="git make python3-venv",
-    ),
-)
-"""Those that name the others first: a CMake project may have a Makefile, and a package may be built by CMake."""
+def image_of(toolkits: Sequence[str]) -> str:
+    """The public image with the newest of the toolkits that made a build, if its Python is recent enough."""
+    for version in reversed(toolkits):
+        image = IMAGE_OF_RELEASE.get(".".join(version.split(".")[:2]), "")
+        return image if "ubuntu24.04" in image else "<IMAGE>"
+    return "<IMAGE>"
 
 
-def build_system(read: Callable[[str], str | None]) -> BuildSystem | None:
-    """The one that builds the repository of which ``read`` gives a file's text, ``None`` where there is none."""
-    for each in BUILD_SYSTEMS:
-        for marker in each.markers:
-            name, _, needle = marker.partition(":")
-            text = read(name)
-            if text is not None and needle in text:
-                return each
-    return None
-
-
-# ---- texts ---------------------------------------------------------------------------------------------------------
-
-
-def workflow(system: BuildSystem, branch: str = "main") -> str:
-    """The job of GitHub Actions, for changes that go into ``branch``: it builds in a container with nvcc, and judges;
-    it needs no permission but to read."""
-    submodules = ", submodules: recursive" if system.submodules else ""
+def workflow(job: Job) -> str:
+    """The workflow of GitHub."""
+    gate = check_command("GITHUB_BASE_REF", '-f github -f markdown:+"$GITHUB_STEP_SUMMARY" -f markdown:comment.md')
     return f"""\
 name: spillscan
 on:
-  push: {{branches: [{branch}]}}
+  push: {{branches: [{job.branch}]}}
   pull_request:
 permissions: {{contents: read}}
 jobs:
   kernels:
     runs-on: ubuntu-latest
-    container: {system.image}  # any image with nvcc; no GPU is needed
-    defaults: {{run: {{shell: bash}}}}  # which has pipefail: a build that fails is a job that fails
+    container: {job.image}  # any image with nvcc; no GPU is needed
+    defaults: {{run: {{shell: bash}}}}
     steps:
       - name: Tools
-        run: apt-get update -qq && apt-get install -yqq --no-install-recommends {system.installs}
+        run: apt-get update -qq && apt-get install -yqq --no-install-recommends {job.packages}
       - uses: actions/checkout@v4
-        with: {{fetch-depth: 0{submodules}}}  # --baseline-from looks at the branch point
-      - name: spillscan
+        with: {{fetch-depth: 0, submodules: recursive}}  # --baseline-from reads the merge base
+      - name: Install
         run: |
           git config --global --add safe.directory "$GITHUB_WORKSPACE"
-          {system.python} -m venv "$RUNNER_TEMP/spillscan"
-          "$RUNNER_TEMP/spillscan/bin/python" -m pip install --quiet {_tools(system)}
+          python3 -m venv "$RUNNER_TEMP/spillscan"
+          "$RUNNER_TEMP/spillscan/bin/python" -m pip install --quiet {_install(job)}
           echo "$RUNNER_TEMP/spillscan/bin" >> "$GITHUB_PATH"
       - name: Build
         run: |
-          {_indented(system.commands, 10)}
+          {_lines(job.build, 10)}
       - name: Gate
-        # Once the baseline is on {branch}, `--baseline-from origin/{branch}` lets no change excuse itself.
-        run: >-
-          spillscan check {system.inputs}
-          -f github -f markdown:+"$GITHUB_STEP_SUMMARY" -f markdown:comment.md -f json:spillscan.json
+        run: {gate}
       - uses: actions/upload-artifact@v4
         if: always()
-        with: {{name: spillscan, path: "comment.md\\nspillscan.json"}}
+        with: {{name: spillscan, path: comment.md}}
 """
 
 
-def pipeline_job(system: BuildSystem, pipeline: str = "") -> str:
-    """The job of GitLab for a pipeline: it waits for no other job, takes no files of theirs and no `before_script`.
-
-    Raises :class:`~spillscan.UsageError` where the pipeline is no YAML.
-    """
-    submodules = ", GIT_SUBMODULE_STRATEGY: recursive" if system.submodules else ""
-    document = parse_yaml(pipeline, PIPELINE, foreign=True).plain
-    stages = document.get("stages") if isinstance(document, dict) else None
-    # A job without a stage is of `test`, which is there unless the pipeline lists others.
-    stage = "" if not isinstance(stages, list) or not stages or "test" in stages else f"\n  stage: {stages[-1]}"
+def pipeline(job: Job, stages: Sequence[str] = ()) -> str:
+    """The job of GitLab; ``stages``: those of the pipeline that it joins."""
+    stage = "" if not stages or "test" in stages else f"\n  stage: {stages[-1]}"
+    gate = check_command("CI_MERGE_REQUEST_TARGET_BRANCH_NAME", "-f text -f gitlab:gl-code-quality-report.json")
     return f"""\
 spillscan:{stage}
-  image: {system.image}  # any image with nvcc; no GPU is needed
+  image: {job.image}  # any image with nvcc; no GPU is needed
   inherit: {{default: false}}
   needs: []
-  variables: {{GIT_DEPTH: 0{submodules}}}  # --baseline-from looks at the branch point
+  variables: {{GIT_DEPTH: 0, GIT_SUBMODULE_STRATEGY: recursive}}  # --baseline-from reads the merge base
   script:
     - set -eo pipefail
-    - apt-get update -qq && apt-get install -yqq --no-install-recommends {system.installs}
-    - {system.python} -m venv ~/spillscan && ~/spillscan/bin/python -m pip install --quiet {_tools(system)}
+    - apt-get update -qq && apt-get install -yqq --no-install-recommends {job.packages}
+    - python3 -m venv ~/spillscan && ~/spillscan/bin/python -m pip install --quiet {_install(job)}
     - export PATH="$HOME/spillscan/bin:$PATH"
     - |
-      {_indented(system.commands, 6)}
-    - >-
-      spillscan check {system.inputs}
-      -f text -f gitlab:gl-code-quality-report.json -f junit:spillscan-junit.xml -f json:spillscan.json
+      {_lines(job.build, 6)}
+    - |
+      {gate}
   artifacts:
     when: always
-    paths: [spillscan.json]
-    reports: {{codequality: gl-code-quality-report.json, junit: spillscan-junit.xml}}
+    reports: {{codequality: gl-code-quality-report.json}}
 """
 
 
-def hook(system: BuildSystem) -> str:
-    """The hook of pre-commit: before a push that touches CUDA code the build is brought up to date, and judged."""
-    return f"""\
-- repo: local
-  hooks:
-    - id: spillscan
-      name: spillscan
-      entry: bash -eo pipefail -c
-      args:
-        - |
-          {_indented(system.commands, 10)}
-          spillscan check {system.inputs}
-      language: system
-      files: \\.(cu|cuh)$
-      pass_filenames: false
-      stages: [pre-push]
-"""
+def _install(job: Job) -> str:
+    return job.install if job.install in TO_FILL_IN else f"'{job.install}'"
 
 
-def with_hook(text: str, system: BuildSystem) -> str:
-    """A configuration of pre-commit with the hook; as it is where its list of repositories is not its last part."""
-    keys = re.findall(r"^([A-Za-z_]\w*):", text, re.M)
-    indents = re.findall(r"^( *)- repo:", text, re.M)
-    if not keys or keys[-1] != "repos" or len(set(indents)) != 1:
-        return text
-    return text.rstrip("\n") + "\n" + "".join(f"{indents[0]}{line}\n" for line in hook(system).splitlines())
-
-
-def _indented(commands: Sequence[str], by: int) -> str:
-    return f"\n{' ' * by}".join(commands)
-
-
-def _tools(system: BuildSystem) -> str:
-    return " ".join(["spillscan", *map(shlex.quote, system.tools)])
+def _lines(commands: Sequence[str], indent: int) -> str:
+    return f"\n{' ' * indent}".join(commands)

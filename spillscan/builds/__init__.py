@@ -8,7 +8,6 @@ PUBLIC = (
     "account",
     "commands",
     "compilation",
-    "configured",
     "coverage",
     "gaps",
     "launcher",

@@ -47,7 +47,6 @@ GROUPS: dict[str, dict[str, str]] = {
         "check": "fail if a kernel spills, exceeds a limit or regressed",
         "baseline": "record the accepted findings, or drop fixed ones",
         "init": "write a policy, a baseline and a CI job for this repository",
-        "doctor": "say what the gate of this repository lacks",
     },
     "compare": {
         "diff": "compare two builds, kernel by kernel",

@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import FIXTURES, ROOT, sized
-from tests.services import git
+from tests.conftest import ROOT, sized
 
 SOMEBODY = 12345
 HIDDEN = f"""\
@@ -55,29 +54,6 @@ def as_another(place: Path, *words: str | Path) -> tuple[int, str]:
         view = ["unshare", "-m", "bash", "-c", HIDDEN, "view", str(home), hold, " ".join(map(str, kept))]
         done = subprocess.run([*view, *map(str, words)], cwd=place, capture_output=True, text=True, check=False)
     return done.returncode, done.stdout + done.stderr
-
-
-@pytest.mark.parametrize("service", [".github", ".gitlab-ci.yml"])
-def test_the_written_job_in_a_clean_clone(service: str, place: Path) -> None:
-    (place / "Makefile").write_text("all:\n\ttest ! -e ~/.profile && touch written && cat kernels.cu\n")
-    (place / ".gitignore").write_text("build.log\nwritten\n")
-    (place / service).touch() if "." in service[1:] else (place / service).mkdir()
-    for name in ("kernels.cu", "build.log"):
-        shutil.copy(FIXTURES / "demo" / "head.log", place / name)
-    git(place, "init", "-q")
-    git(place, "add", "Makefile", ".gitignore", "kernels.cu")
-    git(place, "commit", "-qm", "all")
-    command = (
-        sys.executable,
-        "-c",
-        f"import sys; sys.path.insert(0, '{ROOT}'); from spillscan.cli import entry; entry()",
-    )
-    status, said = as_another(place, *command, "init", "build.log", "--yes", "--try")
-    assert status == 0, said
-    assert ("Gate: passes" if service == ".github" else "script: passes") in said
-    (place / "spillscan-baseline.jsonl").write_text('{"format":"spillscan-baseline 1"}\n')
-    status, said = as_another(place, *command, "init", "build.log", "--try")
-    assert (status, "spills: 304 B stores" in said) == (1, True), said
 
 
 def test_workflows_hooks_and_the_action(place: Path) -> None:

@@ -16,7 +16,6 @@ from spillscan import scan
 from spillscan.model.code import LocalAccess
 from tests.conftest import FIXTURES, ROOT, run
 from tests.reporting import payload_of
-from tests.services import git
 
 HEAD = FIXTURES / "demo" / "head.log"
 EFFECTS = FIXTURES / "effects" / "base.log"
@@ -43,19 +42,9 @@ def recorded(edit: Callable[[str], str], policy: str = "") -> Callable[[Path], N
         shutil.copy(EFFECTS, folder / "build log.txt")
         assert spillscan(folder, "spillscan baseline write 'build log.txt'")[0] == 0
         (folder / "build log.txt").write_text(edit(EFFECTS.read_text()))
-        (folder / "spillscan.yaml").write_text(policy or "version: 1\nbaseline: spillscan-baseline.yaml\n")
+        (folder / "spillscan.yaml").write_text(policy or "version: 1\nbaseline: spillscan-baseline.jsonl\n")
 
     return prepare
-
-
-def repository(folder: Path) -> None:
-    (folder / "Makefile").write_text("all:\n\tcat 'build log.txt'\n")
-    shutil.copy(HEAD, folder / "build.log")  # which its build writes
-    (folder / ".github" / "workflows").mkdir(parents=True)
-    (folder / ".github" / "workflows" / "ci.yml").write_text("jobs: {a: {steps: [{run: make}]}}\n")
-    git(folder, "init", "-q")
-    git(folder, "add", "-A")
-    git(folder, "commit", "-qm", "all")
 
 
 def dataset(folder: Path) -> None:
@@ -73,18 +62,14 @@ CHECK = "spillscan check 'build log.txt'"
         (recorded(lambda text: text.replace("'sums'", "'sums2'").replace("for sums", "for sums2")), CHECK,
          ["spillscan baseline write 'build log.txt'", "spillscan baseline prune 'build log.txt'"]),
         (recorded(lambda text: text.replace("Used 32", "Used 31"), "version: 1\n"),
-         f"{CHECK} --baseline spillscan-baseline.yaml --arch sm_90", []),
+         f"{CHECK} --baseline spillscan-baseline.jsonl --arch sm_90", []),
         (recorded(lambda text: text + text.replace("sm_90", "sm_120"), "version: 1\n"),
-         f"{CHECK} --baseline spillscan-baseline.yaml --config spillscan.yaml",
-         ["spillscan baseline write 'build log.txt' -o spillscan-baseline.yaml --config spillscan.yaml"]),
+         f"{CHECK} --baseline spillscan-baseline.jsonl --config spillscan.yaml",
+         ["spillscan baseline write 'build log.txt' -o spillscan-baseline.jsonl --config spillscan.yaml"]),
         (recorded(str), f"{CHECK} --kernel gemmm", ["spillscan scan --all 'build log.txt'"]),
-        (repository, "spillscan init 'build log.txt' --yes", ["spillscan init 'build log.txt' --try"]),
-        (repository, "spillscan init", ["spillscan init build.log"]),
-        (repository, "spillscan doctor 'build log.txt'",
-         ["spillscan baseline write 'build log.txt'", "spillscan init 'build log.txt'"]),
         (nothing, "spillscan occupancy 'build log.txt' --device H10", ["spillscan explain devices"]),
-        (nothing, "spillscan check 'build log.txt' --baseline none.yaml",
-         ["spillscan baseline write 'build log.txt' -o none.yaml"]),
+        (nothing, "spillscan check 'build log.txt' --baseline none.jsonl",
+         ["spillscan baseline write 'build log.txt' -o none.jsonl"]),
     ],
 )  # fmt: skip
 def test_what_is_offered_works(
