@@ -76,7 +76,6 @@ oracle: $(TESTS)
 	$(BIN)/python -m tests.history.audit.crashes
 	$(BIN)/python -m tests.oracle.growth_oracle
 	$(BIN)/python -m tests.oracle.history_oracle
-	$(BIN)/python -m tests.oracle.turns_oracle
 	$(BIN)/python -m tests.oracle.attack_oracle
 
 mutants: $(TESTS)

@@ -145,9 +145,8 @@ def _renamed(text: str) -> str:
 def _builds(folder: Path) -> None:
     (folder / "logs").mkdir()
     shutil.copy(folder / "base.log", folder / "logs" / "v1.2.log")
-    (folder / "builds.csv").write_text("label,input,branch\nv1,base.log,main\n")
     for label, log in (("v1", "base.log"), ("v2", "build.log")):
-        done = run("history", "audit", log, "--dataset", "spillscan-data", "--label", label, "--append", cwd=folder)
+        done = run("history", "audit", log, "--dataset", "spillscan-data", "--label", label, cwd=folder)
         assert done.returncode == 0, done.stderr
 
 

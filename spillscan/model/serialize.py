@@ -112,6 +112,24 @@ def kernel_json(kernel: Kernel) -> KernelJson:
     )
 
 
+def kernel_text(kernel: Kernel) -> str:
+    """One kernel as a snapshot holds it."""
+    return text(kernel_json(kernel))
+
+
+def kernel_of(data: str) -> Kernel:
+    """The kernel that :func:`kernel_text` wrote."""
+    try:
+        return _kernel(_kernels().decode(data))
+    except msgspec.DecodeError:  # half a surrogate, as names of files may hold
+        return _kernel(msgspec.convert(json.loads(data), KernelJson))
+
+
+@cache
+def _kernels() -> msgspec.json.Decoder[KernelJson]:
+    return msgspec.json.Decoder(KernelJson)
+
+
 @lru_cache(maxsize=512)
 def _names(symbol: str) -> tuple[str, str]:
     """Whole and short. A source's kernels for several architectures stand near each other in a binary."""

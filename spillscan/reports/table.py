@@ -138,7 +138,7 @@ class Table(Generic[T]):
 
     def markdown(self, most: int | None) -> Iterator[str]:
         """A section of Markdown, with the first ``most`` rows."""
-        yield from (f"## {markdown.words(self.title)}", "")
+        yield from (f"## {markdown.words(self.title)}", "") if self.title else ()
         if self.rows:
             rows = self.rows[:most]
             cells = ([column.markdown(row) for column in self.shown] for row in rows)

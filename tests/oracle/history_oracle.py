@@ -1,9 +1,8 @@
-"""Holds histories in which it is known what happens against ``bisect``, ``trend`` and pairwise ``diff``.
+"""Holds histories in which it is known what happens against series and pairwise ``diff``.
 
     python -m tests.oracle.history_oracle [HISTORIES] [SEED] [BUILDS]
 
-Every second one is compacted first. Exit status 1 where anything planted is not found, anything is invented, or the
-three disagree.
+Exit status 1 if anything planted is not found, anything is invented, or the two disagree.
 """
 
 from __future__ import annotations
@@ -14,8 +13,6 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 
-from spillscan.history.dataset import open_dataset
-from spillscan.history.dataset.compaction import compact
 from tests.history.dataset import planted
 
 
@@ -27,8 +24,6 @@ def main() -> int:
         made = planted.past(random.Random(number), builds, 40)
         with tempfile.TemporaryDirectory() as folder:
             planted.write(made, Path(folder))
-            if number % 2:
-                compact(open_dataset(folder))
             wrong = planted.disagreements(made, Path(folder))
         events = Counter(said.event for said in made.expected().elements())
         print(f"seed {number}: {builds} builds, {len(made.lives)} kernels, {dict(events)}: {len(wrong)} disagreements")

@@ -1,32 +1,28 @@
-"""When a figure of a family got worse over the builds of a dataset, when it got better, what came and went; then what
-the builds come to, where totals jumped, families and archs of the newest build, and what could not be read.
+"""List regressions and improvements over the builds of a dataset.
 
-A turn is what happened to a family in one build, with the figures of its worst kernel; compile times turn where their
-level moved by more than their own spread. A total that is not known of every kernel is marked (≥), and compared with
-builds in which it is unknown of as many.
+spillscan history                    regressions and improvements of all kernels
+spillscan history --kernel 'flash*'  one row per build for the matching kernels
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
-from spillscan.commands import _answers, _datasets, _options, _policy, add_verbs
-from spillscan.commands._datasets import PERCENT, turn_ends, turn_tables, turned
-from spillscan.history.dataset import answers
-from spillscan.history.dataset.answers import By, Jump, Sum
-from spillscan.history.dataset.history import histories, names_of
+from spillscan.commands import _answers, _options, _policy, add_verbs
+from spillscan.commands._selection import Selection
+from spillscan.commands.history._datasets import answered, dataset_of
+from spillscan.history.dataset.history import Series, Step, histories, names_of
 from spillscan.history.dataset.reading import Dataset, Held
 from spillscan.history.dataset.records import KeptBuild
-from spillscan.history.dataset.turns import TIME, Turn
-from spillscan.judging.policy import Policy
+from spillscan.history.dataset.regressions import Row, occurrences, reasons, rows
 from spillscan.model.figures import FOLLOWED, TRACED, figure, rank
-from spillscan.model.patterns import compiled, text_of
 from spillscan.naming import Names
-from spillscan.output.records import plain
+from spillscan.output.nouns import count
 from spillscan.output.terminal import Style
+from spillscan.reports.groups import archs_cell
 from spillscan.reports.page.history import history_document
 from spillscan.reports.table import Column, Table
 
@@ -36,26 +32,19 @@ _VERBS = {
     "verify": "check every file of the dataset",
 }
 EPILOG = "Example: spillscan history --dataset data/ --launch 'gemm*=256' -f markdown:history.md"
-
-T = TypeVar("T")
-_SPILLS, _CODE, _TIME = (figure(name).head for name in ("spill_bytes", "code_bytes", TIME))
-_SPARE = ("low_occupancy_kernels", TIME)
-_HEADS = ("kernels", "spilling", _SPILLS, "low occupancy", _CODE, _TIME)
+_EXPLAINED = 50
+"""Rows whose cause is looked up."""
+_MAIN = ("spill_bytes", "registers", "resident_blocks")
+"""Metrics of a kernel that are always shown."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    _options.number(parser, "--last", "turns of the last N builds alone (default: of all)", metavar="N", default=0)
-    _options.number(
-        parser, "--threshold", "a smaller change of a total or a time is none (5)", metavar="PERCENT", default=PERCENT
-    )
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    _options.words(parser, "--kernel", "GLOB", "one row per build for the kernels that match")
     _options.add_arch(parser)
-    _options.words(parser, "--kernel", "GLOB", "turns of these families alone")
-    _options.add_metric(parser, TRACED, "turns of this figure alone")
-    _options.number(
-        parser, "--below", "low occupancy: fewer of the SM's warps than this (50)", metavar="PERCENT", default=50
-    )
-    _options.add_rows(parser, 20, "builds, changes and families to print; of what got worse twice as many", "rows")
+    _options.add_metric(parser, TRACED, "only this metric")
+    _options.add_rows(parser, 20, "rows of a table to show", "rows, and all tables")
     _options.add_dataset(parser)
     _options.add_launches(parser)
     _policy.add_file(parser)
@@ -63,211 +52,258 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_verbs(parser, {name: (about, import_module(f"{__name__}.{name}")) for name, about in _VERBS.items()})
 
 
-class _Past(NamedTuple):
-    """All that is known of the builds of a dataset, before it is put into tables."""
-
-    builds: Sequence[KeptBuild]
-    totals: dict[By, dict[str, dict[str, Sum]]]
-    jumps: list[Jump]
-    turns: list[Turn]
-    """Of the builds asked for, the worst first."""
-    names: Names
-    held: list[Held]
-    """Builds of which something could not be read."""
-
-
 def run(arguments: argparse.Namespace) -> int:
-    """0; 2 where there is no dataset."""
+    """0; 2 if there is no dataset, or a part of it is damaged."""
     forms = _answers.forms_of(arguments)
-    dataset = _datasets.dataset_of(arguments)
-    builds = dataset.builds
+    dataset = dataset_of(arguments)
     policy = _policy.policy_of(arguments)
-    summed = answers.totals(dataset, builds, policy, arguments.below / 100)
-    latest = builds[-arguments.last - 1 :] if arguments.last else builds
-    known = any(summed["label"][build.label]["kernels"].known for build in latest)
-    jumps = [
-        jump
-        for total in answers.TOTALS
-        for sums in ([summed["label"][build.label][total] for build in builds],)
-        for jump in answers.jumps(sums, total, arguments.threshold)
-    ]
-    found = histories(dataset, latest, "*", policy, arguments.arch, timed=False, changing=True) if known else []
-    names = names_of(dataset, latest, found, policy.labels)
-    turns = turned(dataset, latest, found, names, arguments.metric, arguments.threshold)
-    fits = [compiled(glob).fits for glob in arguments.kernel]
-    turns = [
-        turn
-        for turn in turns
-        if (not fits or any(each(text_of([turn.family]), [turn.family]) for each in fits))
-        and (not arguments.arch or not {*arguments.arch}.isdisjoint(turn.arches))
-    ]
+    metrics = sorted(arguments.metric or [each.name for each in FOLLOWED], key=rank)
     most = _options.rows_of(arguments)
-    past = _Past(
-        builds=builds,
-        totals=summed,
-        jumps=sorted(jumps, key=lambda jump: (-jump.first, answers.TOTALS.index(jump.total))),
-        turns=turns,
-        names=names,
-        held=[held for held in dataset.summary(builds) if held.failed or held.gaps],
+    answer = (
+        _kernels(dataset, arguments, policy, arguments.metric)
+        if arguments.kernel
+        else _regressions(dataset, arguments, policy, metrics)
     )
-    said = f"a change of more than {arguments.threshold} % and thrice the usual one"
-    tables = _tables(dataset, past, latest, said)
     _answers.answer(
         forms,
-        text=lambda style: _text(tables, most, style),
-        json=lambda: _document(tables, arguments),
-        markdown=lambda: (line for name, table in tables.items() for line in table.markdown(_most(name, most))),
-        html=lambda: _page(dataset, past, latest, said, tables, policy),
+        text=lambda style: answer.text(style, most),
+        json=answer.document,
+        markdown=lambda: answer.markdown(most),
+        html=lambda: history_document(dataset.root, answer.tables, answer.folded, answer.summary),
     )
-    return _datasets.answered(dataset)
+    return answered(dataset)
 
 
-_COMPARED = 1 << 17
-"""Kernels, of all builds together, that a page can compare."""
+class _Answer(NamedTuple):
+    """Tables by name, the folded ones only on request, and lines that sum them up."""
+
+    tables: Mapping[str, Table[Any]]
+    folded: Mapping[str, Table[Any]]
+    summary: Sequence[str]
+
+    def text(self, style: Style, most: int | None) -> Iterator[str]:
+        """Tables that have rows, then the summary; the folded ones if all is asked for."""
+        shown = [*self.tables.values(), *(self.folded.values() if most is None else ())]
+        for table in (each for each in shown if each.rows):
+            yield from table.text(style, most)
+            yield ""
+        yield from self.summary
+
+    def document(self) -> dict[str, Any]:
+        """All tables by name."""
+        return {name: list(table.document()) for name, table in (*self.tables.items(), *self.folded.items())}
+
+    def markdown(self, most: int | None) -> Iterator[str]:
+        """Tables as sections, folded ones in ``<details>``."""
+        for table in (each for each in self.tables.values() if each.rows):
+            yield from table.markdown(most)
+        yield from (line for each in self.summary for line in (each, ""))
+        for table in (each for each in self.folded.values() if each.rows):
+            yield from ("<details><summary>" + f"{table.title} ({len(table.rows):,})</summary>", "")
+            yield from table.markdown(most)
+            yield "</details>"
 
 
-def _page(
-    dataset: Dataset,
-    past: _Past,
-    latest: Sequence[KeptBuild],
-    said: str,
-    tables: Mapping[str, Table[Any]],
-    policy: Policy,
-) -> Iterator[str]:
-    """Kernels are followed as far back as they are not too many."""
-    sums = [past.totals["label"][build.label] for build in past.builds]
-    kernels, since = 0.0, len(past.builds)
-    while since and kernels + (sums[since - 1]["kernels"].known or 0) <= _COMPARED:
-        since -= 1
-        kernels += sums[since]["kernels"].known or 0
-    since = min(since, len(past.builds) - 1)
-    held = past.builds[since:]
-    found = histories(dataset, held, "*", policy, timed=False) if kernels else []
-    names = names_of(dataset, held, found, policy.labels)
-    start = len(past.builds) - len(latest)
-    ends = {"jumps": [(jump.last, jump.first) for jump in past.jumps], **turn_ends(tables, start)}
-    yield from history_document(
-        dataset.root,
-        past.builds,
-        courses=[
-            {
-                "label": head,
-                "values": [None if (known := each[total].known) is None else round(known) for each in sums],
-                "unknown": [each[total].unknown for each in sums],
-                "jumps": [(each.last, each.first, each.threshold) for each in past.jumps if each.total == total],
-            }
-            for total, head in zip(answers.TOTALS, _HEADS, strict=True)
-        ],
-        said=said,
-        tables=tables,
-        ends=ends,
-        metrics=sorted((each.name for each in FOLLOWED), key=rank),
-        followed=found,
-        names=names,
-        since=since,
-    )
+# ---- all kernels --------------------------------------------------------------------------------------------------
 
 
-def _totals(sums_of: Callable[[T], dict[str, Sum]], jumped: Callable[[T, str], bool]) -> Iterator[Column[T]]:
-    """A column for people of each total, with ``*`` where it jumped, and of how many kernels it is unknown."""
-    for total, head in zip(answers.TOTALS, _HEADS, strict=True):
+def _regressions(dataset: Dataset, arguments: argparse.Namespace, policy: Any, metrics: Sequence[str]) -> _Answer:
+    builds = dataset.builds
+    series = histories(dataset, builds, "*", policy, arguments.arch, timed="compile_ms" in metrics, changing=True)
+    Selection(arguments.arch, (), arguments.launch).refuse_unmatched([each.kernel for each in series])
+    names = names_of(dataset, builds, series, policy.labels)
+    found = rows(occurrences(series, metrics, policy, alone=bool(arguments.metric)), names)
+    regressed, improved = [row for row in found if row.regressed], [row for row in found if row.improved]
+    others = [row for row in found if not row.regressed and not row.improved]
+    held = list(dataset.summary(builds))
 
-        def known(row: T, total: str = total) -> float | None:
-            return sums_of(row)[total].known
+    def table(some: Sequence[Row], title: str, counted: str) -> Table[Any]:
+        return Table(columns=_columns(some, dataset, builds, names), rows=some, title=title, counted=counted)
 
-        def text(row: T, total: str = total) -> str:
-            return answers.texts(sums_of(row), [total])[0] + "*" * jumped(row, total)
-
-        def unknown(row: T, total: str = total) -> int:
-            return sums_of(row)[total].unknown
-
-        yield Column(head, total, known, text=text, spare=total in _SPARE)
-        yield Column(None, f"{total}_unknown", unknown)
-
-
-def _ends(builds: Sequence[KeptBuild]) -> Iterator[Column[Jump]]:
-    """Of a jump the builds after and before it."""
-
-    def first(row: Jump) -> KeptBuild:
-        return builds[row.first]
-
-    yield Column(
-        *("first build", "first_build", lambda row: first(row).label, True),
-        text=lambda row: first(row).named,
-        link=lambda row: first(row).link,
-    )
-    yield Column("build before", "last_build_before", lambda row: builds[row.last].label, True, spare=True)
-
-
-def _tables(dataset: Dataset, past: _Past, latest: Sequence[KeptBuild], said: str) -> dict[str, Table[Any]]:
-    """All parts by their names in JSON, in the order in which people ask."""
-    heads = dict(zip(answers.TOTALS, _HEADS, strict=True))
-    jumped = {(past.builds[jump.first].label, jump.total) for jump in past.jumps}
-
-    def sums_of(build: KeptBuild) -> dict[str, Sum]:
-        return past.totals["label"][build.label]
-
-    build_columns: list[Column[KeptBuild]] = [
-        Column("build", "label", lambda build: build.label, left=True),
-        Column("date", "time", lambda build: build.time, left=True, text=lambda build: str(plain(build.time))[:10]),
-        Column(None, "meta", lambda build: dict(build.meta)),
-        *_totals(sums_of, lambda build, total: (build.label, total) in jumped),
-    ]
-    jump_columns: list[Column[Jump]] = [
-        Column("total", "total", lambda jump: jump.total, left=True, text=lambda jump: heads[jump.total]),
-        Column("before", "before", lambda jump: jump.before, text=lambda jump: f"{jump.before:,.0f}"),
-        Column("after", "after", lambda jump: jump.after, text=lambda jump: f"{jump.after:,.0f}"),
-        Column("threshold", "threshold", lambda jump: jump.threshold, text=lambda jump: f"{jump.threshold:,.0f}"),
-        *_ends(past.builds),
-    ]
-    held_columns: list[Column[Held]] = [
-        Column("build", "label", lambda held: held.build.label, left=True),
-        Column("failed files", "failed", lambda held: held.failed),
-        Column("gaps", "gaps", lambda held: held.gaps),
-        Column("first", None, lambda held: held.issues[0].message if held.issues else "", left=True),
-    ]
-
-    def group_columns(by: By) -> list[Column[tuple[str, dict[str, Sum]]]]:
-        return [Column(by, "name", lambda group: group[0], left=True), *_totals(_sums_of_group, lambda *_: False)]
-
-    return {
-        **turn_tables(past.turns, latest, past.names, dataset),
-        "builds": Table(
-            title="Builds, newest first (* a jump)", columns=build_columns, rows=past.builds[::-1], empty=_NONE
-        ),
-        "jumps": Table(title=f"Jumps: {said}", columns=jump_columns, rows=past.jumps, empty=_NONE),
-        "families": Table(
-            title="Families of the newest build",
-            columns=group_columns("family"),
-            rows=answers.heaviest(past.totals["family"]),
-            empty=_NONE,
-        ),
-        "archs": Table(
-            title="Archs of it", columns=group_columns("arch"), rows=answers.heaviest(past.totals["arch"]), empty=_NONE
-        ),
-        "not_read": Table(title="Not read", columns=held_columns, rows=past.held, empty="all was read, without gaps"),
+    shown = {
+        "regressions": table(regressed, "", "regressions"),
+        "improvements": table(improved, "Improvements", "improvements"),
     }
+    folded = {"others": table(others, "Other changes", "changes"), "builds": _builds(held)}
+    return _Answer(shown, folded, list(_summary(found, builds, held)))
 
 
-_NONE = "none"
+def _summary(found: Sequence[Row], builds: Sequence[KeptBuild], held: Sequence[Held]) -> Iterator[str]:
+    days = f"{builds[0].time:%Y-%m-%d} to {builds[-1].time:%Y-%m-%d}"
+    regressed = count(sum(row.regressed for row in found), "regression")
+    yield f"{regressed} in {count(len(builds), 'build')} ({days})"
+    improved = sum(row.improved for row in found)
+    events = [sum(row.worst.state == state for row in found) for state in ("new", "gone", "renamed")]
+    more = zip((improved, *events), ("improved", "added", "removed", "renamed"), strict=True)
+    if said := [f"{number:,} {word}" for number, word in more if number]:
+        yield f"{', '.join(said)} (--all lists all)"
+    for each in (each for each in held if each.failed or each.gaps):
+        first = f": {each.issues[0].message}" if each.issues else ""
+        yield f"incomplete: {each.build.label} ({count(each.failed, 'failed file')}, {count(each.gaps, 'gap')}{first})"
 
 
-def _sums_of_group(group: tuple[str, dict[str, Sum]]) -> dict[str, Sum]:
-    return group[1]
+def _columns(found: Sequence[Row], dataset: Dataset, builds: Sequence[KeptBuild], names: Names) -> list[Column[Row]]:
+    """What happened, since when and why, for people and machines."""
+    said = {id(found[at]): why for at, why in reasons(dataset, builds, found[:_EXPLAINED]).items()}
+    one_year = len({build.time.year for build in builds}) == 1
+
+    def since(row: Row) -> str:
+        build = builds[row.worst.first]
+        day = f"{build.time:%m-%d}" if one_year else f"{build.time:%Y-%m-%d}"
+        return " ".join(filter(None, (day, build.label, build.commit)))
+
+    def name(row: Row) -> str:
+        key = row.worst.series.kernel.named_by
+        return names.of(key) if row.names == 1 else f"{names.base(key)} ({row.names:,} kernels)"
+
+    return [
+        Column("kernel", None, name, left=True),
+        Column(None, "symbol", lambda row: row.worst.series.kernel.key.symbol),
+        Column(None, "name", lambda row: row.worst.series.kernel.name),
+        Column("arch", "archs", lambda row: list(row.archs), True, text=lambda row: archs_cell(row.archs)),
+        Column(None, "kernels", lambda row: row.kernels),
+        Column("trend", "trend", _trend, left=True, text=lambda row: sparkline(_trend(row))),
+        Column(None, "state", lambda row: row.worst.state),
+        Column("change", "change", _steps, left=True, text=lambda row: _change(row, names)),
+        Column(None, "severity", lambda row: row.worst.severity or None),
+        Column(None, "rules", lambda row: list(row.worst.rules)),
+        Column("since", "since", lambda row: builds[row.worst.first].label, left=True, text=since),
+        Column(None, "date", lambda row: builds[row.worst.first].time),
+        Column(None, "commit", lambda row: builds[row.worst.first].meta.get("commit")),
+        Column(None, "before", lambda row: builds[row.worst.last].label),
+        Column("why", "why", lambda row: said.get(id(row)), True, True, text=lambda row: said.get(id(row), "")),
+    ]
 
 
-def _text(tables: Mapping[str, Table[Any]], most: int | None, style: Style) -> Iterator[str]:
-    for at, (name, table) in enumerate(tables.items()):
-        yield from [""] * bool(at)
-        yield from table.text(style, _most(name, most))
+def _trend(row: Row) -> list[int | None]:
+    metric = row.worst.steps[0].metric if row.worst.steps else "spill_bytes"
+    return row.worst.series.values(metric)
 
 
-def _most(name: str, most: int | None) -> int | None:
-    """Rows of a table that are printed: what got worse is what people come for."""
-    return most and most * 2 if name == "turns" else most
+def _steps(row: Row) -> list[list[Any]]:
+    return [[step.metric, step.before, step.after] for step in row.worst.steps]
 
 
-def _document(tables: Mapping[str, Table[Any]], arguments: argparse.Namespace) -> dict[str, Any]:
-    found: dict[str, Any] = {name: table.document() for name, table in tables.items()}
-    found["builds"] = [*found["builds"]][::-1]  # machines want the oldest first
-    return {"threshold_percent": arguments.threshold, "below_percent": arguments.below, **found}
+def _change(row: Row, names: Names) -> str:
+    """``spills 0 → 520 B, blocks/SM 2 → 4``, or what became of the kernel."""
+    if row.worst.steps:
+        summed = any(step.metric == "spill_bytes" for step in row.worst.steps)
+        shown = [step for step in row.worst.steps if not (summed and step.metric in _SUMMANDS)]
+        return ", ".join(map(_step, shown[:_STEPS]))
+    if row.worst.was is not None:
+        return f"renamed from {names.of(row.worst.was.named_by)}"
+    spills = row.worst.series.kernel_at(row.worst.first).usage.spill_bytes if row.worst.state == "new" else 0
+    event = {"new": "added", "gone": "removed", "back": "back"}[row.worst.state]
+    return f"{event}, spills {spills:,} B" if spills else event
+
+
+_STEPS = 3
+"""Figures of a row that are shown."""
+_SUMMANDS = ("spill_store_bytes", "spill_load_bytes")
+
+
+def _step(step: Step) -> str:
+    shown = figure(step.metric)
+    head = "blocks/SM" if step.metric == "resident_blocks" else shown.label
+    unit = f" {shown.unit}" if shown.unit in ("B", "ms") else ""
+    return f"{head} {step.before:,} → {step.after:,}{unit}"
+
+
+_BARS, _WIDTH = "▁▂▃▄▅▆▇█", 8
+
+
+def sparkline(values: Sequence[int | None]) -> str:
+    """The values in eight characters, the largest of each eighth; a space where none is known."""
+    size = max(1, -(-len(values) // _WIDTH))
+    parts = [[value for value in values[at : at + size] if value is not None] for at in range(0, len(values), size)]
+    tops = [max(part) if part else None for part in parts]
+    known = [top for top in tops if top is not None]
+    least, most = (min(known), max(known)) if known else (0, 0)
+    scale = (len(_BARS) - 1) / ((most - least) or 1)
+    return "".join(" " if top is None else _BARS[round((top - least) * scale)] for top in tops)
+
+
+def _of_build(build_of: Callable[[Any], KeptBuild]) -> list[Column[Any]]:
+    """Label, date and commit of a row's build."""
+    return [
+        Column("build", "build", lambda row: build_of(row).label, left=True),
+        Column("date", "date", lambda row: build_of(row).time, True, text=lambda row: f"{build_of(row).time:%Y-%m-%d}"),
+        Column(
+            "commit",
+            "commit",
+            lambda row: build_of(row).meta.get("commit"),
+            True,
+            True,
+            lambda row: build_of(row).commit,
+        ),
+    ]
+
+
+def _builds(held: Sequence[Held]) -> Table[Held]:
+    def spills(each: Held) -> str:
+        return "-" if each.spill_bytes is None else f"{'≥' * bool(each.unknown)}{each.spill_bytes:,}"
+
+    columns: list[Column[Held]] = [
+        *_of_build(lambda each: each.build),
+        Column(None, "meta", lambda each: dict(each.build.meta)),
+        Column("kernels", "kernels", lambda each: each.kernels),
+        Column("spilling", "spilling", lambda each: each.spilling),
+        Column("spills, B", "spill_bytes", lambda each: each.spill_bytes, text=spills),
+        Column(None, "spill_bytes_unknown", lambda each: each.unknown),
+        Column("code, B", "code_bytes", lambda each: each.code_bytes),
+        Column("files", "files", lambda each: each.files),
+        Column("failed", "failed", lambda each: each.failed),
+        Column("gaps", "gaps", lambda each: each.gaps),
+    ]
+    return Table(columns=columns, rows=held[::-1], title="Builds, newest first")
+
+
+# ---- some kernels -------------------------------------------------------------------------------------------------
+
+
+class _Point(NamedTuple):
+    """A kernel in one build."""
+
+    series: Series
+    build: KeptBuild
+    values: Mapping[str, int | None]
+
+
+def _kernels(dataset: Dataset, arguments: argparse.Namespace, policy: Any, asked: Sequence[str]) -> _Answer:
+    """A table per kernel, with one row per build that has it."""
+    builds = dataset.builds
+    timed = "compile_ms" in asked
+    found = {
+        (each.canonical, each.kernel.key.arch, each.kernel.configuration): each
+        for pattern in arguments.kernel
+        for each in histories(dataset, builds, pattern, policy, arguments.arch, policy.labels, timed=timed)
+    }
+    series = list(found.values())
+    Selection(arguments.arch, (), arguments.launch).refuse_unmatched([each.kernel for each in series])
+    names = names_of(dataset, builds, series, policy.labels)
+    moved = {each.name for each in FOLLOWED for one in series if len({*one.values(each.name)} - {None}) > 1}
+    metrics = sorted(asked or {*_MAIN, *moved}, key=rank)
+    tables = {f"kernel_{at}": _of_kernel(each, builds, names, metrics) for at, each in enumerate(series)}
+    return _Answer(tables, {}, [f"{count(len(series), 'kernel')} in {count(len(builds), 'build')}"])
+
+
+def _of_kernel(series: Series, builds: Sequence[KeptBuild], names: Names, metrics: Iterable[str]) -> Table[_Point]:
+    kernel = series.kernel
+    points = [
+        _Point(series, build, {metric: point[metric] for metric in metrics})
+        for build, point in zip(builds, series.points, strict=True)
+        if point is not None
+    ]
+
+    def value(metric: str) -> Callable[[_Point], int | None]:
+        return lambda point: point.values[metric]
+
+    columns: list[Column[_Point]] = [
+        Column(None, "symbol", lambda point: kernel.key.symbol),
+        Column(None, "name", lambda point: kernel.name),
+        Column(None, "arch", lambda point: kernel.key.arch),
+        *_of_build(lambda point: point.build),
+        *(Column(figure(metric).head, metric, value(metric)) for metric in metrics),
+    ]
+    title = f"{names.of(kernel.named_by)}  {kernel.key.arch or 'arch unknown'}"
+    return Table(columns=columns, rows=points, title=title)

@@ -12,7 +12,8 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from spillscan.commands import _answers, _datasets, _options
+from spillscan.commands import _answers, _options
+from spillscan.commands.history._datasets import answered, dataset_of
 from spillscan.history.dataset import sql
 from spillscan.output.nouns import count
 from spillscan.output.terminal import complain
@@ -29,8 +30,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _options.add_dataset(parser)
     _options.add_formats(parser)
     _options.number(parser, "--timeout", "for the query (default: 60)", metavar="SECONDS", least=1, default=60)
-    about = "what it may hold (default: $SPILLSCAN_MEMORY, else 512MB)"
-    parser.add_argument("--memory-limit", metavar="SIZE", help=about)
     _options.add_rows(parser, 1000, "rows of text to show", "rows of text")
 
 
@@ -38,8 +37,8 @@ def run(arguments: argparse.Namespace) -> int:
     """0; :class:`~spillscan.UsageError` for what cannot be answered."""
     forms = _answers.forms_of(arguments)
     sql.check(arguments.query)
-    dataset = _datasets.dataset_of(arguments)
-    connection = dataset.connect(arguments.memory_limit)
+    dataset = dataset_of(arguments)
+    connection = dataset.connect()
     most = _options.rows_of(arguments)
     asked = None if most is None or any(form.name != "text" for form in forms) else most + 1
     with _ended_after(arguments.timeout + _GRACE_SECONDS):
@@ -49,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
     if asked is not None and len(rows) == asked:
         rows, more = rows[:most], [f"… more than {count(asked - 1, 'row')} (--all shows them)"]
     _answers.show(forms, of_rows(found.columns, rows, words, notes=more), most)
-    return _datasets.answered(dataset)
+    return answered(dataset)
 
 
 @contextmanager

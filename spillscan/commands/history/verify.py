@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 
-from spillscan.commands import _answers, _datasets, _options
-from spillscan.history.dataset.repair import verify
+from spillscan.commands import _answers, _options
+from spillscan.commands.history._datasets import place_of
+from spillscan.history.dataset.reading import verify
 from spillscan.output.errors import UndecidedError
 from spillscan.output.nouns import count
 from spillscan.reports.table import of_rows
@@ -22,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """0, or 2 if a file is lost or damaged."""
     forms = _answers.forms_of(arguments)
-    root = _datasets.place_of(arguments)
+    root = place_of(arguments)
     rows = [(", ".join(each.labels), each.path, each.why) for each in verify(root)]
     heads = ("build", "file", "damage")
     _answers.show(forms, of_rows(heads, rows, heads, empty="no damage"))

@@ -37,12 +37,8 @@ class Plan:
     """The dataset: a folder or a URL."""
     meta: Mapping[str, str] = field(default_factory=dict)
     """Kept with each build."""
-    meta_of: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """Kept with one build, by label; goes before ``meta``."""
     selection: Selection = field(default_factory=Selection)
     """What is left out."""
-    again: bool = False
-    """Also read what failed before."""
     processes: int | None = None
     """On this machine; ``None``: one a processor."""
     scheduler: str | None = None
@@ -87,17 +83,17 @@ def audit(plan: Plan, watcher: Watcher | None = None) -> Summary:
         done, known = summary.files.total(), summary.files["skipped"] + sum(map(len, items.values()))
         what = f"interrupted after {done:,} of {count(known, 'file')}; what was finished is in {plan.into}"
         raise UndecidedError(what, "the same command goes on from there") from None
-    if summary.files["read"]:
-        from spillscan.history.dataset.compaction import compact_where_it_pays
+    if summary.files["read"] or summary.failed:
+        from spillscan.history.dataset.merge import merge
 
-        compact_where_it_pays(root, plan.builds)
+        merge(root, plan.builds)
     if summary.understood:
         _take_stock(summary, root, plan.builds)
     return summary
 
 
 def _take_stock(summary: Summary, root: str, labels: Iterable[str]) -> None:
-    """What the builds hold and may hide, as ``dataset info`` counts it: what was read before is not read again."""
+    """What the builds hold and may hide, as questions count it: what was read before is not read again."""
     from spillscan.history.dataset import open_dataset
 
     dataset = open_dataset(root)
@@ -107,25 +103,19 @@ def _take_stock(summary: Summary, root: str, labels: Iterable[str]) -> None:
 
 
 def _outcomes(plan: Plan, root: str, items: Mapping[str, Sequence[Item]]) -> Generator[FileOutcome]:
-    from spillscan.history.audit import pool
+    from spillscan.history.audit.pool import Cluster, Machine, Pool, outcomes
 
-    if not any(items.values()):
-        return
-    if plan.scheduler is None:
-        count = plan.processes or workers.processors()
-        yield from pool.outcomes(_batches(plan, root, items, count), count)
-        return
-    with pool.remote(plan.scheduler) as client:
-        yield from pool.cluster_outcomes(client, _batches(plan, root, items, pool.slots(client)))
+    if any(items.values()):
+        pool: Pool = Cluster(plan.scheduler) if plan.scheduler else Machine(plan.processes or workers.processors())
+        yield from outcomes(pool, _batches(plan, root, items, pool.size))
 
 
 def _batches(plan: Plan, root: str, items: Mapping[str, Sequence[Item]], workers: int) -> list[Batch]:
     run, now = uuid4().hex, datetime.now(UTC)
     return [
-        Batch(run=run, root=root, label=label, begun=begun, meta=meta, items=part, again=plan.again)
+        Batch(run=run, root=root, label=label, begun=begun, meta=plan.meta, items=part)
         for at, (label, some) in enumerate(items.items())
         for begun in ((now + timedelta(microseconds=at)).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),)
-        for meta in ({**plan.meta, **plan.meta_of.get(label, {})},)
         for part in dealt(some, workers)
     ]
 

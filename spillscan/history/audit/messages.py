@@ -50,10 +50,6 @@ class Batch:
     """In the order in which they are read."""
     refused: str = ""
     """Why these are not read, but recorded as failed; empty for files that shall be read."""
-    hashes: Mapping[str, str] = field(default_factory=dict)
-    """Of refused items: the hash of their content by uri, where it is known."""
-    again: bool = False
-    """Also read what failed before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,37 +70,6 @@ class FileOutcome:
     """Kernels that were read in it."""
     spilling: int = 0
     """Those of them that spill."""
-
-
-@dataclass(frozen=True, slots=True)
-class Begun:
-    """A process reads the item with this number now; ``None``: none."""
-
-    number: int | None
-    content_hash: str = ""
-    """Of its bytes; empty as long as they are not known."""
-
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """The outcome of the item with this number is final: in the dataset, where it belongs there."""
-
-    number: int
-    outcome: FileOutcome
-
-
-@dataclass(frozen=True, slots=True)
-class Broken:
-    """The audit cannot go on: the dataset cannot be written."""
-
-    what: str
-    hint: str
-
-
-Ready = Literal["ready"]
-"""A process has started, or has finished its batch."""
-READY: Ready = "ready"
-Event = Begun | Ended | Broken | Ready
 
 
 def dealt(items: Sequence[Item], workers: int) -> Iterator[tuple[Item, ...]]:

@@ -1,29 +1,24 @@
-"""A process that reads files and writes what they hold into the dataset:
-``python -m spillscan.history.audit.worker CORES``.
+"""The work of one batch: read its files, and write what they hold into the dataset.
 
-It takes batches from its standard input and reports on its standard output how far it is. Whatever a file does to it,
-no other process is harmed; what it has not written when it dies is read by the next.
+Whatever a file does, it has an outcome; only the death of the process leaves some without, and ``pool`` sees to that.
 """
 
 from __future__ import annotations
 
 import os
-import pickle
-import signal
-import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from spillscan.history.audit import stores
-from spillscan.history.audit.messages import READY, Batch, Begun, Broken, Ended, Event, FileOutcome, Item, State
+from spillscan.history.audit.messages import Batch, FileOutcome, Item, State
 from spillscan.history.audit.stores import retried
 from spillscan.model import Build, Issue, Kernel, Origin, Reading
 from spillscan.output.errors import InputError, SpillscanError
-from spillscan.reading import logs, pipeline, workers
+from spillscan.reading import logs, pipeline
 from spillscan.reading.inputs import codecs, source
 from spillscan.reading.inputs.source import HEAD_BYTES, Stream
 from spillscan.reading.readers import contents, reader_for
@@ -35,8 +30,6 @@ MANY_KERNELS = 5_000
 """After so many, what was read is written: memory is bounded by this and one file, or what is read together."""
 COMMIT_SECONDS = 2.0
 """After so long, too: whoever ends an audit loses this and one file."""
-FAILED_BEFORE = "(as before; --retry-failed tries again)"
-"""Stands behind the reason of a file that is known to fail, and is not read."""
 NO_OUTPUT = "no build output"
 """Why most files of a tree are skipped."""
 NO_CODE = "no GPU machine code"
@@ -46,7 +39,6 @@ NO_CODE = "no GPU machine code"
 class Readable(NamedTuple):
     """A file that may hold records."""
 
-    number: int
     item: Item
     path: str
     """Where it lies on this machine."""
@@ -57,38 +49,46 @@ class Readable(NamedTuple):
     """Size and time of its last change."""
 
 
-class BatchReader:
+def carry_out(batch: Batch) -> list[FileOutcome]:
+    """The outcome of each item, once it is in the dataset. Raises :class:`~spillscan.SpillscanError` if that cannot be
+    written."""
+    try:
+        return _BatchReader(batch).run()
+    except OSError as error:
+        raise InputError(f"cannot write {batch.root}: {error.strerror or error}") from error
+
+
+class _BatchReader:
     """One batch on its way: what was read of it and is not yet written."""
 
-    def __init__(self, batch: Batch, report: Callable[[Event], None]) -> None:
+    def __init__(self, batch: Batch) -> None:
         self._batch = batch
-        self._report = report
         self._known = _known(batch.run, batch.root, batch.label)
         self._results: list[tuple[Unit, Build | None]] = []
-        self._outcomes: list[Ended] = []
+        self._outcomes: list[FileOutcome] = []
         self._kernels = 0
         self._written = time.monotonic()
 
-    def run(self) -> None:
-        """All of its items: those that belong together as one, the others one by one."""
-        numbered = list(enumerate(self._batch.items))
-        groups = [numbered] if self._batch.items[0].together else [[each] for each in numbered]
-        for group in groups:
+    def run(self) -> list[FileOutcome]:
+        """Read what belongs together as one, the others one by one."""
+        items = self._batch.items
+        for group in [items] if items[0].together else [[item] for item in items]:
             if self._batch.refused:
-                for number, item in group:
-                    self._fail(number, item, self._batch.refused, self._batch.hashes.get(item.uri, ""))
+                for item in group:
+                    self._fail(item, self._batch.refused)
             else:
                 self._read_together(group)
             if self._kernels >= MANY_KERNELS or time.monotonic() >= self._written + COMMIT_SECONDS:
                 self._write()
         self._write()
+        return self._outcomes
 
-    def _read_together(self, group: Sequence[tuple[int, Item]]) -> None:
+    def _read_together(self, group: Sequence[Item]) -> None:
         with ExitStack() as copies:  # of what stores hold
-            found = [file for number, item in group if (file := self._examined(number, item, copies))]
+            found = [file for item in group if (file := self._examined(item, copies))]
             if all((file.item.uri, file.content_hash) in self._known.read for file in found):
                 for file in found:
-                    self._end(file.number, file.item, "present")
+                    self._end(file.item, "present")
                 return
             readings = [(file, reading) for file in found if (reading := self._reading(file)) is not None]
         if not readings:
@@ -101,16 +101,16 @@ class BatchReader:
             kernels, issues = parts[file.item.uri]
             self._keep(file, Build(kernels=tuple(kernels), issues=tuple(issues), stats=reading.stats))
 
-    def _examined(self, number: int, item: Item, copies: ExitStack) -> Readable | None:
+    def _examined(self, item: Item, copies: ExitStack) -> Readable | None:
         """The file, where it may hold records; its outcome, where it does not."""
         path, tag = item.path, None
-        with self._accounted(number, item):
+        with self._accounted(item):
             if stores.is_url(item.path):
                 if item.store_tag is not None and (item.uri, item.store_tag) in self._known.tags:
-                    self._end(number, item, "present")
+                    self._end(item, "present")
                     return None
                 if not _may_be_read(stores.beginning(item.path, item.uri, HEAD_BYTES)):
-                    self._end(number, item, "skipped", NO_OUTPUT)
+                    self._end(item, "skipped", NO_OUTPUT)
                     return None
                 path = copies.enter_context(stores.fetched(item.path, item.uri))
                 if item.store_tag is not None and item.store_tag == stores.tag(item.path, item.uri):
@@ -119,73 +119,66 @@ class BatchReader:
                 refusal = _refusal(stream)
                 status = os.fstat(file.fileno())
             if refusal:
-                self._end(number, item, "skipped", refusal)
+                self._end(item, "skipped", refusal)
                 return None
             content_hash = stores.digest(path, item.uri)
-            failure = self._known.failed.get((item.uri, content_hash))
-            if failure is not None and not self._batch.again:
-                self._end(number, item, "failed", f"{failure} {FAILED_BEFORE}")
-                return None
-            return Readable(number, item, path, content_hash, tag, (status.st_size, status.st_mtime_ns))
+            return Readable(item, path, content_hash, tag, (status.st_size, status.st_mtime_ns))
         return None
 
     def _reading(self, readable: Readable) -> Reading | None:
         """What it holds; its outcome, where that is nothing."""
         item = readable.item
         with (
-            self._accounted(readable.number, item, readable.content_hash),
+            self._accounted(item, readable.content_hash),
             stores.opened(readable.path, item.uri) as file,
             Stream(file, item.uri) as stream,
         ):
             reading = _reading_of(stream, item.uri)
             status = os.stat(readable.path)
             if (status.st_size, status.st_mtime_ns) != readable.state:
-                self._fail(readable.number, item, f"{item.uri} was written to while it was read; audit it again")
+                self._fail(item, f"{item.uri} was written to while it was read; audit it again")
             elif isinstance(reading, str):
-                self._end(readable.number, item, "skipped", reading)
+                self._end(item, "skipped", reading)
             else:
                 return reading
         return None
 
     @contextmanager
-    def _accounted(self, number: int, item: Item, content_hash: str = "") -> Iterator[None]:
-        """Whatever a file does has an outcome, and whoever starts this process knows which file it is."""
-        self._report(Begun(number, content_hash))
+    def _accounted(self, item: Item, content_hash: str = "") -> Iterator[None]:
+        """Any error that a file causes is its outcome."""
         try:
             yield
-        except (SpillscanError, MemoryError, Exception) as error:
-            if isinstance(error, BrokenPipeError):
-                raise
+        except Exception as error:
             reason = f"{item.uri} cannot be read: {type(error).__name__}: {error}"
             if isinstance(error, SpillscanError):
                 reason = str(error)
             elif isinstance(error, MemoryError):
                 reason = f"not enough memory for {item.uri}"
-            self._fail(number, item, reason, content_hash)
-        self._report(Begun(None))
+            self._fail(item, reason, content_hash)
 
     def _keep(self, file: Readable, build: Build) -> None:
         from spillscan.history.dataset import Unit
 
         item = file.item
-        entries = [kernel for kernel in build.kernels if kernel.role == "entry"]
+        entries = [kernel for kernel in build.named.kernels if kernel.role == "entry"]
         spilling = sum(any(kernel.spills or ()) for kernel in entries)
         unit = Unit(uri=item.uri, content_hash=file.content_hash, size_bytes=item.size_bytes, store_tag=file.tag)
         self._results.append((unit, build))
         outcome = replace(self._outcome(item, "read"), kernels=len(entries), spilling=spilling)
-        self._outcomes.append(Ended(file.number, outcome))
+        self._outcomes.append(outcome)
         self._kernels += len(build.kernels)
 
-    def _fail(self, number: int, item: Item, reason: str, content_hash: str = "") -> None:
+    def _fail(self, item: Item, reason: str, content_hash: str = "") -> None:
         from spillscan.history.dataset import Unit
 
         line = " ".join(reason.split())
         unit = Unit(uri=item.uri, content_hash=content_hash, size_bytes=item.size_bytes, failure=line)
-        self._results.append((unit, None))
-        self._outcomes.append(Ended(number, self._outcome(item, "failed", line)))
+        if (item.uri, content_hash, line) not in self._known.failed:
+            self._results.append((unit, None))
+        self._outcomes.append(self._outcome(item, "failed", line))
 
-    def _end(self, number: int, item: Item, state: State, reason: str = "") -> None:
-        self._report(Ended(number, self._outcome(item, state, reason)))
+    def _end(self, item: Item, state: State, reason: str = "") -> None:
+        self._outcomes.append(self._outcome(item, state, reason))
 
     def _outcome(self, item: Item, state: State, reason: str = "") -> FileOutcome:
         return FileOutcome(
@@ -199,9 +192,7 @@ class BatchReader:
         if results:
             batch = self._batch
             retried(lambda: write_batch(batch.root, batch.label, results, batch.meta, batch.begun))
-        for outcome in self._outcomes:
-            self._report(outcome)
-        self._results, self._outcomes, self._kernels = [], [], 0
+        self._results, self._kernels = [], 0
         self._written = time.monotonic()
 
 
@@ -225,8 +216,8 @@ class _Known(NamedTuple):
 
     read: frozenset[tuple[str, str]]
     """(uri, content hash) of what was read."""
-    failed: Mapping[tuple[str, str], str]
-    """Why what could not be, by (uri, content hash)."""
+    failed: frozenset[tuple[str, str, str]]
+    """(uri, content hash, reason) of what could not be."""
     tags: frozenset[tuple[str, str]]
     """(uri, tag of its store) of what was read."""
 
@@ -238,7 +229,7 @@ def _known(run: str, root: str, label: str) -> _Known:
     units = retried(lambda: seen(root, label))
     return _Known(
         frozenset((unit.uri, unit.content_hash) for unit in units if not unit.failed),
-        {(unit.uri, unit.content_hash): unit.failure for unit in units if unit.failure is not None},
+        frozenset((unit.uri, unit.content_hash, unit.failure) for unit in units if unit.failure is not None),
         frozenset((unit.uri, unit.store_tag) for unit in units if unit.store_tag is not None and not unit.failed),
     )
 
@@ -284,37 +275,3 @@ def _reading_of(stream: Stream, uri: str) -> Reading | str:
     if severe is not None:
         raise InputError(f"{severe.origin or uri}: {severe.message}")
     return NO_OUTPUT if source.kind_of_binary(stream.head()) is None else NO_CODE
-
-
-def serve(orders: BinaryIO, answers: BinaryIO) -> None:
-    """Carry out batches until no more come."""
-    workers.send(answers, READY)
-    while data := workers.receive(orders):
-        batch: Batch = pickle.loads(data)
-        try:
-            BatchReader(batch, lambda event: workers.send(answers, event)).run()
-            workers.send(answers, READY)
-        except SpillscanError as error:
-            workers.send(answers, Broken(error.what, error.hint))
-        except BrokenPipeError:
-            raise
-        except OSError as error:
-            workers.send(answers, Broken(f"cannot write {batch.root}: {error.strerror or error}", ""))
-
-
-def main() -> None:
-    """The process. Only its start may complain; later, what files make libraries print concerns no one."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal sends it to all: the process that started this ends it
-    workers.limit_processors(int(sys.argv[1]))
-    answers = os.fdopen(os.dup(1), "wb")
-    silence = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(silence, 1)
-    os.dup2(silence, 2)
-    try:
-        serve(sys.stdin.buffer, answers)
-    except BrokenPipeError:
-        os._exit(0)  # the process that started it is gone
-
-
-if __name__ == "__main__":
-    main()

@@ -4,22 +4,19 @@
 answers questions, ``load_build`` gives one build back. Needs the packages of ``pip install 'spillscan[data]'``; they
 are imported when they are used.
 
-``schema`` states every column once, ``shapes`` turns records into Arrow columns and back; ``store`` puts and reads
-whole objects. ``writing`` appends: parts under names that follow from the batch, then a commit record (``records``)
-with their digests. ``reading`` is the view of what counts: sound commits that no other replaces, each unit once. A
-compaction is an append that replaces; ``repair`` finds what is damaged and restores the rest. ``sql`` lets DuckDB read
-the files that records name, and locks it; ``history`` (one kernel over builds, followed by ``links``) and ``answers``
-ask it.
+``schema`` states every column once; ``store`` puts and reads whole objects. ``writing`` appends: parts under names that
+follow from the batch, then a commit record (``records``) with their checksums; ``merge`` makes the commits of an audit
+one. ``reading`` is the view of what counts: sound commits that no other replaces, each unit once. ``sql`` lets DuckDB
+read the files that records name, and locks it; ``history`` (one kernel over builds, followed by ``links``) and
+``answers`` ask it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from spillscan.history.dataset.store import Unit
-from spillscan.output.errors import InputError
 
 if TYPE_CHECKING:
     from spillscan.history.dataset.reading import Claim, Dataset
@@ -42,16 +39,7 @@ def write_batch(
     """
     from spillscan.history.dataset.writing import write
 
-    batch = write(root, label, results, meta, begun)
-    if batch and int(batch, 16) % _LOOK_EACH == 0:
-        from spillscan.history.dataset.compaction import compact_where_it_pays
-
-        with suppress(InputError):  # what is damaged is reported to who reads; this batch is there
-            compact_where_it_pays(root, but=(label,))
-
-
-_LOOK_EACH = 16
-"""Whether a compaction pays is looked at with one of so many batches: to know it, all records are read."""
+    write(root, label, results, meta, begun)
 
 
 def seen(root: str, label: str) -> list[Claim]:

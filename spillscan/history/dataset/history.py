@@ -14,13 +14,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from msgspec.structs import replace
 
 from spillscan.history.dataset import links, lookup
 from spillscan.history.dataset.links import Key, Link
-from spillscan.model import Kernel
-from spillscan.model.figures import figure, rank
+from spillscan.model import Kernel, Usage
+from spillscan.model.figures import figure
 from spillscan.model.patterns import compiled
+from spillscan.model.usage import NUMBERS
 from spillscan.naming import Names, symbol_of
 from spillscan.naming.identity import canonical
 from spillscan.output.errors import InputError
@@ -83,6 +86,14 @@ class Series:
         for first, last, point in self.spans:
             points[first : last + 1] = [point] * (last + 1 - first)
         return points
+
+    def kernel_at(self, index: int) -> Kernel:
+        """The kernel with its figures of a build that has it."""
+        point = next(span.point for span in self.spans if span.first <= index <= span.last)
+        known = {name: point[name] for name in NUMBERS}
+        if known["spill_store_bytes"] is None and point["spill_bytes"] is not None:  # of machine code, both in one
+            known |= {"spill_store_bytes": point["spill_bytes"], "spill_load_bytes": 0}
+        return replace(self.kernel, usage=Usage(**known))  # type: ignore[arg-type]
 
     def values(self, metric: str) -> list[int | None]:
         """One metric, a value a build; ``None`` where it is not known."""
@@ -175,67 +186,6 @@ def steps(series: Series, metric: str) -> Iterator[Step]:
         if before is not None and after != before:
             yield Step(metric=metric, before=before, after=after, last=last, first=span.first)
         before, last = after, span.last
-
-
-class Happening(NamedTuple):
-    """A figure that changed, or what became of a kernel."""
-
-    series: Series
-    event: str
-    """``changed``, or the state of an :class:`Event`."""
-    metric: str | None
-    before: int | None
-    after: int | None
-    first: int
-    last: int
-    worsening: int
-    """Above 0: how much worse."""
-    holds: bool
-    """Whether nothing later undid or replaced it."""
-    was: Kernel | None = None
-
-    def what(self, names: Names) -> str:
-        """The figure that changed, or what became of the kernel, for people."""
-        event = self.event if self.was is None else f"renamed from {names.of(self.was.named_by)}"
-        said = figure(self.metric).head if self.metric else ""
-        return said if self.event == "changed" else ": ".join(filter(None, (event, said)))
-
-
-def happenings(found: Iterable[Series], metrics: Sequence[str], *, named: bool = False) -> list[Happening]:
-    """All that happened to these kernels, the worst first. Where figures are ``named``, only what is said of them."""
-    rows = [each for series in found for each in (*_changed(series, metrics), *_events(series, metrics, named=named))]
-    return sorted(rows, key=lambda each: (*worst_first(each.event, each.metric, each.worsening), each.first))
-
-
-def worst_first(event: str, metric: str | None, worsening: int) -> tuple[Any, ...]:
-    """To sort by: what got worse first, then other changes of figures, then kernels that came and went; each by its
-    figure, then by how much."""
-    worse = worsening > 0
-    return not worse, not worse and event != "changed", () if metric is None else rank(metric), -abs(worsening)
-
-
-def _changed(series: Series, metrics: Sequence[str]) -> Iterator[Happening]:
-    for metric in metrics:
-        every = list(steps(series, metric))
-        for step in every:
-            about = step.before, step.after, step.first, step.last, step.worsening
-            yield Happening(series, "changed", metric, *about, step is every[-1])
-
-
-def _events(series: Series, metrics: Sequence[str], *, named: bool) -> Iterator[Happening]:
-    """A kernel that spills from birth is a change for the worse. Where figures are ``named``, that is the only event
-    that says something of them."""
-    for event in series.events:
-        point = series.spans[-1 if event.state == "gone" else 0].point
-        known = (name for name in sorted(metrics, key=rank) if event.state in ("new", "gone") and point[name])
-        metric = next(known, None)
-        value = None if metric is None else point[metric]
-        before, after = (value, None) if event.state == "gone" else (None, value)
-        worsening = (value or 0) if event.state == "new" and metric == "spill_bytes" else 0
-        if worsening or not named:
-            held = event is series.events[-1]
-            at = event.first, event.last
-            yield Happening(series, event.state, metric, before, after, *at, worsening, held, event.was)
 
 
 class _Run(NamedTuple):
@@ -388,8 +338,7 @@ class _Past:
         new = [at for at in sorted(names.keys() - self._paired) if 0 <= at < len(self._filled) - 1]
         self._paired.update(new)
         asked = {(self._label(at), self._label(at + 1)): at for at in new}
-        changed = {both: names[at] for both, at in asked.items()} if self._read is None else None
-        for both, found in links.found(self._dataset, list(asked), changed):
+        for both, found in links.found(self._dataset, list(asked)):
             at = asked[both]
             self._links.update(((at, link.before), link) for link in found)
             self._back.update(((at, link.after), link) for link in found)

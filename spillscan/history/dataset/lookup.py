@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from spillscan import naming
 from spillscan.history.dataset.links import KEY_HASH
+from spillscan.history.dataset.schema import launched_of, settings_of
 from spillscan.history.dataset.sql import Rows, among
 from spillscan.judging.compare.effects import blocks
-from spillscan.model import Kernel, KernelKey, Launch, LaunchBounds, Usage
+from spillscan.model import Kernel, KernelKey, Usage
 from spillscan.model.figures import RANKED, TRACED, figure
 from spillscan.model.patterns import compiled, names_of, text_of
 from spillscan.model.symbols import Tuned, short_name, tuned_for
@@ -21,16 +22,9 @@ if TYPE_CHECKING:
     from spillscan.history.dataset.reading import Dataset
     from spillscan.occupancy.launches import Launches
 
-LAUNCHED = ("launch_bounds", "dynamic_shared", "launch", "configuration")
-"""Columns that say how a kernel is launched, and what it was tuned for."""
 STORED = tuple(each.name for each in RANKED)
-COLUMNS = (*("arch", "canonical", "symbol", "role", "final", "confidence"), *(*LAUNCHED, *STORED, "short_name"))
+COLUMNS = ("arch", "canonical", "symbol", "role", "final", "confidence", "variant", "launched", *STORED, "short_name")
 """What is followed of a kernel."""
-
-
-def settings_of(stored: Sequence[dict[str, str]] | None) -> tuple[tuple[str, str], ...]:
-    """What a stored kernel was tuned for."""
-    return tuple((each["name"], each["value"]) for each in stored or ())
 
 
 _STATES = """WITH {held}placed AS (SELECT {hash} AS key, nth, hash({alike}) AS state FROM {rows}),
@@ -95,17 +89,17 @@ _WORD, _BEHIND = re.compile(r"[^\W_]+"), re.compile(r"[~<(\[@]")
 
 def light_kernel(row: dict[str, Any]) -> Kernel:
     """A kernel with the figures of a row."""
-    bounds, launch = row["launch_bounds"], row["launch"]
+    launched = launched_of(row["launched"])
     return Kernel(
         key=KernelKey(symbol=row["symbol"], arch=row["arch"]),
         role=row["role"],
         usage=Usage(**{name: row.get(name) for name in NUMBERS}),  # type: ignore[arg-type]
         confidence=row["confidence"],
         final=row["final"],
-        launch_bounds=None if bounds is None else LaunchBounds(**bounds),
-        dynamic_shared=row["dynamic_shared"],
-        launch=None if launch is None else Launch(**launch),
-        configuration=settings_of(row["configuration"]),
+        launch_bounds=launched.launch_bounds,
+        dynamic_shared=launched.dynamic_shared,
+        launch=launched.launch,
+        configuration=launched.configuration,
     )
 
 
@@ -121,19 +115,20 @@ def names_in(
     places = Rows({"label": "VARCHAR", "nth": "INTEGER"}, [(label, nth) for nth, label in enumerate(labels)])
     alike, tables = ("", {}) if bases is None else among(Rows({"short_name": "VARCHAR"}, [(base,) for base in bases]))
     question = (
-        f"SELECT symbol, configuration, bitstring_agg(nth, 0, {max(len(labels) - 1, 0)})::VARCHAR FROM kernels"
+        f"SELECT symbol, variant, bitstring_agg(nth, 0, {max(len(labels) - 1, 0)})::VARCHAR FROM kernels"
         f" JOIN places USING (label){alike} GROUP BY ALL ORDER BY ALL"
     )
     held: dict[naming.Key, int] = {}
-    for symbol, settings, bits in dataset.stream(question, (), labels, tables | {"places": places}):
-        named = named_by(symbol, settings)
+    for symbol, variant, bits in dataset.stream(question, (), labels, tables | {"places": places}):
+        named = named_by(symbol, variant)
         held[named] = held.get(named, 0) | int(bits, 2)
     return Names.held(held, parameters)
 
 
-def named_by(symbol: str, settings: Sequence[dict[str, str]] | None) -> str | Tuned:
+def named_by(symbol: str, variant: str | None) -> str | Tuned:
     """What a stored kernel is named by."""
-    return Tuned(symbol, tuned_for(settings_of(settings)), "") if settings else symbol
+    settings = settings_of(variant)
+    return Tuned(symbol, tuned_for(settings), "") if settings else symbol
 
 
 class Point:

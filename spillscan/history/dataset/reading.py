@@ -6,15 +6,13 @@ import shlex
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spillscan.history.dataset import records, schema, sql
-from spillscan.history.dataset import store as names
 from spillscan.history.dataset.records import Commit, Damage, KeptBuild
-from spillscan.history.dataset.shapes import Field, decode
-from spillscan.history.dataset.store import Store, needed, store
+from spillscan.history.dataset.store import COMMITS, Store, check_label, needed
 from spillscan.model import Build, Issue, Kernel, Origin, Stats
+from spillscan.model.serialize import kernel_of
 from spillscan.output.errors import InputError
 from spillscan.output.safe import clip, printable
 
@@ -47,14 +45,16 @@ class Held(NamedTuple):
     kernels: int
     spilling: int
     """Kernels that spill."""
+    spill_bytes: int | None
+    """Of all kernels together; ``None``: unknown."""
+    unknown: int
+    """Kernels whose spills are unknown."""
+    code_bytes: int | None
+    """Of all kernels together; ``None``: unknown."""
     failed: int
     """Files that could not be read."""
     issues: tuple[Issue, ...]
     """What was not understood, besides failed files."""
-    parts: int
-    """Parquet files."""
-    part_bytes: int
-    """Of these; of one that several builds share, an equal part."""
 
     @property
     def gaps(self) -> int:
@@ -70,14 +70,8 @@ _DEAD = """CREATE TEMP TABLE dead AS SELECT label, commit, unit_id FROM (
     content_hash <> '' DESC, seen DESC, content_hash DESC, failure IS NULL DESC, time DESC, commit DESC) > 1"""
 _LIVING = """ WHERE NOT EXISTS (FROM dead
     WHERE dead.label = row.label AND dead.commit = row.commit AND dead.unit_id = row.unit_id)"""
-# Rows of version 1 of the schema have no such columns: they are computed as version 2 computes them.
-_COMPUTED = """ REPLACE (
-    coalesce(spill_bytes, spill_store_bytes + spill_load_bytes, CASE WHEN sass IS NOT NULL THEN coalesce(list_sum(
-        [item.bytes * item.count FOR item IN sass.local IF item.class = 'spill']), 0) END)::BIGINT AS spill_bytes,
-    coalesce(spills_in_loops, CASE WHEN sass IS NOT NULL AND len(
-        [item FOR item IN sass.local IF item.class = 'spill' AND item.depth IS NULL]) = 0 THEN coalesce(list_sum(
-        [item.count FOR item IN sass.local IF item.class = 'spill' AND item.depth > 0]), 0) END)::BIGINT
-        AS spills_in_loops)"""
+
+_LABELS = "hive_types = {'label': VARCHAR}"
 
 
 class Dataset:
@@ -91,8 +85,6 @@ class Dataset:
         self.damage = tuple(damage)
         """Files that are lost or damaged."""
         left_out = {label for each in damage for label in each.labels}
-        self.mixed = frozenset(each.path for each in commits if each.label in left_out and each.shared is not None)
-        """Records of several builds of which one is left out."""
         self.commits = tuple(each for each in commits if each.label not in left_out)
         """Of the builds that can be read."""
 
@@ -105,7 +97,7 @@ class Dataset:
         with needed():
             import duckdb  # noqa: F401 - before the store is asked
             import pyarrow.parquet  # noqa: F401
-        place = store(root)
+        place = Store(root)
         commits, damage = records.load(place)
         if not commits and not damage:
             raise InputError(f"there is no dataset at {root}", "spillscan history audit makes one")
@@ -137,13 +129,12 @@ class Dataset:
         """The views ``kernels``, ``units``, ``issues`` and ``builds`` in DuckDB, locked: nothing else can be read."""
         return self.connect()
 
-    def connect(self, memory: str | None = None) -> duckdb.DuckDBPyConnection:
-        """:attr:`connection` anew; ``memory``: what a question may hold (``512MB``)."""
+    def connect(self) -> duckdb.DuckDBPyConnection:
+        """Another :attr:`connection`."""
         import pyarrow as pa
 
         tables: dict[str, pyarrow.Table | sql.Rows] = {
-            f"no_{table}": pa.Table.from_batches([], schema.arrow_schema(table, folders=True))
-            for table in schema.TABLES
+            f"no_{table}": pa.Table.from_batches([], schema.arrow_schema(table, label=True)) for table in schema.TABLES
         }
         tables["kept_builds"] = records.table_of(self.builds)
         said = [(each.label, each.name, each.time) for each in self.commits]
@@ -153,7 +144,7 @@ class Dataset:
         statements += [f"CREATE VIEW {table} AS {self.source(table)}" for table in schema.TABLES]
         paths = {part.path for each in self.commits for part in each.parts}
         files = [self.place.address(path) for path in sorted(paths)]
-        return sql.connect(tables, statements, files, self.place.driver, memory)
+        return sql.connect(tables, statements, files, self.place.driver)
 
     @cached_property
     def _several(self) -> frozenset[str]:
@@ -162,41 +153,16 @@ class Dataset:
 
     def source(self, table: str, labels: Collection[str] | None = None) -> str:
         """The rows that count of all builds, or of some, as a ``SELECT``."""
-        wanted = None if labels is None else frozenset(labels)
-        rows = self._source(table, wanted)
-        old = table == "kernels" and any(each.version < 2 for each in self.commits)
-        alive = _LIVING if self._several and (wanted is None or wanted & self._several) else ""
-        return f"SELECT *{_COMPUTED if old else ''} FROM ({rows}) AS row{alive}"
+        rows = self._source(table, labels)
+        alive = _LIVING if self._several and (labels is None or not self._several.isdisjoint(labels)) else ""
+        return f"SELECT * FROM ({rows}) AS row{alive}"
 
-    def _source(self, table: str, wanted: frozenset[str] | None) -> str:
-        """The committed rows of a table. Files of one version and kind, which have the same columns, are read
-        together; what a column of an older version lacks is null."""
-        groups: dict[tuple[int, str | None, bool], dict[str, set[str]]] = {}
-        for each in self.commits:
-            for part in each.parts:
-                if part.table == table:
-                    odd = part.arch if part.arch is not None and names.is_odd(part.arch) else None
-                    group = groups.setdefault((each.version, odd, each.shared is not None), {})
-                    group.setdefault(part.path, set()).add(each.label)
-        selects = [f"FROM no_{table}"]
-        for (_, odd, shared), holders in groups.items():
-            paths = [path for path, labels in holders.items() if wanted is None or labels & wanted]
-            files = ", ".join(sql.quoted(self.place.address(path)) for path in paths)
-            kinds = "hive_types = {'label': VARCHAR" + (", 'arch': VARCHAR}" if table == "kernels" else "}")
-            how = "hive_partitioning = false" if shared else f"hive_partitioning = true, {kinds}"
-            said = "" if odd is None else f"SELECT * REPLACE ({sql.quoted(odd)} AS arch) "
-            only = ""
-            if shared:
-                held = self._living_in(paths)
-                asked = held if wanted is None else held & wanted
-                only = f" WHERE label IN ({', '.join(map(sql.quoted, sorted(asked)))})"
-            if paths:
-                selects.append(f"{said}FROM read_parquet([{files}], {how}){only}")
-        return " UNION ALL BY NAME ".join(selects)
-
-    def _living_in(self, paths: Collection[str]) -> frozenset[str]:
-        """The builds that have rows in files that several share, and are not left out."""
-        return frozenset(each.label for each in self.commits if any(part.path in paths for part in each.parts))
+    def _source(self, table: str, labels: Collection[str] | None) -> str:
+        """The committed rows of a table."""
+        parts = (part for each in self.commits if labels is None or each.label in labels for part in each.parts)
+        files = ", ".join(sql.quoted(self.place.address(part.path)) for part in parts if part.table == table)
+        read = f" UNION ALL BY NAME FROM read_parquet([{files}], hive_partitioning = true, {_LABELS})" if files else ""
+        return f"FROM no_{table}{read}"
 
     def ask(
         self,
@@ -243,29 +209,24 @@ class Dataset:
         """How much there is of each of these builds, in their order."""
         files = self._counted("SELECT label, count(*), count(failure) FROM units GROUP BY label")
         kernels = self._counted(
-            "SELECT label, count(*), count(*) FILTER (spill_store_bytes > 0 OR spill_load_bytes > 0)"
-            " FROM kernels WHERE role = 'entry' GROUP BY label"
+            "SELECT label, count(*), count(*) FILTER (spill_bytes > 0), sum(spill_bytes)::BIGINT,"
+            " count(*) - count(spill_bytes), sum(code_bytes)::BIGINT FROM kernels WHERE role = 'entry' GROUP BY label"
         )
         issues: dict[str, list[Issue]] = {}
         for label, code, message, severity, hides, uri in self.ask(
-            "SELECT label, code, message, severity, hides, origin.input FROM issues ORDER BY ALL"
+            "SELECT label, code, message, severity, hides, input FROM issues ORDER BY ALL"
         ).rows:
             origin = Origin(input=uri) if uri else None
             kept = None if hides is None else tuple(hides)
             issue = Issue(code=code, message=message, severity=severity, origin=origin, hides=kept)
             issues.setdefault(label, []).append(issue)
-        parts: dict[str, list[float]] = {}
-        sharing = Counter(part.path for each in self.commits for part in each.parts)
-        for each in self.commits:
-            parts.setdefault(each.label, []).extend(part.size_bytes / sharing[part.path] for part in each.parts)
         for build in wanted:
-            label = build.label
-            read, failed = files[label]
-            found, spilling = kernels.get(label, (0, 0))
-            size = round(sum(parts[label]))
-            yield Held(build, read, found, spilling, failed, tuple(issues.get(label, ())), len(parts[label]), size)
+            read, failed = files[build.label]
+            found, spilling, spilled, unknown, code = kernels.get(build.label, [0, 0, None, 0, None])
+            known = tuple(issues.get(build.label, ()))
+            yield Held(build, read, found, spilling, spilled, unknown, code, failed, known)
 
-    def _counted(self, question: str) -> dict[str, list[int]]:
+    def _counted(self, question: str) -> dict[str, list[Any]]:
         return {label: counts for label, *counts in self.ask(question).rows}
 
     @property
@@ -301,75 +262,69 @@ class Dataset:
                 raise InputError(damaged[0].text(self.root), advice(self.root))
             known = ", ".join(clip(printable(each), 40) for each in self.labels[-5:])
             raise InputError(f"{self.root} has no build {clip(printable(label), 60)}", f"the last ones are {known}")
-        units = sorted(self.rows("units", (label,)), key=itemgetter("uri"))
+        units = self._rows("units", label, "uri")
         order = {row["unit_id"]: at for at, row in enumerate(units)}
-        issues = sorted(self.rows("issues", (label,)), key=lambda row: (order[row["unit_id"]], row["position"]))
+        issues = self._rows("issues", label, "position")
+        issues.sort(key=lambda row: order[row["unit_id"]])
         stats = sum((Stats(**{name: row[name] or 0 for name in Stats.__struct_fields__}) for row in units), Stats())
         failures = [
             Issue(code="unreadable", message=row["failure"], severity="error", origin=Origin(input=row["uri"]))
             for row in units
             if row["failure"] is not None
         ]
-        return Build(
-            kernels=tuple(self.kernels_of((label,))[label]), issues=(*failures, *map(_issue, issues)), stats=stats
-        )
+        kernels = tuple(kernel_of(text) for text in self._texts(label))
+        return Build(kernels=kernels, issues=(*failures, *map(schema.issue_of, issues)), stats=stats)
 
-    def kernels_of(
-        self, labels: Collection[str], only: sql.Rows | None = None, without: Collection[str] = ()
-    ) -> dict[str, list[Kernel]]:
-        """The kernels of some builds, as their inputs gave them: units by uri, kernels in the order read. ``only``:
-        those of these labels and canonical names; ``without``: columns that are not read."""
-        units = self.ask(f"SELECT label, unit_id, uri FROM ({self.source('units', labels)})").rows
-        uris = {(label, unit_id): uri for label, unit_id, uri in units}
-        rows = self.rows("kernels", labels, only, without)
-        rows.sort(key=lambda row: (uris[row["label"], row["unit_id"]], row["position"]))
-        found: dict[str, list[Kernel]] = {label: [] for label in labels}
-        for row in rows:
-            found[row["label"]].append(schema.kernel_of(row | dict.fromkeys(without)))
+    def _rows(self, table: str, label: str, order: str) -> list[dict[str, Any]]:
+        """The rows of a build that count."""
+        found: list[dict[str, Any]] = self.arrow(
+            f"SELECT * FROM ({self.source(table, [label])}) ORDER BY {order}"
+        ).to_pylist()
         return found
 
-    def rows(
-        self, table: str, labels: Collection[str], only: sql.Rows | None = None, without: Collection[str] = ()
-    ) -> list[dict[str, Any]]:
-        """The rows of some builds that count, by column name, ``without`` some; ``only``: those that have the values of
-        a row in it."""
-        folders = ("label", "arch") if table == "kernels" else ("label",)
-        fields = [*schema.TABLES[table], *(Field(name=name, shape="text", get=itemgetter(name)) for name in folders)]
-        fields = [field for field in fields if field.name not in without]
-        wanted, tables = ("", {}) if only is None else sql.among(only)
-        columns = ", ".join(field.name for field in fields)
-        found = self.arrow(f"SELECT {columns} FROM ({self.source(table, labels)}){wanted}", tables=tables)
-        lists = {
-            field.name: [value for chunk in found.column(field.name).chunks for value in decode(chunk, field.shape)]
-            for field in fields
-        }
-        return [dict(zip(lists, values, strict=True)) for values in zip(*lists.values(), strict=True)]
+    def _texts(self, label: str) -> Iterator[str]:
+        """The records of a build's kernels: units by uri, kernels in the order read."""
+        question = (
+            f"SELECT kernel FROM ({self.source('kernels', [label])}) JOIN"
+            f" (SELECT unit_id, uri FROM ({self.source('units', [label])})) USING (unit_id) ORDER BY uri, position"
+        )
+        return (text for (text,) in sql.stream(self.connection, question))
+
+    def kernels_of(self, labels: Collection[str], names: Collection[str] | None = None) -> dict[str, list[Kernel]]:
+        """The kernels of some builds by label, or those of these canonical names."""
+        rows = sql.Rows({"canonical": "VARCHAR"}, [(name,) for name in names or ()])
+        wanted, tables = ("", {}) if names is None else sql.among(rows)
+        found: dict[str, list[Kernel]] = {label: [] for label in labels}
+        question = f"SELECT label, kernel FROM kernels{wanted} ORDER BY label, canonical, symbol, unit_id, position"
+        for label, text in self.stream(question, (), labels, tables):
+            found[label].append(kernel_of(text))
+        return found
 
 
 def advice(root: str) -> str:
     """What to do about a damaged dataset."""
-    return f"`spillscan history dataset verify {shlex.quote(root)}` says what is lost, `repair` restores the rest"
+    return f"`spillscan history verify --dataset {shlex.quote(root)}` lists the damage; audit the build again"
+
+
+def verify(root: str) -> list[Damage]:
+    """All that is lost or damaged. Raises :class:`~spillscan.InputError` where there is no dataset."""
+    with needed():
+        import pyarrow.parquet  # noqa: F401
+    place = Store(root)
+    if not place.list(COMMITS):
+        raise InputError(f"there is no dataset at {root}", "spillscan history audit makes one")
+    commits, damaged = records.load(place)
+    return [*damaged, *records.check(place, commits, digests=True)]
 
 
 def seen(root: str, label: str) -> list[Claim]:
     """See :func:`spillscan.history.dataset.seen`. What is damaged was not seen."""
-    names.check_label(label)
+    check_label(label)
     with needed():
         import duckdb  # noqa: F401 - before the store is asked
         import pyarrow.parquet  # noqa: F401
-    place = store(root)
+    place = Store(root)
     commits, _ = records.load(place, label)
     lost = {each.path for each in records.check(place, commits)}
     sound = [each for each in commits if not any(part.path in lost for part in each.parts)]
     return Dataset(place, sound).seen(label) if sound else []
-
-
-def _issue(row: dict[str, Any]) -> Issue:
-    return Issue(
-        code=row["code"],
-        message=row["message"],
-        severity=row["severity"],
-        origin=row["origin"],
-        hides=row["hides"],
-        symbol=row["symbol"] or "",
-    )

@@ -1,7 +1,6 @@
 """Commit records, which say which files of a dataset count, and whether these are as their records say.
 
-A batch counts from the moment its record is there, and no file counts that no record names. A record holds one build,
-or, where a compaction wrote it, many small ones that share its files.
+A batch counts from the moment its record is there, and no file counts that no record names.
 """
 
 from __future__ import annotations
@@ -12,19 +11,17 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Any, NamedTuple
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
 
 import msgspec
 
 from spillscan.history.dataset import schema
 from spillscan.history.dataset.sql import Rows
-from spillscan.history.dataset.store import COMMITS, SEVERAL, Store, folder
+from spillscan.history.dataset.store import COMMITS, Store, folder
 from spillscan.output.errors import InputError
-from spillscan.output.nouns import count
 from spillscan.output.safe import printable
 
 _SUFFIX = ".json"
-_LINKS = "links"
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,31 +30,22 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     """Below the root."""
     table: str
-    """``kernels``, ``units``, ``issues``; versions before 9 also wrote ``links``."""
-    arch: str | None
-    """The arch of all its kernels; ``None`` where theirs is not known, of the other tables, and where a column says."""
+    """``kernels``, ``units``, ``issues``."""
     rows: int
     """How many it holds."""
     size_bytes: int = msgspec.field(name="bytes")
     """Its size."""
-    xxh3: str = ""
+    xxh3: str
     """XXH3 of its bytes, 128 bits, hexadecimal."""
-    sha256: str = ""
-    """The same as SHA-256, where a record has no ``xxh3``; empty in records of versions before 9."""
-
-    @property
-    def digest(self) -> str:
-        """What is recorded of its bytes."""
-        return self.xxh3 or self.sha256
 
     def __post_init__(self) -> None:
         inside = self.path.startswith(f"{self.table}/") and ".." not in self.path.split("/")
-        if self.table not in (*schema.TABLES, _LINKS) or not inside:
+        if self.table not in schema.TABLES or not inside:
             raise ValueError(f"a part {self.path!r} of {self.table!r}")
 
 
 class Commit(msgspec.Struct, frozen=True, kw_only=True):
-    """What one append, or one compaction, made; its record is this, as JSON."""
+    """What one append, or one merge, made; its record is this, as JSON."""
 
     version: int = msgspec.field(name="schema_version", default=schema.VERSION)
     """Of the schema of its files."""
@@ -68,9 +56,9 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True):
     label: str
     """The build."""
     time: str
-    """When what it holds was last committed: ISO 8601, UTC, microseconds; a compaction makes nothing newer."""
+    """When what it holds was last committed: ISO 8601, UTC, microseconds; a merge makes nothing newer."""
     first_time: str = ""
-    """When its build was begun, or the first of what a compaction holds; empty: when it was committed."""
+    """When its build was begun, or the first of what a merge holds; empty: when it was committed."""
     meta: dict[str, str] = {}
     """What the user said of the build."""
     parts: tuple[Part, ...]
@@ -78,23 +66,15 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True):
     replaces: dict[str, str] = {}
     """Commits whose rows this one holds instead, by name, with their times: one that was written again since is not
     replaced."""
-    shared: dict[str, int] | None = None
-    """Rows of this build by table, where its files hold other builds too."""
 
     @property
     def path(self) -> str:
         """Where its record lies."""
-        return f"{SEVERAL if self.shared is not None else folder(COMMITS, self.label)}/{self.name}{_SUFFIX}"
+        return f"{folder(COMMITS, self.label)}/{self.name}{_SUFFIX}"
 
     def rows(self, table: str) -> int:
         """Rows of one table."""
-        if self.shared is not None:
-            return self.shared.get(table, 0)
         return sum(part.rows for part in self.parts if part.table == table)
-
-
-_OWN = ("label", "time", "first_time", "meta", "replaces", "shared")
-"""What of a record is said build by build, where it holds several."""
 
 
 class Damage(NamedTuple):
@@ -121,14 +101,10 @@ class Records(NamedTuple):
     """Records that are not sound."""
 
 
-def document(commits: Sequence[Commit]) -> dict[str, Any]:
-    """The record of a commit, or of several builds that share their files, as JSON has it, and its digest."""
-    documents = [msgspec.to_builtins(each) for each in commits]
-    whole: dict[str, Any] = documents[0]
-    if commits[0].shared is not None:
-        whole = {name: value for name, value in documents[0].items() if name not in _OWN}
-        whole["builds"] = [{name: each[name] for name in _OWN} for each in documents]
-    return whole | {_DIGEST: _digest(whole)}
+def to_bytes(commit: Commit) -> bytes:
+    """A record, as it is stored, with the digest of all else in it."""
+    record = msgspec.to_builtins(commit)
+    return (json.dumps(record | {_DIGEST: _digest(record)}, indent=1) + "\n").encode()
 
 
 _DIGEST = "digest"
@@ -140,53 +116,42 @@ def _digest(record: dict[str, Any]) -> str:
     return sha256(json.dumps(rest, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
-def to_bytes(commits: Sequence[Commit]) -> bytes:
-    """A record, as it is stored."""
-    layout: dict[str, Any] = {"indent": 1} if commits[0].shared is None else {"separators": (",", ":")}
-    return (json.dumps(document(commits), **layout) + "\n").encode()
-
-
-def parsed(data: bytes | str, path: str) -> list[Commit]:
+def parsed(data: bytes | str, path: str) -> Commit:
     """What :func:`to_bytes` wrote. Raises ``ValueError`` where it is damaged, and :class:`~spillscan.InputError` where
-    a later version of the schema wrote it."""
+    another version of the schema wrote it."""
     try:
         record = json.loads(data)
         version = record["schema_version"]
-        if version > schema.VERSION:
+        if version != schema.VERSION:
             raise InputError(
-                f"{path} was written with version {version} of the schema; this spillscan reads up to {schema.VERSION}",
-                "use the newer spillscan",
+                f"{path} was written with version {version} of the schema; this spillscan reads {schema.VERSION}",
+                "use that spillscan, or audit the inputs again",
             )
-        if version >= _DIGEST_SINCE and record.get(_DIGEST) != _digest(record):
+        if record.get(_DIGEST) != _digest(record):
             raise ValueError("its digest is another")
-        if version < _DIGEST_SINCE and _DIGEST in record:
-            raise ValueError("its version is another")
-        whole = {name: value for name, value in record.items() if name not in ("builds", _DIGEST)}
-        return [msgspec.convert(whole | own, Commit) for own in record.get("builds", ({},))]
+        return msgspec.convert({name: value for name, value in record.items() if name != _DIGEST}, Commit)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"is not a sound commit record: {error}") from error
 
 
-_DIGEST_SINCE = 9
-
-
-def load(store: Store, label: str | None = None, *, replaced: bool = False) -> Records:
-    """The commits of all builds, or of one; those that others replace are left out unless asked for."""
-    places = (COMMITS,) if label is None else (folder(COMMITS, label), SEVERAL)
-    paths = [each.path for place in places for each in store.list(place) if each.path.endswith(_SUFFIX)]
+def load(store: Store, label: str | None = None) -> Records:
+    """The commits of all builds, or of one, that no other replaces."""
+    place = COMMITS if label is None else folder(COMMITS, label)
+    paths = [path for path in store.list(place) if path.endswith(_SUFFIX)]
     found: list[Commit] = []
     damaged = []
     for path, data in zip(paths, store.read(paths), strict=True):
         if data is None:
             continue
         try:
-            record = parsed(data, path)
-            if path != record[0].path:
+            commit = parsed(data, path)
+            if path != commit.path:
                 raise ValueError("is not a sound commit record: it is another's")
-            found += (each for each in record if label is None or each.label == label)
+            found.append(commit)
         except ValueError as error:
             damaged.append(Damage(path, _labels_of(path), str(error)))
-    kept = found if replaced else current(found)
+    replaced = {(each.label, name): time for each in found for name, time in each.replaces.items()}
+    kept = [each for each in found if each.time > replaced.get((each.label, each.name), "")]
     return Records(sorted(kept, key=lambda commit: (commit.time, commit.label, commit.name)), damaged)
 
 
@@ -196,39 +161,28 @@ def _labels_of(path: str) -> tuple[str, ...]:
     return (unquote(owner.removeprefix("label=")),) if owner.startswith("label=") else ()
 
 
-def current(commits: Iterable[Commit]) -> list[Commit]:
-    """Those that no other replaces."""
-    commits = list(commits)
-    replaced = {(commit.label, name): time for commit in commits for name, time in commit.replaces.items()}
-    return [commit for commit in commits if commit.time > replaced.get((commit.label, commit.name), "")]
-
-
 def check(store: Store, commits: Sequence[Commit], *, digests: bool | None = None) -> list[Damage]:
     """The files that these commits name and that are lost, or are not as their records say.
 
     Digests are those of all bytes: of a folder they are compared unless ``digests`` is false, of an object store, which
     would have to send them, where it is true; else sizes are.
     """
-    owners: dict[str, dict[str, None]] = {}
-    parts = {part.path: part for each in commits for part in each.parts if part.table in schema.TABLES}
-    for each in commits:
-        for part in each.parts:
-            owners.setdefault(part.path, {})[each.label] = None
-    digests = store.driver is None if digests is None else digests
-    recorded = {path: part.digest if digests else "" for path, part in parts.items()}
+    parts = {part.path: (each.label, part) for each in commits for part in each.parts}
+    digests = store.local if digests is None else digests
+    recorded = {path: part.xxh3 if digests else "" for path, (_, part) in parts.items()}
     state = store.state(recorded)
     found = []
-    for path, part in parts.items():
+    for path, (label, part) in parts.items():
         now = state.get(path)
         if now is None:
             why = "is lost"
         elif now.size_bytes != part.size_bytes:
             why = f"has {now.size_bytes:,} bytes instead of {part.size_bytes:,}"
-        elif now.digest != recorded[path]:
+        elif now.xxh3 != recorded[path]:
             why = "holds other bytes than were written"
         else:
             continue
-        found.append(Damage(path, tuple(owners[path]), why))
+        found.append(Damage(path, (label,), why))
     return found
 
 
@@ -254,18 +208,12 @@ class KeptBuild:
     def commit(self) -> str:
         """Its commit in short, as its meta says; empty where its label says it, or nothing does."""
         commit = self.meta.get("commit", "")
-        return "" if commit.startswith(self.label) else commit[:12]
+        return "" if commit.startswith(self.label) else commit[:8]
 
     @property
     def named(self) -> str:
         """``nightly-41 (1f2e3d4c)``: its label, and its commit where that is another word."""
         return f"{self.label} ({self.commit[:8]})" if self.commit else self.label
-
-    @property
-    def link(self) -> str:
-        """The page of its commit, as the word ``link`` of its meta says; empty where that is no address of the web."""
-        link = self.meta.get("link", "")
-        return quote(link, safe=":/?#@!$&*+,;=%~-._") if link.startswith(("https://", "http://")) else ""
 
 
 def builds_of(commits: Iterable[Commit]) -> tuple[KeptBuild, ...]:
@@ -274,22 +222,6 @@ def builds_of(commits: Iterable[Commit]) -> tuple[KeptBuild, ...]:
     for commit in sorted(commits, key=lambda each: (each.time, each.name)):
         by_label.setdefault(commit.label, []).append(commit)
     return tuple(sorted(map(_build, by_label.values()), key=lambda build: (build.time, build.label)))
-
-
-def ordered(builds: Sequence[KeptBuild], key: str | None) -> tuple[KeptBuild, ...]:
-    """``builds`` by a word of their meta, as numbers where all are; without one as they stand."""
-    if key is None:
-        return tuple(builds)
-    missing = [build.label for build in builds if key not in build.meta]
-    if missing:
-        raise InputError(
-            f"{count(len(missing), 'build has', 'builds have')} no meta {key!r}, {missing[0]} first",
-            "give it to all, or none",
-        )
-    try:
-        return tuple(sorted(builds, key=lambda build: (float(build.meta[key]), build.label)))
-    except ValueError:
-        return tuple(sorted(builds, key=lambda build: (build.meta[key], build.label)))
 
 
 def table_of(builds: Sequence[KeptBuild]) -> Rows:

@@ -1,388 +1,259 @@
-"""The columns of a dataset, each stated once, as shapes that are laid out in Arrow and read back.
+"""The tables of a dataset. Each row is a struct: its types give Arrow's, its descriptions the documentation.
 
-Versions only add columns: what is there never changes its meaning, and records within columns (``sass``) keep their
-fields for good. ``docs/nightly.md`` lists the columns from here.
+The column ``kernel`` holds a kernel as a snapshot does (``scan -f json``); the others are what questions ask for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from operator import attrgetter, itemgetter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Sequence
+from functools import lru_cache
+from types import UnionType
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Union, get_args, get_origin, get_type_hints
 
-from msgspec.structs import replace
+import msgspec
+from msgspec import Meta, Struct
 
-from spillscan.history.dataset.shapes import Field, Many, Record, Shape, arrow_type
-from spillscan.model import Advisory, Issue, Kernel, KernelKey, Launch, LaunchBounds, Origin, Stats, Usage
-from spillscan.model.code import (
-    Group,
-    LivePeak,
-    LocalTraffic,
-    Maker,
-    Operands,
-    SassStats,
-    SourceLine,
-    Traffic,
-    WarpRole,
-    WeighedLine,
-)
+from spillscan.model import Build, Issue, Kernel, Launch, LaunchBounds, Origin
 from spillscan.model.figures import KEPT
-from spillscan.model.usage import NUMBERS, PRINTED, Figure
+from spillscan.model.serialize import kernel_text, text
+from spillscan.model.usage import NUMBERS, Figure
 from spillscan.naming.identity import canonical
+from spillscan.naming.identity.code import configuration
 
 if TYPE_CHECKING:
     import pyarrow
 
     from spillscan.history.dataset.store import Unit
-    from spillscan.model import Build
+
+VERSION = 1
+"""Of these tables; another version's dataset is refused."""
 
 
-class KernelRow(NamedTuple):
-    """One kernel, and where it belongs."""
+class Launched(Struct, frozen=True):
+    """All of a kernel that says how it is launched."""
 
-    kernel: Kernel
-    unit_id: str
-    commit: str
-    position: int
-    canonical: str
+    launch_bounds: LaunchBounds | None
+    dynamic_shared: bool | None
+    launch: Launch | None
+    configuration: tuple[tuple[str, str], ...]
 
 
-class UnitRow(NamedTuple):
+def _column(name: str, kind: Any, about: str) -> tuple[str, Any]:
+    return name, Annotated[kind, Meta(description=about)]
+
+
+_FIGURES: tuple[Figure, ...] = KEPT
+KernelRow: Any = msgspec.defstruct(
+    "KernelRow",
+    [
+        _column("canonical", str, "symbol without what a checkout, toolkit or list of archs puts into it"),
+        _column("arch", str | None, "target, such as `sm_90a`; null: unknown"),
+        _column("symbol", str, "symbol as the tool printed it"),
+        _column("name", str, "full demangled name"),
+        _column("short_name", str, "base name: no namespaces, template arguments, parameters"),
+        _column("object", str, "object or source of the build step; empty if unknown"),
+        _column("source", str, "source file that the build step compiles; empty if unknown"),
+        _column("role", str, "`entry`, `function` (device function) or `unknown`"),
+        _column("confidence", str, "`certain`, or `ambiguous` if output was interleaved"),
+        _column("final", bool | None, "false: relocatable code before the link; true: linked; null: unknown"),
+        *(_column(each.name, int | None, each.about) for each in _FIGURES),
+        _column("compile_ms", float | None, "compile time as printed"),
+        _column("variant", str | None, "JSON: what a tuner chose, else the required block size"),
+        _column("launched", str, "JSON: `launch_bounds`, `dynamic_shared`, `launch`, `configuration`"),
+        _column("kernel", str, "JSON: the whole record, as `scan -f json` writes it"),
+        _column("unit_id", str, "the unit that it was read from"),
+        _column("position", int, "its place among the kernels of its unit, from 0"),
+        _column("commit", str, "the commit that wrote it"),
+    ],
+)
+"""One kernel; the rows of a file are in the order of ``canonical``."""
+
+
+class UnitRow(Struct):
     """One unit, and what was read of it."""
 
-    unit: Unit
-    commit: str
-    build: Build | None
+    unit_id: Annotated[str, Meta(description="16 digits of uri and content")]
+    uri: Annotated[str, Meta(description="path or URL")]
+    content_hash: Annotated[str, Meta(description="hash of its bytes; empty if they could not be fetched")]
+    size_bytes: Annotated[int | None, Meta(description="bytes as stored")]
+    failure: Annotated[str | None, Meta(description="why it could not be read; null if it was")]
+    store_tag: Annotated[str | None, Meta(description="what its store calls this content; null if it does not")]
+    kernels: Annotated[int | None, Meta(description="kernels and device functions in it")]
+    inputs: Annotated[int | None, Meta(description="inputs read")]
+    lines: Annotated[int | None, Meta(description="lines read")]
+    bytes: Annotated[int | None, Meta(description="bytes read: of text after decompression, else as stored")]
+    recognised_lines: Annotated[int | None, Meta(description="lines that a grammar rule describes")]
+    unknown_lines: Annotated[int | None, Meta(description="lines of a known tool that no rule describes")]
+    unknown_clauses: Annotated[int | None, Meta(description="clauses of known lines that no rule describes")]
+    commit: Annotated[str, Meta(description="the commit that wrote it")]
 
 
-class IssueRow(NamedTuple):
-    """One issue, and where it belongs."""
+class IssueRow(Struct):
+    """One issue."""
 
-    issue: Issue
-    unit_id: str
-    commit: str
-    position: int
-
-
-def _record(
-    make: Callable[..., Any], gets: Mapping[str, Callable[[Any], Any]] | None = None, **shapes: Shape
-) -> Record:
-    """A record of the model by the names of its fields; ``gets``: those that are no attribute."""
-    found = gets or {}
-    fields = tuple(Field(name, shape, found.get(name, attrgetter(name))) for name, shape in shapes.items())
-    return Record(fields, lambda *values: make(**dict(zip(shapes, values, strict=True))))
+    code: Annotated[str, Meta(description="stable name: `unknown-line`, `truncated` …")]
+    severity: Annotated[str, Meta(description="`error`, `warning` or `note`")]
+    message: Annotated[str, Meta(description="one line")]
+    input: Annotated[str | None, Meta(description="where it was seen")]
+    line: Annotated[int | None, Meta(description="line of the input")]
+    format: Annotated[str | None, Meta(description="format of the input")]
+    hides: Annotated[tuple[str, ...] | None, Meta(description="metrics that it may hide; null: those of its kind")]
+    symbol: Annotated[str, Meta(description="the kernel that it is about; empty: the whole input")]
+    unit_id: Annotated[str, Meta(description="the unit that it was read from")]
+    position: Annotated[int, Meta(description="its place among the issues of its unit, from 0")]
+    commit: Annotated[str, Meta(description="the commit that wrote it")]
 
 
-def _tuple(**shapes: Shape) -> Record:
-    """The fields of a tuple, in its order."""
-    fields = tuple(Field(name, shape, itemgetter(at)) for at, (name, shape) in enumerate(shapes.items()))
-    return Record(fields, lambda *values: values)
+TABLES: dict[str, Any] = {"kernels": KernelRow, "units": UnitRow, "issues": IssueRow}
 
 
-_LINES = Many(_tuple(file="text", line="whole"))
-PAIRS = Many(_tuple(name="text", value="text"))
-"""Names and their values, in their order."""
-_ORIGIN = _record(Origin, input="text", line="whole", format="text")
-_ADVISORY = _record(Advisory, kind="text", text="text", severity="text", code="text", location="text")
-_BOUNDS = _record(LaunchBounds, max_threads="whole", required_threads="whole")
-_LAUNCH = _record(
-    Launch,
-    threads_per_block="whole",
-    dynamic_shared_bytes="whole",
-    max_dynamic_shared_bytes="whole",
-    carveout_percent="whole",
-    cluster_blocks="whole",
-    source="text",
-)
-_TRAFFIC = _record(Traffic, stores="whole", loads="whole", store_bytes="whole", load_bytes="whole")
-_MAKER = _record(Maker, tool="text", version="text", options="text")
-_OPCODE = _tuple(opcode="text", count="whole")
-_ROLE = _record(WarpRole, address="whole", registers="whole", follows="flag", spill=_TRAFFIC, local=_TRAFFIC)
-_LOCAL = Record(
-    (
-        Field("class", "text", lambda item: item[0].kind),
-        Field("store", "flag", lambda item: item[0].store),
-        Field("bytes", "whole", lambda item: item[0].bytes),
-        Field("depth", "whole", lambda item: item[0].depth),
-        Field("inner", "flag", lambda item: item[0].inner),
-        Field("count", "whole", itemgetter(1)),
-    ),
-    lambda *values: (Group(*values[:5]), values[5]),
-)
-_OPERANDS = _record(
-    Operands,
-    highest_register="whole",
-    highest_uniform_register="whole",
-    highest_predicate="whole",
-    bank_conflicts=Many(_tuple(depth="whole", instructions="whole")),
-    flops="whole",
-    global_bytes="whole",
-    shared_bytes="whole",
-)
+class Column(NamedTuple):
+    """One column of a table."""
+
+    name: str
+    kind: Any
+    """``str``, ``int``, ``float``, ``bool``, or ``tuple`` of texts; each may be null."""
+    about: str
 
 
-def _inlined(line: SourceLine | None) -> list[tuple[str, int]] | None:
-    """A line and the lines that it was inlined at, innermost first."""
-    if line is None:
-        return None
+@lru_cache
+def columns(table: str) -> tuple[Column, ...]:
+    """The columns of a table, besides ``label``, which is a folder."""
     found = []
-    while line is not None:
-        found.append((line.file, line.line))
-        line = line.inlined_at
-    return found
+    for name, hint in get_type_hints(TABLES[table], include_extras=True).items():
+        kind, meta = get_args(hint)
+        if get_origin(kind) in (UnionType, Union):
+            kind = next(each for each in get_args(kind) if each is not type(None))
+        found.append(Column(name, get_origin(kind) or kind, meta.description))
+    return tuple(found)
 
 
-def _line(chain: tuple[tuple[str, int], ...] | None) -> SourceLine | None:
-    line = None
-    for file, number in reversed(chain or ()):
-        line = SourceLine(file=file, line=number, inlined_at=line)
-    return line
+def arrow_schema(table: str, *, label: bool) -> pyarrow.Schema:
+    """The columns of a table as Arrow has them, with or without ``label``."""
+    import pyarrow as pa
+
+    kinds = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_(), tuple: pa.list_(pa.string())}
+    fields = [pa.field("label", pa.string())] * label
+    return pa.schema([*fields, *(pa.field(each.name, kinds[each.kind]) for each in columns(table))])
 
 
-_WEIGHED = _record(
-    lambda source, **rest: WeighedLine(source=_line(source) or SourceLine(file="", line=0), **rest),
-    {"source": lambda line: _inlined(line.source)},
-    kind="text",
-    source=_LINES,
-    accesses="whole",
-    bytes="whole",
-    depth="whole",
-    weight="whole",
-    share="real",
-)
-_PEAK = _record(
-    lambda source, **rest: LivePeak(source=_line(source), **rest),
-    {"source": lambda peak: _inlined(peak.source)},
-    registers="whole",
-    address="whole",
-    line="whole",
-    source=_LINES,
-)
+_LARGEST = 2**63 - 1
 
 
-def _stats(
-    local: tuple[tuple[Group, int], ...], frame: Traffic | None, flow: Any, evidence: Any, **rest: Any
-) -> SassStats:
-    return SassStats(local=LocalTraffic(kept=local or None, evidence=evidence, flow=flow, frame=frame), **rest)
+def encoded(table: str, rows: Sequence[Any]) -> pyarrow.Table:
+    """Rows as Arrow has them."""
+    import pyarrow as pa
+
+    schema = arrow_schema(table, label=False)
+    arrays = []
+    for field in schema:
+        values = [getattr(row, field.name) for row in rows]
+        try:
+            arrays.append(pa.array(values, field.type))
+        except UnicodeEncodeError:  # half a surrogate, as names of files may have
+            arrays.append(pa.array([None if each is None else storable(each) for each in values], field.type))
+        except OverflowError:  # no tool counts that far
+            known = [each if each is None or abs(each) <= _LARGEST else None for each in values]
+            arrays.append(pa.array(known, field.type))
+    return pa.Table.from_arrays(arrays, schema=schema)
 
 
-_SASS = _record(
-    _stats,
-    {
-        "local": lambda sass: list(sass.local.groups.items()),
-        "live_peak": lambda sass: None if sass.live_peak is None or sass.live_peak.at_least else sass.live_peak,
-        "frame": attrgetter("local.frame"),
-        "flow": attrgetter("local.flow"),
-        "evidence": attrgetter("local.evidence"),
-    },
-    instructions="whole",
-    code_bytes="whole",
-    opcodes=Many(_OPCODE),
-    local=Many(_LOCAL),
-    frame=_TRAFFIC,
-    flow="text",
-    evidence="text",
-    shared_spills="whole",
-    registers="whole",
-    operands=_OPERANDS,
-    live_peak=_PEAK,
-    origin=_ORIGIN,
-)
+def storable(words: str) -> str:
+    """``words`` as UTF-8 can hold them."""
+    return words.encode("utf-8", "backslashreplace").decode()
 
 
-def _column(name: str, shape: Shape, path: str, about: str, since: int | None = 1) -> Field:
-    return Field(name, shape, attrgetter(path), about, since or 1)
-
-
-def _of_kernel(name: str, shape: Shape, path: str, about: str, since: int | None = 1) -> Field:
-    return _column(name, shape, f"kernel.{path}", about, since)
-
-
-def _of_build(name: str, get: Callable[[Build], int], about: str, since: int = 1) -> Field:
-    return Field(name, "whole", lambda row: None if row.build is None else get(row.build), about, since)
-
-
-_SHAPES: dict[str, Shape] = {"number": "whole", "keyed": Many(_tuple(bank="whole", bytes="whole"))}
-
-
-def _derived(figure: Figure) -> Field:
-    """A column that is computed from others, so that a question need not."""
-    get = figure.get
-    assert get is not None
-    return Field(figure.name, "whole", lambda row: get(row.kernel), figure.about, figure.since or 1)
-
-
-def _reached(name: str, shape: Shape, way: str, path: str, about: str, since: int) -> Field:
-    """A column of what a kernel may lack: ``path`` from what stands at ``way``, null where that is not known."""
-    owner, value = attrgetter(f"kernel.{way}"), attrgetter(path)
-    return Field(name, shape, lambda row: None if (found := owner(row)) is None else value(found), about, since)
-
-
-KERNELS: tuple[Field, ...] = (
-    _column(
-        "canonical",
-        "text",
-        "canonical",
-        "symbol without what a checkout, toolkit or list of archs puts into it; the rows of a file are in its order",
-    ),
-    _of_kernel("symbol", "text", "key.symbol", "symbol as the tool printed it"),
-    _of_kernel("name", "text", "name", "full demangled name"),
-    _of_kernel("short_name", "text", "short_name", "base name: no namespaces, template arguments, parameters"),
-    _of_kernel("object", "text", "key.unit", "object or source of the build step; empty where the log does not say"),
-    _of_kernel("source", "text", "source", "source file that the build step compiles; empty where no line says"),
-    _of_kernel("role", "text", "role", "`entry`, `function` (device function) or `unknown`"),
-    _of_kernel("confidence", "text", "confidence", "`certain`, or `ambiguous` where output was torn apart"),
-    _of_kernel("reasons", Many("text"), "reasons", "why it is ambiguous"),
-    _of_kernel(
-        "final",
-        "flag",
-        "final",
-        "false: relocatable code before the link; true: linked; null: nothing says that it is relocatable",
-    ),
-    *(
-        _of_kernel(each.name, _SHAPES[each.kind], f"usage.{each.name}", each.about, each.since)
-        for each in sorted(PRINTED, key=lambda each: each.kind != "number")
-    ),
-    _of_kernel(
-        "unknown_clauses",
-        Many("text"),
-        "usage.unknown_clauses",
-        "what the compiler printed and this version did not know",
-    ),
-    _of_kernel("compile_ms", "real", "compile_ms", "compile time as printed"),
-    _of_kernel("launch_bounds", _BOUNDS, "launch_bounds", "of its binary"),
-    _of_kernel("advisories", Many(_ADVISORY), "advisories", "what the compiler said besides figures"),
-    _of_kernel("origins", Many(_ORIGIN), "origins", "where it was read"),
-    _of_kernel("sass", _SASS, "sass", "figures of its machine code"),
-    _column("unit_id", "text", "unit_id", "the unit that it was read from"),
-    _column("position", "whole", "position", "its place among the kernels of its unit, from 0"),
-    _column("commit", "text", "commit", "the commit that wrote it"),
-    *(_derived(each) for each in KEPT if each.name not in NUMBERS),
-    _reached("maker", _MAKER, "sass", "maker", "what made its cubin, where that is known", 3),
-    _of_kernel(
-        "dynamic_shared",
-        "flag",
-        "dynamic_shared",
-        "whether its code declares shared memory whose size each launch gives; null: not known",
-        5,
-    ),
-    _of_kernel("launch", _LAUNCH, "launch", "how it is launched, as its compiler wrote beside its code", 5),
-    _of_kernel(
-        "configuration", PAIRS, "configuration", "what it was tuned for, as its compiler wrote beside its code", 5
-    ),
-    _of_kernel("caller", "text", "caller", "of a device function: the symbol of the kernel whose copy it is", 10),
-    _reached(
-        "cluster_blocks", "whole", "launch_bounds", "cluster_blocks", "blocks per cluster, by its launch bounds", 5
-    ),
-    _reached(
-        *("roles", Many(_ROLE), "sass", "roles"),
-        "code that runs with registers of its own (`setmaxnreg`): the start, then by registers",
-        5,
-    ),
-    _reached(
-        *("digest", "text", "sass", "digest"),
-        "stands for its machine code: the same where that is the same byte for byte",
-        5,
-    ),
-    _reached(
-        *("lines", Many(_WEIGHED), "sass", "local.lines"),
-        "source lines of its accesses to local memory, the heaviest first: bytes, tenfold for each loop",
-        6,
-    ),
-    _reached(*("register_cap", "whole", "sass", "register_cap"), "registers that ptxas was allowed; 255: all", 11),
-)
-"""Of ``kernels``, besides ``label`` and ``arch``, which are folders."""
-
-
-_READ = {
-    "inputs": "inputs read",
-    "lines": "lines read",
-    "bytes": "bytes read: of text after decompression, of a binary or an archive as stored",
-    "recognised_lines": "lines that a grammar rule describes",
-    "unknown_lines": "lines of a known tool that none describes",
-    "unknown_clauses": "clauses of known lines that none describes",
-}
-
-UNITS: tuple[Field, ...] = (
-    _column("unit_id", "text", "unit.id", "16 digits of uri and content"),
-    _column("uri", "text", "unit.uri", "path or URL"),
-    _column("content_hash", "text", "unit.content_hash", "hash of its bytes; empty where they could not be fetched"),
-    _column("size_bytes", "whole", "unit.size_bytes", "bytes as stored"),
-    _column("failure", "text", "unit.failure", "why it could not be read; null where it was"),
-    _of_build("kernels", lambda build: len(build.kernels), "kernels and device functions in it"),
-    *(_of_build(name, attrgetter(f"stats.{name}"), _READ[name]) for name in Stats.__struct_fields__),
-    _column("commit", "text", "commit", "the commit that wrote it"),
-    _column("store_tag", "text", "unit.store_tag", "what its store calls this content; null where it does not", 3),
-    _of_build("issues", lambda build: len(build.issues), "issues of it", 9),
-)
-"""Of ``units``, besides ``label``."""
-
-ISSUES: tuple[Field, ...] = (
-    _column("code", "text", "issue.code", "stable name: `unknown-line`, `truncated` …"),
-    _column("severity", "text", "issue.severity", "`error`, `warning` or `note`"),
-    _column("message", "text", "issue.message", "one line"),
-    _column("origin", _ORIGIN, "issue.origin", "where it was seen"),
-    _column("unit_id", "text", "unit_id", "the unit that it was read from"),
-    _column("position", "whole", "position", "its place among the issues of its unit, from 0"),
-    _column("commit", "text", "commit", "the commit that wrote it"),
-    _column("hides", Many("text"), "issue.hides", "what it may hide from a gate; null: what its kind says", 4),
-    _column("symbol", "text", "issue.symbol", "the kernel that it is about; empty: the whole input", 4),
-)
-"""Of ``issues``, besides ``label``."""
-
-TABLES = {"kernels": KERNELS, "units": UNITS, "issues": ISSUES}
-VERSION = 11
-"""Of the schema that this spillscan writes; it reads this and all before. 7 lets several builds share files, 8 kept
-beside them what goes on under another name, which is no longer read, 9 has digests of all files."""
-WHOLE_SINCE = 6
-"""The last version that brought columns of ``kernels`` that follow from others."""
-
-
-def row_of(kernel: Kernel, unit_id: str, commit: str, position: int) -> KernelRow:
+def kernel_row(kernel: Kernel, unit_id: str, commit: str, position: int) -> Any:
     """A kernel as a row."""
-    return KernelRow(kernel, unit_id, commit, position, canonical(kernel.key.symbol))
-
-
-def kernel_of(row: dict[str, Any]) -> Kernel:
-    """A kernel as a row holds it."""
-    return Kernel(
-        key=KernelKey(symbol=row["symbol"], arch=row["arch"], unit=row["object"] or ""),
-        role=row["role"],
-        usage=Usage(
-            **{name: row[name] for name in NUMBERS},
-            constant_bytes=row["constant_bytes"],
-            unknown_clauses=row["unknown_clauses"] or (),
-        ),
-        confidence=row["confidence"],
-        reasons=row["reasons"] or (),
-        final=row["final"],
-        advisories=row["advisories"] or (),
-        origins=row["origins"] or (),
-        compile_ms=row["compile_ms"],
-        source=row["source"] or "",
-        sass=None
-        if row["sass"] is None
-        else replace(
-            row["sass"],
-            local=replace(row["sass"].local, kept_lines=row["lines"] or ()),
-            maker=row["maker"],
-            roles=row["roles"] or (),
-            digest=row["digest"],
-            register_cap=row["register_cap"],
-        ),
-        launch_bounds=row["launch_bounds"] and replace(row["launch_bounds"], cluster_blocks=row["cluster_blocks"]),
-        dynamic_shared=row["dynamic_shared"],
-        launch=row["launch"],
-        configuration=row["configuration"] or (),
-        caller=row["caller"] or "",
+    chosen = configuration(kernel)
+    launched = Launched(kernel.launch_bounds, kernel.dynamic_shared, kernel.launch, kernel.configuration)
+    return KernelRow(
+        canonical=canonical(kernel.key.symbol),
+        arch=kernel.key.arch,
+        symbol=kernel.key.symbol,
+        name=kernel.name,
+        short_name=kernel.short_name,
+        object=kernel.key.unit,
+        source=kernel.source,
+        role=kernel.role,
+        confidence=kernel.confidence,
+        final=kernel.final,
+        **{each.name: _value(each, kernel) for each in _FIGURES},
+        compile_ms=kernel.compile_ms,
+        variant=None if chosen is None else text(chosen),
+        launched=text(launched),
+        kernel=kernel_text(kernel),
+        unit_id=unit_id,
+        position=position,
+        commit=commit,
     )
 
 
-def arrow_schema(table: str, *, folders: bool) -> pyarrow.Schema:
-    """The columns of a table; with ``folders`` also those that are folders."""
-    import pyarrow as pa
+def _value(figure: Figure, kernel: Kernel) -> int | None:
+    if figure.name in NUMBERS:
+        found: int | None = getattr(kernel.usage, figure.name)
+        return found
+    assert figure.get is not None
+    value: int | None = figure.get(kernel)
+    return value
 
-    also = ([("label", "text")] + ([("arch", "text")] if table == "kernels" else [])) if folders else []
-    fields = [pa.field(name, arrow_type(shape)) for name, shape in also]  # type: ignore[arg-type]
-    fields += [pa.field(field.name, arrow_type(field.shape)) for field in TABLES[table]]
-    return pa.schema(fields)
+
+def unit_row(unit: Unit, build: Build | None, commit: str) -> UnitRow:
+    """A unit as a row."""
+    stats = {} if build is None else msgspec.structs.asdict(build.stats)
+    names = ("inputs", "lines", "bytes", "recognised_lines", "unknown_lines", "unknown_clauses")
+    return UnitRow(
+        unit_id=unit.id,
+        uri=unit.uri,
+        content_hash=unit.content_hash,
+        size_bytes=unit.size_bytes,
+        failure=unit.failure,
+        store_tag=unit.store_tag,
+        kernels=None if build is None else len(build.kernels),
+        commit=commit,
+        **{name: stats.get(name) for name in names},
+    )
+
+
+def issue_row(issue: Issue, unit_id: str, commit: str, position: int) -> IssueRow:
+    """An issue as a row."""
+    origin = issue.origin
+    return IssueRow(
+        code=issue.code,
+        severity=issue.severity,
+        message=issue.message,
+        input=None if origin is None else origin.input,
+        line=None if origin is None else origin.line,
+        format=None if origin is None else origin.format,
+        hides=issue.hides,
+        symbol=issue.symbol,
+        unit_id=unit_id,
+        position=position,
+        commit=commit,
+    )
+
+
+def issue_of(row: dict[str, Any]) -> Issue:
+    """An issue as a row holds it."""
+    known = row["input"] is not None
+    return Issue(
+        code=row["code"],
+        severity=row["severity"],
+        message=row["message"],
+        origin=Origin(input=row["input"], line=row["line"], format=row["format"]) if known else None,
+        hides=None if row["hides"] is None else tuple(row["hides"]),
+        symbol=row["symbol"],
+    )
+
+
+@lru_cache(maxsize=1 << 12)
+def launched_of(words: str) -> Launched:
+    """How a stored kernel is launched."""
+    return msgspec.json.decode(words, type=Launched)
+
+
+@lru_cache(maxsize=1 << 12)
+def settings_of(variant: str | None) -> tuple[tuple[str, str], ...]:
+    """What a tuner chose for a stored kernel; empty if nothing did."""
+    chosen = msgspec.json.decode(variant) if variant else None
+    return tuple((name, value) for name, value in chosen) if isinstance(chosen, list) else ()

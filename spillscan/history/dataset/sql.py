@@ -77,14 +77,13 @@ def connect(
     statements: Sequence[str],
     files: Sequence[str],
     driver: Any = None,
-    memory: str | None = None,
 ) -> duckdb.DuckDBPyConnection:
     """A connection with ``tables`` in which ``statements`` were carried out, and that can read ``files`` (of the fsspec
     file system ``driver``) and nothing else."""
     with needed():
         import duckdb
     connection = duckdb.connect(":memory:")
-    memory = memory or os.environ.get(_MEMORY_VARIABLE) or MEMORY
+    memory = os.environ.get(_MEMORY_VARIABLE) or MEMORY
     try:
         connection.execute(f"SET memory_limit = {quoted(memory)}")
     except duckdb.Error as error:
@@ -186,7 +185,9 @@ def ask_anything(
     except duckdb.InterruptException:
         raise UsageError(f"the query took more than {seconds:g} s", "ask for less, or give it --timeout") from None
     except duckdb.OutOfMemoryException:
-        raise UsageError("the query takes more memory than it may", "ask for less, or give it --memory-limit") from None
+        raise UsageError(
+            "the query takes more memory than it may", f"ask for less, or allow more by {_MEMORY_VARIABLE}=2GB"
+        ) from None
     except (duckdb.Error, RuntimeError, ValueError, OverflowError) as error:
         if isinstance(error, duckdb.IOException):
             raise _unreadable(error) from error
@@ -244,7 +245,7 @@ def _within(connection: duckdb.DuckDBPyConnection, seconds: float) -> Iterator[N
 
 def _unreadable(error: BaseException) -> InputError:
     said = printable(" ".join(str(error).split()))
-    hint = "`spillscan history dataset verify DATA` says what is damaged; if it was compacted meanwhile, ask again"
+    hint = "`spillscan history verify` lists the damage; if a build was audited meanwhile, ask again"
     return InputError(f"the dataset cannot be read: {said}", hint)
 
 

@@ -296,7 +296,7 @@ def expand(inputs: Sequence[str], left_out: list[str] | None = None) -> list[Sou
         elif _is_dataset(given):
             build = f"{given.rstrip('/')}{_MARK}LABEL"
             raise InputError(
-                f"{given} is a dataset", f"{build} is one of its builds; spillscan history dataset info lists them"
+                f"{given} is a dataset", f"{build} is one of its builds; `spillscan history --all` lists them"
             )
         elif os.path.isdir(given):
             sources.extend(Source(path, explicit=False) for path in _files_below(given, left_out))

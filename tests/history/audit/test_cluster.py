@@ -56,7 +56,7 @@ def test_two_workers_make_the_same_dataset_one_of_them_killed_too(reference: Ref
             command = [*AUDIT, tree, "--dataset", tmp_path / "killed", "--scheduler", address]
             try:
                 with subprocess.Popen(command, stdout=subprocess.PIPE) as going:
-                    worker, _ = map(int, waited_for(gate / "arrived").split())
+                    worker = int(waited_for(gate / "arrived").split()[1])
                     os.kill(worker, signal.SIGKILL)
                     (gate / "open").touch()
                     output, _ = going.communicate(timeout=120)

@@ -216,7 +216,7 @@ def test_a_file_that_never_comes_has_failed_until_it_comes(web: tuple[FlakyServe
 @pytest.mark.parametrize("keys", [{"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret"}, {}])
 @pytest.mark.parametrize(
     "command",
-    ["history audit s3://gone/logs --dataset data", "history audit a.log --dataset s3://gone/data", "history dataset"],
+    ["history audit s3://gone/logs --dataset data", "history audit a.log --dataset s3://gone/data", "history verify"],
 )
 def test_a_store_without_keys_or_without_an_answer_is_one_line(
     keys: dict[str, str],
@@ -243,8 +243,8 @@ def test_a_store_without_keys_or_without_an_answer_is_one_line(
         monkeypatch.setenv(name, value)
     s3fs.S3FileSystem.clear_instance_cache()
     words = (
-        ["history", "dataset", "info", "--dataset", "s3://gone/data"]
-        if command == "history dataset"
+        ["history", "verify", "--dataset", "s3://gone/data"]
+        if command == "history verify"
         else [*command.split(), "--label", "v"]
     )
     try:

@@ -1,4 +1,4 @@
-"""Histories in which it is known what happens: kernels that come, go, are away for a while, get other names, change for
+"""Histories in which it is known what happens: kernels that come, go, are away for a while, change for
 good or for one build, and builds that know nothing of them. What series and ``diff`` say is held
 against it.
 """
@@ -15,11 +15,12 @@ from typing import NamedTuple
 
 from spillscan import diff
 from spillscan.history.dataset import Unit, open_dataset, write_batch
-from spillscan.history.dataset.history import Happening, Series, happenings, histories
+from spillscan.history.dataset.history import Series, histories
+from spillscan.history.dataset.regressions import Occurrence, occurrences
+from spillscan.judging.policy import Policy
 from spillscan.model import Build, Kernel, KernelKey, Usage
 from spillscan.model.figures import FOLLOWED
 from spillscan.model.symbols import tuned_for
-from spillscan.occupancy.launches import LaunchMap
 
 _TILES = ("64x64x32", "128x64x32", "128x128x64")
 _PARAMETERS = ("Pf", "Pd", "Pfi", "Pdi", "PKfPf", "PKdPdi", "Pfii", "Piii")
@@ -168,15 +169,6 @@ def _life(rng: random.Random, words: Iterator[str], made: Past, start: int, stop
             registers = rng.randrange(16, 256)
         if rng.random() < chance:
             spill = rng.choice((0, rng.randrange(4, 900, 4)))
-        before = max((each for each in range(at) if each not in made.empty), default=-1)
-        if not tuned and before in life.symbols and rng.random() < chance / 3:
-            if rng.random() < 0.5:
-                scope = next(words)
-            else:
-                base = f"{base}{rng.randrange(2, 9)}"
-            symbol = _mangled(scope, base, number, parameters)
-            if rng.random() < 0.5:
-                spill += 360
         flap = rng.randrange(1, 60) if rng.random() < chance else 0
         life.symbols[at] = symbol
         unknown = rng.random() < chance / 3
@@ -204,7 +196,7 @@ def disagreements(made: Past, root: Path) -> list[str]:
     """What series and ``diff`` of each build with the next say otherwise than planted."""
     found = []
     series, rows = _followed(root)
-    reported = Counter(said for row in rows if (said := _said(row)) is not None)
+    reported = Counter(said for row in rows for said in _said(row))
     expected = made.expected()
     found += [f"misses {said}" for said in (expected - reported)]
     found += [f"invents {said}" for said in (reported - expected)]
@@ -213,22 +205,22 @@ def disagreements(made: Past, root: Path) -> list[str]:
     return found
 
 
-def _followed(root: Path) -> tuple[list[Series], list[Happening]]:
+def _followed(root: Path) -> tuple[list[Series], list[Occurrence]]:
     dataset = open_dataset(str(root))
-    series = histories(dataset, dataset.builds, "*", LaunchMap())
-    return series, happenings(series, [each.name for each in FOLLOWED])
+    series = histories(dataset, dataset.builds, "*", Policy(()))
+    return series, occurrences(series, [each.name for each in FOLLOWED], Policy(()))
 
 
 def _name(series: Series) -> tuple[str, str]:
     return series.canonical, ", ".join(tuned_for(series.kernel.configuration)).replace("×", "x")
 
 
-def _said(each: Happening) -> Said | None:
-    if each.event != "changed":
-        return Said(_name(each.series), each.event, None, None, None, each.last, each.first)
-    if each.metric not in METRICS:
-        return None
-    return Said(_name(each.series), "changed", each.metric, each.before, each.after, each.last, each.first)
+def _said(each: Occurrence) -> Iterator[Said]:
+    if each.state != "changed":
+        yield Said(_name(each.series), each.state, None, None, None, each.last, each.first)
+    for step in each.steps:
+        if step.metric in METRICS:
+            yield Said(_name(each.series), "changed", step.metric, step.before, step.after, step.last, step.first)
 
 
 def _of_series(made: Past, followed: list[Series]) -> Iterator[str]:

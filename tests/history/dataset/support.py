@@ -17,8 +17,6 @@ from spillscan.model import Build
 from tests.conftest import FIXTURES, issue_to_json, kernel_to_json
 
 BASE, HEAD = FIXTURES / "demo" / "base.log", FIXTURES / "demo" / "head.log"
-VERSION1 = Path(__file__).parent / "version1"
-"""What the first version of the schema wrote: base.log and an unreadable unit as v1, head.log and a cubin as v2."""
 
 
 def unit_of(path: Path) -> Unit:

@@ -24,7 +24,7 @@ from tests.history.dataset.support import BASE, HEAD, append, command, files, fi
 def test_everything_that_was_read_comes_back(folder: str, tmp_path: Path) -> None:
     build = scan(FIXTURES / folder)
     write_batch(str(tmp_path), "x", [(Unit(uri="all", content_hash="1"), build)], {})
-    assert plain(load_build(str(tmp_path), "x")) == plain(build)
+    assert plain(load_build(str(tmp_path), "x")) == plain(build.named)
 
 
 def test_operands_live_peaks_and_sources_come_back(tmp_path: Path) -> None:
@@ -32,7 +32,7 @@ def test_operands_live_peaks_and_sources_come_back(tmp_path: Path) -> None:
     build = scan(dumps, operands=True)
     assert any(kernel.sass and kernel.sass.operands for kernel in build.kernels)
     write_batch(str(tmp_path), "x", [(Unit(uri="all", content_hash="1"), build)], {})
-    assert plain(load_build(str(tmp_path), "x")) == plain(build)
+    assert plain(load_build(str(tmp_path), "x")) == plain(build.named)
 
 
 def test_not_known_is_null_and_zero_is_zero(tmp_path: Path) -> None:
@@ -49,9 +49,9 @@ def test_not_known_is_null_and_zero_is_zero(tmp_path: Path) -> None:
     write_batch(str(tmp_path), "x", [(Unit(uri="u", content_hash="1"), Build(kernels=kernels))], {})
     assert load_build(str(tmp_path), "x").kernels == kernels
     rows = open_dataset(str(tmp_path)).query(
-        "SELECT arch, registers, spill_bytes, constant_bytes FROM kernels ORDER BY symbol"
+        "SELECT arch, registers, spill_bytes, kernel->'$.usage.constant_bytes' FROM kernels ORDER BY symbol"
     )
-    assert rows.fetchall() == [(None, None, None, None), ("sm_80", 0, 0, [])]
+    assert rows.fetchall() == [(None, None, None, "null"), ("sm_80", 0, 0, "{}")]
 
 
 def test_the_same_batch_is_the_same_files(tmp_path: Path) -> None:
@@ -140,18 +140,6 @@ def test_labels_are_any_text(tmp_path: Path) -> None:
     assert set(dataset.query("SELECT label FROM kernels").fetchall()) == {(label,) for label in HOSTILE_LABELS}
 
 
-def test_archs_are_any_text(tmp_path: Path) -> None:
-    odd = ("sm_80", None, "", "../x", "a/b", "x" * 3000, "%00", "__HIVE_DEFAULT_PARTITION__", "%5F_HIVE_DEFAULT")
-    kernels = tuple(
-        Kernel(key=KernelKey(symbol=f"k{n}", arch=arch), role="entry", usage=Usage()) for n, arch in enumerate(odd)
-    )
-    write_batch(str(tmp_path / "data"), "v1", [(Unit(uri="u", content_hash="1"), Build(kernels=kernels))], {})
-    assert [path.name for path in tmp_path.iterdir()] == ["data"]
-    dataset = open_dataset(str(tmp_path / "data"))
-    assert dataset.build("v1").kernels == kernels
-    assert set(dataset.query("SELECT arch FROM kernels").fetchall()) == {(arch,) for arch in odd}
-
-
 @pytest.mark.parametrize("label", ["", "__HIVE_DEFAULT_PARTITION__", "\ud800", "x" * 201, "ü" * 50])
 def test_what_is_no_label_is_refused(label: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="label"):
@@ -168,7 +156,7 @@ def test_names_that_are_no_text_and_figures_beyond_all_counting(tmp_path: Path) 
     kernel = Kernel(key=KernelKey(symbol="a\udc80"), role="entry", usage=Usage(registers=10**30, barriers=3))
     write_batch(str(tmp_path), "v1", [(Unit(uri="/x\udcff", content_hash="1"), Build(kernels=(kernel,)))], {})
     (back,) = load_build(str(tmp_path), "v1").kernels
-    assert (back.key.symbol, back.usage) == ("a\\udc80", Usage(registers=None, barriers=3))
+    assert (back.key.symbol, back.usage) == ("a\udc80", Usage(registers=10**30, barriers=3))
 
 
 def test_what_cannot_be_written_is_reported(tmp_path: Path) -> None:
@@ -196,18 +184,16 @@ def test_what_is_no_dataset_is_reported(tmp_path: Path) -> None:
         open_dataset(str(tmp_path))
 
 
-@pytest.mark.parametrize(
-    "words", [("trend", "*"), (), ("top", "--sort", "spill_bytes"), ("query", "SELECT * FROM kernels")]
-)
+@pytest.mark.parametrize("words", [("--kernel", "*"), (), ("query", "SELECT * FROM kernels")])
 def test_parts_that_are_gone_take_one_line(words: tuple[str, ...], tmp_path: Path) -> None:
     append(tmp_path, "v1", BASE)
     held = files(tmp_path)
     for part in (tmp_path / "kernels").rglob("*.parquet"):
         part.unlink()
-    done = command("history", *words, "--dataset", tmp_path)
+    done = command("history", "--dataset", tmp_path, *words)
     assert (done.status, done.out, done.err.count("\n")) == (2, "", 1)
     part = next(each for each in sorted(held) if "kernels" in each)
-    assert f"v1: {tmp_path}/{part} is lost; `spillscan history dataset verify {tmp_path}` says" in done.err, (
+    assert f"v1: {tmp_path}/{part} is lost; `spillscan history verify --dataset {tmp_path}` lists" in done.err, (
         "whole, and with what helps"
     )
 
@@ -234,9 +220,8 @@ def test_machine_code_without_local_memory_comes_back_as_it_was(tmp_path: Path) 
     build = scan(FIXTURES / "binary" / "bounds-13.5.cubin.zst")
     write_batch(str(tmp_path), "v1", [(Unit(uri="a.cubin", content_hash="a"), build)], {})
     back = load_build(str(tmp_path), "v1").kernels
-    bare = [kernel.sass for kernel in build.kernels if kernel.sass is not None and not kernel.sass.local.accesses]
-    assert bare
-    assert [each.sass for each in back if each.sass is not None and each.sass.local.kept is None] == bare
+    assert any(kernel.sass is not None and not kernel.sass.local.accesses for kernel in build.kernels)
+    assert plain(load_build(str(tmp_path), "v1")) == plain(build)
     assert all(kernel.sass is not None and kernel.sass.maker is not None for kernel in back)
 
 

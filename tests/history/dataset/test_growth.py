@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from spillscan.history.dataset import open_dataset
-from spillscan.history.dataset.history import happenings, histories, names_of
-from spillscan.history.dataset.turns import gathered, turns
+from spillscan.history.dataset.history import histories, names_of
+from spillscan.history.dataset.regressions import occurrences, rows
+from spillscan.judging.policy import Policy
 from spillscan.model import Kernel
 from spillscan.model.figures import TRACED
-from spillscan.occupancy.launches import LaunchMap
 from tests.conftest import sized
 from tests.counting import MOST_GROWTH, growth
 from tests.history.dataset.test_history import kernel, put
@@ -35,9 +35,8 @@ def test_a_history(family: str, tmp_path: Path) -> None:
 
     def work(size: int) -> None:
         dataset = open_dataset(str(tmp_path / str(size)))
-        found = histories(dataset, dataset.builds, "*", LaunchMap(), changing=True)
+        found = histories(dataset, dataset.builds, "*", Policy(()), changing=True)
         names = names_of(dataset, dataset.builds, found)
-        happened = happenings(found, [each.name for each in TRACED])
-        assert gathered(turns(happened, lambda each: names.base(each.series.kernel.named_by)))
+        assert rows(occurrences(found, [each.name for each in TRACED], Policy(())), names)
 
     assert growth(work, SIZE) <= MOST_GROWTH

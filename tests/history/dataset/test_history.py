@@ -1,24 +1,19 @@
-"""One kernel over many builds, and the worst of one build."""
+"""One kernel over many builds, and `spillscan history`."""
 
 from __future__ import annotations
 
 import json
 import random
-from functools import reduce
-from itertools import pairwise
-from operator import add
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
 from spillscan import scan
-from spillscan.history.dataset import Unit, answers, compaction, history, links, open_dataset, records, write_batch
+from spillscan.history.dataset import Unit, history, merge, open_dataset, write_batch
 from spillscan.model import Build, Kernel, KernelKey, LaunchBounds, Usage
 from spillscan.occupancy.launches import LaunchMap, parse_launch
-from spillscan.output import terminal
-from spillscan.output.errors import InputError, UndecidedError
-from spillscan.output.terminal import Style
+from spillscan.output.errors import InputError
 from tests.conftest import FIXTURES
 from tests.history.dataset import planted
 from tests.history.dataset.support import command
@@ -62,9 +57,6 @@ def series(root: Path, pattern: str, **launch: str) -> list[history.Series]:
 def test_builds_stand_by_their_time_however_they_were_appended(root: Path) -> None:
     held = open_dataset(str(root)).builds
     assert [build.label for build in held] == [f"b{at}" for at in range(8)]
-    assert [build.label for build in records.ordered(held, "number")] == [f"b{at}" for at in range(8)]
-    with pytest.raises(InputError, match="8 builds have no meta 'x'"):
-        records.ordered(held, "x")
 
 
 @pytest.mark.parametrize(
@@ -138,136 +130,117 @@ def test_a_kernel_is_the_same_in_every_checkout(tmp_path: Path) -> None:
 def test_what_is_planted_is_found_and_nothing_else(seed: int, tmp_path: Path) -> None:
     """Small histories; `python -m tests.oracle.history_oracle` has large ones."""
     made = planted.past(random.Random(seed), 12, 8)
-    assert {said.event for said in made.expected()} >= {"changed", "renamed", "back", "gone", "new"}
+    assert {said.event for said in made.expected()} >= {"changed", "back", "gone", "new"}
     planted.write(made, tmp_path)
     assert planted.disagreements(made, tmp_path) == []
 
 
-def test_a_compaction_changes_no_history(tmp_path: Path) -> None:
+def test_kernels_are_followed_through_renames(tmp_path: Path) -> None:
+    for at, scope in enumerate(("2ns", "2ns", "2nt")):
+        put(tmp_path, f"b{at}", *(kernel(symbol.replace("2ns", scope), 40 + at) for symbol in (GEMM, SOFT)))
+    for each in series(tmp_path, "*"):
+        assert each.values("registers") == [40, 41, 42]
+        assert [(event.state, event.last, event.first) for event in each.events] == [("renamed", 1, 2)]
+
+
+def test_a_merge_changes_no_history(tmp_path: Path) -> None:
     made = planted.past(random.Random(11), 20, 12)
     planted.write(made, tmp_path)
-    pairs = list(pairwise(label for label in open_dataset(str(tmp_path)).labels))
-    found = dict(links.found(open_dataset(str(tmp_path)), pairs))
-    assert any(found.values())
-    compaction.compact(open_dataset(str(tmp_path)))
-    assert dict(links.found(open_dataset(str(tmp_path)), pairs)) == found
+    put(tmp_path, "b0", *made.kernels(0))  # a second commit of the same units
+    merge.merge(str(tmp_path), open_dataset(str(tmp_path)).labels)
     assert planted.disagreements(made, tmp_path) == []
 
 
-def test_history_sums_up_builds_and_says_where_they_jumped(tmp_path: Path) -> None:
-    """What is not known of a kernel makes a total a lower bound, which is compared with its like alone."""
-    spills = (0, 4, 4, None, 500, 504)
-    for at, spill in enumerate(spills):
-        meta = {"time": f"2026-01-0{at + 1}", "commit": f"{at}" * 40, "link": f'https://example.org/c?{at}|"<x>'}
-        put(tmp_path, f"b{at}", kernel(GEMM, 96, spill), kernel(SOFT, 255, 100, arch="sm_80"), **meta)
-    put(tmp_path, "b6", time="2026-01-07")
-    done = json.loads(command("history", tmp_path, "--last", "3", "-f", "json").out)
-    assert [build["spill_bytes"] for build in done["builds"]] == [100, 104, 104, 100, 600, 604, None]
-    assert [build["spill_bytes_unknown"] for build in done["builds"]] == [0, 0, 0, 1, 0, 0, 0]
-    jumps = [(each["total"], each["before"], each["after"], each["first_build"]) for each in done["jumps"]]
-    assert jumps == [("spill_bytes", 104, 600, "b4"), ("spilling_kernels", 1, 2, "b1")]
-    assert done["jumps"][0]["last_build_before"] == "b2", "of b3 nobody knows the total"
-    assert {build["low_occupancy_kernels"] for build in done["builds"]} == {2, None}
-    changed = [(each["metric"], each["before"], each["after"], each["first_build"]) for each in done["turns"]]
-    assert changed[0] == ("spill_bytes", 500, 504, "b5")
-    assert [each["name"] for each in done["archs"]] == []
-    text = command("history", "--dataset", tmp_path, "--top", "2", "--threshold", "50").out
-    assert "Jumps: a change of more than 50 % and thrice the usual one\n" in text
-    assert "… 5 more (--all shows them)" in text
-    lines = command("history", tmp_path, "-f", "markdown").out.splitlines()
-    assert any("](https://example.org/c?5%7C%22%3Cx%3E)" in line for line in lines), "a link acts as one alone"
-    assert not any("<x>" in line for line in lines)
-    assert command("history", tmp_path, "--dataset", tmp_path).status == 2
+# ---- the command --------------------------------------------------------------------------------------------------
 
 
-def test_a_turn_is_followed_by_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(scope="module")
+def nights(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Twelve builds: gemm trades registers for spills in the ninth, softmax gets better, a kernel is born spilling."""
+    place = tmp_path_factory.mktemp("nights") / "data"
+    for at in range(12):
+        kernels = [kernel("_Z4gemmv", 128 if at < 8 else 64, 0 if at < 8 else 520)]
+        kernels += [kernel("_Z4gemmv", 128 if at < 8 else 64, 0 if at < 8 else 520, arch="sm_80")]
+        kernels += [kernel("_Z7softmaxv", 48, 0 if at > 4 else 96), *([kernel("_Z4bornv", 32, 8)] if at > 9 else [])]
+        kernels += [kernel("_Z4wentv", 16)] * (at < 3)
+        put(place, f"b{at:02}", *kernels, time=f"2026-01-{at + 1:02}", commit=f"{at:040}")
+    return place
+
+
+TRANSCRIPT = Path(__file__).parent / "history.txt"
+CALLS = ("", "--all", "--kernel gemm --arch sm_80 --top 3", "--metric registers", "-f markdown", "--launch *=256")
+
+
+def transcript(root: Path) -> str:
+    """Each call and its output."""
+    said = []
+    for call in CALLS:
+        done = command("history", "--dataset", root, *call.split())
+        said.append(f"$ spillscan history {call}\n{done.out}{done.err}[{done.status}]\n")
+    return "\n".join(said)
+
+
+def test_the_command_prints_as_recorded(nights: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """``python -m tests.history.dataset.test_history`` records it again."""
+    monkeypatch.setenv("COLUMNS", "120")
+    assert transcript(nights) == TRANSCRIPT.read_text(encoding="utf-8")
+
+
+def test_registers_for_spills_are_one_row_of_json(nights: Path) -> None:
+    found = json.loads(command("history", "--dataset", nights, "-f", "json").out)
+    gemm, born = found["regressions"]
+    assert (gemm["kernels"], gemm["since"], gemm["before"], gemm["severity"]) == (2, "b08", "b07", "error")
+    assert {name: (old, new) for name, old, new in gemm["change"]} == {
+        "spill_bytes": (0, 520),
+        "spill_store_bytes": (0, 520),
+        "registers": (128, 64),
+    }
+    assert gemm["trend"] == [0] * 8 + [520] * 4
+    assert (born["state"], born["since"]) == ("new", "b10")
+    (softmax,) = found["improvements"]
+    assert (softmax["since"], softmax["severity"]) == ("b05", None)
+    assert [each["state"] for each in found["others"]] == ["gone"]
+    assert [each["build"] for each in found["builds"]] == [f"b{at:02}" for at in reversed(range(12))]
+    assert found["builds"][0]["spill_bytes"] == 1048
+
+
+def test_the_page_holds_the_tables(nights: Path, tmp_path: Path) -> None:
+    page = tmp_path / "history.html"
+    assert command("history", "--dataset", nights, "-f", f"html:{page}").status == 0
+    payload = payload_of(page.read_text())
+    assert [(each["title"], len(each["rows"]), each["folded"]) for each in payload["tables"]] == [
+        ("Regressions", 2, False),
+        ("Improvements", 1, False),
+        ("Other changes", 1, True),
+        ("Builds, newest first", 12, True),
+    ]
+
+
+def test_a_regression_says_why(tmp_path: Path) -> None:
     found = next(iter(scan(FIXTURES / "binary" / "sass-sm_80-13.5.cubin.zst").kernels))
     for at, (threads, registers) in enumerate(((128, 40), (256, 96))):
         usage = replace(found.usage, registers=registers)
         bounds = LaunchBounds(max_threads=threads)
         put(tmp_path, f"b{at}", replace(found, usage=usage, launch_bounds=bounds), time=f"2026-01-0{at + 1}")
-    monkeypatch.setenv("COLUMNS", "60")
-    lines = command("history", tmp_path).out.splitlines()
-    at = next(at for at, line in enumerate(lines) if "blocks/SM" in line)
-    assert lines[at + 1] == "  why: bounds: launch bounds 128 threads → 256 threads"
-    turn = json.loads(command("history", tmp_path, "-f", "json").out)["turns"][0]
-    assert turn["why"] == "bounds: launch bounds 128 threads → 256 threads"
+    (row,) = json.loads(command("history", "--dataset", tmp_path, "-f", "json").out)["regressions"]
+    assert row["why"] == "launch bounds 128 threads → 256 threads"
 
 
-def test_the_page_of_a_history_holds_what_its_tables_say(tmp_path: Path) -> None:
-    for number in range(12):
-        spill = 640 if number >= 8 else 0
-        meta = {"time": f"2026-01-{number + 1:02}", "commit": f"{number:040}", "link": f"https://example.com/{number}"}
-        kernels = [kernel("gemm", 64 + number // 6, spill), *([kernel("born", 32, 8)] if number > 9 else [])]
-        put(tmp_path / "data", f"b{number:02}", *kernels, **meta)
-    page = tmp_path / "history.html"
-    assert command("history", tmp_path / "data", "-f", f"html:{page}").status == 0
-    payload = payload_of(page.read_text())
-    spills = next(each for each in payload["courses"] if each["label"] == "spills, B")
-    assert spills["values"] == [0] * 8 + [640, 640, 648, 648]
-    assert spills["jumps"] == [[7, 8, 0.0]]
-    assert payload["builds"][8] == {
-        "label": "b08",
-        "date": "2026-01-09",
-        "commit": "0" * 12,
-        "link": "https://example.com/8",
-    }
-    document = json.loads(command("history", tmp_path / "data", "-f", "json").out)
-    changes = next(each for each in payload["tables"] if each["title"].startswith("Got worse"))
-    labels = [each["label"] for each in payload["builds"]]
-    assert [[labels[at] for at in ends] for ends in changes["ends"]] == [
-        [each["last_build_before"], each["first_build"]] for each in document["turns"]
-    ]
-    metrics = [each["label"] for each in payload["metrics"]]
-    followed = {
-        name: (there, dict(zip(metrics, columns, strict=True))) for name, _, there, *columns in payload["kernels"]
-    }
-    assert followed["born"][0] == [0, 0, 10, 1]
-    assert followed["gemm"][1]["spills"] == [0, 0, 8, 640]
-    assert followed["gemm"][1]["registers"] == [0, 64, 6, 65]
+def write() -> None:
+    """Record the transcript."""
+    import os
+    from tempfile import TemporaryDirectory
+
+    os.environ["COLUMNS"] = "120"
+    with TemporaryDirectory() as folder:
+
+        class Places:
+            @staticmethod
+            def mktemp(name: str) -> Path:
+                return Path(folder) / name
+
+        TRANSCRIPT.write_text(transcript(nights.__wrapped__(Places)), encoding="utf-8")  # type: ignore[attr-defined]
 
 
-def test_lost_blocks_are_those_that_slots_would_hold(tmp_path: Path) -> None:
-    bounded = replace(kernel(SOFT, 128), launch_bounds=LaunchBounds(max_threads=256), dynamic_shared=False)
-    put(tmp_path, "x", kernel(GEMM, 64), bounded, kernel("_Z4freev", 16))
-    dataset = open_dataset(str(tmp_path))
-    ranking = answers.rank(dataset, "x", "lost-blocks", 10, LaunchMap((parse_launch("gemm*=256"),)))
-    assert [(each.kernel.short_name, each.lost_blocks) for each in ranking.entries] == [("softmax", 6), ("gemm", 4)]
-    assert ranking.unknown == 1
-    put(tmp_path, "y", kernel("_Z4freev", 16))
-    dataset = open_dataset(str(tmp_path))
-    with pytest.raises(UndecidedError, match="is known to lose blocks"):
-        answers.rank(dataset, "y", "lost-blocks", 10, LaunchMap())
-
-
-@pytest.mark.parametrize("count", [1, 2, 39, 40, 41, 200, 1000])
-@pytest.mark.parametrize("width", [10, 60, 100])
-def test_charts_fit_and_show_the_worst(count: int, width: int) -> None:
-    values: list[int | None] = [None if at % 7 == 3 and count > 2 else at for at in range(count)]
-    *lines, ends = terminal.bars(values, "first", "last", Style(width=width))
-    assert all(len(line) <= max(width, 19) for line in lines)
-    assert lines[-1].endswith("─")
-    assert f"{max(value for value in values if value is not None) or 1:,}" in lines[0]
-    assert len(ends) <= max(width, 10 + len("first … last"))
-    plain = terminal.bars(values, "", "", Style(width=width, ascii_only=True))[:-1]
-    assert set("".join(plain)) <= set("0123456789 ,|#?+-")
-
-
-def test_a_single_bad_build_among_many_is_seen() -> None:
-    values: list[int | None] = [4] * 1000
-    values[777] = 1
-    assert "█" not in {
-        line[10 + 38 * 777 // 1000]
-        for line in terminal.bars(values, "a", "b", Style(width=49), fewer_is_worse=True)[:3]
-    }
-    assert "?" in "".join(terminal.bars([1, None, 2], "a", "b", Style(width=40)))
-
-
-def test_compile_times_are_summed_exactly_in_whatever_order(tmp_path: Path) -> None:
-    root = tmp_path / "data"
-    timed = [replace(kernel(f"_Z2k{at}v", 8, arch=f"sm_{at}0"), compile_ms=at / 10) for at in range(1, 9)]
-    assert reduce(add, (each.compile_ms or 0 for each in timed)) != 3.6, "as sum() has it before Python 3.12"
-    put(root, "a", *timed)
-    dataset = open_dataset(str(root))
-    found = answers.totals(dataset, dataset.builds, LaunchMap(()), 0.5)
-    assert found["label"]["a"]["compile_ms"] == answers.Sum(3.6)
+if __name__ == "__main__":
+    write()

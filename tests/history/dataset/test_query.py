@@ -161,12 +161,14 @@ def test_a_question_may_take_its_time_but_no_more(root: Path) -> None:
     assert sql.ask_anything(connection, "SELECT 1", seconds=10).rows == [(1,)]
 
 
-def test_a_question_may_hold_so_much_and_no_more(root: Path) -> None:
-    connection = open_dataset(str(root)).connect("50MB")
+def test_a_question_may_hold_so_much_and_no_more(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPILLSCAN_MEMORY", "50MB")
+    connection = open_dataset(str(root)).connect()
     with pytest.raises(UsageError, match="more memory"):
         sql.ask_anything(connection, "SELECT list(n) FROM range(100000000) t(n)", seconds=60)
+    monkeypatch.setenv("SPILLSCAN_MEMORY", "1GB'; LOAD httpfs; --")
     with pytest.raises(UsageError, match="not an amount of memory"):
-        open_dataset(str(root)).connect("1GB'; LOAD httpfs; --")
+        open_dataset(str(root)).connect()
 
 
 def test_sound_questions(root: Path) -> None:
@@ -179,7 +181,7 @@ def test_sound_questions(root: Path) -> None:
         ("SELECT label, meta['branch'] FROM builds ORDER BY position", [("v1", None), ("v2", "main")]),
         ("SELECT count(*) FROM issues", [(0,)]),
         ("VALUES (1)", [(1,)]),
-        ("SELECT o.opcode FROM kernels, UNNEST(sass.opcodes) AS t(o) ORDER BY o.count DESC, 1 LIMIT 1", [("DFMA",)]),
+        ("SELECT max((kernel->>'$.sass.opcodes.DFMA')::INT) FROM kernels", [(1024,)]),
     ):
         answer = sql.ask_anything(dataset.connection, question, seconds=30).rows
         assert len(answer) == len(expected), question
@@ -188,23 +190,22 @@ def test_sound_questions(root: Path) -> None:
 
 
 def test_the_command_prints_text_csv_and_json(root: Path) -> None:
-    question = "SELECT short_name, arch, registers, constant_bytes FROM kernels WHERE label = 'v1' ORDER BY ALL LIMIT 5"
+    question = "SELECT short_name, arch, registers, launched FROM kernels WHERE label = 'v1' ORDER BY ALL LIMIT 5"
     text = command("history", "query", question, "--dataset", root).out
-    assert text.splitlines()[0].split() == ["short_name", "arch", "registers", "constant_bytes"]
+    assert text.splitlines()[0].split() == ["short_name", "arch", "registers", "launched"]
     rows = json.loads(command("history", "query", question, "--dataset", root, "-f", "json").out)
     table = list(csv.DictReader(io.StringIO(command("history", "query", question, "--dataset", root, "-f", "csv").out)))
     assert [row["short_name"] for row in rows] == [row["short_name"] for row in table]
-    assert rows[0]["constant_bytes"] == json.loads(table[0]["constant_bytes"])
     assert isinstance(rows[0]["registers"], int)
     short = command("history", "query", question, "--dataset", root, "--top", "2").out
     assert short.splitlines()[-1] == "… more than 2 rows (--all shows them)"
 
 
-@pytest.mark.parametrize("words", ["query 'SELECT count(*) FROM builds'", "top", "trend *", "bisect * --all"])
+@pytest.mark.parametrize("words", ["query 'SELECT count(*) FROM builds'", "--kernel *", "--all"])
 def test_no_question_loads_pandas(words: str, root: Path) -> None:
     code = "import sys; from spillscan.cli import main; main(); assert 'pandas' not in sys.modules"
     subprocess.run(
-        [sys.executable, "-c", code, "history", *shlex.split(words), "--dataset", root], capture_output=True, check=True
+        [sys.executable, "-c", code, "history", "--dataset", root, *shlex.split(words)], capture_output=True, check=True
     )
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, datetime
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from itertools import product
 from operator import itemgetter
@@ -18,16 +17,11 @@ from spillscan import scan
 from spillscan.advice.sweep.curves import Curve, Point, marked
 from spillscan.advice.sweep.settings import AS_IS, Setting
 from spillscan.cli import main
-from spillscan.commands._datasets import turn_ends, turn_tables
-from spillscan.history.dataset.history import Event, Series, Span, happenings
-from spillscan.history.dataset.records import KeptBuild
-from spillscan.history.dataset.turns import gathered, turns
 from spillscan.judging import rules
 from spillscan.judging.policy import Policy
 from spillscan.model import Build, Gap, Issue, Kernel, KernelKey, Launch, Origin, Usage
-from spillscan.naming import Names
 from spillscan.occupancy.summary import summarise
-from spillscan.reports.page.history import history_document, trend_document
+from spillscan.reports.page.history import history_document
 from spillscan.reports.page.series import weight_document
 from spillscan.reports.report import Report
 from spillscan.reports.sweep import html
@@ -194,92 +188,20 @@ def many(number: int) -> Build:
     return Build(kernels=tuple(found))
 
 
-def trend() -> str:
-    """A figure that grew, one that fell, one that is not always there, and a hostile one."""
-    values: dict[str, tuple[int | None, ...]] = {
-        "_Z4gemmILi8EEvv": (0, 0, 16, 304),
-        "softmax": (64, 64, 32, 32),
-        "late": (None, None, 8, 8),
-        HOSTILE[1]: (4, 4, 4, 4),
-    }
-    metrics = ("spill_bytes", "registers")
-    series = [
-        Series(
-            kernel=kernel(symbol),
-            canonical=symbol,
-            builds=len(reported),
-            spans=_spans(dict.fromkeys(metrics, value) if value is not None else None for value in reported),
-            copies=1,
-            events=(Event(state="new", last=1, first=2),) if symbol == "late" else (),
+def history() -> str:
+    """Regressions, and folded builds; hostile names."""
+
+    def made(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Table[Any]:
+        return Table(
+            title=title, columns=[Column(head, head, itemgetter(at), True) for at, head in enumerate(heads)], rows=rows
         )
-        for symbol, reported in values.items()
-    ]
-    builds = [_kept(f"v{at}", datetime(2026, 1, at, tzinfo=UTC), "") for at in range(1, 5)]
-    names = Names(values)
-    found = gathered(turns(happenings(series, metrics), lambda each: names.base(each.series.kernel.named_by)))
-    tables = turn_tables(found, builds, names)
-    return "".join(trend_document("nightly", builds, series, metrics, names, tables=tables, ends=turn_ends(tables)))
 
-
-def history(link: str = "") -> str:
-    """Four builds: a kernel that got worse and was fixed, one that spills from birth, one that went; hostile names."""
-    labels = ("v1", "v2", "v3 <img src=x onerror=alert(1)>", "v4")
-    points: dict[str, tuple[int | None, ...]] = {
-        "_Z4gemmILi8EEvv": (0, 304, 304, 16),
-        "born": (None, None, 64, 64),
-        "lost": (8, 8, 8, None),
-        HOSTILE[1]: (4, 4, 4, 4),
-    }
-    turn = ("gemm", "sm_90", "spill_bytes, registers 16 → 96", "0", "304", "v2", "v1")
-    pieces = history_document(
-        "nightly",
-        [_kept(label, datetime(2026, 1, at, tzinfo=UTC), link) for at, label in enumerate(labels, 1)],
-        courses=[
-            {"label": "kernels", "values": (3, 3, 4, 3), "unknown": (0, 0, 0, 0), "jumps": ()},
-            {"label": "spilling", "values": (2, 3, 4, 3), "unknown": (0, 0, 0, 0), "jumps": ()},
-            {"label": "spill bytes", "values": (12, 316, 380, 84), "unknown": (0, 0, 1, 0), "jumps": ((0, 1, 15.0),)},
-            {"label": "compile ms", "values": (None,) * 4, "unknown": (3, 3, 4, 3), "jumps": ()},
-        ],
-        said="a change of more than 5 %",
-        tables={
-            "builds": _table("Builds", ("build",), [(label,) for label in labels]),
-            "turns": _table(
-                "Got worse",
-                ("family", "arch", "what", "before", "after", "first build", "build before"),
-                [turn, (HOSTILE[0], "-", "gone", "8", "-", "v4", labels[2])],
-            ),
-            "not_read": _table("Not read", ("build",), []),
-        },
-        ends={"turns": [(0, 1), (2, 3)]},
-        metrics=("spill_bytes", "registers"),
-        followed=[
-            Series(
-                kernel=kernel(symbol),
-                canonical=symbol,
-                builds=len(spills),
-                spans=_spans({"spill_bytes": it, "registers": None} if it is not None else None for it in spills),
-                copies=1,
-            )
-            for symbol, spills in points.items()
-        ],
-        names=Names(points),
-    )
-    return "".join(pieces)
-
-
-def _spans(points: Iterable[dict[str, int | None] | None]) -> tuple[Span, ...]:
-    return tuple(Span(at, at, point) for at, point in enumerate(points) if point is not None)
-
-
-def _kept(label: str, time: datetime, link: str) -> KeptBuild:
-    meta = {"link": link} if link else {}
-    return KeptBuild(label=label, time=time, meta=meta, first_commit=time, last_commit=time)
-
-
-def _table(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Table[Any]:
-    words = ("family", "arch", "what", "change", "build", "first build", "build before")
-    columns = [Column(head, head, itemgetter(at), left=head in words) for at, head in enumerate(heads)]
-    return Table(title=title, columns=columns, rows=rows, empty="all was read")
+    heads = ("kernel", "arch", "trend", "change", "since")
+    row = ("gemm<8>", "sm_90", "▁▁██", "spills 0 → 304 B, registers 96 → 64", "01-02 v2 a1b2c3")
+    hostile = (HOSTILE[0], "sm_90", "▁▁▁█", "registers 16 → 24", "01-03 v3 <img src=x onerror=alert(1)>")
+    tables = {"regressions": made("", heads, [row, hostile]), "improvements": made("Improvements", heads, [])}
+    folded = {"builds": made("Builds, newest first", ("build",), [("v2",), ("v1",)])}
+    return "".join(history_document("nightly", tables, folded, ["2 regressions in 4 builds"]))
 
 
 def sweep() -> list[Curve]:
@@ -337,7 +259,6 @@ PAGES: dict[str, Callable[[], str]] = {
     "many": lambda: rendered("html", Report(kind="scan", build=many(MANY))),
     "empty": lambda: rendered("html", Report(kind="scan", build=Build())),
     "size": lambda: "".join(weight_document("Size of a.so", [WEIGHTS], SIZES)),
-    "trend": trend,
     "history": history,
     "sweep": lambda: "".join(html(sweep())),
 }

@@ -22,7 +22,6 @@ STARTS = (
     ("check", "#/overview"),
     ("diff", "#/changes"),
     ("flags", "#/changes"),
-    ("trend", "#/trend"),
     ("history", "#/history"),
     ("sweep", "#/sweep"),
     ("code", "#/kernel"),

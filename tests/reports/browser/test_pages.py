@@ -42,7 +42,7 @@ ROWS = ".rows .row"
 HREFS = "all => all.map(each => each.getAttribute('href'))"
 NAMES = ".rows .cell-name a"
 HOSTILE = ("hostile", "hostile-diff")
-COURSES = ("trend", "history", "sweep", "size")
+COURSES = ("history", "sweep", "size")
 
 
 def first_kernel(tab: Tab) -> str:
@@ -110,73 +110,6 @@ def test_a_change_shows_its_residency_before(site: Site, browse: Open) -> None:
     assert "before: 2 blocks/SM, 40 of 64 warps, occupancy 62.5 %" in tab.text(".residency")
     same = browse(site["scan"], first_kernel(browse(site["scan"])))
     assert "before:" not in same.text(".residency")
-
-
-def test_a_history_compares_any_two_builds(site: Site, browse: Open, tmp_path: Path) -> None:
-    tab = browse(site["history"])
-    assert tab.text("h1") == "3 of 3 kernels in v4 spill"
-    assert tab.page.locator(".courses svg").count() == 3, "nobody knows the compile times"
-    assert tab.page.locator(".jump title").all_text_contents() == ["v2: 12 → 316, threshold 15"]
-    assert tab.texts(".compared tbody tr")[-3:] == [
-        "compile ms – – –",
-        "gemm<8> sm_90 spills 304 16 −288",
-        "lost sm_90 gone spills 8 – –",
-    ]
-    tab.page.get_by_label("What").select_option("registers")
-    assert tab.page.url.endswith("/history?figure=registers")
-    assert tab.texts(".past tbody tr")[:1] == ["gemm sm_90 spill_bytes, registers 16 → 96 0 304 v2 v1"]
-    tab.page.reload()
-    assert tab.page.get_by_label("What").input_value() == "registers"
-    tab.page.get_by_role("link", name="gemm", exact=True).click()
-    assert (tab.text("h1"), tab.page.url.rpartition("#")[2]) == ("1 of 1 line moved", "/trend?q=gemm*")
-    tab.page.go_back()
-    tab.page.get_by_role("link", name="v2", exact=True).click()
-    assert tab.page.url.endswith("?a=v1&b=v2")
-    assert tab.texts(".compared tbody tr")[2:] == [
-        "spill bytes 12 316 +304",
-        "compile ms – – –",
-        "gemm<8> sm_90 spills 0 304 +304",
-    ]
-    chart = tab.page.locator(".courses svg").first
-    box = chart.bounding_box()
-    assert box is not None
-    chart.click(position={"x": box["width"] - 12, "y": 60}, modifiers=["Shift"])
-    assert tab.page.url.endswith("/history?a=v1")
-    tab.page.reload()
-    assert tab.texts(".compared tbody tr")[4:] == [
-        "born sm_90 new spills – 64 –",
-        "gemm<8> sm_90 spills 0 16 +16",
-        "lost sm_90 gone spills 8 – –",
-    ]
-    tab.page.get_by_label("To", exact=True).select_option(index=2)
-    assert tab.texts(".compared tbody tr")[2] == "spill bytes 12 ≥380 –", "not known of as many kernels"
-    linked = tmp_path / "linked.html"
-    linked.write_text(pages.history("https://example.com/c"), encoding="utf-8")
-    links = browse(linked).page.locator(".ends a, .view a[rel=noreferrer]").evaluate_all(HREFS)
-    assert links == ["https://example.com/c"] * 4
-
-
-def test_a_trend_names_what_moved(site: Site, browse: Open) -> None:
-    tab = browse(site["trend"])
-    assert tab.text("h1") == "2 of 4 lines moved"
-    assert tab.texts(".trend .name") == [
-        "304 gemm<8> sm_90",
-        "32 softmax sm_90",
-        "8 late sm_90",
-        '4 "…img…onerror… sm_90',
-    ]
-    assert tab.texts(".lines tbody tr")[0].endswith("0 304 +304")
-    assert tab.page.locator(".event title").all_text_contents() == [
-        "gemm<8> sm_90, v2 to v3: 0 → 16",
-        "gemm<8> sm_90, v3 to v4: 16 → 304",
-        "softmax sm_90, v2 to v3: 64 → 32",
-        "late sm_90, v2 to v3: – → 8",
-    ]
-    assert tab.texts("h2") == ["Got worse, v1 to v4, worst first", "Got better"]
-    assert tab.texts(".past tbody tr")[2] == "late sm_90 1 new: spills, B - 8 v3 v2 yes"
-    tab.page.get_by_role("link", name="softmax").click()
-    assert tab.text("h1") == "1 of 1 line moved"
-    assert tab.texts(".past tbody tr") == ["softmax sm_90 1 spills, B 64 32 v3 registers 64 → 32 v2 yes"]
 
 
 def test_a_treemap_opens_group_by_group(site: Site, browse: Open) -> None:
@@ -416,7 +349,6 @@ UNNAMED = """all => all.filter(each => !each.closest("[aria-hidden=true]")
         "diff",
         "hostile",
         "hostile-diff",
-        "trend",
         "history",
         "sweep",
         "size",
@@ -518,7 +450,7 @@ def test_the_policy_forbids_what_the_page_does_not_do(site: Site, browse: Open) 
     tab.complaints.clear()
 
 
-AXE_SEES = ("check", "worse", "flags", "trend", "history", "sweep")
+AXE_SEES = ("check", "worse", "flags", "history", "sweep")
 
 
 @pytest.mark.parametrize("name", ["diff", *(pytest.param(each, marks=EVERY) for each in AXE_SEES)])
@@ -648,3 +580,11 @@ def test_cells_are_those_of_json_and_of_text(
         alike = [cells(at) for at, each in enumerate(kernels) if each.named_by in called and each.key.arch == arch]
         shown = [figure.rstrip("*").replace("-", "–") for figure in figures[:3]]
         assert any(shown == [each[key] for key in ("registers", "stores", "loads")] for each in alike), (name, archs)
+
+
+def test_a_history_has_one_filter_for_its_tables(site: Site, browse: Open) -> None:
+    tab = browse(site["history"])
+    assert tab.text("h1") == "2 regressions in 4 builds"
+    assert tab.page.locator("details:not([open])").count() == 1
+    tab.page.get_by_role("searchbox").fill("gemm")
+    assert [row.split()[0] for row in tab.texts("section tbody tr")] == ["gemm<8>"]

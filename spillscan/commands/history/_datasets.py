@@ -1,0 +1,35 @@
+"""The dataset that a command asks, and its damage."""
+
+from __future__ import annotations
+
+import argparse
+import os
+
+from spillscan.commands._options import DATASET, DATASET_VARIABLE
+from spillscan.history.dataset.reading import Dataset, advice
+from spillscan.output.errors import UndecidedError
+from spillscan.output.nouns import count
+
+
+def dataset_of(arguments: argparse.Namespace) -> Dataset:
+    """The dataset that was asked for."""
+    dataset = Dataset.open(place_of(arguments))
+    import pyarrow
+
+    pyarrow.set_memory_pool(pyarrow.system_memory_pool())  # the others keep a third more than they use
+    return dataset
+
+
+def place_of(arguments: argparse.Namespace) -> str:
+    """The place of the dataset that was asked for."""
+    return str(arguments.dataset or os.environ.get(DATASET_VARIABLE) or DATASET)
+
+
+def answered(dataset: Dataset) -> int:
+    """0; raises :class:`~spillscan.output.errors.UndecidedError` if damaged builds are left out of the answer."""
+    if not dataset.damage:
+        return 0
+    more = len(dataset.damage) - 1
+    others = f", and {count(more, 'more file')}" if more else ""
+    said = f"left out: {dataset.damage[0].text(dataset.root)}{others}"
+    raise UndecidedError(said, advice(dataset.root))

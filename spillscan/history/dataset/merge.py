@@ -1,0 +1,70 @@
+"""One commit of a build in the place of several: an audit commits every few seconds, readers want few files.
+
+A merge is an append that replaces: new parts, then one record that names them and the commits it replaces, then their
+deletion. Killed at any moment, it leaves a dataset that reads the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
+
+from spillscan import __version__
+from spillscan.history.dataset import schema
+from spillscan.history.dataset.reading import Dataset
+from spillscan.history.dataset.records import Commit
+from spillscan.history.dataset.store import Store, digest, folder
+from spillscan.history.dataset.writing import pieces, put, put_part
+
+if TYPE_CHECKING:
+    import pyarrow
+
+_ORDER = {"kernels": "canonical, arch, symbol, unit_id, position", "units": "uri", "issues": "unit_id, position"}
+
+
+def merge(root: str, labels: Collection[str]) -> None:
+    """Write each build of more than one commit as one commit. Not while it is being appended to."""
+    dataset = Dataset.open(root)
+    for label in labels:
+        held = [each for each in dataset.commits if each.label == label]
+        if len(held) > 1:
+            _merge(dataset, label, held)
+
+
+def _merge(dataset: Dataset, label: str, held: Sequence[Commit]) -> None:
+    name = digest("merge", str(schema.VERSION), *(word for each in held for word in (label, each.name, each.time)))
+    rows = {table: _living(dataset, table, label, name) for table in schema.TABLES}
+    parts = [
+        put_part(dataset.place, table, f"{folder(table, label)}/{name}", piece)
+        for table in ("kernels", "issues")
+        for piece in pieces(rows[table])
+    ]
+    commit = Commit(
+        name=name,
+        label=label,
+        time=held[-1].time,
+        first_time=min(each.first_time or each.time for each in held),
+        parts=tuple(parts),
+        meta={key: value for each in held for key, value in each.meta.items()},
+        replaces={each.name: each.time for each in held},
+        tool=__version__,
+    )
+    put(dataset.place, commit, rows["units"])
+    _delete(dataset.place, held)
+
+
+def _living(dataset: Dataset, table: str, label: str, name: str) -> pyarrow.Table:
+    """The rows of a build that count, as a commit of that name has them."""
+    rows = dataset.arrow(
+        f"SELECT * REPLACE (? AS commit) FROM ({dataset.source(table, [label])}) ORDER BY {_ORDER[table]}", [name]
+    )
+    return rows.select(schema.arrow_schema(table, label=False).names).cast(schema.arrow_schema(table, label=False))
+
+
+def _delete(place: Store, gone: Sequence[Commit]) -> None:
+    """Records first: a file that no record names is harmless, a record whose files are gone is not. A record that was
+    written again meanwhile keeps its files."""
+    paths = sorted({each.path for each in gone})
+    place.delete(paths)
+    again = {path for path, data in zip(paths, place.read(paths), strict=True) if data is not None}
+    place.delete(sorted({part.path for each in gone if each.path not in again for part in each.parts}))

@@ -1,0 +1,165 @@
+"""Regressions and improvements: what happened to the kernels of one family in one build, as one row.
+
+A change is a regression if the rules of ``diff`` and ``check`` say so of the figures before and after; a kernel that
+spills when it is new is one, too.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from spillscan.history.dataset.history import Series, Step, steps
+from spillscan.judging.compare.causes import causes
+from spillscan.judging.compare.pairing import changed
+from spillscan.judging.policy import Policy
+from spillscan.judging.rules import regressions
+from spillscan.model import Change, Kernel
+from spillscan.model.figures import rank
+from spillscan.naming import Names
+from spillscan.naming.identity import canonical
+
+if TYPE_CHECKING:
+    from spillscan.history.dataset.reading import Dataset
+    from spillscan.history.dataset.records import KeptBuild
+
+_SEVERITIES = ("error", "warning", "note")
+
+
+class Occurrence(NamedTuple):
+    """What happened to one kernel from one build to the next that has it or could have it."""
+
+    series: Series
+    state: str
+    """``changed``, or the state of an :class:`~spillscan.history.dataset.history.Event`."""
+    steps: tuple[Step, ...]
+    """Figures that changed, the most important first."""
+    last: int
+    """Index of the build before."""
+    first: int
+    """Index of the build after."""
+    was: Kernel | None = None
+    """Of ``renamed``: the kernel under its old name."""
+    rules: tuple[str, ...] = ()
+    """Of a regression: the rules that say so."""
+    severity: str = ""
+    """Of a regression: its highest severity."""
+
+    @property
+    def order(self) -> tuple[object, ...]:
+        """Regressions first, by severity; then by figure, the largest change first."""
+        severity = _SEVERITIES.index(self.severity) if self.severity else len(_SEVERITIES)
+        step = self.steps[0] if self.steps else None
+        about = () if step is None else (rank(step.metric), -abs(step.after - step.before))
+        return severity, self.state != "changed", about, self.first, self.series.canonical
+
+
+class Row(NamedTuple):
+    """The same change of one or more kernels of a family in one build."""
+
+    worst: Occurrence
+    kernels: int
+    """To how many kernels it happened, over all archs."""
+    names: int
+    """How many names they have."""
+    archs: tuple[str, ...]
+
+    @property
+    def regressed(self) -> bool:
+        """Whether it is a regression."""
+        return bool(self.worst.severity)
+
+    @property
+    def improved(self) -> bool:
+        """Whether the most important figure got better, and no rule is broken."""
+        return not self.regressed and bool(self.worst.steps) and self.worst.steps[0].worsening < 0
+
+
+def occurrences(
+    found: Iterable[Series], metrics: Sequence[str], policy: Policy, *, alone: bool = False
+) -> list[Occurrence]:
+    """All that happened to these kernels, regressions first. ``alone``: only these metrics count; each that got worse
+    is a regression."""
+    if alone:
+        every = [each for series in found for each in _changes(series, metrics)]
+        every = [each._replace(severity="note") if each.steps[0].worsening > 0 else each for each in every]
+    else:
+        every = [each for series in found for each in (*_changes(series, metrics), *_events(series))]
+        every = list(_judged(every, policy))
+    return sorted(every, key=lambda each: each.order)
+
+
+def _changes(series: Series, metrics: Sequence[str]) -> Iterator[Occurrence]:
+    by_build: dict[int, list[Step]] = defaultdict(list)
+    for metric in metrics:
+        for step in steps(series, metric):
+            by_build[step.first].append(step)
+    for first, some in sorted(by_build.items()):
+        some.sort(key=lambda step: rank(step.metric))
+        yield Occurrence(series, "changed", tuple(some), max(step.last for step in some), first)
+
+
+def _events(series: Series) -> Iterator[Occurrence]:
+    for event in series.events:
+        yield Occurrence(series, event.state, (), event.last, event.first, event.was)
+
+
+def _judged(every: Sequence[Occurrence], policy: Policy) -> Iterator[Occurrence]:
+    """With the rules that each breaks."""
+    changes: dict[int, Change] = {}
+    for at, each in enumerate(every):
+        if each.state == "new":
+            changes[at] = Change(state="added", before=None, after=each.series.kernel_at(each.first))
+        elif each.state == "changed":
+            change = changed(each.series.kernel_at(each.last), each.series.kernel_at(each.first), policy)
+            if change is not None:
+                changes[at] = change
+    place = {id(change.after): at for at, change in changes.items()}
+    broken: dict[int, list[tuple[str, str]]] = defaultdict(list)
+    for finding in regressions([*changes.values()], policy):
+        if finding.kernel is not None:
+            broken[place[id(finding.kernel)]].append((finding.severity, finding.rule))
+    for at, each in enumerate(every):
+        said = sorted(broken[at], key=lambda pair: _SEVERITIES.index(pair[0])) if at in broken else []
+        spills = each.state == "new" and each.series.kernel_at(each.first).usage.spill_bytes
+        if said and (each.steps or spills):
+            yield each._replace(rules=tuple(rule for _, rule in said), severity=said[0][0])
+        else:
+            yield each
+
+
+def rows(found: Iterable[Occurrence], names: Names) -> list[Row]:
+    """Occurrences of one family, build and direction as one row, under the worst; in the same order."""
+    groups: dict[tuple[object, ...], list[Occurrence]] = defaultdict(list)
+    for each in found:
+        better = bool(each.steps) and each.steps[0].worsening < 0
+        family = names.base(each.series.kernel.named_by)
+        groups[family, each.state, each.last, each.first, bool(each.severity), better].append(each)
+    return [
+        Row(
+            worst=some[0],
+            kernels=len(some),
+            names=len({each.series.canonical for each in some}),
+            archs=tuple(sorted({each.series.kernel.key.arch or "" for each in some})),
+        )
+        for some in groups.values()
+    ]
+
+
+def reasons(dataset: Dataset, builds: Sequence[KeptBuild], found: Sequence[Row]) -> dict[int, str]:
+    """Why the figures of rows changed, by their index, as ``diff --why`` says of the records; others are missing."""
+    asked = {at: row.worst for at, row in enumerate(found) if row.worst.state == "changed"}
+    names = sorted({each.series.canonical for each in asked.values()})
+    labels = sorted({builds[at].label for each in asked.values() for at in (each.last, each.first)})
+    held: dict[tuple[str, str, str | None], Kernel] = {}
+    for label, kernels in dataset.kernels_of(labels, names).items() if asked else ():
+        for kernel in kernels:
+            held.setdefault((label, canonical(kernel.key.symbol), kernel.key.arch), kernel)
+    said = {}
+    for at, each in asked.items():
+        name, arch = each.series.canonical, each.series.kernel.key.arch
+        before, after = (held.get((builds[index].label, name, arch)) for index in (each.last, each.first))
+        if before is not None and after is not None and (shown := causes(before, after, None, None)):
+            said[at] = shown[0].evidence
+    return said
