@@ -278,7 +278,7 @@ def test_options_are_few_and_one_name_is_one_thing() -> None:
         (("check", HEAD, "--set", "max_registers"), "write max_registers=VALUE"),
         (
             ("check", HEAD, "--set", "max_registers=x"),
-            "--set max_registers: must be a whole number of 0 or more or none",
+            "--set: max_registers: expected a whole number ≥ 0 or none",
         ),
         (("scan", HEAD, "--with", "live,x"), "'x' must be one of live, operands, code"),
         (("sweep", "k.ptx", "--limits", "cap=1"), "--limits: 'cap=1' is not a register count; give 1 to 255: 64,96"),
