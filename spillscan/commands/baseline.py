@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from spillscan.commands import _baseline, _inputs, _issues, _options, _policy
 from spillscan.commands._selection import Selection
@@ -15,9 +15,9 @@ from spillscan.judging.baseline.recording import prune as pruned
 from spillscan.judging.policy import Policy
 from spillscan.judging.rules import check, judged
 from spillscan.judging.verdict import gaps_of, verdict
-from spillscan.model import Build
+from spillscan.model import Build, Gap
 from spillscan.output.files import Target
-from spillscan.output.nouns import count
+from spillscan.output.nouns import count, listed
 from spillscan.output.terminal import complain, say
 from spillscan.reports.words import UNCOUNTED
 
@@ -74,7 +74,7 @@ def write(arguments: argparse.Namespace) -> int:
 
 def accepted(read: Build, arguments: argparse.Namespace, policy: Policy, old: Baseline | None = None) -> Recording:
     """What was ``read``, as a baseline that accepts it; refused where not all of it is there."""
-    build = _whole(read, arguments, policy)
+    build = _whole(read, arguments, policy, _not_final(read))
     judgement = check(build, policy)
     undecided = [each.kernel for each in judgement.undecided]
     return record(build, policy.accepted(judgement.findings), undecided, old or Baseline(), policy)
@@ -102,11 +102,27 @@ def _policy_and_path(arguments: argparse.Namespace) -> tuple[Policy, str]:
     return policy, policy.baseline or _baseline.DEFAULT_FILE
 
 
-def _whole(everything: Build, arguments: argparse.Namespace, policy: Policy) -> Build:
-    """What was asked for of ``everything``, if there is all of it."""
-    gaps = gaps_of(everything, (), judged(policy.terms_of_all(everything.kernels), "build", policy.fail_on), policy)
+def _whole(everything: Build, arguments: argparse.Namespace, policy: Policy, more: Iterable[Gap] = ()) -> Build:
+    """What was asked for of ``everything``, if there is all of it. ``more``: further gaps."""
+    needed = judged(policy.terms_of_all(everything.kernels), "build", policy.fail_on)
+    gaps = [*gaps_of(everything, (), needed, policy), *more]
     _issues.conclude(verdict((), gaps, policy), everything.issues)
     return Selection(arguments.arch, (), arguments.launch).of(everything.named, policy.labels)
+
+
+def _not_final(build: Build) -> Iterator[Gap]:
+    """Kernels whose registers only a device link decides, and it is not in the build: growth would not be noticed."""
+    waiting = [each for each in build.kernels if each.final is False and each.role == "entry"]
+    if waiting:
+        named = listed([each.short_name for each in waiting[:_NAMED]], len(waiting) - _NAMED)
+        message = (
+            f"relocatable code: registers of {count(len(waiting), 'kernel')} are not final before the link: {named}"
+        )
+        names = tuple(each.key.symbol for each in waiting)
+        yield Gap(code="registers-not-final", message=message, hides=("registers",), names=names)
+
+
+_NAMED = 3
 
 
 def _save(baseline: Baseline, path: str) -> None:

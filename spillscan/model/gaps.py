@@ -84,6 +84,7 @@ KINDS: Mapping[str, tuple[Hidden, ...]] = {
     "unrecorded-kernels": (),
     "other-toolkit": (),
     "unknown-spills": ("spills",),
+    "registers-not-final": ("registers",),
     "unknown-registers": ("registers",),
     "unknown-stack": ("stack",),
     "unknown-shared": ("shared",),

@@ -93,13 +93,14 @@ def record(
                 accepted[rule] = as_copies(figures)
             if len(figures) < len(kernels) and recorded_as(rule) in measures():
                 unmeasured += [f for f in found[identity, rule] if not measured(rule, [f.kernel], policy)]
-        if accepted or (identity not in unsure and not identity.function):
+        kept = not identity.function or any(kernel.final is False for kernel in kernels)
+        if accepted or (identity not in unsure and kept):
             copies, launch = recorded(kernels, known, policy)
             name = _name(identity, kernels)
             units = {unit_of(kernel) for kernel in kernels}
             unit = units.pop() if len(units) == 1 else ""
             entries[identity] = KnownKernel(name=name, recorded=accepted, figures=copies, launch=launch, unit=unit)
-        elif identity in old.entries and not identity.function:
+        elif identity in old.entries and kept:
             entries[identity] = old.entries[identity]
     return Recording(
         baseline=Baseline(entries=entries, toolkits=build.toolkits, limits=limits_of(policy)),
@@ -124,7 +125,7 @@ def prune(
         if identity in groups:
             left = {rule: copies for rule, copies in entry.recorded.items() if (identity, rule) not in fixed}
             left = {rule: _lowered(rule, copies, groups[identity], policy) for rule, copies in left.items()}
-            if left or not identity.function:
+            if left or entry.figures or not identity.function:
                 copies = lowered(groups[identity], entry.figures) if entry.figures else ()
                 entries[identity] = replace(entry, recorded=left, figures=copies)
         elif scope and identity.arch not in scope:
@@ -175,7 +176,8 @@ class Since(Struct, frozen=True, kw_only=True):
 def figures_of(kernel: Kernel) -> Figures:
     """What is kept of ``kernel``: what the input says of it, and what the linker decides only where it has spoken."""
     kept = (BY_NAME[name] for name in KEPT_FIGURES)
-    said = ((each.name, each.get(kernel)) for each in kept if each.get and not (each.linker and kernel.final is False))
+    waits = kernel.final is False and kernel.role != "function"  # a function's own figures are never linked
+    said = ((each.name, each.get(kernel)) for each in kept if each.get and not (each.linker and waits))
     return tuple(sorted((name, value) for name, value in said if value is not None))
 
 
@@ -289,8 +291,10 @@ def _kernels(baseline: Baseline, groups: Groups) -> Iterator[Kernel]:
         if len(copies) < len(present) and copies:
             copies += (_least(copies),) * (len(present) - len(copies))
         symbol = canonical(present[0].key.symbol) if present else identity.symbol
+        unlinked = identity.function and any(each.final is False for each in present)
         for figures in copies:
-            yield _kernel(identity, symbol, figures, entry.launch)
+            made = _kernel(identity, symbol, figures, entry.launch)
+            yield replace(made, final=False) if unlinked else made
 
 
 def _least(copies: Copies) -> Figures:

@@ -101,7 +101,7 @@ def undecided_change(change: Change, terms: Terms) -> Said | None:
 
 
 def _known(change: Change) -> tuple[int, int] | None:
-    """Registers (before, after); ``None`` where a build does not say, or only one has been linked."""
+    """Registers (before, after); ``None`` where a build does not say, or only one kernel has been linked."""
     if change.before is None or change.after is None:
         return None
     before, after = change.before.usage.registers, change.after.usage.registers

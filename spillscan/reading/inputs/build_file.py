@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 
 from msgspec.structs import replace
 
@@ -15,6 +16,8 @@ from spillscan.reading.inputs.source import DEFAULT, Options, Stream
 FORMAT = "build"
 
 LARGEST_BYTES = 1 << 30
+
+_ARCH = re.compile(r"\bsm_\d+\w?")
 
 sniff = record.sniff
 
@@ -38,8 +41,10 @@ def _placed(kernel: Kernel, call: record.Call, name: str) -> Kernel:
     commands = of_call(call)
     unit = (commands[0].object or commands[0].source) if len(commands) == 1 and not kernel.key.unit else kernel.key.unit
     source = commands[0].source if commands and not kernel.source else kernel.source
+    archs = set(_ARCH.findall(" ".join(call.words)))
+    arch = kernel.key.arch or (archs.pop() if len(archs) == 1 else None)  # ptxas names none with device functions
     origins = (Origin(input=name),)  # a line of the report is no line of the file
-    return replace(kernel, key=replace(kernel.key, unit=unit), source=source, origins=origins)
+    return replace(kernel, key=replace(kernel.key, unit=unit, arch=arch), source=source, origins=origins)
 
 
 def outputs_of(path: str) -> list[str]:
