@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import yaml
@@ -29,6 +30,8 @@ template <int N> __device__ void work(float *p) {
 """,
     "hot.cu": '#include "body.cuh"\n__global__ void __launch_bounds__(1024, 2) hot(float *p) { work<40>(p); }\n',
     "cool.cu": "__global__ void cool(float *p) { p[threadIdx.x] += 1.0f; }\n",
+    "other.cu": '#include "body.cuh"\n__global__ void other(float *p) { work<4>(p); }\n',
+    "slim.cu": '#include "body.cuh"\n__device__ __noinline__ void aside(float *p) { work<N>(p); }\n',
     "user.cu": '#include "body.cuh"\n__global__ void user(float *p) { work<4>(p); }\n',
     "far.cu": """\
 #include "body.cuh"
@@ -66,6 +69,8 @@ class Row(Struct, frozen=True, forbid_unknown_fields=True):
     """Programs, and modules of Python (``python:torch``)."""
     run: str = ""
     """What ``run`` prints."""
+    before: str = ""
+    """Commands before the build, outside of ``run``."""
     then: str = ""
     """Commands after the build, outside of ``run``."""
     again: str = ""
@@ -83,7 +88,11 @@ ROWS = tuple(convert(yaml.safe_load((Path(__file__).parent / "builds.yaml").read
 
 def lacking(row: Row) -> str:
     """The first program that a row needs and that is not here; empty if all are."""
-    return next((each for each in ("nvcc", "bash", *row.needs.split()) if shutil.which(each) is None), "")
+    for each in ("nvcc", "bash", *row.needs.split()):
+        module = each.partition(":")[2]
+        if find_spec(module) is None if module else shutil.which(each) is None:
+            return module or each
+    return ""
 
 
 def outcome(row: Row, place: Path) -> str:
@@ -111,6 +120,8 @@ def outcome(row: Row, place: Path) -> str:
     def built(script: str) -> str:
         return ran(*SPILLSCAN, "run", *row.options.split(), "--", "bash", "-c", script)[1]
 
+    if row.before:
+        ran("bash", "-c", row.before)
     printed = built(row.script)
     if row.then:
         printed += ran("bash", "-c", row.then)[1]

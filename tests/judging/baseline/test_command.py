@@ -127,7 +127,11 @@ def test_undecided_kernels_are_said_and_not_recorded(tmp_path: Path) -> None:
     log.write_bytes(
         b"nvcc -dc -Xptxas -v calls.cu -o calls.o\n" + (FIXTURES / "ptxas" / "calls-c-13.0.log").read_bytes()
     )
-    result = run("baseline", "write", log, "-o", path, "--set", "max_registers=255")
+    refused = run("baseline", "write", log, "-o", path, "--set", "max_registers=255")
+    assert (refused.returncode, path.exists()) == (2, False)
+    assert b"[registers-not-final]" in refused.stderr
+    accepted = ("--accept", "registers-not-final")
+    result = run("baseline", "write", log, "-o", path, "--set", "max_registers=255", *accepted)
     assert result.returncode == 0
     assert "kernels are undecided and not recorded" in result.stdout.decode()
     assert run("check", log, "--set", "max_registers=255", "--baseline", path).returncode == 2
