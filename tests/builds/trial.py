@@ -31,7 +31,7 @@ template <int N> __device__ void work(float *p) {
     "hot.cu": '#include "body.cuh"\n__global__ void __launch_bounds__(1024, 2) hot(float *p) { work<40>(p); }\n',
     "cool.cu": "__global__ void cool(float *p) { p[threadIdx.x] += 1.0f; }\n",
     "other.cu": '#include "body.cuh"\n__global__ void other(float *p) { work<4>(p); }\n',
-    "slim.cu": '#include "body.cuh"\n__device__ __noinline__ void aside(float *p) { work<N>(p); }\n',
+    "slim.cu": '#include "body.cuh"\n__device__ __noinline__ void aside(float *p) { work<SIZE>(p); }\n',
     "user.cu": '#include "body.cuh"\n__global__ void user(float *p) { work<4>(p); }\n',
     "far.cu": """\
 #include "body.cuh"
