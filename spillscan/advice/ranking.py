@@ -69,7 +69,7 @@ def ranked(
     for kernel in kernels:
         if weights[id(kernel)]:
             spilling.setdefault(names.base(kernel.named_by), []).append(kernel)
-        elif (empty := _empty(kernel, launches, launched.get(id(kernel), ()), asked)) is not None:
+        elif (empty := _empty(kernel, launches, asked)) is not None:
             limited.setdefault(names.base(kernel.named_by), []).append((kernel, empty))
     found = []
     for family, members in spilling.items():
@@ -116,14 +116,10 @@ def _sum(values: Iterable[float | None]) -> float | None:
     return fsum(known) if known else None
 
 
-def _empty(
-    kernel: Kernel, launches: Launches, launched: Sequence[JudgedLaunch], asked: dict[tuple[object, ...], float | None]
-) -> float | None:
+def _empty(kernel: Kernel, launches: Launches, asked: dict[tuple[object, ...], float | None]) -> float | None:
     """The share of warp slots that a kernel leaves empty where something can be done about it; ``None`` where nothing
     can, where its launch is not known, and where a profile says to leave it. ``asked``: what was answered already."""
     if kernel.role != "entry" or kernel.spills != (0, 0):
-        return None
-    if launched and not any(each.verdict.kind == "limiter" for each in launched):
         return None
     launch = launches.launch_of(kernel)
     if launch is None:

@@ -1,15 +1,14 @@
-"""Hold what Nsight Compute measured against a build: achieved and theoretical occupancy, local-memory traffic, executed
-spill instructions, and what the published procedure makes of them."""
+"""Show what Nsight Compute measured next to a build: launches, time, achieved and theoretical occupancy, local-memory
+traffic, and the share of spill instructions."""
 
 from __future__ import annotations
 
 import argparse
 import os
 from collections.abc import Sequence
-from dataclasses import replace
 
 from spillscan.advice.profile import text
-from spillscan.advice.profile.exports import SQLITE, read_all
+from spillscan.advice.profile.exports import read_all
 from spillscan.advice.profile.judged import JudgedLaunch, issues, judge, worst_first
 from spillscan.advice.profile.launchmap import known_launches, launch_list, lines
 from spillscan.commands import _answers, _inputs, _issues, _options
@@ -26,9 +25,6 @@ EPILOG = "Example: ncu --set full --csv --page raw ./app > app.csv; spillscan pr
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     add_profile(parser)
-    _options.words(
-        parser, "--trips", "GLOB=N,…", "how often the loops of kernels turn, the outermost first: 'gemm*=128'"
-    )
     _options.flag(parser, "--launches", "print the launches as a policy file, not what was measured")
     _options.add_selection(parser)
     _options.add_formats(parser)
@@ -40,8 +36,8 @@ def add_profile(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "profile",
         metavar="CSV",
-        help="what ncu --csv wrote: raw page (best: --set full), details page, --metrics; an SQLite export or trace of"
-        " nsys; a table kernel,block,dynamic; a folder or glob pattern of these, or - for standard input",
+        help="what ncu --csv wrote: raw page (best: --set full), details page, --metrics; a trace of nsys;"
+        " a table kernel,block,dynamic; a folder or glob pattern of these, or - for standard input",
     )
     parser.add_argument(
         "inputs",
@@ -57,7 +53,6 @@ def run(arguments: argparse.Namespace) -> int:
         return _launch_map(arguments)
     forms = _answers.forms_of(arguments)
     complaints, judged, build = read(arguments)
-    judged = _turning(judged, arguments.trips)
     found = [*complaints, *issues(judged, build is not None)]
     chosen = worst_first(select(judged, arguments.arch, arguments.kernel))
     rows = [text.row(each) for each in chosen]
@@ -99,7 +94,7 @@ def _is_build(path: str) -> bool:
         return False
     with Source(path).open() as stream:
         head = stream.head()
-    return kind_of_binary(head) is not None and not head.startswith(SQLITE)
+    return kind_of_binary(head) is not None
 
 
 def read(arguments: argparse.Namespace) -> tuple[list[Issue], tuple[JudgedLaunch, ...], Build | None]:
@@ -109,19 +104,6 @@ def read(arguments: argparse.Namespace) -> tuple[list[Issue], tuple[JudgedLaunch
     profile = read_all(expand([arguments.profile]))
     build = _inputs.scan(arguments.inputs) if arguments.inputs else None
     return list(profile.issues), judge(profile, build), build
-
-
-def _turning(judged: Sequence[JudgedLaunch], texts: Sequence[str]) -> tuple[JudgedLaunch, ...]:
-    """The launches with the trips of their loops; of several that fit the last counts."""
-    found = list(judged)
-    for each in texts:
-        glob, equals, listed = each.rpartition("=")
-        words = listed.split(",")
-        if not (glob and equals and all(word.isascii() and word.isdigit() for word in words)):
-            raise UsageError(f"--trips: {each!r} says no trips", "write --trips 'gemm*=128', or 128,4 of nested loops")
-        trips, chosen = tuple(map(int, words)), {id(launch) for launch in select(found, [], [glob])}
-        found = [replace(launch, trips=trips) if id(launch) in chosen else launch for launch in found]
-    return tuple(found)
 
 
 def select(judged: Sequence[JudgedLaunch], arches: Sequence[str], globs: Sequence[str]) -> list[JudgedLaunch]:

@@ -1,6 +1,6 @@
 """What is said of spilling kernels against compilers and disassemblers that are run by hand.
 
-    python -m tests.oracle.advice_oracle [--only lines|planted|steps] [--sources N] [--seed N]
+    python -m tests.oracle.advice_oracle [--only lines|planted] [--sources N] [--seed N]
 
 * ``lines``: the source line that is named first weighs as much as any by an independent reading of ``nvdisasm -gi``:
   which instructions ptxas marked as spills, how many bytes, the loops around them by dominators over the printed
@@ -8,9 +8,6 @@
   to sm_120.
 * ``planted``: kernels with one line that makes them spill (an array that an unrolled loop moves to registers, a loop
   that is unrolled, a call that is inlined) must have it among the first three.
-* ``steps``: every ``__launch_bounds__(256, BLOCKS)`` is compiled by hand; ``sweep --vary steps`` must offer the one
-  with the most blocks that ends the spills, and say what ptxas prints; where none does, by how much they fall. How
-  often the estimate of ``advise`` names that step is counted, and whether it promises too much.
 """
 
 from __future__ import annotations
@@ -26,20 +23,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
-from spillscan.advice.sweep.compilers import Compilers
-from spillscan.advice.sweep.front_end import Cache
-from spillscan.advice.sweep.model import AS_IS
-from spillscan.advice.sweep.toolkits import Processes
-
 from spillscan import scan
-from spillscan.advice import fixes
-from spillscan.advice.sweep import plan
-from spillscan.model import Kernel, Launch
+from spillscan.model import Kernel
 from spillscan.model.code import SourceLine
-from spillscan.occupancy.launches import LaunchMap
-from spillscan.occupancy.launches import launch as launch_of
-from spillscan.output.progress import Progress
-from spillscan.reading.binary.fetch import pressures_of
 from spillscan.reading.machine.spillmap import TOP, culprits
 from tests.conftest import FIXTURES, ROOT
 from tests.oracle.spill_sources import source
@@ -50,7 +36,7 @@ from maker.toolchains import Toolchains
 
 RELEASES = ("12.9", "13.0", "13.5")
 ARCHS = ("sm_80", "sm_86", "sm_89", "sm_90", "sm_90a", "sm_100", "sm_120")
-PARTS = ("lines", "planted", "steps")
+PARTS = ("lines", "planted")
 THREADS = 256
 PLANTS = 30
 
@@ -306,104 +292,6 @@ def _outermost(line: SourceLine) -> SourceLine:
     return line if line.inlined_at is None else _outermost(line.inlined_at)
 
 
-# ---- steps -----------------------------------------------------------------------------------------------------------
-
-_BODY = re.compile(r"(\.entry [\w$]+\([^)]*\))")
-_FIGURES = re.compile(
-    r"Compiling entry function '(\S+)'.*?\n(?:.*\n)*?.*?(\d+) bytes spill stores, (\d+) bytes spill loads\n"
-    r".*?Used (\d+) reg"
-)
-
-
-def by_hand(oracle: Oracle, release: str, arch: str, ptx: Path, blocks: int) -> dict[str, tuple[int, int]]:
-    """(registers, bytes of spills) of each kernel with bounds written into its PTX."""
-    bounds = f"\n.maxntid {THREADS}, 1, 1\n.minnctapersm {blocks}"
-    text = _BODY.sub(lambda match: match[1] + bounds, ptx.read_text())
-    bound = ptx.with_suffix(f".{blocks}.ptx")
-    bound.write_text(text)
-    log = run(oracle.tool(release, "ptxas"), "-v", f"-arch={arch}", bound, "-o", os.devnull)
-    return {name: (int(used), int(stores) + int(loads)) for name, stores, loads, used in _FIGURES.findall(log)}
-
-
-def steps(oracle: Oracle, seed: int) -> None:
-    """One source at every step of bounds."""
-    random = Random(seed)
-    release, arch, now = (
-        random.choice(RELEASES),
-        random.choice(("sm_80", "sm_86", "sm_90", "sm_120")),
-        random.choice((4, 5, 6)),
-    )
-    ptx = oracle.ptx(seed)
-    truth = {blocks: by_hand(oracle, release, arch, ptx, blocks) for blocks in range(1, now + 1)}
-    own = ptx.with_suffix(f".{now}.ptx")
-    cubin = ptx.with_suffix(".cubin")
-    run(oracle.tool(release, "ptxas"), "-lineinfo", f"-arch={arch}", own, "-o", cubin)
-    launches = LaunchMap((("*", launch_of(threads_per_block=THREADS)),))
-    question = plan.Question(
-        units=tuple(plan.units(str(own), ())),
-        archs=(arch,),
-        toolkits=(str(oracle.tools.root(release)),),
-        settings=(AS_IS,),
-        advise=True,
-    )
-    curves = plan.sweep(question, Compilers(Processes(600), Cache(None), 1, Progress("compiling", "points")), launches)
-    advice = {curve.symbol: [each for each in curve.advice if each.direction == "no spills"] for curve in curves}
-    build = scan(str(cubin))
-    code = pressures_of(build.kernels, {})
-    for kernel in build.kernels:
-        symbol = kernel.key.symbol
-        if kernel.role != "entry" or not truth[now].get(symbol, (0, 0))[1]:
-            continue
-        oracle.tally["steps: kernels"] += 1
-        where = f"{symbol} {arch} {release} from {now} blocks"
-        spilled = truth[now][symbol][1]
-        ends = [blocks for blocks in range(now - 1, 0, -1) if truth[blocks][symbol][1] == 0]
-        least = min(truth[blocks][symbol][1] for blocks in range(1, now))
-        offered = advice[symbol]
-        if not offered:
-            oracle.tally["steps: none offered"] += 1
-            if least < spilled:
-                oracle.complain(f"{where}: nothing offered, {least} of {spilled} B are left at some step")
-            continue
-        (one,) = offered
-        registers, left = truth[one.point.setting.blocks or 0][symbol]
-        if (one.point.registers, one.point.spill_bytes) != (registers, left):
-            oracle.complain(f"{where}: {one.point}, by hand {registers} registers, {left} B")
-        elif ends and (
-            left or truth[ends[0]][symbol] != (registers, left) or (one.point.setting.blocks or 0) < ends[0]
-        ):
-            oracle.complain(f"{where}: {one.point.setting.source} offered, {ends[0]} blocks end the spills")
-        elif not ends and left != least:
-            oracle.complain(f"{where}: {left} B are left of {spilled}, {least} at best")
-        oracle.tally[f"steps: {'end the spills' if ends else 'leave some'}"] += 1
-        _estimated(oracle, kernel, code.get(id(kernel)), launches.launch_of(kernel), truth, ends)
-
-
-def _estimated(
-    oracle: Oracle,
-    kernel: Kernel,
-    code: fixes.Pressure | None,
-    launch: Launch | None,
-    truth: dict[int, dict[str, tuple[int, int]]],
-    ends: list[int],
-) -> None:
-    """How near the estimate from one binary is to the step that ends the spills."""
-    need = fixes.registers_needed(kernel, code)
-    step = None if need is None else fixes.relaxation(kernel, launch, need)
-    if step is None or not ends:
-        oracle.tally[
-            f"estimate: {'none' if step is None else 'one'} where {'some' if ends else 'no'} bounds end the spills"
-        ] += 1
-        return
-    at = min(step.blocks, max(truth))
-    left = truth[at][kernel.key.symbol][1]
-    kind = "the step" if at == ends[0] else f"{ends[0] - at} blocks fewer" if at < ends[0] else "too little"
-    oracle.tally[f"estimate: {kind}"] += 1
-    if left:
-        few = left <= truth[max(truth)][kernel.key.symbol][1] // 10
-        oracle.tally[f"estimate: {'under' if few else 'over'} a tenth of the spills left"] += 1
-
-
 def main() -> int:
     """Compile, and ask."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
@@ -415,7 +303,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         oracle = Oracle(Path(folder))
         for seed in range(arguments.seed, arguments.seed + arguments.sources):
-            for part, ask in (("lines", lines), ("steps", steps)):
+            for part, ask in (("lines", lines),):
                 if part in parts:
                     ask(oracle, seed)
         if "planted" in parts:

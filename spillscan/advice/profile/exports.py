@@ -2,7 +2,6 @@
 
 | format | known by |
 |---|---|
-| ``nsys export --type sqlite`` | SQLite, table ``CUPTI_ACTIVITY_KIND_KERNEL`` (NVIDIA, "Exporter SQLite Schema") |
 | ``nsys stats -r cuda_gpu_trace -f csv`` | columns ``BlkX`` and ``Name``, after other lines; megabytes are rounded |
 | plain CSV | columns ``kernel`` and ``block`` (``256``, ``16x16x1``); there may be ``dynamic`` and ``cluster`` |
 """
@@ -12,9 +11,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from spillscan.advice.profile.model import Measured, Profile, ProfiledLaunch
@@ -24,23 +21,17 @@ from spillscan.output.errors import InputError
 from spillscan.output.safe import printable
 from spillscan.reading.inputs.source import Source, Stream
 
-SQLITE = b"SQLite format 3\0"
 LARGEST_BYTES = 1 << 28
 """Of a table in text."""
-_KERNELS = "CUPTI_ACTIVITY_KIND_KERNEL"
 _BLOCK = re.compile(r"\(?\s*(\d{1,4})(?:\s*[x,]\s*(\d{1,4}))?(?:\s*[x,]\s*(\d{1,4}))?\s*\)?")
 _SHARED = re.compile(r"DymSMem(?: \((B|bytes|KB|MB)\)|:mem_B)?")
 _BEFORE = re.compile(r"\ufeff?(?:[ \t]*\r?\n|Processing \[[^\n]*\n)*")
 """What ``nsys stats`` prints before a table."""
-_ROUND = 100_000
-"""Steps of SQLite between looks at the bound, ten for each byte: a view may ask for any number of them."""
 _SCALES = {None: 1, "B": 1, "bytes": 1, "KB": 1e3, "MB": 1e6}
 
 
 def reader_of(head: bytes) -> Callable[[Stream, str], Profile] | None:
     """What reads an input that begins with ``head``; ``None`` where it is none of these."""
-    if head.startswith(SQLITE):
-        return read_sqlite
     text = head.decode("utf-8", "replace")
     first = text[_end_of_preamble(text) :].partition("\n")[0]
     names = {name.strip().strip('"') for name in first.split(",")}
@@ -109,40 +100,6 @@ def _count(text: str) -> int:
     if number < 0:
         raise ValueError(f"{number} is below 0")
     return number
-
-
-def read_sqlite(stream: Stream, name: str) -> Profile:
-    """The launches of an export of Nsight Systems. :class:`InputError` where it is none."""
-    try:
-        with closing(sqlite3.connect(":memory:")) as base:
-            data = bytes(stream.buffer())
-            rounds = iter(range(100 + 10 * len(data) // _ROUND))
-            base.set_progress_handler(lambda: next(rounds, None) is None, _ROUND)
-            base.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, len(data))
-            base.deserialize(data)
-            return Profile(launches=tuple(_recorded(base, name)))
-    except (sqlite3.Error, OverflowError, MemoryError) as error:
-        hint = "export again: nsys export --type sqlite REPORT"
-        raise InputError(f"{name} holds no launches of Nsight Systems: {error}", hint) from None
-
-
-def _recorded(base: sqlite3.Connection, name: str) -> Iterator[ProfiledLaunch]:
-    known = {column for _, column, *_ in base.execute(f"PRAGMA table_info({_KERNELS})")}
-    named = [column for column in ("mangledName", "demangledName", "shortName") if column in known]
-    if not named:
-        raise sqlite3.DatabaseError(f"there is no table {_KERNELS}")
-    texts = ", ".join(f"(SELECT value FROM StringIds WHERE id = {column})" for column in named)
-    figures = {
-        "registers": "registersPerThread" if "registersPerThread" in known else "NULL",
-        "static_shared_bytes": "staticSharedMemory",
-        "dynamic_shared_bytes": "dynamicSharedMemory",
-        "duration_ns": "end - start",
-    }
-    columns = f"blockX, blockY, blockZ, {', '.join(figures.values())}"
-    for kernel, *row in base.execute(f"SELECT coalesce({texts}, NULL), {columns} FROM {_KERNELS} ORDER BY start"):
-        if isinstance(kernel, str):
-            measured = dict(zip(figures, row[3:], strict=True))
-            yield _launch(kernel, tuple(row[:3]), measured, Origin(input=name, format="nsys"))
 
 
 def _launch(

@@ -1,19 +1,17 @@
-"""A profile held against a build, as text: one row for launches that are alike, and below what to look at;
-and as plain data, of which every key is stable, with units in the names."""
+"""A profile held against a build, as text: one row for launches that are alike; and as
+plain data, of which every key is stable, with units in the names."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import groupby
 from typing import Any
 
-from spillscan.advice.profile.judged import THRESHOLDS, JudgedLaunch
+from spillscan.advice.profile.judged import JudgedLaunch
 from spillscan.advice.profile.model import FIGURES, Measured
 from spillscan.model import Issue
 from spillscan.occupancy.binding import limited_by
 from spillscan.occupancy.summary import percent
-from spillscan.output.terminal import RED, YELLOW, Row, Style, fold, hung, table
+from spillscan.output.terminal import RED, Row, Style, fold, hung, table
 
 _HEADER = (
     "kernel", "arch", "n", "block", "dyn smem", "regs", "occ", "ncu occ", "achieved", "limited by", "local",
@@ -23,8 +21,6 @@ _SHARE = (
     "spill inst: a share of the instructions executed, not of time; how much time ends with the spills, only a run"
     " without them shows"
 )
-_MOST_NAMES = 6
-"""Kernels that are named before one verdict."""
 _SPARE = ("arch", "n", "regs", "dyn smem", "local", "spill inst")
 """What is left out first where the terminal is narrow; of local memory and spills the lines below say what matters."""
 
@@ -39,13 +35,6 @@ def text(judged: Sequence[JudgedLaunch], style: Style) -> Iterator[str]:
         yield "n: launches that are alike; the figures are the worst one's"
     if any(group[0].measured.figure("spill_instructions") for group in shown):
         yield from hung([_SHARE], style)
-    yield ""
-    several = Counter(group[0].name for group in shown)
-    for said, same in groupby(shown, key=_said):
-        names = list(dict.fromkeys(_label(group[0], several[group[0].name] > 1) for group in same))
-        more = f" … {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
-        for line in (", ".join(names[:_MOST_NAMES]) + more, *(f"  {line}" for line in said)):
-            yield from hung([line], style, indent=4)
 
 
 def alike(judged: Sequence[JudgedLaunch]) -> list[list[JudgedLaunch]]:
@@ -56,30 +45,6 @@ def alike(judged: Sequence[JudgedLaunch]) -> list[list[JudgedLaunch]]:
         same = (launch.kernel, launch.arch, launch.block, launch.measured.figure("dynamic_shared_bytes"), launch.grid)
         groups.setdefault(same, []).append(each)
     return list(groups.values())
-
-
-def _said(group: Sequence[JudgedLaunch]) -> tuple[str, ...]:
-    worst = group[0]
-    local = (each.text for each in worst.executed if each.per_warp)
-    return (worst.verdict.text, *worst.verdict.concerns, *local, *_ended(worst))
-
-
-def _ended(judged: JudgedLaunch) -> Iterator[str]:
-    """What the same launch took without spills."""
-    if judged.clean is None:
-        return
-    own, other = judged.measured.figure("duration_ns"), judged.clean.measured.figure("duration_ns")
-    registers = judged.clean.measured.figure("registers")
-    by = "" if registers is None else f" ({registers} registers)"
-    share = f"{100 * abs(own - other) / own:.0f} % {'less' if other <= own else 'more'}"
-    yield f"without spills{by} the same launch took {time_text(other)} instead of {time_text(own)}, {share}"
-
-
-def _label(each: JudgedLaunch, with_launch: bool) -> str:
-    if not with_launch:
-        return each.name
-    dynamic = each.measured.figure("dynamic_shared_bytes")
-    return f"{each.name} ({_block(each)} threads{f', {dynamic:,} B dynamic' if dynamic else ''})"
 
 
 def _block(each: JudgedLaunch) -> str:
@@ -105,8 +70,7 @@ def _row(group: Sequence[JudgedLaunch]) -> Row:
         _share(measured.spill_instruction_share),
         "-" if measured.figure("duration_ns") is None else time_text(measured.figure("duration_ns")),
     )
-    spills = bool(measured.figure("spill_instructions"))
-    return cells, RED if spills and worst.verdict.concerns else YELLOW if worst.verdict.concerns else ""
+    return cells, RED if measured.figure("spill_instructions") else ""
 
 
 def _rounded(figure: int | None, rounded: bool) -> str:
@@ -151,7 +115,7 @@ _SHOWN_OTHERWISE = ("block_threads", "capability_major", "capability_minor")
 def row(judged: JudgedLaunch) -> dict[str, Any]:
     """One launch, flat: lists and pairs are left out."""
     launch, kernel = judged.launch, judged.match.kernel
-    measured, trips = launch.measured, {each.way: each.trips for each in judged.executed}
+    measured = launch.measured
     return {
         "kernel": launch.kernel,
         "symbol": None if kernel is None else kernel.key.symbol,
@@ -167,23 +131,19 @@ def row(judged: JudgedLaunch) -> dict[str, Any]:
         **{name: measured.figure(name) for name in FIGURES if name not in _SHOWN_OTHERWISE},
         "local_share": measured.local_share,
         "spill_instruction_share": measured.spill_instruction_share,
-        **{f"local_{way}_trips": trips.get(way) for way in ("load", "store")},
-        "duration_without_spills_ns": None if judged.clean is None else judged.clean.measured.figure("duration_ns"),
         "occupancy": None if judged.occupancy is None else judged.occupancy.fraction,
         "resident_blocks": None if judged.occupancy is None else judged.occupancy.resident_blocks,
         "limiters": "+".join(judged.limiters),
         "occupancy_unknown": judged.unknown,
         "compiled_registers": None if kernel is None else kernel.usage.registers,
         "compiled_spill_bytes": None if kernel is None or kernel.spills is None else sum(kernel.spills),
-        "verdict": judged.verdict.kind,
-        "verdict_text": judged.verdict.text,
         "input": launch.origin.input,
         "line": launch.origin.line,
     }
 
 
 def document(judged: Sequence[JudgedLaunch], issues: Sequence[Issue]) -> dict[str, Any]:
-    """All launches, with what a row leaves out, the thresholds of the verdicts, and the issues."""
+    """All launches, with what a row leaves out, and the issues."""
     return {
         "launches": [
             row(each)
@@ -193,12 +153,9 @@ def document(judged: Sequence[JudgedLaunch], issues: Sequence[Issue]) -> dict[st
                 "limiters": list(each.limiters),
                 "rounded": sorted(each.measured.rounded),
                 "copies": each.match.copies if each.match.kernel is not None else 0,
-                "concerns": list(each.verdict.concerns),
-                "local": [{**local._asdict(), "trips": local.trips} for local in each.executed],
             }
             for each in judged
         ],
-        "thresholds": {name: {"value": each.value, "source": each.source} for name, each in THRESHOLDS.items()},
         "issues": [
             {
                 "code": issue.code,

@@ -32,14 +32,12 @@ def lines(*arguments: str | Path) -> list[str]:
     return shown.getvalue().split("\n")
 
 
-def test_text_shows_the_worst_first_with_both_occupancies_and_the_verdict() -> None:
+def test_text_shows_the_worst_first_with_both_occupancies() -> None:
     shown = lines("profile", DEMO, DEMO_LOG)
     assert "occ  ncu occ  achieved  limited by" in shown[0]
     assert shown[1].startswith("gemm8")
     assert "100%     100%     12.5%  warp slots, registers" in shown[1]
     assert "60.0%" in shown[1]
-    place = shown.index("dynsmem (128 threads, 102,400 B dynamic)")
-    assert shown[place + 1].endswith("at 12.5 % occupancy, limited by shared memory: look at the limiter")
     assert "… 20 more (--all shows them)" in lines("profile", DEMO, DEMO_LOG, "--top", "1")
 
 
@@ -52,7 +50,6 @@ def test_json_and_csv_have_every_launch() -> None:
             name: "" if launch[name] is None else str(launch[name]) for name in ("symbol", "registers", "waves")
         } == {name: row[name] for name in ("symbol", "registers", "waves")}
     assert document["launches"][0]["compiled_spill_bytes"] == 2724 + 2488
-    assert document["thresholds"]["latency_percent"]["value"] == 60
     assert document["issues"] == []
 
 

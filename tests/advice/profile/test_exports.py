@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sqlite3
 import tarfile
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -30,38 +28,6 @@ def launches(*arguments: str | Path) -> tuple[dict[str, dict[str, int]], str]:
     assert done.returncode == 0, done.stderr
     text = done.stdout.decode()
     return {entry["match"]: entry["launch"] for entry in yaml.safe_load(text)["kernels"]}, text
-
-
-def export(path: Path, *, named: str = "demangledName") -> Path:
-    """An export in the form of NVIDIA's schema: kernels, and the texts that they number."""
-    with closing(sqlite3.connect(path)) as base:
-        base.execute("CREATE TABLE StringIds (id INTEGER PRIMARY KEY, value TEXT NOT NULL)")
-        base.execute(
-            f"CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INTEGER, end INTEGER, {named} INTEGER, blockX INTEGER,"
-            " blockY INTEGER, blockZ INTEGER, staticSharedMemory INTEGER, dynamicSharedMemory INTEGER,"
-            " registersPerThread INTEGER)"
-        )
-        base.executemany("INSERT INTO StringIds VALUES (?, ?)", [(1, "gemm"), (2, "add(int *, int)")])
-        base.executemany(
-            "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            [
-                (10, 30, 1, 128, 2, 1, 0, 65536, 80),
-                (40, 50, 1, 128, 2, 1, 0, 65536, 80),
-                (60, 70, 2, 64, 1, 1, 0, 0, 16),
-            ],
-        )
-        base.commit()
-    return path
-
-
-@pytest.mark.parametrize("named", ["demangledName", "mangledName", "shortName"])
-def test_an_export_of_nsight_systems_has_exact_launches(named: str, tmp_path: Path) -> None:
-    found, text = launches(export(tmp_path / "report.sqlite", named=named))
-    assert found == {
-        "gemm": {"threads_per_block": 256, "dynamic_shared_bytes": 65536},
-        "add": {"threads_per_block": 64, "dynamic_shared_bytes": 0},
-    }
-    assert "# 2 launches" in text
 
 
 def test_a_trace_of_nsight_systems_rounds_shared_memory(tmp_path: Path) -> None:
@@ -104,18 +70,6 @@ def test_a_row_that_is_no_launch_is_refused_with_its_line(text: str, tmp_path: P
     done = run("profile", "--launches", path)
     assert done.returncode == 2
     assert f"{path}:2: this row is not a launch".encode() in done.stderr
-
-
-def test_a_damaged_or_foreign_database_is_refused(tmp_path: Path) -> None:
-    whole = export(tmp_path / "whole.sqlite").read_bytes()
-    cut, foreign = tmp_path / "cut.sqlite", tmp_path / "foreign.sqlite"
-    cut.write_bytes(whole[:5000])
-    with closing(sqlite3.connect(foreign)) as base:
-        base.execute("CREATE TABLE other (x)")
-    for path in (cut, foreign):
-        done = run("profile", "--launches", path)
-        assert done.returncode == 2
-        assert b"holds no launches of Nsight Systems" in done.stderr
 
 
 def test_a_cache_and_a_binary_need_no_profile(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Launches matched with a build, their occupancy, what contradicts, and the verdict in words."""
+"""Launches matched with a build, their occupancy, and what contradicts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from msgspec import structs
 
 from spillscan import scan
 from spillscan.advice.profile.exports import read_all
-from spillscan.advice.profile.judged import THRESHOLDS, JudgedLaunch, issues, judge, verdict, worst_first
+from spillscan.advice.profile.judged import JudgedLaunch, issues, judge, worst_first
 from spillscan.advice.profile.matching import Kernels, parsed
 from spillscan.advice.profile.model import Measured, Profile, ProfiledLaunch
 from spillscan.model import Build, Kernel, KernelKey, Origin, Usage
@@ -197,70 +197,6 @@ def test_an_unknown_device_or_an_impossible_launch_is_unknown() -> None:
         judged = judge(Profile(launches=(odd,)), None)[0]
         assert judged.occupancy is None or not judged.occupancy.can_launch
         assert judged.unknown or not judged.occupancy
-
-
-# ---- the verdict --------------------------------------------------------------------------------------------------
-
-FULL = {
-    "compute_percent": 30.0,
-    "memory_percent": 20.0,
-    "theoretical_percent": 100.0,
-    "achieved_percent": 95.0,
-    "waves": 4.0,
-}
-
-
-@pytest.mark.parametrize(
-    ("changed", "kind", "words"),
-    [
-        (
-            {"theoretical_percent": 25.0},
-            "limiter",
-            "latency-bound (compute at 30 % of its peak) at 25 % occupancy, limited by",
-        ),
-        ({"theoretical_percent": 25.0, "memory_percent": 85.0}, "leave", "leave the occupancy as it is"),
-        ({"theoretical_percent": 25.0, "memory_percent": 60.0}, "leave", "well used"),
-        ({}, "elsewhere", "look elsewhere"),
-        ({"compute_percent": 90.0}, "elsewhere", "more is not to be had from occupancy"),
-        ({"achieved_percent": 80.0}, "imbalance", "uneven blocks"),
-        ({"waves": 0.5}, "small-grid", "more blocks come before occupancy"),
-        ({"compute_percent": None}, "unknown", "--section SpeedOfLight"),
-        ({"theoretical_percent": None}, "unknown", "--section Occupancy"),
-        ({"waves": None}, "unknown", "--section LaunchStats"),
-        (
-            {"instructions": 100.0, "spill_instructions": 11.0},
-            "spills",
-            "11.0 % of the instructions executed are spills",
-        ),
-        ({"instructions": 100.0, "spill_instructions": 10.0}, "elsewhere", "look elsewhere"),
-        ({"achieved_percent": None}, "unknown", "--section Occupancy"),
-    ],
-)
-def test_verdicts(changed: dict[str, float | None], kind: str, words: str) -> None:
-    found = verdict(Measured(FULL | changed), ("registers",))
-    assert found.kind == kind
-    assert words in found.text
-    assert "faster" not in found.text
-
-
-def test_where_spills_come_first_the_rest_of_the_verdict_stands_below() -> None:
-    found = verdict(Measured(FULL | {"instructions": 100.0, "spill_instructions": 60.0, "waves": 0.5}), ("registers",))
-    (below,) = found.concerns
-    assert "more blocks come before occupancy" in below
-
-
-def test_thresholds_are_the_published_ones_and_strict() -> None:
-    assert all(each.source for each in THRESHOLDS.values())
-    traffic = {"local_store_bytes": 0.0, "global_load_bytes": 900.0, "global_store_bytes": 50.0}
-    assert verdict(Measured(FULL | traffic | {"local_load_bytes": 50.0}), ()).concerns == ()
-    assert "5.1 %" in verdict(Measured(FULL | traffic | {"local_load_bytes": 51.0}), ()).concerns[0]
-    counts = {"instructions": 1000.0, "local_store_instructions": 0.0}
-    assert verdict(Measured(FULL | counts | {"local_load_instructions": 100.0}), ()).concerns == ()
-    assert "10.1 %" in verdict(Measured(FULL | counts | {"local_load_instructions": 101.0}), ()).concerns[0]
-    alone = {"local_load_instructions": 1.026e9, "local_store_instructions": 2.0}
-    (said,) = verdict(Measured(alone), ()).concerns
-    assert said.startswith("1,026,000,000 loads and 2 stores of local memory executed; of how much is not known")
-    assert verdict(Measured(dict.fromkeys(alone, 0.0)), ()).concerns == ()
 
 
 def test_no_traffic_has_no_share() -> None:
