@@ -26,7 +26,6 @@ from spillscan.model.build import damage
 from spillscan.naming import Names
 from spillscan.occupancy.launches import Launches
 from spillscan.output.errors import InputError
-from spillscan.output.safe import printable
 from spillscan.reading.binary import fetch
 from spillscan.reports.render import tree_here
 from spillscan.reports.report import Report, Way
@@ -197,9 +196,8 @@ def _show(kernel: Kernel, inputs: Sequence[str], asked: Asked, names: Names) -> 
 
 
 def _called(kernel: Kernel, names: Names) -> str:
-    """The kernel's displayed name if no other kernel has it; else its symbol."""
-    name = names.of(kernel.named_by)
-    return name if set(names.called(name)) == {kernel.named_by} and printable(name) == name else kernel.key.symbol
+    """The kernel's displayed name if it says all and no other kernel has it; else its symbol."""
+    return names.argument(kernel.named_by)
 
 
 def source_of(kernel: Kernel, databases: Mapping[str, set[str]]) -> str:

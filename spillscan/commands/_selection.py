@@ -10,7 +10,6 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from spillscan.model import Build, Kernel
-from spillscan.model.build import labels_of
 from spillscan.model.patterns import matches, names_of
 from spillscan.naming import Names
 from spillscan.occupancy.devices import runs_on
@@ -31,14 +30,13 @@ class Selection(NamedTuple):
     launches: Sequence[str] = ()
     """Of --launch: ``GLOB=THREADS``."""
 
-    def of(self, build: Build, labels: Labels | None = None) -> Build:
-        """The kernels of ``build`` that are chosen; :class:`InputError` where a part names nothing, or all leave none.
-        ``labels``: what templates call their parameters."""
-        return self.of_all([build], labels)[0]
+    def of(self, build: Build) -> Build:
+        """The chosen kernels of ``build``; :class:`InputError` if a part names nothing, or none is left."""
+        return self.of_all([build])[0]
 
-    def of_all(self, builds: Sequence[Build], labels: Labels | None = None) -> list[Build]:
+    def of_all(self, builds: Sequence[Build]) -> list[Build]:
         """The same of several builds, of which one must have what a part names."""
-        wanted = self._by_shown_names(builds, labels or {})
+        wanted = self._by_shown_names(builds)
         kernels = [kernel for build in builds for kernel in build.kernels]
         wanted.refuse_unmatched(kernels)
         kept = [wanted._narrowed(build) for build in builds]
@@ -70,14 +68,14 @@ class Selection(NamedTuple):
                 listing = f"`spillscan scan --all {of}` lists the kernels"
                 raise InputError(f"no kernel matches {option} {pattern!r}", f"{_meant(near)}{listing}")
 
-    def _by_shown_names(self, builds: Sequence[Build], labels: Labels) -> Selection:
+    def _by_shown_names(self, builds: Sequence[Build]) -> Selection:
         """With the symbols of kernels that a table called so in the place of patterns that name none otherwise."""
         kernels = [kernel for build in builds for kernel in build.kernels] if self.patterns else []
         found = {pattern for pattern in self.patterns if any(matches(kernel, pattern) for kernel in kernels)}
         if found.issuperset(self.patterns):
             return self
         named = ([kernel.named_by for kernel in build.kernels] for build in builds)
-        names = Names(*named, labels=labels_of(builds, labels))
+        names = Names(*named)
         patterns = [
             each for pattern in self.patterns for each in ([pattern] if pattern in found else shown(names, pattern))
         ]

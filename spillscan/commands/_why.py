@@ -35,7 +35,7 @@ def run(arguments: argparse.Namespace) -> int:
     unpacking = _policy.unpacking(policy)
     builds = [_inputs.scan(path, unpacking=unpacking) for path in arguments.inputs]
     names = Names(*([kernel.named_by for kernel in build.kernels] for build in builds))
-    base, head = Selection(arguments.arch, arguments.kernel).of_all(builds, policy.labels)
+    base, head = Selection(arguments.arch, arguments.kernel).of_all(builds)
     chosen = {id(kernel) for build in (base, head) for kernel in build.kernels}
     pairs = [
         (each.before, each.after)

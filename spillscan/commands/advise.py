@@ -18,7 +18,6 @@ from spillscan.advice.sweep.proposals import no_step, refusal
 from spillscan.commands import _answers, _inputs, _issues, _offers, _options, _policy, _trying
 from spillscan.commands._selection import Selection
 from spillscan.model import Build, Kernel, Launch
-from spillscan.model.build import labels_of
 from spillscan.naming import Names
 from spillscan.occupancy.launches import Launches, settled
 from spillscan.output.markdown import code, words
@@ -58,8 +57,8 @@ def run(arguments: argparse.Namespace) -> int:
     unpacking = _policy.unpacking(policy)
     inputs = _inputs.inputs_or_stdin(arguments.inputs)
     build = _inputs.scan(inputs, unpacking=unpacking)
-    kept = Selection(arguments.arch, arguments.kernel, arguments.launch).of(build, policy.labels)
-    names = Names((kernel.named_by for kernel in build.kernels), labels=labels_of([build], policy.labels))
+    kept = Selection(arguments.arch, arguments.kernel, arguments.launch).of(build)
+    names = Names(kernel.named_by for kernel in build.kernels)
     profile = judge(read_all(expand(arguments.measured)), build) if arguments.measured else ()
     launches = _Launches(policy, profile)
     found = ranked(kept.kernels, names, launches, profile)

@@ -107,7 +107,7 @@ def _whole(everything: Build, arguments: argparse.Namespace, policy: Policy, mor
     needed = judged(policy.terms_of_all(everything.kernels), "build", policy.fail_on)
     gaps = [*gaps_of(everything, (), needed, policy), *more]
     _issues.conclude(verdict((), gaps, policy), everything.issues)
-    return Selection(arguments.arch, (), arguments.launch).of(everything.named, policy.labels)
+    return Selection(arguments.arch, (), arguments.launch).of(everything.named)
 
 
 def _not_final(build: Build) -> Iterator[Gap]:

@@ -40,7 +40,7 @@ def run(arguments: argparse.Namespace) -> int:
     inputs = _inputs.inputs_or_stdin(arguments.inputs)
     read = _inputs.scan(inputs, unpacking=_policy.unpacking(policy))
     everything = _policy.with_rot(read, policy)
-    build = Selection(arguments.arch, arguments.kernel, arguments.launch).of(everything, policy.labels)
+    build = Selection(arguments.arch, arguments.kernel, arguments.launch).of(everything)
     judgement = check(build, policy)
     held = gate.judge(judgement.findings, build, everything, undecided=judgement.undecided)
     undecided = (*judgement.undecided, *held.undecided)
@@ -51,7 +51,6 @@ def run(arguments: argparse.Namespace) -> int:
         build=build,
         read=(everything,),
         launches=policy,
-        labels=policy.labels,
         gaps=found.gaps,
         accepted=found.accepted,
         fail_on=policy.fail_on,

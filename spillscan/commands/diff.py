@@ -114,7 +114,7 @@ def run(arguments: argparse.Namespace) -> int:
     policy = gate.policy
     builds = [_inputs.scan(path, unpacking=_policy.unpacking(policy)) for path in arguments.inputs]
     builds[:-1] = map(_as_it_was, builds[:-1])
-    kept = Selection(arguments.arch, arguments.kernel, arguments.launch).of_all(builds, policy.labels)
+    kept = Selection(arguments.arch, arguments.kernel, arguments.launch).of_all(builds)
     _selection.refuse_devices([kernel for build in kept for kernel in build.kernels], arguments.device)
     report, found = _report(kept, builds, by_arch, arguments, policy, gate)
     if found.status and report.fail_on != "never" and _options.shows_ways(arguments):
@@ -212,7 +212,6 @@ def _report(
         gaps=outcome.gaps,
         accepted=outcome.accepted,
         launches=policy,
-        labels=policy.labels,
         fail_on=policy.fail_on if gated else "never",
         by=arguments.by if arguments.by in _GROUPINGS else None,
         sort=arguments.sort,

@@ -19,7 +19,7 @@ from spillscan.commands import _answers, _inputs, _issues, _offers, _options, _p
 from spillscan.commands._selection import Selection
 from spillscan.judging.policy import Policy
 from spillscan.model import Kernel
-from spillscan.model.build import damage, labels_of
+from spillscan.model.build import damage
 from spillscan.naming import Names
 from spillscan.occupancy import data, text
 from spillscan.occupancy.binding import LABELS
@@ -243,10 +243,10 @@ def _of_build(arguments: argparse.Namespace, forms: Sequence[Form]) -> None:
     unpacking = _policy.unpacking(policy)
     inputs = _inputs.inputs_or_stdin(arguments.inputs)
     build = _inputs.scan(inputs, unpacking=unpacking)
-    kept = Selection(arguments.arch, arguments.kernel, arguments.launch).of(build, policy.labels)
+    kept = Selection(arguments.arch, arguments.kernel, arguments.launch).of(build)
     _selection.refuse_devices(kept.kernels, arguments.device)
     entries = sorted((kernel for kernel in kept.kernels if kernel.role == "entry"), key=damage)
-    names = Names((kernel.named_by for kernel in build.kernels), labels=labels_of([build], policy.labels))
+    names = Names(kernel.named_by for kernel in build.kernels)
     shown = entries[: _options.rows_of(arguments)]
     code = fetch.pressures_of((kernel for kernel in shown if sum(kernel.spills or ())), unpacking)
 

@@ -69,10 +69,10 @@ def run(arguments: argparse.Namespace) -> int:
         build = _with_code(build, unpacking)
     if arguments.assemble is not None:
         build = assembled(build, inputs, arches or (), unpacking)
-    selected = Selection(arguments.arch, arguments.kernel, arguments.launch).of(build, policy.labels)
+    selected = Selection(arguments.arch, arguments.kernel, arguments.launch).of(build)
     kept = _marked(build, selected, named=bool(arguments.kernel))
     by, sort = arguments.by, arguments.sort
-    report = Report(kind="scan", build=kept, read=(build,), launches=policy, labels=policy.labels, by=by, sort=sort)
+    report = Report(kind="scan", build=kept, read=(build,), launches=policy, by=by, sort=sort)
     render.write(report, arguments.format, _options.rows_of(arguments), unpacking, arguments.source_root)
     _issues.report_issues(build.issues)
     if policy.strict:

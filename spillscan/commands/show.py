@@ -21,7 +21,7 @@ from spillscan.advice.causes import at_lines, holdings
 from spillscan.commands import _inputs, _issues, _options, _policy, _selection
 from spillscan.judging.places import Tree
 from spillscan.model import Kernel
-from spillscan.model.build import damage, labels_of
+from spillscan.model.build import damage
 from spillscan.model.code import LocalAccess, Operands, SassStats, WarpRole
 from spillscan.naming import Names
 from spillscan.output.errors import InputError, UsageError
@@ -74,7 +74,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise InputError(
             f"{given} is not a SASS dump or binary, nor holds one", "dump the machine code: cuobjdump -sass"
         )
-    names = Names([kernel.named_by for kernel in build.kernels], labels=labels_of([build], policy.labels))
+    names = Names([kernel.named_by for kernel in build.kernels])
     found = [kernel for kernel in _selection.wanted(build.kernels, called, names) if kernel.sass]
     found = [kernel for kernel in found if arguments.arch in (None, kernel.key.arch)]
     if not found:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
@@ -375,14 +375,6 @@ class Reading(Struct):
 def merged_parameters(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...]:
     """What two instances of one name call the parameters of their template; empty where they differ."""
     return tuple(a if a == b else "" for a, b in zip(one, other, strict=False))
-
-
-def labels_of(builds: Iterable[Build], labels: Mapping[str, Sequence[str]]) -> dict[str, Sequence[str]]:
-    """What templates call their parameters in some builds; ``labels`` of the policy go first."""
-    found = Reading()
-    for build in builds:
-        found.named(build.parameters)
-    return {**found.parameters, **labels}
 
 
 def damage(kernel: Kernel) -> tuple[object, ...]:

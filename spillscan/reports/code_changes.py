@@ -11,7 +11,7 @@ from spillscan.output.nouns import count, size
 from spillscan.output.safe import printable
 from spillscan.output.terminal import DIM, RED, YELLOW, Row, Style, fold, hung, table
 from spillscan.reports.report import Report
-from spillscan.reports.words import NamedCells, label_of
+from spillscan.reports.words import cell, label_of
 
 _COLORS = {"differs": RED, "not compared": YELLOW, "identical": DIM}
 _HUNKS = 3
@@ -53,12 +53,11 @@ def text_lines(report: Report, style: Style) -> Iterator[str]:
 
 
 def _table(shown: Sequence[CodeChange], report: Report, style: Style) -> Iterator[str]:
-    called = NamedCells(report.names, style)
     rows = []
     for each in shown:
         kernel, (before, after) = each.change.kernel, each.instructions
         size_cell = "?" if after is None else f"{after:,}" if before == after else f"{before or 0:,} → {after:,}"
-        cells = [called.cell(kernel), kernel.key.arch or "?", each.verdict, size_cell]
+        cells = [cell(kernel, report.names), kernel.key.arch or "?", each.verdict, size_cell]
         rows.append((cells, _COLORS[each.verdict], "; ".join(each.reasons)))
     room = style.width - sum(max(len(str(cells[at])) for cells, _, _ in rows) for at in (1, 2)) - _KERNEL_WIDTH - 24
     fits = max(len(why) for _, _, why in rows) <= room
@@ -69,7 +68,6 @@ def _table(shown: Sequence[CodeChange], report: Report, style: Style) -> Iterato
         below += [f"  {hunk_line(hunk)}" for hunk in each.hunks[:_HUNKS]] if len(shown) <= _HUNKS else []
         lines += [([part], DIM) for part in hung(below, style, indent=4)]
     yield from table(_COLUMNS if fits else _COLUMNS[:-1], lines, style, left=("kernel", "arch", "code", "why"))
-    yield from called.legend()
 
 
 def markdown_lines(report: Report) -> list[tuple[str, tuple[str, ...]]]:

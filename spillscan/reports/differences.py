@@ -60,12 +60,11 @@ def lines(report: Report, style: Style) -> Iterator[str]:
     wide = _Wide([*(metric for _, some in shown for entry in some for metric in entry.metrics), *sums])
     rows: list[Row] = []
     of_family = report.by in (None, "family")
-    called = words.NamedCells(report.names, style)
     for family, several in shown:
         if family is not None:
             rows.append(([_title(family, report, style.width)], ""))
         for entry in several:
-            name = called.cell(entry.change.kernel, under=family is not None and of_family)
+            name = words.cell(entry.change.kernel, report.names, under=family is not None and of_family)
             rows += [(cells[: len(columns)], color) for cells, color in _rows(entry, wide, name, report)]
             rows += [([line], color) for line, color in _said(entry, report, style)]
     last: list[Row] = [(cells[: len(columns)], color) for cells, color in _total_rows(total, wide)]
@@ -75,7 +74,6 @@ def lines(report: Report, style: Style) -> Iterator[str]:
         yield from printed[:above]
         yield from _folded(all_entries, [entry for _, some in shown for entry in some], style)
         yield from printed[above:]
-        yield from called.legend()
         yield ""
     yield from pairings.archs(report)
     states = Counter[str](change.state for change in changes)

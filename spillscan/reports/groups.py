@@ -12,7 +12,7 @@ from spillscan.judging.places import source_of
 from spillscan.model import Kernel
 from spillscan.model.build import damage
 from spillscan.model.symbols import Tuned, namespace, natural
-from spillscan.naming import Family, Names
+from spillscan.naming import Names
 from spillscan.output.nouns import count, size
 from spillscan.output.safe import printable
 
@@ -35,7 +35,7 @@ class Group(Struct, frozen=True, kw_only=True):
     """What they are called together."""
     kernels: tuple[Kernel, ...]
     """Worst first."""
-    template: Family | None = None
+    template: bool = False
     """The family that they are."""
     spilling: int
     """How many are known to spill."""
@@ -45,15 +45,10 @@ class Group(Struct, frozen=True, kw_only=True):
     @property
     def family(self) -> bool:
         """Whether they are several instances of one template, of which the arguments say enough."""
-        return self.template is not None and len({kernel.named_by for kernel in self.kernels}) > 1
-
-    @property
-    def shared(self) -> Sequence[str]:
-        """Of a family, the types and tiles that all instances have."""
-        return self.template.shared if self.template is not None else ()
+        return self.template and len({kernel.named_by for kernel in self.kernels}) > 1
 
     def title(self, width: int) -> str:
-        """``mul_mat_q: 169 of 704 spilling, 43,212 B; all: bf16``, of what all have in common as much as fits."""
+        """``mul_mat_q: 169 of 704 spilling, 43,212 B``."""
         total, silent = len(self.kernels), sum(kernel.spills is None for kernel in self.kernels)
         if self.spilling:
             counts = [f"{self.spilling:,} of {total:,} spilling, {size(self.spill_bytes)}"]
@@ -65,14 +60,7 @@ class Group(Struct, frozen=True, kw_only=True):
             )
         texts = [f": {count}" + (f", {silent:,} unknown" if silent else "") for count in counts]
         counted = next((text for text in texts if len(self.label) + len(text) <= width), texts[-1])
-        text = printable(self.label, max(_SHORTEST_LABEL, width - len(counted))) + counted
-        lead = "; all: "
-        for each in self.shared:
-            if len(text) + len(lead) + len(each) > width:
-                break
-            text += lead + each
-            lead = ", "
-        return text
+        return printable(self.label, max(_SHORTEST_LABEL, width - len(counted))) + counted
 
 
 def none_spills(kernels: Iterable[Kernel]) -> str:
@@ -132,7 +120,7 @@ def grouped(kernels: Iterable[Kernel], by: By, names: Names) -> Iterator[Group]:
 
 def _key(kernel: Kernel, by: By, names: Names) -> object:
     if by == "family":
-        return id(names.family(kernel.named_by))
+        return names.base(kernel.named_by)
     if by == "arch":
         return kernel.key.arch
     if by == "file":
@@ -146,13 +134,16 @@ def _key(kernel: Kernel, by: By, names: Names) -> object:
 def _group(kernels: Sequence[Kernel], by: By, names: Names) -> Group:
     first = kernels[0]
     if by == "family":
-        template = names.family(first.named_by)
-        label = template.base
+        label = names.base(first.named_by)
     else:
-        key, template = _key(first, by, names), None
+        key = _key(first, by, names)
         label = key if isinstance(key, str) else "arch unknown"
     shown = printable(label, _LONGEST_LABEL) or "(no name)"
     spills = [sum(kernel.spills or ()) for kernel in kernels]
     return Group(
-        label=shown, kernels=tuple(kernels), template=template, spilling=sum(map(bool, spills)), spill_bytes=sum(spills)
+        label=shown,
+        kernels=tuple(kernels),
+        template=by == "family",
+        spilling=sum(map(bool, spills)),
+        spill_bytes=sum(spills),
     )

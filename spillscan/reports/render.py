@@ -26,6 +26,8 @@ SHOWN_CODE = 60
 """Kernels whose code a page shows."""
 _DETAILED = frozenset({"html", "markdown"})
 _LARGEST_SOURCE = 4 << 20
+_WIDE = 120
+"""Columns of what is no terminal's."""
 
 
 def write(
@@ -48,7 +50,13 @@ def write(
     if source_root is not None:
         kernels = (kernel for kernel in report.build.kernels if id(kernel) in code)
         report = report.extended(sources=sources_of((code[id(kernel)] for kernel in kernels), source_root))
-    put(forms, lambda form: formats.of_name(form.name).render(report, style_of(rows, form.target is None)))
+
+    def rendered(form: Form) -> Iterator[str] | Iterator[bytes]:
+        style = style_of(rows, form.target is None)
+        report.names.fit(style.width if form.name == "text" else _WIDE)
+        return formats.of_name(form.name).render(report, style)
+
+    put(forms, rendered)
 
 
 def check_forms(wanted: Sequence[str], kind: Kind) -> list[Form]:

@@ -11,7 +11,6 @@ from msgspec.structs import replace
 
 from spillscan.judging.places import Tree, annotated_place, in_diff, source_of
 from spillscan.model import Build, Change, Finding, Gap, Issue, Kernel
-from spillscan.model.build import labels_of
 from spillscan.naming import Names
 from spillscan.naming.identity.libraries import copies, library_of
 from spillscan.occupancy.launches import Launches, LaunchMap
@@ -108,8 +107,6 @@ class Report(Struct, frozen=True, kw_only=True, dict=True):
     """Of a matrix, the table."""
     launches: Launches = LaunchMap()
     """How kernels are launched, as far as it is known."""
-    labels: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """What templates call their parameters."""
     gaps: tuple[Gap, ...] = ()
     """What may be hidden of what the rules judge."""
     accepted: tuple[Gap, ...] = ()
@@ -133,7 +130,7 @@ class Report(Struct, frozen=True, kw_only=True, dict=True):
             [kernel.named_by if kernel.configuration else kernel.key.symbol for kernel in each if kernel is not None]
             for each in kernels
         )
-        return Names(*named, labels=labels_of(builds, self.labels))
+        return Names(*named)
 
     def extended(self, tree: Tree | None = None, **details: Any) -> Report:
         """The report with another tree, or more details. What was worked out of its kernels stays: none of it depends

@@ -179,7 +179,7 @@ def _group(
 def of_kernels(names: Names) -> dict[str, Callable[[str], str]]:
     """What a symbol is grouped by, by level."""
     return {
-        "family": cache(lambda symbol: names.family(symbol).base),
+        "family": cache(names.base),
         "kernel": cache(names.of),
         "namespace": cache(lambda symbol: namespace(demangle(symbol))),
     }

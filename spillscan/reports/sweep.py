@@ -16,7 +16,7 @@ from spillscan.output.markdown import words
 from spillscan.output.nouns import count
 from spillscan.output.safe import clip, printable
 from spillscan.output.terminal import BOLD, Style, fold, paint
-from spillscan.reports.page.columns import letters, shown_arch, shown_name
+from spillscan.reports.page.columns import shown_arch, shown_name
 from spillscan.reports.page.document import STATIC
 from spillscan.reports.page.series import sweep_document
 from spillscan.reports.table import Column, Table
@@ -187,4 +187,4 @@ def html(curves: Sequence[Curve]) -> Iterator[str]:
         for curve in curves
     ]
     inputs = ", ".join(dict.fromkeys(curve.input for curve in curves))
-    return sweep_document(inputs, swept, letters((curve.symbol for curve in curves), called), text(curves, STATIC))
+    return sweep_document(inputs, swept, text(curves, STATIC))

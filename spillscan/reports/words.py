@@ -8,12 +8,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from spillscan.judging.places import BY_NAME, UNKNOWN, Place, heaviest, log_path, source_place
 from spillscan.model import SEVERITIES, Build, Change, Finding, Gap, Kernel, at_least
 from spillscan.model.symbols import natural
-from spillscan.naming import WIDTH, Names
+from spillscan.naming import Names
 from spillscan.naming.identity.libraries import library_of
 from spillscan.output import markdown
 from spillscan.output.nouns import between, count, size
-from spillscan.output.safe import clip, printable
-from spillscan.output.terminal import Cell, Style
+from spillscan.output.safe import printable
 from spillscan.reports.groups import none_spills, shared_label
 from spillscan.reports.report import Report, Way
 
@@ -33,35 +32,15 @@ UNCOUNTED = "nothing says what the build was to compile, so a unit whose report 
 """Of a build without units."""
 
 
-def named(kernel: Kernel, names: Names, room: int = WIDTH) -> str:
-    """The kernel's name in a table that has so much room for it, and what it is where it is no kernel."""
+def named(kernel: Kernel, names: Names) -> str:
+    """The kernel's name, and what it is if it is no kernel."""
     role = {"entry": "", "function": " (function)", "unknown": " (?)"}[kernel.role]
-    return names.of(kernel.named_by, room - len(role)) + role
+    return names.of(kernel.named_by) + role
 
 
-class NamedCells:
-    """Names of kernels in a table of text: in as much room as it leaves, which the legend below must know."""
-
-    def __init__(self, names: Names, style: Style) -> None:
-        self._names, self._width = names, style.width
-        self._room = style.width
-        self._shown: list[Kernel] = []
-
-    def cell(self, kernel: Kernel, *, under: bool = False, more: str = "") -> Cell:
-        """What the kernel is called, and ``more``; of an instance that stands ``under`` its family, its arguments."""
-        self._shown.append(kernel)
-
-        def fitting(room: int) -> str:
-            self._room = room
-            if under:
-                return f"  {self._names.arguments(kernel.named_by, room - 2)}"
-            return named(kernel, self._names, room - len(more)) + more
-
-        return fitting
-
-    def legend(self, *, headed: bool = False) -> list[str]:
-        """What letters in these names stand for: see :func:`legend_lines`; ``headed``: under names of families."""
-        return legend_lines(self._shown, self._names, self._room - 2 * headed, self._width, headed)
+def cell(kernel: Kernel, names: Names, *, under: bool = False) -> str:
+    """The kernel's name in a table; of an instance ``under`` its family's title, its arguments."""
+    return f"  {names.arguments(kernel.named_by)}" if under else named(kernel, names)
 
 
 def name_of(kernel: Kernel, names: Names) -> str:
@@ -91,15 +70,6 @@ def copy_of(kernel: Kernel, names: Names, unit: str = "") -> str:
     unit = unit or copy_number(kernel)
     caller = f"in {printable(names.of(kernel.caller), LONGEST_NAME)}" if kernel.caller else ""
     return ", ".join(filter(None, (printable(unit, LONGEST_NAME), caller)))
-
-
-def legend_lines(shown: Iterable[Kernel], names: Names, room: int, width: int, headed: bool = False) -> list[str]:
-    """What the letters in the names that were shown in so much room stand for, a line a family, no more than
-    :data:`MOST_LEGENDS`; the policy's ``labels`` name them."""
-    found = list(names.legend((kernel.named_by for kernel in shown), room, headed).values())
-    rest = f" (and {len(found) - MOST_LEGENDS:,} more)" if len(found) > MOST_LEGENDS else ""
-    lines = [clip(printable(line), width - len(rest)) for line in found[:MOST_LEGENDS]]
-    return [*lines[:-1], lines[-1] + rest] if lines else []
 
 
 def spills_of(kernel: Kernel, missing: str) -> tuple[str, str]:

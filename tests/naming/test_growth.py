@@ -13,8 +13,7 @@ import pytest
 from spillscan.model.symbols import namespace, readable, short_name, spellings
 from spillscan.naming import Names, alone
 from spillscan.naming.identity import canonical, source_file
-from spillscan.naming.identity.likeness import name_parts
-from spillscan.naming.tree import LONGEST, NameParser
+from spillscan.naming.identity.renames import spelled
 from tests.conftest import sized
 from tests.counting import MOST_GROWTH, growth
 
@@ -67,10 +66,9 @@ READERS: dict[str, Callable[[str], object]] = {
     "namespace": namespace,
     "canonical": canonical.__wrapped__,
     "file": source_file.__wrapped__,
-    "parts": name_parts.__wrapped__,
-    "tree": lambda name: NameParser().parsed(name),
+    "parts": spelled.__wrapped__,
     "alone": alone,
-    "among others": lambda name: Names([name, f"{name}x", f"{name[:-1]}y", "f(int)"]).at(60),
+    "among others": lambda name: Names([name, f"{name}x", f"{name[:-1]}y", "f(int)"]).of(name),
 }
 SIZES = sized((5_000, 10_000, 20_000), (14_500, 29_000, 58_000))
 LEAST_S = 0.02
@@ -112,25 +110,6 @@ def test_a_name_of_70_000_characters_takes_less_than_a_second(family: str) -> No
     assert seconds(alone, FAMILIES[family](70_000)) < 1
 
 
-@pytest.mark.parametrize("depth", [35, 70, 140])
-def test_deep_names_that_are_read_as_trees_cost_what_their_length_does(depth: int) -> None:
-    """Below the depth beyond which a name is one word, each level is stepped over once."""
-    name = "void f<" + "ns::A<int, B<4>, " * depth + "int" + ">" * depth + ">(int)"
-    parser = NameParser()
-    begin = time.process_time()
-    node = parser.parsed(name).node
-    assert time.process_time() - begin < 0.05
-    for _ in range(depth):
-        node = node.args[-1]
-    assert node.head == "ns::A"
-
-
-def test_a_name_beyond_the_longest_is_one_word() -> None:
-    name = f"f<{'a' * LONGEST}>()"
-    assert NameParser().parsed(name).node.head == name
-    assert NameParser().parsed("f<a>()").node.head == "f"
-
-
 def _symbol(base: str, arguments: str = "", parameters: str = "v") -> str:
     return f"_Z{len(base)}{base}{f'I{arguments}Ev' if arguments else ''}{parameters}"
 
@@ -162,8 +141,8 @@ def test_work_grows_as_the_number_of_names(family: str) -> None:
     def all_of(size: int) -> None:
         symbols = [MANY[family](at) for at in range(size)]
         names = Names(symbols)
-        names.at(60)
-        names.legend(symbols)
+        for symbol in symbols:
+            names.of(symbol)
 
     def one_of(size: int) -> None:
         symbols = [MANY[family](at) for at in range(size)]
@@ -172,15 +151,6 @@ def test_work_grows_as_the_number_of_names(family: str) -> None:
     number = sized(40, 100) if family.startswith(("long", "near", "instances of")) else 100
     assert growth(all_of, number) <= MOST_GROWTH
     assert growth(one_of, number) <= MOST_GROWTH
-
-
-def test_families_are_found_by_their_names() -> None:
-    def all_of(size: int) -> None:
-        names = Names(MANY["near-equal"](at) for at in range(size))
-        for symbol in names:
-            assert names.called(names.base(symbol)) == [symbol]
-
-    assert growth(all_of, 50) <= MOST_GROWTH
 
 
 def test_what_refers_to_itself_again_and_again_stays_as_it_is() -> None:

@@ -111,7 +111,7 @@ def _regressions(dataset: Dataset, arguments: argparse.Namespace, policy: Any, m
     builds = dataset.builds
     series = histories(dataset, builds, "*", policy, arguments.arch, timed="compile_ms" in metrics, changing=True)
     Selection(arguments.arch, (), arguments.launch).refuse_unmatched([each.kernel for each in series])
-    names = names_of(dataset, builds, series, policy.labels)
+    names = names_of(dataset, builds, series)
     found = rows(occurrences(series, metrics, policy, alone=bool(arguments.metric)), names)
     regressed, improved = [row for row in found if row.regressed], [row for row in found if row.improved]
     others = [row for row in found if not row.regressed and not row.improved]
@@ -276,11 +276,11 @@ def _kernels(dataset: Dataset, arguments: argparse.Namespace, policy: Any, asked
     found = {
         (each.canonical, each.kernel.key.arch, each.kernel.configuration): each
         for pattern in arguments.kernel
-        for each in histories(dataset, builds, pattern, policy, arguments.arch, policy.labels, timed=timed)
+        for each in histories(dataset, builds, pattern, policy, arguments.arch, timed=timed)
     }
     series = list(found.values())
     Selection(arguments.arch, (), arguments.launch).refuse_unmatched([each.kernel for each in series])
-    names = names_of(dataset, builds, series, policy.labels)
+    names = names_of(dataset, builds, series)
     moved = {each.name for each in FOLLOWED for one in series if len({*one.values(each.name)} - {None}) > 1}
     metrics = sorted(asked or {*_MAIN, *moved}, key=rank)
     tables = {f"kernel_{at}": _of_kernel(each, builds, names, metrics) for at, each in enumerate(series)}

@@ -128,13 +128,12 @@ def histories(
     pattern: str,
     launches: Launches,
     arches: Sequence[str] = (),
-    parameters: lookup.Parameters | None = None,
     *,
     timed: bool = True,
     changing: bool = False,
 ) -> list[Series]:
     """The kernels that ``pattern`` (any name of a kernel, a glob, ``re:…``) names in any of ``builds``.
-    ``parameters``: what the policy's ``labels`` call those of templates; ``timed``: whether compile times are followed,
+    ``timed``: whether compile times are followed,
     too; ``changing``: all to which something may have happened, whatever they are called.
 
     Raises :class:`~spillscan.InputError` where it names none.
@@ -148,7 +147,7 @@ def histories(
         past.read(lookup.named(dataset, pattern, past.labels))
     if not past.held and not changing:
         bases = lookup.shown_as(dataset, pattern, past.labels)
-        keys = lookup.names_in(dataset, past.labels, bases, parameters).called(pattern)
+        keys = lookup.names_in(dataset, past.labels, bases).called(pattern)
         past.read([canonical(symbol_of(key)) for key in keys])
     series = [each for each in map(past.series, past.chains()) if not arches or not each.arches.isdisjoint(arches)]
     if not series and not changing:
@@ -160,9 +159,7 @@ def histories(
     return sorted(series, key=order)
 
 
-def names_of(
-    dataset: Dataset, builds: Sequence[KeptBuild], found: Iterable[Series], parameters: lookup.Parameters | None = None
-) -> Names:
+def names_of(dataset: Dataset, builds: Sequence[KeptBuild], found: Iterable[Series]) -> Names:
     """What kernels that were followed over ``builds`` are called, of all that may be called alike in the builds that
     are spoken of: the last one that has each, and the one before each rename."""
     labels, bases = set[str](), set[str]()
@@ -172,7 +169,7 @@ def names_of(
             if kernel is not None:
                 labels.add(builds[at].label)
                 bases.add(kernel.short_name)
-    return lookup.names_in(dataset, sorted(labels), bases, parameters)
+    return lookup.names_in(dataset, sorted(labels), bases)
 
 
 def steps(series: Series, metric: str) -> Iterator[Step]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from spillscan import naming
@@ -103,13 +103,7 @@ def light_kernel(row: dict[str, Any]) -> Kernel:
     )
 
 
-Parameters = Mapping[str, Sequence[str]]
-"""What templates call their parameters."""
-
-
-def names_in(
-    dataset: Dataset, labels: Sequence[str], bases: Iterable[str] | None = None, parameters: Parameters | None = None
-) -> Names:
+def names_in(dataset: Dataset, labels: Sequence[str], bases: Iterable[str] | None = None) -> Names:
     """What the kernels of some builds are called, or those of some base names, which alone may be called alike;
     candidates of a tuner by what they were tuned for."""
     places = Rows({"label": "VARCHAR", "nth": "INTEGER"}, [(label, nth) for nth, label in enumerate(labels)])
@@ -122,7 +116,7 @@ def names_in(
     for symbol, variant, bits in dataset.stream(question, (), labels, tables | {"places": places}):
         named = named_by(symbol, variant)
         held[named] = held.get(named, 0) | int(bits, 2)
-    return Names.held(held, parameters)
+    return Names.held(held)
 
 
 def named_by(symbol: str, variant: str | None) -> str | Tuned:

@@ -20,7 +20,7 @@ from spillscan.output.terminal import Style
 from spillscan.reports.code_changes import code_lines
 from spillscan.reports.formats import text
 from spillscan.reports.page.code import code_of
-from spillscan.reports.page.columns import Summaries, columns, letters, sorted_by
+from spillscan.reports.page.columns import Summaries, columns, sorted_by
 from spillscan.reports.page.details import ASSETS as KERNEL_ASSETS
 from spillscan.reports.page.details import details
 from spillscan.reports.page.document import STATIC, document
@@ -68,7 +68,6 @@ def payload(report: Report) -> dict[str, Any]:
         "kind": report.kind,
         "views": _views(report),
         "overview": overview(report.build, summaries),
-        "legend": letters(report.names, report.names),
         "asked": {"by": report.by, **({"sort": sorted_by(report.sort)} if report.sort else {})},
     }
     if report.kind != "scan":

@@ -17,7 +17,6 @@ from spillscan.judging.rule_docs import address
 from spillscan.model import Finding, Kernel, at_least
 from spillscan.model.build import damage
 from spillscan.model.figures import figure
-from spillscan.naming import WIDTH
 from spillscan.occupancy.summary import summarise
 from spillscan.output.markdown import Row, code, fold, linked, table, within, words
 from spillscan.output.nouns import count
@@ -39,7 +38,6 @@ from spillscan.reports.words import (
     copy_number,
     fails,
     gap_lines,
-    legend_lines,
     name_of,
     place_text,
     spills_of,
@@ -104,7 +102,6 @@ def _scan(report: Report) -> Iterator[str]:
         yield from fold(
             count(number, "other kernel" if spilling else "kernel"), _sized(header, rows, "row", len(rest) - len(rows))
         )
-    yield from _legend(report, [group.kernels[0] for group in (*spilling[:SHOWN], *rest[:_FOLDED])])
 
 
 def _ways(report: Report) -> Iterator[str]:
@@ -131,12 +128,6 @@ def _first(report: Report) -> Iterator[str]:
     if kept:
         yield ""
         yield from fold("what to do first", kept)
-
-
-def _legend(report: Report, shown: Sequence[Kernel]) -> Iterator[str]:
-    """What letters in names stand for, a paragraph a family."""
-    for line in legend_lines(shown, report.names, WIDTH, LONGEST_LINE):
-        yield from ("", words(line))
 
 
 def _kernel_row(report: Report, group: Group) -> Row:
@@ -192,7 +183,6 @@ def _diff(report: Report) -> Iterator[str]:
             ", ".join(pairings.counts(changes)),
             _sized(("kernel", "metric", "before → after"), rows, "change", left_out),
         )
-        yield from _legend(report, [change.kernel for change in changes[:_FOLDED]])
     yield from _code(report)
     yield from _why(report)
 

@@ -73,14 +73,13 @@ def _scan(report: Report, style: Style) -> Iterator[str]:
     dumps = any(kernel.sass for kernel in shown)
     live = any(kernel.sass and kernel.sass.live_peak for kernel in shown)
     summaries = [alike.summary(kernel) for kernel in shown]
-    called = words.NamedCells(report.names, style)
 
     def row(archs: Sequence[Kernel], under: bool) -> Row:
         kernel = archs[0]
         more = [*([_in_loops(kernel)] if dumps else []), *([_live(kernel)] if live else [])]
         more += [_unit(archs, inputs, report)] if units else []
         occupancy = _occupancy(kernel, alike.summary(kernel))
-        return [called.cell(kernel, under=under), *_cells(archs), *occupancy, *more], _color(kernel)
+        return [words.cell(kernel, report.names, under=under), *_cells(archs), *occupancy, *more], _color(kernel)
 
     columns = [*header, *(["in loops"] if dumps else []), *(["live"] if live else []), *(["unit"] if units else [])]
     rows: list[Row] = [] if listed else [row(archs, under=False) for archs in rowed]
@@ -91,7 +90,6 @@ def _scan(report: Report, style: Style) -> Iterator[str]:
     spare = [name for name in _SPARE if name != "unit" or not copies]
     yield from table(columns, rows, style, left=_LEFT, spare=spare, caption=bool(listed))
     yield from fold(len(kernels) - sum(map(len, rowed)), style)
-    yield from called.legend(headed=bool(listed))
     yield ""
     for line in _below(report, shown, summaries):
         yield from wrap(line, style.width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
@@ -299,10 +297,9 @@ def _matrix_table(report: Report, matrix: Matrix, metric: str, heads: Sequence[s
         yield f"{label}: no difference in {equal}"
         return
     columns = ["kernel", *heads]
-    called = words.NamedCells(report.names, style)
     rows: list[Row] = []
     for row, *others in shown:
-        name = called.cell(row.kernel, more=f" (+{len(others):,})" if others else "")
+        name = words.named(row.kernel, report.names) + (f" (+{len(others):,})" if others else "")
         cells = [name, *_matrix_cells(matrix, row, metric)]
         rows.append((cells, _spread_color(matrix.values(row, metric))))
     yield f"{label}{unit}"

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from hashlib import blake2s
 from typing import Any
 
@@ -15,7 +15,7 @@ from spillscan.model import Kernel
 from spillscan.model.figures import BY_NAME, figure
 from spillscan.model.symbols import demangle, namespace
 from spillscan.model.usage import PRINTED, Figure
-from spillscan.naming import WIDTH, Key, Names, symbol_of
+from spillscan.naming import Key, Names, symbol_of
 from spillscan.naming.identity.symbol import canonical
 from spillscan.occupancy.binding import LABELS
 from spillscan.occupancy.launches import Launches
@@ -177,14 +177,6 @@ def shown_family(key: Key, called: Names) -> str:
 
 def _family(base: str) -> str:
     return clip(base, LONGEST_NAME) or "(no name)"
-
-
-def letters(keys: Iterable[Key], called: Names, least: int = WIDTH) -> list[tuple[str, str]]:
-    """(family, what letters in the names of its kernels stand for), as tables call them; ``least``: characters of
-    names where they are shortest."""
-    shown = list(keys)
-    found = {**(called.legend(shown, least) if least < WIDTH else {}), **called.legend(shown)}
-    return [(_family(base), clip(line, LONGEST_LEGEND)) for base, line in found.items()]
 
 
 def shown_namespace(key: Key) -> str:

@@ -13,12 +13,10 @@ from spillscan.reports.page.document import document
 _LONGEST_LABEL = 60
 
 
-def sweep_document(
-    title: str, swept: Sequence[Mapping[str, Any]], legend: Sequence[tuple[str, str]], lines: Iterable[str]
-) -> Iterator[str]:
+def sweep_document(title: str, swept: Sequence[Mapping[str, Any]], lines: Iterable[str]) -> Iterator[str]:
     """The page of a sweep, piece by piece; ``swept``: kernels, the most to gain first, as ``sweep.js`` reads them;
     ``lines``: what a terminal shows."""
-    payload = {**head(title, "sweep", "Sweep"), "legend": legend, "swept": swept}
+    payload = {**head(title, "sweep", "Sweep"), "swept": swept}
     yield from document(title, payload, ("sweep",), lines)
 
 

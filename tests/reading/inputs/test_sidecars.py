@@ -140,9 +140,9 @@ def test_caches_that_hold_no_launch_have_what_the_code_promises(caches: dict[str
         "turn<float, 128>": (None, None, None, "≤"),
     }
     assert reported(caches["numba-0.30.4"]) == {
-        "turn": ("bounds", 256, 0, "~"),
-        "add(f32)": (None, None, None, "≤"),
-        "add(f64)": (None, None, None, "≤"),
+        "__main__::turn": ("bounds", 256, 0, "~"),
+        "__main__::add~285a": (None, None, None, "≤"),
+        "__main__::add~5986": (None, None, None, "≤"),
     }
     assert reported(caches["cute-4.8.1"]) == {"turn_tensorptrf32gmemo10241__0": ("required", 256, None, "≤")}
     assert len(entries(caches["cute-4.8.1"])) == 2  # the dump, and the object of export_to_c
@@ -205,7 +205,7 @@ def test_candidates_are_named_and_chosen_by_what_they_were_tuned_for(caches: dic
         for columns in ("120", "80")
     )
     assert name in wide
-    assert "mm[64×64×32] " in narrow  # what distinguishes it from the others
+    assert name not in narrow
     assert name in run("diff", cache, caches[TRITON[1]], "-f", "markdown").stdout.decode()
 
 
