@@ -14,7 +14,7 @@ import pytest
 
 from spillscan import scan
 from spillscan.model.code import LocalAccess
-from tests.conftest import FIXTURES, ROOT, run
+from tests.conftest import FIXTURES, ROOT, run, sized
 from tests.reporting import payload_of
 
 HEAD = FIXTURES / "demo" / "head.log"
@@ -159,3 +159,40 @@ def _accesses(path: Path) -> list[LocalAccess]:
         assert found.sass is not None
         assert found.caller == "calls_itself"
     return [each for each in found.sass.local.accesses if each.store and each.kind == "spill"]
+
+
+PRINTED = re.compile(r"(?m)^ +(?:next|accept)? +(spillscan .*)$")
+LAUNCH = "--launch '*=256'"
+OUTPUTS = [
+    f"spillscan {command} {inputs}{options}"
+    for inputs in ("'build log.txt'", "k.sass", "k.cubin.zst", "'build log.txt' k.cubin.zst")
+    for command, options in (
+        ("check", ""),
+        ("check", f" {LAUNCH}"),
+        ("check", f" --config limits.yaml {LAUNCH} --fail-on note"),
+        ("advise", " --all"),
+        ("advise", f" --all {LAUNCH} --config limits.yaml"),
+    )
+]
+
+
+@pytest.mark.parametrize("printed", sized(OUTPUTS[::7], OUTPUTS))
+def test_every_printed_command_runs_and_prints_something_new(printed: str, tmp_path: Path) -> None:
+    """From the same folder, on the same inputs, with the same options."""
+    shutil.copy(HEAD, tmp_path / "build log.txt")
+    shutil.copy(FIXTURES / "sass" / "nvdisasm-gi-sm_80-13.5.sass", tmp_path / "k.sass")
+    shutil.copy(FIXTURES / "binary" / "callees-13.5.cubin.zst", tmp_path / "k.cubin.zst")
+    (tmp_path / "limits.yaml").write_text("max_registers: 40\nmin_blocks_per_sm: 9\n")
+    _, said = spillscan(tmp_path, printed)
+    commands = dict.fromkeys(PRINTED.findall(said))
+    assert commands, said
+    for command in commands:
+        assert ("--launch" in command) >= ("--launch" in printed and " show " not in command), command
+        assert ("limits.yaml" in command) >= ("limits.yaml" in printed), command
+        status, answer = spillscan(tmp_path, command)
+        assert status in (0, 1), (command, answer)
+        assert answer
+        assert answer not in said, command
+        again = PRINTED.findall(answer)
+        assert command not in again, f"{command} prints itself"
+        assert printed not in again
