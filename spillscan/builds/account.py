@@ -91,9 +91,7 @@ def after(before: BuildRecord, at_start: BuildRecord, run: Run, process: int, re
     new = [_finished(call, releases) for call in calls if call not in checks]
 
     watched = tree.Watched([folders.kept("runs"), folders.kept("launchers"), *map(_toolkit, calls)])
-    later = [
-        each for each in tree.outermost(_folders(calls)) if watched.allows(each) and not _is_below(each, known.tops)
-    ]
+    later = [each for each in watched.found(_folders(calls)) if not watched.covers(known.tops, each)]
     changed = watched.changed(known.files, known.tops) | watched.changed_since(known.since_ns, later)
     changed |= {each.path for each in before.outputs if not each.is_as_it_was and os.path.isfile(each.path)}
     carried = [each for each in before.outputs if each.path not in changed and os.path.isfile(each.path)]
@@ -121,7 +119,7 @@ def after(before: BuildRecord, at_start: BuildRecord, run: Run, process: int, re
     runs = [each for each in before.runs if each.kept not in lost and not _settles(finished, each, at_start)]
     build = BuildRecord(
         runs=(*runs, finished),
-        watched=tuple(tree.outermost([*known.tops, *later, *filter(os.path.isdir, before.watched)])),
+        watched=tuple(watched.outermost([*known.tops, *later, *filter(os.path.isdir, before.watched)])),
         calls=tuple(calls_now),
         outputs=tuple(outputs),
     )
@@ -251,10 +249,6 @@ def _folders(calls: Iterable[Call]) -> set[str]:
 def _toolkit(call: Call) -> str:
     compiler = os.path.realpath(shutil.which(call.command[0]) or call.command[0])
     return os.path.dirname(os.path.dirname(launcher.behind_scripts(compiler)))
-
-
-def _is_below(folder: str, tops: Iterable[str]) -> bool:
-    return any(os.path.join(folder, "").startswith(os.path.join(top, "")) for top in tops)
 
 
 # ---- outputs -------------------------------------------------------------------------------------------------------

@@ -67,8 +67,8 @@ def _begin(stack: ExitStack, before: BuildRecord, also: Sequence[str]) -> str:
     held = stack.enter_context(open(os.path.join(kept, account.HELD), "wb"))  # noqa: SIM115 - as long as it lives
     stack.callback(shutil.rmtree, kept, ignore_errors=True)
     folders.hold(held.fileno())
-    tops = tree.outermost([tree.top_of(os.curdir), *also, *filter(os.path.isdir, before.watched)])
     watched = tree.Watched([place, folders.kept("launchers"), *filter(None, [toolkit(os.environ.get("PATH"))])])
+    tops = watched.outermost([tree.top_of(os.curdir), *also, *filter(os.path.isdir, before.watched)])
     since_ns = os.stat(held.name).st_ctime_ns
     known = Known(process=os.getpid(), since_ns=since_ns, tops=tuple(tops), files=watched.files(tops))
     with open(os.path.join(kept, account.LIST), "wb") as file:

@@ -8,7 +8,7 @@ import os
 import re
 import stat
 import tempfile
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 
 from spillscan.output.git import git
@@ -45,6 +45,23 @@ class Watched:
     def allows(self, folder: str) -> bool:
         """Whether a folder is watched if something leads there."""
         return not os.path.join(os.path.realpath(folder), "").startswith(self._left_out)
+
+    def found(self, folders: Iterable[str]) -> list[str]:
+        """The folders of calls that are watched from now on, without those that lie below another."""
+        wanted = (os.path.realpath(each) for each in folders if self.allows(each))
+        return self.outermost(each for each in wanted if each not in self._shallow)
+
+    def outermost(self, folders: Iterable[str]) -> list[str]:
+        """The folders without those that another covers."""
+        found: list[str] = []
+        for folder in sorted({os.path.realpath(each) for each in folders}):
+            if not self.covers(found, folder):
+                found.append(folder)
+        return found
+
+    def covers(self, tops: Iterable[str], folder: str) -> bool:
+        """Whether a folder is one of ``tops``, or watched with one of them."""
+        return any(folder == top or (top not in self._shallow and folder.startswith(f"{top}/")) for top in tops)
 
     def files(self, tops: Iterable[str]) -> dict[str, tuple[int, int, int]]:
         """All files of the folders and below them. Links are followed; each real folder is entered once."""
@@ -198,12 +215,3 @@ def _end_of_cubin(data: mmap.mmap, begin: int) -> int:
     )
     sections, each, count = (int.from_bytes(head[part], "little") for part in (table, size, number))
     return min(begin + max(sections + each * count, 64), len(data))
-
-
-def outermost(folders: Collection[str]) -> list[str]:
-    """The folders without those that lie below another of them."""
-    found: list[str] = []
-    for folder in sorted({os.path.realpath(each) for each in folders}):
-        if not any(folder == top or folder.startswith(os.path.join(top, "")) for top in found):
-            found.append(folder)
-    return found

@@ -1,0 +1,69 @@
+"""Files that differ from a list taken before: one change per row."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from spillscan.builds.tree import Watched, pieces
+
+CHANGES: dict[str, tuple[Callable[[Path], object], set[str]]] = {
+    "nothing": (lambda top: None, set()),
+    "a new file": (lambda top: (top / "new").write_text("x"), {"new"}),
+    "other content of the same size and time": (
+        lambda top: ((top / "old").write_text("b"), os.utime(top / "old", (0, 0))),
+        {"old"},
+    ),
+    "a file renamed into place": (lambda top: (top.parent / "aside").rename(top / "put"), {"put"}),
+    "a copy with an old time": (lambda top: shutil.copy2(top.parent / "aside", top / "put"), {"put"}),
+    "a folder renamed into place": (lambda top: (top.parent / "folder").rename(top / "put"), {"put/in"}),
+    "a link to a file": (lambda top: (top / "put").symlink_to(top.parent / "aside"), {"../aside"}),
+    "a link to a folder": (lambda top: (top / "put").symlink_to(top.parent / "folder"), {"../folder/in"}),
+    "a link to itself": (lambda top: (top / "put").symlink_to(top / "put"), set()),
+    "a loop of links": (lambda top: (top / "put").symlink_to(top), {"old"}),
+    "a removed file": (lambda top: (top / "old").unlink(), set()),
+    "a FIFO": (lambda top: os.mkfifo(top / "put"), set()),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_what_differs(name: str, tmp_path: Path) -> None:
+    change, expected = CHANGES[name]
+    top = tmp_path / "top"
+    for folder in (top, tmp_path / "folder"):
+        folder.mkdir()
+    for path in (top / "old", tmp_path / "aside", tmp_path / "folder" / "in"):
+        path.write_text("a")
+        os.utime(path, (0, 0))
+    watched = Watched([])
+    before = watched.files([str(top)])
+    change(top)
+    changed = watched.changed(before, [str(top)])
+    assert {os.path.relpath(path, top) for path in changed} == expected
+
+
+def test_what_is_never_watched() -> None:
+    watched = Watched(["/opt/toolkit"])
+    assert watched.found(["/", "/usr/lib", "/opt/toolkit/bin", os.path.expanduser("~"), "/srv/a/b", "/srv/a"]) == [
+        "/srv/a"
+    ]
+    assert watched.outermost(["/a/b", "/a", "/ab", "/"]) == ["/", "/a", "/ab"]
+
+
+def test_pieces_of_gpu_code(tmp_path: Path) -> None:
+    cubin = b"\x7fELF\x02\x01\x01".ljust(18, b"\0") + b"\xbe\0" + bytes(44)
+    fatbin = b"\x50\xed\x55\xba\1\0\x10\0" + (8).to_bytes(8, "little") + b"contents"
+    host = b"\x7fELF\x02\x01\x01".ljust(18, b"\0") + b"\x3e\0" + bytes(44)
+
+    def of(data: bytes) -> frozenset[bytes]:
+        (tmp_path / "x").write_bytes(data)
+        return pieces(str(tmp_path / "x"))
+
+    assert of(b"") == of(host) == of(b"text") == frozenset()
+    assert of(cubin) | of(fatbin) == of(host + b"abc" + cubin + b"def" + fatbin) == of(fatbin + cubin)
+    assert len(of(cubin + fatbin)) == 2
+    assert of(b".version 8.0\n.target sm_80\n.address_size 64\n")
