@@ -236,7 +236,9 @@ class Workshop:
         ]
         for arch in (each for each in archs if each not in made):
             known = ", ".join(dict.fromkeys(made)) or "no machine code"
-            raise InputError(f"{unit.path} is not compiled for {arch}: its command makes {known}")
+            raise InputError(
+                f"{unit.path} is not compiled for {arch}", f"its command makes {known}: choose one with --arch"
+            )
         if not made:
             raise InputError(f"the command of {unit.path} makes no machine code", "compile with -arch=sm_90")
         return [self._module(unit, arch, at) for at, arch in enumerate(made) if not archs or arch in archs]

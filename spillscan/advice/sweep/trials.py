@@ -89,7 +89,7 @@ def _module(kernel: Kernel, command: str, workshop: Workshop) -> Module:
         for module in workshop.modules(unit, (arch,)):
             if kernel.key.symbol in module.kernels:
                 return module
-    raise UsageError("its command does not compile this kernel")
+    raise UsageError("its command does not compile this kernel", "build again, so that source and input agree")
 
 
 def _tried(kernel: Kernel, module: Module, launches: _Known) -> Trial:
