@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from itertools import chain, pairwise
+from itertools import chain
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from spillscan.model import Advisory, Issue, Kernel, LinkRecord
-from spillscan.output.nouns import count, listed
+from spillscan.output.nouns import count
 from spillscan.reading.logs import messages
 from spillscan.reading.logs.constant_banks import callees_first, without_stack_lines
 from spillscan.reading.logs.gathered import Gathered
 from spillscan.reading.logs.interleaved import UnassignedGroups, contradicts, may_own, settle_stacks
 from spillscan.reading.logs.issue_log import ALL, FIGURES, IssueLog, quoted
 from spillscan.reading.logs.link_lines import LinkLines
+from spillscan.reading.logs.nameless import NamelessRecords
 from spillscan.reading.logs.notes import Notes
-from spillscan.reading.logs.pending import NO_USAGE, PendingKernel, PendingUse, Run, Section, first_line, shown_by
+from spillscan.reading.logs.pending import PendingKernel, PendingUse, Run, Section, first_line, shown_by
 from spillscan.reading.logs.steps import Step
 from spillscan.reading.logs.suspicions import CompileTimes, Seen, doubt_stack, judge
 
@@ -26,21 +26,8 @@ MOST_OPEN = 512
 """So many kernels do not wait for their registers lines at once, one a compiler that runs: lines are missing."""
 
 
-MOST_QUOTED = 3
-"""So many lines without a kernel's name are quoted."""
-
 NO_STACK = dict.fromkeys(("stack_bytes", "spill_store_bytes", "spill_load_bytes"))
 """The figures of a stack line, unknown."""
-
-
-class Nameless(Struct):
-    """A record whose kernel no line names."""
-
-    kernel: PendingKernel
-    text: str
-    """Its line."""
-    message: int
-    """Its place among the writer's messages."""
 
 
 class Writer:
@@ -70,8 +57,7 @@ class Writer:
         """What the previous message completed."""
         self._unbegun: list[tuple[int, str, str]] = []
         """(line, symbol, registers line) of kernels that no line began."""
-        self._nameless: list[Nameless] = []
-        """Records whose kernel no line names."""
+        self._nameless = NamelessRecords()
         self._unended = False
 
     # ---- what the reader asks ---------------------------------------------------------------------------------
@@ -183,7 +169,7 @@ class Writer:
         self._last = PendingKernel(entry.symbol, entry.arch, "entry", line, step, self._section)
         self._open.append(self._last)
         if not entry.symbol:
-            self._nameless.append(Nameless(self._last, text, self._seen.messages))
+            self._nameless.add(self._last, text, self._seen.messages)
 
     def _enter(self, arch: str | None, line: int, kernels: int = 1) -> None:
         """So many kernels of one arch begin, the last of them on ``line``."""
@@ -224,7 +210,7 @@ class Writer:
 
     def _without_name(self, kernel: PendingKernel, text: str) -> None:
         """Figures whose kernel no line names."""
-        self._nameless.append(Nameless(kernel, text, self._seen.messages))
+        self._nameless.add(kernel, text, self._seen.messages)
         self._last = kernel
 
     def _begin_function(self, symbol: str, stack: messages.Stack, line: int, step: Step) -> PendingKernel:
@@ -336,7 +322,9 @@ class Writer:
         if cut:
             self._issues.add("truncated", f"the input ends inside a line: {quoted(cut)}", line, "error")
         self._settle_open()
-        self._settle_nameless()
+        self._seen.interleaved |= self._nameless.settle(
+            self._gathered.pending, self._issues, named=self._seen.names and self._seen.entries > 0
+        )
         self._forget_named()
         self.linker.interrupt()
         self._report_unbegun()
@@ -396,31 +384,6 @@ class Writer:
                 self._gathered.pending.append(each)
             self._incomplete(each)
         self._open = []
-
-    def _settle_nameless(self) -> None:
-        """Records whose kernel no line names; a stack line and the registers line behind it are one kernel's if all of
-        them stand so."""
-        if not self._nameless:
-            return
-        pieces = [each for each in self._nameless if each.kernel.arch is None]
-        forms = "".join("S" if each.kernel.usage is NO_USAGE else "U" for each in pieces)
-        paired = "SS" not in forms and "UU" not in forms
-        joined: set[int] = set()
-        for one, other in pairwise(pieces):
-            follows = other.message == one.message + 1
-            if paired and follows and one.kernel.usage is NO_USAGE and other.kernel.usage is not NO_USAGE:
-                other.kernel.stack, other.kernel.line = one.kernel.stack, one.kernel.line
-                joined.add(id(one))
-        records = [each for each in self._nameless if id(each) not in joined]
-        self._gathered.pending += [each.kernel for each in records if each.kernel.arch is None]
-        shown = listed((f"'{quoted(each.text)}'" for each in records[:MOST_QUOTED]), len(records) - MOST_QUOTED)
-        message = f"{count(len(records), 'record has', 'records have')} no kernel name: {shown}"
-        self._issues.add("unnamed-kernel", message, self._nameless[0].kernel.line, "error")
-        if self._seen.names and self._seen.entries:
-            lost = [each for each in pieces if each.message > 1]
-            for each in lost:
-                self._issues.mark_doubtful(each.kernel.line)
-            self._seen.interleaved |= "S" in forms and bool(lost)
 
     def _incomplete(self, kernel: PendingKernel) -> None:
         message = f"the figures of {kernel.symbol} are not all there"

@@ -33,7 +33,13 @@ _OLD_BANKS = frozenset({1, 14, 16})
 def callees_first(arch: str | None, banks: Iterable[tuple[int, int]] | None = ()) -> bool:
     """Whether releases for ``arch``, or those that print such ``banks``, print the properties of callees before the
     kernel's registers: a registers line behind a callee's properties may be of any kernel before it."""
-    return not _OLD_BANKS.isdisjoint(bank for bank, _ in banks or ()) or bool(_CALLEES_FIRST.fullmatch(arch or ""))
+    old = _of_old_arch(arch)
+    return old if not banks else old or not _OLD_BANKS.isdisjoint(bank for bank, _ in banks)
+
+
+@lru_cache(maxsize=1 << 10)
+def _of_old_arch(arch: str | None) -> bool:
+    return _CALLEES_FIRST.fullmatch(arch or "") is not None
 
 
 def without_stack_lines(arch: str | None) -> bool:
