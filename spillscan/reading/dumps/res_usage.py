@@ -95,7 +95,7 @@ class ResourceUsage:
                 found[match["name"].decode()] = amount
         shared = found.get("SHARED")
         number = "".join(filter(str.isdigit, member.arch or ""))
-        if shared is not None and shared >= DRIVER_SHARED_BYTES:
+        if shared is not None and shared >= DRIVER_SHARED_BYTES and not pasted:
             if not number:
                 shared = None  # with the driver's reserve or without
             elif int(number) >= FIRST_ARCH_WITH_RESERVE:

@@ -6,7 +6,7 @@ from itertools import chain
 
 from msgspec.structs import replace
 
-from spillscan.model import Advisory, Issue, Kernel, LinkRecord
+from spillscan.model import Issue, Kernel, LinkRecord
 from spillscan.output.nouns import count
 from spillscan.reading.logs import messages
 from spillscan.reading.logs.constant_banks import callees_first, without_stack_lines
@@ -27,7 +27,6 @@ MOST_OPEN = 512
 
 
 NO_STACK = dict.fromkeys(("stack_bytes", "spill_store_bytes", "spill_load_bytes"))
-"""The figures of a stack line, unknown."""
 
 
 class Writer:
@@ -313,9 +312,7 @@ class Writer:
 
     def end(self, *, cut: str = "", unended: bool = False, line: int = 0) -> None:
         """The input ends here, on ``line``, and inside of one that begins with ``cut``: settle what is still open.
-
-        ``unended``: its last line is whole and has no end, so that callees of the last kernel may be missing.
-        """
+        ``unended``: its last line is whole and has no end, so that callees of the last kernel may be missing."""
         self._unended = unended
         if unended and self._last is not None and self._last.role == "entry" and not self._last.reasons:
             self._last.reasons = ("its registers line has no end: clauses may be missing",)
@@ -337,36 +334,13 @@ class Writer:
             if each.role == "entry" or each.suspicions:
                 judge(each, seen, self._issues, complete=complete)
         settle_stacks(gathered)
-        self._attach_late_notes()
+        if self._notes.named:
+            runs, linked = [run.kernels for run in self._gathered.runs], self.linker.symbols
+            self.linker.forget_stacks(self._notes.attach_late(gathered, runs, linked, interleaved=self.interleaved))
         of_gathered = ((each.symbol, each.stack.spills) for each in gathered if each.stack)
         of_whole = ((each.key.symbol, each.usage.spills) for each in self._gathered.whole())
         reported = (each for each in chain(of_gathered, of_whole) if each[0] in self._notes.named)
         self._notes.settle(gathered, reported, interleaved=self.interleaved)
-
-    def _attach_late_notes(self) -> None:
-        """Warnings without amounts behind the lines of their kernel: of spills, which it counts, and the linker's of a
-        stack that cannot be known, whatever the arch."""
-        if not self._notes.named:
-            return
-        gathered = self._gathered
-        symbols = {each.symbol for each in gathered.pending} | {each.key.symbol for each in gathered.whole()}
-        named = (symbols | self.linker.symbols) & {*self._notes.named}
-        dynamic = {symbol: self._notes.take_late("dynamic_stack", symbol) for symbol in named}
-
-        def late(symbol: str, line: int, spills: tuple[int, int] | None) -> tuple[Advisory, ...]:
-            counted = not self.interleaved and (spills is None or sum(spills) > 0)
-            return dynamic[symbol] + (self._notes.take_late("spill_warning", symbol, line) if counted else ())
-
-        for each in sorted(gathered.pending, key=lambda kernel: -kernel.line):
-            if each.symbol in named:
-                more = late(each.symbol, each.line, each.figures.spills)
-                each.advisories = tuple(dict.fromkeys(each.advisories + more))
-        for run in reversed(gathered.runs):
-            for at, kernel in reversed([*enumerate(run.kernels)]):
-                if kernel.key.symbol in named:
-                    more = late(kernel.key.symbol, first_line(kernel), kernel.usage.spills)
-                    run.kernels[at] = replace(kernel, advisories=kernel.advisories + more)
-        self.linker.forget_stacks({symbol for symbol, notes in dynamic.items() if notes})
 
     def _settle_open(self) -> None:
         """Kernels that still wait for lines, and groups of them."""

@@ -19,7 +19,7 @@ from spillscan.reading.inputs.encoding import TOO_LONG
 from spillscan.reading.inputs.source import Stream
 from spillscan.reading.logs.attribution import PARALLEL_HINT, Writer
 from spillscan.reading.logs.blocks import Blocks
-from spillscan.reading.logs.clean import Cleaner
+from spillscan.reading.logs.clean import Cleaner, printed
 from spillscan.reading.logs.failures import Failures
 from spillscan.reading.logs.fragments import lost_beginning, may_begin_report, may_remain
 from spillscan.reading.logs.messages import (
@@ -36,7 +36,7 @@ from spillscan.reading.logs.messages import (
     Unknown,
     Used,
 )
-from spillscan.reading.logs.parsing import BARE, message, printed
+from spillscan.reading.logs.parsing import BARE, message
 from spillscan.reading.logs.pending import first_line
 from spillscan.reading.logs.steps import WINDOW_BYTES, Steps, Words, split_prefix, stem
 

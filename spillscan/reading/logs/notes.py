@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from spillscan.model import LOST_SETTING, Advisory, Usage
+from msgspec.structs import replace
+
+from spillscan.model import LOST_SETTING, Advisory, Kernel, Usage
 from spillscan.reading.logs.issue_log import IssueLog
 from spillscan.reading.logs.messages import Note
-from spillscan.reading.logs.pending import PendingKernel, Section
+from spillscan.reading.logs.pending import PendingKernel, Section, first_line
 from spillscan.reading.logs.steps import NO_STEP
 
 Placed = tuple[Note, int]
@@ -46,7 +48,31 @@ class Notes:
             self.named.pop(symbol, None)
         return tuple(note.advisory for note, _ in sorted(mine, key=_line))
 
-    def take_late(self, kind: str, symbol: str, line: int = 0) -> tuple[Advisory, ...]:
+    def attach_late(
+        self, pending: list[PendingKernel], runs: list[list[Kernel]], linked: set[str], *, interleaved: bool
+    ) -> set[str]:
+        """Attach warnings without amounts that stand behind the lines of their kernel: of spills, which it counts, and
+        the linker's of a stack that cannot be known, whatever the arch. The symbols of the latter."""
+        symbols = {each.symbol for each in pending} | {kernel.key.symbol for kernels in runs for kernel in kernels}
+        named = (symbols | linked) & {*self.named}
+        dynamic = {symbol: self._take_late("dynamic_stack", symbol) for symbol in named}
+
+        def late(symbol: str, line: int, spills: Spills) -> tuple[Advisory, ...]:
+            counted = not interleaved and (spills is None or sum(spills) > 0)
+            return dynamic[symbol] + (self._take_late("spill_warning", symbol, line) if counted else ())
+
+        for each in sorted(pending, key=lambda kernel: -kernel.line):
+            if each.symbol in named:
+                more = late(each.symbol, each.line, each.figures.spills)
+                each.advisories = tuple(dict.fromkeys(each.advisories + more))
+        for kernels in reversed(runs):
+            for at, kernel in reversed([*enumerate(kernels)]):
+                if kernel.key.symbol in named:
+                    more = late(kernel.key.symbol, first_line(kernel), kernel.usage.spills)
+                    kernels[at] = replace(kernel, advisories=kernel.advisories + more)
+        return {symbol for symbol, notes in dynamic.items() if notes}
+
+    def _take_late(self, kind: str, symbol: str, line: int = 0) -> tuple[Advisory, ...]:
         """Those of one kind that name ``symbol``, give no amounts and stand behind ``line``."""
         notes = self.named.get(symbol, {}).get(None, [])
         mine = [each for each in notes if each[0].advisory.kind == kind and each[1] > line]
