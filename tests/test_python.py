@@ -12,6 +12,7 @@ import pytest
 
 import spillscan
 from tests.conftest import FIXTURES, ROOT, run
+from tests.history.dataset.support import append
 
 DEMO = FIXTURES / "demo"
 DOCUMENT = ROOT / "docs" / "python.md"
@@ -24,7 +25,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "build.log").write_bytes((DEMO / "head.log").read_bytes())
     (tmp_path / "libgemm.so").symlink_to(LIBRARY)
     run("scan", DEMO / "base.log", "-f", f"json:{tmp_path / 'main.json'}")
-    (tmp_path / "data").symlink_to(ROOT / "tests" / "history" / "dataset" / "version1")
+    for label, log in (("v1", "base.log"), ("v2", "head.log")):
+        append(tmp_path / "data", label, DEMO / log)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

@@ -14,7 +14,8 @@ from types import SimpleNamespace
 import pyte
 import pytest
 
-from spillscan.commands import _inputs, audit
+from spillscan.commands import _inputs
+from spillscan.commands.history import audit
 from spillscan.history.audit.messages import FileOutcome, Item
 from spillscan.output import progress
 from spillscan.output.progress import Progress

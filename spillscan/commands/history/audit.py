@@ -41,14 +41,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _options.words(parser, "--meta", "KEY=VALUE", about)
     about = "leave out files and folders of this name, or of this path below the input; '>BYTES': larger files"
     _options.words(parser, "--exclude", "GLOB", about)
-    where = parser.add_mutually_exclusive_group()
-    _options.add_jobs(where)
-    about = "use the Dask cluster of this scheduler (tcp://HOST:PORT)"
-    where.add_argument("--scheduler", metavar="ADDRESS", help=about)
+    about = "processes at once (default: one per processor), or the scheduler of a Dask cluster (tcp://HOST:PORT)"
+    parser.add_argument("--jobs", type=_jobs, metavar="N|ADDRESS", help=about)
     _options.add_rows(parser, 25, "failed files to list", "failed files")
     _options.add_strict(parser)
     _policy.add_accept(parser)
     _policy.add_file(parser)
+
+
+def _jobs(text: str) -> int | str:
+    return text if "://" in text else _options.positive_number(text)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -60,8 +62,8 @@ def run(arguments: argparse.Namespace) -> int:
         into=place_of(arguments),
         meta=_meta(arguments),
         selection=_selection(arguments.exclude),
-        processes=arguments.jobs,
-        scheduler=arguments.scheduler,
+        processes=arguments.jobs if isinstance(arguments.jobs, int) else None,
+        scheduler=arguments.jobs if isinstance(arguments.jobs, str) else None,
     )
     with Progress("reading") as progress:
         summary = audit(plan, _Files(progress))

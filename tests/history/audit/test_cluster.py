@@ -53,7 +53,7 @@ def test_two_workers_make_the_same_dataset_one_of_them_killed_too(reference: Ref
             assert kept(tmp_path / "data") == kept(tmp_path / "alone")
 
             waiting.write_text("WAITS AT THE GATE\n" * 5000)  # read early, at least before the small ones
-            command = [*AUDIT, tree, "--dataset", tmp_path / "killed", "--scheduler", address]
+            command = [*AUDIT, tree, "--dataset", tmp_path / "killed", "--jobs", address]
             try:
                 with subprocess.Popen(command, stdout=subprocess.PIPE) as going:
                     worker = int(waited_for(gate / "arrived").split()[1])
