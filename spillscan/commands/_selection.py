@@ -4,7 +4,7 @@ nothing is refused, as a typo in it would leave out, silently, what it was to ch
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -15,9 +15,6 @@ from spillscan.naming import Names
 from spillscan.occupancy.devices import runs_on
 from spillscan.output.errors import InputError
 from spillscan.output.safe import printable
-
-Labels = Mapping[str, Sequence[str]]
-"""What templates call their parameters."""
 
 
 class Selection(NamedTuple):

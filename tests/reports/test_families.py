@@ -32,8 +32,8 @@ def instances() -> list[Kernel]:
 
 def test_the_worst_family_first_with_its_worst_instances() -> None:
     lines = rendered("text", report_of("scan", instances()), Style(width=100)).splitlines()
-    assert "gemm: 4 of 80 spilling, 308 B; all: f32" in lines
-    at = lines.index("gemm: 4 of 80 spilling, 308 B; all: f32")
+    assert "ns::gemm: 4 of 80 spilling, 308 B" in lines
+    at = lines.index("ns::gemm: 4 of 80 spilling, 308 B")
     assert [line.split()[:3] for line in lines[at + 1 : at + 4]] == [
         ["<39,", "float>", "sm_80,"],
         ["<38,", "float>", "sm_80,"],
@@ -58,7 +58,7 @@ def test_no_number_of_a_title_is_cut() -> None:
 
 def test_what_fits_is_shown_kernel_by_kernel() -> None:
     lines = rendered("text", report_of("scan", instances()), Style(width=100, rows=None)).splitlines()
-    assert sum(line.startswith("gemm<") and "sm_80, 90 " in line for line in lines) == 40
+    assert sum(line.startswith("ns::gemm<") and "sm_80, 90 " in line for line in lines) == 40
 
 
 def test_findings_of_a_family_are_one_line() -> None:
@@ -66,7 +66,8 @@ def test_findings_of_a_family_are_one_line() -> None:
     assert len(report.findings) == 4
     lines = rendered("text", report, Style(rows=2)).splitlines()
     assert lines[0] == (
-        "build.log:7: error: gemm<39, float> (sm_80): spills: 39 B stores, 39 B loads per thread [spill] (+3 of gemm)"
+        "build.log:7: error: ns::gemm<39, float> (sm_80): spills: 39 B stores, 39 B loads per thread"
+        " [spill] (+3 of ns::gemm)"
     )
     assert sum(": error: " in line for line in lines) == 1
     assert sum(": error: " in line for line in rendered("text", report, Style(rows=4)).splitlines()) == 4
@@ -77,7 +78,7 @@ def test_findings_of_a_family_are_one_row_of_a_comment() -> None:
     (row,) = [line for line in text.partition("<details>")[0].splitlines() if line.startswith("| **error**")]
     rule = "`spill`"
     assert row.startswith(f"| **error** {rule}: spills: 39 B stores, 39 B loads per thread (and 3 more like it) |")
-    assert "| `gemm<39, float>` `sm_80`<br />`build.log:7` |" in row
+    assert "| `ns::gemm<39, float>` `sm_80`<br />`build.log:7` |" in row
     assert text.startswith("**spillscan** **4 findings** in 81 kernels")
     assert "<summary>3 more findings</summary>" in text
     assert sum(line.startswith("| **error**") for line in text.partition("<details>")[2].splitlines()) == 3
@@ -87,7 +88,7 @@ def test_a_template_that_got_worse_is_one_family_of_a_diff() -> None:
     quiet = {"spill_store_bytes": 0, "spill_load_bytes": 0, "registers": 40}
     base = [replace(each, usage=replace(each.usage, **quiet)) for each in instances()]
     lines = rendered("text", report_of("diff", instances(), base), Style(width=100, rows=8)).splitlines()
-    assert lines[1] == "gemm: 4 errors, 80 warnings; spills 4↑ +308 B; registers 80↑; 80 changed"
+    assert lines[1] == "ns::gemm: 4 errors, 80 warnings; spills 4↑ +308 B; registers 80↑; 80 changed"
     assert lines[2].split()[:6] == ["<39,", "float>", "sm_80,", "90", "spill", "stores"]
     assert lines[5] == "  error [spill] build.log:7"
     assert lines[6].startswith(
@@ -97,17 +98,17 @@ def test_a_template_that_got_worse_is_one_family_of_a_diff() -> None:
     assert lines[9].startswith("… 78 more, 2 errors, 78 warnings among them")
     assert lines[-1] == "4 errors, 80 warnings"
     text = rendered("markdown", report_of("diff", instances(), base))
-    assert "| `gemm` | 4 errors, 80 warnings, spills 4↑ +308 B, registers 80↑, 80 changed |  |" in text
-    assert "| `gemm<39, float>` `sm_80, 90` | spill stores | 0 → 39 B (+39) |" in text
+    assert "| `ns::gemm` | 4 errors, 80 warnings, spills 4↑ +308 B, registers 80↑, 80 changed |  |" in text
+    assert "| `ns::gemm<39, float>` `sm_80, 90` | spill stores | 0 → 39 B (+39) |" in text
     assert "… 74 changes more: the JSON report has all" in text
 
 
 def test_results_and_cases_of_a_family_stand_together() -> None:
     report = report_of("check", instances())
     results = json.loads(rendered("sarif", report))["runs"][0]["results"]
-    assert {each["properties"]["family"] for each in results} == {"gemm"}
-    cases = re.findall(r'<testcase classname="spillscan.sm_90" name="(\w+)', rendered("junit", report))
-    assert cases == ["gemm"] * 40 + ["rotate"]
+    assert {each["properties"]["family"] for each in results} == {"ns::gemm"}
+    cases = re.findall(r'<testcase classname="spillscan.sm_90" name="([\w:]+)', rendered("junit", report))
+    assert cases == ["ns::gemm"] * 40 + ["rotate"]
 
 
 def test_findings_and_changes_are_grouped_as_asked() -> None:
@@ -123,13 +124,13 @@ def test_findings_and_changes_are_grouped_as_asked() -> None:
 
     assert len(errors("kernel")) == 2
     assert [line.partition("[spill] ")[2] for line in errors("arch")] == ["(+1 of sm_80)", "(+1 of sm_90)"]
-    assert [line.partition("[spill] ")[2] for line in errors("family")] == ["(+3 of gemm)"]
+    assert [line.partition("[spill] ")[2] for line in errors("family")] == ["(+3 of ns::gemm)"]
     assert len([line for line in lines(check) if ": error: " in line]) == 4
-    assert lines(diff, by="family")[1] == "gemm: 4 errors, 80 warnings; spills 4↑ +308 B; registers 80↑; 80 changed"
-    assert not any(line.startswith("gemm:") for line in lines(diff))
+    assert lines(diff, by="family")[1] == "ns::gemm: 4 errors, 80 warnings; spills 4↑ +308 B; registers 80↑; 80 changed"
+    assert not any(line.startswith("ns::gemm:") for line in lines(diff))
     (title,) = [line for line in lines(diff, by="file") if line.startswith("build.log:")]
     assert title == "build.log: 4 errors, 80 warnings; spills 4↑ +308 B; registers 80↑ 1↓; 81 changed"
-    assert "| `gemm` | 4 errors, 80 warnings" in rendered("markdown", replace(diff, by="family"))
+    assert "| `ns::gemm` | 4 errors, 80 warnings" in rendered("markdown", replace(diff, by="family"))
 
 
 def test_changes_in_the_order_of_a_figure() -> None:
