@@ -100,7 +100,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
             subprocess.run([*words, folder / build / "libgemm.so"], check=True, stderr=log_of_it)
     empty = re.sub(r"^{\n.*?^}$", "{\nret;\n}", (folder / "gemm.ptx").read_text(), flags=re.M | re.S)
     (folder / "gemm.ptx").write_text(empty)  # hundreds of points of sweeps are compiled
-    for name in ("libgemm.so", "libapp.so", "build/libgemm.so", "build/gemm.o", "nightly/2026-03-01/a.so"):
+    for name in ("libgemm.so", "libapp.so", "build/libgemm.so", "build/gemm.o", "gemm.o", "nightly/2026-03-01/a.so"):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(folder / "new" / "libgemm.so", folder / name)
     for place, build in (("released", "old"), ("dist", "new")):
