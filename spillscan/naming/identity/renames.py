@@ -99,9 +99,7 @@ def parse_rename(text: str) -> tuple[str, str]:
     if not old or not sign or not new:
         raise UsageError(f"{text!r} does not name two kernels", "write OLD=NEW")
     if old.count("*") != new.count("*"):
-        raise UsageError(
-            f"{text!r}: OLD and NEW have different numbers of stars", "each * of OLD stands for one of NEW"
-        )
+        raise UsageError(f"{text!r}: OLD and NEW have different numbers of stars", "write as many * in NEW as in OLD")
     return old, new
 
 
