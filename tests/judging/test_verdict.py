@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -76,10 +77,8 @@ def test_kernels_that_a_limit_cannot_judge_are_named_by_family_in_every_outcome(
     for form in ("text", "markdown", "github"):
         result = run("check", log, "--set", "min_blocks_per_sm=2", "--launch", "gemm*=256", "-f", form, *arguments)
         assert result.returncode == status
-        assert (
-            "6 kernels (softmax: 4, rotate: 2): min_blocks_per_sm needs its launch"
-            in result.stdout.decode().replace("`", "")
-        )
+        said = result.stdout.decode().replace("`", "")
+        assert re.search(r"6 kernels \(\S*softmax: 4, \S*rotate: 2\): min_blocks_per_sm needs its launch", said)
 
 
 @pytest.mark.parametrize("what", ["spills", "registers", "stack", "shared", "code", "launch", "kernels"])
@@ -98,7 +97,7 @@ def test_strict_counts_all_but_notes(severity: Severity, counts: bool) -> None:
     issue = Issue(code="unknown-clause", message="m", severity=severity)
     build = Build(kernels=(kernel("k"),), issues=(issue,))
     assert not gaps(build, policy())
-    assert bool(gaps(build, policy(strict="true"))) == counts
+    assert bool(gaps(build, Policy((from_options({}, (), (), strict=True),)))) == counts
 
 
 def test_one_unknown_kernel_among_many_is_a_gap() -> None:
@@ -126,7 +125,7 @@ def test_an_input_is_accepted_by_its_path() -> None:
 
 def test_a_policy_file_accepts_with_its_reason(tmp_path: Path) -> None:
     file = tmp_path / "spillscan.yaml"
-    file.write_text('accept:\n  - {gap: unreadable, match: "*.old", reason: "kept for the archive"}\n')
+    file.write_text('accept:\n  - {gap: unreadable, kernel: "*.old", reason: "kept for the archive"}\n')
     layer = read(str(file))
     gap = Gap(code="unreadable", message="m", hides=("kernels",), origin=Origin(input="a.old"))
     assert Policy((layer,)).acceptance(gap).accepted == "kept for the archive"
@@ -137,8 +136,8 @@ def test_a_policy_file_accepts_with_its_reason(tmp_path: Path) -> None:
     [
         ("accept: [{gap: unreadable}]", "reason"),
         ("accept: [{reason: why}]", "gap"),
-        ("accept: [{gap: nonsense, reason: why}]", "must be "),
-        ("accept: [{gap: interleaved, reason: why}]", "must be "),
+        ("accept: [{gap: nonsense, reason: why}]", "unknown gap"),
+        ("accept: [{gap: interleaved, reason: why}]", "unknown gap"),
         ("accept: {gap: unreadable}", "list"),
     ],
 )
@@ -152,7 +151,7 @@ def test_an_acceptance_that_is_wrong_is_refused_with_its_line(tmp_path: Path, te
 
 @pytest.mark.parametrize("option", ["nonsense", "interleaved", "", "nonsense=*"])
 def test_an_option_that_names_no_gap_is_refused(option: str) -> None:
-    with pytest.raises(UsageError, match="there is no gap"):
+    with pytest.raises(UsageError, match="unknown gap"):
         policy(option)
 
 
@@ -172,10 +171,9 @@ def test_the_gate_by_itself(
     printed = capsys.readouterr()
     assert "linked" in printed.out
     assert "[unknown-spills]" in printed.out
-    assert "[unknown-spills]" in printed.err
     Path("cut.log").write_text(CLEAN[:-30])
     assert main(["check", "cut.log", "--set", "max_registers=99"]) == 2
-    said = capsys.readouterr().err.splitlines()
+    said = [line for line in capsys.readouterr().out.splitlines() if "incomplete:" in line]
     assert len({line.partition("; ")[0] for line in said}) == len(said), "each gap is said once"
     assert main(["check", "build.log", "--accept", "unknown-spills=linked", "-f", "json"]) == 0
     (gap,) = json.loads(capsys.readouterr().out)["gaps"]

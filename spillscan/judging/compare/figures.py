@@ -35,12 +35,10 @@ def allocated(registers: int) -> int:
     return -(-registers // ALLOCATION_UNIT) * ALLOCATION_UNIT
 
 
-def linked_apart(before: Kernel, after: Kernel) -> bool:
-    """Whether only one side's registers are those before the link. A newer side that may be linked or not is compared
-    as printed: the link adds registers, and takes none away."""
-    if before.final is False:
-        return after.final is True
-    return after.final is False
+def linked_apart(before: Kernel, after: Kernel, *, equal: bool) -> bool:
+    """Whether figures that the linker decides cannot be compared, as only one side gives them before the link. If they
+    are ``equal``, and only the older side's are not final, they did not grow: the link adds, and takes nothing away."""
+    return (before.final is False) != (after.final is False) and not (equal and before.final is False)
 
 
 def compare(before: Kernel, after: Kernel) -> tuple[tuple[Metric, ...], tuple[Metric, ...]]:
@@ -69,7 +67,7 @@ def reported_alike(before: Kernel, after: Kernel) -> bool:
         before.usage == after.usage
         and before.sass is after.sass
         and before.launch == after.launch
-        and not linked_apart(before, after)
+        and not linked_apart(before, after, equal=True)
     )
 
 
@@ -77,8 +75,8 @@ def sides(before: Kernel, after: Kernel, wanted: tuple[str, ...] | None = None) 
     """(name, before, after) of each figure that may be known of a side, equal or not, worst first; where some are
     ``wanted``, of which none is kept key by key, only these."""
     old, new = figures(before, wanted), figures(after, wanted)
-    if linked_apart(before, after):
-        (old if before.final is False else new).update(dict.fromkeys(_LINKED))
+    apart = [name for name in _LINKED if linked_apart(before, after, equal=old.get(name) == new.get(name))]
+    (old if before.final is False else new).update(dict.fromkeys(apart))
     names = _getters(before.sass is not None or after.sass is not None, wanted)
     numbers: list[Metric] = [(name, old.get(name), new.get(name)) for name, _ in names]
     return numbers if wanted else numbers + [metric for each in KEYED for metric in _keyed(each, before, after)]

@@ -179,7 +179,8 @@ def trade(change: Change, terms: Terms) -> str:
     launches = all(
         old == 0 < new and effect.launch_source != "bounds" for effect, (old, new) in zip(known, pairs, strict=True)
     )
-    if launches and len(known) == len(change.effects) and spills > sum(before.spill_bounds[1]):
+    grown = any(new > old for old, new in zip(before.spill_bounds[1], after.spill_bounds[1], strict=True))
+    if launches and len(known) == len(change.effects) and grown:
         return f"can launch now, with spills: spills {sum(before.spill_bounds[1]):,} → {spills:,} B, {blocks}"
     return ""
 

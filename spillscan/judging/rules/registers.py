@@ -105,7 +105,7 @@ def _known(change: Change) -> tuple[int, int] | None:
     if change.before is None or change.after is None:
         return None
     before, after = change.before.usage.registers, change.after.usage.registers
-    if before is None or after is None or linked_apart(change.before, change.after):
+    if before is None or after is None or linked_apart(change.before, change.after, equal=before == after):
         return None
     return before, after
 
