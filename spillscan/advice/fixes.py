@@ -1,7 +1,8 @@
 """Fixes of one kernel: the list from which check, advise, occupancy and the pages print.
 
 A ``fix`` was compiled, or follows from the kernel's figures without a compilation. An ``option`` was compiled, and has
-a price: new spills, or fewer blocks per SM than the policy asks for. A ``try`` rests on an estimate.
+a price: new spills, fewer blocks per SM than the policy asks for, or blocks lost to shared memory. A ``try`` rests on
+an estimate.
 """
 
 from __future__ import annotations
@@ -186,16 +187,19 @@ def _tried(trial: Trial, curve: Curve, goal: Goal) -> Iterator[Fix]:
     if trial.direction == "more blocks":
         yield from _more_blocks(trial, goal)
     elif ends is not None:
-        kind: Kind = "fix" if goal.allows(ends) else "option"
-        yield Fix(kind, f"{ends.setting.source}: {outcome(before, ends)} {by}")
+        yield Fix("fix" if goal.allows(ends) else "option", f"{ends.setting.source}: {outcome(before, ends)} {by}")
     else:
         fewer = [each for each in trial.steps if _spills_less(before, each) and goal.allows(each)]
         if fewer:
             best = min(fewer, key=lambda each: each.spill_bytes or 0)
             yield Fix("fix", f"{best.setting.source}: {outcome(before, best)} {by}")
         yield Fix("try", FEWER)
-    if trial.shared is not None and goal.allows(trial.shared):
-        yield Fix("fix", f"{trial.shared.setting.source} in the kernel: {outcome(before, trial.shared)} {by}")
+    if trial.shared is not None:
+        free = goal.allows(trial.shared) and (trial.shared.blocks or 0) >= (before.blocks or 0)
+        yield Fix(
+            "fix" if free else "option",
+            f"{trial.shared.setting.source} in the kernel: {outcome(before, trial.shared)} {by}",
+        )
 
 
 def _spills_less(before: Point, after: Point) -> bool:

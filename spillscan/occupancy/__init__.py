@@ -1,6 +1,6 @@
-"""Occupancy: what the hardware makes of a kernel's resources. Pure; reads nothing but the device table.
+"""Occupancy of a kernel on a device: resident blocks, limits, limiters. Reads nothing but the device table.
 
-``occupancy(...)`` answers one question, ``table.occupancy_table`` a million, ``summary.summarise`` one kernel of a log.
+``occupancy("sm_89", registers=153, threads_per_block=512)`` answers one configuration, ``summary.summarise`` a kernel.
 """
 
 from __future__ import annotations
@@ -15,9 +15,7 @@ from spillscan.occupancy.model import CachePreference, Configuration, GlobalCach
 
 __all__ = ["Configuration", "Device", "Launch", "Limiter", "Occupancy", "device", "devices", "occupancy"]
 
-PUBLIC = (
-    *("binding", "bounds", "data", "devices", "formula", "headroom", "launches", "model", "summary", "table", "text"),
-)
+PUBLIC = (*("binding", "bounds", "data", "devices", "formula", "headroom", "launches", "model", "summary", "text"),)
 """What other packages may import from: these modules, and this one."""
 
 

@@ -62,10 +62,6 @@ def _build(name: str, size: int, made: Callable[[int], str]) -> Family:
     return Family("scan build", size, {f"build/{name}": made, "build/a.log": lambda _: LOG})
 
 
-def _init(name: str, size: int, made: Callable[[int], str]) -> Family:
-    return Family("init build --yes --no-try", size, {f"build/{name}": made, "build/a.log": lambda _: LOG})
-
-
 def _commands(command: str) -> str:
     return json.dumps([{"directory": "/", "file": "a.cu", "command": command}])
 
@@ -98,12 +94,6 @@ FAMILIES: dict[str, Family] = {
         "build.ninja", 4_000, lambda n: f"v = {'x' * n}\n" + "build $v.o: cu a.cu\n" * n
     ),
     "a file that includes itself": _build("build.ninja", 5_000, lambda n: "x = 1\n" * n + "include build.ninja\n"),
-    "help without an option": _init("CMakeCache.txt", 10_000, lambda n: "//x\n" * n + "A:STRING=1\n"),
-    "a source folder far below": _init(
-        "CMakeCache.txt", 40_000, lambda n: f"CMAKE_HOME_DIRECTORY:INTERNAL=/{'a/' * n}\n"
-    ),
-    "a log of ninja of many digits": _init(".ninja_log", 2_000, lambda n: f"0\t{'9' * n}\t0\ta\tb\n"),
-    "an option of Meson": _init("meson-private/cmd_line.txt", 20_000, lambda n: f"[options]\nx = {'-' * n}1\n"),
     **{
         f"{what} of many digits": _scan("a.sass", 1_500, lambda n, at=at: SASS.replace(at, at[:-1] + "9" * n, 1))
         for what, at in {"an arch": "sm_90", "a register": "R2", "a slot": "0x8", "an address": "0000"}.items()
@@ -131,9 +121,6 @@ FAMILIES: dict[str, Family] = {
     ),
     "a profile's block of many digits": _profile(2_000, lambda n: (f"({'9' * n}, 1, 1)", "1")),
     "a profile's figure without an end": _profile(400, lambda n: ("(1, 1, 1)", f"1e{n}")),
-    "columns of configurations": Family(
-        "occupancy --from a.csv", 5_000, {"a.csv": lambda n: "arch," + ",".join(map(str, range(n))) + "\n1\n"}
-    ),
     "a glob that opens again and again": Family(
         "check a.log", 10_000, {"spillscan.yaml": lambda n: _entry("[!" * n), "a.log": lambda _: LOG}
     ),
