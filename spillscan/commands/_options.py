@@ -122,11 +122,6 @@ def add_with(parser: Parser, also: Mapping[str, str]) -> None:
     )
 
 
-def add_jobs(parser: Parser) -> None:
-    """--jobs."""
-    number(parser, "--jobs", "processes at once (default: one per processor)", least=1)
-
-
 # ---- which kernels ------------------------------------------------------------------------------------------------
 
 
