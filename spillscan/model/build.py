@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
@@ -202,14 +202,6 @@ class Build(Struct, frozen=True, kw_only=True):
     """What was to be compiled, as far as anything but a log says so, and what came of it; in no snapshot."""
     timings: tuple[Timing, ...] = ()
     """What compilations took, as the compiler driver wrote it down; in no snapshot."""
-    parameters: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """What templates call their parameters, as debug information says; in no snapshot, and no
-    part of what makes builds equal."""
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Build) and all(
-            getattr(self, name) == getattr(other, name) for name in self.__struct_fields__ if name != "parameters"
-        )
 
     def __hash__(self) -> int:
         return hash((self.kernels, self.issues, self.stats))
@@ -344,8 +336,6 @@ class Reading(Struct):
     """What was to be compiled, and what came of it."""
     timings: list[Timing] = field(default_factory=list)
     """What compilations took."""
-    parameters: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """What templates call their parameters, by the last word of their names; empty: no name."""
 
     def add(self, other: Reading) -> None:
         """Take in what another input held, behind what is here."""
@@ -359,22 +349,11 @@ class Reading(Struct):
         self.empty_units += other.empty_units
         self.units += other.units
         self.timings += other.timings
-        self.named(other.parameters)
-
-    def named(self, parameters: Mapping[str, tuple[str, ...]]) -> None:
-        """Take in what templates call their parameters; where inputs contradict each other, nothing is known."""
-        for name, several in parameters.items():
-            self.parameters[name] = merged_parameters(self.parameters.get(name, several), several)
 
     @property
     def understood(self) -> bool:
         """Whether anything in the input was."""
         return bool(self.stats.recognised_lines or self.functions or self.portable)
-
-
-def merged_parameters(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...]:
-    """What two instances of one name call the parameters of their template; empty where they differ."""
-    return tuple(a if a == b else "" for a, b in zip(one, other, strict=False))
 
 
 def damage(kernel: Kernel) -> tuple[object, ...]:

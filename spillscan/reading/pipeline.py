@@ -172,7 +172,6 @@ def build_of(reading: Reading) -> Build:
         units=tuple(reading.units),
         empty_units=tuple(unit for unit in dict.fromkeys(reading.empty_units) if unit not in filled),
         timings=tuple(reading.timings),
-        parameters=reading.parameters,
     )
 
 

@@ -36,19 +36,10 @@ def read(
     """The functions of all cubins in one file; ``texts`` reads each member that is text, by its name."""
     from spillscan.model.code import SassFunction
     from spillscan.reading.binary import records
-    from spillscan.reading.binary.parameters import MOST_ENTRIES, parameters
     from spillscan.reading.binary.window import Limits
 
     buffer = stream.buffer()
     reading = Reading(stats=Stats(inputs=1, bytes=len(buffer)))
-
-    left = MOST_ENTRIES
-
-    def hosts(file: Window) -> None:
-        nonlocal left
-        found, left = parameters(file, left)
-        reading.named(found)
-
     said = Reading()
 
     def text(window: Window, inner: str) -> None:
@@ -56,7 +47,7 @@ def read(
             said.add(texts(window, inner))
 
     limits = Limits(**options.unpacking)
-    for item in records.items(buffer, name, limits, live=options.live, hosts=hosts, texts=text):
+    for item in records.items(buffer, name, limits, live=options.live, texts=text):
         if isinstance(item, SassFunction):
             reading.functions.append(item)
         elif isinstance(item, Issue):

@@ -87,19 +87,14 @@ def items(
     limits: Limits = DEFAULT,
     *,
     live: bool = False,
-    hosts: Callable[[Window], None] | None = None,
     texts: Callable[[Window, str], None] | None = None,
 ) -> Iterator[Record]:
     """Every function and every module of one file, and an issue for what could not be read. ``name`` is what the user
-    calls it; ``live``: with the most registers that are live at once; ``hosts`` gets each file that holds some,
-    ``texts`` each member that is text, with its name."""
+    calls it; ``live``: with the most registers that are live at once; ``texts`` gets each member that is text, with
+    its name."""
     reader = MemberReader(name, limits, len(buffer), live=live)
     summary = Summary(reader.origin)
-    last: Window | None = None
     for each, contents in _read(reader, buffer, limits):
-        if hosts is not None and isinstance(each, Member) and each.file is not last:
-            last = each.file
-            hosts(last)
         if texts is not None and isinstance(each, Text):
             texts(each.window, each.place.path(name))
         accepted = reader.accept(each, contents)

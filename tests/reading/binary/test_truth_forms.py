@@ -14,37 +14,11 @@ import pytest
 from spillscan.reading.binary import decode
 from spillscan.reading.binary.decode import Decoded
 from spillscan.reading.binary.elf import Elf
-from spillscan.reading.binary.host import RELA, sources
-from spillscan.reading.binary.parameters import parameters
+from spillscan.reading.binary.host import sources
 from spillscan.reading.binary.size_accounting import _overlaps
 from spillscan.reading.binary.symbols import references_by_section
 from spillscan.reading.binary.window import Window
 from tests.reading.binary.support import FOLDER, scanned, stored
-
-# ---- debug information ----------------------------------------------------------------------------------------------
-
-
-def test_what_stands_where_a_relocation_says_it_counts_for_nothing() -> None:
-    """RELA: the addend is the value, also where it is 0 (System V ABI, relocation)."""
-    data = bytearray(stored("flags-13.5.o"))
-    expected = parameters(Window(bytes(data)))[0]
-    file = Elf(Window(bytes(data)))
-    info = file.index(b".debug_info")
-    assert info is not None
-    home = file.contents(info)
-    kept = 0
-    for index, (kind, owner) in enumerate(zip(file.kinds, file.owners, strict=True)):
-        if kind == 4 and owner == info:
-            table = file.contents(index)
-            for row in table.array(RELA, table.size // RELA.itemsize, 0, "relocations"):
-                if int(row["info"]) & 0xFFFFFFFF == 10:
-                    at = home.start + int(row["offset"])
-                    data[at : at + 4] = b"\xee" * 4
-                    kept += int(row["addend"]) == 0
-    assert kept
-    assert expected
-    assert parameters(Window(bytes(data)))[0] == expected
-
 
 # ---- host files, cubins, code ---------------------------------------------------------------------------------------
 
