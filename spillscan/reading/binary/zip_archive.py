@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import struct
+import zlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, BinaryIO, cast
 
@@ -87,8 +88,6 @@ def members(window: Window, budget: Budget) -> Iterator[Found]:
 
 def _member(info: zipfile.ZipInfo, body: Window, budget: Budget, is_wheel: bool) -> Iterator[Found]:
     """One that is a file. A wheel's text is what people write and run, no log; but for its PTX."""
-    from isal import isal_zlib
-
     method = _METHODS.get(info.compress_type)
     if info.flag_bits & 1:
         raise SealedError(info.filename, "it is encrypted", body)
@@ -103,7 +102,7 @@ def _member(info: zipfile.ZipInfo, body: Window, budget: Budget, is_wheel: bool)
     if method is not None:
         chunks = _chunks(info.file_size, info.flag_bits, info.compress_type, body)
         plain = Window(grown(method, chunks, lambda _: None, budget, body))
-    if isal_zlib.crc32(plain.whole) != info.CRC:
+    if zlib.crc32(plain.whole) != info.CRC:
         yield DamageError(f"member {info.filename!r} is not what its checksum says", body.start)
     yield Packed(info.filename, body, plain.size, None if is_text else plain, plain if is_text else None)
 

@@ -59,9 +59,7 @@ class _Inflate:
     """Deflate with zlib's interface made that of the others."""
 
     def __init__(self, form: int) -> None:
-        from isal import isal_zlib
-
-        self._engine = isal_zlib.decompressobj(form)
+        self._engine = zlib.decompressobj(form)
         self._tail: bytes = b""
         self._asks = True
 
@@ -129,11 +127,9 @@ def errors() -> tuple[type[Exception], ...]:
     """What engines raise for damaged data."""
     import lzma
 
-    from isal import isal_zlib
-
     from spillscan.reading.inputs import zstd
 
-    return (lzma.LZMAError, zstd.ZstdError, isal_zlib.error, OSError, EOFError, RuntimeError, ValueError)  # type: ignore[return-value]
+    return (lzma.LZMAError, zstd.ZstdError, zlib.error, OSError, EOFError, RuntimeError, ValueError)  # type: ignore[return-value]
 
 
 def codec_of(head: bytes) -> Codec | None:
