@@ -105,6 +105,16 @@ class Code:
             yield found[classes], known and not _names_more(word, others)
 
     @cached_property
+    def _register_bits(self) -> int:
+        """All bits that hold the number of a register in any instruction."""
+        bits = 15 << _BARRIER | 15 << _GUARD
+        for file, known in self._files:
+            for number in range(len(known.fields)):
+                for each in _fields_of(file, known, number, self.text.number):
+                    bits |= (1 << each.width) - 1 << each.at
+        return bits
+
+    @cached_property
     def instructions(self) -> list[Instruction]:
         """What each does."""
         every = np.arange(self.rows)
@@ -117,6 +127,7 @@ class Code:
         for row, (word, (fields, known)) in enumerate(zip(self._words, self.fields(), strict=True)):
             name, opcode = self.names[self._ranks[row]], word & 0xFFF
             reference = "; ".join(references.get(row, ()))
+            somewhere = 0 if known else self._register_bits
             sides: tuple[list[int], list[int]] = [], []
             operands: tuple[list[int], list[int]] = [], []
             mask, guard = _WHOLE, None
@@ -148,7 +159,7 @@ class Code:
                 Instruction(
                     name,
                     word,
-                    rest=word & mask & ~_SCOREBOARDS,
+                    rest=word & mask & ~_SCOREBOARDS & ~somewhere,
                     key=(word & mask & ~_CONTROL & ~goes, _NUMBER.sub("", reference)),
                     reference=reference,
                     read=tuple(sides[0]),

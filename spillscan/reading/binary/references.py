@@ -68,6 +68,8 @@ _NARROW = frozenset(
     ]
 )
 """Instructions whose operand in a constant bank has 4 bytes."""
+_PLAIN_MULTIPLY = 0x24
+"""Low bits of the opcode of IMAD; those of IMAD.WIDE and IMAD.HI, whose operand may have 8 bytes, are others."""
 _MEET = 0x945
 _BRANCHES = (0x947, 0x547, 0x944, _MEET)
 """BRA, its uniform form, CALL.REL, BSSY."""
@@ -375,10 +377,17 @@ class _Walk:
             if bank == 0 and self._may_point(offset):
                 bank, computed = _CONSTANTS, True
             for section in banks.values() if handle else filter(None, [banks.get(bank)]):
-                width = _LOAD_BYTES[high >> 9 & 7] if loads else 4 if names[row] in _NARROW else 8
-                size = module.elf.sizes[section]
-                whole = computed or offset + width > size
-                parts = [Object(section, 0, size, "", False)] if whole else module.variable(section, offset, width)
+                narrow = names[row] in _NARROW or low & 0x1FF == _PLAIN_MULTIPLY
+                width = _LOAD_BYTES[high >> 9 & 7] if loads else 4 if narrow else 8
+                begin, end, size = offset, offset + width, module.elf.sizes[section]
+                if bank == _POINTERS:  # both halves of an address
+                    begin, end = begin // 8 * 8, -(-end // 8) * 8
+                whole = computed or begin >= size
+                parts = (
+                    [Object(section, 0, size, "", False)]
+                    if whole
+                    else module.variable(section, begin, min(end, size) - begin)
+                )
                 yield 16 * row, " ".join(f"{each.name or 'bank'} #{self._number(each)}" for each in parts)
 
     def _may_point(self, offset: int) -> bool:

@@ -129,7 +129,7 @@ def errors() -> tuple[type[Exception], ...]:
 
     from spillscan.reading.inputs import zstd
 
-    return (lzma.LZMAError, zstd.ZstdError, zlib.error, OSError, EOFError, RuntimeError, ValueError)  # type: ignore[return-value]
+    return (lzma.LZMAError, zstd.ZstdError, zlib.error, OSError, EOFError, RuntimeError, ValueError)
 
 
 def codec_of(head: bytes) -> Codec | None:

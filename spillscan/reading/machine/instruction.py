@@ -28,7 +28,7 @@ class Instruction(NamedTuple):
     word: int
     """All 128 bits."""
     rest: int
-    """The word without register fields and scoreboards."""
+    """The word without register fields and scoreboards; if unknown, without the bits of any register field."""
     key: tuple[int, str]
     """The word without registers, branch target and schedule; what it refers to, without numbers of objects."""
     reference: str

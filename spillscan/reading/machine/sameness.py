@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from spillscan.reading.machine.instruction import FIXED, SCOREBOARDS, Instruction
 
 _ALL_SCOREBOARDS = range(6)
-_OPCODE = 0xFFF
 
 
 class Renaming:
@@ -77,7 +76,7 @@ def compare(old: Sequence[Instruction], new: Sequence[Instruction], *, function:
             alike = (one.rest, one.reference) == (other.rest, other.reference) and renaming.covers(one, other)
         else:
             unknown = unknown or f"unknown instruction {one.name or other.name}".rstrip()
-            alike = one.word & _OPCODE == other.word & _OPCODE and one.reference == other.reference
+            alike = (one.rest, one.reference) == (other.rest, other.reference) or one.known != other.known
         if not alike:
             differing.append(row)
     differing = differing or [
