@@ -1,4 +1,4 @@
-"""SASS dumps and resource listings: cuobjdump -sass, nvdisasm text and JSON, cuobjdump -res-usage."""
+"""SASS dumps and resource listings: cuobjdump -sass, nvdisasm, cuobjdump -res-usage."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from spillscan.reading.dumps.common import DumpAccount
     from spillscan.reading.machine.operands import Wanted
 
-DumpFormat = Literal["sass", "nvdisasm", "nvdisasm-json", "res_usage"]
+DumpFormat = Literal["sass", "nvdisasm", "res_usage"]
 
 FORMAT = "sass"
 
@@ -74,8 +74,8 @@ def read(stream: Stream, name: str, options: Options = DEFAULT) -> Reading:
 
 def form_of(head: bytes) -> DumpFormat | None:
     """The format of an input that begins with ``head`` (at least 64 KiB of it, if there is so much)."""
-    if head.lstrip().startswith(b"[") and b'"SM"' in head and b'"Producer"' in head:
-        return "nvdisasm-json"
+    if _is_json(head):
+        return "nvdisasm"
     pasted = b"ptxas" not in head and re.search(rb"(?m)^[ \t]*REG:\d+ STACK:(?:\d|UNKNOWN)", head)
     if pasted or re.search(rb"(?m)^Resource usage:\r?$", head):
         return "res_usage"
@@ -88,6 +88,11 @@ def form_of(head: bytes) -> DumpFormat | None:
     return None
 
 
+def _is_json(head: bytes) -> bool:
+    """Whether it is what nvdisasm -json prints."""
+    return head.lstrip().startswith(b"[") and b'"SM"' in head and b'"Producer"' in head
+
+
 def reader(chunks: Iterable[bytes], origin_name: str, operands: Wanted | None = None) -> DumpReader:
     """The reader of a dump, which comes in chunks of any sizes; ``operands``: of which functions the operands are read
     as well. Memory is bounded whatever its size."""
@@ -95,6 +100,9 @@ def reader(chunks: Iterable[bytes], origin_name: str, operands: Wanted | None = 
     while len(head) < HEAD and (chunk := next(chunks, b"")):
         head += chunk
     whole, form = chain((head,), chunks), form_of(head[:HEAD])
+    if _is_json(head[:HEAD]):
+        message = f"{origin_name} is output of nvdisasm -json, which is not read"
+        raise InputError(message, "give the cubin, or nvdisasm -c")
     if form == "sass":
         from spillscan.reading.dumps.cuobjdump import Dump
 
@@ -103,10 +111,6 @@ def reader(chunks: Iterable[bytes], origin_name: str, operands: Wanted | None = 
         from spillscan.reading.dumps.nvdisasm import Disassembly
 
         return Disassembly(whole, origin_name, operands)
-    if form == "nvdisasm-json":
-        from spillscan.reading.dumps.nvdisasm import JsonDisassembly
-
-        return JsonDisassembly(whole, origin_name, operands)
     if form == "res_usage":
         from spillscan.reading.dumps.res_usage import ResourceUsage
 

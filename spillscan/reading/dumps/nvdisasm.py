@@ -1,26 +1,17 @@
-"""Reads what `nvdisasm` prints, as text and as JSON (`-json`, 12.8 and later), with ptxas's spill annotations (13.4 and
-later, of JSON with `-annotate`); of text also labels, source lines and live registers.
-
-The JSON is a list of a header and a list of functions. Functions are decoded one by one, so that memory is bounded by
-the longest of them.
-"""
+"""Reads the text of `nvdisasm`: instructions, labels, source lines, live registers, spill annotations."""
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 from spillscan.model import Issue
 from spillscan.model.code import LivePeak, SassFunction, SourceLine
 from spillscan.model.symbols import is_helper
-from spillscan.output.errors import InputError
 from spillscan.reading import grammar
 from spillscan.reading.dumps.common import DumpAccount, decode, known, lines
 from spillscan.reading.dumps.listing import ANNOTATION, Listing, Member
 from spillscan.reading.dumps.table import LOCAL
-from spillscan.reading.machine.function import WORD, role_by
+from spillscan.reading.machine.function import role_by
 from spillscan.reading.machine.operands import Wanted
 
 FORMAT = "nvdisasm"
@@ -199,137 +190,6 @@ def _chain(frames: list[tuple[str, int]]) -> SourceLine:
 def _arch(before: bytes, number: bytes, after: bytes) -> str:
     """``sm_90a`` from the flags of an ELF header."""
     return f"sm_{number.decode()}{'a' if b'EF_CUDA_ACCELERATORS' in before + after else ''}"
-
-
-JSON_FORMAT = "nvdisasm-json"
-
-_SIZE = 1 << 20
-_FUNCTION = '{"function-name"'
-_FIRST = re.compile(r"\s*,\s*\[\s*")
-"""What stands before the first function."""
-_BETWEEN, _END = re.compile(r"\s*,\s*"), re.compile(r"\s*\]\s*\]\s*")
-"""What stands behind a function: before the next one, and at the end of the document."""
-_OPCODE, _KEY = re.compile(r"(?:[A-Z][A-Z0-9_]*(?:\.\w+)*)?"), re.compile("[a-z-]+")
-_FIRST_WIDE = 7
-
-
-class JsonDisassembly:
-    """One document: an iterator of functions and issues; ``account`` says how much was read."""
-
-    def __init__(self, chunks: Iterable[bytes], origin: str, operands: Wanted | None = None) -> None:
-        self.account = DumpAccount(origin, JSON_FORMAT)
-        self._chunks = iter(chunks)
-        self._operands = operands
-        self._text = ""
-        self._at = 0
-        """What of the text stands before this was read."""
-        self._wide = True
-        self._member = Member()
-
-    def _more(self) -> bool:
-        """Read as much again: what breaks off is decoded anew, so that the work stays in proportion to the text."""
-        text, wanted = [self._text[self._at :]], max(_SIZE, len(self._text) - self._at)
-        while wanted > 0 and (data := next(self._chunks, b"")):
-            wanted -= len(data)
-            self.account.bytes_read += len(data)
-            self.account.lines += data.count(b"\n")
-            text.append(data.decode("utf-8", "backslashreplace"))
-        self._text, self._at = "".join(text), 0
-        return len(text) > 1
-
-    def __iter__(self) -> Iterator[SassFunction | Issue]:
-        decoder = json.JSONDecoder()
-        while _FUNCTION not in self._text and self._more():
-            pass
-        begin = self._text.find(_FUNCTION)
-        behind = self._header(self._text[: begin if begin >= 0 else None])
-        if begin >= 0 and not _FIRST.fullmatch(behind):
-            yield self.account.issue("damaged-listing", "the document is damaged before its functions", None, "error")
-        self._at = max(begin, 0)
-        code: Listing | None = None
-        while self._text.startswith(_FUNCTION, self._at):
-            try:
-                function, end = decoder.raw_decode(self._text, self._at)
-                if code is not None and function.get("start", 0) == 0:
-                    yield from self._done(code)
-                    code = None
-                code = self._function(function, code)
-            except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError):
-                if self._more():
-                    continue
-                yield self.account.truncated("the document breaks off inside a function, which is left out")
-                break
-            self._at = end
-            while (begin := self._text.find(_FUNCTION, self._at)) < 0 and self._more():
-                pass
-            if begin >= 0:
-                if not _BETWEEN.fullmatch(self._text, self._at, begin):
-                    yield self.account.issue(
-                        "damaged-listing", "the document is damaged between functions", None, "error"
-                    )
-                self._at = begin
-        if code is not None:
-            yield from self._done(code)
-        elif begin < 0:
-            yield self.account.issue("no-kernel", "no function in this document")
-        if not _END.fullmatch(self._text, self._at):
-            yield self.account.truncated("the document breaks off")
-        yield from self.account.summary()
-
-    def _header(self, text: str) -> str:
-        """Read what the document says of itself; return what stands behind it."""
-        begin = text.find("{")
-        try:
-            header, end = json.JSONDecoder().raw_decode(text[begin:])
-            version = header["SM"]["version"]
-            major, minor = int(version["major"]), int(version["minor"])
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError) as error:
-            raise InputError(f"{self.account.input}: not a document of nvdisasm -json", "make it again") from error
-        options = str(header.get(".note.nv.tkinfo", {}).get("tki_toolOptions", ""))
-        compiled = re.search(
-            rf"\bsm_{major}{minor}[a-z]?\b", options
-        )  # the version itself is the same for sm_90 and sm_90a
-        self._member = Member(0, compiled[0] if compiled else f"sm_{major}{minor}")
-        self._wide = major >= _FIRST_WIDE
-        return text[begin + end :]
-
-    def _function(self, function: dict[str, Any], code: Listing | None) -> Listing:
-        """Add a function; a callee that stands behind an entry in its section is a part of that."""
-        start = int(function.get("start", 0))
-        if code is None:
-            code = Listing(str(function["function-name"]), self._member, self.account.origin(), self._operands)
-        else:
-            code.parts = (*code.parts, start)
-            helps = _helps(str(function["function-name"]), code.symbol)
-            code.helpers = {*(code.helpers or ()), *((start,) if helps else ())}
-        step = 2 * WORD if self._wide else WORD
-        for index, item in enumerate(function["sass-instructions"]):
-            if not _OPCODE.fullmatch(item["opcode"]) or not all(map(_KEY.fullmatch, item)):
-                raise ValueError(f"not an instruction: {item}")
-            opcode, _, modifiers = item["opcode"].partition(".")
-            if not opcode:  # a control word
-                continue
-            address = code.last_address = start + index * step
-            code.opcodes[opcode] += 1
-            name, operands = opcode.encode(), (" " + str(item.get("operands", "")).replace(",", ", ")).encode()
-            guard = f"{item.get('predicate', '')} ".encode()
-            dotted = b"." + modifiers.encode() if modifiers else b""
-            if code.operands:
-                code.operands.instruction(address, guard, name, dotted, operands)
-            note = b""
-            if any(ANNOTATION.decode() in str(note.get("info")) for note in item.get("annotations", ())):
-                note = ANNOTATION
-                code.annotations = True
-                code.shared_spills += name in _SHARED
-            code.instruction(address, (guard.lstrip(), name, dotted, operands, note), None, None)
-        return code
-
-    def _done(self, code: Listing) -> Iterator[SassFunction | Issue]:
-        self.account.functions += 1
-        if not code.opcodes:
-            yield self.account.truncated(f"{code.symbol} holds no instruction", symbol=code.symbol)
-        yield code.record()
-        yield from code.damage(self.account)
 
 
 def _helps(name: str, kernel: str) -> bool:

@@ -7,7 +7,6 @@ functions, or machine code with other instructions in it: no reader can see that
 from __future__ import annotations
 
 import io
-import json
 import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Sequence
@@ -65,8 +64,6 @@ def samples() -> tuple[Sample, ...]:
         form = next((form for head, form in _FORMS.items() if path.name.startswith(head)), "")
         if path.parent.name == "binary":
             form = "binary"
-        elif ".json" in path.name:
-            form = "nvdisasm-json" if form else ""
         if form and "manifest" not in path.name:
             data = path.read_bytes()
             if path.suffix == ".zst":
@@ -98,8 +95,6 @@ _FIGURES = re.compile(
 
 def traceless(text: str, form: str, known: frozenset[str]) -> bool:
     """Whether a tool could have written ``text``."""
-    if form == "nvdisasm-json":
-        return _whole_json(text)
     if text and not text.endswith("\n"):
         return False
     lines = text.replace("\r\n", "\n").split("\n")
@@ -110,19 +105,6 @@ def traceless(text: str, form: str, known: frozenset[str]) -> bool:
             for line, after in pairs
         ) and len(re.findall("^ Function", text, re.M)) == len(re.findall("^  REG:", text, re.M))
     return _whole_listing(lines, form, known)
-
-
-def _whole_json(text: str) -> bool:
-    try:
-        document = json.loads(text)
-        return all(
-            re.fullmatch(r"(?:[A-Z][A-Z0-9_]*(?:\.\w+)*)?", item["opcode"])
-            and all(re.fullmatch("[a-z-]+", key) for key in item)
-            for function in document[1]
-            for item in function["sass-instructions"]
-        )
-    except (ValueError, KeyError, TypeError, IndexError, RecursionError):
-        return False
 
 
 def _whole_listing(lines: Sequence[str], form: str, known: frozenset[str]) -> bool:

@@ -1,4 +1,4 @@
-"""nvdisasm's text and JSON say the same of a cubin as cuobjdump, and more."""
+"""nvdisasm's text says the same of a cubin as cuobjdump, and more."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pytest
 
 from spillscan.model import Issue
 from spillscan.model.code import FunctionUsage, SassFunction
+from spillscan.output.errors import InputError
 from spillscan.reading import dumps as sass
 from tests.reading.dumps.support import FIXTURES, content
 
@@ -23,7 +24,7 @@ def functions(path: Path) -> list[SassFunction]:
 
 def twin(path: Path) -> Path | None:
     """The cuobjdump dump of the same cubin by the same tools."""
-    _, arch, version = path.name.partition(".sass")[0].partition(".json")[0].rsplit("-", 2)
+    _, arch, version = path.name.partition(".sass")[0].rsplit("-", 2)
     return next(iter(FIXTURES.glob(f"cuobjdump-{arch}-{version}.sass*")), None)
 
 
@@ -78,3 +79,9 @@ def test_resource_listings(path: Path) -> None:
     items = list(sass.reader([content(path)], path.name))
     assert items
     assert all(isinstance(item, FunctionUsage) and item.usage.registers is not None for item in items)
+
+
+def test_json_is_refused() -> None:
+    head = b'[\n  {"ELF":{"SM":{"version":{"major":9,"minor":0}},"Producer":"nvdisasm"}},\n  [\n'
+    with pytest.raises(InputError, match="nvdisasm -json, which is not read"):
+        sass.reader([head], "code.json")

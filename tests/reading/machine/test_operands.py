@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from spillscan.model.code import Operands, SassFunction
-from spillscan.reading import dumps as sass
 from spillscan.reading.dumps.cuobjdump import Dump
 from spillscan.reading.machine import operands as banks
 from spillscan.reading.machine import operands as work
@@ -54,17 +53,6 @@ def test_no_register_is_named_that_was_not_allocated(path: Path) -> None:
 @pytest.mark.parametrize("path", dumps()[:6], ids=lambda path: path.name)
 def test_pieces_of_any_size_say_the_same(path: Path) -> None:
     assert functions(content(path)) == functions(content(path), 256) == functions(content(path), 1 << 20)
-
-
-@pytest.mark.parametrize("arch", ["sm_90a", "sm_120"])
-def test_text_and_json_say_the_same(arch: str) -> None:
-    def of(name: str) -> dict[str, Operands | None]:
-        items = list(sass.reader([content(FIXTURES / name)], name, operands=lambda symbol: True))
-        return {item.symbol: item.stats.operands for item in items if isinstance(item, SassFunction)}
-
-    text, document = of(f"nvdisasm-c-{arch}-13.5.sass"), of(f"nvdisasm-annotate-{arch}-13.5.json")
-    assert text == document
-    assert len(text) > 3
 
 
 def test_they_are_read_only_where_wanted() -> None:
