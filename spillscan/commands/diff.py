@@ -31,7 +31,7 @@ from spillscan.reading.binary.fetch import texts_of
 from spillscan.reports import render
 from spillscan.reports.report import Report
 
-_OF_ONE_BUILD = ("no-kernel", "fewer-kernels", "not-comparable")
+_OF_ONE_BUILD = ("no-kernel", "fewer-kernels", "not-comparable", "unknown-code")
 """Gaps that are none of a comparison."""
 _GROUPINGS = tuple(each for each in _options.GROUPINGS if each != "arch")
 """Archs have columns beside each other."""

@@ -79,7 +79,8 @@ def _compared(before: Kernel, after: Kernel, old: CodeText | None, new: CodeText
     if undecoded:
         return "not compared", (undecoded,), (), ()
     reasons, doubts = _data(old, new)
-    sides, hunks, lines = _sides(old, new), list[Hunk](), tuple[str, ...]()
+    same_bytes = (old.words, old.references) == (new.words, new.references)
+    sides, hunks, lines = None if same_bytes else _sides(old, new), list[Hunk](), tuple[str, ...]()
     if sides is None:
         if _words(old) != _words(new) or old.references != new.references:
             doubts.append(f"no table describes the registers of sm_{new.number}")
