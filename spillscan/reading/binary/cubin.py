@@ -7,7 +7,6 @@ section's flags, registers in its info) and the one after it (ABI 8: second byte
 from __future__ import annotations
 
 import re
-import zlib
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from sys import intern
@@ -16,7 +15,7 @@ import numpy as np
 from msgspec import Struct
 
 from spillscan.model import Role
-from spillscan.model.code import CodeText, Maker
+from spillscan.model.code import Maker
 from spillscan.model.symbols import is_helper
 from spillscan.reading.binary.attributes import (
     FRAME_SIZE,
@@ -31,7 +30,6 @@ from spillscan.reading.binary.attributes import (
 from spillscan.reading.binary.digests import Digests, digest_of_code
 from spillscan.reading.binary.elf import Elf
 from spillscan.reading.binary.lines import Lines
-from spillscan.reading.binary.references import ModuleReferences
 from spillscan.reading.binary.symbols import CODE, References, Sections, Symbols, references_by_section, sections_of
 from spillscan.reading.binary.window import DamageError, Window
 
@@ -290,26 +288,6 @@ class Cubin:
         """The same; empty where it is that of its bytes alone: it has no constants and no relocations."""
         return self._digests.of(function.section, function.code, self._sections.constants.get(function.section, ()))
 
-    def text_of(self, function: Function) -> CodeText:
-        """The code of a function, to be compared with another's."""
-        section, code = function.section, function.code
-        runs: list[tuple[int, str, int]] = []
-        for row, source in enumerate(self.lines.of(section, range(0, code.size, 16)) or ()):
-            file, line = (source.file, source.line) if source is not None else ("", 0)
-            if not runs or runs[-1][1:] != (file, line):
-                runs.append((row, file, line))
-        found = self._module_references.of(function)
-        return CodeText(
-            number=self.number,
-            words=zlib.compress(code.whole),
-            references=tuple(found.references),
-            data=tuple(found.data),
-            unknown=found.unknown,
-            parts=tuple(sorted(self.parts_of(function))),
-            function=function.role == "function",
-            lines=tuple(runs),
-        )
-
     def constants_of(self, section: int) -> list[int]:
         """Sections of the constants that the compiler gave the function in a code section."""
         return self._sections.constants.get(section, [])
@@ -355,10 +333,6 @@ class Cubin:
     def symbols(self) -> Symbols:
         """Its symbols."""
         return Symbols(self.elf)
-
-    @cached_property
-    def _module_references(self) -> ModuleReferences:
-        return ModuleReferences(self)
 
     @cached_property
     def _digests(self) -> Digests:

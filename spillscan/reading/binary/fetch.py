@@ -97,12 +97,14 @@ def code_of(kernels: Iterable[Kernel], unpacking: Mapping[str, int], *, text: bo
 
 def texts_of(kernels: Iterable[Kernel], unpacking: Mapping[str, int]) -> dict[int, CodeText]:
     """The code itself, as a snapshot kept it or a binary holds it, by the ``id`` of the kernel."""
+    from spillscan.reading.binary.references import text_of
+
     kernels = list(kernels)
     found = {id(each): each.sass.text for each in kernels if each.sass is not None and each.sass.text is not None}
     for same, cubin, function in _functions((each for each in kernels if id(each) not in found), unpacking):
         wanted = [each for each in same if id(each) not in found]
         if wanted and function.code.size:
-            found |= dict.fromkeys(map(id, wanted), cubin.text_of(function))
+            found |= dict.fromkeys(map(id, wanted), text_of(cubin, function))
     return found
 
 
@@ -111,13 +113,15 @@ def shown_of(
 ) -> tuple[dict[int, Pressure], dict[int, CodeText]]:
     """Their live registers, as far as tables are for their architectures, and their code, by the kernel's ``id``; of a
     function that stands in the code of a kernel, those of the whole."""
+    from spillscan.reading.binary.references import text_of
+
     live: dict[int, Pressure] = {}
     texts: dict[int, CodeText] = {}
     for same, cubin, function in _functions(kernels, unpacking, inner=True):
         for kernel in (each for each in same if id(each) not in live):
             pressure = MachineCode(_cubin=cubin, _function=function).pressure
             if pressure is not None:
-                live[id(kernel)], texts[id(kernel)] = pressure, cubin.text_of(function)
+                live[id(kernel)], texts[id(kernel)] = pressure, text_of(cubin, function)
     return live, texts
 
 

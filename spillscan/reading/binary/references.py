@@ -7,22 +7,22 @@ graphs of references are. A reference that cannot be followed is said to be unkn
 from __future__ import annotations
 
 import struct
+import zlib
 from bisect import bisect_left, bisect_right
 from collections.abc import Container, Iterator, Sequence
 from functools import cached_property
 from hashlib import sha256
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from spillscan.model.code import CodeText
 from spillscan.reading.binary import attributes
+from spillscan.reading.binary.cubin import Cubin, Function
 from spillscan.reading.binary.opcode_tables import table
 from spillscan.reading.binary.register_tables import registers
 from spillscan.reading.binary.words import Wide
-
-if TYPE_CHECKING:
-    from spillscan.reading.binary.cubin import Cubin, Function
 
 _RELOCATIONS = {9: struct.Struct("<QQ"), 4: struct.Struct("<QQq")}
 """Relocation records by section type: offset, symbol and kind, and the addend unless the bytes hold it."""
@@ -485,3 +485,28 @@ def _attributes(module: ModuleReferences, function: Function) -> Iterator[tuple[
             text = payload.hex() if payload else str(value)
         values.setdefault(label, []).append(text)
     yield from ((label, ", ".join(texts)) for label, texts in sorted(values.items()))
+
+
+_MODULE = "module_references"
+
+
+def text_of(cubin: Cubin, function: Function) -> CodeText:
+    """The code of a function and all that it refers to, to be compared with another's."""
+    section, code = function.section, function.code
+    runs: list[tuple[int, str, int]] = []
+    for row, source in enumerate(cubin.lines.of(section, range(0, code.size, 16)) or ()):
+        file, line = (source.file, source.line) if source is not None else ("", 0)
+        if not runs or runs[-1][1:] != (file, line):
+            runs.append((row, file, line))
+    module = cubin.__dict__.get(_MODULE) or cubin.__dict__.setdefault(_MODULE, ModuleReferences(cubin))
+    found = module.of(function)
+    return CodeText(
+        number=cubin.number,
+        words=zlib.compress(code.whole),
+        references=tuple(found.references),
+        data=tuple(found.data),
+        unknown=found.unknown,
+        parts=tuple(sorted(cubin.parts_of(function))),
+        function=function.role == "function",
+        lines=tuple(runs),
+    )

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from spillscan.model.code import CodeText
 from spillscan.reading.binary import records
 from spillscan.reading.binary.instructions import Code
+from spillscan.reading.binary.references import text_of
 from spillscan.reading.inputs.source import Source
 from tests.conftest import FIXTURES, sized
 
@@ -40,7 +41,7 @@ def functions() -> dict[tuple[str, str, str], CodeText]:
             continue
         with Source(str(path)).open() as stream:
             for cubin, function in records.cubins(stream.buffer(), Every()):
-                text = cubin.text_of(function)
+                text = text_of(cubin, function)
                 if len(text.words) < sized(6_000, 20_000):
                     found.setdefault(text.words, ((path.name, function.symbol, cubin.arch), text))
     return dict(found.values())
