@@ -275,6 +275,8 @@ class _Log:
             return None
         if isinstance(found, Module | Ignored) or (isinstance(found, Note) and found.spills is None):
             self._cut = line  # kernels follow, or the rest of it
+        if isinstance(found, Used) and " smem" not in line:  # the clause could follow
+            found = replace(found, usage=replace(found.usage, shared_bytes=None))
         if isinstance(found, Used) and (found.cut or self._default[0].timed):
             self._cut = line
             return replace(found, cut=True)

@@ -113,3 +113,9 @@ def test_a_warning_of_two_kernels_names_both() -> None:
     )
     found = read_log(warnings + BLOCK)
     assert all(any(name in issue.message for issue in found.issues) for name in ("_Z1f1av", "_Z1f2av"))
+
+
+@pytest.mark.parametrize("arch", ["sm_52", "sm_80", "sm_90", "sm_121"])
+def test_a_log_cut_behind_its_barriers_leaves_shared_memory_unknown(arch: str) -> None:
+    text = BLOCK.replace("sm_80", arch).replace(", 352 bytes cmem[0]", ", used 1 barriers").rstrip("\n")
+    assert {kernel.usage.shared_bytes for kernel in read_log(text).kernels} == {None}
