@@ -70,7 +70,7 @@ COMMANDS = {
     "device code": "-dc -arch=sm_80 k.cu -o k.o",
     "two archs": "-gencode arch=compute_75,code=sm_75 -gencode arch=compute_80,code=[sm_80,compute_80] -c k.cu -o k.o",
     "cubin": "-arch=sm_80 -cubin k.cu -o k.cubin",
-    "program": "-arch=sm_80 k.cu -o k",
+    "library": "-arch=sm_80 k.cu -shared -Xcompiler -fPIC -o k.so",
     "several sources": "-arch=sm_80 other.cu k.cu -shared -o k.so",
     "options file": "--options-file all.rsp",
     "limits": "-maxrregcount 64 -m 64 -Xptxas -maxrregcount=48 -arch=sm_80 -c k.cu",
@@ -108,7 +108,7 @@ def wrong_with(source: Source, nvcc: str, folder: Path) -> list[str]:
                     if kernel is not None and kernel.spills is not None:
                         made = kernel.usage.registers, kernel.usage.stack_bytes, *kernel.spills
                     wanted = truth[_unhashed(symbol)]
-                    if made != wanted or outcome.in_ptx is source.by_header or wanted[0] > 40:
+                    if made != wanted or (outcome.in_ptx is source.by_header and not old) or wanted[0] > 40:
                         found.append(f"{setting.label} {symbol}: {made}, by hand {wanted}, {outcome.in_ptx=}")
             as_is = compiled(module, symbols, AS_IS)
             found += [f"as is: {outcome.failure}" for outcome, _ in as_is.values() if outcome.failure]
