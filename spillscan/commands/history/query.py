@@ -26,7 +26,7 @@ EPILOG = 'Example: spillscan history query "SELECT label, count(*) FROM kernels 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("query", metavar="SELECT", help="the question; docs/nightly.md lists the columns")
+    parser.add_argument("query", metavar="SELECT", help="the question; docs/history.md lists the columns")
     _options.add_dataset(parser)
     _options.add_formats(parser)
     _options.number(parser, "--timeout", "for the query (default: 60)", metavar="SECONDS", least=1, default=60)

@@ -1,4 +1,4 @@
-"""Builds kept over time: a folder, or a place in an object store, of Parquet files (docs/nightly.md).
+"""Builds kept over time: a folder, or a place in an object store, of Parquet files (docs/history.md).
 
 ``write_batch`` appends what was read of some inputs, ``seen`` says what needs no second reading, ``open_dataset``
 answers questions, ``load_build`` gives one build back. Needs the packages of ``pip install 'spillscan[data]'``; they

@@ -1,4 +1,4 @@
-"""The columns in ``docs/nightly.md`` are those of the schema: ``python -m tests.history.dataset.test_docs``."""
+"""The columns in ``docs/history.md`` are those of the schema: ``python -m tests.history.dataset.test_docs``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from spillscan.model.figures import KEPT
 from tests.conftest import ROOT
 from tests.history.dataset.support import BASE, HEAD, append
 
-PAGE = ROOT / "docs" / "nightly.md"
+PAGE = ROOT / "docs" / "history.md"
 TABLES = re.compile(r"(<!-- columns: [^>]*-->\n)(.*?)(<!-- end -->)", re.DOTALL)
 _WORDS = {str: "text", int: "integer", float: "double", bool: "boolean", tuple: "list of text"}
 
