@@ -94,7 +94,7 @@ def messages() -> list[Message]:
         tree = ast.parse(path.read_text(encoding="utf-8"))
         found += dict.fromkeys(_of_module(path.relative_to(ROOT / "spillscan").as_posix(), tree))
     for document, (name, about) in ((each, pair) for each in ("rules", "gaps") for pair in explanations(each).items()):
-        found.append(Message(f"docs/{document}.md: {name}", "title", about.title, about.fix))
+        found.append(Message(f"docs/explain/{document}.md: {name}", "title", about.title, about.fix))
     return found
 
 

@@ -34,7 +34,8 @@ def _prose(page: Path) -> str:
 def anchors(page: Path) -> set[str]:
     """Of each heading, as GitHub and mkdocs make them."""
     headings = re.findall(r"^#+ (.*)$", _prose(page), re.M)
-    return {re.sub(r" +", "-", re.sub(r"[^\w\- ]", "", each.lower().strip())) for each in headings}
+    named = re.findall(r'<a id="([^"]+)">', _prose(page))
+    return {*named} | {re.sub(r" +", "-", re.sub(r"[^\w\- ]", "", each.lower().strip())) for each in headings}
 
 
 def test_the_index_leads_to_every_page() -> None:
@@ -80,7 +81,8 @@ def test_the_site_has_every_page_and_the_places_that_reports_name() -> None:
     listed = [page for part in site["nav"] for page in ([part] if isinstance(part, str) else next(iter(part.values())))]
     assert sorted(listed) == sorted(str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md"))
     for document in ("rules", "gaps"):
-        text = (DOCS / f"{document}.md").read_text(encoding="utf-8")
+        text = (DOCS / "explain" / f"{document}.md").read_text(encoding="utf-8")
         for name in explanations(document):
             assert address(document, name) == f"{SITE}{document}/#{name}"
+            assert name in anchors(DOCS / f"{document}.md")
             assert f"\n## {name}\n" in text

@@ -1,4 +1,4 @@
-"""What there is to say of rules and gaps: ``docs/rules.md`` and ``docs/gaps.md``, which the package carries.
+"""Texts of rules and gaps: ``docs/explain/rules.md`` and ``docs/explain/gaps.md``, which the package contains.
 
 The documents are the one place of these texts: ``explain``, SARIF, the policy's schema and error messages quote them.
 """
@@ -36,14 +36,14 @@ class Explanation(Struct, frozen=True, kw_only=True):
 
 
 def address(document: str, name: str) -> str:
-    """Where the published ``document`` explains ``name``."""
+    """Address of ``name`` in the published list of rules or gaps."""
     return f"{SITE}{document}/#{name}"
 
 
 @cache
 def explanations(document: str) -> Mapping[str, Explanation]:
-    """The sections of ``docs/{document}.md`` by name."""
-    with open(os.path.join(shipped("docs"), f"{document}.md"), encoding="utf-8") as file:
+    """The sections of ``docs/explain/{document}.md`` by name."""
+    with open(os.path.join(shipped("docs"), "explain", f"{document}.md"), encoding="utf-8") as file:
         text = file.read()
     return {match["name"]: _explanation(match) for match in _SECTION.finditer(text)}
 

@@ -253,7 +253,7 @@ class Limit(Struct, frozen=True):
 
 
 class Rule(Struct, frozen=True):
-    """What is judged; ``docs/rules.md`` explains it."""
+    """What is judged; ``docs/explain/rules.md`` explains it."""
 
     id: str
     """Stable name, lower case with hyphens: what findings, policies and baselines call it."""

@@ -1,7 +1,7 @@
 """Everything that may be wrong with an input, each kind declared once, with what it may hide.
 
 An issue whose kind hides something that a gate judges is a *gap*: the gate cannot pass, unless the policy accepts it
-on record. ``docs/gaps.md`` says what each means and what to do; ``explain`` and error messages quote it.
+on record. ``docs/explain/gaps.md`` says what each means and what to do; ``explain`` and error messages quote it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``docs/rules.md`` and ``docs/gaps.md`` explain all; run as a module, this writes their lists and examples."""
+"""Pages of rules and gaps, and their details in ``docs/explain``; as a module, writes their tables and examples."""
 
 from __future__ import annotations
 
@@ -18,22 +18,44 @@ from tests.judging.rules.test_rules import EXAMPLES, findings
 
 EXAMPLE = re.compile(r"\*Example\.\* .*?(?=\n\n)", re.S)
 TABLE = re.compile(r"(?<=<!-- table -->\n).*?(?=<!-- end of table -->)", re.S)
+DOCS = ROOT / "docs"
+SEVERITIES = ("error", "warning", "note")
+GROUPS = {
+    "Log": """truncated torn-line lost-lines line-too-long interleaved unnamed-kernel unread-spill-warning unknown-line
+        unknown-clause unattached-advisory unattached-setmaxnreg""",
+    "Build": """build-failed build-incomplete unfinished-unit unreported-unit stale-unit changed-input unknown-headers
+        step-retried host-step-failed damaged-times""",
+    "Files and binaries": """no-kernel unreadable nothing-recognised left-out left-out-report selected-kernels damaged
+        damaged-lines unopened-member ptx-only unsupported-arch unknown-arch unknown-opcode damaged-listing mixed-input
+        tool-message undecodable arch-required arch-unasked ptx-too-new no-fallback""",
+    "Metrics": """unknown-spills unknown-registers registers-not-final unknown-stack unknown-shared unknown-blocks
+        unknown-code unknown-time spill-mismatch registers-mismatch launch-mismatch ambiguous-sass not-in-dump
+        not-in-log profile-unmatched profile-contradicts profiler-error""",
+    "Policy, baseline and older build": """policy-names-nothing launch-overruled accept-expired accept-expires
+        removed-kernels renamed-kernels stale-kernels unrecorded-kernels other-toolkit fewer-kernels not-comparable
+        unit-missing arch-missing kernels-missing nothing-compared""",
+}
+"""Kinds of gaps and issues, grouped by origin."""
 
 
 def table(document: str) -> Iterator[str]:
-    """What stands between the marks."""
-    groups: dict[str, list[str]] = {}
+    """Lines between the marks; each name has an anchor and links to its details."""
+    about = explanations(document)
     if document == "rules":
-        for rule in all_rules().values():
-            groups.setdefault(rule.severity, []).append(rule.id)
-    else:
-        everything = set().union(*KINDS.values())
-        for code, hides in KINDS.items():
-            may_hide = "everything" if everything == set(hides) else ", ".join(hides) or "nothing"
-            groups.setdefault(f"may hide {may_hide}", []).append(code)
-    for name, members in groups.items():
-        links = ", ".join(f"[`{each}`](#{each})" for each in members)
-        yield textwrap.fill(f"* **{name}**: {links}", 124, subsequent_indent="  ", break_on_hyphens=False) + "\n"
+        yield "| rule | severity | finding |\n|---|---|---|\n"
+        for rule in sorted(all_rules().values(), key=lambda each: (SEVERITIES.index(each.severity), each.id)):
+            yield f"| {_linked(document, rule.id)} | {rule.severity} | {about[rule.id].title} |\n"
+        return
+    for name, members in GROUPS.items():
+        for heading, hides in (("gaps", True), ("issues", False)):
+            chosen = [each for each in members.split() if bool(KINDS[each]) == hides]
+            line = f"* **{name}**, {heading}: {', '.join(_linked(document, each) for each in chosen)}"
+            filled = textwrap.fill(line.replace("<a ", "<a\0"), 124, subsequent_indent="  ", break_on_hyphens=False)
+            yield filled.replace("\0", " ") + "\n"
+
+
+def _linked(document: str, name: str) -> str:
+    return f'<a id="{name}"></a>[`{name}`](explain/{document}.md#{name})'
 
 
 def with_examples(old: str) -> str:
@@ -47,27 +69,35 @@ def with_examples(old: str) -> str:
         example = textwrap.fill(f"*Example.* `{message}`.", 124, break_long_words=False, break_on_hyphens=False)
         before, heading, after = old.partition(f"\n## {rule}\n")
         place = EXAMPLE.search(after)
-        assert place, f"docs/rules.md has no section of {rule} with an `*Example.*`, which is written here"
+        assert place, f"docs/explain/rules.md has no section of {rule} with an `*Example.*`, which is written here"
         old = before + heading + after[: place.start()] + example + after[place.end() :]
     return old
 
 
-def text(document: str) -> str:
-    """The document with its table and examples."""
-    old = (ROOT / "docs" / f"{document}.md").read_text(encoding="utf-8")
-    new = TABLE.sub(lambda _: "".join(table(document)), old)
-    return with_examples(new) if document == "rules" else new
+def texts() -> Iterator[tuple[Path, str]]:
+    """Each page with its present table or examples."""
+    for document in ("rules", "gaps"):
+        page = DOCS / f"{document}.md"
+        yield page, TABLE.sub(lambda _, of=document: "".join(table(of)), page.read_text(encoding="utf-8"))
+    details = DOCS / "explain" / "rules.md"
+    yield details, with_examples(details.read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize("document", ["rules", "gaps"])
-def test_the_table_says_what_is_so(document: str) -> None:
-    assert (ROOT / "docs" / f"{document}.md").read_text(encoding="utf-8") == text(document)
+def test_tables_and_examples_are_present() -> None:
+    for page, text in texts():
+        assert page.read_text(encoding="utf-8") == text
+
+
+def test_each_kind_of_gap_is_in_one_group() -> None:
+    assert sorted(" ".join(GROUPS.values()).split()) == sorted(KINDS)
 
 
 def test_everything_is_explained_and_nothing_else() -> None:
     for document, names in (("rules", [*all_rules()]), ("gaps", [*KINDS])):
         explained = [*explanations(document)]
-        assert not {*names} - {*explained}, f"docs/{document}.md has no section of these, as rule_docs.py reads it"
+        assert not {*names} - {*explained}, (
+            f"docs/explain/{document}.md has no section of these, as rule_docs.py reads it"
+        )
         assert sorted(explained) == sorted(names)
     assert list(explanations("rules")) == list(all_rules()), "in this order"
 
@@ -88,5 +118,5 @@ def test_sections_are_whole(document: str) -> None:
 
 
 if __name__ == "__main__":
-    for each in ("rules", "gaps"):
-        (ROOT / "docs" / f"{each}.md").write_text(text(each), encoding="utf-8")
+    for page, text in [*texts()]:
+        page.write_text(text, encoding="utf-8")

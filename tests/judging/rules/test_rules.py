@@ -41,7 +41,7 @@ def test_every_rule_is_documented(rule: Rule) -> None:
     assert rule.judges
     assert set(rule.judges) <= {"build", "change"}
     about = explanations("rules").get(rule.id)
-    assert about, f"docs/rules.md has no section of {rule.id}, as the others are"
+    assert about, f"docs/explain/rules.md has no section of {rule.id}, as the others are"
     for text in about.parts.values():
         assert SENTENCE.fullmatch(text), text
         assert "  " not in text
