@@ -24,12 +24,15 @@ def accept_lines(gate: Gate, inputs: Sequence[str], failing: Sequence[Finding]) 
             "accept: this change cannot accept its own findings: merge the new baseline first, or override the check"
         )
         return
-    if inputs and "-" not in inputs:
+    named = [finding for finding in failing if finding.kernel.key.symbol]
+    if len(named) < len(failing):
+        yield "accept: a record without a kernel's name cannot be accepted: give the whole log"
+    elif inputs and "-" not in inputs:
         yield f"accept (all findings): spillscan baseline write {gate.arguments}"
         if gate.path is None:
             yield f"  then check with --baseline {DEFAULT_FILE}, or set `baseline: {DEFAULT_FILE}` in the policy"
-    entry = acceptance(failing[0])
-    yield f"accept (the first): in spillscan.yaml, accept: [{entry}]"
+    for finding in named[:1]:
+        yield f"accept (the first): in spillscan.yaml, accept: [{acceptance(finding)}]"
 
 
 def acceptance(finding: Finding) -> str:

@@ -20,7 +20,7 @@ from spillscan.commands import _inputs, _options
 from spillscan.model.nodes import parse_yaml
 from spillscan.occupancy.launches import parse_launch
 from spillscan.output.errors import UsageError
-from spillscan.output.files import Target
+from spillscan.output.files import Target, refuse_odd
 from spillscan.output.git import git
 from spillscan.output.safe import printable
 from spillscan.output.terminal import complain, say
@@ -79,6 +79,7 @@ def run(arguments: argparse.Namespace) -> int:
             say([f"{name} written"])
         written.append(name)
     if os.path.exists(jobs.BASELINE):
+        refuse_odd(jobs.BASELINE, os.stat(jobs.BASELINE).st_mode)
         say([f"{jobs.BASELINE} exists: unchanged"])
     elif status := _spillscan("baseline", "write", *inputs):
         return status
@@ -147,8 +148,9 @@ def _branch() -> str:
 def _text_of(path: str) -> str:
     """The text of a file; empty if there is none."""
     try:
+        refuse_odd(path, os.stat(path).st_mode)
         with open(path, encoding="utf-8", errors="surrogateescape") as file:
-            return file.read() if os.path.isfile(path) else ""
+            return file.read()
     except OSError:
         return ""
 

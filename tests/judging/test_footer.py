@@ -47,6 +47,25 @@ def test_what_is_printed_accepts(options: tuple[str, ...], tmp_path: Path) -> No
     assert found.count(": error: ") < text.count(": error: ")
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("Used 40 registers, 512 bytes spill stores\n", "spills: at least 512 B stores per thread; the log does not"),
+        ("Used 40 registers, 64 bytes spill loads, 8 bytes smem\n", "spills: at least 64 B loads per thread; the log"),
+        ("Used 40 registers, 8 bytes spill stores, 4 bytes spill loads\n", "spills: 8 B stores, 4 B loads per thread"),
+    ],
+)
+def test_a_spill_without_a_name_fails_and_cannot_be_accepted(text: str, said: str, tmp_path: Path) -> None:
+    """Nor does an entry accept the spills of all kernels in its place."""
+    (tmp_path / "build.log").write_text(f"ptxas info    : {text}")
+    red = run("check", "build.log", cwd=tmp_path)
+    assert red.returncode == 1
+    shown = red.stdout.decode()
+    assert said in shown
+    assert "accept: a record without a kernel's name cannot be accepted" in shown
+    assert "accept (" not in shown
+
+
 def test_brief_output_leaves_them_out() -> None:
     text = run("check", HEAD, "--brief").stdout.decode()
     assert "accept" not in text
@@ -81,7 +100,7 @@ def test_what_is_not_checked(kernels: list[Kernel], launches: tuple[str, ...], s
 
 
 @pytest.mark.parametrize("kind", ["FIFO", "socket", "device", "folder"])
-@pytest.mark.parametrize("role", ["input", "policy", "baseline", "output", "written baseline"])
+@pytest.mark.parametrize("role", ["input", "policy", "baseline", "output", "written baseline", "init"])
 def test_what_is_no_file_is_refused_at_once(
     kind: str, role: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -96,14 +115,17 @@ def test_what_is_no_file_is_refused_at_once(
         Path("odd").mkdir()
     if (role, kind) == ("input", "folder"):
         return  # its files are read
+    if role == "init":
+        Path("spillscan.yaml").symlink_to("odd")
     call: list[str | Path] = {
         "input": ["check", "odd"],
         "policy": ["check", HEAD, "--config", "odd"],
         "baseline": ["check", HEAD, "--baseline", "odd"],
         "output": ["check", HEAD, "-f", "json:odd"],
         "written baseline": ["baseline", "write", HEAD, "-o", "odd"],
+        "init": ["init", HEAD, "--build", "make"],
     }[role]
     done = run(*call, cwd=tmp_path, timeout=30)
     assert done.returncode == 2
     assert done.stderr.decode().count("\n") == 1
-    assert "odd is a" in done.stderr.decode()
+    assert " is a " in done.stderr.decode()

@@ -38,8 +38,8 @@ def findings(kernel: Kernel, terms: Terms) -> Iterator[Said]:
     elif bounds is not None:
         if sum(bounds[0]) > most:
             yield SPILL, _with_callees(kernel) + allowed
-    elif _spills_unknown(kernel):
-        yield SPILL, "spills registers; the log does not say how much"
+    elif _spills_unknown(kernel, most):
+        yield SPILL, _without_sum(kernel)
 
 
 def undecided(kernel: Kernel, terms: Terms) -> Said | None:
@@ -66,8 +66,8 @@ def regressions(change: Change, terms: Terms) -> Iterator[Said]:
             alone = max(change.after.spills or (0,)) > most
             figures = _figures(change.after) if alone else _with_callees(change.after)
             yield SPILL, f"is new and {figures}"
-        elif _spills_unknown(change.after):
-            yield SPILL, "is new and spills registers; the log does not say how much"
+        elif _spills_unknown(change.after, most):
+            yield SPILL, f"is new and {_without_sum(change.after)}"
         return
     grown: list[str] = []
     pairs: list[Metric] = []
@@ -82,7 +82,7 @@ def regressions(change: Change, terms: Terms) -> Iterator[Said]:
     if grown and not trade(change, terms):
         first = all(before == 0 for _, before, _ in pairs)
         yield SPILL if first else GROWTH, ", ".join(grown)
-    elif change.before.spills == (0, 0) and _spills_unknown(change.after):
+    elif change.before.spills == (0, 0) and _spills_unknown(change.after, most):
         yield SPILL, "spills registers now; the log does not say how much"
 
 
@@ -117,9 +117,23 @@ def _pairs(change: Change, names: Mapping[str, str]) -> list[Metric]:
     return [(names[name], old, new) for name, old, new in sides(change.before, change.after, tuple(names))]
 
 
-def _spills_unknown(kernel: Kernel) -> bool:
-    """Whether the compiler warns of spills without figures."""
-    return kernel.spills is None and any(advisory.kind == "spill_warning" for advisory in kernel.advisories)
+def _spills_unknown(kernel: Kernel, most: int) -> bool:
+    """Whether the compiler warns of spills without figures, or a log has its stores or loads alone, above ``most``."""
+    warned = any(advisory.kind == "spill_warning" for advisory in kernel.advisories)
+    return kernel.spills is None and (warned or any((size or 0) > most for size in _halves(kernel).values()))
+
+
+def _halves(kernel: Kernel) -> dict[str, int | None]:
+    """Its spill stores and its spill loads, where the log has them."""
+    return {"stores": kernel.usage.spill_store_bytes, "loads": kernel.usage.spill_load_bytes}
+
+
+def _without_sum(kernel: Kernel) -> str:
+    """That it spills, where the log does not say all of it."""
+    known = [f"{size:,} B {what}" for what, size in _halves(kernel).items() if size]
+    if not known:
+        return "spills registers; the log does not say how much"
+    return f"spills: at least {known[0]} per thread; the log does not say more"
 
 
 def _bytes(kernel: Kernel, terms: Terms) -> dict[str, int] | None:
