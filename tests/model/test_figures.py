@@ -23,7 +23,7 @@ from tests.conftest import ROOT
 from tests.history.dataset import test_docs
 from tests.model import test_schema
 
-PAGE = ROOT / "docs" / "figures.md"
+PAGE = ROOT / "docs" / "explain" / "metrics.md"
 TABLE = re.compile(r"(<!-- figures: [^>]*-->\n)(.*?)(<!-- end -->)", re.DOTALL)
 
 DECLARED = """    unknown_clauses: tuple[str, ...] = ()"""
@@ -162,7 +162,7 @@ def test_a_new_figure_is_kept_and_followed(said: dict[str, str]) -> None:
 
 
 def page() -> str:
-    """The table of ``docs/figures.md``."""
+    """The table of ``docs/explain/metrics.md``."""
     lines = ["| figure | label | unit | from | dataset | |", "|---|---|---|---|---|---|"]
     for each in FIGURES:
         source = f"{each.source}, linker" if each.linker else each.source
