@@ -69,7 +69,12 @@ def add_inputs(parser: Parser, *, default: str = "") -> None:
         "(scan -f json), build of a dataset (data/@LABEL), or - for standard input; .gz and .zst too"
     )
     about += f" (default: {default})" * bool(default)
-    parser.add_argument("inputs", nargs="*", metavar="INPUT", help=about)
+    parser.add_argument("inputs", nargs="*", metavar="INPUT", help=about, type=_input)
+
+
+def _input(text: str) -> str:
+    """A name behind ``--``, so written that a printed command does not take it for an option."""
+    return f"./{text}" if text.startswith("-") and text != "-" else text
 
 
 def add_dataset(parser: Parser) -> None:

@@ -20,7 +20,7 @@ from spillscan.reading.logs.pending import PendingKernel, PendingUse, Run, Secti
 from spillscan.reading.logs.steps import Step
 from spillscan.reading.logs.suspicions import CompileTimes, Seen, doubt_stack, judge
 
-PARALLEL_HINT = "have each compilation's output written whole (make -Otarget, ninja)"
+PARALLEL_HINT = "if several compilers wrote it, have each one's output written whole (make -Otarget, ninja)"
 
 MOST_OPEN = 512
 """So many kernels do not wait for their registers lines at once, one a compiler that runs: lines are missing."""

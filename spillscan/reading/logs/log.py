@@ -155,7 +155,7 @@ class _Log:
             )
             reading.issues.extend(writer.issues())
             if writer.interleaved:
-                message = f"several compilers wrote into this log at once; {PARALLEL_HINT}"
+                message = f"reports are interleaved, or lines are missing; {PARALLEL_HINT}"
                 reading.issues.append(
                     Issue(code="interleaved", message=message, severity="note", origin=Origin(input=self._name))
                 )

@@ -84,6 +84,12 @@ BLOCK = (
 )
 
 
+def test_what_is_left_out_is_no_work_of_other_compilers() -> None:
+    found = read_log(f"{BLOCK}(snip)\n{STACK.format(8, 8, 8)}{HEAD}Used 72 registers, 360 bytes cmem[0]\n")
+    messages = [issue.message for issue in found.issues if issue.code == "interleaved"]
+    assert all("or lines are missing" in message for message in messages)
+
+
 @pytest.mark.parametrize(("text", "spills"), [(BLOCK + WARNING, (8, 8)), (WARNING + BLOCK, (8, 8)), (WARNING, None)])
 def test_a_warning_without_amounts_is_its_kernels(text: str, spills: tuple[int, int] | None) -> None:
     (kernel,) = read_log(text).kernels
