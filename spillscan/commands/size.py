@@ -60,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
     """0; 1 where a file is larger than the policy allows; 2 where an input cannot be read, or part of it could not, or
     code is missing that the policy requires."""
     forms = _answers.forms_of(arguments)
-    policy = _policy.policy_of(arguments)
+    policy = _policy.policy_of(arguments, of_files=True)
     limits = _policy.unpacking(policy)
     alone = next((level for level in arguments.by if level in _ALONE), "")
     if alone and (arguments.base or len(arguments.by) > 1):

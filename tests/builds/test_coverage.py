@@ -62,7 +62,11 @@ def test_the_gate(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[st
     path.write_bytes(stored("plain-13.5.o"))
     assert cli.main([command, str(path), "--set", "require_archs=sm_80,sm_90a"]) == 0
     assert cli.main([command, str(path), "--set", "require_archs=sm_80,sm_86,compute_120"]) == 2
-    assert "no code for sm_86, compute_120, which the policy requires" in capsys.readouterr().err
+    said = capsys.readouterr()
+    (line,) = (line for text in said for line in text.splitlines() if "no code for" in line)
+    start = {"size": "spillscan: gemm.o: ", "check": "gemm.o: incomplete: "}[command].replace("gemm.o", str(path))
+    lacking = "no code for sm_86, compute_120, which the policy requires; it has sm_80 sm_90a [arch-required]"
+    assert line.startswith(start + lacking)
     accept = ["--accept", "arch-required"]
     assert cli.main([command, str(path), "--set", "require_archs=sm_86", *accept]) == 0
     assert cli.main([command, str(path), "--set", "require_archs=sm86"]) == 2
@@ -130,14 +134,15 @@ def test_versions_of_ptx_in_binaries_are_those_of_their_text(tmp_path: Path) -> 
     assert f".version {module.version}" in text.read_text()
 
 
-def test_the_gate_by_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_gate_of_a_package(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path, policy = tmp_path / "package.whl", tmp_path / "policy.yaml"
     data = stored("linked-13.5.so")
     path.write_bytes(zipped(("a.o", data), ("lib/b.o", data)))
     size = path.stat().st_size
 
     def said(command: str, *options: str) -> tuple[int, str]:
-        return cli.main([command, str(path), "--config", str(policy), *options]), capsys.readouterr().err
+        status = cli.main([command, str(path), "--config", str(policy), *options])
+        return status, "".join(capsys.readouterr())
 
     def says(text: str) -> None:
         policy.write_text(f"version: 1\n{text}")
@@ -146,43 +151,39 @@ def test_the_gate_by_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert said("size")[0] == 0
     says("driver_release: '13.0'\n")
     for command, *options in (("size",), ("check", "--severity", "spill=off", "--severity", "spill-in-loop=off")):
-        status, err = said(command, *options)
+        status, text = said(command, *options)
         assert status == 2
-        assert "PTX ISA 9.5; drivers of CUDA 13.0 take PTX ISA 9.0 and older" in err
+        assert text.count("compute_80 of PTX ISA 9.5; drivers of CUDA 13.0 take PTX ISA 9.0 and older") == 1
     assert said("size", "--set", "driver_release=13.5")[0] == 0
-    says("driver_release: '13.0'\nfiles: [{match: '*.o', driver_release: '13.5'}]\n")
-    assert said("size")[0] == 0
-    says("files: [{match: [b.o, c.o], require_archs: sm_86}]\n")
-    status, err = said("size")
+    says("require_archs: sm_86\n")
+    status, text = said("size")
     assert status == 2
-    assert "lib/b.o: no code for sm_86" in err
-    assert "code for" in err
-    assert "which the policy does not ask for" in err
+    assert f"{path} > a.o: no code for sm_86, which the policy requires; it has compute_80 sm_80 (1 more)" in text
+    assert f"{path} > lib/b.o: note: code for compute_80, sm_80, which the policy does not ask for" in text
     assert said("size", "--set", "require_archs=sm_80")[0] == 0
     for most, expected in ((size, 0), (size - 1, 1), (0, 1), ("none", 0)):
         says(f"max_file_bytes: {most}\n")
         assert said("size")[0] == expected
-        says(f"files: [{{match: '*.whl', max_file_bytes: {most}, reason: as agreed}}]\n")
-        assert said("size")[0] == expected
     assert said("size", "--set", f"max_file_bytes={size - 1}")[0] == 1
-    says("files: [{match: '*.zip', max_file_bytes: 1}]\n")
-    assert said("size")[0] == 0
+    says("max_file_bytes: 1\n")
     assert cli.main(["config", "--config", str(policy)]) == 0
-    assert '- {match: ["*.zip"], max_file_bytes: 1}' in capsys.readouterr().out
+    assert "max_file_bytes: 1\n" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
     ("text", "error"),
     [
-        ("files: [{max_file_bytes: 1}]", "must say which it means"),
-        ("files: [{match: x}]", "sets nothing"),
-        ("files: [{match: x, require_archs: sm86}]", "'sm86' is not an arch"),
-        ("files: [{match: x, max_registers: 1}]", "unknown key 'max_registers'"),
-        ("files: {match: x}", "must be a list"),
-        ("files: [{match: 're:(', max_file_bytes: 1}]", "not a regular expression"),
-        ("driver_release: 12.4", ", not 12.4"),
-        ("driver_release: '99.1'", "must be "),
-        ("max_file_bytes: 99999999999999999999", "a whole number"),
+        (
+            "files: [{max_file_bytes: 1}]",
+            "`files` is a key of an earlier form; set require_archs, driver_release and max_file_bytes for all files",
+        ),
+        ("require_archs: sm86", "'sm86' is not an arch; sm_90a is machine code, compute_120 PTX"),
+        ("driver_release: 12.4", "driver_release: expected a word, got 12.4"),
+        ("driver_release: '99.1'", "driver_release: unknown CUDA release '99.1'"),
+        (
+            "max_file_bytes: 99999999999999999999",
+            "max_file_bytes: expected a whole number from 0 to 1,125,899,906,842,624 or none",
+        ),
     ],
 )
 def test_mistakes_in_a_policy(text: str, error: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -190,7 +191,7 @@ def test_mistakes_in_a_policy(text: str, error: str, tmp_path: Path, capsys: pyt
     path.write_bytes(stored("plain-13.5.o"))
     policy.write_text(f"version: 1\n{text}\n")
     assert cli.main(["size", str(path), "--config", str(policy)]) == 2
-    assert error in capsys.readouterr().err
+    assert capsys.readouterr().err.startswith(f"spillscan: {policy}:2: {error}")
 
 
 def test_which_families_the_code_grew_by(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
