@@ -1,10 +1,9 @@
-"""Truth tables: which source line a finding is shown at, and a row of figures over several builds. Typed by hand."""
+"""Truth tables: which source line a finding is shown at. Typed by hand."""
 
 from __future__ import annotations
 
 import pytest
 
-from spillscan.judging.compare.matrix import over_builds
 from spillscan.judging.places import Tree, placed
 from spillscan.model.code import SourceLine
 
@@ -25,9 +24,9 @@ def line(*calls: tuple[str, int]) -> SourceLine:
         ([("/app/src/k.h", 3), ("/app/src/k.cu", 7)], "src/k.h", 3, ""),
         ([("/cuda/math.h", 90), ("/app/src/k.cu", 7)], "src/k.cu", 7, "math.h:90"),
         ([("/cuda/math.h", 90), ("/app/src/k.h", 3), ("/app/src/k.cu", 7)], "src/k.h", 3, "math.h:90"),
-        ([("/cuda/math.h", 90)], "cuda/math.h", 90, ""),
-        ([("/cuda/math.h", 90), ("/cuda/math.h", 12)], "cuda/math.h", 12, "math.h:90"),
-        ([("/cuda/math.h", 90), ("/cuda/other.h", 90)], "cuda/other.h", 90, "math.h:90"),
+        ([("/cuda/math.h", 90)], "/cuda/math.h", 90, ""),
+        ([("/cuda/math.h", 90), ("/cuda/math.h", 12)], "/cuda/math.h", 12, "math.h:90"),
+        ([("/cuda/math.h", 90), ("/cuda/other.h", 90)], "/cuda/other.h", 90, "math.h:90"),
     ],
 )
 def test_the_first_line_that_the_repository_holds(
@@ -35,18 +34,3 @@ def test_the_first_line_that_the_repository_holds(
 ) -> None:
     found = placed(line(*calls), TREE)
     assert (found.path, found.line, found.inner, found.share) == (path, number, inner, None)
-
-
-@pytest.mark.parametrize(
-    ("cells", "texts"),
-    [
-        ([["64", "0"]], ["64", "0"]),
-        ([["64", "0"], ["64", "8"]], ["64", "0 → 8"]),
-        ([["64", "0"], None], ["64 → ·", "0 → ·"]),
-        ([None, ["64", "0", "x"]], ["· → 64", "· → 0", "· → x"]),
-        ([["64"], None, ["64"]], ["64 → · → 64"]),
-        ([["1"], ["2"], ["1"]], ["1 → 2 → 1"]),
-    ],
-)
-def test_a_row_over_builds(cells: list[list[str] | None], texts: list[str]) -> None:
-    assert over_builds(cells) == texts

@@ -145,7 +145,7 @@ def test_a_file_that_cannot_be_written(tmp_path: Path) -> None:
 
 
 def test_a_broken_file_is_left_alone(baseline: Path) -> None:
-    edit(baseline, lambda text: text.replace('"name":"gemm', '"nmae":"gemm', 1))
+    edit(baseline, lambda text: text.replace('"name":"model::gemm', '"nmae":"model::gemm', 1))
     before = baseline.read_bytes()
     for arguments in (
         ("baseline", "write", HEAD, "-o", baseline),
@@ -207,7 +207,8 @@ def test_prune_drops_what_is_gone(baseline: Path) -> None:
     missing = run("check", BASE, "--baseline", baseline, *SPILLS_ALONE)
     assert missing.returncode == 2
     assert "baseline: 2 fixed, 2 stale" in missing.stdout.decode().splitlines()
-    assert "knows 2 kernels (gather (sm_80), gather (sm_90a)) that the build does not have" in missing.stdout.decode()
+    gone = "knows 2 kernels (model::gather (sm_80), model::gather (sm_90a)) that the build does not have"
+    assert gone in missing.stdout.decode()
     assert run("check", BASE, "--baseline", baseline, *FEWER, *SPILLS_ALONE).returncode == 0
     run("baseline", "write", BASE, "-o", baseline)
     assert run("check", BASE, "--baseline", baseline).returncode == 2, "writing adopts, it forgets no kernel"
@@ -240,10 +241,10 @@ def test_json_has_states(baseline: Path) -> None:
         "suppressed": 0,
     }
     assert {(each["short_name"], each["arch"], each["rule"]) for each in value["baseline"]["fixed"]} == {
-        ("gemm<8>", "sm_80", "spill"),
-        ("gemm<8>", "sm_90a", "spill"),
+        ("model::gemm<8>", "sm_80", "spill"),
+        ("model::gemm<8>", "sm_90a", "spill"),
     }
-    assert {(each["short_name"], each["rule"]) for each in value["baseline"]["stale"]} == {("gather", None)}
+    assert {(each["short_name"], each["rule"]) for each in value["baseline"]["stale"]} == {("model::gather", None)}
     findings = json.loads(run("check", HEAD, "--baseline", baseline, "-f", "json").stdout)["findings"]
     assert [each["baseline_state"] for each in findings] == ["outstanding"] * 2
     findings = json.loads(run("check", HEAD, "-f", "json").stdout)["findings"]

@@ -247,7 +247,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     demo = ROOT / "fixtures" / "demo"
     assert main(["diff", "--why", str(demo / "base.log"), str(demo / "head.log")]) == 0
     heads = [line for line in capsys.readouterr().out.splitlines() if not line.startswith(" ")]
-    assert heads == ["gemm<8>  sm_80", "gemm<8>  sm_90a", "rotate  sm_80", "rotate  sm_90a"]
+    assert heads == ["model::gemm<8>  sm_80", "model::gemm<8>  sm_90a", "model::rotate  sm_80", "model::rotate  sm_90a"]
     assert main(["diff", "--why", *[str(demo / "base.log")] * 2]) == 0
     assert capsys.readouterr().out == "no kernel of both builds takes more registers or spills more\n"
     assert main(["diff", "--why", str(demo / "base.log"), str(tmp_path / "new")]) == 2

@@ -279,7 +279,7 @@ def test_a_launch_that_the_code_contradicts(entry: str, threads: int, said: bool
 @pytest.mark.usefixtures("project")
 def test_scan_and_limiters_take_launches_and_devices_from_the_policy() -> None:
     table = here("scan", HEAD, COLUMNS="160").stdout.decode().splitlines()
-    assert [line.split()[-2] for line in table if line.startswith("gemm<8>")] == ["50%", "50%"], "no ≤: known"
+    assert [line.split()[-2] for line in table if line.startswith("model::gemm<8>")] == ["50%", "50%"], "no ≤: known"
     text = here("occupancy", HEAD, "--kernel", "gemm<8>", "--device", "A10", "--device", "H100").stdout.decode()
     assert "gemm<8> (sm_80 on A10): 64 registers" in text
     assert "gemm<8> (sm_90a on H100): 64 registers" in text
