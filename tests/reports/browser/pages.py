@@ -12,12 +12,12 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from spillscan import diff as diff_builds
 from spillscan import scan
 from spillscan.advice.sweep.curves import Curve, Point, marked
 from spillscan.advice.sweep.settings import AS_IS, Setting
 from spillscan.cli import main
 from spillscan.judging import rules
+from spillscan.judging.compare.pairing import comparison
 from spillscan.judging.policy import Policy
 from spillscan.model import Build, Gap, Issue, Kernel, KernelKey, Launch, Origin, Usage
 from spillscan.occupancy.summary import summarise
@@ -57,10 +57,10 @@ def checked() -> Report:
     return judged(build("ptxas/spill-13.0.log"), Policy())
 
 
-def compared(older: str = "demo/base.log", newer: str = "demo/head.log") -> Report:
+def compared(older: str = "demo/base.log", newer: str = "demo/head.log", *renamed: tuple[str, str]) -> Report:
     """What ``diff`` reports, of the demo or of others."""
     base, head = build(older), build(newer)
-    changes = diff_builds(base, head)
+    changes = comparison(base, head, stated=renamed).changes
     findings = tuple(rules.regressions(changes, Policy()))
     return Report(kind="diff", base=base, build=head, changes=tuple(changes), findings=findings)
 
@@ -250,7 +250,12 @@ PAGES: dict[str, Callable[[], str]] = {
     "code": compiled,
     "grown": grown,
     "diff": lambda: rendered("html", compared()),
-    "renamed": lambda: rendered("html", compared("identity/refactored-13.0.log", "identity/renamed-13.5.log")),
+    "renamed": lambda: rendered(
+        "html",
+        compared(
+            *("identity/refactored-13.0.log", "identity/renamed-13.5.log"), ("softmax_rows", "softmax_rows_fused")
+        ),
+    ),
     "worse": lambda: rendered("html", worse()),
     "flags": lambda: rendered("html", flags()),
     "copies": lambda: rendered("html", copies()),

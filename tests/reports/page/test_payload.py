@@ -15,13 +15,12 @@ from msgspec.structs import replace
 from spillscan.model import Build, Kernel, KernelKey, Origin, Stats, Usage
 from spillscan.model.build import damage
 from spillscan.model.symbols import demangle
-from spillscan.naming import Names
 from spillscan.occupancy.launches import LaunchMap, parse_launch
 from spillscan.occupancy.summary import summarise
 from spillscan.reports.formats.html import payload
 from spillscan.reports.page.columns import ASSUMED, identifiers
 from spillscan.reports.page.document import PLAIN_CHARACTERS, document, packed, text
-from spillscan.reports.page.history import trend_document
+from spillscan.reports.page.history import history_document
 from spillscan.reports.page.overview import LIMITERS, binds
 from spillscan.reports.report import Report
 from tests.conftest import run
@@ -144,8 +143,8 @@ def test_names_that_no_browser_could_hold_keep_head_and_tail(monkeypatch: pytest
 
 def test_a_page_of_a_thousand_kernels_is_small() -> None:
     assert len(rendered("html", Report(kind="scan", build=many(1000))).encode()) < SIZE_OF_1000
-    arguments = "".join(f"S1_ILi{number}EE" for number in range(1000, 1340))
-    symbols = [f"_Z1kI4PackIJ5NamedILi{at}EE{arguments}EEEvT_" for at in range(250)]
+    arguments = "".join(f"Li{number}E" for number in range(1000, 1300))
+    symbols = [f"_Z1kI4PackIJLi{at}E{arguments}EEEvT_T_T_T_T_" for at in range(250)]
     assert len(demangle(symbols[0])) > 8_000
     kernels = tuple(kernel(symbol, arch=arch) for symbol in symbols for arch in ("sm_75", "sm_80", "sm_90a", "sm_100a"))
     assert len(rendered("html", Report(kind="scan", build=Build(kernels=kernels))).encode()) < SIZE_OF_1000
@@ -169,8 +168,8 @@ def test_text_is_escaped_and_printable() -> None:
     assert len(text("x" * 99, 10)) == 10
 
 
-def test_a_trend_stands_without_javascript_too() -> None:
-    page = "".join(trend_document("nightly", (), (), (), Names(), ["gemm<8>  64"], tables={}, ends={}))
+def test_a_history_stands_without_javascript_too() -> None:
+    page = "".join(history_document("nightly", {}, {}, ["gemm<8>  64"]))
     assert "<pre>gemm&lt;8&gt;  64\n</pre>" in page
 
 

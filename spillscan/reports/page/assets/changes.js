@@ -15,12 +15,12 @@
     const scale = changes.metrics.map((_, at) => changes.rows.flatMap((row) => [...row.figures, ...(row.unknown || [])]).reduce((most, [metric, before, after]) => (metric === at ? Math.max(most, before || 0, after || 0) : most), 1));
     const orders = changes.metrics.flatMap(({ label }) => [[`-${label}`, `${label}: grew most`], [label, `${label}: shrank most`]]);
     const groups = GROUPS.filter(([name]) => name === state.by || new Set(changes.rows.map((row) => of(name, row))).size > 1);
-    const letters = h("div", {}), list = h("div", {});
+    const list = h("div", {});
     add(box, headline(payload), totals(changes), spillscan.unknown(verdict),
       rows.length ? controls.form(state, draw, controls.search(state), controls.select(state, "by", "Show", [["none", "changes"], ...groups]),
         filters.chooser(state, FIELDS, changes.rows, of), controls.select(state, "sort", "Order", [["", "worst first"], ["name", "kernel"], ...orders]),
         controls.chips(state, "state", "What became of it", [["", "all"], ...changes.states.map(([name, n]) => [name, `${number(n)} ${name}`])])) : null,
-      letters, list);
+      list);
     draw();
 
     function draw() {
@@ -30,7 +30,6 @@
         && chosen.every((name) => (name === "arch" ? row.archs.some(({ arch }) => arch === state.arch) : of(name, row) === state[name]))
         && [row.name, row.old_name || ""].some((name) => fits(name.toLowerCase()))), changes, state.sort);
       const parts = state.sort ? [[null, shown]] : Object.keys(TITLES).map((severity) => [severity, shown.filter((row) => (row.severity || "") === severity)]);
-      fill(letters, spillscan.legend(shown.map((row) => of("family", row))));
       fill(list, parts.filter(([, some]) => some.length).map(([severity, some]) => section(payload, severity, some, some[0] === shown[0], scale, state.by)), !shown.length && rows.length ? h("p", { class: "quiet" }, "No change fits.") : null);
     }
   });

@@ -14,13 +14,13 @@ const chart = (() => {
     return { node, paint };
   }
 
-  // Round figures from 0 to at least `most`, about `wanted` of them; `fine`: they may be parts of 1.
-  function ticks(most, wanted, fine = false) {
-    const rough = (fine && most > 0 ? most : Math.max(1, most)) / wanted;
+  // Round figures from 0 to at least `most`, about `wanted` of them.
+  function ticks(most, wanted) {
+    const rough = Math.max(1, most) / wanted;
     const power = 10 ** Math.floor(Math.log10(rough));
     const round = [1, 2, 5, 10].map((each) => each * power).find((each) => each >= rough);
-    const step = fine ? round : Math.max(1, round);
-    return Array.from({ length: Math.ceil(Math.max(fine ? 0 : 1, most) / step - 1e-9) + 1 }, (_, i) => Number((i * step).toPrecision(6)));
+    const step = Math.max(1, round);
+    return Array.from({ length: Math.ceil(Math.max(1, most) / step - 1e-9) + 1 }, (_, i) => i * step);
   }
 
   // write(x, y, text, attributes, anchor): a label inside of the width; null where it would lie on one that is there.

@@ -10,7 +10,6 @@ const payload = JSON.parse(document.getElementById("payload").textContent);
 for (const [name, value] of Object.entries(payload)) if (value?.deflated) payload[name] = await unpack(value.deflated);
 
 const spillscan = (() => {
-  const LEGENDS = 3, MOST_LEGENDS = 200;
   const SVG = "http://www.w3.org/2000/svg";
   const views = new Map();
   let route = { view: "", id: "", params: new URLSearchParams() };
@@ -72,15 +71,6 @@ const spillscan = (() => {
   function unknown(verdict) {
     const band = (title, lines) => (lines.length ? h("div", { class: "band warn-band" }, h("b", {}, title), h("ul", {}, lines.map((line) => h("li", {}, marked(line))))) : null);
     return [band("Not known, so that no gate can pass", verdict.gaps), band("Not known, and accepted", verdict.accepted)];
-  }
-
-  // What letters in names stand for, of some families or of all; null where there are none.
-  function legend(families) {
-    const wanted = families && new Set(families);
-    const lines = (payload.legend || []).filter(([family]) => !wanted || wanted.has(family)).map(([, line]) => line);
-    if (!lines.length) return null;
-    const notes = () => growing("legend", h("div", { class: "legend" }), lines, (line) => h("p", { class: "note" }, line), MOST_LEGENDS);
-    return lines.length <= LEGENDS ? notes() : fold("legend", "legend note", `What T and F stand for in the names of ${number(lines.length)} families`, notes);
   }
 
   // Addresses are #/view/id?key=value.
@@ -179,7 +169,7 @@ const spillscan = (() => {
     show(true);
   }
 
-  return { payload, h, svg, add, fill, number, bytes, amount, delta, count, percent, hex, printable, link, marked, remember, opened, turn, fold, view, say, title, start, unknown, legend,
+  return { payload, h, svg, add, fill, number, bytes, amount, delta, count, percent, hex, printable, link, marked, remember, opened, turn, fold, view, say, title, start, unknown,
     get route() { return route; } };
 })();
 const { h, svg, add, fill, number, bytes, amount, delta, count, percent, hex, printable, marked, link, fold } = spillscan;

@@ -30,7 +30,7 @@ spillscan.view("kernel", (payload, id, box) => {
       notes.length ? h("p", { class: "quiet" }, notes.join(" · ")) : null,
       h("dl", { class: "figures" }, [...figures, ["occupancy", store.occupancy(i) || "–"], ["limited by", store.limiter(i) || "–"]].map(([label, value, unit, kind]) =>
         h("div", {}, h("dt", {}, label), h("dd", { class: kind }, value, unit ? h("small", {}, ` ${unit}`) : null)))),
-      spillscan.legend([store.family(i)]), fullName()];
+      fullName()];
   }
 
   function fullName() {

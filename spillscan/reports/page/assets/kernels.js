@@ -96,7 +96,7 @@
 
     const tally = h("output", { class: "tally", for: "q" });
     const within = h("button", { type: "button", class: "chip", onclick: () => controls.change(state, { registers: "", namespace: "" }, draw) });
-    const letters = h("div", {}), one = h("p", { class: "note" });
+    const one = h("p", { class: "note" });
     const kinds = GROUPS.filter(([name]) => filters.several(name === "kernel" ? "arch" : name) || name === state.by);
     const rows = grid({ title: "Kernels", columns: visible, empty: "No kernel fits.", made: (item) => (Array.isArray(item) ? heading(item) : line(item)),
       fold: toggle,
@@ -118,7 +118,7 @@
         controls.check(state, "spills", "spills only"), within,
         h("div", { class: "field end" }, tally, spared ? h("button", { type: "button", onclick: () => { location.hash = link("table", "", [...spillscan.route.params, ["columns", "all"]]); } }, count(spared, "more column")) : null,
           h("button", { type: "button", onclick: async () => copy(csv(shown, await store.names()), count(shown.length, "row")) }, "Copy as CSV"))),
-      alike.length ? h("p", { class: "note" }, `In all rows: ${alike.map((column) => `${column.label} ${column.text(0)}`).join(", ")}.`) : null, one, letters, rows.node);
+      alike.length ? h("p", { class: "note" }, `In all rows: ${alike.map((column) => `${column.label} ${column.text(0)}`).join(", ")}.`) : null, one, rows.node);
     const returned = left.address === location.hash ? left.kernel : -1;
     draw();
     if (items.includes(returned)) {
@@ -131,7 +131,6 @@
       shown = filtered(state);
       const everything = count(columns.count, payload.overview.functions.count ? "row" : "kernel"); // device functions are no kernels
       tally.textContent = shown.length === columns.count ? everything : `${number(shown.length)} of ${everything}`;
-      fill(letters, spillscan.legend(shown.length === columns.count ? null : shown.map(store.family)));
       one.hidden = state.by === "none";
       one.textContent = `A group has the figures of one kernel, its ${state.sort ? "first in this order" : "worst"}; beside its name stands what spills of all its kernels together.`;
       within.hidden = !state.registers && !state.namespace;

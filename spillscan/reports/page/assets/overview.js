@@ -149,7 +149,6 @@
       ...(rows.some(store.spilled) ? [{ cell: bars, tone: () => "wide" }] : []),
       { label: "occupancy", num: true, cell: (i) => store.occupancy(i) || "–" }, { label: "limited by", cell: (i) => store.limiter(i) || "–" },
       ...(rows.some((i) => sizes.get(i).length > 1) ? [{ label: "of its family", num: true, cell: of }] : [])] }),
-    spillscan.legend(rows.map(store.family)),
     columns.count > rows.length ? h("p", {}, h("a", { href: link("table") }, `All ${number(columns.count)} kernels${functions.count ? " and device functions" : ""}`),
       filters.several("family") ? [", ", h("a", { href: link("table", "", { by: "family" }) }, "by family")] : null) : null);
   }

@@ -1,5 +1,4 @@
-// A sweep: what each register cap costs in spills, gives in resident blocks and, where the program was run,
-// takes; kernel by kernel.
+// A sweep: what each register cap costs in spills and gives in resident blocks, kernel by kernel.
 (() => {
   const SHOWN = 12;
 
@@ -7,48 +6,45 @@
     const state = controls.state({ q: "" });
     const gains = swept.filter(({ points }) => points.some(({ best }, at) => best && at)).length;
     controls.listed(box, [h("header", { class: "headline" }, h("h1", {}, swept.length ? [h("b", {}, number(gains)), ` of ${count(swept.length, "kernel")} ${gains === 1 ? "has" : "have"} best points other than as built`] : "Nothing was swept"),
-      h("p", {}, "Each point is one compilation: what it spills, and how much of it an SM holds at once. Fewer spilled bytes and more warps are better: bottom right.")), spillscan.legend()],
+      h("p", {}, "Each point is one compilation: what it spills, and how much of it an SM holds at once. Fewer spilled bytes and more warps are better: bottom right."))],
     state, null, (fits) => growing("sweep", h("div", {}), swept.filter(({ name }) => fits(name.toLowerCase())), card, SHOWN));
   });
 
-  const spills = { y: ({ spill_bytes: spill }) => spill, up: "spilled B per thread", marked: ({ best }) => best, mark: "best" };
+  const spills = { y: ({ spill_bytes: spill }) => spill, up: "spilled B per thread" };
   const WARPS = { ...spills, x: ({ warps }) => warps, across: "resident warps per SM" };
   const BLOCKS = { ...spills, x: ({ blocks }) => blocks, across: "resident blocks per SM" };
   const REGISTERS = { ...spills, x: ({ registers }) => registers, across: "registers per thread" };
-  const times = (unit) => ({ x: ({ cap }) => cap, across: "register cap", y: ({ time }) => time, up: unit ? `time measured, ${unit}` : "time measured", marked: ({ fastest }) => fastest, mark: "fastest", fine: true });
 
-  function card({ name, arch, facts, points, time_unit: unit }) {
+  function card({ name, arch, facts, points }) {
     const across = [WARPS, BLOCKS].find(({ x }) => points.every((point) => point.registers === null || x(point) !== null)) || REGISTERS;
-    const measured = points.filter(({ time, cap }) => time !== null && cap !== null);
     const placed = points.every(({ registers, blocks }) => registers === null || blocks !== null);
     const columns = [
       { label: "point", cell: ({ label }) => label },
       { label: "registers", num: true, cell: ({ registers }) => number(registers) },
       { label: "spills, B", num: true, cell: ({ spill_bytes: spill }) => number(spill), tone: ({ spill_bytes: spill }) => (spill ? "bad" : "") },
       { label: placed ? "blocks/SM" : "warps/SM", num: true, cell: ({ blocks, warps }) => (placed ? number(blocks) : warps === null ? "–" : `≤${number(warps)}`) },
-      ...(points.some(({ time_text: text }) => text) ? [{ label: "time", num: true, cell: ({ time_text: text }) => text || "–" }] : []),
-      { cell: ({ best, fastest, failure }) => [best ? "best" : "", fastest ? "fastest" : "", failure ? "failed" : ""].filter(Boolean).join(", ") },
+      { cell: ({ best, failure }) => (best ? "best" : failure ? "failed" : "") },
     ];
     return h("section", { class: "sweep" }, h("h2", {}, name, " ", h("span", { class: "quiet" }, arch || "")), facts.map((fact) => h("p", {}, fact)),
       h("div", { class: "pair-up" },
-        h("div", {}, drawn(points, across), measured.length > 1 ? drawn(measured, times(unit)) : null),
+        h("div", {}, drawn(points, across)),
         table({ title: `Points of ${name}`, rows: points, columns, mark: ({ best }) => (best ? "best" : null) })));
   }
 
-  const described = (point) => `${point.label}: ${number(point.registers)} registers, ${number(point.spill_bytes)} B spilled, ${number(point.blocks)} blocks${point.time_text ? `, ${point.time_text}` : ""}`;
+  const described = (point) => `${point.label}: ${number(point.registers)} registers, ${number(point.spill_bytes)} B spilled, ${number(point.blocks)} blocks`;
 
   // Points from left to right, joined by a line; `of` says what stands across and up.
   function drawn(all, of) {
     const points = all.filter((point) => of.x(point) !== null && of.y(point) !== null).sort((one, other) => of.x(one) - of.x(other) || of.y(one) - of.y(other));
-    const plainFirst = [...points].sort((one, other) => of.marked(one) - of.marked(other));
-    const ups = chart.ticks(Math.max(...points.map(of.y), 0), 4, of.fine);
+    const plainFirst = [...points].sort((one, other) => one.best - other.best);
+    const ups = chart.ticks(Math.max(...points.map(of.y), 0), 4);
     const acrosses = (width) => chart.ticks(Math.max(1, ...points.map(of.x)), Math.min(8, Math.max(2, Math.floor(width / 70))));
     return chart.drawn((width) => chart.axes(width, { height: 260, top: 24, right: 28, class: "tradeoff", label: `${of.up} over ${of.across} of ${count(points.length, "compilation")}; the table has the figures`,
-      across: { most: acrosses(width).at(-1), ticks: acrosses(width), name: of.across }, up: { ticks: ups, name: of.up, text: (value) => (Number.isInteger(value) ? number(value) : String(value)) },
+      across: { most: acrosses(width).at(-1), ticks: acrosses(width), name: of.across }, up: { ticks: ups, name: of.up },
       parts: ({ x, y, write }) => {
-        const names = [...plainFirst].reverse().map((point) => write(x(of.x(point)) + 8, y(of.y(point)) - 8, point.label + (of.marked(point) ? `, ${of.mark}` : ""), { class: of.marked(point) ? "name best" : "name" }, "start"));
+        const names = [...plainFirst].reverse().map((point) => write(x(of.x(point)) + 8, y(of.y(point)) - 8, point.label + (point.best ? ", best" : ""), { class: point.best ? "name best" : "name" }, "start"));
         return [svg("path", { d: chart.path(points.map((point) => [x(of.x(point)), y(of.y(point))])), class: "course" }), names,
-          plainFirst.map((point) => chart.titled("circle", { cx: x(of.x(point)), cy: y(of.y(point)), r: of.marked(point) ? 7 : 4, class: of.marked(point) ? "dot best" : "dot" }, described(point)))];
+          plainFirst.map((point) => chart.titled("circle", { cx: x(of.x(point)), cy: y(of.y(point)), r: point.best ? 7 : 4, class: point.best ? "dot best" : "dot" }, described(point)))];
       } })).node;
   }
 })();
