@@ -27,6 +27,7 @@ from spillscan.model.figures import METRICS
 from spillscan.model.findings import CodeChange
 from spillscan.naming.identity.renames import parse_rename
 from spillscan.output.errors import UsageError
+from spillscan.output.nouns import count
 from spillscan.reading.binary.fetch import texts_of
 from spillscan.reports import render
 from spillscan.reports.report import Report
@@ -149,7 +150,8 @@ def _check_call(arguments: argparse.Namespace, by_arch: bool) -> None:
         raise UsageError("one build has nothing to compare with", "give BASE and HEAD, or --by arch")
     elif len(arguments.inputs) > 2:
         raise UsageError(
-            f"{len(arguments.inputs)} builds", "give BASE and HEAD; --by arch makes a table, `spillscan history` a past"
+            count(len(arguments.inputs), "build"),
+            "give BASE and HEAD; --by arch makes a table, `spillscan history` a past",
         )
     elif arguments.metric:
         raise UsageError("--metric chooses the metrics of a table", "add --by arch")

@@ -128,7 +128,8 @@ def _said(found: Account, path: str) -> Iterator[str]:
         number = count(len(output.unseen), "kernel")
         yield f"{shown(output.path)}: {number} not seen to be compiled ({kernels}); read from it"
     if len(unseen) > _NAMED:
-        yield f"{len(unseen) - _NAMED:,} more files with kernels that were not seen to be compiled; read from them"
+        files = count(len(unseen) - _NAMED, "more file")
+        yield f"{files} with kernels not seen to be compiled; read from there"
     failed = [name_of(each) for each in found.calls if each.status != 0]
     said = [count(len(found.calls), "compiler call")] if found.calls else []
     if failed:

@@ -71,7 +71,7 @@ class Tree(Struct, frozen=True, kw_only=True):
         parts = [part for part in _normal(path).split("/") if part not in ("", ".", "..") and not _DRIVE.match(part)]
         parts = parts[-_DEEPEST:]
         tails = ("/".join(parts[start:]) for start in range(len(parts)))
-        elsewhere = _normal(path) if _is_absolute(path) else "/".join(parts)
+        elsewhere = _normal(path) if parts and _is_absolute(_normal(path)) else "/".join(parts)
         return next(filter(self.holds, tails), inside or elsewhere or UNKNOWN)
 
     def inside(self, path: str) -> str | None:

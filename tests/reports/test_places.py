@@ -1,4 +1,4 @@
-"""Where findings are shown: the source where it is known, else the log; never absolute, never outside."""
+"""Where findings are shown: the source where it is known, else the log; outside of the repository only if absolute."""
 
 from __future__ import annotations
 
@@ -42,14 +42,16 @@ TREE = at("/work/app", "src/gemm.cu", "csrc/a/b.cu", "build/out.log")
         ("/home/runner/work/app/app/csrc/a/b.cu", "csrc/a/b.cu"),
         ("D:\\a\\app\\src\\gemm.cu", "src/gemm.cu"),
         ("\\\\host\\share\\csrc\\a\\b.cu", "csrc/a/b.cu"),
-        ("C:\\other\\x.cu", "other/x.cu"),
-        ("/usr/include/x.h", "usr/include/x.h"),
+        ("C:\\other\\x.cu", "C:/other/x.cu"),
+        ("/usr/include/x.h", "/usr/include/x.h"),
         ("../../etc/passwd", "etc/passwd"),
-        ("/work/app/../../etc/passwd", "etc/passwd"),
-        ("/work/application/x.cu", "work/application/x.cu"),
+        ("/work/app/../../etc/passwd", "/etc/passwd"),
+        ("C:/../../etc/passwd", "etc/passwd"),
+        ("/work/application/x.cu", "/work/application/x.cu"),
         ("", "unknown"),
         ("..", "unknown"),
         ("/", "unknown"),
+        ("C:\\", "unknown"),
     ],
 )
 def test_relative(path: str, relative: str) -> None:

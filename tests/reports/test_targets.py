@@ -114,16 +114,24 @@ def test_folders_that_the_user_names_are_written_to(folder: Path) -> None:
     assert {path.name for path in (folder.parent / "outside").iterdir()} == {"a.json", "b.json"}
 
 
-def test_devices_and_pipes_are_written_to_not_replaced(folder: Path) -> None:
+def test_devices_and_open_pipes_are_written_to_not_replaced() -> None:
     written("json:/dev/null")
     assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
+    end, begin = os.pipe()
+    read: list[bytes] = []
+    with os.fdopen(end, "rb") as stream:
+        reader = threading.Thread(target=lambda: read.append(stream.read()))
+        reader.start()
+        written(f"csv:/dev/fd/{begin}")
+        os.close(begin)
+        reader.join(timeout=30)
+    assert read[0].startswith(b"rule,severity")
+
+
+def test_pipes_and_folders_are_refused_not_replaced(folder: Path) -> None:
     os.mkfifo(folder / "pipe")
-    read: list[str] = []
-    reader = threading.Thread(target=lambda: read.append((folder / "pipe").read_text()))
-    reader.start()
-    written("csv:pipe")
-    reader.join(timeout=30)
-    assert read[0].startswith("rule,severity")
+    with pytest.raises(UsageError, match=r"^pipe is a FIFO; expected a file"):
+        written("csv:pipe")
     assert stat.S_ISFIFO((folder / "pipe").stat().st_mode)
     with pytest.raises(UsageError):
         written(f"json:{folder}")

@@ -154,7 +154,7 @@ def _columns(found: Sequence[Row], dataset: Dataset, builds: Sequence[KeptBuild]
 
     def name(row: Row) -> str:
         key = row.worst.series.kernel.named_by
-        return names.of(key) if row.names == 1 else f"{names.base(key)} ({row.names:,} kernels)"
+        return names.of(key) if row.names == 1 else f"{names.base(key)} ({count(row.names, 'kernel')})"
 
     return [
         Column("kernel", None, name, left=True),

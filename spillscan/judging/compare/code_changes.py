@@ -19,8 +19,9 @@ from spillscan.judging.compare.pairing import Comparison
 from spillscan.model import Change, Kernel
 from spillscan.model.code import CodeText
 from spillscan.model.findings import CodeChange, CodeVerdict, Hunk, Moved
+from spillscan.output.nouns import count
+from spillscan.reading.binary.attribute_texts import UNKNOWN_ATTRIBUTE
 from spillscan.reading.binary.instructions import Code
-from spillscan.reading.binary.references import UNKNOWN_ATTRIBUTE
 from spillscan.reading.machine import sameness
 from spillscan.reading.machine.liveness import INSTRUCTION
 
@@ -162,7 +163,7 @@ def _instructions(sides: tuple[Code, Code], hunks: Sequence[Hunk], differing: in
     moved = [each for each in _moved(*names) if each[0] != "NOP"] or _moved(*names)
     places = [hunk.place for hunk in hunks if hunk.place]
     others = len({*places}) - 1
-    where = f" at {places[0]}" + f" and {others:,} more lines" * (others > 0) if places else ""
+    where = f" at {places[0]}" + f" and {count(others, 'more line')}" * (others > 0) if places else ""
     if moved:
         shown = [f"{after - before:+,} {name}" for name, before, after in moved[:_SHOWN]]
         more = [f"{len(moved) - _SHOWN:,} more"] if len(moved) > _SHOWN else []
@@ -174,7 +175,7 @@ def _instructions(sides: tuple[Code, Code], hunks: Sequence[Hunk], differing: in
     if altered:
         yield f"operands of {', '.join(f'{number:,} {name}' for name, number in altered.most_common(_SHOWN))}{where}"
     else:
-        yield f"order, registers or schedule of {differing:,} instructions{where}"
+        yield f"order, registers or schedule of {count(differing, 'instruction')}{where}"
 
 
 _REGISTER = re.compile(r"\b(U?[RPB]|SB)\d+\b")
@@ -185,7 +186,7 @@ _MOST_ROWS = 1 << 15
 def _diff(sides: tuple[Code, Code]) -> Iterator[str]:
     """Unified diff of the instructions, with labels for addresses; another register alone is no difference."""
     if max(each.rows for each in sides) > _MOST_ROWS:
-        yield f"more than {_MOST_ROWS:,} instructions: no text diff"
+        yield f"more than {count(_MOST_ROWS, 'instruction')}: no text diff"
         return
     texts = [_labelled(code) for code in sides]
     plain = [[_REGISTER.sub(r"\1", line) for line in side] for side in texts]

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spillscan.model.code import CodeText
-from spillscan.reading.binary import attributes
+from spillscan.reading.binary.attribute_texts import attribute_texts
 from spillscan.reading.binary.cubin import Cubin, Function
 from spillscan.reading.binary.opcode_tables import table
 from spillscan.reading.binary.register_tables import registers
@@ -86,28 +86,6 @@ _DRIVER_CONSTANTS = (
 """By first arch: where parameters begin in bank 0; parts below that hold no address of constants."""
 _ABSOLUTE = (0x943, 0x94A)
 """CALL.ABS, JMP: addresses that a relocation gives."""
-_DIMENSIONS = {
-    attributes.MAX_THREADS: "launch bounds",
-    attributes.REQNTID: "block shape",
-    attributes.CTA_PER_CLUSTER: "cluster dimensions",
-}
-_NAMED = {
-    **_DIMENSIONS,
-    0x0A: "parameters",
-    0x17: "parameters",
-    0x19: "parameters",
-    attributes.MAXREG_COUNT: "register limit",
-    0x0F: "external functions",
-    0x1E: "call stack",
-    0x3E: "cluster dimensions",
-    0x3F: "largest cluster",
-    attributes.NUM_BARRIERS: "named barriers",
-    **dict.fromkeys((0x1C, 0x1D, 0x25, 0x27, 0x28, 0x31, 0x34, 0x39), "places of instructions"),
-}
-_IRRELEVANT = frozenset({attributes.CUDA_API_VERSION, attributes.ANNOTATIONS, 0x33, 0x3C})
-"""The toolkit's version, annotations of spills, statistics."""
-_ALL = range(256)
-UNKNOWN_ATTRIBUTE = "attribute 0x"
 
 
 class Object(NamedTuple):
@@ -280,7 +258,7 @@ class _Walk:
             if each == start:
                 own = references
             prefix = "" if each == start else f"function {other.symbol}: "
-            data += ((prefix + label, value) for label, value in _attributes(module, other))
+            data += ((prefix + label, value) for label, value in attribute_texts(module.cubin, other))
             if prefix:
                 digest = module.digest(each) or ""
                 data.append((prefix + "instructions", f"#{_digest(digest.encode(), references)}"))
@@ -454,37 +432,6 @@ def _digest(contents: bytes, more: Sequence[object]) -> str:
     hasher = sha256(contents)
     hasher.update(repr(more).encode("utf-8", "backslashreplace"))
     return hasher.hexdigest()[:32]
-
-
-def _attributes(module: ModuleReferences, function: Function) -> Iterator[tuple[str, str]]:
-    """(label, value) of what attributes and sections say of one function."""
-    resources = function.resources
-    yield "registers", str(resources.registers)
-    yield "stack", f"{resources.frame_bytes}, {resources.stack_bytes}"
-    yield (
-        "shared memory",
-        f"{resources.shared_bytes} bytes, aligned to {module.cubin.shared_alignment(function.section)}",
-    )
-    yield "local memory", f"{resources.local_bytes} bytes"
-    yield "named barriers", str(resources.barriers)
-    if function.info is None:
-        return
-    values: dict[str, list[str]] = {}
-    for attribute, value, payload in attributes.records(function.info, _ALL):
-        if attribute in _IRRELEVANT:
-            continue
-        label = _NAMED.get(attribute, f"{UNKNOWN_ATTRIBUTE}{attribute:02x}")
-        if attribute in _DIMENSIONS and len(payload) >= 12:
-            text = "×".join(map(str, struct.unpack_from("<3I", payload)))
-        elif attribute == 0x0F:  # numbers of symbols
-            numbers = struct.unpack(f"<{len(payload) // 4}I", payload[: len(payload) // 4 * 4])
-            text = ", ".join(module.symbols.target(number).decode("utf-8", "backslashreplace") for number in numbers)
-        elif attribute == 0x0A:  # the first word is the number of a symbol
-            text = payload[4:].hex()
-        else:
-            text = payload.hex() if payload else str(value)
-        values.setdefault(label, []).append(text)
-    yield from ((label, ", ".join(texts)) for label, texts in sorted(values.items()))
 
 
 _MODULE = "module_references"

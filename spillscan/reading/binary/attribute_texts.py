@@ -1,0 +1,63 @@
+"""What attributes and sections say of a function, as labelled texts that are compared with another build's."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+
+from spillscan.reading.binary import attributes
+from spillscan.reading.binary.cubin import Cubin, Function
+
+_DIMENSIONS = {
+    attributes.MAX_THREADS: "launch bounds",
+    attributes.REQNTID: "block shape",
+    attributes.CTA_PER_CLUSTER: "cluster dimensions",
+}
+_NAMED = {
+    **_DIMENSIONS,
+    0x0A: "parameters",
+    0x17: "parameters",
+    0x19: "parameters",
+    attributes.MAXREG_COUNT: "register limit",
+    0x0F: "external functions",
+    0x1E: "call stack",
+    0x3E: "cluster dimensions",
+    0x3F: "largest cluster",
+    attributes.NUM_BARRIERS: "named barriers",
+    **dict.fromkeys((0x1C, 0x1D, 0x25, 0x27, 0x28, 0x31, 0x34, 0x39), "places of instructions"),
+}
+_IRRELEVANT = frozenset({attributes.CUDA_API_VERSION, attributes.ANNOTATIONS, 0x33, 0x3C})
+"""The toolkit's version, annotations of spills, statistics."""
+_ALL = range(256)
+UNKNOWN_ATTRIBUTE = "attribute 0x"
+
+
+def attribute_texts(cubin: Cubin, function: Function) -> Iterator[tuple[str, str]]:
+    """(label, value) of what attributes and sections say of one function."""
+    resources = function.resources
+    yield "registers", str(resources.registers)
+    yield "stack", f"{resources.frame_bytes}, {resources.stack_bytes}"
+    yield (
+        "shared memory",
+        f"{resources.shared_bytes} bytes, aligned to {cubin.shared_alignment(function.section)}",
+    )
+    yield "local memory", f"{resources.local_bytes} bytes"
+    yield "named barriers", str(resources.barriers)
+    if function.info is None:
+        return
+    values: dict[str, list[str]] = {}
+    for attribute, value, payload in attributes.records(function.info, _ALL):
+        if attribute in _IRRELEVANT:
+            continue
+        label = _NAMED.get(attribute, f"{UNKNOWN_ATTRIBUTE}{attribute:02x}")
+        if attribute in _DIMENSIONS and len(payload) >= 12:
+            text = "×".join(map(str, struct.unpack_from("<3I", payload)))
+        elif attribute == 0x0F:  # numbers of symbols
+            numbers = struct.unpack(f"<{len(payload) // 4}I", payload[: len(payload) // 4 * 4])
+            text = ", ".join(cubin.symbols.target(number).decode("utf-8", "backslashreplace") for number in numbers)
+        elif attribute == 0x0A:  # the first word is the number of a symbol
+            text = payload[4:].hex()
+        else:
+            text = payload.hex() if payload else str(value)
+        values.setdefault(label, []).append(text)
+    yield from ((label, ", ".join(texts)) for label, texts in sorted(values.items()))
