@@ -33,11 +33,11 @@ const controls = (() => {
   const chips = (held, name, label, options) => h("fieldset", { class: "field" }, h("legend", {}, label), h("div", { class: "chips" },
     options.map(([value, words]) => h("label", { class: "choice" }, h("input", { type: "radio", name, value, checked: value === held[name] }), words))));
 
-  // A test of lower-case texts: part of one, or with * and ? all of it.
+  // A test of lower-case texts: part of one, or with * and ? all of it but its namespaces.
   function fits(words) {
     const wanted = words.trim().toLowerCase();
     if (!/[*?]/.test(wanted)) return (text) => text.includes(wanted);
-    const expression = new RegExp(`^${wanted.replace(/[.+^${}()|[\]\\]/g, "\\$&").replace(/\*/g, ".*").replace(/\?/g, ".")}$`, "su");
+    const expression = new RegExp(`^(?:(?:[^<(]|\\(anonymous namespace\\))*::)?${wanted.replace(/[.+^${}()|[\]\\]/g, "\\$&").replace(/\*/g, ".*").replace(/\?/g, ".")}$`, "su");
     return (text) => expression.test(text);
   }
 
