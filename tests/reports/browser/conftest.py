@@ -195,9 +195,10 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
 
 
 @pytest.fixture(scope="session")
-def axe(pytestconfig: pytest.Config) -> str:
-    """The source of axe-core."""
-    folder = Path(pytestconfig.cache.mkdir("axe"))  # type: ignore[union-attr]
+def axe(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The source of axe-core, kept where pytest has a cache."""
+    cache: pytest.Cache | None = getattr(pytestconfig, "cache", None)
+    folder = Path(cache.mkdir("axe")) if cache else tmp_path_factory.mktemp("axe")
     script = folder / AXE / "node_modules" / "axe-core" / "axe.min.js"
     if not script.exists():
         npm = shutil.which("npm")
