@@ -80,7 +80,7 @@ def test_check_does_not_pass_what_it_cannot_read(tmp_path: Path) -> None:
     path.write_bytes(data)
     done = run("check", path)
     assert done.returncode == 2
-    assert b"offset 0x" in done.stderr
+    assert b"offset 0x" in done.stdout
 
 
 def test_diff_of_two_binaries(tmp_path: Path) -> None:

@@ -155,7 +155,7 @@ def test_tables_mark_bounds(tmp_path: Path) -> None:
     said = run("scan", path).stdout.decode()
     assert "≤100%" in said
     assert "~100%" in said
-    assert "≤ at most" in said
+    assert "≤ upper bound, dynamic shared memory unknown" in said
     assert "~ at the block size" in said
     listed = json.loads(run("occupancy", path, "-f", "json", "--all").stdout)
     (bounded,) = [each for each in listed if each["symbol"] == "bounded_dynamic"]

@@ -17,7 +17,6 @@ SASS = b'\tcode for sm_90\n\t\tFunction : f\n\t.headerflags\t@"EF_CUDA_SM90"\n'
 SASS_END = b"\n\t\t..........\n\n\n"
 TEXT = b'\t.headerflags\t@"EF_CUDA_SM90 EF_CUDA_VIRTUAL_SM(EF_CUDA_SM90)"\n\t.section\t.text.f,"ax",@progbits\nf:\n'
 OPENING = b"        /*0000*/                   "
-JSON = b'[{"SM": {"version": {"major": 9, "minor": 0}}, "Producer": "x"}, ['
 
 LINES: dict[str, Callable[[int], bytes]] = {
     "a gap of blanks": lambda n: OPENING + b" " * n,
@@ -71,19 +70,6 @@ def test_lines(family: str, form: str) -> None:
         return SASS + text + SASS_END if form == "cuobjdump" else TEXT + text + b"\n"
 
     _grows(data, sized(12_000, 40_000))
-
-
-@pytest.mark.parametrize("family", ["unfinished", "nested", "functions"])
-def test_documents(family: str) -> None:
-    def data(size: int) -> bytes:
-        begin = JSON + b'{"function-name": "f", "start": 0, "sass-instructions": ['
-        if family == "nested":
-            return begin + b"[" * size
-        if family == "functions":
-            return JSON + b'{"function-name": "f", "start": 0, "sass-instructions": []},' * (size // 60)
-        return begin + b'{"opcode": "NOP"},' * (size // 18)
-
-    _grows(data, {"unfinished": sized(600_000, 3_000_000), "functions": sized(60_000, 400_000)}.get(family, 100_000))
 
 
 def _grows(data: Callable[[int], bytes], size: int) -> None:

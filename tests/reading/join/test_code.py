@@ -145,4 +145,4 @@ def test_log_and_dump_in_one_file_are_not_half_read(tmp_path: Path) -> None:
         (tmp_path / "both.log").write_text(text)
         result = run("check", tmp_path / "both.log", "--set", "max_spill_bytes=100000")
         assert result.returncode == 2
-        assert b"two inputs" in result.stderr
+        assert b"two inputs" in result.stdout
