@@ -14,7 +14,9 @@ LARGEST_BYTES = 1 << 32
 """A snapshot is read as a whole; this is some four million kernels."""
 
 _BEGINNING = re.compile(rb'\s*\{\s*"schema_version"\s*:')
-_OF_CHANGES = re.compile(_BEGINNING.pattern + rb'\s*\d+\s*,\s*"tool_version"\s*:\s*"[^"]*"\s*,\s*"(?:changes|builds)"\s*:')
+_OF_CHANGES = re.compile(
+    _BEGINNING.pattern + rb'\s*\d+\s*,\s*"tool_version"\s*:\s*"[^"]*"\s*,\s*"(?:changes|builds)"\s*:'
+)
 
 
 def sniff(head: bytes) -> bool:
