@@ -98,14 +98,14 @@ GONE = SOURCE[SOURCE.index("\n__global__ void __launch_bounds__(128)") :]
 FIRST = "template __global__ void scale<40>(float *);"
 NOTE = "::notice title=spillscan%3A "
 PLANTS = (
-    Plant("nothing", "kernels.cu", "}", "}", 0, "spillscan: no findings in 3 kernels (none spills); sm_90"),
+    Plant("nothing", "kernels.cu", "}", "}", 0, "spillscan: no findings in 3 kernels (sm_90), 0 spilling"),
     Plant("spill", "kernels.cu", "__(128) relax", "__(128, 16) relax", 1,
           "spills: ", ("relax (sm_90) [spill]",)),
     Plant("lost blocks", "kernels.cu", "tile[1024]", "tile[12000]", 1,
           "blocks per SM 8 → 4 on sm_90 at 256 threads (its launch bounds), limited by shared memory",
           ("sums (sm_90) [blocks-lost]",)),
     Plant("renamed kernel", "kernels.cu", "relax", "relax_all", 0,
-          NOTE + "renamed-kernels::renamed since spillscan-baseline.jsonl was written: relax → relax_all"),
+          NOTE + "stale-kernels::replaced by other kernels: 1 kernel (relax (sm_90)) of spillscan-baseline.jsonl;"),
     Plant("new arch", "Makefile", "ARCHS = sm_90", "ARCHS = sm_90 sm_80", 0,
           NOTE + "unrecorded-kernels::not recorded: 3 kernels (relax (sm_80), sums (sm_80), scale<40> (sm_80));"),
     Plant("removed kernel", "kernels.cu", GONE, "", 0,
@@ -159,7 +159,7 @@ def test_what_the_job_says_of_a_change(plant: Plant, gated: Path, tmp_path: Path
     machine.run((machine.checkout / jobs.WORKFLOW).read_text())
     last = machine.steps[-1]
     assert (last.name, last.status) == (plant.last, plant.status), last.said
-    assert plant.said in last.said
+    assert plant.said in last.said, last.said
     marks = re.findall(r"^::error file=([^,]+),line=(\d+),title=(.*?)::", last.said, re.M)
     assert tuple(title for _, _, title in marks) == plant.marks, last.said
     assert {(file, int(line)) for file, line, _ in marks} <= shown(machine.checkout), "a pull request's diff shows them"

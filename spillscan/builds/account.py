@@ -247,8 +247,12 @@ def _folders(calls: Iterable[Call]) -> set[str]:
 
 
 def _toolkit(call: Call) -> str:
-    compiler = os.path.realpath(shutil.which(call.command[0]) or call.command[0])
-    return os.path.dirname(os.path.dirname(launcher.behind_scripts(compiler)))
+    """The folder of the compiler's toolkit, or as much of it as does not contain the build: ``~/bin/nvcc``."""
+    found = os.path.realpath(shutil.which(call.command[0]) or call.command[0])
+    compiler = launcher.behind_scripts(found)
+    programs, build = os.path.dirname(compiler), os.path.join(os.path.realpath(call.folder), "")
+    tops = (os.path.dirname(programs), programs)
+    return next((top for top in tops if not build.startswith(os.path.join(top, ""))), compiler)
 
 
 # ---- outputs -------------------------------------------------------------------------------------------------------
