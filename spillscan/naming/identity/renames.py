@@ -216,7 +216,8 @@ def spelled(symbol: str) -> str:
     """Path, template arguments and parameters of ``symbol``, mangled or not, with a NUL between them."""
     name = Function(demangle(canonical(symbol)).replace(UNNAMED, "anon").replace(", ", ",").replace("> >", ">>"))
     lists = [name.text[at + 1 : name.closing[at]] if at is not None else "" for at in (name.angle, name.end)]
-    return "\0".join(("::".join((*name.scopes, name.base)), *lists))
+    parts = ("::".join((*name.scopes, name.base)), *lists)
+    return "\0".join(part.replace("\0", "\ufffd") for part in parts)  # hostile names hold the separator
 
 
 def _by_name(kernels: Iterable[Kernel]) -> dict[str, list[Kernel]]:
