@@ -1,0 +1,68 @@
+"""Cases: small inputs with the right answer for each; the folders beside this file hold them.
+
+``make test`` runs those that need no compiler; ``make oracle`` runs all.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import run, sized
+
+HERE = Path(__file__).resolve().parent
+COMMAND = Path(sys.executable).with_name("spillscan")
+WITHOUT_COMPILER = ["baseline-fifo", "baseline-link", "baseline-submodule", "output-fifo", "pyproject-endless"]
+BUILDS = sized(WITHOUT_COMPILER, sorted(path.stem for path in (HERE / "run").glob("*.sh")))
+
+
+@pytest.mark.parametrize("log", sorted((HERE / "reports").glob("*.log")), ids=lambda path: path.stem)
+def test_a_report_as_people_paste_it(log: Path) -> None:
+    want = json.loads(log.with_suffix(".expected.json").read_text(encoding="utf-8"))
+    checked = run("check", "--config", "none", log.name, *want.get("options", ()), cwd=log.parent)
+    said = (checked.stdout + checked.stderr).decode()
+    assert checked.returncode in want["exit"], said
+    assert re.search(want.get("must", ""), said), said
+    assert not (want.get("must_not") and re.search(want["must_not"], said)), said
+    if not want.keys() & {"kernels", "count"}:
+        return
+    kernels = json.loads(run("scan", "--config", "none", log.name, "-f", "json", cwd=log.parent).stdout)["kernels"]
+    named = {each["symbol"] for each in want.get("kernels", ()) if each["symbol"]}
+    for each in want.get("kernels", ()):
+        assert any(_agrees(kernel, each, named) for kernel in kernels), (each, kernels)
+    assert len(kernels) == want.get("count", len(kernels))
+
+
+def _agrees(kernel: dict[str, Any], want: dict[str, Any], named: set[str]) -> bool:
+    """Whether a record has the figures that are wanted of a symbol, or of a record that none of the names has."""
+    if kernel["symbol"] != want["symbol"] if want["symbol"] else kernel["symbol"] in named:
+        return False
+    if "arch" in want and kernel["arch"] != want["arch"]:
+        return False
+    figures = want.keys() - {"symbol", "arch"}
+    return all(kernel["usage"].get(name) == want[name] for name in figures)
+
+
+@pytest.mark.parametrize("name", BUILDS)
+def test_a_build_and_its_gate(name: str) -> None:
+    _right([str(HERE / "run.sh"), f"run/{name}."])
+
+
+@pytest.mark.parametrize("folder", sized(["pairs", "accuracy"], ["pairs", "accuracy", "adopt"]))
+def test_a_set_with_its_own_script(folder: str) -> None:
+    _right([str(HERE / folder / "run.sh")])
+
+
+def _right(command: list[str]) -> None:
+    environment = {**os.environ, "S": str(COMMAND), "JOBS": "1"}
+    done = subprocess.run(["bash", *command], env=environment, capture_output=True, text=True, check=False)
+    last = re.search(r"(\d+) of (\d+) right\s*$", done.stdout)
+    assert last, done.stdout + done.stderr
+    assert last[1] == last[2] != "0", done.stdout
