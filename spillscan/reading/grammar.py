@@ -251,7 +251,9 @@ def compiled() -> Iterator[tuple[str, bytes]]:
     yield EXPRESSIONS, json.dumps(_compiled(), indent=1, sort_keys=True, ensure_ascii=False).encode() + b"\n"
     for name in PARSED:
         saved = BytesIO()
-        compose(name).save(saved)
+        parser = compose(name)
+        parser.options.options["source_path"] = f"{name}.lark"  # not the folder of this checkout
+        parser.save(saved)
         yield f"{name}.lalr", stamp(name).encode() + saved.getvalue()
 
 
