@@ -8,7 +8,7 @@ from math import fsum
 from typing import TYPE_CHECKING, Literal
 
 from spillscan.advice.fixes import of_occupancy
-from spillscan.advice.profile.text import time_text
+from spillscan.advice.profile.table import time_text
 from spillscan.model import Kernel, Launch
 from spillscan.model.code import weight
 from spillscan.occupancy.summary import Summary, summarise
@@ -17,7 +17,7 @@ from spillscan.output.nouns import count
 from spillscan.reading.machine.spillmap import share_text
 
 if TYPE_CHECKING:
-    from spillscan.advice.profile.judged import JudgedLaunch
+    from spillscan.advice.profile.matching import Matched
     from spillscan.naming import Names
     from spillscan.occupancy.launches import Launches
 
@@ -52,14 +52,14 @@ class Ranked:
 
 
 def ranked(
-    kernels: Sequence[Kernel], names: Names, launches: Launches, profile: Sequence[JudgedLaunch] = ()
+    kernels: Sequence[Kernel], names: Names, launches: Launches, profile: Sequence[Matched] = ()
 ) -> list[Ranked]:
     """Families that spill, what weighs most first (with a profile, what takes most time first), then those that
     occupancy limits, what leaves most of an SM empty first."""
-    launched: dict[int, list[JudgedLaunch]] = {}
-    for judged in profile:
-        if judged.match.kernel is not None:
-            launched.setdefault(id(judged.match.kernel), []).append(judged)
+    launched: dict[int, list[Matched]] = {}
+    for measured in profile:
+        if measured.kernel is not None:
+            launched.setdefault(id(measured.kernel), []).append(measured)
     kernels = [kernel for kernel in kernels if not kernel.is_helper]  # ptxas's own code: nobody can change it
     weights = {id(kernel): spill_weight(kernel) for kernel in kernels}
     total = sum(weights.values())
@@ -101,10 +101,9 @@ def spill_weight(kernel: Kernel) -> int:
     return sum(number * weight(group.bytes, group.depth) for group, number in own) or sum(spills or ())
 
 
-def _times(launched: Sequence[JudgedLaunch]) -> tuple[float | None, float | None]:
+def _times(launched: Sequence[Matched]) -> tuple[float | None, float | None]:
     """(time on spills, time on the GPU)."""
-    measured = [each.measured for each in launched]
-    shares = [(each.figure("duration_ns"), each.spill_instruction_share) for each in measured]
+    shares = [(each.launch.metrics.get("duration_ns"), each.launch.spill_share) for each in launched]
     return (
         _sum(time * share if time is not None and share is not None else None for time, share in shares),
         _sum(time for time, _ in shares),

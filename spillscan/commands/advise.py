@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from spillscan.advice.families import Advice, advice, facts, fix_data
-from spillscan.advice.profile.exports import read_all
-from spillscan.advice.profile.judged import JudgedLaunch, judge, launch_figures
+from spillscan.advice.profile.launches import read_profiles
+from spillscan.advice.profile.matching import Matched, matched
 from spillscan.advice.ranking import ranked, spill_weight, why_here
 from spillscan.advice.sweep.proposals import no_step, refusal
 from spillscan.commands import _answers, _inputs, _issues, _offers, _options, _policy, _trying
@@ -59,7 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
     build = _inputs.scan(inputs, unpacking=unpacking)
     kept = Selection(arguments.arch, arguments.kernel, arguments.launch).of(build)
     names = Names(kernel.named_by for kernel in build.kernels)
-    profile = judge(read_all(expand(arguments.measured)), build) if arguments.measured else ()
+    profile = matched(read_profiles(expand(arguments.measured))[0], build) if arguments.measured else ()
     launches = _Launches(policy, profile)
     found = ranked(kept.kernels, names, launches, profile)
     shown = found[: _options.rows_of(arguments)]
@@ -91,9 +91,9 @@ def run(arguments: argparse.Namespace) -> int:
 class _Launches:
     """Launches by the policy, else by a profile."""
 
-    def __init__(self, policy: Launches, profile: Sequence[JudgedLaunch]) -> None:
+    def __init__(self, policy: Launches, profile: Sequence[Matched]) -> None:
         self._policy = policy
-        self._seen = {id(each.match.kernel): launch_figures(each.launch) for each in profile if each.match.kernel}
+        self._seen = {id(each.kernel): each.launch.launch for each in profile if each.kernel}
 
     def launch_of(self, kernel: Kernel) -> Launch | None:
         """The launch; ``None`` if it is unknown."""

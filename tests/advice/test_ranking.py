@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from spillscan import scan
-from spillscan.advice.profile.exports import read_all
-from spillscan.advice.profile.judged import judge
+from spillscan.advice.profile.launches import read_profiles
+from spillscan.advice.profile.matching import matched
 from spillscan.advice.ranking import ranked
 from spillscan.model.code import Group, LocalTraffic, SassStats
 from spillscan.naming import Names
@@ -57,7 +57,7 @@ def test_what_occupancy_limits_comes_last_and_what_nothing_helps_not_at_all() ->
 
 def test_a_profile_puts_first_what_takes_time() -> None:
     build = scan(str(NCU / "demo-13.0.log"))
-    profile = judge(read_all(expand([str(NCU / "demo-sections.csv.zst")])), build)
+    profile = matched(read_profiles(expand([str(NCU / "demo-sections.csv.zst")]))[0], build)
     entries = Names([each.named_by for each in build.kernels])
     found = [each for each in ranked(build.kernels, entries, LaunchMap(), profile) if each.about == "spills"]
     spent = [each.spill_ns or 0 for each in found]

@@ -1,203 +1,179 @@
-"""Which kernel of a build a launch ran: by name, by the device's architecture, and by registers where these leave two.
+"""Kernel of each profiled launch: by name, then by the device's architecture, then by registers.
 
-Where several remain that differ, the launch is ambiguous and says between what; nothing is guessed. Names are compared
-in one form: NVIDIA's demangler writes ``outer::<unnamed>::scale<float, (int)4>(T1 *, const T1 *, int)`` where LLVM's
-writes ``outer::(anonymous namespace)::scale<float, 4>(float*, float const*, int)``. Parameters of templates cannot be
-compared: NVIDIA's are those of the template. What is dropped for the comparison (``const``) can only make two names
-alike, never one kernel two; who finds several says so.
+If several kernels that differ remain, the launch has none and says so. NVIDIA's demangler writes
+``outer::<unnamed>::scale<float, (int)4>(T1 *, const T1 *, int)`` where LLVM's writes
+``outer::(anonymous namespace)::scale<float, 4>(float*, float const*, int)``: both are reduced to one form. Parameters
+of templates are not compared: NVIDIA prints those of the template. What the reduction drops (``const``) can only make
+two names equal, and then the launch is ambiguous.
 """
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
-from spillscan.advice.profile.model import ProfiledLaunch
-from spillscan.model import Kernel
+from msgspec import Struct
+
+from spillscan.advice.profile.launches import ProfiledLaunch
+from spillscan.model import Build, Issue, Kernel
+from spillscan.naming import alone
 from spillscan.occupancy.devices import device, runs_on
 from spillscan.output.errors import UsageError
 from spillscan.output.nouns import count
+from spillscan.output.safe import printable
 
-# ---- names -----------------------------------------------------------------------------------------------------------
-
-
-_CAST = re.compile(r"\((?:unsigned |signed )?[A-Za-z_][\w:]*(?: (?:int|long|char|short|long int|long long))*\)(?=-?\d)")
-_SUFFIX = re.compile(r"(?<![\w.])(-?\d+)[uU]?[lL]{0,2}(?![\w.])")
-_WORDS = re.compile(r"\b(?:const|volatile|struct|class|enum)\b")
-_BOOLEANS = re.compile(r"\b(?:true|false)\b")
-_LAMBDA = re.compile(r"\[lambda(\(.*?\)) \(instance (\d{1,9})\)\]")
-_BLANKS = re.compile(r"\s+")
-
-
-@dataclass(frozen=True, slots=True)
-class Name:
-    """What a kernel is called."""
-
-    qualified: str
-    """Namespaces, base name and template arguments."""
-    parameters: str | None
-    """Its parameters in parentheses; ``None`` where none are printed."""
-
-    @property
-    def template(self) -> bool:
-        """Whether it has template arguments."""
-        return self.qualified.endswith(">")
-
-
-@lru_cache(maxsize=65536)
-def parsed(text: str) -> Name:
-    """The parts of a demangled name, each in the comparable form."""
-    text = text.replace("<unnamed>", "(anonymous namespace)")
-    text = _LAMBDA.sub(_lambda, text)
-    at = _parameters_at(text)
-    head = text if at is None else text[:at]
-    return Name(_plain(head.removeprefix("void ")), None if at is None else _plain(text[at:]))
-
-
-def _parameters_at(text: str) -> int | None:
-    """Where the parameter list begins: the last parenthesis that no bracket encloses, at the name's end."""
-    text = text.rstrip()
-    if not text.endswith(")"):
-        return None
-    depth = 0
-    for place in range(len(text) - 1, -1, -1):
-        if text[place] == ")":
-            depth += 1
-        elif text[place] == "(":
-            depth -= 1
-            if depth == 0:
-                return None if text.startswith("(anonymous namespace)", place) else place
-    return None
-
-
-def _lambda(found: re.Match[str]) -> str:
-    """NVIDIA's ``[lambda(float) (instance 2)]`` is LLVM's ``'lambda0'(float)``, the first one ``'lambda'(float)``."""
-    nth = int(found[2])
-    return f"'lambda{nth - 2 if nth > 1 else ''}'{found[1]}"
-
-
-def _plain(text: str) -> str:
-    text = _CAST.sub("", text)
-    text = _BOOLEANS.sub(lambda found: "1" if found[0] == "true" else "0", text)
-    text = _WORDS.sub(" ", text)
-    text = _SUFFIX.sub(r"\1", text)
-    text = text.replace("(void)", "()")
-    return _BLANKS.sub("", text)
-
-
-# ---- kernels ---------------------------------------------------------------------------------------------------------
-
-
+NO_BUILD = "no build was given"
 LEAST_REGISTERS = 16
-"""Nsight Compute shows at least so many registers: kernels of 10, 12 and 14 registers show 16 (measured on an H200)."""
+"""Nsight Compute shows at least 16: kernels of 10, 12 and 14 registers show 16 (measured on an H200)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Match:
-    """What was found for one launch."""
+class Matched(Struct, frozen=True, kw_only=True):
+    """A launch with its kernel."""
 
     launch: ProfiledLaunch
-    """The launch."""
     kernel: Kernel | None = None
-    """The kernel that it ran; ``None`` where none, or more than one, may be it."""
-    copies: int = 1
-    """Kernels of that name and arch with the same figures, in so many translation units."""
-    reason: str = ""
-    """Why there is no kernel, one line; empty where there is one."""
+    unmatched: str = ""
+    """Why there is no kernel; empty if there is one."""
+
+    @property
+    def name(self) -> str:
+        """Short name of the kernel, with template arguments."""
+        return alone(self.launch.kernel if self.kernel is None else self.kernel.named_by)
+
+
+def matched(launches: Sequence[ProfiledLaunch], build: Build | None) -> tuple[Matched, ...]:
+    """Each launch with its kernel, in order."""
+    if build is None:
+        return tuple(Matched(launch=launch, unmatched=NO_BUILD) for launch in launches)
+    kernels = Kernels(build.kernels)
+    return tuple(kernels.match(launch) for launch in launches)
 
 
 class Kernels:
-    """The kernels of a build, by all that a profiler may call them."""
+    """Kernels of a build by every name that Nsight Compute may print."""
 
     def __init__(self, kernels: Iterable[Kernel]) -> None:
-        entries = [kernel for kernel in kernels if kernel.role != "function"]
-        self._by_symbol: dict[str, list[Kernel]] = defaultdict(list)
-        self._by_name: dict[Name, list[Kernel]] = defaultdict(list)
-        self._by_template: dict[str, list[Kernel]] = defaultdict(list)
-        self._by_base: dict[str, list[Kernel]] = defaultdict(list)
-        for kernel in entries:
-            name = parsed(kernel.name)
-            self._by_symbol[kernel.key.symbol].append(kernel)
-            self._by_name[name].append(kernel)
-            self._by_template[name.qualified].append(kernel)
-            self._by_base[kernel.short_name].append(kernel)
+        self._named: dict[object, list[Kernel]] = defaultdict(list)
+        for kernel in kernels:
+            if kernel.role != "function":
+                qualified, parameters = parsed(kernel.name)
+                base = kernel.short_name, None, ""
+                for name in {(kernel.key.symbol,), (qualified, parameters), (qualified, None), base}:
+                    self._named[name].append(kernel)
 
     def named(self, printed: str) -> Sequence[Kernel]:
-        """Kernels that ``printed`` may name: by symbol, else by full name, else by what the form of the name shows."""
-        if printed in self._by_symbol:
-            return self._by_symbol[printed]
-        name = parsed(printed)
-        if name in self._by_name:
-            return self._by_name[name]
-        if name.template:  # the parameters are those of the template, and cannot be compared
-            return self._by_template.get(name.qualified, ())
-        if name.parameters is None:  # --print-kernel-base function
-            return self._by_template.get(name.qualified, ()) or self._by_base.get(printed.strip(), ())
-        return ()
+        """Kernels that ``printed`` may name: by symbol, by full name, by template arguments, by base name alone."""
+        qualified, parameters = parsed(printed)
+        names: list[object] = [(printed,), (qualified, parameters)]
+        if qualified.endswith(">") or parameters is None:  # parameters of a template cannot be compared
+            names.append((qualified, None))
+        if parameters is None:  # --print-kernel-base function
+            names.append((printed.strip(), None, ""))
+        return next((self._named[name] for name in names if name in self._named), [])
 
-    def match(self, launch: ProfiledLaunch) -> Match:
+    def match(self, launch: ProfiledLaunch) -> Matched:
         """The kernel that ``launch`` ran."""
         named = self.named(launch.kernel)
-        if not named:
-            return Match(launch=launch, reason="no kernel of that name in the build")
         found = _for_device(named, launch.arch)
-        if not found:
+        why = "no kernel of that name in the build"
+        if named and not found:
             archs = ", ".join(sorted({kernel.key.arch or "unknown" for kernel in named}))
-            return Match(launch=launch, reason=f"the build has it for {archs}, not for {launch.arch}")
+            why = f"the build has it for {archs}, not for {launch.arch}"
         if _differ(found):
             found = [kernel for kernel in found if agrees(launch, kernel) is not False]
-            if not found:
-                return Match(launch=launch, reason="kernels of that name differ, and none has the launch's registers")
-            if _differ(found):
-                several = count(len(found), "kernel")
-                return Match(launch=launch, reason=f"{several} of that name differ: {_differences(found)}")
-        return Match(launch=launch, kernel=found[0], copies=len(found))
+            why = "kernels of that name differ, and none has the launch's registers"
+        if _differ(found):
+            return Matched(launch=launch, unmatched=f"{count(len(found), 'kernel')} of that name differ")
+        return Matched(launch=launch, kernel=found[0]) if found else Matched(launch=launch, unmatched=why)
+
+
+def contradictions(launches: Sequence[Matched]) -> list[Issue]:
+    """Gaps of launches matched with a build: no kernel, or values that differ; each text once per kernel."""
+    found: dict[str, Issue] = {}
+    for each in launches:
+        launch, kernel, code, said = each.launch, each.kernel, "profile-contradicts", []
+        shared = launch.metrics.get("static_shared_bytes")
+        if kernel is None:
+            code, said = "profile-unmatched", [f"cannot be matched: {each.unmatched}"]
+        else:
+            usage = kernel.usage
+            if agrees(launch, kernel) is False:
+                said = [f"launched with {launch.metrics['registers']:g} registers, compiled with {usage.registers}"]
+            if None not in (shared, usage.shared_bytes) and shared != usage.shared_bytes:
+                said.append(f"launched with {shared:,} B static shared memory, compiled with {usage.shared_bytes:,} B")
+            said = [f"{line}: another build?" for line in said]
+        for line in said:
+            text = printable(f"{each.name}: {line}")
+            found.setdefault(text, Issue(code=code, message=text, severity="warning", origin=launch.origin))
+    return list(found.values())
 
 
 def agrees(launch: ProfiledLaunch, kernel: Kernel) -> bool | None:
-    """Whether registers are the same, with the least that a profiler shows; ``None`` where one side does not say."""
-    seen, compiled = launch.measured.figure("registers"), kernel.usage.registers
+    """Whether both have the same registers; ``None`` if one side is unknown or not final."""
+    seen, compiled = launch.metrics.get("registers"), kernel.usage.registers
     if seen is None or compiled is None or kernel.final is False or kernel.confidence != "certain":
         return None
-    return bool(seen == max(compiled, LEAST_REGISTERS))
+    return seen == max(compiled, LEAST_REGISTERS)
 
 
-def _for_device(kernels: Sequence[Kernel], arch: str | None) -> list[Kernel]:
-    """Those that the driver would load: of the archs that run on the device the nearest; the driver takes no other."""
-    if arch is None:
+def _for_device(kernels: Sequence[Kernel], on: str | None) -> list[Kernel]:
+    """Kernels that the driver would load: those of the nearest arch that runs on the device."""
+    if on is None:
         return list(kernels)
-    running = [kernel for kernel in kernels if kernel.key.arch is None or _runs(kernel.key.arch, arch)]
-    nearest = max(((_version(kernel.key.arch), kernel.key.arch or "") for kernel in running), default=None)
-    return [kernel for kernel in running if nearest and kernel.key.arch in (nearest[1], None)]
+    ranks = [_rank(kernel.key.arch, on) for kernel in kernels]
+    nearest = max((rank for rank in ranks if rank), default=None)
+    pairs = zip(kernels, ranks, strict=True)
+    return [kernel for kernel, rank in pairs if kernel.key.arch is None or (rank and rank == nearest)]
 
 
-def _runs(arch: str, on: str) -> bool:
+def _rank(arch: str | None, on: str) -> tuple[tuple[int, int], str] | None:
+    """Rank of an arch on a device, the nearest highest; ``None`` if its code does not run there."""
+    if arch is None:
+        return (0, 0), ""
     try:
-        return runs_on(arch, on)
-    except UsageError:  # a device that this release does not know: its own target is all that is known
-        return arch.rstrip("af") == on
-
-
-def _version(arch: str | None) -> tuple[int, int]:
-    try:
-        return (0, 0) if arch is None else device(arch).version
-    except UsageError:
-        return (0, 0)
+        return (device(arch).version, arch) if runs_on(arch, on) else None
+    except UsageError:  # an arch or device that this release does not know
+        return ((0, 0), arch) if arch.rstrip("af") == on else None
 
 
 def _differ(kernels: Sequence[Kernel]) -> bool:
-    first = kernels[0]
-    return any((kernel.key.symbol, kernel.usage) != (first.key.symbol, first.usage) for kernel in kernels)
+    return any((kernel.key.symbol, kernel.usage) != (kernels[0].key.symbol, kernels[0].usage) for kernel in kernels)
 
 
-def _differences(kernels: Sequence[Kernel]) -> str:
-    figures: tuple[tuple[str, Callable[[Kernel], object]], ...] = (
-        ("symbols", lambda kernel: kernel.key.symbol),
-        ("objects", lambda kernel: kernel.key.unit),
-        ("registers", lambda kernel: kernel.usage.registers),
-        ("spills", lambda kernel: kernel.spills),
-    )
-    return ", ".join(what for what, figure in figures if len({figure(kernel) for kernel in kernels}) > 1) or "figures"
+# ---- names -----------------------------------------------------------------------------------------------------------
+
+_REWRITES = (
+    (re.compile(r"<unnamed>"), "(anonymous namespace)"),
+    (
+        re.compile(
+            r"\((?:unsigned |signed )?[A-Za-z_][\w:]*(?: (?:int|long|char|short|long int|long long))*\)(?=-?\d)"
+        ),
+        "",
+    ),
+    (re.compile(r"\btrue\b"), "1"),
+    (re.compile(r"\bfalse\b"), "0"),
+    (re.compile(r"\b(?:const|volatile|struct|class|enum)\b"), " "),
+    (re.compile(r"(?<![\w.])(-?\d+)[uU]?[lL]{0,2}(?![\w.])"), r"\1"),
+    (re.compile(r"\(void\)"), "()"),
+    (re.compile(r"^void |\s+"), ""),
+)
+"""Spelling of NVIDIA's and LLVM's demanglers, reduced to one."""
+_LAMBDA = re.compile(r"\[lambda(\(.*?\)) \(instance (\d{1,9})\)\]")
+
+
+@lru_cache(maxsize=65536)
+def parsed(text: str) -> tuple[str, str | None]:
+    """(qualified name with template arguments, parameters or ``None``) of a demangled name, in comparable form."""
+    text = _LAMBDA.sub(lambda found: f"'lambda{'' if found[2] == '1' else int(found[2]) - 2}'{found[1]}", text)
+    for pattern, plain in _REWRITES:
+        text = pattern.sub(plain, text)
+    depth = 0
+    for place in range(len(text) - 1, -1, -1) if text.endswith(")") else ():
+        depth += (text[place] == ")") - (text[place] == "(")
+        if depth == 0:
+            if text.startswith("(anonymousnamespace)", place):
+                break
+            return text[:place], text[place:]
+    return text, None

@@ -8,54 +8,26 @@ RAW = {
     "launch__registers_per_thread": "registers",
     "launch__shared_mem_per_block_static": "static_shared_bytes",
     "launch__shared_mem_per_block_dynamic": "dynamic_shared_bytes",
-    "launch__shared_mem_per_block_driver": "driver_shared_bytes",
-    "launch__shared_mem_config_size": "shared_config_bytes",
-    "launch__barrier_count": "barriers",
     "launch__cluster_size": "cluster_blocks",
-    "launch__block_size": "block_threads",
-    "launch__waves_per_multiprocessor": "waves",
     "sm__maximum_warps_per_active_cycle_pct": "theoretical_percent",
     "sm__warps_active.avg.pct_of_peak_sustained_active": "achieved_percent",
-    "launch__occupancy_limit_warps": "limit_warps",
-    "launch__occupancy_limit_blocks": "limit_blocks",
-    "launch__occupancy_limit_registers": "limit_registers",
-    "launch__occupancy_limit_shared_mem": "limit_shared_memory",
-    "launch__occupancy_limit_barriers": "limit_barriers",
     "gpu__time_duration.sum": "duration_ns",
-    "sm__throughput.avg.pct_of_peak_sustained_elapsed": "compute_percent",
-    "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed": "memory_percent",
     "smsp__inst_executed.sum": "instructions",
     "sass__inst_executed_register_spilling": "spill_instructions",
-    "smsp__sass_inst_executed_op_local_ld.sum": "local_load_instructions",
-    "smsp__sass_inst_executed_op_local_st.sum": "local_store_instructions",
-    "l1tex__t_bytes_pipe_lsu_mem_local_op_ld.sum": "local_load_bytes",
-    "l1tex__t_bytes_pipe_lsu_mem_local_op_st.sum": "local_store_bytes",
-    "l1tex__t_bytes_pipe_lsu_mem_global_op_ld.sum": "global_load_bytes",
-    "l1tex__t_bytes_pipe_lsu_mem_global_op_st.sum": "global_store_bytes",
 }
 LABELS = {
     ("Launch Statistics", "Registers Per Thread"): "registers",
     ("Launch Statistics", "Static Shared Memory Per Block"): "static_shared_bytes",
     ("Launch Statistics", "Dynamic Shared Memory Per Block"): "dynamic_shared_bytes",
-    ("Launch Statistics", "Shared Memory Configuration Size"): "shared_config_bytes",
-    ("Launch Statistics", "Block Size"): "block_threads",
-    ("Launch Statistics", "Waves Per SM"): "waves",
     ("Occupancy", "Theoretical Occupancy"): "theoretical_percent",
     ("Occupancy", "Achieved Occupancy"): "achieved_percent",
-    ("Occupancy", "Block Limit Warps"): "limit_warps",
-    ("Occupancy", "Block Limit SM"): "limit_blocks",
-    ("Occupancy", "Block Limit Registers"): "limit_registers",
-    ("Occupancy", "Block Limit Shared Mem"): "limit_shared_memory",
-    ("Occupancy", "Block Limit Barriers"): "limit_barriers",
-    ("GPU Speed Of Light Throughput", "Compute (SM) Throughput"): "compute_percent",
-    ("GPU Speed Of Light Throughput", "Memory Throughput"): "memory_percent",
     ("GPU Speed Of Light Throughput", "Duration"): "duration_ns",
     ("Instruction Statistics", "Executed Instructions"): "instructions",
 }
 UNITS = {"Kbyte": 1e3, "Kbyte/block": 1e3, "Mbyte": 1e6, "Gbyte": 1e9, "us": 1e3, "ms": 1e6, "s": 1e9}
 
-Launch = tuple[str, str, str]
-"""(process, ID, kernel)."""
+Launch = tuple[str, str, str, str]
+"""(process, ID, kernel, block size)."""
 
 
 def read(text: str) -> dict[Launch, dict[str, float]]:
@@ -68,7 +40,9 @@ def read(text: str) -> dict[Launch, dict[str, float]]:
     units = dict(zip(head, rows.pop(0), strict=True)) if wide else {}
     for row in rows:
         cells = dict(zip(head, row, strict=False))
-        figures = launches.setdefault((cells["Process ID"], cells["ID"], cells["Kernel Name"]), {})
+        figures = launches.setdefault(
+            tuple(cells[name] for name in ("Process ID", "ID", "Kernel Name", "Block Size")), {}
+        )
         if wide:
             known = [(name, units[name], cells[name]) for name in RAW if name in cells]
             figures |= {RAW[name]: value(text, unit) for name, unit, text in known if text != "no data"}

@@ -1,0 +1,220 @@
+"""Launches in CSV of Nsight Compute: the raw page (one row per launch) or the details page (one row per metric).
+
+ncu writes its table to the stream that the profiled program writes to. A row begins with a quoted number, and the
+header with ``"ID"``; other lines are the program's or messages of ncu (``==PROF==``) and are skipped. A row that is
+damaged is an error: a launch that is lost silently would change the ranking.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
+from math import prod
+from typing import NoReturn
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from spillscan.model import Issue, Launch, Origin
+from spillscan.occupancy.launches import launch as launch_of
+from spillscan.output.errors import InputError
+from spillscan.output.nouns import count
+from spillscan.output.safe import printable
+from spillscan.reading.inputs.source import Source, Stream
+
+_NAMES = """
+registers            count   launch__registers_per_thread | Registers Per Thread
+static_shared_bytes  bytes   launch__shared_mem_per_block_static | Static Shared Memory Per Block
+dynamic_shared_bytes bytes   launch__shared_mem_per_block_dynamic | Dynamic Shared Memory Per Block
+cluster_blocks       count   launch__cluster_size | Cluster Size
+duration_ns          time    gpu__time_duration.sum | gpu__time_duration.avg | Duration
+theoretical_percent  percent sm__maximum_warps_per_active_cycle_pct | Theoretical Occupancy
+achieved_percent     percent sm__warps_active.avg.pct_of_peak_sustained_active | Achieved Occupancy
+instructions         count   smsp__inst_executed.sum | inst_executed | Executed Instructions
+spill_instructions   count   sass__inst_executed_register_spilling | derived__local_spilling_requests \
+| Local Memory Spilling Requests
+"""
+"""Metric, its kind, and its names on the pages of Nsight Compute 2020.1 to 2025.3, best first."""
+_ROWS = [line.split(maxsplit=2) for line in _NAMES.strip().splitlines()]
+METRICS = {name: kind for name, kind, _ in _ROWS}
+_PRINTED = {each: (name, rank) for name, _, names in _ROWS for rank, each in enumerate(names.split(" | "))}
+_WHOLE = ("registers", "static_shared_bytes", "dynamic_shared_bytes", "cluster_blocks")
+
+_NUMBER = re.compile(r"(\d{1,3}(?:,\d{3})+|\d+)(\.\d+)?(?: [({].*)?", re.DOTALL)  # instances follow in parentheses
+_ABSENT = ("", "no data", "n/a", "(!) n/a", "nan", "-nan", "inf", "-inf")
+_PREFIX = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+_UNITS = {
+    "count": re.compile(r"([kKMGT]?)(?:inst|block|request|register/thread)?"),
+    "bytes": re.compile(r"([kKMGT]?)byte(?:/block)?"),
+    "percent": re.compile(r"()(?:%|pct)"),
+    "time": re.compile(r"([num]?)s(?:ec|econd)?"),
+}
+_TIMES = {"n": 1.0, "u": 1e3, "m": 1e6, "": 1e9}
+
+_START = re.compile(r'"(?:ID|\d*)",')
+_BLOCK = re.compile(r"\(?(\d{1,10})(?:, ?| ?x ?)(\d{1,10})(?:, ?| ?x ?)(\d{1,10})\)?")
+_CAPABILITY = re.compile(r"(\d{1,3})\.(\d{1,3})")
+_IDENTITY = ("ID", "Process ID", "Kernel Name", "Context", "Stream", "Block Size", "Grid Size", "Device", "CC")
+_WIDE = ("ID", "Kernel Name")
+_LONG = (*_WIDE, "Metric Name", "Metric Unit", "Metric Value")
+_AGAIN = "export the profile: ncu -i REPORT --csv --page raw --print-units base"
+_MAKE = "make one with: ncu --csv --page raw --set full PROGRAM > profile.csv"
+
+
+class ProfiledLaunch(Struct, frozen=True, kw_only=True):
+    """One launch of one kernel, as Nsight Compute printed it."""
+
+    kernel: str
+    """Mangled, demangled by NVIDIA, or the bare function name."""
+    number: str = ""
+    """Nsight Compute's ID of the launch, per process."""
+    arch: str | None = None
+    """Target of the device, such as ``sm_90``."""
+    block: tuple[int, ...] | None = None
+    """Threads per block by dimension."""
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    """Values of ``METRICS`` in base units; a value that is missing or was rounded to fewer bytes is not there."""
+    origin: Origin
+
+    @property
+    def threads(self) -> int | None:
+        """Threads per block."""
+        return None if self.block is None else prod(self.block)
+
+    @property
+    def spill_share(self) -> float | None:
+        """Spill instructions as a share of all executed instructions, 0 to 1."""
+        spills, every = self.metrics.get("spill_instructions"), self.metrics.get("instructions")
+        return None if spills is None or not every else spills / every
+
+    @property
+    def launch(self) -> Launch | None:
+        """The launch as a policy states it; ``None`` if block size or dynamic shared memory is unknown."""
+        dynamic = self.metrics.get("dynamic_shared_bytes")
+        if self.threads is None or dynamic is None:
+            return None
+        clusters = {"cluster_blocks": int(size)} if (size := self.metrics.get("cluster_blocks")) else {}
+        return launch_of(threads_per_block=self.threads, dynamic_shared_bytes=int(dynamic), **clusters)
+
+
+def read_profiles(sources: Sequence[Source]) -> tuple[list[ProfiledLaunch], list[Issue]]:
+    """Launches of all inputs in order, and the errors that ncu printed."""
+    launches: list[ProfiledLaunch] = []
+    errors: list[Issue] = []
+    for source in sources:
+        called = "standard input" if source.uri == "-" else source.uri
+        with source.open() as stream:
+            found = read(stream, called, errors)
+        if not found and source.explicit:
+            if called.endswith(".ncu-rep"):
+                raise InputError(
+                    f"{called} is a report that only ncu reads", _AGAIN.replace("REPORT", printable(called))
+                )
+            why = f": {errors[0].message}" if errors else ""
+            raise InputError(f"no launch of Nsight Compute in {called}{why}", _MAKE)
+        launches += found
+    if not launches:
+        raise InputError("no launch of Nsight Compute in these inputs", _MAKE)
+    return launches, errors
+
+
+def read(stream: Stream, called: str, errors: list[Issue]) -> list[ProfiledLaunch]:
+    """Launches of one input. Raises InputError if a table is damaged; adds errors that ncu printed to ``errors``."""
+    drafts: dict[tuple[str, ...], _Draft] = {}
+    columns: list[str] = []
+    units: dict[str, str] = {}
+    tables = least = 0
+    for at, cells, unended in _rows(stream, called, errors):
+        origin = Origin(input=called, line=at, format="ncu")
+        if cells[0] == "ID" and not (unended and "Kernel Name" not in cells):
+            columns, units, tables = cells, {}, tables + 1
+            needed = _LONG if "Metric Name" in cells else _WIDE
+            if missing := next((column for column in needed if column not in cells), None):
+                _damaged(origin, f"the table has no column {missing!r}")
+            least = 1 + max(map(cells.index, needed)) if needed is _LONG else len(cells)
+        elif not least <= len(cells) <= len(columns):
+            if not unended:
+                _damaged(origin, f"this row of the table has {count(len(cells), 'cell')}, not {len(columns)}")
+        else:
+            row = dict(zip(columns, cells, strict=False))
+            by_metric = "Metric Name" in row
+            if (units or by_metric) and not (row["ID"] and row["Kernel Name"]):
+                _damaged(origin, "this row of the table names no kernel or has no ID")
+            if not units and not by_metric:
+                if row["ID"]:
+                    _damaged(origin, "the row of units is missing")
+                units = row
+                continue
+            key = (str(tables), "" if by_metric else str(at), *(row.get(column, "") for column in _IDENTITY))
+            fields = drafts.setdefault(key, _Draft(row, origin)).fields
+            if by_metric and row["Metric Name"]:  # else what a rule of ncu says
+                fields.append((row["Metric Name"], row["Metric Value"], row["Metric Unit"], at))
+            elif not by_metric:
+                fields += [(name, row[name], units[name], at) for name in columns if name in _PRINTED]
+    found = list(drafts.values())
+    names = [[name for name, *_ in draft.fields] for draft in found]
+    if any(len(each) > len(names[-1]) and each[: len(names[-1])] == names[-1] for each in names):
+        _damaged(found[-1].origin, "the last launch has fewer metrics than the others: the file is cut off")
+    return [draft.launch() for draft in found]
+
+
+def _rows(stream: Stream, called: str, errors: list[Issue]) -> Iterator[tuple[int, list[str], bool]]:
+    """(line number, cells, whether text of the program stands before them) of each row, headers included."""
+    blocks = (block.removesuffix(b"\n").split(b"\n") for block in stream.lines())
+    lines = enumerate((line.removesuffix(b"\r").decode(errors="replace") for block in blocks for line in block), 1)
+    begun = False
+    for at, line in lines:
+        found, origin = _START.search(line), Origin(input=called, line=at, format="ncu")
+        if found is not None and (begun or found[0] == '"ID",'):
+            unended = found.start() > 0
+            following = () if unended else (more for _, more in lines)  # a cell may contain line breaks
+            try:
+                yield at, next(csv.reader(chain([line[found.start() :]], following), strict=True)), unended
+                begun = True
+            except csv.Error as error:
+                if not unended:
+                    _damaged(origin, f"this row of the table cannot be read: {error}")
+        elif line.startswith("==ERROR=="):
+            message = f"Nsight Compute says: {printable(line[9:].strip(), 300)}"
+            errors.append(Issue(code="profiler-error", message=message, severity="error", origin=origin))
+
+
+class _Draft(Struct):
+    """A launch as it is printed."""
+
+    row: Mapping[str, str]
+    origin: Origin
+    fields: list[tuple[str, str, str, int]] = field(default_factory=list)
+    """(name, value, unit, line number) of each metric."""
+
+    def launch(self) -> ProfiledLaunch:
+        """The launch with each metric by its best name."""
+        best: dict[str, tuple[int, float | None]] = {}
+        for name, text, unit, at in self.fields:
+            metric, rank = _PRINTED.get(name, ("", 0))
+            if metric and text.strip() not in _ABSENT and best.get(metric, (rank + 1,))[0] > rank:
+                found, number = _UNITS[METRICS[metric]].fullmatch(unit), _NUMBER.fullmatch(text.strip())
+                if found is None or number is None:
+                    what = "is not a number" if found else f"has the unknown unit {printable(unit, 40)!r}"
+                    origin = replace(self.origin, line=at)
+                    _damaged(origin, f"{name}: {printable(text, 120)!r} {what}", f"{_AGAIN} (LC_ALL=C)")
+                scale = (_TIMES if METRICS[metric] == "time" else _PREFIX)[found[1]]
+                value = float(number[1].replace(",", "") + (number[2] or "")) * scale
+                rounded = value and scale > 10 ** len((number[2] or ".")[1:])
+                best[metric] = rank, value if metric not in _WHOLE else None if rounded else round(value)
+        capability = _CAPABILITY.fullmatch(self.row.get("CC", ""))
+        block = _BLOCK.fullmatch(self.row.get("Block Size", "").strip())
+        return ProfiledLaunch(
+            kernel=self.row["Kernel Name"],
+            number=self.row["ID"],
+            arch=f"sm_{capability[1]}{capability[2]}" if capability else None,
+            block=tuple(map(int, block.groups())) if block else None,
+            metrics={name: value for name, (_, value) in best.items() if value is not None},
+            origin=self.origin,
+        )
+
+
+def _damaged(at: Origin, what: str, hint: str = _AGAIN) -> NoReturn:
+    raise InputError(f"{at.input}:{at.line}: {what}", hint)
