@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from msgspec.structs import replace
 
@@ -26,11 +26,10 @@ def scan(
     *,
     operands: bool = False,
     live: bool = False,
-    unpacking: Mapping[str, int] | None = None,
 ) -> Build:
     """Read logs, dumps, binaries, folders of them, glob patterns, snapshots, builds of datasets (``data/@v1``) and
     ``-`` (standard input) into one build."""
-    return pipeline.scan(paths, watch, operands=operands, live=live, unpacking=unpacking, load_kept=_build_of_dataset)
+    return pipeline.scan(paths, watch, operands=operands, live=live, load_kept=_build_of_dataset)
 
 
 def _build_of_dataset(root: str, label: str) -> Build:

@@ -3,16 +3,3 @@ the result runs on.
 
 In: a build; a compiler's command line; a run file. Out: reports and outputs to read; gaps of what is missing.
 """
-
-PUBLIC = (
-    "account",
-    "commands",
-    "compilation",
-    "coverage",
-    "gaps",
-    "launcher",
-    "record",
-    "run",
-    "tree",
-)
-"""What other packages may import from: these modules, and this one."""

@@ -18,9 +18,6 @@ from spillscan.output.errors import closest, nearest
 from spillscan.output.safe import printable
 from spillscan.output.terminal import columns
 
-PUBLIC = ()
-"""What other packages may import from: this module alone."""
-
 
 class Command(Protocol):
     """What a module of a command, or of a verb, offers."""

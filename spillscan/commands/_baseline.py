@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 
 DEFAULT_FILE = "spillscan-baseline.jsonl"
-FORMER_FILE = "spillscan-baseline.yaml"
 LONGEST_BYTES = 256 << 20
 MOST_NAMED = 3
 
@@ -218,10 +217,8 @@ def gate(arguments: argparse.Namespace, inputs: Sequence[str]) -> Gate:
         return _gate_from(arguments, inputs)
     policy = _policy.policy_of(arguments)
     path, baseline = policy.baseline, None
-    if path is None:
-        for name in (DEFAULT_FILE, FORMER_FILE):
-            if os.path.lexists(name):
-                complain(f"{name} is not read: give --baseline {name}, or name it in the policy (`baseline:`)")
+    if path is None and os.path.lexists(DEFAULT_FILE):
+        complain(f"{DEFAULT_FILE} is not read: give --baseline {DEFAULT_FILE}, or name it in the policy (`baseline:`)")
     words = again(arguments, inputs)
     if path is not None:
         baseline = only(read(path, words), arguments.arch)

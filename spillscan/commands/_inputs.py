@@ -7,7 +7,7 @@ import os
 import stat
 import sys
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from spillscan import library
 from spillscan.builds import record
@@ -71,13 +71,12 @@ def scan(
     *,
     operands: bool = False,
     live: bool = False,
-    unpacking: Mapping[str, int] | None = None,
 ) -> Build:
     """:func:`spillscan.scan`, with its progress where a person watches."""
     try:
         with Progress("reading") as progress:
             watch = Reading(progress) if progress.watched else None
-            _read.append(library.scan(paths, watch, operands=operands, live=live, unpacking=unpacking))
+            _read.append(library.scan(paths, watch, operands=operands, live=live))
     except InputError as error:
         if paths == ["-"] and os.path.exists(record.NAME):
             raise InputError(error.what, f"to read what `spillscan run` left, give {record.NAME}") from None

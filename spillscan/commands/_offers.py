@@ -57,7 +57,7 @@ class Asked(NamedTuple):
         return cls(inputs, [*config, *settings], launches)
 
 
-def with_ways(report: Report, asked: Asked, policy: Policy, unpacking: Mapping[str, int]) -> Report:
+def with_ways(report: Report, asked: Asked, policy: Policy) -> Report:
     """The report with next steps for the families of its findings, the first families first."""
     names, families = report.names, dict[str, list[Kernel]]()
     first: dict[str, Finding] = {}
@@ -74,7 +74,7 @@ def with_ways(report: Report, asked: Asked, policy: Policy, unpacking: Mapping[s
         shown.append(Ranked("spills" if weight else "occupancy", family, kernels, weight, 0.0))
     if not shown:
         return report
-    code = fetch.pressures_of((each.worst for each in shown if each.weight), unpacking)
+    code = fetch.pressures_of(each.worst for each in shown if each.weight)
     databases, tree = databases_near(asked.inputs), tree_here()
     ways = []
     for about in shown:
@@ -124,7 +124,7 @@ _OF_FRAMES = ("local-array", "stack")
 def _next(about: Ranked, finding: Finding, source: str, asked: Asked, names: Names, launches: Launches) -> str:
     of_frame = not about.weight and finding.rule.startswith(_OF_FRAMES)
     if (of_frame or _by_callees(about.worst, finding)) and about.worst.sass is not None and "-" not in asked.inputs:
-        return _show(about.worst, _held_by(about.worst, asked.inputs), asked, names)
+        return _show(about.worst, _held_by(about.worst, asked.inputs), names)
     return next(commands_for(about, source, asked, names, launches), "")
 
 
@@ -176,7 +176,7 @@ def commands_for(
     if "-" in inputs:
         return
     if kernel.sass is not None and about.about == "spills":
-        yield _show(kernel, inputs, asked, names)
+        yield _show(kernel, inputs, names)
     else:
         words = ["occupancy", *inputs, "--kernel", called, *arch, *asked.launches, *asked.config]
         yield shlex.join(["spillscan", *words])
@@ -190,9 +190,9 @@ def _held_by(kernel: Kernel, inputs: Sequence[str]) -> Sequence[str]:
     return kept or inputs
 
 
-def _show(kernel: Kernel, inputs: Sequence[str], asked: Asked, names: Names) -> str:
+def _show(kernel: Kernel, inputs: Sequence[str], names: Names) -> str:
     arch = ["--arch", kernel.key.arch] if kernel.key.arch else []
-    return shlex.join(["spillscan", "show", _called(kernel, names), *inputs, *arch, *asked.config])
+    return shlex.join(["spillscan", "show", _called(kernel, names), *inputs, *arch])
 
 
 def _called(kernel: Kernel, names: Names) -> str:

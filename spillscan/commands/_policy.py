@@ -113,11 +113,6 @@ def today(arguments: argparse.Namespace) -> date:
         raise UsageError(f"SOURCE_DATE_EPOCH is {epoch!r}", "it must be seconds since 1970") from error
 
 
-def unpacking(policy: Policy) -> dict[str, int]:
-    """How much a binary or archive may make of itself: the reader's own limits."""
-    return {}
-
-
 _SOON_DAYS = 7
 """An entry of ``accept`` that ends within so many days is a note."""
 

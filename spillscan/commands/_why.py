@@ -31,9 +31,8 @@ _NONE = "no kernel of both builds takes more registers or spills more"
 def run(arguments: argparse.Namespace) -> int:
     """0; with --kernel all matching kernels, else those that take more registers or spill more, the worst first."""
     forms = parse_forms(arguments.format, ("text", "json"))
-    policy = _policy.policy_of(arguments)
-    unpacking = _policy.unpacking(policy)
-    builds = [_inputs.scan(path, unpacking=unpacking) for path in arguments.inputs]
+    _policy.policy_of(arguments)  # a mistake in it is said, though nothing here obeys it
+    builds = [_inputs.scan(path) for path in arguments.inputs]
     names = Names(*([kernel.named_by for kernel in build.kernels] for build in builds))
     base, head = Selection(arguments.arch, arguments.kernel).of_all(builds)
     chosen = {id(kernel) for build in (base, head) for kernel in build.kernels}
@@ -47,7 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
     if not arguments.kernel:
         grown = [pair for pair in pairs if any(after > before for before, after in _grown(*pair))]
         pairs = sorted(grown, key=lambda pair: [before - after for before, after in _grown(*pair)])
-    code = fetch.pressures_of([kernel for pair in pairs for kernel in pair], unpacking)
+    code = fetch.pressures_of([kernel for pair in pairs for kernel in pair])
     made = [makers(build) for build in builds]
     found = [Growth(a, b, code.get(id(a)), code.get(id(b)), (made[0](a), made[1](b))) for a, b in pairs]
     reports = [_Report(names.of(each.after.named_by), each) for each in found]

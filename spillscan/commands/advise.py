@@ -54,16 +54,15 @@ def run(arguments: argparse.Namespace) -> int:
     """0; 2 if the input cannot be read."""
     forms = _answers.forms_of(arguments)
     policy = _policy.policy_of(arguments)
-    unpacking = _policy.unpacking(policy)
     inputs = _inputs.inputs_or_stdin(arguments.inputs)
-    build = _inputs.scan(inputs, unpacking=unpacking)
+    build = _inputs.scan(inputs)
     kept = Selection(arguments.arch, arguments.kernel, arguments.launch).of(build)
     names = Names(kernel.named_by for kernel in build.kernels)
     profile = matched(read_profiles(expand(arguments.measured))[0], build) if arguments.measured else ()
     launches = _Launches(policy, profile)
     found = ranked(kept.kernels, names, launches, profile)
     shown = found[: _options.rows_of(arguments)]
-    live = fetch.pressures_of((each.worst for each in shown), unpacking)
+    live = fetch.pressures_of(each.worst for each in shown)
     tree, databases, asked = tree_here(), _offers.databases_near(inputs), _offers.Asked.by(arguments, inputs)
     sources = {id(each): _offers.source_of(each.worst, databases) for each in shown}
     made_of = _trying.trials_of(arguments, [(each.worst, sources[id(each)]) for each in shown], launches)

@@ -61,7 +61,7 @@ def write(arguments: argparse.Namespace) -> int:
     policy, path = _policy_and_path(arguments)
     known = os.path.exists(path)
     old = _baseline.read(path) if known else None
-    read = _inputs.scan(_inputs.inputs_or_stdin(arguments.inputs), unpacking=_policy.unpacking(policy))
+    read = _inputs.scan(_inputs.inputs_or_stdin(arguments.inputs))
     made = accepted(read, arguments, policy, old)
     _save(made.baseline, path)
     counts = ", ".join(f"{count:,} {state}" for state, count in made.before.counts().items() if count)
@@ -86,7 +86,7 @@ def prune(arguments: argparse.Namespace) -> int:
     """
     policy, path = _policy_and_path(arguments)
     old = _baseline.read(path)
-    read = _inputs.scan(_inputs.inputs_or_stdin(arguments.inputs), unpacking=_policy.unpacking(policy))
+    read = _inputs.scan(_inputs.inputs_or_stdin(arguments.inputs))
     build = _whole(read, arguments, policy)
     findings = check(build, policy).findings
     new = pruned(build, policy.accepted(findings), old, policy, arguments.arch)

@@ -38,7 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
     gate = _baseline.gate(arguments, arguments.inputs)
     policy = gate.policy
     inputs = _inputs.inputs_or_stdin(arguments.inputs)
-    read = _inputs.scan(inputs, unpacking=_policy.unpacking(policy))
+    read = _inputs.scan(inputs)
     everything = _policy.with_rot(read, policy)
     build = Selection(arguments.arch, arguments.kernel, arguments.launch).of(everything)
     judgement = check(build, policy)
@@ -60,13 +60,11 @@ def run(arguments: argparse.Namespace) -> int:
     if found.status and _options.shows_ways(arguments):
         from spillscan.commands import _offers
 
-        judged = _offers.with_ways(judged, _offers.Asked.by(arguments, inputs), policy, _policy.unpacking(policy))
+        judged = _offers.with_ways(judged, _offers.Asked.by(arguments, inputs), policy)
     if not arguments.brief:
         accepting = tuple(_footer.accept_lines(gate, inputs, found.failing)) if found.status == 1 else ()
         judged = judged.extended(accept=accepting, not_checked=tuple(_footer.not_checked(build, policy)))
-    render.write(
-        judged, arguments.format, _options.rows_of(arguments), _policy.unpacking(policy), arguments.source_root
-    )
+    render.write(judged, arguments.format, _options.rows_of(arguments), arguments.source_root)
     if policy.strict and not everything.units:
         complain(UNCOUNTED)
     return _issues.conclude(found, (*gate.issues(held, everything), *everything.issues), shown=render.shows_gaps(forms))

@@ -7,7 +7,7 @@ spread first.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -113,7 +113,7 @@ def run(arguments: argparse.Namespace) -> int:
     arguments.devices = ",".join(arguments.device) or None
     gate = _baseline.gate(arguments, arguments.inputs[-1:])
     policy = gate.policy
-    builds = [_inputs.scan(path, unpacking=_policy.unpacking(policy)) for path in arguments.inputs]
+    builds = [_inputs.scan(path) for path in arguments.inputs]
     builds[:-1] = map(_as_it_was, builds[:-1])
     kept = Selection(arguments.arch, arguments.kernel, arguments.launch).of_all(builds)
     _selection.refuse_devices([kernel for build in kept for kernel in build.kernels], arguments.device)
@@ -122,10 +122,8 @@ def run(arguments: argparse.Namespace) -> int:
         from spillscan.commands import _offers
 
         asked = _offers.Asked.by(arguments, arguments.inputs[-1:])
-        report = _offers.with_ways(report, asked, policy, _policy.unpacking(policy))
-    render.write(
-        report, arguments.format, _options.rows_of(arguments), _policy.unpacking(policy), arguments.source_root
-    )
+        report = _offers.with_ways(report, asked, policy)
+    render.write(report, arguments.format, _options.rows_of(arguments), arguments.source_root)
     issues = (*report.build.issues[len(kept[-1].issues) :], *(issue for build in builds for issue in build.issues))
     if report.fail_on == "never":
         _issues.report_issues(issues)
@@ -184,7 +182,7 @@ def _report(
     )
     code = None
     if compared and (by_code or any(CODE.name in entry.settings for entry in policy.entries)):
-        code = _code_changes(found, _policy.unpacking(policy), text="code-text" in arguments.also)
+        code = _code_changes(found, text="code-text" in arguments.also)
         found = marked(found, code)
     worse = regressions((*found.changes, *found.recoded, *found.unsettled, *found.equal), policy)
     if by_code and code:
@@ -221,9 +219,9 @@ def _report(
     return gate.report(report, held), outcome
 
 
-def _code_changes(found: Comparison, unpacking: Mapping[str, int], *, text: bool) -> list[CodeChange]:
+def _code_changes(found: Comparison, *, text: bool) -> list[CodeChange]:
     pairs = (*found.changes, *found.recoded, *found.unsettled, *found.equal)
-    texts = texts_of((side for each in pairs for side in (each.before, each.after) if side is not None), unpacking)
+    texts = texts_of(side for each in pairs for side in (each.before, each.after) if side is not None)
     return code_changes(pairs, texts, text=text)
 
 

@@ -240,15 +240,14 @@ def _of_build(arguments: argparse.Namespace, forms: Sequence[Form]) -> None:
     """The kernels of a build, worst first."""
     arguments.devices = ",".join(arguments.device) or None
     policy = _policy.policy_of(arguments)
-    unpacking = _policy.unpacking(policy)
     inputs = _inputs.inputs_or_stdin(arguments.inputs)
-    build = _inputs.scan(inputs, unpacking=unpacking)
+    build = _inputs.scan(inputs)
     kept = Selection(arguments.arch, arguments.kernel, arguments.launch).of(build)
     _selection.refuse_devices(kept.kernels, arguments.device)
     entries = sorted((kernel for kernel in kept.kernels if kernel.role == "entry"), key=damage)
     names = Names(kernel.named_by for kernel in build.kernels)
     shown = entries[: _options.rows_of(arguments)]
-    code = fetch.pressures_of((kernel for kernel in shown if sum(kernel.spills or ())), unpacking)
+    code = fetch.pressures_of(kernel for kernel in shown if sum(kernel.spills or ()))
 
     databases = _offers.databases_near(inputs) if vars(arguments)["try"] else {}
     wanted = [(kernel, _offers.source_of(kernel, databases)) for kernel in shown] if vars(arguments)["try"] else []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
 
 from msgspec.structs import replace
 
@@ -61,28 +60,25 @@ def run(arguments: argparse.Namespace) -> int:
         if arches is None:  # an input that stands behind the option
             arguments.inputs.insert(0, arguments.assemble)
     inputs = _inputs.inputs_or_stdin(arguments.inputs)
-    unpacking = _policy.unpacking(policy)
-    build = _inputs.scan(
-        inputs, operands="operands" in arguments.also, live="live" in arguments.also, unpacking=unpacking
-    )
+    build = _inputs.scan(inputs, operands="operands" in arguments.also, live="live" in arguments.also)
     if "code" in arguments.also:
-        build = _with_code(build, unpacking)
+        build = _with_code(build)
     if arguments.assemble is not None:
-        build = assembled(build, inputs, arches or (), unpacking)
+        build = assembled(build, inputs, arches or ())
     selected = Selection(arguments.arch, arguments.kernel, arguments.launch).of(build)
     kept = _marked(build, selected, named=bool(arguments.kernel))
     by, sort = arguments.by, arguments.sort
     report = Report(kind="scan", build=kept, read=(build,), launches=policy, by=by, sort=sort)
-    render.write(report, arguments.format, _options.rows_of(arguments), unpacking, arguments.source_root)
+    render.write(report, arguments.format, _options.rows_of(arguments), arguments.source_root)
     _issues.report_issues(build.issues)
     if policy.strict:
         _issues.refuse_issues(build.issues)
     return 0
 
 
-def _with_code(build: Build, unpacking: Mapping[str, int]) -> Build:
+def _with_code(build: Build) -> Build:
     """The build with the code of what was read from binaries."""
-    texts = texts_of(build.kernels, unpacking)
+    texts = texts_of(build.kernels)
     return replace(
         build,
         kernels=tuple(

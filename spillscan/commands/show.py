@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from spillscan.advice.causes import at_lines, holdings
-from spillscan.commands import _inputs, _issues, _options, _policy, _selection
+from spillscan.commands import _inputs, _issues, _options, _selection
 from spillscan.judging.places import Tree
 from spillscan.model import Kernel
 from spillscan.model.build import damage
@@ -51,7 +51,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "dump (cuobjdump, nvdisasm), library, object, cubin, wheel, snapshot, a folder of them; - for stdin",
     )
     _options.add_one_arch(parser)
-    _policy.add_file(parser)
     _options.add_with(
         parser,
         {
@@ -66,9 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Do the work; return the exit status."""
     called, inputs = _inputs.kernel_of(arguments, "spillscan show KERNEL INPUT")
-    policy = _policy.policy_of(arguments)
-    unpacking = _policy.unpacking(policy)
-    build = _inputs.scan(inputs, operands=True, unpacking=unpacking)
+    build = _inputs.scan(inputs, operands=True)
     given = ", ".join(inputs)
     if not any(kernel.sass for kernel in build.kernels):
         raise InputError(
@@ -87,8 +84,8 @@ def run(arguments: argparse.Namespace) -> int:
     found = sorted(found, key=damage)
     whole = len(found) == 1 or sass or source
     full = [k for k in found if whole or (k.sass and k.sass.local.total.accesses)]
-    code = fetch.code_of(full, unpacking, text=sass)
-    live, texts = fetch.shown_of(full if source else (), unpacking)
+    code = fetch.code_of(full, text=sass)
+    live, texts = fetch.shown_of(full if source else ())
     sources = sources_of(live.values(), arguments.source_root) if arguments.source_root else {}
     style = style_of()
     for number, kernel in enumerate(found):

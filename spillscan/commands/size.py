@@ -23,7 +23,7 @@ from spillscan.output.progress import Progress, Reading
 from spillscan.output.terminal import Style, complain
 from spillscan.reading.binary.records import damages
 from spillscan.reading.binary.size_accounting import weigh
-from spillscan.reading.binary.window import Limits
+from spillscan.reading.binary.window import DEFAULT
 from spillscan.reading.inputs import source
 from spillscan.reading.inputs.source import Source, kind_of_binary
 from spillscan.reports import weights
@@ -61,7 +61,6 @@ def run(arguments: argparse.Namespace) -> int:
     code is missing that the policy requires."""
     forms = _answers.forms_of(arguments)
     policy = _policy.policy_of(arguments, of_files=True)
-    limits = _policy.unpacking(policy)
     alone = next((level for level in arguments.by if level in _ALONE), "")
     if alone and (arguments.base or len(arguments.by) > 1):
         raise UsageError(f"--by {alone} is a table of its own", "leave --base and other groups out")
@@ -69,8 +68,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError("the page is a treemap of sizes", f"leave --by {alone} out")
     issues: list[Issue] = []
     wanted = {"symbols": not _OF_KERNELS.isdisjoint(arguments.by) or alone == "copy", "copies": alone == "copy"}
-    base = _weighed(arguments.base, limits, wanted, issues)
-    weighed = _weighed(arguments.inputs, limits, wanted, issues)
+    base = _weighed(arguments.base, wanted, issues)
+    weighed = _weighed(arguments.inputs, wanted, issues)
     held = weights.archs(weighed)
     oversized: list[dict[str, Any]] = [
         {"file": each.name, "bytes": size, "allowed": most}
@@ -104,26 +103,24 @@ def run(arguments: argparse.Namespace) -> int:
     return _issues.conclude(verdict((), gaps, policy, oversized=bool(oversized)), issues)
 
 
-def _weighed(
-    inputs: Sequence[str], limits: dict[str, int], wanted: dict[str, bool], issues: list[Issue]
-) -> list[Weighed]:
+def _weighed(inputs: Sequence[str], wanted: dict[str, bool], issues: list[Issue]) -> list[Weighed]:
     sources = source.expand(inputs)
     weighed: list[Weighed] = []
     with Progress("weighing") as progress:
         reading = Reading(progress)
         reading.expect(sources)
         for each in sources:
-            weighed.append(_of_one(each, limits, wanted, issues))
+            weighed.append(_of_one(each, wanted, issues))
             reading.read(each, each.bytes)
     return weighed
 
 
-def _of_one(each: Source, limits: dict[str, int], wanted: dict[str, bool], issues: list[Issue]) -> Weighed:
+def _of_one(each: Source, wanted: dict[str, bool], issues: list[Issue]) -> Weighed:
     with each.open() as stream:
         if each.explicit and kind_of_binary(stream.head()) is None:
             raise InputError(f"{each.uri} is not a binary", "give a library, an object, a cubin or a wheel")
         buffer = stream.buffer()
-    weight = weigh(buffer, each.bytes or len(buffer), Limits(**limits), **wanted)
+    weight = weigh(buffer, each.bytes or len(buffer), DEFAULT, **wanted)
     if weight.damages:
         issues += damages(weight.damages, each.uri)
     return Weighed(each.uri, weight)

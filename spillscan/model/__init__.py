@@ -77,20 +77,3 @@ __all__ = [
     "agreement",
     "at_least",
 ]
-
-PUBLIC = (
-    "build",
-    "code",
-    "demangled",
-    "figures",
-    "findings",
-    "gaps",
-    "nodes",
-    "patterns",
-    "serialize",
-    "snapshot",
-    "symbols",
-    "units",
-    "usage",
-)
-"""What other packages may import from: these modules, and this one."""

@@ -11,6 +11,3 @@ from spillscan.naming.display import Key, symbol_of
 from spillscan.naming.names import NARROW, WIDTH, Names, alone
 
 __all__ = ["NARROW", "WIDTH", "Key", "Names", "alone", "symbol_of"]
-
-PUBLIC = ("identity", "identity.code", "identity.libraries", "identity.pairs", "identity.renames", "identity.symbol")
-"""What other packages may import from: these modules, and this one."""

@@ -15,9 +15,6 @@ from spillscan.occupancy.model import CachePreference, Configuration, GlobalCach
 
 __all__ = ["Configuration", "Device", "Launch", "Limiter", "Occupancy", "device", "devices", "occupancy"]
 
-PUBLIC = (*("binding", "bounds", "data", "devices", "formula", "headroom", "launches", "model", "summary", "text"),)
-"""What other packages may import from: these modules, and this one."""
-
 
 def occupancy(
     arch: str | float,

@@ -3,6 +3,3 @@ files that appear whole or not at all, and the errors that become one line.
 
 In: text, rows, pieces of a document. Out: bytes on standard output, standard error and disk.
 """
-
-PUBLIC = ("errors", "files", "folders", "git", "markdown", "nouns", "progress", "records", "safe", "terminal")
-"""What other packages may import from: these modules, and this one."""

@@ -42,15 +42,13 @@ def scan(
     *,
     operands: bool = False,
     live: bool = False,
-    unpacking: Mapping[str, int] | None = None,
     load_kept: KeptBuilds | None = None,
 ) -> Build:
     """Read logs, dumps, binaries, folders of them, glob patterns, snapshots and ``-`` (standard input) into one build.
 
     ``watch`` learns how far it is. ``operands``: also read what the operands of dumped instructions name, which takes
-    longer; ``live``: also how many registers are live at once in binaries. ``unpacking``: fields of
-    :class:`Limits` that are not to be the default; ``load_kept``: what gives a build of a dataset by its
-    place and label (``data/@v1``). Raises
+    longer; ``live``: also how many registers are live at once in binaries.
+    ``load_kept``: what gives a build of a dataset by its place and label (``data/@v1``). Raises
     :class:`~spillscan.InputError` where an input cannot be read or nothing in all of them is understood.
     """
     if isinstance(paths, str | os.PathLike):
@@ -63,7 +61,7 @@ def scan(
     beside += (found for found in dict.fromkeys(outputs) if os.path.realpath(found) not in known)
     sources += [source.Source(found, explicit=False) for found in beside]
     wanted = {os.path.realpath(each) for each in outputs}
-    options = Options(operands=operands, live=live, unpacking=unpacking or {})
+    options = Options(operands=operands, live=live)
     total, names = Reading(), {os.path.abspath(each.uri): each.uri for each in sources}
     if watch is not None:
         watch.expect(sources)

@@ -7,20 +7,3 @@ A format renders pieces of text and opens nothing. ``render`` gathers what forma
 and ``output/files.py`` puts files in their places, all of them or none. ``output/safe.py`` makes a text from a log one
 harmless line, and each format adds its own escapes.
 """
-
-PUBLIC = (
-    "formats",
-    "formats.html",
-    "groups",
-    "page.details",
-    "page.history",
-    "pairings",
-    "render",
-    "report",
-    "size_groups",
-    "sweep",
-    "table",
-    "weights",
-    "words",
-)
-"""What other packages may import from: these modules, and this one."""

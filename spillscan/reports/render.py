@@ -34,18 +34,17 @@ def write(
     report: Report,
     wanted: Sequence[str],
     rows: int | None,
-    unpacking: Mapping[str, int] | None = None,
     source_root: str | None = None,
 ) -> None:
     """Write ``report`` in each of the ``wanted`` forms ``FORMAT[:FILE]``; without any, as text to standard output.
-    ``unpacking``: the limits by which binaries are read again; ``source_root``: where source files may be read.
+    ``source_root``: where source files may be read.
 
     Files are complete and in their places before standard output begins. Raises
     :class:`~spillscan.UsageError` where a file cannot be written; then none of them is.
     """
     forms = check_forms(wanted, report.kind)
     report = report.extended(tree_here())
-    code, texts = _code(report, {form.name for form in forms} & _DETAILED, unpacking or {})
+    code, texts = _code(report, {form.name for form in forms} & _DETAILED)
     report = report.extended(code=code, texts=texts)
     if source_root is not None:
         kernels = (kernel for kernel in report.build.kernels if id(kernel) in code)
@@ -81,9 +80,7 @@ def _able(kind: Kind) -> tuple[str, ...]:
     return tuple(name for name, module in formats.all_formats().items() if kind in module.KINDS)
 
 
-def _code(
-    report: Report, detailed: Collection[str], unpacking: Mapping[str, int]
-) -> tuple[dict[int, Pressure], dict[int, CodeText]]:
+def _code(report: Report, detailed: Collection[str]) -> tuple[dict[int, Pressure], dict[int, CodeText]]:
     """Live registers and code of what is shown in detail: kernels that spill, and both sides of those that grew."""
     wanted = {id(each.worst): each.worst for each in report.first} if detailed else {}
     if "html" in detailed:
@@ -97,7 +94,7 @@ def _code(
         return {}, {}
     from spillscan.reading.binary.fetch import shown_of
 
-    return shown_of(wanted.values(), unpacking)
+    return shown_of(wanted.values())
 
 
 def sources_of(shown: Iterable[Pressure], root: str) -> dict[str, list[str]]:

@@ -169,7 +169,7 @@ def test_trials(made: Trial, goal: Goal, kinds: list[str], text: str) -> None:
 def test_registers_that_end_spills_are_live_values(name: str, tmp_path: Path) -> None:
     (tmp_path / "k.cubin").write_bytes(stored(name))
     build = scan(str(tmp_path / "k.cubin"))
-    held = code_of(build.kernels, {})
+    held = code_of(build.kernels)
     spilling = [each for each in build.kernels if id(each) in held and sum(each.spills or ())]
     for each in spilling:
         pressure = held[id(each)].pressure

@@ -42,7 +42,7 @@ def compared(old: Path, new: Path) -> CodeChange:
     """The verdict on the kernel ``k`` of two cubins."""
     found = comparison(scan(str(old)), scan(str(new)), all_pairs=True)
     pairs = (*found.changes, *found.recoded, *found.unsettled, *found.equal)
-    texts = texts_of((side for each in pairs for side in (each.before, each.after) if side is not None), {})
+    texts = texts_of(side for each in pairs for side in (each.before, each.after) if side is not None)
     return next(each for each in code_changes(pairs, texts) if each.change.kernel.key.symbol == "k")
 
 

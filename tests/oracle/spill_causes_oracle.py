@@ -223,7 +223,7 @@ class Compiler:
             kernels = [each for each in scan(str(target)).kernels if each.role == "entry"] if target else []
         except InputError:  # a source without a kernel
             return []
-        code = pressures_of(kernels, {})
+        code = pressures_of(kernels)
         return [Side(each, code[id(each)]) for each in kernels if id(each) in code]
 
     def _make(self, source: Path, text: str, target: Path, *options: str) -> bool:

@@ -86,7 +86,7 @@ def _plain(text: str, labels: dict[str, int]) -> str:
 
 def shown(kernel: Kernel) -> list[Row] | None:
     """What the page shows of a kernel; ``None``: nothing."""
-    code, texts = shown_of([kernel], {})
+    code, texts = shown_of([kernel])
     found = code_of([kernel], code, texts, {}).get(0, {}).get("code")
     if found is None:
         return None

@@ -93,7 +93,7 @@ def _kernel(kernel: Kernel) -> list[Any]:
 
 
 def _of_binary(file: str, build: Build) -> dict[str, Any]:
-    pressures = fetch.pressures_of(build.kernels, {})
+    pressures = fetch.pressures_of(build.kernels)
     lives = [
         [(str(each), each.begin, each.end) for each in found.ranges]
         + [found.lines, kernel.sass and found.demand(kernel.sass.local)]
@@ -101,7 +101,7 @@ def _of_binary(file: str, build: Build) -> dict[str, Any]:
         if (found := pressures.get(id(kernel)))
     ]
     codes = []
-    for text_of in fetch.texts_of(build.kernels, {}).values():
+    for text_of in fetch.texts_of(build.kernels).values():
         with suppress(ValueError):  # no table for its architecture
             code = Code(text_of)
             codes.append([code.instructions, code.depths, code.live.tolist(), code.sources, code.widths().tolist()])

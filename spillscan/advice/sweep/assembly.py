@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
@@ -15,7 +15,7 @@ from spillscan.model import Build, Issue, Origin, Reading
 from spillscan.output.errors import InputError, UsageError
 from spillscan.reading import binary, workers
 from spillscan.reading.binary import records
-from spillscan.reading.binary.window import Limits
+from spillscan.reading.binary.window import DEFAULT
 from spillscan.reading.inputs import ptx
 from spillscan.reading.inputs.source import Source, Stream, expand, kind_of_binary
 from spillscan.reading.pipeline import build_of, still_portable
@@ -37,11 +37,11 @@ class Task(NamedTuple):
     """The kernels that have no machine code for it."""
 
 
-def assembled(build: Build, inputs: Sequence[str], arches: Sequence[str], unpacking: Mapping[str, int]) -> Build:
+def assembled(build: Build, inputs: Sequence[str], arches: Sequence[str]) -> Build:
     """The build with what ptxas makes of its PTX: for ``arches``, or for what each module is written for. Kernels that
     have machine code for an architecture are not compiled for it again; what cannot be compiled is an issue."""
     known = {(kernel.key.symbol, kernel.key.arch) for kernel in build.kernels}
-    tasks = list(_tasks(_modules(inputs, Limits(**unpacking)), arches, known))
+    tasks = list(_tasks(_modules(inputs), arches, known))
     total = Reading()
 
     def compiled(task: Task) -> Compiled:
@@ -72,22 +72,22 @@ def arches_of(text: str) -> list[str] | None:
     return found if len(found) == len(words) else None
 
 
-def _modules(inputs: Sequence[str], limits: Limits) -> Iterator[tuple[str, str, bytes]]:
+def _modules(inputs: Sequence[str]) -> Iterator[tuple[str, str, bytes]]:
     """(input, unit, text) of all PTX."""
     for source in expand(inputs):
         if source.uri == "-":
             raise UsageError("--assemble reads its inputs twice, and standard input is gone then", "name a file")
-        yield from _of(source, limits)
+        yield from _of(source)
 
 
-def _of(source: Source, limits: Limits) -> Iterator[tuple[str, str, bytes]]:
+def _of(source: Source) -> Iterator[tuple[str, str, bytes]]:
     try:
         with source.open() as stream:
             head = stream.head()
             if ptx.sniff(head):
                 yield source.uri, "", stream.read(ptx.LARGEST_BYTES)
             elif kind_of_binary(head) is not None and binary.sniff(head):
-                for unit, text in records.ptx_of(stream.buffer(), source.uri, limits):
+                for unit, text in records.ptx_of(stream.buffer(), source.uri, DEFAULT):
                     yield source.uri, unit, text
     except (InputError, OSError):
         if source.explicit:

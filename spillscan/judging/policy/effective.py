@@ -258,11 +258,6 @@ class Policy(Struct, frozen=True, eq=False, dict=True):
         return value if isinstance(value, int) else None
 
     @property
-    def labels(self) -> dict[str, tuple[str, ...]]:
-        """No names of template parameters."""
-        return {}
-
-    @property
     def renamed(self) -> tuple[tuple[str, str], ...]:
         """(old, new) names of kernels that were renamed; globs."""
         layers = (*self.layers, *([self.own] if self.own is not None else ()))

@@ -217,7 +217,9 @@ def _mistake(root: Node, said: str) -> UsageError:
         if of_field["problem"].startswith("missing"):
             return node.error(f"{name}needs `{field_name}`", known[field_name].get("description", ""))
         assert isinstance(node.value, Mapping)
-        return node.value[field_name].error(f"unknown key {described(field_name)}", nearest(field_name, known))
+        return node.value[field_name].error(
+            f"unknown key {described(field_name)}", nearest(field_name, known) or "`spillscan config` lists the keys"
+        )
     return node.error(f"{name}expected {_phrase(expected)}, got {described(node.value)}")
 
 

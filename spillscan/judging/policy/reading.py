@@ -38,14 +38,6 @@ from spillscan.output.files import read_text
 NAME = "spillscan.yaml"
 LARGEST_BYTES = 8 << 20
 """No policy is larger; a larger file was named by mistake."""
-FORMER = {
-    "labels": "templates' parameters have no names any more; delete it",
-    "files": "set require_archs, driver_release and max_file_bytes for all files, or with --set",
-    "strict": "give --strict",
-    "max_removed": "use --accept kernels-missing",
-    "suppressions": "write `accept` entries",
-}
-"""Keys of earlier forms, and what to do instead."""
 
 
 def load(options: Layer, *, config: str | None, search: bool, today: date | None = None) -> Policy:
@@ -80,9 +72,6 @@ def read(path: str) -> Layer:
 
 def layer(root: Node, folder: str = "") -> Layer:
     """What a file says. ``folder``: of the file, for the paths in it."""
-    for name, node in (root.value if isinstance(root.value, Mapping) else {}).items():
-        if name in FORMER:
-            raise node.error(f"`{name}` is a key of an earlier form", FORMER[name])
     found = policy_file(root)
     table: Any = root.value
     settings = _settings(found, root)

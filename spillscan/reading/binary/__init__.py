@@ -36,7 +36,7 @@ def read(
     """The functions of all cubins in one file; ``texts`` reads each member that is text, by its name."""
     from spillscan.model.code import SassFunction
     from spillscan.reading.binary import records
-    from spillscan.reading.binary.window import Limits
+    from spillscan.reading.binary.window import DEFAULT as LIMITS
 
     buffer = stream.buffer()
     reading = Reading(stats=Stats(inputs=1, bytes=len(buffer)))
@@ -46,8 +46,7 @@ def read(
         if texts is not None:
             said.add(texts(window, inner))
 
-    limits = Limits(**options.unpacking)
-    for item in records.items(buffer, name, limits, live=options.live, texts=text):
+    for item in records.items(buffer, name, LIMITS, live=options.live, texts=text):
         if isinstance(item, SassFunction):
             reading.functions.append(item)
         elif isinstance(item, Issue):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -40,9 +40,7 @@ class MachineCode:
         return next((found for _, found in pressures(self._cubin, lambda each: each.section == own)), None)
 
 
-def _functions(
-    kernels: Iterable[Kernel], unpacking: Mapping[str, int], *, inner: bool = False
-) -> Iterator[tuple[list[Kernel], Cubin, Function]]:
+def _functions(kernels: Iterable[Kernel], *, inner: bool = False) -> Iterator[tuple[list[Kernel], Cubin, Function]]:
     """The kernels that were read from a binary, those of one function together, while its input is open. What cannot be
     read again is left out: standard input, and of a snapshot a binary that is gone or was built anew. ``inner``:
     functions that stand in the code of a kernel, too, with the whole of that."""
@@ -59,7 +57,7 @@ def _functions(
     if not by_input:  # a log: neither NumPy nor the binary reader is loaded
         return
     from spillscan.reading.binary import records
-    from spillscan.reading.binary.window import DamageError, Limits
+    from spillscan.reading.binary.window import DEFAULT, DamageError
     from spillscan.reading.inputs.source import Source
 
     for name, wanted in by_input.items():
@@ -68,7 +66,7 @@ def _functions(
         if not os.path.isfile(name):
             continue
         with suppress(InputError), Source(name).open() as stream:
-            for cubin, function in records.cubins(stream.buffer(), symbols, Limits(**unpacking)):
+            for cubin, function in records.cubins(stream.buffer(), symbols, DEFAULT):
                 with suppress(DamageError):
                     if same := wanted.get((function.symbol, cubin.digest_of(function)), ()):
                         yield list(same), cubin, function
@@ -84,10 +82,10 @@ def _functions(
             yield from together.values()
 
 
-def code_of(kernels: Iterable[Kernel], unpacking: Mapping[str, int], *, text: bool = False) -> dict[int, MachineCode]:
+def code_of(kernels: Iterable[Kernel], *, text: bool = False) -> dict[int, MachineCode]:
     """Of those that were read from a binary, by the ``id`` of the kernel; ``text``: their cubins are wanted, too."""
     found: dict[int, MachineCode] = {}
-    for same, cubin, function in _functions(kernels, unpacking):
+    for same, cubin, function in _functions(kernels):
         for kernel in (each for each in same if id(each) not in found):
             code = MachineCode(_cubin=cubin, _function=function)
             _ = code.pressure, code.cubin if text else None  # while the input is open
@@ -95,29 +93,27 @@ def code_of(kernels: Iterable[Kernel], unpacking: Mapping[str, int], *, text: bo
     return found
 
 
-def texts_of(kernels: Iterable[Kernel], unpacking: Mapping[str, int]) -> dict[int, CodeText]:
+def texts_of(kernels: Iterable[Kernel]) -> dict[int, CodeText]:
     """The code itself, as a snapshot kept it or a binary holds it, by the ``id`` of the kernel."""
     from spillscan.reading.binary.references import text_of
 
     kernels = list(kernels)
     found = {id(each): each.sass.text for each in kernels if each.sass is not None and each.sass.text is not None}
-    for same, cubin, function in _functions((each for each in kernels if id(each) not in found), unpacking):
+    for same, cubin, function in _functions(each for each in kernels if id(each) not in found):
         wanted = [each for each in same if id(each) not in found]
         if wanted and function.code.size:
             found |= dict.fromkeys(map(id, wanted), text_of(cubin, function))
     return found
 
 
-def shown_of(
-    kernels: Iterable[Kernel], unpacking: Mapping[str, int]
-) -> tuple[dict[int, Pressure], dict[int, CodeText]]:
+def shown_of(kernels: Iterable[Kernel]) -> tuple[dict[int, Pressure], dict[int, CodeText]]:
     """Their live registers, as far as tables are for their architectures, and their code, by the kernel's ``id``; of a
     function that stands in the code of a kernel, those of the whole."""
     from spillscan.reading.binary.references import text_of
 
     live: dict[int, Pressure] = {}
     texts: dict[int, CodeText] = {}
-    for same, cubin, function in _functions(kernels, unpacking, inner=True):
+    for same, cubin, function in _functions(kernels, inner=True):
         for kernel in (each for each in same if id(each) not in live):
             pressure = MachineCode(_cubin=cubin, _function=function).pressure
             if pressure is not None:
@@ -125,7 +121,7 @@ def shown_of(
     return live, texts
 
 
-def pressures_of(kernels: Iterable[Kernel], unpacking: Mapping[str, int]) -> dict[int, Pressure]:
+def pressures_of(kernels: Iterable[Kernel]) -> dict[int, Pressure]:
     """Their live registers, as far as tables are for their architectures, by the ``id`` of the kernel."""
-    found = code_of(kernels, unpacking).items()
+    found = code_of(kernels).items()
     return {number: code.pressure for number, code in found if code.pressure is not None}

@@ -12,11 +12,11 @@ import mmap
 import os
 import stat
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from typing import BinaryIO, NamedTuple
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from spillscan.builds.compilation import is_check
 from spillscan.output.errors import InputError
@@ -33,7 +33,6 @@ class Options(Struct, frozen=True, kw_only=True):
     """What the operands of dumped instructions name, which takes longer."""
     live: bool = False
     """How many registers are live at once in binaries."""
-    unpacking: Mapping[str, int] = field(default_factory=dict)
     """Fields of :class:`~spillscan.reading.binary.window.Limits` that are not to be the default."""
 
 

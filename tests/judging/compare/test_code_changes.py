@@ -83,7 +83,7 @@ def verdicts(base: Build, head: Build, texts: dict[int, CodeText] | None = None)
     found = comparison(base, head, all_pairs=True)
     pairs = (*found.changes, *found.recoded, *found.unsettled, *found.equal)
     if texts is None:
-        texts = texts_of((side for each in pairs for side in (each.before, each.after) if side is not None), {})
+        texts = texts_of(side for each in pairs for side in (each.before, each.after) if side is not None)
     return {each.change.kernel.key.symbol: each.verdict for each in code_changes(pairs, texts)}
 
 
@@ -108,7 +108,7 @@ def test_what_a_kernel_refers_to_counts(change: dict[str, Any], expected: str) -
     """Each attribute is missing on one side in the third row, so that a known one differs."""
     kernel = one(NEW, "plain")
     other = replace(kernel, key=kernel.key)
-    text = texts_of([kernel], {})[id(kernel)]
+    text = texts_of([kernel])[id(kernel)]
     texts = {id(kernel): text, id(other): replace(text, **change)}
     changed = Change(state="equal", before=kernel, after=other)
     (found,) = code_changes([changed], texts)
@@ -118,7 +118,7 @@ def test_what_a_kernel_refers_to_counts(change: dict[str, Any], expected: str) -
 def test_an_attribute_of_unknown_meaning_is_not_compared() -> None:
     kernel = one(NEW, "plain")
     other = replace(kernel, key=kernel.key)
-    text = texts_of([kernel], {})[id(kernel)]
+    text = texts_of([kernel])[id(kernel)]
     texts = {id(kernel): text, id(other): replace(text, data=(*text.data, ("attribute 0x7f", "01")))}
     (found,) = code_changes([Change(state="equal", before=kernel, after=other)], texts)
     assert (found.verdict, found.reasons) == ("not compared", ("attribute 0x7f none → 01 (meaning unknown)",))
@@ -138,7 +138,7 @@ def test_a_difference_says_where() -> None:
 def test_lines_that_only_moved_are_no_places_that_differ() -> None:
     build_ = build(FIXTURES / "binary" / "lines-sm_80-13.5.cubin.zst")
     kernel = max((each for each in build_.kernels if each.sass), key=lambda each: each.sass.instructions)  # type: ignore[union-attr]
-    old = texts_of([kernel], {})[id(kernel)]
+    old = texts_of([kernel])[id(kernel)]
     new = replace(old, lines=tuple((row, file, line + 100 * (line > 0)) for row, file, line in old.lines))
     assert len({line for _, _, line in old.lines}) > 5
     assert not _hunks((instructions.Code(old), instructions.Code(new)), (kernel, kernel))

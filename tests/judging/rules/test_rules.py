@@ -245,7 +245,7 @@ def findings(case: dict[str, Any], folder: Path) -> list[Finding]:
     if base:
         found = comparison(scan(base), head, policy, all_pairs=True)
         pairs = (*found.changes, *found.recoded, *found.equal)
-        texts = texts_of((side for each in pairs for side in (each.before, each.after) if side is not None), {})
+        texts = texts_of(side for each in pairs for side in (each.before, each.after) if side is not None)
         found = marked(found, code_changes(pairs, texts))
         return rules.regressions((*found.changes, *found.equal), policy)
     return list(rules.check(head, policy).findings)
