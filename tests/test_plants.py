@@ -102,7 +102,7 @@ PLANTS = (
     Plant("spill", "kernels.cu", "__(128) relax", "__(128, 16) relax", 1,
           "spills: ", ("relax (sm_90) [spill]",)),
     Plant("lost blocks", "kernels.cu", "tile[1024]", "tile[12000]", 1,
-          "blocks per SM 8 → 4 on sm_90 at 256 threads (its launch bounds), limited by shared memory",
+          "8 → 4 on sm_90 at 256 threads (its launch bounds), limited by shared memory",
           ("sums (sm_90) [blocks-lost]",)),
     Plant("renamed kernel", "kernels.cu", "relax", "relax_all", 0,
           NOTE + "stale-kernels::replaced by other kernels: 1 kernel (relax (sm_90)) of spillscan-baseline.jsonl;"),

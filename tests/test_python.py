@@ -78,8 +78,8 @@ def test_what_spills_is_named_with_figures() -> None:
         spillscan.assert_no_spills(DEMO / "head.log", kernel="gemm*")
     assert str(error.value).splitlines() == [
         "2 of 4 kernels spill",
-        "  model::gemm<8> (sm_80): spills: 304 B stores, 216 B loads per thread",
-        "  model::gemm<8> (sm_90a): spills: 304 B stores, 216 B loads per thread",
+        "  model::gemm<8> (sm_80) spills 304 B stores, 216 B loads",
+        "  model::gemm<8> (sm_90a) spills 304 B stores, 216 B loads",
     ]
     with pytest.raises(AssertionError, match="1 of 2 kernels spill"):
         spillscan.assert_no_spills(DEMO / "head.log", kernel="gemm*", arch="sm_80")

@@ -82,7 +82,7 @@ def with_ways(report: Report, asked: Asked, policy: Policy) -> Report:
         kernel, goal = about.worst, goal_of(policy, about.worst, finding.rule)
         made = advice(about, report.launches, tree, code.get(id(kernel)), goal=goal)
         source = source_of(kernel, databases) if goal.wanted in ("spills", "blocks", "launch") else ""
-        causes, fixes = made.causes if about.weight else (finding.message,), made.fixes
+        causes, fixes = made.causes if about.weight else (), made.fixes
         if _by_callees(kernel, finding):
             causes, fixes = (_callees(kernel, report.build.kernels, names),), ()
         elif goal.wanted == "none":

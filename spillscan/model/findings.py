@@ -14,7 +14,7 @@ from spillscan.output.nouns import count
 if TYPE_CHECKING:
     import pandas
 
-BaselineState = Literal["new", "worse", "outstanding", "better", "suppressed"]
+BaselineState = Literal["new", "worse", "known", "better", "suppressed"]
 Judged = Literal["build", "change"]
 Level = Literal["error", "warning", "note", "off"]
 """What a policy may say of a rule; ``off``: it finds nothing."""
@@ -294,4 +294,4 @@ class Finding(Struct, frozen=True, kw_only=True):
     @property
     def excused(self) -> bool:
         """Whether a baseline excuses it, so that no gate fails by it."""
-        return self.baseline_state in ("outstanding", "better", "suppressed")
+        return self.baseline_state in ("known", "better", "suppressed")

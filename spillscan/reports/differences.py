@@ -34,7 +34,7 @@ _COUNTED = ("registers", "resident_blocks")
 """What has no sum of use: how many kernels it rose and fell in."""
 _FOOTPRINT = "footprint_bytes"
 _COLORS = {"error": RED, "warning": YELLOW, "note": DIM}
-_FIGURES = re.compile(r"^(?:[a-z ]+ [\d,]+ → [\d,]+(?: B)? \(\+[\d,]+\)(?: per thread)?[,:]? ?)+")
+_FIGURES = re.compile(r"^[a-z ]+:?(?: ?[a-z ]*[\d,]+ → [\d,]+(?: B)? \(\+[\d,]+\)[,;]?)+ ?")
 """What a finding's message begins with and a row of the table says, too."""
 
 

@@ -37,7 +37,7 @@ _LEAST_TEXT = 40
 
 
 def finding_lines(findings: Sequence[Finding], report: Report, style: Style) -> Iterator[str]:
-    """``src/gemm.cu:50: error: gemm<8> (sm_80): spills … [spill]`` and below it an aligned block.
+    """``src/gemm.cu:50: error: gemm<8> (sm_80) spills … [spill]`` and below it an aligned block.
 
     No more findings than the style has rows. If there are more, one line is for all of a family by one rule: the worst,
     and their number.
@@ -95,7 +95,7 @@ def _finding_line(group: Sequence[Finding], report: Report, style: Style) -> str
     color = {"error": RED, "warning": YELLOW, "note": DIM}[finding.severity]
     return (
         f"{place}{': ' if place else ''}{paint(finding.severity, color, style)}: "
-        f"{name_of(kernel, report.names)} ({arch}{', ' if unit else ''}{unit}): {message_of(finding)}"
+        f"{name_of(kernel, report.names)} ({arch}{', ' if unit else ''}{unit}) {message_of(finding)}"
         f" [{finding.rule}{state}]{more}{by_name_mark(source)}"
     )
 

@@ -247,12 +247,9 @@ def place_text(finding: Finding, report: Report) -> str:
 
 
 def baseline_line(report: Report) -> Iterator[str]:
-    """``baseline: 1 new, 1 worse, 40 outstanding (pass as recorded)``: only what there is."""
+    """``baseline: 1 new, 1 worse, 40 known``: only what there is."""
     if report.baseline is not None:
-        means = {"outstanding": " (pass as recorded)"}
-        counts = [
-            f"{number:,} {state}{means.get(state, '')}" for state, number in report.baseline.counts().items() if number
-        ]
+        counts = [f"{number:,} {state}" for state, number in report.baseline.counts().items() if number]
         yield f"baseline: {', '.join(counts) or 'nothing recorded, nothing found'}"
 
 

@@ -140,8 +140,8 @@ def test_a_closed_pipe_is_no_traceback() -> None:
 def test_check_fails_on_spills_and_says_where() -> None:
     result = run("check", SPILLS)
     assert result.returncode == 1
-    (line,) = [each for each in result.stdout.decode().splitlines() if "spill_f32 (sm_75): spills" in each]
-    assert line.startswith("fixtures/sources/spill.cu:5: error: spill_f32 (sm_75): spills")
+    (line,) = [each for each in result.stdout.decode().splitlines() if "spill_f32 (sm_75) spills" in each]
+    assert line.startswith("fixtures/sources/spill.cu:5: error: spill_f32 (sm_75) spills")
     assert "(place found by name)" in line
 
 

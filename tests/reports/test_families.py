@@ -66,8 +66,7 @@ def test_findings_of_a_family_are_one_line() -> None:
     assert len(report.findings) == 4
     lines = rendered("text", report, Style(rows=2)).splitlines()
     assert lines[0] == (
-        "build.log:7: error: ns::gemm<39, float> (sm_80): spills: 39 B stores, 39 B loads per thread"
-        " [spill] (+3 of ns::gemm)"
+        "build.log:7: error: ns::gemm<39, float> (sm_80) spills 39 B stores, 39 B loads [spill] (+3 of ns::gemm)"
     )
     assert sum(": error: " in line for line in lines) == 1
     assert sum(": error: " in line for line in rendered("text", report, Style(rows=4)).splitlines()) == 4
@@ -77,7 +76,7 @@ def test_findings_of_a_family_are_one_row_of_a_comment() -> None:
     text = rendered("markdown", report_of("check", instances()))
     (row,) = [line for line in text.partition("<details>")[0].splitlines() if line.startswith("| **error**")]
     rule = "`spill`"
-    assert row.startswith(f"| **error** {rule}: spills: 39 B stores, 39 B loads per thread (and 3 more like it) |")
+    assert row.startswith(f"| **error** {rule}: spills 39 B stores, 39 B loads (and 3 more like it) |")
     assert "| `ns::gemm<39, float>` `sm_80`<br />`build.log:7` |" in row
     assert text.startswith("**spillscan** **4 findings** in 81 kernels")
     assert "<summary>3 more findings</summary>" in text
@@ -91,9 +90,7 @@ def test_a_template_that_got_worse_is_one_family_of_a_diff() -> None:
     assert lines[1] == "ns::gemm: 4 errors, 80 warnings; spills 4↑ +308 B; registers 80↑; 80 changed"
     assert lines[2].split()[:6] == ["<39,", "float>", "sm_80,", "90", "spill", "stores"]
     assert lines[5] == "  error [spill] build.log:7"
-    assert lines[6].startswith(
-        "  warning [registers-some-sizes] build.log:7: 40 → 64 allocated, fewer blocks per SM on"
-    )
+    assert lines[6].startswith("  warning [registers-some-sizes] build.log:7: 40 → 64 allocated; fewer blocks/SM on")
     assert lines[8].split() == ["rotate", "sm_90", "registers", "40", "→", "16", "(-24)"]
     assert lines[9].startswith("… 78 more, 2 errors, 78 warnings among them")
     assert lines[-1] == "4 errors, 80 warnings"

@@ -232,7 +232,7 @@ def test_what_is_not_decided_does_not_look_green(name: str) -> None:
         assert word not in rendered(name, whole)
 
 
-STATES = ("new", "worse", "outstanding", "better", "suppressed")
+STATES = ("new", "worse", "known", "better", "suppressed")
 
 
 def test_reports_follow_the_baseline() -> None:

@@ -1,4 +1,4 @@
-"""Gives every finding its state: new, worse, outstanding or better; and every entry that has no finding."""
+"""Gives every finding its state: new, worse, known or better; and every entry that has no finding."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def _states(
         return {id(finding): replace(finding, baseline_state="new") for finding in findings}
     rule = recorded_as(findings[0].rule)
     if rule not in measures():  # known as it is, or not at all
-        return {id(finding): replace(finding, baseline_state="outstanding") for finding in findings}
+        return {id(finding): replace(finding, baseline_state="known") for finding in findings}
     kernels = {id(kernel): kernel for kernel in (*copies, *(finding.kernel for finding in findings))}
     known = {}
     for each, kernel in kernels.items():
@@ -98,7 +98,7 @@ def _states(
             message = f"{finding.message}; {why}: {_said(recorded)}"
             marked[id(finding)] = replace(finding, baseline_state="worse", message=message)
         else:
-            marked[id(finding)] = replace(finding, baseline_state="outstanding" if present == limit else "better")
+            marked[id(finding)] = replace(finding, baseline_state="known" if present == limit else "better")
     return marked
 
 

@@ -124,7 +124,7 @@ class BaselineResult(Struct, frozen=True, kw_only=True):
     def counts(self) -> dict[str, int]:
         """How many there are of each state."""
         states = Counter(finding.baseline_state for finding in self.findings)
-        named = {state: states[state] for state in ("new", "worse", "outstanding", "better")}
+        named = {state: states[state] for state in ("new", "worse", "known", "better")}
         rest = {"fixed": len(self.fixed), "stale": len(self.stale), "suppressed": states["suppressed"]}
         return named | rest
 

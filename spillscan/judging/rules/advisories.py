@@ -48,7 +48,7 @@ def _of_kinds(kernel: Kernel, kinds: Collection[str]) -> Iterator[Said]:
         texts = [advisory.text for advisory in kernel.advisories if advisory.kind == kind and kind in kinds]
         if texts:
             more = f" ({len(texts)} times)" if len(texts) > 1 else ""
-            yield rule, f"ptxas: {texts[0]}{more}"
+            yield rule, f"gets a message from ptxas: {texts[0]}{more}"
 
 
 def _times(kind: str) -> Measure:

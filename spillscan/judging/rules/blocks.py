@@ -37,7 +37,7 @@ def findings(kernel: Kernel, terms: Terms) -> Iterator[Said]:
             if summary.launch is not None and summary.by_bounds:
                 where += f" at its launch bounds of {count(summary.launch.threads_per_block, 'thread')}"
             most = "at most " if summary.at_most else ""
-            yield BLOCKS, f"{most}{count(blocks, 'block')}/SM{where}, {least} asked for: {bound}"
+            yield BLOCKS, f"has {most}{count(blocks, 'block')}/SM{where}, {least} required: {bound}"
 
 
 def _failing(kernel: Kernel, terms: Terms) -> Iterator[Said]:
@@ -144,10 +144,10 @@ def regressions(change: Change, terms: Terms) -> Iterator[Said]:
     elif fails := [] if all(map(_still_launches, change.effects)) else _known_to_fail(change.after, terms):
         yield from fails
     elif lost:
-        yield LOST, "; ".join(lost)
+        yield LOST, f"loses blocks/SM: {'; '.join(lost)}"
     before, after = change.before.usage.barriers, change.after.usage.barriers
     if ("barriers", before, after) in change.metrics and (after or 0) > (before or 0):
-        yield BARRIERS, f"barriers {before} → {after}"
+        yield BARRIERS, f"uses more barriers: {before} → {after}"
 
 
 def _still_launches(effect: Effect) -> bool:
@@ -175,13 +175,13 @@ def trade(change: Change, terms: Terms) -> str:
     lost = [new for old, new in pairs if new < old]
     hidden = moved_to_shared(change) or bool(after.sass and after.sass.shared_spills)
     if lost and spilled and not spills and not hidden and min(lost) >= max(1, terms.limit(MIN_BLOCKS) or 0):
-        return f"trades blocks for spills: spills {spilled:,} → 0 B, {blocks}"
+        return f"trades occupancy for spills: {spilled:,} → 0 B, {blocks}"
     launches = all(
         old == 0 < new and effect.launch_source != "bounds" for effect, (old, new) in zip(known, pairs, strict=True)
     )
     grown = any(new > old for old, new in zip(before.spill_bounds[1], after.spill_bounds[1], strict=True))
     if launches and len(known) == len(change.effects) and grown:
-        return f"can launch now, with spills: spills {sum(before.spill_bounds[1]):,} → {spills:,} B, {blocks}"
+        return f"can launch now, and spills: {sum(before.spill_bounds[1]):,} → {spills:,} B, {blocks}"
     return ""
 
 
@@ -197,7 +197,7 @@ def _loss(effect: Effect) -> str:
     dynamic = f" and {effect.dynamic_shared_bytes:,} B dynamic shared memory" if effect.dynamic_shared_bytes else ""
     bounds = " (its launch bounds)" if effect.launch_source == "bounds" else ""
     at = f"{effect.threads_per_block} threads{bounds}{dynamic}"
-    what = f"blocks per SM {before} → {after} on {effect.device} at {at}"
+    what = f"{before} → {after} on {effect.device} at {at}"
     return f"{what}: cannot launch" if after == 0 else f"{what}, limited by {limited_by(effect.limiters[1])}"
 
 

@@ -38,9 +38,9 @@ class Growth(Struct, frozen=True, kw_only=True):
         """It grew by more than the policy tolerates."""
         most, before, after = terms.limit(*self.rule.limits), *self._sides(change, terms)
         if most is not None and before is not None and after is not None and 100 * (after - before) > most * before:
-            percent = f"+{100 * (after - before) / before:.0f} %" if before else "from nothing"
+            percent = f"+{100 * (after - before) / before:.0f}%" if before else "from nothing"
             was, now = self.texts(before, after)
-            yield self.rule, f"{self.what} {was} → {now} ({percent}, {most} % allowed)"
+            yield self.rule, f"has more {self.what}: {was} → {now} ({percent}, {most}% allowed)"
 
     def undecided(self, change: Change, terms: Terms) -> Said | None:
         """Of a kernel of both builds one at least does not show it."""
@@ -57,10 +57,10 @@ SIZE = Growth(
         rule=Rule("code-size", "error", ("build",), ("code",), (MAX_BYTES,)),
         key="bytes",
         figure=lambda kernel, _: value_of("code_bytes", kernel),
-        message=lambda kernel, terms, value, most: "{} of code, {} allowed".format(*sizes(value, most)),
+        message=lambda kernel, terms, value, most: "has {} of machine code, {} allowed".format(*sizes(value, most)),
         silent="no input shows its machine code; give its binary",
     ),
-    what="code",
+    what="machine code",
     texts=sizes,
 )
 
@@ -77,14 +77,14 @@ OTHER = Rule("other-code", "error", ("change",), ("code",), (CODE,))
 def _other(change: Change, terms: Terms) -> Iterator[Said]:
     """Its code differs, and must not."""
     if terms.demanded(CODE) and change.code == "differs":
-        yield OTHER, "its machine code differs, and must be unchanged"
+        yield OTHER, "has different machine code; the policy requires the same"
 
 
 def noted(code: Iterable[CodeChange], known: Sequence[Finding]) -> list[Finding]:
     """A note on each kernel whose code differs, unless a ``known`` finding says so."""
     said = {id(each.kernel) for each in known if each.rule == OTHER.id}
     return [
-        finding(OTHER, each.reasons[0], each.change.kernel, "note")
+        finding(OTHER, f"has different machine code: {each.reasons[0]}", each.change.kernel, "note")
         for each in code
         if each.verdict == "differs" and id(each.change.kernel) not in said
     ]

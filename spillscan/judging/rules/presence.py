@@ -13,7 +13,7 @@ REMOVED = Rule("kernel-removed", "note", ("change",))
 def regressions(change: Change, terms: Terms) -> Iterator[Said]:
     """A kernel that has no counterpart in the newer build."""
     if change.state == "removed":
-        yield REMOVED, "is in the older build only"
+        yield REMOVED, "was removed"
 
 
 FAMILIES = (Family(rules=(REMOVED,), regressions=regressions),)

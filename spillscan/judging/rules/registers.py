@@ -8,6 +8,7 @@ from spillscan.judging.compare.effects import Sizes, over_sizes
 from spillscan.judging.compare.figures import allocated, linked_apart
 from spillscan.judging.rules._declared import Family, Said, Terms, Threshold, because
 from spillscan.model import Change, Limit, Rule
+from spillscan.output.nouns import count
 
 MAX_REGISTERS = Limit("max_registers", "most registers per thread", "build", 20)
 MAX_GROWTH = Limit(
@@ -45,24 +46,26 @@ def regressions(change: Change, terms: Terms) -> Iterator[Said]:
     before, after = known
     if after - before <= most:
         return
-    message = f"registers {before} → {after} (+{after - before})"
+    message = f"uses more registers: {before} → {after} (+{after - before})"
     taken = f"{allocated(before)} → {allocated(after)} allocated"
     if allocated(after) == allocated(before):
-        yield IN_STEP, f"{message}, inside the allocation step of {allocated(after)}"
+        yield IN_STEP, f"{message}, {allocated(after)} allocated as before"
         return
     if any(effect.blocks and effect.blocks[1] < effect.blocks[0] for effect in change.effects):
         return
     sizes = [(effect.device, over_sizes(change.before, change.after, effect.device)) for effect in change.effects]
     if sizes and all(each is not None and not each.lost for _, each in sizes):
-        yield NO_SIZE, f"{message}: {taken}, no block size has fewer blocks per SM"
+        yield NO_SIZE, f"{message}, {taken}; no block size loses blocks/SM"
     elif sizes and all(effect.blocks for effect in change.effects):
-        still = ", ".join(f"{effect.resident_blocks[1]} on {effect.device}" for effect in change.effects)
-        yield NO_LOSS, f"{message}: {taken}, blocks per SM not fewer: {still}"
+        still = ", ".join(
+            f"{count(effect.resident_blocks[1] or 0, 'block')}/SM on {effect.device}" for effect in change.effects
+        )
+        yield NO_LOSS, f"{message}, {taken}; keeps {still}"
     elif not sizes or any(each is None or each.lost == each.allowed for _, each in sizes):
-        yield REGISTERS, f"{message}: {taken}"
+        yield REGISTERS, f"{message}, {taken}"
     else:
         lost = "; ".join(f"on {device} at {_ranges(each)}" for device, each in sizes if each is not None and each.lost)
-        yield SOME_SIZES, f"{message}: {taken}, fewer blocks per SM {lost} threads"
+        yield SOME_SIZES, f"{message}, {taken}; fewer blocks/SM {lost} threads"
 
 
 def _ranges(sizes: Sizes) -> str:

@@ -24,21 +24,18 @@ def findings(kernel: Kernel, terms: Terms) -> Iterator[Said]:
     local = kernel.sass.local
     if local.spills_in_loops:
         depths = ", ".join(f"{number:,} at depth {depth}" for depth, number in local.spills_in_loops.items())
-        yield IN_LOOP, f"spill instructions inside loops: {depths}"
+        yield IN_LOOP, f"spills inside loops, instructions: {depths}"
     arrays = local.of("array")
     if arrays.accesses:
         stores, loads = count(arrays.stores, "store"), count(arrays.loads, "load")
-        message = f"local arrays: {stores} ({arrays.store_bytes:,} B), {loads} ({arrays.load_bytes:,} B) per thread"
-        yield ARRAY, message
+        yield ARRAY, f"uses local arrays: {stores} ({arrays.store_bytes:,} B), {loads} ({arrays.load_bytes:,} B)"
     printed = kernel.usage.spills
     if printed is not None and kernel.role == "entry" and kernel.confidence == "certain":
         least, most = (each.pair for each in local.bounds(kernel.role, own=True))
         if not all(low <= each <= high for low, each, high in zip(least, printed, most, strict=True)):
             stores, loads = (between(low, high, " B") for low, high in zip(least, most, strict=True))
-            message = (
-                f"the log counts {printed[0]} B spill stores and {printed[1]} B loads, the code {stores} and {loads}"
-            )
-            yield MISMATCH, message
+            log = f"{printed[0]:,} B stores, {printed[1]:,} B loads"
+            yield MISMATCH, f"spills {log} according to the log, {stores} and {loads} according to the code"
 
 
 def _looping(kernel: Kernel, terms: Terms) -> dict[str, int] | None:
@@ -70,11 +67,11 @@ def regressions(change: Change, terms: Terms) -> Iterator[Said]:
     ]
     looping = [metric for metric in grown if metric[0] in _LOOPS]
     if looping:
-        yield IN_LOOP, _rise(looping)
+        yield IN_LOOP, f"spills more inside loops: {_rise(looping)}"
     arrays = [metric for metric in grown if metric[0] in _ARRAYS]
     if arrays:
         fresh = all(figures[name][0] == 0 for name in _ARRAYS)
-        yield NEW_ARRAY if fresh else MORE_ARRAY, f"local {_rise(arrays)}"
+        yield NEW_ARRAY if fresh else MORE_ARRAY, f"uses more local arrays: {_rise(arrays)}"
 
 
 def undecided_change(change: Change, terms: Terms) -> Said | None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from spillscan.judging.compare.figures import allocated
 from spillscan.judging.rules._declared import Family, Said, Terms
 from spillscan.model import LOST_SETTING, Change, Kernel, Rule
+from spillscan.output.nouns import count
 
 LOST = Rule("setmaxnreg-lost", "error", ("change",), ("registers",))
 CHANGED = Rule("setmaxnreg-changed", "warning", ("change",), ("registers",))
@@ -22,8 +23,8 @@ def findings(kernel: Kernel, terms: Terms) -> Iterator[Said]:
     yield from _waiting(kernel, terms)
     ignored = any(advisory.kind == LOST_SETTING for advisory in kernel.advisories)
     if ignored and kernel.sass is not None and kernel.sass.setmaxnreg:
-        message = f"ptxas ignored setmaxnreg, as the log says; the code has {kernel.sass.setmaxnreg} of it"
-        yield MISMATCH, f"{message}: they are of different compilations"
+        found = count(kernel.sass.setmaxnreg, "setmaxnreg instruction")
+        yield MISMATCH, f"has {found}, ignored according to the log: log and code are of different compilations"
 
 
 def _waiting(kernel: Kernel, terms: Terms) -> Iterator[Said]:
@@ -31,8 +32,8 @@ def _waiting(kernel: Kernel, terms: Terms) -> Iterator[Said]:
     if unfit is not None:
         asked, threads, held = unfit
         groups = threads // WARPGROUP
-        message = f"its roles take {asked:,} registers or more a thread of each warpgroup together"
-        yield UNFIT, f"{message}, its block of {groups} warpgroups has {held:,}: one of them waits forever"
+        message = f"deadlocks: setmaxnreg asks for {asked:,} registers per thread, summed over {groups} warpgroups"
+        yield UNFIT, f"{message}; its block has {held:,}"
 
 
 def regressions(change: Change, terms: Terms) -> Iterator[Said]:
@@ -45,13 +46,13 @@ def regressions(change: Change, terms: Terms) -> Iterator[Said]:
     old, new = (None if kernel is None else _budgets(kernel) for kernel in (change.before, after))
     if not old or new is None or old == new:
         return
-    message = f"setmaxnreg gave its roles {_listed(old)} registers"
+    was = _listed(old)
     if not new:
-        yield LOST, f"{message}; nothing in its code does now"
+        yield LOST, f"no longer sets registers per role (setmaxnreg {was})"
     elif len(new) < len(old):
-        yield LOST, f"{message}, and gives {_listed(new)} now"
+        yield LOST, f"sets registers for fewer roles: setmaxnreg {was} → {_listed(new)}"
     else:
-        yield CHANGED, f"{message}, and gives {_listed(new)} now"
+        yield CHANGED, f"sets other registers per role: setmaxnreg {was} → {_listed(new)}"
 
 
 def undecided_change(change: Change, terms: Terms) -> Said | None:
@@ -73,7 +74,7 @@ def _budgets(kernel: Kernel) -> frozenset[int | None] | None:
 
 def _listed(budgets: frozenset[int | None]) -> str:
     known = [str(budget) for budget in sorted(budget for budget in budgets if budget is not None)]
-    return " and ".join([*known, *(["an unknown number of"] if None in budgets else [])])
+    return " and ".join([*known, *(["unknown"] if None in budgets else [])])
 
 
 def _unfit(kernel: Kernel, terms: Terms) -> tuple[int, int, int] | None:

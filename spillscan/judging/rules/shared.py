@@ -32,7 +32,7 @@ def _bytes(kernel: Kernel, terms: Terms) -> int | None:
 def _message(kernel: Kernel, terms: Terms, total: int, most: int) -> str:
     dynamic = _dynamic(kernel, terms) or 0
     parts = f" ({total - dynamic:,} B static, {dynamic:,} B dynamic)" if dynamic else ""
-    return f"{total:,} B shared memory per block{parts}, {most:,} B allowed"
+    return f"uses {total:,} B shared memory per block{parts}, {most:,} B allowed"
 
 
 def _open_end(kernel: Kernel, terms: Terms) -> str:
@@ -60,10 +60,7 @@ MOST = Threshold(
 def findings(kernel: Kernel, terms: Terms) -> Iterator[Said]:
     """Annotations of the code show that it spills to shared memory."""
     if kernel.sass is not None and kernel.sass.shared_spills:
-        yield (
-            SPILL,
-            f"{count(kernel.sass.shared_spills, 'spill instruction goes', 'spill instructions go')} to shared memory",
-        )
+        yield SPILL, f"spills to shared memory: {count(kernel.sass.shared_spills, 'instruction')}"
 
 
 def _spilled(kernel: Kernel, terms: Terms) -> dict[str, int] | None:
@@ -75,15 +72,15 @@ def _spilled(kernel: Kernel, terms: Terms) -> dict[str, int] | None:
 def regressions(change: Change, terms: Terms) -> Iterator[Said]:
     """More shared memory, and whether spills moved into it."""
     parts = {
-        name: f"{_LABELS[name][0]} {old or 0:,} → {new or 0:,}{_LABELS[name][1]}"
+        name: f"{_LABELS[name][0]}: {old or 0:,} → {new or 0:,}{_LABELS[name][1]}"
         for name, old, new in change.metrics
         if name in _LABELS
     }
     if moved_to_shared(change):
         sure = growth(change, "shared_spills") > 0
-        yield MOVED, ", ".join(parts.values()) + ("" if sure else ": spills may have moved there")
+        yield MOVED, f"{'moved' if sure else 'may have moved'} spills to shared memory ({', '.join(parts.values())})"
     elif sum(growth(change, name) for name in _SIZES) > 0:
-        yield GROWTH, ", ".join(parts[name] for name in _SIZES if name in parts)
+        yield GROWTH, f"uses more {', '.join(parts[name] for name in _SIZES if name in parts)}"
 
 
 _LABELS = {

@@ -81,9 +81,9 @@ def regressions(change: Change, terms: Terms) -> Iterator[Said]:
             break
     if grown and not trade(change, terms):
         first = all(before == 0 for _, before, _ in pairs)
-        yield SPILL if first else GROWTH, ", ".join(grown)
+        yield SPILL if first else GROWTH, f"spills more: {', '.join(grown)}"
     elif change.before.spills == (0, 0) and _spills_unknown(change.after, most):
-        yield SPILL, "spills registers now; the log does not say how much"
+        yield SPILL, "spills now, an unknown number of bytes"
 
 
 def undecided_change(change: Change, terms: Terms) -> Said | None:
@@ -107,7 +107,7 @@ def undecided_change(change: Change, terms: Terms) -> Said | None:
     return SPILL, "; ".join(before.reasons) or "it spills, and the base does not say whether it did before"
 
 
-_OWN = {"spill_store_bytes": "spill stores", "spill_load_bytes": "spill loads"}
+_OWN = {"spill_store_bytes": "stores", "spill_load_bytes": "loads"}
 _TOGETHER = {f"cumulative_{name}": f"{label} with its callees" for name, label in _OWN.items()}
 
 
@@ -132,8 +132,8 @@ def _without_sum(kernel: Kernel) -> str:
     """That it spills, where the log does not say all of it."""
     known = [f"{size:,} B {what}" for what, size in _halves(kernel).items() if size]
     if not known:
-        return "spills registers; the log does not say how much"
-    return f"spills: at least {known[0]} per thread; the log does not say more"
+        return "spills an unknown number of bytes"
+    return f"spills at least {known[0]}; the log does not say more"
 
 
 def _bytes(kernel: Kernel, terms: Terms) -> dict[str, int] | None:
@@ -149,8 +149,8 @@ def _bytes(kernel: Kernel, terms: Terms) -> dict[str, int] | None:
 def _figures(kernel: Kernel) -> str:
     stores, loads = kernel.spills or (0, 0)
     if kernel.saves_for_callers:
-        return f"spills callee-saved registers: {stores:,} B stores, {loads:,} B loads per thread"
-    return f"spills: {stores:,} B stores, {loads:,} B loads per thread"
+        return f"spills callee-saved registers: {stores:,} B stores, {loads:,} B loads"
+    return f"spills {stores:,} B stores, {loads:,} B loads"
 
 
 def _with_callees(kernel: Kernel) -> str:
@@ -158,7 +158,7 @@ def _with_callees(kernel: Kernel) -> str:
     if kernel.cumulative_spills is None:
         return _doubt(kernel, "")
     stores, loads = kernel.cumulative_spills
-    return f"spills with its callees: {stores:,} B stores, {loads:,} B loads per thread"
+    return f"spills {stores:,} B stores, {loads:,} B loads with its callees"
 
 
 def _doubt(kernel: Kernel, otherwise: str) -> str:
@@ -169,7 +169,7 @@ def _doubt(kernel: Kernel, otherwise: str) -> str:
     more = "the code alone does not say more"
     if _of_binary(kernel):
         more = f"the binary does not say more ({MAX_UNKNOWN.name}: {most - least} takes it)"
-    return f"spills at least {least:,} B, at most {most:,} B per thread: {more}"
+    return f"spills at least {least:,} B, at most {most:,} B: {more}"
 
 
 def _of_binary(kernel: Kernel) -> bool:

@@ -50,7 +50,7 @@ MOST = Threshold(
     rule=LIMIT,
     key="bytes",
     figure=_deepest,
-    message=lambda kernel, terms, stack, most: f"{stack:,} B stack per thread, {most:,} B allowed",
+    message=lambda kernel, terms, stack, most: f"uses {stack:,} B stack per thread, {most:,} B allowed",
     silent="the log does not say how large its stack is",
     unlinked="its stack is",
     open_end=_open_end,
@@ -60,17 +60,17 @@ MOST = Threshold(
 def regressions(change: Change, terms: Terms) -> Iterator[Said]:
     """More stack: a warning where it reserves memory, a note where it does not."""
     grown = [
-        f"{_LABELS[name]} {before:,} → {after:,} B (+{(after or 0) - (before or 0):,})"
+        (_LABELS[name], f"{before:,} → {after:,} B (+{(after or 0) - (before or 0):,})")
         for name, before, after in change.metrics
         if name in _LABELS and growth(change, name) > 0
     ]
     if not grown:
         return
-    if len(grown) > 1 and grown[1].removeprefix("call ") == grown[0]:
+    if len(grown) > 1 and grown[1] == ("call stack", grown[0][1]):
         del grown[1]
     usage = change.kernel.usage
     deepest = max(usage.stack_bytes or 0, usage.cumulative_stack_bytes or 0)
-    message = f"{', '.join(grown)} per thread"
+    message = f"uses more {', '.join(map(': '.join, grown))}"
     if deepest > INITIAL_STACK_BYTES:
         reserved = {e.gpu: size(e.footprint_bytes[1]) for e in change.effects if e.footprint_bytes[1] is not None}
         where = ", ".join(f"{amount} on {gpu}" for gpu, amount in reserved.items())

@@ -39,7 +39,7 @@ def _entries(report: Report) -> Iterator[str]:
         said = detail_of(finding, report, place)
         yield json.dumps(
             {
-                "description": f"{label_of(finding.kernel, report.names)}: {said} [{finding.rule}]",
+                "description": f"{label_of(finding.kernel, report.names)} {said} [{finding.rule}]",
                 "check_name": f"spillscan-{finding.rule}",
                 "fingerprint": finding.fingerprint,
                 "severity": _SEVERITIES[finding.severity],

@@ -161,7 +161,7 @@ class CountsJson(msgspec.Struct):
     """not recorded"""
     worse: Count
     """worse than recorded"""
-    outstanding: Count
+    known: Count
     """as recorded"""
     better: Count
     """better than recorded"""

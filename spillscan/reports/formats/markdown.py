@@ -108,9 +108,8 @@ def _ways(report: Report) -> Iterator[str]:
     """The way on from what fails, at most three lines a family."""
     lines = []
     for way in report.details.ways:
-        first, *others = way_markdown(way)
-        lines.append(f"- **{_name(report, way.kernel)}** {first}")
-        lines += [f"  - {each}" for each in others]
+        lines.append(f"- **{_name(report, way.kernel)}**")
+        lines += [f"  - {each}" for each in way_markdown(way)]
     kept, _ = within(lines, _FIRST_BYTES)
     yield from ("", *kept) if kept else ()
 

@@ -25,7 +25,7 @@ def render(report: Report, style: Style) -> Iterator[str]:
     for finding in report.annotated:
         place = annotated_place(finding, report.tree)
         diagnostic = {
-            "message": f"{label_of(finding.kernel, report.names)}: {detail_of(finding, report, place)}",
+            "message": f"{label_of(finding.kernel, report.names)} {detail_of(finding, report, place)}",
             "location": _location(place),
             "severity": _SEVERITIES[finding.severity],
             "source": {"name": "spillscan"},

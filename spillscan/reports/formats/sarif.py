@@ -39,7 +39,7 @@ _MOST_NOTIFICATIONS = 100
 _LONGEST_DESCRIPTION = 1024
 _LONGEST_NAME = 200
 """Longer symbols and full names are left out: their fingerprint and short name remain."""
-_STATES = {"new": "new", "worse": "updated", "better": "updated", "outstanding": "unchanged"}
+_STATES = {"new": "new", "worse": "updated", "better": "updated", "known": "unchanged"}
 _PROBLEMS = {"error": "error", "warning": "warning", "note": "recommendation"}
 _PLACEHOLDER = re.compile(r"\{(\d+)\}")
 
@@ -114,7 +114,7 @@ def _result(report: Report, finding: Finding) -> dict[str, Any]:
     return {
         "ruleId": finding.rule,
         "level": finding.severity,
-        "message": {"text": _text(f"{label_of(finding.kernel, report.names)}: {detail_of(finding, report, place)}")},
+        "message": {"text": _text(f"{label_of(finding.kernel, report.names)} {detail_of(finding, report, place)}")},
         "locations": [
             {
                 "physicalLocation": {

@@ -41,7 +41,7 @@ def test_adopted_debt_passes(baseline: Path) -> None:
     assert result.returncode == 0
     assert result.stdout.decode().splitlines() == [
         "0 findings in 12 kernels (sm_80, sm_90a)",
-        "baseline: 2 outstanding (pass as recorded)",
+        "baseline: 2 known",
         "not checked: blocks per SM of 12 kernels (block size unknown; --launch 'GLOB=THREADS')",
         "not checked: source lines of 2 spilling kernels (compile with -lineinfo, pass the binary too)",
     ]
@@ -83,7 +83,7 @@ def test_a_large_build_is_adopted_whole(tmp_path: Path) -> None:
     assert result.returncode == 0
     value = json.loads(result.stdout)
     conforms(value)
-    assert value["baseline"]["counts"]["outstanding"] == len(value["findings"]) > 400
+    assert value["baseline"]["counts"]["known"] == len(value["findings"]) > 400
     assert sum(value["baseline"]["counts"].values()) == len(value["findings"])
 
 
@@ -187,15 +187,15 @@ def test_worse_fails_and_says_what_was_recorded(baseline: Path, tmp_path: Path) 
     assert result.returncode == 1
     line, *rest = result.stdout.decode().splitlines()
     assert line.endswith(
-        "gemm<8> (sm_80): spills: 304 B stores, 220 B loads per thread; recorded: loads 216, stores 304 [spill, worse]"
+        "gemm<8> (sm_80) spills 304 B stores, 220 B loads; recorded: loads 216, stores 304 [spill, worse]"
     )
-    assert "baseline: 1 worse, 1 outstanding (pass as recorded)" in rest
+    assert "baseline: 1 worse, 1 known" in rest
 
 
 def test_better_passes_until_it_is_pruned(baseline: Path, tmp_path: Path) -> None:
     log = worsened(HEAD, tmp_path, "216 bytes spill loads", "200 bytes spill loads")
     said = run("check", log, "--baseline", baseline).stdout
-    assert b"\nbaseline: 1 outstanding (pass as recorded), 1 better\n" in said
+    assert b"\nbaseline: 1 known, 1 better\n" in said
     assert run("check", HEAD, "--baseline", baseline).returncode == 0
     result = run("baseline", "prune", log, "-o", baseline)
     assert result.stdout.decode() == f"{baseline}: 0 dropped, 1 lowered; 12 kernels known, 2 findings recorded\n"
@@ -234,7 +234,7 @@ def test_json_has_states(baseline: Path) -> None:
     assert value["baseline"]["counts"] == {
         "new": 0,
         "worse": 0,
-        "outstanding": 0,
+        "known": 0,
         "better": 0,
         "fixed": 2,
         "stale": 2,
@@ -246,7 +246,7 @@ def test_json_has_states(baseline: Path) -> None:
     }
     assert {(each["short_name"], each["rule"]) for each in value["baseline"]["stale"]} == {("model::gather", None)}
     findings = json.loads(run("check", HEAD, "--baseline", baseline, "-f", "json").stdout)["findings"]
-    assert [each["baseline_state"] for each in findings] == ["outstanding"] * 2
+    assert [each["baseline_state"] for each in findings] == ["known"] * 2
     findings = json.loads(run("check", HEAD, "-f", "json").stdout)["findings"]
     assert [each["baseline_state"] for each in findings] == [None] * 2
 
@@ -257,7 +257,7 @@ def test_diff_excuses_what_is_recorded(baseline: Path, tmp_path: Path) -> None:
     assert result.returncode == 0
     assert b"[spill" not in result.stdout
     said = result.stdout  # stack and registers are notes, not recorded
-    assert b"baseline: 4 new, 2 outstanding (pass as recorded)\n" in said
+    assert b"baseline: 4 new, 2 known\n" in said
     log = worsened(HEAD, tmp_path, "216 bytes spill loads", "220 bytes spill loads")
     result = run("diff", BASE, log, "--fail-on", "policy", "--baseline", baseline)
     assert result.returncode == 1
@@ -339,14 +339,14 @@ def test_it_holds_in_another_checkout(tmp_path: Path, other: str) -> None:
     assert run("baseline", "write", one, "-o", path).returncode == 0
     result = run("check", two, "--baseline", path)
     assert result.returncode == 0, result.stderr
-    assert b"\nbaseline: 6 outstanding (pass as recorded)\n" in result.stdout
+    assert b"\nbaseline: 6 known\n" in result.stdout
     assert run("baseline", "write", two, "-o", again).returncode == 0
     assert again.read_bytes() == path.read_bytes()
     worse = worsened(two, tmp_path, "780 bytes spill stores", "784 bytes spill stores")
     result = run("check", worse, "--baseline", path)
     assert result.returncode == 1
-    assert b"hidden (sm_80): spills: 784 B stores" in result.stdout
-    assert b"baseline: 1 worse, 5 outstanding (pass as recorded)\n" in result.stdout
+    assert b"hidden (sm_80) spills 784 B stores" in result.stdout
+    assert b"baseline: 1 worse, 5 known\n" in result.stdout
 
 
 def test_a_baseline_without_figures_is_no_green_where_growth_is_limited(baseline: Path) -> None:

@@ -38,7 +38,7 @@ def made(kernels: dict[tuple[str, str | None], tuple[tuple[int, int], int]]) -> 
     ("before", "after", "state"),
     [
         ((0, 0), (8, 0), "new"),
-        ((8, 8), (8, 8), "outstanding"),
+        ((8, 8), (8, 8), "known"),
         ((8, 8), (9, 8), "worse"),
         ((8, 8), (0, 9), "worse"),
         ((8, 8), (9, 0), "worse"),

@@ -92,7 +92,7 @@ def test_lost_blocks_fail_where_the_launch_is_known(tmp_path: Path) -> None:
     assert result.returncode == 1
     said = result.stdout.decode()
     assert (
-        "sums (sm_90): blocks per SM 8 → 5 on sm_90 at 256 threads, limited by registers [blocks-lost, worse]" in said
+        "sums (sm_90) loses blocks/SM: 8 → 5 on sm_90 at 256 threads, limited by registers [blocks-lost, worse]" in said
     )
     assert "pick" not in said, "nothing that only got better, and no note"
     assert run("baseline", "write", HEAD, "-o", path, "--launch", "*=256").returncode == 0

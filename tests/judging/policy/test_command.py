@@ -233,7 +233,7 @@ def test_check_honours_the_policy() -> None:
     assert result.returncode == 1
     text = result.stdout.decode()
     assert "gemm<8>" not in text, "520 bytes are allowed"
-    assert "softmax<double> (sm_90a): uses 46 registers, 40 allowed [registers]" in text
+    assert "softmax<double> (sm_90a) uses 46 registers, 40 allowed [registers]" in text
     assert "softmax<double> (sm_80)" not in text
     assert "../spillscan.yaml:12: note: 'gone' of sm_9* names no kernel of this build" in result.stderr.decode()
     assert here("check", HEAD, "--set", "max_registers=64").returncode == 0, "the command line overrules every entry"
@@ -332,15 +332,15 @@ def test_fewer_kernels_than_expected_are_no_clean_build(tmp_path: Path) -> None:
         (
             "kernels: [{match: gemm, launch: {threads_per_block: 256}, min_blocks_per_sm: 5}]",
             1,
-            "4 blocks/SM, 5 asked for",
+            "4 blocks/SM, 5 required",
         ),
         (
             "{devices: [A100, A10], kernels:"
             " [{match: gemm<4>, launch: {threads_per_block: 512}, min_blocks_per_sm: 4}]}",
             1,
-            "2 blocks/SM on A100, 4 asked for: limited by registers",
+            "2 blocks/SM on A100, 4 required: limited by registers",
         ),
-        ("{max_stack_bytes: 127}", 1, "128 B stack per thread, 127 B allowed [stack]"),
+        ("{max_stack_bytes: 127}", 1, "uses 128 B stack per thread, 127 B allowed [stack]"),
         ("{max_shared_bytes: 2047}", 1, "2,048 B shared memory per block, 2,047 B allowed [shared]"),
         (
             "{max_shared_bytes: 4000, kernels:"

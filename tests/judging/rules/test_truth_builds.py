@@ -95,7 +95,7 @@ TABLE = [
         "stack",
         S,
         {"stack_bytes": 8, "cumulative_stack_bytes": 65},
-        found=("error", "65 B stack per thread, 64 B allowed"),
+        found=("error", "uses 65 B stack per thread, 64 B allowed"),
         measure=(("bytes", 65),),
     ),
     row(
@@ -129,7 +129,7 @@ TABLE = [
         M,
         {"registers": 8, "shared_bytes": 1000},
         launch=Launch(threads_per_block=32, dynamic_shared_bytes=25),
-        found=("error", "1,025 B shared memory per block (1,000 B static, 25 B dynamic), 1,024 B allowed"),
+        found=("error", "uses 1,025 B shared memory per block (1,000 B static, 25 B dynamic), 1,024 B allowed"),
         measure=(("bytes", 1025),),
     ),
     row(
@@ -163,7 +163,7 @@ TABLE = [
         CODE,
         sass=sass(),
         final=False,
-        found=("error", "144 B of code, 100 B allowed"),
+        found=("error", "has 144 B of machine code, 100 B allowed"),
         measure=(("bytes", 144),),
     ),
     row("no spill", "spill", {}, CLEAN, measure=(("loads", 0), ("stores", 0))),
@@ -172,7 +172,7 @@ TABLE = [
         "spill",
         {},
         {"spill_store_bytes": 4, "spill_load_bytes": 0},
-        found=("error", "spills: 4 B stores, 0 B loads per thread"),
+        found=("error", "spills 4 B stores, 0 B loads"),
         measure=(("loads", 0), ("stores", 4)),
     ),
     row(
@@ -180,7 +180,7 @@ TABLE = [
         "spill",
         {"max_spill_bytes": 7},
         {"spill_store_bytes": 4, "spill_load_bytes": 4},
-        found=("error", "spills: 4 B stores, 4 B loads per thread, 7 B allowed"),
+        found=("error", "spills 4 B stores, 4 B loads, 7 B allowed"),
         measure=(("loads", 4), ("stores", 4)),
     ),
     row(
@@ -204,14 +204,14 @@ TABLE = [
         "spill",
         {},
         advisories=(SPILL_WARNING,),
-        found=("error", "spills registers; the log does not say how much"),
+        found=("error", "spills an unknown number of bytes"),
     ),
     row(
         "callees alone",
         "spill",
         {},
         {**CLEAN, "cumulative_spill_store_bytes": 8, "cumulative_spill_load_bytes": 4},
-        found=("error", "spills with its callees: 8 B stores, 4 B loads per thread"),
+        found=("error", "spills 8 B stores, 4 B loads with its callees"),
         measure=(("callee_loads", 4), ("callee_stores", 8), ("loads", 0), ("stores", 0)),
     ),
     row(
@@ -219,7 +219,7 @@ TABLE = [
         "spill",
         {},
         sass=sass(spilling(2, 0, "unknown")),
-        undecided="spills at least 0 B, at most 8 B per thread: the code alone does not say more",
+        undecided="spills at least 0 B, at most 8 B: the code alone does not say more",
         measure=(("loads", 0), ("stores", 8)),
     ),
     row(
@@ -234,7 +234,7 @@ TABLE = [
         "spill",
         {"max_unknown_spill_bytes": 7},
         sass=sass(spilling(2, 0, "unknown")),
-        undecided="spills at least 0 B, at most 8 B per thread: the code alone does not say more",
+        undecided="spills at least 0 B, at most 8 B: the code alone does not say more",
         measure=(("loads", 0), ("stores", 8)),
     ),
     row(
@@ -242,7 +242,7 @@ TABLE = [
         "spill",
         {"max_unknown_spill_bytes": 8},
         sass=sass(spilling(1, 0), spilling(2, 0, "unknown")),
-        found=("error", "spills at least 4 B, at most 12 B per thread: the code alone does not say more"),
+        found=("error", "spills at least 4 B, at most 12 B: the code alone does not say more"),
         measure=(("loads", 0), ("stores", 12)),
     ),
     row(
@@ -257,7 +257,7 @@ TABLE = [
         "spill",
         {},
         sass=sass(spilling(1, 0), spilling(2, 0, "unknown")),
-        found=("error", "spills at least 4 B, at most 12 B per thread: the code alone does not say more"),
+        found=("error", "spills at least 4 B, at most 12 B: the code alone does not say more"),
         measure=(("loads", 0), ("stores", 12)),
     ),
     row(
@@ -273,7 +273,7 @@ TABLE = [
         {},
         CLEAN,
         sass=sass(spilling(2, 1), spilling(3, 2), spilling(7, 0)),
-        found=("warning", "spill instructions inside loops: 3 at depth 2, 2 at depth 1"),
+        found=("warning", "spills inside loops, instructions: 3 at depth 2, 2 at depth 1"),
         measure=(("depth-1", 5), ("depth-2", 3)),
     ),
     row("outside of loops", "spill-in-loop", {}, CLEAN, sass=sass(spilling(7, 0)), measure=(("depth-1", 0),)),
@@ -292,7 +292,7 @@ TABLE = [
         B,
         {"registers": 64, "barriers": 1},
         launch=Launch(threads_per_block=1024),
-        found=("error", "1 block/SM, 2 asked for: limited by registers"),
+        found=("error", "has 1 block/SM, 2 required: limited by registers"),
         measure=(("missing", 1),),
     ),
     row(

@@ -49,9 +49,9 @@ def registers(old: int, new: int, severity: str, message: str, why: str, **more:
     rule = {
         "error": "registers",
         "warning": "registers-no-loss" if "launch" in more else "registers-some-sizes",
-        "note": "registers-in-step" if "inside" in message else "registers-no-size",
+        "note": "registers-in-step" if "before" in message else "registers-no-size",
     }[severity]
-    found = {rule: (severity, f"registers {old} → {new} (+{new - old}){message}")}
+    found = {rule: (severity, f"uses more registers: {old} → {new} (+{new - old}), {message}")}
     return Row(why, {"registers": old}, {"registers": new}, found, **more)
 
 
@@ -60,13 +60,13 @@ def traded(
 ) -> Iterator[Row]:
     """A change of (registers, bytes of spill stores), which trades ``blocks`` or is no trade-off."""
     sides = [{"registers": registers, "spill_store_bytes": spills} for registers, spills in (old, new)]
-    way = "trades blocks for spills" if new[1] == 0 else "can launch now, with spills"
-    message = f"{way}: spills {old[1]} → {new[1]} B, {blocks} blocks/SM on sm_80 at {threads} threads"
+    way = "trades occupancy for spills" if new[1] == 0 else "can launch now, and spills"
+    message = f"{way}: {old[1]} → {new[1]} B, {blocks} blocks/SM on sm_80 at {threads} threads"
     found = {"blocks-traded": ("warning", message)} if blocks else None
     yield Row(why, *sides, found, options=options, launch=str(threads))  # type: ignore[arg-type]
 
 
-STACK = "stack {} → {} B (+{}) per thread"
+STACK = "uses more stack: {} → {} B (+{})"
 TABLE = [
     Row("nothing changed", {}, {}),
     Row("everything got better", {"registers": 64, "spill_store_bytes": 8}, {}),
@@ -74,38 +74,38 @@ TABLE = [
         "new spills",
         {},
         {"spill_store_bytes": 4, "spill_load_bytes": 8},
-        {"spill": ("error", "spill stores 0 → 4 B (+4), spill loads 0 → 8 B (+8)")},
+        {"spill": ("error", "spills more: stores 0 → 4 B (+4), loads 0 → 8 B (+8)")},
     ),
     Row(
         "more spills are growth, not new",
         {"spill_store_bytes": 4},
         {"spill_store_bytes": 12},
-        {"spill-growth": ("error", "spill stores 4 → 12 B (+8)")},
+        {"spill-growth": ("error", "spills more: stores 4 → 12 B (+8)")},
     ),
     Row(
         "new loads beside old stores are growth",
         {"spill_store_bytes": 4},
         {"spill_store_bytes": 4, "spill_load_bytes": 8},
-        {"spill-growth": ("error", "spill loads 0 → 8 B (+8)")},
+        {"spill-growth": ("error", "spills more: loads 0 → 8 B (+8)")},
     ),
     Row(
         "a fall in one excuses no rise in the other",
         {"spill_store_bytes": 64, "spill_load_bytes": 8},
         {"spill_load_bytes": 12},
-        {"spill-growth": ("error", "spill loads 8 → 12 B (+4)")},
+        {"spill-growth": ("error", "spills more: loads 8 → 12 B (+4)")},
     ),
     Row("growth that is allowed", {}, {"spill_store_bytes": 4}, options={"max_spill_growth_bytes": "4"}),
     Row(
         "growth of callees alone",
         {"cumulative_spill_store_bytes": 0, "cumulative_spill_load_bytes": 0},
         {"cumulative_spill_store_bytes": 8, "cumulative_spill_load_bytes": 0},
-        {"spill": ("error", "spill stores with its callees 0 → 8 B (+8)")},
+        {"spill": ("error", "spills more: stores with its callees 0 → 8 B (+8)")},
     ),
     Row(
         "a new kernel that spills",
         None,
         {"spill_store_bytes": 4},
-        {"spill": ("error", "is new and spills: 4 B stores, 0 B loads per thread")},
+        {"spill": ("error", "is new and spills 4 B stores, 0 B loads")},
     ),
     Row("a new kernel that does not", None, {}),
     Row(
@@ -118,7 +118,7 @@ TABLE = [
         "a kernel that is gone",
         {"spill_store_bytes": 4},
         None,
-        {"kernel-removed": ("note", "is in the older build only")},
+        {"kernel-removed": ("note", "was removed")},
     ),
     Row(
         "the base does not say",
@@ -133,23 +133,21 @@ TABLE = [
         {"spill_store_bytes": None},
         undecided={"spill": "the head does not say whether it spills"},
     ),
-    registers(33, 40, "note", ", inside the allocation step of 40", "inside a step"),
-    registers(
-        24, 25, "note", ": 24 → 32 allocated, no block size has fewer blocks per SM", "across a step, at no block size"
-    ),
+    registers(33, 40, "note", "40 allocated as before", "inside a step"),
+    registers(24, 25, "note", "24 → 32 allocated; no block size loses blocks/SM", "across a step, at no block size"),
     registers(
         40,
         41,
         "warning",
-        ": 40 → 48 allocated, fewer blocks per SM on sm_80 at 64 to 288, 352 to 384, 448 to 512, 672 to 768 threads",
+        "40 → 48 allocated; fewer blocks/SM on sm_80 at 64 to 288, 352 to 384, 448 to 512, 672 to 768 threads",
         "across a step, at some block sizes",
     ),
-    registers(48, 100, "error", ": 48 → 104 allocated", "across a step, at every block size"),
+    registers(48, 100, "error", "48 → 104 allocated", "across a step, at every block size"),
     registers(
         24,
         25,
         "note",
-        ": 24 → 32 allocated, no block size has fewer blocks per SM",
+        "24 → 32 allocated; no block size loses blocks/SM",
         "a launch that is known makes nothing more severe",
         launch="32",
     ),
@@ -157,7 +155,7 @@ TABLE = [
         41,
         49,
         "warning",
-        ": 48 → 56 allocated, blocks per SM not fewer: 1 on sm_80",
+        "48 → 56 allocated; keeps 1 block/SM on sm_80",
         "across a step, and no block is lost",
         launch="1024",
     ),
@@ -165,7 +163,7 @@ TABLE = [
         "across a step, and a block is lost: that is the finding",
         {"registers": 32},
         {"registers": 33},
-        {"blocks-lost": ("error", "blocks per SM 2 → 1 on sm_80 at 1024 threads, limited by registers")},
+        {"blocks-lost": ("error", "loses blocks/SM: 2 → 1 on sm_80 at 1024 threads, limited by registers")},
         launch="1024",
     ),
     Row(
@@ -185,7 +183,10 @@ TABLE = [
         {"registers": 64, "launch_bounds": LaunchBounds(max_threads=1024), "dynamic_shared": False},
         {"registers": 72, "launch_bounds": LaunchBounds(max_threads=1024), "dynamic_shared": False},
         {
-            "blocks-lost": ("error", "blocks per SM 1 → 0 on sm_80 at 1024 threads (its launch bounds): cannot launch"),
+            "blocks-lost": (
+                "error",
+                "loses blocks/SM: 1 → 0 on sm_80 at 1024 threads (its launch bounds): cannot launch",
+            ),
         },
     ),
     Row(
@@ -238,7 +239,7 @@ TABLE = [
         },
     ),
     Row("both not linked", {"final": False, "registers": 32}, {"final": False, "registers": 32}),
-    Row("more barriers", {}, {"barriers": 2}, {"barrier-growth": ("note", "barriers 1 → 2")}),
+    Row("more barriers", {}, {"barriers": 2}, {"barrier-growth": ("note", "uses more barriers: 1 → 2")}),
     Row(
         "a stack that fits into what is reserved already",
         {"stack_bytes": 0},
@@ -255,7 +256,7 @@ TABLE = [
         "more shared memory",
         {"shared_bytes": 16},
         {"shared_bytes": 32},
-        {"shared-growth": ("note", "shared memory 16 → 32 B per block")},
+        {"shared-growth": ("note", "uses more shared memory: 16 → 32 B per block")},
     ),
     Row(
         "spills that may have moved into shared memory",
@@ -264,7 +265,7 @@ TABLE = [
         {
             "spill-to-shared": (
                 "note",
-                "spill stores 8 → 0 B, shared memory 16 → 32 B per block: spills may have moved there",
+                "may have moved spills to shared memory (spill stores: 8 → 0 B, shared memory: 16 → 32 B per block)",
             )
         },
     ),
@@ -272,26 +273,26 @@ TABLE = [
         "the compiler says more than before",
         {},
         {"advisories": (IGNORED,)},
-        {"setmaxnreg-ignored": ("error", "ptxas: 'setmaxnreg' ignored")},
+        {"setmaxnreg-ignored": ("error", "gets a message from ptxas: 'setmaxnreg' ignored")},
     ),
     Row("the compiler says it as before", {"advisories": (IGNORED,)}, {"advisories": (IGNORED,)}),
     Row(
         "more spills in loops",
         {"sass": sass(("spill", 1, 1))},
         {"sass": sass(("spill", 1, 1), ("spill", 2, 1))},
-        {"spill-in-loop": ("warning", "spills in loops 1 → 2, spill loop depth 1 → 2")},
+        {"spill-in-loop": ("warning", "spills more inside loops: spills in loops 1 → 2, spill loop depth 1 → 2")},
     ),
     Row(
         "a local array that was not there",
         {"sass": sass()},
         {"sass": sass(("array", 0, 2))},
-        {"local-array-new": ("warning", "local array stores 0 → 8 B")},
+        {"local-array-new": ("warning", "uses more local arrays: array stores 0 → 8 B")},
     ),
     Row(
         "a local array that is used more",
         {"sass": sass(("array", 0, 1))},
         {"sass": sass(("array", 0, 2))},
-        {"local-array-growth": ("note", "local array stores 4 → 8 B")},
+        {"local-array-growth": ("note", "uses more local arrays: array stores 4 → 8 B")},
     ),
     Row(
         "code of the base alone",
@@ -310,19 +311,19 @@ TABLE = [
         "fewer roles",
         {"sass": sass(budgets=(40, 232))},
         {"sass": sass(budgets=(40,))},
-        {"setmaxnreg-lost": ("error", "setmaxnreg gave its roles 40 and 232 registers, and gives 40 now")},
+        {"setmaxnreg-lost": ("error", "sets registers for fewer roles: setmaxnreg 40 and 232 → 40")},
     ),
     Row(
         "no roles",
         {"sass": sass(budgets=(40,))},
         {"sass": sass()},
-        {"setmaxnreg-lost": ("error", "setmaxnreg gave its roles 40 registers; nothing in its code does now")},
+        {"setmaxnreg-lost": ("error", "no longer sets registers per role (setmaxnreg 40)")},
     ),
     Row(
         "other numbers",
         {"sass": sass(budgets=(40,))},
         {"sass": sass(budgets=(48,))},
-        {"setmaxnreg-changed": ("warning", "setmaxnreg gave its roles 40 registers, and gives 48 now")},
+        {"setmaxnreg-changed": ("warning", "sets other registers per role: setmaxnreg 40 → 48")},
     ),
     Row(
         "roles whose newer code nobody shows: undecided",
@@ -337,7 +338,7 @@ TABLE = [
         "roles that ptxas says it ignored: decided, whether or not the newer code is shown",
         {"sass": sass(budgets=(40,))},
         {"advisories": (IGNORED,)},
-        {"setmaxnreg-ignored": ("error", "ptxas: 'setmaxnreg' ignored")},
+        {"setmaxnreg-ignored": ("error", "gets a message from ptxas: 'setmaxnreg' ignored")},
         {"local-array-new": "the base has a dump of its machine code, the head has none"},
     ),
     Row(

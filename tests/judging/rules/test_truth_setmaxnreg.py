@@ -87,8 +87,8 @@ def test_roles_fit_into_their_block(
         asked, held = asked_and_held
         ((rule, message),) = said
         assert rule is setmaxnreg.UNFIT
-        assert message.startswith(f"its roles take {asked} registers or more a thread of each warpgroup together")
-        assert f"its block of {threads // 128} warpgroups has {held}" in message
+        assert message.startswith(f"deadlocks: setmaxnreg asks for {asked} registers per thread")
+        assert f"over {threads // 128} warpgroups; its block has {held}" in message
         assert measure == {"missing": asked - held}
 
 
@@ -114,26 +114,26 @@ def test_a_log_and_code_contradict_each_other(
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "rule", "tail"),
+    ("before", "after", "rule", "text"),
     [
         ((40, 232), (40, 232), None, ""),
         ((40, 232), (232, 40), None, ""),
-        ((40, 232), (40, 240), setmaxnreg.CHANGED, "40 and 232 registers, and gives 40 and 240 now"),
-        ((40, 232), (232,), setmaxnreg.LOST, "40 and 232 registers, and gives 232 now"),
-        ((40,), (40, 232), setmaxnreg.CHANGED, "40 registers, and gives 40 and 232 now"),
-        ((40,), (), setmaxnreg.LOST, "40 registers; nothing in its code does now"),
-        ((40,), (None,), setmaxnreg.CHANGED, "40 registers, and gives an unknown number of now"),
-        ((40, None), (), setmaxnreg.LOST, "40 and an unknown number of registers; nothing in its code does now"),
+        ((40, 232), (40, 240), setmaxnreg.CHANGED, "sets other registers per role: setmaxnreg 40 and 232 → 40 and 240"),
+        ((40, 232), (232,), setmaxnreg.LOST, "sets registers for fewer roles: setmaxnreg 40 and 232 → 232"),
+        ((40,), (40, 232), setmaxnreg.CHANGED, "sets other registers per role: setmaxnreg 40 → 40 and 232"),
+        ((40,), (), setmaxnreg.LOST, "no longer sets registers per role (setmaxnreg 40)"),
+        ((40,), (None,), setmaxnreg.CHANGED, "sets other registers per role: setmaxnreg 40 → unknown"),
+        ((40, None), (), setmaxnreg.LOST, "no longer sets registers per role (setmaxnreg 40 and unknown)"),
         ((), (40,), None, ""),
         (None, (40,), None, ""),
         ((40,), None, None, ""),
     ],
 )
-def test_what_changed(before: Roles | None, after: Roles | None, rule: object, tail: str) -> None:
+def test_what_changed(before: Roles | None, after: Roles | None, rule: object, text: str) -> None:
     change = Change(before=kernel(before), after=kernel(after), state="changed")
     said = list(setmaxnreg.regressions(change, at(None)))
     assert [each for each, _ in said] == ([] if rule is None else [rule])
-    assert all(message == f"setmaxnreg gave its roles {tail}" for _, message in said)
+    assert all(message == text for _, message in said)
 
 
 def test_roles_that_did_not_fit_before_are_no_regression() -> None:
