@@ -224,9 +224,15 @@ def _shared_reason(configuration: Configuration) -> str:
 
 def check(configuration: Configuration) -> Configuration:
     """The configuration itself, if its figures are possible; :class:`UsageError` names the first that is not."""
+    _range(
+        "threads per block", configuration.threads_per_block, 1, configuration.device.max_threads_per_block, "a block"
+    )
+    return _check_resources(configuration)
+
+
+def _check_resources(configuration: Configuration) -> Configuration:
     device = configuration.device
     target = device.target
-    _range("threads per block", configuration.threads_per_block, 1, device.max_threads_per_block, "a block")
     # 256 is what the header still accepts from 7.0 on; before 7.0 it answers 0 blocks.
     most = max(256, device.checked_registers)
     if not 0 <= configuration.registers <= most:
@@ -247,8 +253,9 @@ def check(configuration: Configuration) -> Configuration:
 def launched(
     device: Device, launch: Launch, *, registers: int, static_shared_bytes: int, barriers: int = 1
 ) -> Configuration:
-    """A kernel as it is launched, checked; dynamic shared memory that is not known counts as none."""
-    return check(
+    """A kernel as it is launched, checked; dynamic shared memory that is not known counts as none. A block beyond the
+    device's largest, which ``.reqntid`` may ask for, cannot launch."""
+    return _check_resources(
         Configuration(
             device=device,
             registers=registers,

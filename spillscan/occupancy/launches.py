@@ -64,9 +64,10 @@ def overruling(kernel: Kernel, said: Launch) -> Launch | None:
 
 
 def of_bounds(kernel: Kernel) -> Launch | None:
-    """The block and cluster size that its launch bounds promise; ``None`` without any that a device has."""
+    """The block and cluster size that its launch bounds promise; ``None`` without any. A required block that no device
+    launches is one, too."""
     bounds = kernel.launch_bounds
-    if bounds is None or bounds.threads is None or not 1 <= bounds.threads <= LARGEST_BLOCK:
+    if bounds is None or not bounds.threads or not (bounds.required_threads or bounds.threads <= LARGEST_BLOCK):
         return None
     return Launch(
         threads_per_block=bounds.threads,

@@ -285,12 +285,16 @@ def bounds_of(info: FunctionInfo) -> LaunchBounds | None:
     if not (info.max_threads or info.required_threads or info.cluster_blocks):
         return None
     return LaunchBounds(
-        max_threads=_product(info.max_threads, 1024),
-        required_threads=_product(info.required_threads, 1024),
+        max_threads=_product(info.max_threads, LARGEST_BLOCK),
+        required_threads=_product(info.required_threads, _MOST_REQUIRED),
         cluster_blocks=_product(info.cluster_blocks, LARGEST_CLUSTER),
     )
 
 
+LARGEST_BLOCK = 1024
+"""Threads. Launch bounds beyond it bound nothing."""
+_MOST_REQUIRED = 1 << 32
+"""``.reqntid`` beyond the largest block is no mistake of the reader: ptxas accepts it, and no launch succeeds."""
 LARGEST_CLUSTER = 16
 """Blocks: more than any device takes are none."""
 

@@ -10,6 +10,8 @@ The grammar ``buildfailure`` says what each tool's message is; here is what foll
   make goes on (``-k``), pip, containers, CI services, other build systems. It hides kernels even where host code
   failed; not where all that had failed is built again later, the same tool reports success later, or it was tests that
   failed. A CI service's message counts where no compiler's report follows it.
+- A make that **another make ignores** (``-$(MAKE)``, ``|| true``) hides nothing but what its compilers say failed: the
+  outer make reports its target as ignored; or it reports nothing, though the log goes on behind the inner make's end.
 - A failed **link** hides kernels, too: relocatable code gets its figures there, and what comes after it is not built.
 - A log is **unfinished** where its last numbered step is not the last there is, or its last line begins a compilation.
 """
@@ -18,6 +20,7 @@ from __future__ import annotations
 
 import re
 import sys
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterator
 from functools import cache, lru_cache
@@ -44,6 +47,7 @@ _OBJECT = re.compile(r"\.(?:o|obj|lo|cubin|ptx|fatbin)$")
 _HEADERS = (".cuh", ".h", ".hh", ".hpp", ".hxx", ".inl", ".inc", ".ipp")
 _TEST_TARGET = re.compile(r"(?:^|[/_-])(?:c?tests?|check|test\.util)$")
 _MAKE_LEVEL = re.compile(r"\[(\d{1,9})\]: $")
+_WANTED = re.compile(r"No rule to make target ['`](.+?)'(?:, needed by ['`](.+?)')?\.")
 _SURVIVING_TARGET = re.compile(r"\*\*\* \[([^\[\]]+)\] ")
 _NINJA_OUTPUT = re.compile(r"FAILED: (?:\[code=|\S*[^\s\d]\.[a-z]\w*(?: |$)|\S*[^\s/\d]/\S|\S+$)")
 """Of what ninja says failed: outputs, which are paths, or a target by its name alone."""
@@ -52,6 +56,7 @@ _COMPILERS = frozenset(
     ("diagnostic", "device_diagnostic", "summary", "clang_summary", "tool_error", "driver_error", "backend_error")
 ) | {"assembler", "killed", "missing_tool", "link_error"}
 _NO_MAKE = -1
+_DEEPEST_MAKE = 20
 _TARGETS = ("TARGET", "NINJA_TARGET", "COLON_SOURCE", "PAREN_SOURCE", "SUMMARY_SOURCE")
 
 
@@ -87,6 +92,8 @@ class Failures:
         self._details: list[Failure] = []  # compilers' messages that no build system's has followed yet
         self._stops: list[Failure] = []
         self._went_on = {_NO_MAKE: sys.maxsize}  # level of make -> line where it says that it went on to its end
+        self._ends: dict[int, list[tuple[int, bool]]] = {}  # level of make -> (line, whether it ignores the failure)
+        self._left: dict[int, int] = {}  # level of make -> last line where it leaves its folder
         self._succeeded: dict[str, int] = {}  # family -> line
         self._cuts: list[Failure] = []
         """Where the log says that it lacks something."""
@@ -126,7 +133,8 @@ class Failures:
             again = begun.get(_name(each.subject)) if each.subject else None
             line = again.latest(each.subject) if again else 0
             each.rebuilt = line if line > each.line else 0
-        steps = [*self._steps, *_one_a_subject(self._details)]
+        self._stops = [stop for stop in self._stops if not self._ignored(stop)]
+        steps = [*(step for step in self._steps if not self._ignored(step)), *_one_a_subject(self._details)]
         stops = self._lasting_stops(steps, last_report, lines)
         missing, retried, host = [], [], []
         for step in steps:
@@ -203,8 +211,10 @@ class Failures:
             self._tests_failed = number
         elif form == "ninja_failed":
             self._ninja_step(failure, begin)
-        elif "MAKE" in tokens and form != "make_stopped":
-            self._make_step(failure, form, tokens["MAKE"], begin)
+        elif "MAKE" in tokens:
+            match = _MAKE_LEVEL.search(tokens["MAKE"])
+            failure.level = int(match[1]) if match else 0
+            self._make(failure, failure.level, form, begin)
         elif form.endswith("_done"):
             self._succeeded[form.partition("_")[0]] = number
         else:
@@ -237,15 +247,26 @@ class Failures:
         self._ninja = step
         self._add(self._steps, step)
 
-    def _make_step(self, step: Failure, form: str, make: str, begin: int) -> None:
-        match = _MAKE_LEVEL.search(make)
-        level = int(match[1]) if match else 0
-        if form == "make_continued":
+    def _make(self, step: Failure, level: int, form: str, begin: int) -> None:
+        if form == "make_left":
+            self._left[level] = step.line
+        elif form == "make_continued":
             self._went_on[level] = step.line
             if not (self._known or self._is_of_tests(step)):
                 step.family = "make"  # what failed is not in this log
                 self._stops.append(step)
-            return
+        elif form == "make_stopped":
+            self._ends.setdefault(level, []).append((step.line, False))
+            wanted = _WANTED.search(step.text)
+            names = list(filter(None, wanted.groups())) if wanted else []
+            step.device = any(self._around.holds_device_code(name, begin) for name in names)
+            step.family = "make"
+            self._stop(step)
+        else:
+            self._ends.setdefault(level, []).append((step.line, form == "make_ignored"))
+            self._make_step(step, level, form, begin)
+
+    def _make_step(self, step: Failure, level: int, form: str, begin: int) -> None:
         name = step.subject.rpartition("/")[2]
         latest = self._details[-_MOST_SUBJECTS:]
         mine = [each for each in latest if each.stem in name]
@@ -255,7 +276,6 @@ class Failures:
                 return  # a dash before a command such as rm
             step.level = _NO_MAKE
         else:
-            step.level = level
             is_object = _OBJECT.search(step.subject)
             if self._is_of_tests(step):
                 return
@@ -312,6 +332,24 @@ class Failures:
                     paths[name] = number
 
     # ---- the end -----------------------------------------------------------------------------------------------------
+
+    def _ignored(self, failure: Failure) -> bool:
+        """Whether an outer make ignores the make that stopped by it, and no device code can have failed."""
+        line, level = failure.line, failure.level or 0
+        unknown = failure.device is None and (failure.first_line or _OBJECT.search(failure.subject))
+        if failure.device or unknown or level > _DEEPEST_MAKE:
+            return False
+        while level > 0:
+            outer = self._ends.get(level - 1, [])
+            at = bisect_right(outer, (line, True))
+            if at == len(outer):  # the outer make reports at once what it does not ignore
+                left = self._left.get(level, 0) > line
+                return left and _parse(unprefixed(self._around.last_line()))[0] != "make_left"
+            line, ignored = outer[at]
+            if ignored:
+                return True
+            level -= 1
+        return False
 
     def _lasting_stops(self, steps: list[Failure], last_report: int, lines: int) -> list[Failure]:
         """Stops that nothing takes back: no later success of the tool, nor that all that had failed is built again."""

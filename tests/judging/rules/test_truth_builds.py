@@ -334,6 +334,18 @@ TABLE = [
         measure=(),
     ),
     row(
+        ".reqntid of more threads than any block",
+        "launch-fails",
+        {},
+        {"registers": 8},
+        launch=Launch(threads_per_block=2048, source="required"),
+        found=(
+            "error",
+            "cannot launch: 2,048 threads: a block has at most 1,024 (launch from its code: .reqntid)",
+        ),
+        measure=(("registers", 8), ("shared_bytes", 0), ("threads", 2048)),
+    ),
+    row(
         "the largest block of launch bounds is not the launch",
         "launch-fails",
         {},

@@ -413,6 +413,40 @@ def test_an_ignored_failure_of_device_code_is_one() -> None:
     assert codes(MAKE + "make: [Makefile:11: gemm.cu.o] Error 2 (ignored)\n") == ["build-failed"]
 
 
+INNER = "make[1]: Entering directory '/src/sub'\n{}make[1]: Leaving directory '/src/sub'\n"
+FAILS = INNER.format("optional step\nmake[1]: *** [Makefile:4: fails] Error 3\n")
+NO_RULE = INNER.format("make[1]: *** No rule to make target '{}'.  Stop.\n")
+DEEP = FAILS.replace("[1]", "[2]") + "make[1]: *** [Makefile:3: deep] Error 2\nmake[1]: Leaving directory '/src'\n"
+BAD = INNER.format(BROKEN["front end"] + "make[1]: *** [Makefile:8: prog] Error 2\n")
+IGNORED = "make: [Makefile:4: optional] Error 2 (ignored)\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [  # as GNU make 4.3 prints
+        (FAILS + IGNORED, []),  # -$(MAKE) -C sub fails, .IGNORE
+        (FAILS + "optional part not built\n", []),  # $(MAKE) -C sub fails || echo ...
+        (FAILS.replace("*** ", "").replace("Error 3", "Error 3 (ignored)"), []),  # make -i
+        (DEEP + IGNORED, []),
+        (DEEP.replace("make[1]: ***", "make[1]:").replace("Error 2", "Error 2 (ignored)"), []),
+        (NO_RULE.format("docs") + IGNORED, []),
+        ("Makefile:10: recipe for target 'clean' failed\nmake: [clean] Error 1 (ignored)\n", []),  # make 4.1
+        (FAILS, ["build-failed"]),  # perhaps cut before the outer make reports it
+        (FAILS + "make: *** [Makefile:4: all] Error 2\n", ["build-failed"]),
+        (FAILS + IGNORED + "make: *** [Makefile:4: all] Error 2\n", ["build-incomplete"]),
+        (FAILS.partition("make[1]: Leaving")[0] + "after\n", ["build-failed"]),  # make -s: who went on?
+        (DEEP + "make: *** [Makefile:4: all] Error 2\nafter\n", ["build-failed"]),
+        (NO_RULE.format("gemm.cu") + IGNORED, ["build-incomplete"]),
+        (FAILS.replace("fails", "gemm.o") + IGNORED, ["build-failed"]),
+        (BAD + IGNORED, ["build-failed"]),
+        (BAD + "after\n", ["build-failed"]),
+        ("Makefile:10: recipe for target 'gemm.o' failed\n", ["build-incomplete"]),
+    ],
+)
+def test_makes_that_an_outer_make_ignores(text: str, found: list[str]) -> None:
+    assert codes(MAKE + text) == found
+
+
 @pytest.mark.parametrize(
     ("text", "found"),
     [
