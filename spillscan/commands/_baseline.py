@@ -6,7 +6,6 @@ import argparse
 import os
 import shlex
 from collections.abc import Sequence
-from datetime import date
 from typing import TYPE_CHECKING, NamedTuple
 
 from spillscan.commands import _options, _policy
@@ -192,7 +191,6 @@ class Gate(NamedTuple):
 def add_gate(parser: argparse.ArgumentParser) -> None:
     """What every gate takes: how it reports, what is judged, what may be unknown; --baseline and what belongs to it."""
     _options.add_output(parser)
-    _options.add_brief(parser)
     _options.add_selection(parser)
     _options.add_strict(parser)
     _policy.add_accept(parser)
@@ -203,12 +201,6 @@ def add_gate(parser: argparse.ArgumentParser) -> None:
         metavar="REF",
         help="take FILE as it was where this branch left REF (origin/main), so that a change cannot excuse itself",
     )
-    add_today(group)
-
-
-def add_today(parser: argparse._ActionsContainer) -> None:
-    """--today, for tests and for checking an old commit; not in the help."""
-    parser.add_argument("--today", type=_day, metavar="DATE", help=argparse.SUPPRESS)
 
 
 def gate(arguments: argparse.Namespace, inputs: Sequence[str]) -> Gate:
@@ -314,10 +306,3 @@ def others_than(recorded: Sequence[str], releases: Sequence[str]) -> list[str]:
 
 def _few(names: Sequence[str]) -> str:
     return ", ".join(names[:MOST_NAMED]) + (", …" if len(names) > MOST_NAMED else "")
-
-
-def _day(text: str) -> date:
-    try:
-        return date.fromisoformat(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} must be a day such as 2030-01-31") from None

@@ -189,11 +189,6 @@ def add_output(parser: argparse.ArgumentParser) -> None:
     add_rows(parser, 25, "rows of text to show", "rows of text")
 
 
-def add_brief(parser: argparse.ArgumentParser) -> None:
-    """--brief of a command that fails with findings."""
-    flag(parser, "--brief", "leave out cause, fix and next command of families that fail")
-
-
 _WITH_WAYS = frozenset({"text", "html", "markdown", "sarif", "github"})
 """Formats that show them."""
 
@@ -201,7 +196,7 @@ _WITH_WAYS = frozenset({"text", "html", "markdown", "sarif", "github"})
 def shows_ways(arguments: argparse.Namespace) -> bool:
     """Whether cause, fix and next command are shown: to find them takes as long as a large log does."""
     asked = {text.partition(":")[0] for text in arguments.format or ("text",)}
-    return not arguments.brief and not asked.isdisjoint(_WITH_WAYS)
+    return not asked.isdisjoint(_WITH_WAYS)
 
 
 def add_rows(parser: argparse.ArgumentParser, default: int, counted: str, whole: str) -> None:

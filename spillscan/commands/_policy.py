@@ -84,8 +84,8 @@ def policy_of(arguments: argparse.Namespace, base: MergeBase | None = None, *, o
     )
     config = None if arguments.config == NO_FILE else arguments.config
     if base is not None:
-        return _at_merge_base(base, options, config, search=arguments.config is None, today=today(arguments))
-    return load(options, config=config, search=arguments.config is None, today=today(arguments))
+        return _at_merge_base(base, options, config, search=arguments.config is None, today=today())
+    return load(options, config=config, search=arguments.config is None, today=today())
 
 
 def _at_merge_base(base: MergeBase, options: Layer, config: str | None, *, search: bool, today: date) -> Policy:
@@ -100,10 +100,8 @@ def _at_merge_base(base: MergeBase, options: Layer, config: str | None, *, searc
     return Policy((*layers, options), day=today, own=read(own) if own and os.path.lexists(own) else None)
 
 
-def today(arguments: argparse.Namespace) -> date:
-    """``--today``, else the day of ``SOURCE_DATE_EPOCH``, else this day; in UTC, so that it is the same everywhere."""
-    if (given := getattr(arguments, "today", None)) is not None:
-        return given  # type: ignore[no-any-return]
+def today() -> date:
+    """The day of ``SOURCE_DATE_EPOCH``, else this day; in UTC, so that it is the same everywhere."""
     epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
     if not epoch:
         return datetime.now(UTC).date()

@@ -46,7 +46,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         _policy.add_file(action)
         _options.add_strict(action)
         _policy.add_accept(action)
-        _baseline.add_today(action)
         action.set_defaults(work=work)
 
 

@@ -61,9 +61,8 @@ def run(arguments: argparse.Namespace) -> int:
         from spillscan.commands import _offers
 
         judged = _offers.with_ways(judged, _offers.Asked.by(arguments, inputs), policy)
-    if not arguments.brief:
-        accepting = tuple(_footer.accept_lines(gate, inputs, found.failing)) if found.status == 1 else ()
-        judged = judged.extended(accept=accepting, not_checked=tuple(_footer.not_checked(build, policy)))
+    accepting = tuple(_footer.accept_lines(gate, inputs, found.failing)) if found.status == 1 else ()
+    judged = judged.extended(accept=accepting, not_checked=tuple(_footer.not_checked(build, policy)))
     render.write(judged, arguments.format, _options.rows_of(arguments), arguments.source_root)
     if policy.strict and not everything.units:
         complain(UNCOUNTED)

@@ -25,7 +25,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _options.add_with(parser, {"origins": "where each value comes from: file and line, option, or default"})
     parser.add_argument("--kernel", metavar="SYMBOL", help="only what holds for this kernel")
     parser.add_argument("--arch", metavar="ARCH", help="of that kernel: its arch (sm_90a)")
-    parser.add_argument("--unit", metavar="UNIT", help="of that kernel: its translation unit")
     _policy.add_fail_on(parser)
     _policy.add_severity(parser)
     _options.add_launches(parser)
@@ -38,7 +37,7 @@ def run(arguments: argparse.Namespace) -> int:
     policy = _policy.policy_of(arguments)
     rules, origins = list(all_rules().values()), "origins" in arguments.also
     if arguments.kernel:
-        key = KernelKey(symbol=arguments.kernel, arch=arguments.arch, unit=arguments.unit or "")
+        key = KernelKey(symbol=arguments.kernel, arch=arguments.arch)
         lines = listed_for(policy, Kernel(key=key, role="entry", usage=Usage()), rules, origins=origins)
     else:
         lines = listed(policy, rules, origins=origins)

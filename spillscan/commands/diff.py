@@ -72,14 +72,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         " template, if not all are shown)",
     )
     parser.add_argument(
-        "--pair",
-        action="append",
-        default=[],
-        metavar="OLD=NEW",
-        help="libraries that are one: globs on their paths below the inputs, of the older build and of the newer"
-        " (default: by path, file name, toolkit and archs, and the name without versions)",
-    )
-    parser.add_argument(
         "--rename",
         action="append",
         default=[],
@@ -109,7 +101,7 @@ def run(arguments: argparse.Namespace) -> int:
     _check_call(arguments, by_arch)
     if arguments.why:
         return _why.run(arguments)
-    render.check_forms(arguments.format, "matrix" if by_arch else "diff")
+    forms = render.check_forms(arguments.format, "matrix" if by_arch else "diff")
     arguments.devices = ",".join(arguments.device) or None
     gate = _baseline.gate(arguments, arguments.inputs[-1:])
     policy = gate.policy
@@ -128,7 +120,6 @@ def run(arguments: argparse.Namespace) -> int:
     if report.fail_on == "never":
         _issues.report_issues(issues)
         return 0
-    forms = render.check_forms(arguments.format, report.kind)
     return _issues.conclude(found, issues, shown=render.shows_gaps(forms))
 
 
@@ -173,13 +164,8 @@ def _report(
     # the code of equal kernels may not be known
     every = by_code or any(CODE.name in entry.settings for entry in policy.entries)
     compared = not by_arch or gated
-    chosen = tuple(_sides("--pair", each, "libraries") for each in arguments.pair)
     stated = (*policy.renamed, *map(parse_rename, arguments.rename))
-    found = (
-        comparison(base, head, policy, policy.devices, all_pairs=every, chosen=chosen, stated=stated)
-        if compared
-        else Comparison()
-    )
+    found = comparison(base, head, policy, policy.devices, all_pairs=every, stated=stated) if compared else Comparison()
     code = None
     if compared and (by_code or any(CODE.name in entry.settings for entry in policy.entries)):
         code = _code_changes(found, text="code-text" in arguments.also)
@@ -193,7 +179,7 @@ def _report(
     gaps = [
         *gate.gaps(held),
         *gaps_of_input(builds[0], needs, strict=policy.strict),
-        *(nothing_in_common(base, head) or missing_kernels(found.changes, builds[0], builds[-1], None, chosen)),
+        *(nothing_in_common(base, head) or missing_kernels(found.changes, builds[0], builds[-1], None)),
         *gaps_of(builds[-1], undecided, needs, policy),
     ]
     if gated and gaps and not policy.strict and _same(Path(arguments.inputs[0]), Path(arguments.inputs[-1])):
@@ -223,13 +209,6 @@ def _code_changes(found: Comparison, *, text: bool) -> list[CodeChange]:
     pairs = (*found.changes, *found.recoded, *found.unsettled, *found.equal)
     texts = texts_of(side for each in pairs for side in (each.before, each.after) if side is not None)
     return code_changes(pairs, texts, text=text)
-
-
-def _sides(option: str, pair: str, what: str) -> tuple[str, str]:
-    old, sign, new = pair.partition("=")
-    if not old or not sign or not new:
-        raise UsageError(f"{option} {pair} names no two {what}", "write OLD=NEW")
-    return old, new
 
 
 def _same(one: Path, other: Path) -> bool:

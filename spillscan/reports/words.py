@@ -28,7 +28,7 @@ MOST_FAMILIES = 6
 """Families that are named of kernels of which a gap says the same."""
 MOST_ARCHES = 16
 """Archs that are listed; a real build has a dozen."""
-UNCOUNTED = "nothing says what the build was to compile, so a unit whose report is lost is not missed"
+UNCOUNTED = "no build record: a missing report would go unnoticed (record with `spillscan run`)"
 """Of a build without units."""
 
 

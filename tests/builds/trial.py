@@ -127,7 +127,7 @@ def outcome(row: Row, place: Path) -> str:
         printed += ran("bash", "-c", row.then)[1]
     if row.again:
         printed += built(row.again)
-    status, said = ran(*SPILLSCAN, "check", "--config", "none", "--brief", *row.gate.split())
+    status, said = ran(*SPILLSCAN, "check", "--config", "none", *row.gate.split())
     wrong = [] if status == row.status else [f"exit status {status}, not {row.status}"]
     wrong += [f"{row.says!r} is missing"] if not re.search(row.says, said) else []
     wrong += [f"{row.never!r} is there"] if re.search(row.never, said) else []

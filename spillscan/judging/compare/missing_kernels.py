@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from fnmatch import fnmatchcase
 from functools import cache
 from itertools import chain
 from pathlib import PurePosixPath
@@ -44,21 +43,18 @@ def nothing_in_common(base: Build, head: Build) -> list[Gap]:
     return [Gap(code="nothing-compared", message=message, hides=("kernels",))]
 
 
-def missing_kernels(
-    changes: Iterable[Change], base: Build, head: Build, most: int | None = None, chosen: Sequence[tuple[str, str]] = ()
-) -> list[Gap]:
+def missing_kernels(changes: Iterable[Change], base: Build, head: Build, most: int | None = None) -> list[Gap]:
     """What the removed kernels among ``changes`` leave open. ``base`` and ``head`` are the whole builds: what was
     compiled shows in kernels that are not compared, too.
 
     Up to ``most`` kernels may be gone unexplained, each counted once for all its archs; ``None``: none of a unit or an
-    arch that is missing, and few where the units are not known. ``chosen``: globs of libraries of either build that are
-    one.
+    arch that is missing, and few where the units are not known.
     """
     gone = [change.before for change in changes if change.state == "removed" and change.before]
     if not gone or not head.kernels:
         return []
     places = _Places(base)
-    by_arch, by_unit, unknown = _unexplained(gone, base, head, places, chosen)
+    by_arch, by_unit, unknown = _unexplained(gone, base, head, places)
     if most is None:
         unknown = unknown if len({kernel.key.symbol for kernel in unknown}) > _few(base) else []
     elif (
@@ -70,12 +66,12 @@ def missing_kernels(
 
 
 def _unexplained(
-    gone: Sequence[Kernel], base: Build, head: Build, places: _Places, chosen: Sequence[tuple[str, str]]
+    gone: Sequence[Kernel], base: Build, head: Build, places: _Places
 ) -> tuple[dict[_Group, list[Kernel]], dict[str, list[Kernel]], list[Kernel]]:
     """The kernels whose arch is gone (by unit and arch), whose unit is gone (by unit), and those whose unit is not
     known in one of the builds. A binary holds all of its code: what is not there is gone; and what the report of a unit
     does not show that was compiled again."""
-    compiled = _compiled(base, head, places, chosen)
+    compiled = _compiled(base, head, places)
     units = {unit for unit, _ in compiled}
     unit_of, compiled_whole = base.unit_names(), head.compiled()
     families = _families(head)
@@ -116,7 +112,7 @@ def _holds_nameless(base: Build, head: Build) -> bool:
     return any(len(units[canonical(kernel.key.symbol)]) != 1 for kernel in nameless)
 
 
-def _compiled(base: Build, head: Build, places: _Places, chosen: Sequence[tuple[str, str]]) -> set[_Group]:
+def _compiled(base: Build, head: Build, places: _Places) -> set[_Group]:
     """What the head compiled of the units of the base: those that it names, and those that bear another name there
     now, as half of the kernels show which only that unit had. Where a log names no units, the input stands for them."""
     owners: dict[tuple[str, str | None], set[str]] = defaultdict(set)
@@ -131,14 +127,9 @@ def _compiled(base: Build, head: Build, places: _Places, chosen: Sequence[tuple[
     found: set[_Group] = {(unit, family) for unit in head.empty_units for family in _families(base)}
     found |= {(by_stem[_stem(unit)], family) for unit, family in found if _stem(unit) in by_stem and unit not in known}
     theirs = _Places(head)
-    renamed = {
-        place: [name for old, new in chosen if fnmatchcase(place, new) for name in known if fnmatchcase(name, old)]
-        for place in (set(map(theirs.of, head.kernels)) if chosen else ())
-    }
     for kernel in head.kernels:
         place, family = theirs.of(kernel), arch_family(kernel.key.arch)
         found.add((place, family))
-        found |= {(name, family) for name in renamed.get(place, ())}
         if place not in known:
             symbol = canonical(kernel.key.symbol)
             mine = owners.get((symbol, family), set())

@@ -57,14 +57,12 @@ def comparison(
     devices: Sequence[str] = (),
     *,
     all_pairs: bool = False,
-    chosen: Sequence[tuple[str, str]] = (),
     stated: Renames = (),
 ) -> Comparison:
     """:func:`diff`, and the pairs that cannot be judged; ``all_pairs``: also those in which nothing differs.
 
     ``launches`` says how kernels are launched, ``devices`` (``H200``, ``sm_86``) on what; by default each kernel's
-    own target. ``chosen``: globs of libraries of either build that are one; ``stated``: renames
-    that the user states.
+    own target. ``stated``: renames that the user states.
     """
     base, head = base.named, head.named
     changes: list[Change] = []
@@ -75,7 +73,7 @@ def comparison(
     doubtful = _doubtful((*base.kernels, *head.kernels))
     unattached = {kind for issue in base.issues if (kind := _UNATTACHED.get(issue.code))}
     known: _Known = {}
-    found = paired(base.kernels, head.kernels, chosen=chosen, stated=stated)
+    found = paired(base.kernels, head.kernels, stated=stated)
     for before, after in found.same:
         alike = _changed(before, after, launches, devices, known)
         if alike is not None:

@@ -13,11 +13,9 @@ import posixpath
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from fnmatch import fnmatchcase
 from functools import cache
 
 from spillscan.model import Kernel
-from spillscan.output.errors import UsageError, nearest
 
 _SHARED = re.compile(r"[^:]*\.(?:so|dll|pyd|dylib)(?:\.\d+)*(?=:|\Z)")
 _VERSION = re.compile(r"[.-][0-9a-f]{8}(?=\.)|[\d._-]+")
@@ -73,23 +71,14 @@ def whole(some: Iterable[Kernel], kernels: Sequence[Kernel]) -> dict[str, int]:
     return {name: number for name, number in found.items() if name and number == held[name] and len(held) > 1}
 
 
-def by_library(base: Sequence[Kernel], head: Sequence[Kernel], chosen: Sequence[tuple[str, str]] = ()) -> list[Group]:
+def by_library(base: Sequence[Kernel], head: Sequence[Kernel]) -> list[Group]:
     """Kernels that are compared with each other; of a library without a counterpart one side is empty. What is in no
-    library stands together. ``chosen``: globs of libraries that are one, of the base and of the head."""
+    library stands together."""
     sides = [_libraries(base), _libraries(head)]
-    for at, side in enumerate(sides):
-        for glob in (pair[at] for pair in chosen):
-            known = [name for name in side if name]
-            picked = [name for name in known if fnmatchcase(name, glob)]
-            if len(picked) != 1:
-                which = "newer" if at else "older"
-                several = f"{len(picked):,} libraries match" if picked else "no library matches"
-                hint = nearest(glob, known) if known else "it has no shared library"
-                raise UsageError(f"--pair: in the {which} build {several} {glob}", hint)
     names = [[name for name in side if name] for side in sides]
     if not names[0] or not names[1]:
         return [(list(base), list(head))]
-    found = _matched(sides[0], sides[1], chosen)
+    found = _matched(sides[0], sides[1])
     groups = [(sides[0].get("", []), sides[1].get("", []))]
     groups += [(kernels, sides[1][found[name]] if name in found else []) for name, kernels in sides[0].items() if name]
     groups += [([], kernels) for name, kernels in sides[1].items() if name and name not in found.values()]
@@ -104,9 +93,7 @@ def _libraries(kernels: Sequence[Kernel]) -> dict[str, list[Kernel]]:
     return dict(found)
 
 
-def _matched(
-    base: dict[str, list[Kernel]], head: dict[str, list[Kernel]], chosen: Sequence[tuple[str, str]]
-) -> dict[str, str]:
+def _matched(base: dict[str, list[Kernel]], head: dict[str, list[Kernel]]) -> dict[str, str]:
     """Names of libraries of the head by those of the base."""
     left, right = ([name for name in side if name] for side in (base, head))
     if len(left) == len(right) == 1:
@@ -124,9 +111,6 @@ def _matched(
             if len(mine) == len(others) == 1:
                 found[mine[0]] = others[0]
 
-    for old, new in chosen:
-        picked = [[name for name in names if fnmatchcase(name, glob)] for glob, names in ((old, left), (new, right))]
-        join(picked[0], picked[1], lambda name, kernels: "")
     for key in (_path, _file, _made, _unversioned):
         join(left, right, key)
     return found

@@ -70,17 +70,15 @@ def paired(
     head: Iterable[Kernel],
     *,
     families: bool = True,
-    chosen: Sequence[tuple[str, str]] = (),
     stated: Renames = (),
     alive: Sequence[str] = (),
 ) -> Paired:
     """:func:`pair`, without a record for each kernel: there are very many, and most of them did not change.
 
-    ``chosen``: libraries that are one (:func:`spillscan.naming.identity.libraries.by_library`). ``stated``: renames
-    that the user states.
+    ``stated``: renames that the user states.
     """
     pairs: Pairs = []
-    groups = by_library(list(base), list(head), chosen)
+    groups = by_library(list(base), list(head))
     gone: list[Kernel] = []
     new: list[Kernel] = []
     left: list[Kernel] = []

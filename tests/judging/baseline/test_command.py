@@ -15,7 +15,6 @@ from tests.conftest import FIXTURES, ROOT, read_text, run
 
 BASE, HEAD = FIXTURES / "demo" / "base.log", FIXTURES / "demo" / "head.log"
 LARGE = FIXTURES / "large" / "kernels5000-13.0.log.zst"
-DAY = ("--today", "2026-01-31")
 NAME = "spillscan-baseline.jsonl"
 FEWER = ("--accept", "fewer-kernels", "--accept", "not-comparable")
 """Kernels, and figures, that the baseline knows and the build does not have, are all right."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +16,16 @@ HEAD = FIXTURES / "demo" / "head.log"
 """gemm<8> spills on sm_80 and sm_90a."""
 
 
-def check(folder: Path, entry: str, *options: str) -> tuple[int, list[tuple[str, str | None]], list[str]]:
+def on(day: str) -> dict[str, str] | None:
+    """The environment of a run on that day; empty: today."""
+    seconds = datetime.fromisoformat(f"{day}T00:00:00+00:00").timestamp() if day else 0
+    return {**os.environ, "SOURCE_DATE_EPOCH": f"{seconds:.0f}"} if day else None
+
+
+def check(folder: Path, entry: str, day: str) -> tuple[int, list[tuple[str, str | None]], list[str]]:
     """(exit status, (arch, state) of each finding, codes of policy issues)."""
     (folder / "spillscan.yaml").write_text(f"accept:\n- {{{entry}}}\n")
-    done = run("check", HEAD, "-f", "json", *options, cwd=folder)
+    done = run("check", HEAD, "-f", "json", cwd=folder, env=on(day))
     document: Any = json.loads(done.stdout)
     found = [(each["arch"], each.get("baseline_state")) for each in document["findings"]]
     return done.returncode, sorted(found), [each["code"] for each in document["issues"] if "accept" in each["code"]]
@@ -28,22 +36,22 @@ NONE = [("sm_80", None), ("sm_90a", None)]
 
 
 @pytest.mark.parametrize(
-    ("entry", "options", "status", "found", "issues"),
+    ("entry", "day", "status", "found", "issues"),
     [
-        ("rule: spill, reason: r", (), 0, BOTH, []),
-        ("rule: spill, reason: r, kernel: 'gemm<8>'", (), 0, BOTH, []),
-        ("rule: spill, reason: r, kernel: '*model::gemm*'", (), 0, BOTH, []),
-        ("rule: spill, reason: r, kernel: softmax", (), 1, NONE, []),
-        ("rule: stack, reason: r", (), 1, NONE, []),
-        ("rule: spill, reason: r, arch: sm_9*", (), 1, [("sm_80", None), ("sm_90a", "suppressed")], []),
-        ("rule: spill, reason: r, until: 2030-01-31", ("--today", "2030-01-01"), 0, BOTH, []),
-        ("rule: spill, reason: r, until: 2030-01-31", ("--today", "2030-01-24"), 0, BOTH, ["accept-expires"]),
-        ("rule: spill, reason: r, until: 2030-01-31", ("--today", "2030-01-31"), 0, BOTH, ["accept-expires"]),
-        ("rule: spill, reason: r, until: 2030-01-31", ("--today", "2030-02-01"), 1, NONE, ["accept-expired"]),
+        ("rule: spill, reason: r", "", 0, BOTH, []),
+        ("rule: spill, reason: r, kernel: 'gemm<8>'", "", 0, BOTH, []),
+        ("rule: spill, reason: r, kernel: '*model::gemm*'", "", 0, BOTH, []),
+        ("rule: spill, reason: r, kernel: softmax", "", 1, NONE, []),
+        ("rule: stack, reason: r", "", 1, NONE, []),
+        ("rule: spill, reason: r, arch: sm_9*", "", 1, [("sm_80", None), ("sm_90a", "suppressed")], []),
+        ("rule: spill, reason: r, until: 2030-01-31", "2030-01-01", 0, BOTH, []),
+        ("rule: spill, reason: r, until: 2030-01-31", "2030-01-24", 0, BOTH, ["accept-expires"]),
+        ("rule: spill, reason: r, until: 2030-01-31", "2030-01-31", 0, BOTH, ["accept-expires"]),
+        ("rule: spill, reason: r, until: 2030-01-31", "2030-02-01", 1, NONE, ["accept-expired"]),
     ],
 )
-def test_findings(entry: str, options: Any, status: int, found: Any, issues: Any, tmp_path: Path) -> None:
-    assert check(tmp_path, entry, *options) == (status, found, issues)
+def test_findings(entry: str, day: str, status: int, found: Any, issues: Any, tmp_path: Path) -> None:
+    assert check(tmp_path, entry, day) == (status, found, issues)
 
 
 def test_by_option(tmp_path: Path) -> None:
@@ -53,7 +61,7 @@ def test_by_option(tmp_path: Path) -> None:
 
 def test_what_is_accepted_is_not_recorded(tmp_path: Path) -> None:
     (tmp_path / "spillscan.yaml").write_text("accept:\n- {rule: spill, reason: r, until: 2030-01-31}\n")
-    run("baseline", "write", HEAD, "--today", "2030-01-01", cwd=tmp_path)
-    ways = ("check", HEAD, "--baseline", "spillscan-baseline.jsonl", "--today")
-    assert run(*ways, "2030-01-01", cwd=tmp_path).returncode == 0
-    assert run(*ways, "2030-03-01", cwd=tmp_path).stdout.count(b"[spill, new]") == 2
+    run("baseline", "write", HEAD, cwd=tmp_path, env=on("2030-01-01"))
+    call = ("check", HEAD, "--baseline", "spillscan-baseline.jsonl")
+    assert run(*call, cwd=tmp_path, env=on("2030-01-01")).returncode == 0
+    assert run(*call, cwd=tmp_path, env=on("2030-03-01")).stdout.count(b"[spill, new]") == 2

@@ -10,7 +10,6 @@ from spillscan.judging.compare.pairing import comparison
 from spillscan.model import Build, Kernel, Origin
 from spillscan.naming.identity.libraries import by_library, copies, library_of, whole
 from spillscan.naming.identity.pairs import paired
-from spillscan.output.errors import UsageError
 from spillscan.reading.binary.found import Place
 from tests.naming.identity.test_pairs import kernel
 
@@ -20,8 +19,8 @@ def held(path: str, symbol: str = "gemm", registers: int = 32, unit: str = "") -
     return replace(kernel(symbol, registers, unit=unit), origins=(origin,))
 
 
-def libraries(base: list[str], head: list[str], chosen: tuple[tuple[str, str], ...] = ()) -> set[tuple[str, str]]:
-    groups = by_library([held(path) for path in base], [held(path) for path in head], chosen)
+def libraries(base: list[str], head: list[str]) -> set[tuple[str, str]]:
+    groups = by_library([held(path) for path in base], [held(path) for path in head])
     return {
         (ours[0].origins[0].input if ours else "", theirs[0].origins[0].input if theirs else "")
         for ours, theirs in groups
@@ -73,15 +72,6 @@ def test_libraries(why: str, base: list[str], head: list[str], expected: set[tup
     assert libraries(base, head) == expected, why
 
 
-def test_a_library_that_the_user_names() -> None:
-    base, head = ["x_cuda118.so", "x_cuda120.so", "x_cuda129.so"], ["x_cuda118.so", "x_cuda132.so"]
-    assert ("x_cuda129.so", "x_cuda132.so") in libraries(base, head, (("*129*", "*132*"),))
-    with pytest.raises(UsageError, match="older build no library matches"):
-        libraries(base, head, (("*130*", "*132*"),))
-    with pytest.raises(UsageError, match="older build 3 libraries match"):
-        libraries(base, head, (("*", "*132*"),))
-
-
 def test_kernels_of_a_new_library_are_compared_with_no_others() -> None:
     """The older build has the same kernel in a library that is gone: another library, and no regression."""
     base = [held("v1/x_cuda118.so"), held("v1/x_cuda120.so", registers=24), held("v1/x_cuda129.so", registers=24)]
@@ -118,8 +108,6 @@ def test_a_library_that_is_there_is_not_missing_whatever_folder_was_given() -> N
     base = Build(kernels=(*base.kernels, held("old/lib/z.so", "z", unit="#4")))
     (gap,) = missing_kernels(comparison(base, head).changes, base, head)
     assert (gap.code, gap.names) == ("unit-missing", ("z.so",))
-    chosen = [("z.*", "y.*")]  # as the user says, z is y now
-    assert missing_kernels(comparison(base, head, chosen=chosen).changes, base, head, chosen=chosen) == []
 
 
 def test_a_package_s_library_is_kept_where_the_source_is_known() -> None:
