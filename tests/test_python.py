@@ -6,7 +6,6 @@ import inspect
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from types import FunctionType
 
 import pytest
 
@@ -35,11 +34,8 @@ def test_the_examples_run(folder: Path) -> None:
     scope: dict[str, object] = {}
     for code in re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(encoding="utf-8"), re.S):
         exec(code, scope)
-    assert {kernel.short_name for kernel in scope["spilling"]} == {"gemm"}  # type: ignore[attr-defined]
+    assert len(scope["build"].kernels) == 12  # type: ignore[attr-defined]
     assert len(scope["worse"]) == 2  # type: ignore[arg-type]
-    test = scope["test_kernels_do_not_spill"]
-    assert isinstance(test, FunctionType)
-    test("softmax*")
 
 
 def test_the_document_lists_the_names_and_what_they_have() -> None:

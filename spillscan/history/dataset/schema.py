@@ -1,6 +1,6 @@
-"""The tables of a dataset. Each row is a struct: its types give Arrow's, its descriptions the documentation.
+"""The tables of a dataset. Each row is a struct, from which Arrow's schema and the documentation follow.
 
-The column ``kernel`` holds a kernel as a snapshot does (``scan -f json``); the others are what questions ask for.
+The column ``kernel`` has the whole record (``scan -f json``); the other columns are for queries.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from spillscan.history.dataset.store import Unit
 
 VERSION = 1
-"""Of these tables; another version's dataset is refused."""
+"""Version of these tables; a dataset of another version is refused."""
 
 
 class Launched(Struct, frozen=True):
-    """All of a kernel that says how it is launched."""
+    """How a kernel is launched."""
 
     launch_bounds: LaunchBounds | None
     dynamic_shared: bool | None
@@ -46,62 +46,62 @@ _FIGURES: tuple[Figure, ...] = KEPT
 KernelRow: Any = msgspec.defstruct(
     "KernelRow",
     [
-        _column("canonical", str, "symbol without what a checkout, toolkit or list of archs puts into it"),
-        _column("arch", str | None, "target, such as `sm_90a`; null: unknown"),
+        _column("canonical", str, "symbol, equal across checkouts and toolkits"),
+        _column("arch", str | None, "target, such as `sm_90a`"),
         _column("symbol", str, "symbol as the tool printed it"),
         _column("name", str, "full demangled name"),
-        _column("short_name", str, "base name: no namespaces, template arguments, parameters"),
-        _column("object", str, "object or source of the build step; empty if unknown"),
-        _column("source", str, "source file that the build step compiles; empty if unknown"),
+        _column("short_name", str, "base name"),
+        _column("object", str, "object or source of the build step"),
+        _column("source", str, "source file of the build step"),
         _column("role", str, "`entry`, `function` (device function) or `unknown`"),
         _column("confidence", str, "`certain`, or `ambiguous` if output was interleaved"),
-        _column("final", bool | None, "false: relocatable code before the link; true: linked; null: unknown"),
+        _column("final", bool | None, "false: relocatable code before the link"),
         *(_column(each.name, int | None, each.about) for each in _FIGURES),
         _column("compile_ms", float | None, "compile time as printed"),
-        _column("variant", str | None, "JSON: what a tuner chose, else the required block size"),
+        _column("variant", str | None, "JSON: tuned configuration, or required block size"),
         _column("launched", str, "JSON: `launch_bounds`, `dynamic_shared`, `launch`, `configuration`"),
-        _column("kernel", str, "JSON: the whole record, as `scan -f json` writes it"),
-        _column("unit_id", str, "the unit that it was read from"),
-        _column("position", int, "its place among the kernels of its unit, from 0"),
-        _column("commit", str, "the commit that wrote it"),
+        _column("kernel", str, "JSON: the record as in `scan -f json`"),
+        _column("unit_id", str, "unit of this row"),
+        _column("position", int, "index in its unit"),
+        _column("commit", str, "commit that wrote it"),
     ],
 )
 """One kernel; the rows of a file are in the order of ``canonical``."""
 
 
 class UnitRow(Struct):
-    """One unit, and what was read of it."""
+    """One unit and its reading."""
 
     unit_id: Annotated[str, Meta(description="16 digits of uri and content")]
     uri: Annotated[str, Meta(description="path or URL")]
-    content_hash: Annotated[str, Meta(description="hash of its bytes; empty if they could not be fetched")]
+    content_hash: Annotated[str, Meta(description="hash of its bytes")]
     size_bytes: Annotated[int | None, Meta(description="bytes as stored")]
-    failure: Annotated[str | None, Meta(description="why it could not be read; null if it was")]
-    store_tag: Annotated[str | None, Meta(description="what its store calls this content; null if it does not")]
-    kernels: Annotated[int | None, Meta(description="kernels and device functions in it")]
+    failure: Annotated[str | None, Meta(description="reason why it could not be read")]
+    store_tag: Annotated[str | None, Meta(description="the object store's tag of this content")]
+    kernels: Annotated[int | None, Meta(description="kernels and device functions")]
     inputs: Annotated[int | None, Meta(description="inputs read")]
     lines: Annotated[int | None, Meta(description="lines read")]
-    bytes: Annotated[int | None, Meta(description="bytes read: of text after decompression, else as stored")]
-    recognised_lines: Annotated[int | None, Meta(description="lines that a grammar rule describes")]
-    unknown_lines: Annotated[int | None, Meta(description="lines of a known tool that no rule describes")]
-    unknown_clauses: Annotated[int | None, Meta(description="clauses of known lines that no rule describes")]
-    commit: Annotated[str, Meta(description="the commit that wrote it")]
+    bytes: Annotated[int | None, Meta(description="bytes read")]
+    recognised_lines: Annotated[int | None, Meta(description="lines that a grammar rule matches")]
+    unknown_lines: Annotated[int | None, Meta(description="lines that no rule matches")]
+    unknown_clauses: Annotated[int | None, Meta(description="clauses that no rule matches")]
+    commit: Annotated[str, Meta(description="commit that wrote it")]
 
 
 class IssueRow(Struct):
     """One issue."""
 
-    code: Annotated[str, Meta(description="stable name: `unknown-line`, `truncated` …")]
+    code: Annotated[str, Meta(description="kind, such as `truncated`")]
     severity: Annotated[str, Meta(description="`error`, `warning` or `note`")]
     message: Annotated[str, Meta(description="one line")]
-    input: Annotated[str | None, Meta(description="where it was seen")]
-    line: Annotated[int | None, Meta(description="line of the input")]
-    format: Annotated[str | None, Meta(description="format of the input")]
-    hides: Annotated[tuple[str, ...] | None, Meta(description="metrics that it may hide; null: those of its kind")]
-    symbol: Annotated[str, Meta(description="the kernel that it is about; empty: the whole input")]
-    unit_id: Annotated[str, Meta(description="the unit that it was read from")]
-    position: Annotated[int, Meta(description="its place among the issues of its unit, from 0")]
-    commit: Annotated[str, Meta(description="the commit that wrote it")]
+    input: Annotated[str | None, Meta(description="input")]
+    line: Annotated[int | None, Meta(description="line")]
+    format: Annotated[str | None, Meta(description="format")]
+    hides: Annotated[tuple[str, ...] | None, Meta(description="metrics that it may hide")]
+    symbol: Annotated[str, Meta(description="its kernel; empty: the whole input")]
+    unit_id: Annotated[str, Meta(description="unit of this row")]
+    position: Annotated[int, Meta(description="index in its unit")]
+    commit: Annotated[str, Meta(description="commit that wrote it")]
 
 
 TABLES: dict[str, Any] = {"kernels": KernelRow, "units": UnitRow, "issues": IssueRow}
@@ -129,7 +129,7 @@ def columns(table: str) -> tuple[Column, ...]:
 
 
 def arrow_schema(table: str, *, label: bool) -> pyarrow.Schema:
-    """The columns of a table as Arrow has them, with or without ``label``."""
+    """Arrow schema of a table, with or without ``label``."""
     import pyarrow as pa
 
     kinds = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_(), tuple: pa.list_(pa.string())}
@@ -141,7 +141,7 @@ _LARGEST = 2**63 - 1
 
 
 def encoded(table: str, rows: Sequence[Any]) -> pyarrow.Table:
-    """Rows as Arrow has them."""
+    """Arrow table of ``rows``."""
     import pyarrow as pa
 
     schema = arrow_schema(table, label=False)
@@ -159,12 +159,12 @@ def encoded(table: str, rows: Sequence[Any]) -> pyarrow.Table:
 
 
 def storable(words: str) -> str:
-    """``words`` as UTF-8 can hold them."""
+    """``words`` with lone surrogates escaped, so that UTF-8 can encode them."""
     return words.encode("utf-8", "backslashreplace").decode()
 
 
 def kernel_row(kernel: Kernel, unit_id: str, commit: str, position: int) -> Any:
-    """A kernel as a row."""
+    """Row of a kernel."""
     chosen = configuration(kernel)
     launched = Launched(kernel.launch_bounds, kernel.dynamic_shared, kernel.launch, kernel.configuration)
     return KernelRow(
@@ -199,7 +199,7 @@ def _value(figure: Figure, kernel: Kernel) -> int | None:
 
 
 def unit_row(unit: Unit, build: Build | None, commit: str) -> UnitRow:
-    """A unit as a row."""
+    """Row of a unit."""
     stats = {} if build is None else msgspec.structs.asdict(build.stats)
     names = ("inputs", "lines", "bytes", "recognised_lines", "unknown_lines", "unknown_clauses")
     return UnitRow(
@@ -216,7 +216,7 @@ def unit_row(unit: Unit, build: Build | None, commit: str) -> UnitRow:
 
 
 def issue_row(issue: Issue, unit_id: str, commit: str, position: int) -> IssueRow:
-    """An issue as a row."""
+    """Row of an issue."""
     origin = issue.origin
     return IssueRow(
         code=issue.code,
@@ -234,7 +234,7 @@ def issue_row(issue: Issue, unit_id: str, commit: str, position: int) -> IssueRo
 
 
 def issue_of(row: dict[str, Any]) -> Issue:
-    """An issue as a row holds it."""
+    """Issue of a row."""
     known = row["input"] is not None
     return Issue(
         code=row["code"],
@@ -248,12 +248,12 @@ def issue_of(row: dict[str, Any]) -> Issue:
 
 @lru_cache(maxsize=1 << 12)
 def launched_of(words: str) -> Launched:
-    """How a stored kernel is launched."""
+    """Launch of a stored kernel."""
     return msgspec.json.decode(words, type=Launched)
 
 
 @lru_cache(maxsize=1 << 12)
 def settings_of(variant: str | None) -> tuple[tuple[str, str], ...]:
-    """What a tuner chose for a stored kernel; empty if nothing did."""
+    """Tuned configuration of a stored kernel; empty if it has none."""
     chosen = msgspec.json.decode(variant) if variant else None
     return tuple((name, value) for name, value in chosen) if isinstance(chosen, list) else ()
