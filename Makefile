@@ -64,7 +64,6 @@ oracle: $(TESTS)
 	$(BIN)/python -m tests.oracle.why_oracle
 	$(BIN)/python -m tests.oracle.code_oracle
 	$(BIN)/python -m tests.oracle.advice_oracle
-	$(BIN)/python -m tests.oracle.cache_oracle
 	$(BIN)/python -m tests.oracle.containers_oracle
 	$(BIN)/python -m tests.oracle.binary_oracle
 	$(BIN)/python -m tests.oracle.binary_oracle --public --quick

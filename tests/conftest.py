@@ -29,6 +29,8 @@ from tests import forked, reference, writers
 Sized = TypeVar("Sized")
 ROOT = Path(__file__).resolve().parent.parent
 FIXTURES = ROOT / "fixtures"
+COMMAND = Path(sys.executable).with_name("spillscan")
+"""The installed command, for scripts that call it."""
 
 # Some tens of examples find what a change broke; `make oracle` asks for thousands.
 settings.register_profile("suite", max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
@@ -55,6 +57,14 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 def pytest_xdist_auto_num_workers() -> int:
     """One more than there are processors: some tests wait for others' processes, and for time to pass."""
     return processors() + 1
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave tests of ``make oracle`` out of the suite."""
+    left_out = [item for item in items if item.get_closest_marker("oracle") and sized(True, False)]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if not item.get_closest_marker("oracle")]
 
 
 def pytest_collection_finish() -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import array
 import contextlib
+import gc
 import importlib
 import io
 import json
@@ -29,6 +30,7 @@ from typing import NoReturn
 import spillscan
 from spillscan.cli import entry, main
 from spillscan.reading import grammar
+from tests.reaching import INLINE
 
 ROOT = Path(__file__).resolve().parent.parent
 _OWN = ("PYTHON", "LC_", "LANG", "MALLOC", "LD_")
@@ -55,6 +57,8 @@ def run(
     arguments: Sequence[str], stdin: bytes, folder: str | Path, environment: Mapping[str, str] | None
 ) -> subprocess.CompletedProcess[bytes]:
     """What ``python -m spillscan`` with ``arguments`` does."""
+    if os.environ.get(INLINE):
+        return _inline(arguments, stdin, folder, environment)
     ours, theirs = zip(*(_ends(at) for at in range(3)), strict=True)
     request = {"arguments": arguments, "folder": str(folder), "environment": dict(environment or os.environ)}
     server = _server()
@@ -90,6 +94,39 @@ def program(path: Path) -> int:
     path.write_text(PROGRAM.format(python=sys.executable, descriptor=descriptor))
     path.chmod(0o755)
     return descriptor
+
+
+def _inline(
+    arguments: Sequence[str], stdin: bytes, folder: str | Path, environment: Mapping[str, str] | None
+) -> subprocess.CompletedProcess[bytes]:
+    """The same as a call of a function, for who watches which lines run. What a command leaves in memory stays."""
+    kept = os.getcwd(), dict(os.environ), sys.argv, sys.stdin, gc.isenabled()
+    said = [io.TextIOWrapper(io.BytesIO(), encoding="utf-8", errors="backslashreplace") for _ in range(2)]
+    try:
+        os.chdir(folder)
+        _replace_environment(environment or kept[1])
+        sys.argv = [str(ROOT / "spillscan" / "__main__.py"), *arguments]
+        sys.stdin = io.TextIOWrapper(io.BytesIO(stdin), encoding="utf-8")
+        with contextlib.redirect_stdout(said[0]), contextlib.redirect_stderr(said[1]):
+            try:
+                status = main()
+            except SystemExit as ended:
+                status = ended.code if isinstance(ended.code, int) else 0
+    finally:
+        os.chdir(kept[0])
+        _replace_environment(kept[1])
+        sys.argv, sys.stdin = kept[2], kept[3]
+        if kept[4]:
+            gc.enable()
+    for stream in said:
+        stream.flush()
+    output = [stream.buffer.getvalue() for stream in said]  # type: ignore[attr-defined]
+    return subprocess.CompletedProcess([sys.executable, "-m", "spillscan", *arguments], status, *output)
+
+
+def _replace_environment(environment: Mapping[str, str]) -> None:
+    os.environ.clear()
+    os.environ.update(environment)
 
 
 def _ends(at: int) -> tuple[int, int]:
@@ -159,8 +196,7 @@ def _command(request: Mapping[str, object], streams: Sequence[int]) -> NoReturn:
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
         os.close(stream)
-    os.environ.clear()
-    os.environ.update(request["environment"])  # type: ignore[call-overload]
+    _replace_environment(request["environment"])  # type: ignore[arg-type]
     os.chdir(str(request["folder"]))
     signal.signal(signal.SIGINT, signal.default_int_handler)
     errors = {"stdin": "strict", "stdout": "strict", "stderr": "backslashreplace"}

@@ -1,47 +1,70 @@
-"""Plants small faults in the product, and sees whether the nearest tests notice: `make mutants`.
+"""Plants small faults in what decides and reports, and sees whether the nearest tests notice: ``make mutants``.
 
-    python -m tests.mutants [--seed N] [--count N] [--package PACKAGE ...] [--workers N] [--map FILE]
+    python -m tests.mutants [--seed N] [--fixed N] [--fresh N] [--family FAMILY ...] [--workers N] [--map FILE] [--list]
 
-A mutant is one module with one token changed: a comparison, an operator, `and`, `not`, a number, `min`. Which mutants
-are tried follows from the seed alone. A first run of the tests under coverage says which of them reach which line; each
-mutant meets those that reach its own, in a copy of the tree, until one fails; then all of the nearest folder. What
-survives is printed with its line: kill it by a test, or list it in `tests/equivalent_mutants.yaml` with the reason why
-nothing can tell it from the original. Exits with 1 where less than the bar is killed, or a survivor is not listed.
+A mutant is one module with one thing changed: a comparison, an operator, ``and``, ``not``, a condition, a number, a
+unit, ``min``, a call whose result nobody takes. Two thirds are fixed: those whose digests are the least of their
+family, so that a line nobody touches keeps its mutants. A third is drawn with a new seed on each run, which is printed.
+
+A first run of the nearest tests under coverage says which of them reach which line. Each mutant meets the most
+particular of those that reach its own, in a copy of the tree, for 15 seconds at most. What survives is printed with its
+line: kill it by a test, or list it in ``tests/equivalent_mutants.yaml`` with the reason why it may live. Exits with 1
+where a bar is missed or a survivor of the fixed ones is not listed.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
-import json
 import os
 import re
 import shutil
-import subprocess
-import sys
 import tempfile
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
-from itertools import chain
+from functools import cache
+from hashlib import sha256
 from pathlib import Path
 from queue import SimpleQueue
-from random import Random
+from random import Random, SystemRandom
 from typing import NamedTuple
 
 import yaml
 
+from tests import reaching
+
 ROOT = Path(__file__).resolve().parent.parent
-PACKAGES = ("reading", "naming", "occupancy", "judging", "history")
 EQUIVALENT = ROOT / "tests" / "equivalent_mutants.yaml"
-LEAST_KILLED = 0.92
+FAMILIES = {
+    "rules": ("judging/rules", "judging/places.py", "judging/definitions.py"),
+    "verdict": ("judging/verdict.py", "commands/_footer.py", "commands/_issues.py"),
+    "join": ("reading/join",),
+    "pairing": ("judging/compare",),
+    "policy": ("judging/policy", "commands/_policy.py"),
+    "baseline": ("judging/baseline", "commands/_baseline.py", "commands/baseline.py"),
+    "exit statuses": ("cli.py", "commands/check.py", "commands/diff.py", "commands/scan.py", "commands/run.py"),
+    "reports": ("reports", "output/nouns.py"),
+    "run": ("builds",),
+}
+"""Modules and folders of the product, whose faults a user would take for facts."""
+TESTS = (
+    "tests/judging",
+    "tests/reading/join",
+    "tests/reading/logs",
+    "tests/reports",
+    "tests/builds",
+    "tests/commands",
+    "tests/output",
+    "tests/cases",
+    "tests/guards",
+)
+"""Tests that may be a mutant's nearest."""
+FIXED, FRESH = 270, 135
+LEAST_FIXED, LEAST_FRESH = 0.92, 0.85
+SECONDS = 15.0
+"""A mutant whose tests take longer hangs: it is killed."""
 MOST_TESTS = 40
-"""Of the tests that reach a line, those that reach the fewest lines go first."""
-SECONDS = 120.0
-"""A mutant with which the tests that reach its line take longer hangs: it is killed."""
-SECONDS_FOLDER = 900.0
-"""The same of a whole folder of tests, which may take minutes by itself."""
 
 _COMPARED: Mapping[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.LtE,
@@ -60,13 +83,19 @@ _OPERATORS: Mapping[type[ast.operator], type[ast.operator]] = {
     ast.Sub: ast.Add,
     ast.Mult: ast.Add,
     ast.FloorDiv: ast.Mult,
+    ast.Div: ast.Mult,
     ast.Mod: ast.Add,
     ast.BitAnd: ast.BitOr,
+    ast.BitOr: ast.BitAnd,
     ast.LShift: ast.RShift,
     ast.RShift: ast.LShift,
 }
 _NAMES = {"min": "max", "max": "min", "any": "all", "all": "any"}
+_UNITS = {"B": "KiB", "KiB": "B", "MiB": "KiB", "KB": "B", "MB": "KB", "ms": "s", "s": "ms", "%": "‰"}
+_UNIT = re.compile(r"(?<![\w<%-])(?:B|[KM]i?B|ms|s|%)(?![\w(>-])")
 _LARGEST_NUMBER = 1024
+
+Change = tuple[str, Callable[[], object]]
 
 
 class Mutant(NamedTuple):
@@ -78,9 +107,14 @@ class Mutant(NamedTuple):
     number: int
     """Which of the module's possible changes it is."""
     change: str
-    """What it does, in words: ``< to <=``."""
+    """What it does, in words: ``Lt to LtE``."""
     text: str
     """The line as it is."""
+
+    @property
+    def digest(self) -> str:
+        """What orders mutants, whatever the lines before theirs are."""
+        return sha256(f"{self.path}|{self.change}|{self.text}".encode()).hexdigest()
 
 
 def possible(path: Path) -> list[Mutant]:
@@ -89,28 +123,27 @@ def possible(path: Path) -> list[Mutant]:
     lines = source.splitlines()
     name = path.relative_to(ROOT).as_posix()
     return [
-        Mutant(name, node.lineno, number, change, lines[node.lineno - 1].strip())
-        for number, (node, change) in enumerate(_sites(ast.parse(source)))
+        Mutant(name, line, number, change, lines[line - 1].strip())
+        for number, (line, (change, _)) in enumerate(_sites(ast.parse(source)))
     ]
 
 
 def mutated(path: Path, number: int) -> str:
     """The module's text with one of its :func:`possible` changes."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    for at, _ in enumerate(_sites(tree, number)):
+    for at, (_, (_, apply)) in enumerate(_sites(tree)):
         if at == number:
+            apply()
             break
     return ast.unparse(ast.fix_missing_locations(tree))
 
 
-def _sites(tree: ast.Module, chosen: int = -1) -> Iterator[tuple[ast.expr | ast.stmt, str]]:
-    """(node, what is changed) of each place; the ``chosen`` one is changed before it is yielded."""
-    count = 0
+def _sites(tree: ast.Module) -> Iterator[tuple[int, Change]]:
+    """(line, change) of each place."""
+    line = 1
     for node in _running(tree):
-        for change in _changes(node):
-            words = change(count == chosen)
-            yield node, words  # type: ignore[misc]
-            count += 1
+        line = getattr(node, "lineno", line)
+        yield from ((line, change) for change in _changes(node))
 
 
 def _running(tree: ast.AST) -> Iterator[ast.AST]:
@@ -118,60 +151,63 @@ def _running(tree: ast.AST) -> Iterator[ast.AST]:
     waiting = [tree]
     while waiting:
         node = waiting.pop()
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+            continue
         yield node
         for field, value in ast.iter_fields(node):
             if field in ("annotation", "returns", "type_comment", "decorator_list", "bases"):
                 continue
             if isinstance(node, ast.ClassDef) and field == "keywords":
                 continue
-            if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
-                continue
             children = value if isinstance(value, list) else [value]
-            waiting += [child for child in children if isinstance(child, ast.AST)]
+            waiting += [child for child in children if isinstance(child, ast.AST) and not _is_docstring(child)]
 
 
-def _changes(node: ast.AST) -> Iterator[object]:
-    def one(words: str, apply: object) -> object:
-        def change(really: bool) -> str:
-            if really:
-                apply()  # type: ignore[operator]
-            return words
+def _is_docstring(node: ast.AST) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
 
-        return change
 
+def _changes(node: ast.AST) -> Iterator[Change]:
     match node:
         case ast.Compare(ops=[operator]) if type(operator) in _COMPARED:
             other = _COMPARED[type(operator)]
-            yield one(f"{type(operator).__name__} to {other.__name__}", lambda: node.ops.__setitem__(0, other()))
+            yield f"{type(operator).__name__} to {other.__name__}", lambda: node.ops.__setitem__(0, other())
         case ast.BinOp(op=operator) if type(operator) in _OPERATORS and not _is_text(node):
             instead = _OPERATORS[type(operator)]
-            yield one(f"{type(operator).__name__} to {instead.__name__}", lambda: setattr(node, "op", instead()))
+            yield f"{type(operator).__name__} to {instead.__name__}", lambda: setattr(node, "op", instead())
         case ast.AugAssign(op=operator) if type(operator) in _OPERATORS and not _is_text(node.value):
             instead = _OPERATORS[type(operator)]
-            yield one(f"{type(operator).__name__}= to {instead.__name__}=", lambda: setattr(node, "op", instead()))
+            yield f"{type(operator).__name__}= to {instead.__name__}=", lambda: setattr(node, "op", instead())
         case ast.BoolOp(op=ast.And()):
-            yield one("and to or", lambda: setattr(node, "op", ast.Or()))
+            yield "and to or", lambda: setattr(node, "op", ast.Or())
         case ast.BoolOp(op=ast.Or()):
-            yield one("or to and", lambda: setattr(node, "op", ast.And()))
+            yield "or to and", lambda: setattr(node, "op", ast.And())
         case ast.UnaryOp(op=ast.Not()):
-            yield one("not left out", lambda: setattr(node, "op", ast.UAdd()) or _bare(node))
+            yield "not left out", lambda: _become(node, ast.Call(ast.Name("bool", ast.Load()), [node.operand], []))
+        case ast.If(test=ast.Name() | ast.Attribute() | ast.Call()):
+            yield "condition turned round", lambda: setattr(node, "test", ast.UnaryOp(ast.Not(), node.test))
+        case ast.Expr(value=ast.Call()):
+            yield "call left out", lambda: _become(node, ast.Pass())
         case ast.Constant(value=bool() as value):
-            yield one(f"{value} to {not value}", lambda: setattr(node, "value", not value))
+            yield f"{value} to {not value}", lambda: setattr(node, "value", not value)
         case ast.Constant(value=int() as value) if 0 <= value <= _LARGEST_NUMBER:
-            yield one(f"{value} to {value + 1}", lambda: setattr(node, "value", value + 1))
+            yield f"{value} to {value + 1}", lambda: setattr(node, "value", value + 1)
+        case ast.Constant(value=str() as value) if unit := _UNIT.search(value):
+            other_unit = value[: unit.start()] + _UNITS[unit[0]] + value[unit.end() :]
+            yield f"{unit[0]} to {_UNITS[unit[0]]}", lambda: setattr(node, "value", other_unit)
         case ast.Call(func=ast.Name(id=name)) if name in _NAMES:
-            yield one(f"{name} to {_NAMES[name]}", lambda: setattr(node.func, "id", _NAMES[name]))
+            yield f"{name} to {_NAMES[name]}", lambda: setattr(node.func, "id", _NAMES[name])
         case ast.Continue():
-            yield one("continue to break", lambda: setattr(node, "__class__", ast.Break))
+            yield "continue to break", lambda: _become(node, ast.Break())
         case ast.Break():
-            yield one("break to continue", lambda: setattr(node, "__class__", ast.Continue))
+            yield "break to continue", lambda: _become(node, ast.Continue())
 
 
-def _bare(node: ast.UnaryOp) -> None:
-    """``not x`` as ``bool(x)``."""
-    operand = node.operand
-    node.__class__ = ast.Call  # type: ignore[assignment]
-    node.func, node.args, node.keywords = ast.Name("bool", ast.Load()), [operand], []  # type: ignore[attr-defined]
+def _become(node: ast.AST, other: ast.AST) -> None:
+    """Make a node another one, wherever it hangs."""
+    node.__class__ = type(other)  # type: ignore[assignment]
+    for name in other._fields:
+        setattr(node, name, getattr(other, name))
 
 
 def _is_text(node: ast.AST) -> bool:
@@ -181,67 +217,26 @@ def _is_text(node: ast.AST) -> bool:
     )
 
 
-def chosen(seed: int, count: int, packages: Sequence[str]) -> list[Mutant]:
-    """The mutants of a seed."""
-    modules = sorted(path for package in packages for path in (ROOT / "spillscan" / package).rglob("*.py"))
-    every = [mutant for path in modules for mutant in possible(path)]
-    return Random(seed).sample(every, min(count, len(every)))
+@cache
+def planted(family: str) -> list[Mutant]:
+    """All mutants of a family, least digest first."""
+    modules: list[Path] = []
+    for name in FAMILIES[family]:
+        path = ROOT / "spillscan" / name
+        modules += sorted(path.rglob("*.py")) if path.is_dir() else [path]
+    return sorted((each for path in modules if path.exists() for each in possible(path)), key=lambda each: each.digest)
 
 
-# ---- which tests reach which line -----------------------------------------------------------------------------------
-
-
-def reached(packages: Sequence[str], keep: Path | None, workers: int) -> dict[str, dict[int, list[str]]]:
-    """The tests that reach each line of each module, the most particular first; from ``keep``, if it is there."""
-    if keep is not None and keep.exists():
-        known = json.loads(keep.read_text())
-        return {path: {int(line): tests for line, tests in lines.items()} for path, lines in known.items()}
-    found: dict[str, dict[int, list[str]]] = defaultdict(lambda: defaultdict(list))
-    weight: dict[str, int] = defaultdict(int)
-    with tempfile.TemporaryDirectory(prefix="mutants-") as folder, ThreadPoolExecutor(workers) as pool:
-        for file, lines in chain.from_iterable(pool.map(partial(_covered, Path(folder)), packages)):
-            for line, tests in lines.items():
-                found[file][line] += [test for test in tests if test]
-                for test in tests:
-                    weight[test] += 1
-    for lines_of in found.values():
-        for tests in lines_of.values():
-            tests.sort(key=lambda test: (weight[test], test))
-    if keep is not None:
-        keep.write_text(json.dumps(found))
-    return found
-
-
-def _covered(folder: Path, package: str) -> list[tuple[str, dict[int, list[str]]]]:
-    """(module, tests of each line) of all that the tests of a package reach."""
-    from coverage import CoverageData
-
-    data, config = folder / package, folder / f"{package}.rc"
-    config.write_text("[run]\ndynamic_context = test_function\n")
-    options = ["--data-file", str(data), "--include", f"{ROOT}/spillscan/*", "--rcfile", str(config)]
-    words = [sys.executable, "-m", "coverage", "run", *options, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
-    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": ""}
-    subprocess.run(
-        [*words, str(ROOT / "tests" / package)], cwd=ROOT, check=False, stdout=subprocess.DEVNULL, env=environment
-    )
-    gathered = CoverageData(str(data))
-    gathered.read()
-    return [
-        (Path(file).relative_to(ROOT).as_posix(), gathered.contexts_by_lineno(file))
-        for file in gathered.measured_files()
-    ]
-
-
-def _as_argument(test: str) -> str:
-    """``tests/naming/test_names.py::test_x`` of ``tests.naming.test_names.test_x``."""
-    module, _, function = test.rpartition(".")
-    while not (ROOT / (module.replace(".", "/") + ".py")).exists() and "." in module:
-        module, _, outer = module.rpartition(".")
-        function = f"{outer}::{function}"
-    return f"{module.replace('.', '/')}.py::{function}"
-
-
-# ---- trying ----------------------------------------------------------------------------------------------------------
+def chosen(seed: int, fixed: int, fresh: int, families: Sequence[str]) -> tuple[list[Mutant], list[Mutant]]:
+    """Fixed mutants, and fresh ones of a seed; each family has its share of both."""
+    share, rest = fixed // len(families), fresh // len(families)
+    draw = Random(seed)
+    both: tuple[list[Mutant], list[Mutant]] = [], []
+    for family in families:
+        mutants = planted(family)
+        both[0].extend(mutants[:share])
+        both[1].extend(draw.sample(mutants[share:], min(rest, len(mutants[share:]))))
+    return both
 
 
 class Copies:
@@ -251,48 +246,22 @@ class Copies:
         self._free: SimpleQueue[Path] = SimpleQueue()
         for number in range(workers):
             place = folder / str(number)
-            ignored = shutil.ignore_patterns(".git", ".venv", ".hypothesis", ".mypy_cache", "site")
+            ignored = shutil.ignore_patterns(".git", ".venv", ".hypothesis", ".mypy_cache", "build", "site")
             shutil.copytree(ROOT, place, ignore=ignored, copy_function=os.link)
             self._free.put(place)
 
-    def survives(self, mutant: Mutant, tests: Sequence[str], seconds: float) -> bool:
-        """Whether no test fails, nor takes more than so many ``seconds``."""
+    def survives(self, mutant: Mutant, tests: Sequence[str]) -> bool:
+        """Whether no test fails, nor hangs."""
         place = self._free.get()
         file = place / mutant.path
         try:
             file.unlink()
             file.write_text(mutated(ROOT / mutant.path, mutant.number), encoding="utf-8")
-            return _pass(place, tests, seconds)
+            return reaching.passes(place, tests, SECONDS)
         finally:
             file.unlink(missing_ok=True)
             os.link(ROOT / mutant.path, file)
             self._free.put(place)
-
-
-def _pass(place: Path, tests: Sequence[str], seconds: float) -> bool:
-    words = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-p", "no:randomly", *tests]
-    # Byte code comes with the copy; a mutant's would be as old as the next one's of its module, and as long.
-    environment = {**os.environ, "PYTHONPATH": str(place), "PYTHONDONTWRITEBYTECODE": "1"}
-    try:
-        done = subprocess.run(words, cwd=place, env=environment, capture_output=True, check=False, timeout=seconds)
-    except subprocess.TimeoutExpired:
-        return False
-    return done.returncode in (0, 5)  # 5: none of these tests is there
-
-
-def nearest(path: str) -> Iterator[str]:
-    """What of the tests mirrors a module, the nearest last: the files of the folders above its own, then the file
-    ``test_x.py`` of ``x.py``, where there is one, then the folder of the same name."""
-    place, mirrored = Path("tests", *Path(path).parts[1:]).with_suffix(""), None
-    while not (ROOT / place).is_dir():
-        if (file := place.parent / f"test_{place.name}.py") and (ROOT / file).exists():
-            mirrored = file
-        place = place.parent
-    above = [each for each in place.parents if len(each.parts) > 1]
-    yield from (file.relative_to(ROOT).as_posix() for each in above for file in sorted((ROOT / each).glob("test_*.py")))
-    if mirrored is not None:
-        yield mirrored.as_posix()
-    yield place.as_posix()
 
 
 def is_equivalent(mutant: Mutant, listed: Sequence[Mapping[str, str]]) -> bool:
@@ -314,40 +283,62 @@ def is_equivalent(mutant: Mutant, listed: Sequence[Mapping[str, str]]) -> bool:
 
 
 def main() -> int:
-    """Try the mutants of a seed."""
+    """Try the fixed mutants and fresh ones."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--count", type=int, default=400)
-    parser.add_argument("--package", action="append", choices=PACKAGES)
+    parser.add_argument("--seed", type=int, default=SystemRandom().randrange(10**6), help="of the fresh ones")
+    parser.add_argument("--fixed", type=int, default=FIXED)
+    parser.add_argument("--fresh", type=int, default=FRESH)
+    parser.add_argument("--family", action="append", choices=FAMILIES)
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--map", type=Path, help="where the tests of each line are kept for the next run")
+    parser.add_argument("--list", action="store_true", help="only print the mutants")
     arguments = parser.parse_args()
-    packages = arguments.package or PACKAGES
-    mutants = chosen(arguments.seed, arguments.count, packages)
-    tests = reached(packages, arguments.map, arguments.workers)
+    families = arguments.family or [*FAMILIES]
+    fixed, fresh = chosen(arguments.seed, arguments.fixed, arguments.fresh, families)
+    print(f"{len(fixed)} fixed mutants, {len(fresh)} of seed {arguments.seed}", flush=True)
+    if arguments.list:
+        for mutant in fixed + fresh:
+            print(f"{mutant.path}:{mutant.line}: {mutant.change}: {mutant.text}")
+        return 0
+    tests = reaching.tests_by_line(TESTS, {each.path for each in fixed + fresh}, arguments.map, arguments.workers)
     listed = yaml.safe_load(EQUIVALENT.read_text(encoding="utf-8")) or []
-    survivors: list[Mutant] = []
-    with tempfile.TemporaryDirectory(prefix="mutants-", dir=ROOT.parent) as folder:
+    (ROOT / "build").mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="mutants-", dir=ROOT / "build") as folder:
         copies = Copies(Path(folder), arguments.workers)
 
-        def survives(mutant: Mutant) -> bool:
+        def lives(mutant: Mutant) -> bool:
             mine = tests.get(mutant.path, {}).get(mutant.line, [])[:MOST_TESTS]
-            if mine and not copies.survives(mutant, [*dict.fromkeys(map(_as_argument, mine))], SECONDS):
-                return False
-            return all(copies.survives(mutant, [place], SECONDS_FOLDER) for place in nearest(mutant.path))
+            survives = not mine or copies.survives(mutant, mine)
+            if survives:
+                known = "listed" if is_equivalent(mutant, listed) else "SURVIVES"
+                reached = f"{len(mine)} tests" if mine else "no test reaches it"
+                print(f"{known}: {mutant.path}:{mutant.line}: {mutant.change}: {mutant.text} ({reached})", flush=True)
+            return survives
 
         with ThreadPoolExecutor(arguments.workers) as pool:
-            for number, (mutant, lives) in enumerate(zip(mutants, pool.map(survives, mutants), strict=True), 1):
-                if lives:
-                    survivors.append(mutant)
-                    known = "equivalent" if is_equivalent(mutant, listed) else "SURVIVES"
-                    print(f"{known}: {mutant.path}:{mutant.line}: {mutant.change}: {mutant.text}", flush=True)
-                if number % 20 == 0:
-                    print(f"{number} of {len(mutants)} tried, {len(survivors)} survived", file=sys.stderr, flush=True)
-    unexplained = [mutant for mutant in survivors if not is_equivalent(mutant, listed)]
-    killed = 1 - len(survivors) / max(1, len(mutants))
-    print(f"{len(mutants)} mutants of seed {arguments.seed}: {killed:.1%} killed, {len(unexplained)} not explained")
-    return 1 if unexplained or killed < LEAST_KILLED else 0
+            living = [
+                mutant for mutant, alive in zip(fixed + fresh, pool.map(lives, fixed + fresh), strict=True) if alive
+            ]
+    return _verdict(fixed, fresh, living, listed)
+
+
+def _verdict(
+    fixed: Sequence[Mutant], fresh: Sequence[Mutant], living: Sequence[Mutant], listed: Sequence[Mapping[str, str]]
+) -> int:
+    """Print the table of families and say whether the bars are met."""
+    family_of = {mutant.path: family for family in FAMILIES for mutant in planted(family)}
+    tried = Counter(family_of[each.path] for each in [*fixed, *fresh])
+    survived = Counter(family_of[each.path] for each in living)
+    for family, count in tried.items():
+        print(f"{family:14} {count:4} tried, {survived[family]:3} survived")
+    unexplained = [each for each in fixed if each in living and not is_equivalent(each, listed)]
+    met = not unexplained
+    for name, mutants, bar in (("fixed", fixed, LEAST_FIXED), ("fresh", fresh, LEAST_FRESH)):
+        killed = 1 - sum(each in living for each in mutants) / max(1, len(mutants))
+        met &= killed >= bar
+        print(f"{name}: {killed:.1%} of {len(mutants)} killed, at least {bar:.0%}")
+    print(f"{len(unexplained)} fixed survivors without a reason")
+    return 0 if met else 1
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import ROOT, run, sized
+from tests.conftest import ROOT, run
 
 SOURCE = """\
 __global__ void BOUNDS k(const float* a, float* o) {
@@ -45,7 +45,8 @@ def built(folder: Path, bounds: str, option: str, pragma: str = "") -> None:
     assert status == 0, said
 
 
-@pytest.mark.parametrize(("bounds", "option", "launch"), sized(LIMITS[:1], LIMITS))
+@pytest.mark.oracle
+@pytest.mark.parametrize(("bounds", "option", "launch"), LIMITS)
 def test_an_applied_fix_is_not_red(bounds: str, option: str, launch: str, tmp_path: Path) -> None:
     launched = ["--launch", launch] if launch else []
     built(tmp_path, bounds, option)

@@ -140,6 +140,7 @@ def test_where_this_copy_came_from(direct: Any, spec: str, monkeypatch: pytest.M
 
 
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="no nvcc")
+@pytest.mark.oracle
 def test_the_job_is_tried_in_a_clean_clone(project: Path) -> None:
     """A build that passes; then one that needs a file that is not committed."""
     Path("build.log").unlink()

@@ -9,16 +9,14 @@ import json
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.conftest import run, sized
+from tests.conftest import COMMAND, run, sized
 
 HERE = Path(__file__).resolve().parent
-COMMAND = Path(sys.executable).with_name("spillscan")
 WITHOUT_COMPILER = ["baseline-fifo", "baseline-link", "baseline-submodule", "output-fifo", "pyproject-endless"]
 BUILDS = sized(WITHOUT_COMPILER, sorted(path.stem for path in (HERE / "run").glob("*.sh")))
 

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import pytest
+
 from tests.conftest import sized
 from tests.history.audit.conftest import Reference
 from tests.history.audit.support import AUDIT, customised, kept, run
@@ -40,6 +42,7 @@ def cluster(folder: Path, workers: int) -> Iterator[str]:
             process.wait()
 
 
+@pytest.mark.oracle
 def test_two_workers_make_the_same_dataset_one_of_them_killed_too(reference: Reference, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     gate.mkdir()

@@ -75,6 +75,7 @@ def test_written_again_it_is_the_same_bytes_whatever_the_order(tmp_path: Path, b
     assert again.read_bytes() == before
 
 
+@pytest.mark.oracle
 def test_a_large_build_is_adopted_whole(tmp_path: Path) -> None:
     path = tmp_path / NAME
     assert run("baseline", "write", LARGE, "-o", path).returncode == 0

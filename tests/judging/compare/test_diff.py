@@ -269,6 +269,7 @@ def test_a_base_that_does_not_tell_is_undecided(tmp_path: Path) -> None:
     assert b"interleaved" in torn.stdout + torn.stderr
 
 
+@pytest.mark.oracle
 def test_the_same_input_twice_is_no_regression_whatever_is_unknown(tmp_path: Path) -> None:
     copy = tmp_path / "copy.log.gz"
     copy.write_bytes(TORN.read_bytes())

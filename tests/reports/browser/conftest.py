@@ -26,8 +26,6 @@ DESKTOP, PHONE = ViewportSize(width=1280, height=800), ViewportSize(width=390, h
 AXE = "axe-core@4.10.3"
 NPM_SECONDS = 90
 REQUIRED = os.environ.get("SPILLSCAN_BROWSER") == "required"
-EVERY = pytest.mark.skipif(not REQUIRED, reason="axe sees every page where SPILLSCAN_BROWSER=required")
-"""For axe's pages but a few: it is slow, and what it finds is mostly of what all pages share."""
 
 
 def missing(reason: str) -> None:
@@ -97,7 +95,7 @@ BOXES = """() => {
   return found;
 }"""
 """Texts that are cut off without an ellipsis, or lie on one another; what scrolls, and stays in sight, may."""
-SIZES = [ViewportSize(width=width, height=900) for width in sized((1024, 390), (1440, 1024, 768, 390))]
+SIZES = [ViewportSize(width=width, height=900) for width in sized((390,), (1440, 1024, 768, 390))]
 
 
 @dataclass

@@ -74,7 +74,7 @@ def shown(tab: Tab) -> list[Any]:
     return found
 
 
-@pytest.mark.parametrize(("name", "start"), STARTS)
+@pytest.mark.parametrize(("name", "start"), sized(STARTS[2:4], STARTS))
 def test_an_address_restores_what_is_shown(browse: Open, site: Site, name: str, start: str) -> None:
     tab, other = browse(site[name], start), browse(site[name], start)
     if start == "#/kernel":

@@ -18,7 +18,7 @@ from spillscan.reports.report import Report
 from tests import pictures
 from tests.conftest import FIXTURES
 from tests.reporting import rendered
-from tests.reports.browser.conftest import BOXES, DRAWN, EVERY, PHONE, SIZES, Open, Site, Tab, serious, until
+from tests.reports.browser.conftest import BOXES, DRAWN, PHONE, SIZES, Open, Site, Tab, serious, until
 
 DUMP = FIXTURES / "sass" / "nvdisasm-gi-sm_80-13.5.sass"
 UNKNOWN = Kernel(key=KernelKey(symbol="silent", arch="sm_90"), role="entry", usage=Usage(spill_store_bytes=8))
@@ -98,7 +98,7 @@ def test_a_kernel_fits_the_screen(browse: Open, build: Build, files: dict[str, P
     assert tab.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
-@EVERY
+@pytest.mark.oracle
 @OPTIONS
 def test_axe_finds_nothing_serious_in_a_kernel(
     browse: Open, build: Build, files: dict[str, Path], axe: str, options: dict[str, Any]
@@ -146,7 +146,7 @@ def test_what_to_do_first_leads_to_curve_lines_and_code(browse: Open, site: Site
     assert "What to do." in tab.text(".explained")
 
 
-@EVERY
+@pytest.mark.oracle
 def test_axe_finds_nothing_serious_in_code(browse: Open, site: Site, axe: str) -> None:
     tab = browse(site["code"])
     tab.page.evaluate(axe)

@@ -26,7 +26,6 @@ from tests.reports.browser.conftest import (
     BOXES,
     DESKTOP,
     DRAWN,
-    EVERY,
     PHONE,
     REQUIRED,
     SIZES,
@@ -282,7 +281,7 @@ def test_dark_light_and_print(site: Site, browse: Open) -> None:
     assert many.page.evaluate("document.documentElement.scrollHeight") < 200 * 60
 
 
-@pytest.mark.parametrize("fragment", ["#/table", "#/overview"])
+@pytest.mark.parametrize("fragment", sized(["#/overview"], ["#/table", "#/overview"]))
 def test_paper_holds_what_the_screen_does(fragment: str, site: Site, browse: Open) -> None:
     """On A4, by the text of the PDF: every column, whole names, and how many rows are left out."""
     tab = browse(site["many"], fragment)
@@ -299,6 +298,7 @@ def test_paper_holds_what_the_screen_does(fragment: str, site: Site, browse: Ope
     assert len(reader.pages) > 3
 
 
+@pytest.mark.oracle
 def test_the_strip_of_code_is_whole_on_paper(site: Site, browse: Open) -> None:
     """By where the addresses below it stand: all on one page, the first and the last inside of it."""
     tab = browse(site["code"])
@@ -328,7 +328,7 @@ MOVED = """() => new Promise((resolve) => {
 })"""
 
 
-@pytest.mark.parametrize("viewport", [DESKTOP, PHONE])
+@pytest.mark.parametrize("viewport", sized([PHONE], [DESKTOP, PHONE]))
 @pytest.mark.parametrize(("name", "drawn"), [("check", "main svg"), ("diff", "main .changes")])
 def test_nothing_moves_while_a_page_opens(
     name: str, drawn: str, viewport: dict[str, int], site: Site, browse: Open
@@ -348,15 +348,7 @@ UNNAMED = """all => all.filter(each => !each.closest("[aria-hidden=true]")
 
 @pytest.mark.parametrize(
     "name",
-    [
-        "check",
-        "diff",
-        "hostile",
-        "hostile-diff",
-        "history",
-        "sweep",
-        "size",
-    ],
+    sized(["hostile-diff", "size"], ["check", "diff", "hostile", "hostile-diff", "history", "sweep", "size"]),
 )
 def test_nothing_is_wider_than_the_screen(name: str, site: Site, browse: Open) -> None:
     tab = browse(site[name])
@@ -388,7 +380,7 @@ GLUED = """() => {
 """Words that a reader hears, and a copy has, as one."""
 
 
-@pytest.mark.parametrize("name", ["check", "diff", *COURSES])
+@pytest.mark.parametrize("name", sized(["diff"], ["check", "diff", *COURSES]))
 def test_no_text_is_cut_off_or_lies_on_another(name: str, site: Site, browse: Open) -> None:
     tab = browse(site[name])
     for route in routes(name, tab):
@@ -410,13 +402,13 @@ def test_columns_stand_below_their_heads_whatever_the_names(site: Site, browse: 
 # ---- what it never does ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", [*HOSTILE, *COURSES])
+@pytest.mark.parametrize("name", sized(["hostile"], [*HOSTILE, *COURSES]))
 def test_hostile_names_are_inert(name: str, site: Site, browse: Open) -> None:
     tab = browse(site[name])
     found = routes(name, tab)
     if "#/table" in found:
         tab.go("#/table")
-        found = list(dict.fromkeys([*found, *tab.page.locator(NAMES).evaluate_all(HREFS)[:: sized(3, 1)]]))
+        found = list(dict.fromkeys([*found, *tab.page.locator(NAMES).evaluate_all(HREFS)[:: sized(9, 1)]]))
     for route in found:
         tab.go(route)
         for details in tab.page.locator("details").all()[:4]:
@@ -457,7 +449,7 @@ def test_the_policy_forbids_what_the_page_does_not_do(site: Site, browse: Open) 
 AXE_SEES = ("check", "worse", "flags", "history", "sweep")
 
 
-@pytest.mark.parametrize("name", ["diff", *(pytest.param(each, marks=EVERY) for each in AXE_SEES)])
+@pytest.mark.parametrize("name", ["diff", *(pytest.param(each, marks=pytest.mark.oracle) for each in AXE_SEES)])
 def test_axe_finds_nothing_serious(name: str, site: Site, browse: Open, axe: str) -> None:
     tab = browse(site[name], color_scheme="light", reduced_motion="reduce", bypass_csp=True)
     tab.page.evaluate(axe)
@@ -567,7 +559,7 @@ def test_cells_are_those_of_json_and_of_text(
 
     tab = browse(page, "#/table")
     height = tab.page.locator(".rows .row").first.bounding_box()["height"]  # type: ignore[index]
-    for place in draw.sample(range(len(ranked)), sized(20, 75)):
+    for place in draw.sample(range(len(ranked)), sized(5, 75)):
         tab.page.locator("[role=grid]").evaluate("(grid, top) => { grid.scrollTop = top }", place * height)
         until(tab.page, "at => document.querySelector(`.row[aria-rowindex='${at}'] .cell-arch`)", place + 2)
         row = tab.page.locator(f".row[aria-rowindex='{place + 2}']")
@@ -576,7 +568,7 @@ def test_cells_are_those_of_json_and_of_text(
 
     rows = [re.split(r"\s{2,}", line) for line in capsys.readouterr().out.partition("\n\n")[0].splitlines()[1:]]
     names = Names(kernel.named_by for kernel in kernels)
-    for name, archs, *figures in draw.sample(rows, sized(20, 75)):
+    for name, archs, *figures in draw.sample(rows, sized(5, 75)):
         called = set(names.called(name.removesuffix(" (function)")))
         arch = archs.partition(",")[0].partition(" …")[0]
         alike = [cells(at) for at, each in enumerate(kernels) if each.named_by in called and each.key.arch == arch]
