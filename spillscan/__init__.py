@@ -9,8 +9,8 @@ Everything is imported on first use, so that ``import spillscan`` costs almost n
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING
 
+TYPE_CHECKING = False  # `typing` takes as long to import as all of this package
 if TYPE_CHECKING:
     from spillscan.history.dataset import open_dataset
     from spillscan.judging.compare.pairing import diff

@@ -50,7 +50,8 @@ def commands(path: str) -> list[Command]:
     """
     if record.is_one(path):
         build = record.read(path)
-        return [each for call in (build.calls if build else ()) if call.status == 0 for each in of_call(call)]
+        calls = [each for each in (build.calls if build else ()) if each.status == 0 and each.source]
+        return [Command(each.command, each.folder, each.source, each.object) for each in calls]
     try:
         if os.path.getsize(path) > _MOST_BYTES:
             raise InputError(f"{path} is larger than {_MOST_BYTES:,} bytes", "give the folder of one project")
@@ -67,23 +68,6 @@ def commands(path: str) -> list[Command]:
     if not by_object:
         raise InputError(f"{path} names no compilation of CUDA code, of {len(entries):,}", "give that of the CUDA part")
     return list(by_object.values())
-
-
-def of_call(call: record.Call) -> list[Command]:
-    """The compilation that a call was, if it had a source."""
-    parsed = compilation.parse(call.words)
-    sources = [each for each in call.sources if not each.endswith((".o", ".obj", ".a", ".lib", ".cubin", ".fatbin"))]
-    if parsed is None or not sources:
-        return []
-    made = parsed.output or (compilation.default_object(sources[0]) if parsed.compiles else "")
-    made = shown(call.path(made)) if made else ""
-    return [Command(tuple(call.words), call.folder, shown(call.path(sources[0])), made)]
-
-
-def shown(path: str) -> str:
-    """An absolute path as seen from here, if it lies below the current folder."""
-    here = os.path.join(os.getcwd(), "")
-    return path.removeprefix(here) if path.startswith(here) else path
 
 
 def _command(entry: Any, path: str, number: int) -> Command | None:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from functools import cache
 
-from spillscan.builds import tree
-from spillscan.builds.commands import of_call, shown
 from spillscan.builds.record import BuildRecord, Call, Output
+from spillscan.builds.tree import entry_of, shown
 from spillscan.model import Issue, Origin
 from spillscan.model.units import State, Unit
 from spillscan.output import folders
-from spillscan.output.nouns import count, listed
+from spillscan.output.nouns import listed
 
 _NAMED = 3
 
@@ -20,12 +21,12 @@ _NAMED = 3
 def units(build: BuildRecord) -> Iterator[Unit]:
     """The compilations of a build that name a source."""
     for call in build.calls:
-        for command in of_call(call):
+        if call.source:
             yield Unit(
-                source=command.source,
-                object=command.object,
-                folder=command.folder,
-                command=command.words,
+                source=call.source,
+                object=call.object,
+                folder=call.folder,
+                command=call.command,
                 version=call.version,
                 state=_state(call),
                 status=call.status,
@@ -41,98 +42,90 @@ def _state(call: Call) -> State:
 
 def issues(build: BuildRecord, name: str) -> Iterator[Issue]:
     """What a run file of that ``name`` leaves open."""
-    yield from _of_runs(build, name)
+    for message in _of_runs(build):
+        yield _issue("build-incomplete", message, name)
+    digest_of = cache(_digest_of)
     for call in build.calls:
         if call.status != 0 and not _is_mended(call, build.calls):
             yield _of_failed(call)
-    yield from _stale(build.calls)
+        changed = [path for path, digest in call.files.items() if (now := digest_of(path)) and now != digest]
+        if changed and call.status == 0:
+            named = _few([shown(each) for each in changed])
+            alone = len(changed) == 1 and shown(changed[0]) == call.source
+            what = "was changed after it was compiled" if alone else f"changed after {call.name} was compiled"
+            yield _issue("stale-unit", f"{named} {what}", call.name)
+    there = {piece for output in to_read(build) for piece in output.pieces}
     for output in build.outputs:
-        yield from _of_output(output)
-    yield from _unknown_headers(build, name)
+        yield from _of_output(output, bool(build.new_in(output) - there))
+    calls = [each.name for each in build.calls if each.status == 0 and each.pieces and not each.headers]
+    if unknown := [*calls, *(shown(each.path) for each in to_read(build) if build.new_in(each))]:
+        message = f"headers unknown, so that a changed one is not noticed: {_few([*dict.fromkeys(unknown)])}"
+        yield Issue(
+            code="unknown-headers", message=message, severity="warning", origin=Origin(input=name, format="build")
+        )
 
 
 def to_read(build: BuildRecord) -> list[Output]:
-    """The outputs whose machine code is read: those that others repeat count alone, as long as all are there."""
-    there = [each for each in build.outputs if each.is_as_it_was]
-    whole = len(there) == len(build.outputs)
-    return [each for each in there if not (whole and each.repeats)]
+    """The outputs that are there, without those whose code others have."""
+    found, known = [], set[str]()
+    for output in build.outputs:
+        if not known.issuperset(output.pieces) and output.is_as_it_was:
+            found.append(output)
+            known.update(output.pieces)
+    return found
 
 
-def _of_runs(build: BuildRecord, name: str) -> Iterator[Issue]:
-    said: list[str] = []
+def _of_runs(build: BuildRecord) -> Iterator[str]:
+    if not (build.calls or build.outputs or any(run.kept or run.status for run in build.runs)):
+        yield "nothing was compiled under `spillscan run`"
     for run in build.runs:
         command = " ".join(run.command)[:60]
         if run.kept:
-            lives = folders.is_held(os.path.join(run.kept, "held"))
-            state = "still runs" if lives else "was killed"
-            said.append(f"`spillscan run -- {command}` {state}: run it again to its end")
+            state = "still runs" if folders.is_held(os.path.join(run.kept, "held")) else "was killed"
+            yield f"`spillscan run -- {command}` {state}: run it again to its end"
         elif run.status:
             how = f"signal {-run.status}" if run.status < 0 else f"exit status {run.status}"
-            said.append(f"`{command}` ended with {how}: what it had not begun is missing")
-    if not (build.calls or build.outputs or said):
-        said.append("nothing was compiled under `spillscan run`")
-    for message in said:
-        yield _issue("build-incomplete", message, name)
+            yield f"`{command}` ended with {how}: what it had not begun is missing"
 
 
 def _is_mended(failed: Call, calls: Sequence[Call]) -> bool:
     """Whether a later call compiled the same in the same run. One without a named source may have had another."""
-    return bool(failed.sources) and any(
-        call.status == 0 and call.id > failed.id and call.repeats(failed) for call in calls
-    )
+    later = (call for call in calls if call.status == 0 and call.began_ns > failed.began_ns and call.sources)
+    return any(call.repeats(failed) for call in later)
 
 
 def _of_failed(call: Call) -> Issue:
-    name = name_of(call)
     if call.status is None:
-        return _issue("unfinished-unit", f"the compilation of {name} began and never ended", name)
+        return _issue("unfinished-unit", f"the compilation of {call.name} began and never ended", call.name)
     if call.status < 0:
-        return _issue("unfinished-unit", f"the compilation of {name} was killed by signal {-call.status}", name)
-    return _issue("build-failed", f"{name} failed to compile (exit status {call.status})", name)
+        return _issue(
+            "unfinished-unit", f"the compilation of {call.name} was killed by signal {-call.status}", call.name
+        )
+    return _issue("build-failed", f"{call.name} failed to compile (exit status {call.status})", call.name)
 
 
-def name_of(call: Call) -> str:
-    """What people call it: its first source, seen from here, else its command."""
-    return shown(call.path(call.sources[0])) if call.sources else call.name
-
-
-def _stale(calls: Iterable[Call]) -> Iterator[Issue]:
-    digest_of = cache(tree.digest_of)
-    for call in calls:
-        if call.status == 0:
-            changed = [path for path, digest in call.files.items() if (now := digest_of(path)) and now != digest]
-            if changed:
-                named = listed([shown(each) for each in changed[:_NAMED]], len(changed) - _NAMED)
-                what = "was changed after it was compiled" if [*map(shown, changed)] == [name_of(call)] else ""
-                what = what or f"changed after {name_of(call)} was compiled"
-                yield _issue("stale-unit", f"{named} {what}", name_of(call))
-
-
-def _of_output(output: Output) -> Iterator[Issue]:
+def _of_output(output: Output, only_there: bool) -> Iterator[Issue]:
     name = shown(output.path)
-    entry = tree.entry_of(output.path)
-    if entry is None:
-        if output.unseen and not output.repeats:
-            kernels = count(len(output.unseen), "kernel")
-            yield _issue("changed-input", f"{name} is gone: {kernels} of it are known from nowhere else", name)
+    if output.older_than:
+        what = f"has code of {shown(output.older_than)} from before it was compiled again"
+        yield _issue("stale-unit", f"{name} {what}", name)
+    elif not os.path.exists(output.path):
+        if only_there:
+            yield _issue("changed-input", f"{name} is gone, and no call reported its GPU code", name)
     elif not output.is_as_it_was:
         yield _issue("changed-input", f"{name} was changed after the build: build again under `spillscan run`", name)
-    elif output.older_than:
-        yield _issue("stale-unit", f"{name} was linked before {shown(output.older_than)} was compiled", name)
 
 
-def _unknown_headers(build: BuildRecord, name: str) -> Iterator[Issue]:
-    """Objects of which it is not known whether their headers are as they were."""
-    outputs = [shown(each.path) for each in build.outputs if each.unseen and not each.repeats]
-    calls = [name_of(each) for each in build.calls if each.status == 0 and each.made and not each.headers]
-    if unknown := [*dict.fromkeys((*calls, *outputs))]:
-        named = listed(unknown[:_NAMED], len(unknown) - _NAMED)
-        yield Issue(
-            code="unknown-headers",
-            message=f"headers unknown, so that a changed one is not noticed: {named}",
-            severity="warning",
-            origin=Origin(input=name, format="build"),
-        )
+def _digest_of(path: str) -> str:
+    with suppress(OSError, ValueError):
+        if entry_of(path) is not None:  # no FIFO
+            with open(path, "rb") as file:
+                return hashlib.file_digest(file, "sha256").hexdigest()
+    return ""
+
+
+def _few(names: Sequence[str]) -> str:
+    return listed(names[:_NAMED], len(names) - _NAMED)
 
 
 def _issue(code: str, message: str, where: str) -> Issue:

@@ -6,23 +6,22 @@ Paths are absolute, so that the file means the same whatever its name and wherev
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import re
 import shlex
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import msgspec
 from msgspec import Struct
 
-from spillscan.builds import compilation, tree
-from spillscan.output import folders
+from spillscan.builds import tree
+from spillscan.builds.pieces import pieces
 from spillscan.output.errors import InputError
 
 NAME = "spillscan-build.json"
 """Default name of a run file."""
-FORMAT = "spillscan build 2"
+FORMAT = "spillscan build 3"
 _BEGINNING = re.compile(rb'\s*\{\s*"format"\s*:\s*"spillscan build ')
 _ARCH = re.compile(r"\b(?:sm|compute|lto)_\d+\w?|\b(?:native|all-major)\b|(?<==)all\b")
 _LONGEST_NAME = 60
@@ -32,66 +31,65 @@ class Call(Struct, frozen=True, kw_only=True):
     """One call of a compiler."""
 
     id: str
-    """Distinguishes it from all others."""
+    """When it began, in ns, and its process: distinguishes it from all others."""
     command: tuple[str, ...]
-    """Its words."""
+    """Its words, with those of variables and options files in their places."""
     folder: str
     """Its working directory."""
-    environment: Mapping[str, str] = {}
-    """The variables that add words: ``NVCC_PREPEND_FLAGS``, ``NVCC_APPEND_FLAGS``."""
-    texts: Mapping[str, str] = {}
-    """Contents of its options files, by name."""
     ancestors: tuple[tuple[str, ...], ...] = ()
-    """Process number, working directory and command line of those that called it; only while the build runs."""
+    """Working directory and command line of those that called it; only while the build runs."""
+    folders: tuple[str, ...] = ()
+    """The folders of files that its words name; only while the build runs."""
+    sources: tuple[str, ...] = ()
+    """The texts that its words name, as they name them."""
     files: Mapping[str, str] = {}
     """SHA-256 of each source and header that it read; empty if the file changed meanwhile."""
     headers: bool = False
     """Whether ``files`` contains all headers."""
+    wrote: tuple[str, ...] = ()
+    """The binary files that it wrote, as its words name them."""
+    pieces: tuple[str, ...] = ()
+    """Their GPU code."""
     status: int | None = None
     """Exit status, below 0 the signal that ended it; ``None``: it never ended."""
     report: str = ""
     """Its standard error."""
     version: str = ""
     """Release of the compiler: ``13.0.88``; empty if unknown."""
-    made: tuple[str, ...] = ()
-    """The outputs that contain kernels which it reported."""
 
     @property
-    def words(self) -> list[str]:
-        """Its words with those of variables and options files in their places."""
-        before, after = (
-            compilation.split(self.environment.get(name, "")) for name in ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS")
-        )
-        return list(compilation.expand([self.command[0], *before, *self.command[1:], *after], self.texts.get))
+    def began_ns(self) -> int:
+        """When it began."""
+        return int(self.id.partition("-")[0])
 
     @property
-    def output(self) -> str:
-        """The file that it was told to write; empty if it names none."""
-        parsed = compilation.parse(self.words)
-        return "" if parsed is None else parsed.output
+    def source(self) -> str:
+        """Its first source, as seen from here; empty if it names none."""
+        found = [each for each in (*self.sources, *self.command) if each.endswith(".cu")] or self.sources
+        return tree.shown(self.path(found[0])) if found else ""
 
     @property
-    def sources(self) -> tuple[str, ...]:
-        """The words that name its inputs: sources by their suffix, and whatever existed, without its output."""
-        output, words = self.output, self.words[1:]
-        named = (each for each in words if self.path(each) in self.files or each.endswith(compilation.INPUTS))
-        return tuple(dict.fromkeys(each for each in named if each != output and not each.startswith("-")))
+    def object(self) -> str:
+        """The first file that it wrote, as seen from here; empty if it wrote none."""
+        return tree.shown(self.path(self.wrote[0])) if self.wrote else ""
 
     @property
     def name(self) -> str:
-        """What people call it: its first source, else its command."""
-        return next(iter(self.sources), "") or shlex.join(self.command)[:_LONGEST_NAME]
-
-    def repeats(self, other: Call) -> bool:
-        """Whether it compiles the same: equal words, or the same sources, folder, output and archs."""
-        if self.folder != other.folder:
-            return False
-        return self.words == other.words or (bool(self.sources) and self._work == other._work)
+        """What people call it: its source, else its command."""
+        return self.source or shlex.join(self.command)[:_LONGEST_NAME]
 
     @property
-    def _work(self) -> tuple[object, ...]:
-        archs = frozenset(_ARCH.findall(" ".join(self.words)))
-        return frozenset(self.sources), self.output, archs
+    def archs(self) -> frozenset[str]:
+        """The archs that it names."""
+        return frozenset(_ARCH.findall(" ".join(self.command)))
+
+    def repeats(self, other: Call) -> bool:
+        """Whether it compiles the same: equal words, or the same files and archs."""
+        if self.folder != other.folder or self.archs != other.archs:
+            return False
+        named, words = {*self.sources, *self.wrote}, {*other.command}
+        same = bool(self.sources) and named <= words and {*other.sources, *other.wrote} <= {*self.command}
+        return same or self.command == other.command
 
     def path(self, name: str) -> str:
         """The absolute path of a file that it names."""
@@ -102,22 +100,20 @@ class Output(Struct, frozen=True, kw_only=True):
     """A file with GPU code that a build wrote."""
 
     path: str
-    digest: str
-    """SHA-256 of its bytes."""
     entry: tuple[int, int, int]
-    """Inode, ctime and size, which tell sooner than the digest that it is as it was."""
-    unseen: tuple[str, ...] = ()
-    """Kernels that no call reported which ended well."""
-    repeats: bool = False
-    """Whether other outputs have all of its code."""
+    """Inode, ctime and size, which tell sooner than its content that it is as it was."""
+    pieces: tuple[str, ...]
+    """Its GPU code."""
+    linked: bool = False
+    """Whether a device linker wrote part of it."""
     older_than: str = ""
-    """An object with code that it linked, and that was compiled later."""
+    """A source that was compiled again, and of which it has the earlier code."""
 
     @property
     def is_as_it_was(self) -> bool:
-        """Whether the file is there and unchanged."""
+        """Whether its GPU code is there and unchanged."""
         entry = tree.entry_of(self.path)
-        return entry == self.entry or (entry is not None and tree.digest_of(self.path) == self.digest)
+        return entry == self.entry or (entry is not None and pieces(self.path) == self.pieces)
 
 
 class Run(Struct, frozen=True, kw_only=True):
@@ -145,7 +141,13 @@ class BuildRecord(Struct, frozen=True, kw_only=True):
     calls: tuple[Call, ...] = ()
     """In the order in which they began."""
     outputs: tuple[Output, ...] = ()
-    """Objects first; what only repeats their code is left out."""
+    """The smallest first: objects before what is made of them."""
+
+    def new_in(self, output: Output) -> set[str]:
+        """The GPU code of an output that no call wrote which ended well. A device linker that no call shows adds one
+        piece, which is of seen code."""
+        unseen = set(output.pieces).difference(*(call.pieces for call in self.calls if call.status == 0))
+        return set() if output.linked and len(unseen) == 1 else unseen
 
 
 def sniff(head: bytes) -> bool:
@@ -167,7 +169,7 @@ def encoded(build: BuildRecord) -> str:
     digests: dict[tuple[str, str], int] = {}
     calls = []
     for call in build.calls:
-        read = [digests.setdefault((call.path(name), digest), len(digests)) for name, digest in call.files.items()]
+        read = [digests.setdefault(each, len(digests)) for each in call.files.items()]
         calls.append({**msgspec.to_builtins(call), "files": read})
     return msgspec.json.encode({**msgspec.to_builtins(build), "calls": calls, "files": list(digests)}).decode() + "\n"
 
@@ -202,17 +204,3 @@ def read(path: str) -> BuildRecord | None:
         return None
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}") from None
-
-
-@contextlib.contextmanager
-def locked(path: str) -> Iterator[None]:
-    """Keep other runs from writing the run file ``path``."""
-    folder = folders.kept("locks")
-    os.makedirs(folder, exist_ok=True)
-    name = hashlib.sha256(os.fsencode(os.path.realpath(path))).hexdigest()[:16]
-    with open(os.path.join(folder, name), "ab") as file:
-        with contextlib.suppress(ImportError, OSError):  # a file system without locks
-            import fcntl
-
-            fcntl.flock(file.fileno(), fcntl.LOCK_EX)
-        yield

@@ -11,6 +11,7 @@ import pytest
 
 from spillscan import scan
 from spillscan.builds import gaps
+from spillscan.builds.pieces import pieces
 from spillscan.builds.record import BuildRecord, Call, Output, Run, decoded, encoded
 from spillscan.output.errors import InputError
 from tests.builds.made import call, run_file
@@ -23,6 +24,7 @@ OTHER_FLAGS = ("nvcc", "-O1", "-arch=sm_80", "-c", "a.cu", "-o", "a.o")
 OTHER_OUTPUT = ("nvcc", "-arch=sm_80", "-c", "a.cu", "-o", "b.o")
 STDIN = ("nvcc", "-x", "cu", "-c", "-", "-o", "a.o")
 SAME = hashlib.sha256(b"same").hexdigest()
+CODE = b"\x50\xed\x55\xba\1\0\x10\0" + (4).to_bytes(8, "little")
 CALLS: dict[str, tuple[list[tuple[tuple[str, ...], Any]], list[str]]] = {
     # calls with their exit statuses, gaps
     "all is well": ([(WORDS, 0)], []),
@@ -69,7 +71,17 @@ def said(build: BuildRecord) -> list[str]:
 def test_calls(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     made, expected = CALLS[name]
-    calls = tuple(call(tmp_path, words, id=str(n), status=status) for n, (words, status) in enumerate(made))
+    calls = tuple(
+        call(
+            tmp_path,
+            words,
+            id=f"{n}-1",
+            status=status,
+            sources=[each for each in words if each == "a.cu"],
+            wrote=[each for each in words if each.endswith(".o") and status == 0],
+        )
+        for n, (words, status) in enumerate(made)
+    )
     assert said(BuildRecord(calls=calls)) == expected
 
 
@@ -100,34 +112,45 @@ def test_headers(digest: str, text: str | None, gap: str, tmp_path: Path, monkey
     monkeypatch.chdir(tmp_path)
     if text is not None:
         (tmp_path / "h.cuh").write_text(text)
-    build = BuildRecord(calls=(call(tmp_path, WORDS, files={str(tmp_path / "h.cuh"): digest}),))
+    build = BuildRecord(calls=(call(tmp_path, WORDS, sources=("a.cu",), files={str(tmp_path / "h.cuh"): digest}),))
     assert said(build) == ([gap] if gap else [])
 
 
 @pytest.mark.parametrize(
-    ("text", "more", "gap"),
+    ("data", "more", "gap"),
     [
-        ("same", {}, ""),
-        ("other", {}, "changed-input: x.o was changed after the build: build again under `spillscan run`"),
-        (None, {}, ""),
-        (None, {"unseen": ("k",)}, "changed-input: x.o is gone: 1 kernel of it are known from nowhere else"),
-        (None, {"unseen": ("k",), "repeats": True}, ""),
-        ("same", {"older_than": "/b/a.o"}, "stale-unit: x.o was linked before /b/a.o was compiled"),
+        (CODE + b"same", {}, ""),
+        (b"host" + CODE + b"same", {}, ""),
+        (CODE + b"else", {}, "changed-input: x.o was changed after the build: build again under `spillscan run`"),
+        (None, {}, "changed-input: x.o is gone, and no call reported its GPU code"),
+        (None, {"linked": True}, ""),
+        (
+            CODE + b"same",
+            {"older_than": "/b/a.cu"},
+            "stale-unit: x.o has code of /b/a.cu from before it was compiled again",
+        ),
     ],
+    ids=["as it was", "other host code", "changed", "gone", "gone, but the linker's", "older than its source"],
 )
 def test_outputs(
-    text: str | None, more: dict[str, Any], gap: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    data: bytes | None, more: dict[str, Any], gap: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    if text is not None:
-        (tmp_path / "x.o").write_text(text)
-    output = Output(path=str(tmp_path / "x.o"), digest=SAME, entry=(0, 0, 0), **more)
+    path = tmp_path / "x.o"
+    path.write_bytes(CODE + b"same")
+    output = Output(path=str(path), entry=(0, 0, 0), pieces=pieces(str(path)), **more)
+    path.unlink()
+    if data is not None:
+        path.write_bytes(data)
     assert said(BuildRecord(calls=(call(tmp_path, WORDS),), outputs=(output,))) == ([gap] if gap else [])
+    seen = call(tmp_path, WORDS, pieces=output.pieces)
+    if data is None:
+        assert said(BuildRecord(calls=(seen,), outputs=(output,))) == []
 
 
 def test_reports_of_good_calls_count(tmp_path: Path) -> None:
-    good = call(tmp_path, WORDS, report=REPORT)
-    bad = call(tmp_path, OTHER_OUTPUT, id="2", status=1, report=REPORT)
+    good = call(tmp_path, WORDS, sources=("a.cu",), report=REPORT)
+    bad = call(tmp_path, OTHER_OUTPUT, id="2-1", status=1, report=REPORT)
     build = scan(run_file(tmp_path / "any name.json", good, bad))
     assert len(build.kernels) == len(scan(FIXTURES / "ptxas" / "plain-13.5.log").kernels) > 0
     for kernel in build.kernels:
@@ -136,23 +159,12 @@ def test_reports_of_good_calls_count(tmp_path: Path) -> None:
     assert [(Path(unit.source).name, unit.state) for unit in build.units] == [("a.cu", "done"), ("a.cu", "failed")]
 
 
-def test_words_of_variables_and_options_files_are_words() -> None:
-    found = call(
-        Path("/b"),
-        ("nvcc", "-optf", "o"),
-        environment={"NVCC_PREPEND_FLAGS": "-x cu"},
-        texts={"o": "-c a.inc"},
-        files={"/b/a.inc": SAME},
-    )
-    assert (found.words, found.sources) == (["nvcc", "-x", "cu", "-c", "a.inc"], ("a.inc",))
-
-
 def test_a_run_file_survives_its_text() -> None:
     made = call(Path("/b"), WORDS, files={"/b/a.cu": SAME, "/b/h.cuh": ""})
     build = BuildRecord(
         runs=(Run(command=("make",), folder="/b", status=2),),
         watched=("/b",),
-        calls=(made, Call(id="2", command=("nvcc",), folder="/b")),
+        calls=(made, Call(id="2-1", command=("nvcc",), folder="/b")),
     )
     assert decoded(encoded(build).encode(), "r.json") == build
     assert decoded(json.dumps(json.loads(encoded(build)), indent=2).encode(), "r.json") == build
@@ -162,8 +174,8 @@ def test_a_run_file_survives_its_text() -> None:
     ("text", "message"),
     [
         ('{"format":"spillscan build 1","command":[]}', "is a run file of another release"),
-        ('{"format":"spillscan build 2","calls":[{}]}', "is a damaged run file"),
-        ('{"format":"spillscan build 2","calls":', "is a damaged run file"),
+        ('{"format":"spillscan build 3","calls":[{}]}', "is a damaged run file"),
+        ('{"format":"spillscan build 3","calls":', "is a damaged run file"),
     ],
 )
 def test_a_run_file_that_is_none(text: str, message: str) -> None:

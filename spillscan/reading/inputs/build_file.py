@@ -8,7 +8,7 @@ import re
 from msgspec.structs import replace
 
 from spillscan.builds import gaps, record
-from spillscan.builds.commands import of_call
+from spillscan.builds.tree import shown
 from spillscan.model import Kernel, Origin, Reading, Stats
 from spillscan.reading import logs
 from spillscan.reading.inputs.source import DEFAULT, Options, Stream
@@ -17,7 +17,7 @@ FORMAT = "build"
 
 LARGEST_BYTES = 1 << 30
 
-_ARCH = re.compile(r"\bsm_\d+\w?")
+_ARCH = re.compile(r"sm_")
 
 sniff = record.sniff
 
@@ -38,18 +38,15 @@ def read(stream: Stream, name: str, options: Options = DEFAULT) -> Reading:
 
 
 def _placed(kernel: Kernel, call: record.Call, name: str) -> Kernel:
-    commands = of_call(call)
-    unit = (commands[0].object or commands[0].source) if len(commands) == 1 and not kernel.key.unit else kernel.key.unit
-    source = commands[0].source if commands and not kernel.source else kernel.source
-    archs = set(_ARCH.findall(" ".join(call.words)))
-    arch = kernel.key.arch or (archs.pop() if len(archs) == 1 else None)  # ptxas names none with device functions
+    unit = kernel.key.unit or call.object or call.source
+    arch = kernel.key.arch or (min(machine) if len(machine := set(filter(_ARCH.match, call.archs))) == 1 else None)
     origins = (Origin(input=name),)  # a line of the report is no line of the file
-    return replace(kernel, key=replace(kernel.key, unit=unit, arch=arch), source=source, origins=origins)
+    key = replace(kernel.key, unit=unit, arch=arch)  # ptxas names no arch with device functions
+    return replace(kernel, key=key, source=kernel.source or call.source, origins=origins)
 
 
 def outputs_of(path: str) -> list[str]:
     """The outputs to read with the run file ``path``; none if it is none."""
-    from spillscan.builds.commands import shown
     from spillscan.output.errors import InputError
 
     if not record.is_one(path):

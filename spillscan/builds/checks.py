@@ -1,0 +1,43 @@
+"""Calls with which configure steps try a compiler; some are meant to fail."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+
+from spillscan.builds import tree
+from spillscan.builds.record import Call
+
+_CMAKE = re.compile(r"cmake\d*(?:\.exe)?\Z")
+_SCRATCH = re.compile(r"(.*?)/(?:CMakeFiles|meson-private)(?:/|\Z)")
+_OF_CONFIGURE = re.compile(r"(?:\A|/)conftest\.\w+\Z|/share/cmake[^/]*/Modules/")
+_WRITTEN_LAST = ("CMakeFiles/TargetDirectories.txt", "meson-private/install.dat", "config.status")
+"""Files that a configure step writes at its end, if it ends well."""
+
+
+def is_check(call: Call) -> bool:
+    """Whether a configure step that ended well called a compiler without a source of the build."""
+    step = next((each for each in call.ancestors if _configures(each[1:]) is not None), None)
+    if step is None or not _configures(step[1:]):
+        return False
+    words = [word.removeprefix("-B") for word in step]
+    places = {os.path.join(step[0], word) for word in words}
+    places |= {found[1] for word in (call.folder, *call.command) if (found := _SCRATCH.match(word))}
+    last = [tree.entry_of(os.path.join(place, name)) for place in places for name in _WRITTEN_LAST]
+    ended_well = any(entry is not None and entry[1] >= call.began_ns for entry in last)
+    return ended_well and all(map(_is_scratch, map(call.path, call.sources)))
+
+
+def _is_scratch(path: str) -> bool:
+    return not os.path.exists(path) or bool(_SCRATCH.match(path) or _OF_CONFIGURE.search(path))
+
+
+def _configures(words: Sequence[str]) -> bool | None:
+    """Whether a command is a configure step; ``None`` if it is another program."""
+    names = [os.path.basename(word) for word in words[:3]]
+    if names and _CMAKE.match(names[0]):
+        return not {"--build", "-P", "-E", "--install"} & set(words)
+    if any(name in ("meson", "meson.py") for name in names):
+        return bool({"setup", "regenerate"} & set(words))
+    return True if "configure" in names[:2] else None
