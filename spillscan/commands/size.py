@@ -6,7 +6,7 @@ The sums are the files' sizes. What is compressed together shares its stored byt
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from os.path import basename
 from typing import Any
 
@@ -20,7 +20,7 @@ from spillscan.occupancy.devices import devices
 from spillscan.output.errors import InputError, UsageError
 from spillscan.output.nouns import count, size, sizes
 from spillscan.output.progress import Progress, Reading
-from spillscan.output.terminal import Style, complain
+from spillscan.output.terminal import complain
 from spillscan.reading.binary.records import damages
 from spillscan.reading.binary.size_accounting import weigh
 from spillscan.reading.binary.window import DEFAULT
@@ -35,7 +35,6 @@ EPILOG = "Example: spillscan size libgemm.so --by family,arch --top 10"
 _LEVELS = ("arch", "kind", "section", "family", "kernel", "namespace", "object", "member", "file")
 _ALONE = ("copy", "gpu")
 _OF_KERNELS = frozenset({"family", "kernel", "namespace"})
-_GAPS_SHOWN = 5
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -86,11 +85,10 @@ def run(arguments: argparse.Namespace) -> int:
         if len(weighed) > 1 and "file" not in levels:
             levels = ("file", *levels)
         whole = SizeGroups([weights.tree(weighed, levels, base)], levels, weights.BYTES)
-        unexplained = weights.unexplained(weighed)
         _answers.answer(
             forms,
-            text=lambda style: _text(whole, unexplained, most, style),
-            json=lambda: {"by": levels, **whole.documents()[0], "unexplained": unexplained, "oversized": oversized},
+            text=lambda style: whole.lines(most, style),
+            json=lambda: {"by": levels, **whole.documents()[0], "oversized": oversized},
             csv=whole.records,
             html=lambda: whole.page(f"Size of {basename(weighed[0].name)}"),
         )
@@ -124,15 +122,6 @@ def _of_one(each: Source, wanted: dict[str, bool], issues: list[Issue]) -> Weigh
     if weight.damages:
         issues += damages(weight.damages, each.uri)
     return Weighed(each.uri, weight)
-
-
-def _text(whole: SizeGroups, gaps: list[dict[str, Any]], most: int | None, style: Style) -> Iterator[str]:
-    yield from whole.lines(most, style)
-    for gap in gaps[:_GAPS_SHOWN]:
-        where = f"{gap['file']}{' > ' * bool(gap['member'])}{gap['member']}"
-        yield f"unexplained: {gap['bytes']:,} bytes at {gap['offset']:#x} of {where}"
-    if len(gaps) > _GAPS_SHOWN:
-        yield f"… and {count(len(gaps) - _GAPS_SHOWN, 'more place')}"
 
 
 def _duplicates(weighed: Sequence[Weighed]) -> Table[Duplicate]:

@@ -86,7 +86,7 @@ def contents(stream: Stream, name: str, options: Options = DEFAULT, *, named: bo
 
 def _text(window: Window, name: str, options: Options) -> Reading:
     """What a member that is text holds. What cannot be read of it is an issue, and hides no other."""
-    from spillscan.reading.binary.packed import WindowFile
+    from spillscan.reading.binary.archive import WindowFile
 
     try:
         with Stream(cast(BinaryIO, WindowFile(window)), name) as stream:

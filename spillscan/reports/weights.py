@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from itertools import combinations
 from pathlib import PurePath
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -167,12 +167,3 @@ def archs(weighed: Iterable[Weighed]) -> dict[str, Archs]:
             held(member).add_ptx(arch, section.partition(" ")[2] or None)
         found |= here or {each.name: Archs()}
     return found
-
-
-def unexplained(weighed: Iterable[Weighed]) -> list[dict[str, Any]]:
-    """What nothing explains, by where it stands."""
-    return [
-        {"file": each.name, "member": gap.member, "offset": gap.offset, "bytes": gap.bytes}
-        for each in weighed
-        for gap in each.weight.gaps
-    ]

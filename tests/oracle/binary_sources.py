@@ -13,7 +13,7 @@ import numpy as np
 
 from spillscan.reading.binary import containers
 from spillscan.reading.binary.cubin import Cubin
-from spillscan.reading.binary.found import Image
+from spillscan.reading.binary.images import Image
 from spillscan.reading.binary.window import DEFAULT, Budget, Window
 
 ROOT = Path(__file__).resolve().parents[2]

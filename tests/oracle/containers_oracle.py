@@ -1,8 +1,8 @@
-"""Twelve containers, seven compressions, three depths, beside a clean file: none is silent. Not part of `make test`.
+"""Eight containers, seven compressions, three depths, beside a clean file: none is silent. Not part of `make test`.
 
     python -m tests.oracle.containers_oracle
 
-Packs a cubin and a log in each of the 252 ways, and asks `spillscan check` for spills of the folder that holds the
+Packs a cubin and a log in each of the 168 ways, and asks `spillscan check` for spills of the folder that holds the
 packed file and a clean cubin: exit status 1, or 2 with a gap. What is found is what is found in the plain file,
 whether the packed file is named, stands in the folder or comes through a pipe. Exits with 1 where it is not so.
 """

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from spillscan.reading.binary import containers
 from spillscan.reading.binary.cubin import Cubin, Function
-from spillscan.reading.binary.found import Image
+from spillscan.reading.binary.images import Image
 from spillscan.reading.binary.pressure import Pressure, pressures
 from spillscan.reading.binary.register_tables import registers
 from spillscan.reading.binary.window import DEFAULT, Budget, Window

@@ -5,7 +5,7 @@
 FILE is a library or a wheel; without one the wheels of `fixtures/maker/wheels.py` are taken from PyPI, with `--public`
 those of every age and system:
 
-    sums          the stored bytes of all parts add up to the file's size; bytes that nothing explains are listed
+    sums          the stored bytes of all parts add up to the file's size
     archs         cuobjdump -lelf and -lptx   how many cubins and PTX modules there are of each architecture
     code          cuobjdump -elf              bytes of code of each function, by architecture
     copies        cuobjdump -sass             functions with equal text, of the first N libraries (three) that are small
@@ -28,7 +28,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from spillscan.reading.binary import containers
-from spillscan.reading.binary.found import Image, Intermediate, Member
+from spillscan.reading.binary.images import Image, Intermediate, Member
 from spillscan.reading.binary.size_accounting import Weight, weigh
 from spillscan.reading.binary.window import DEFAULT, Budget, Window
 from tests.oracle.binary_oracle import NEW, tool_folder
@@ -139,8 +139,7 @@ def main() -> int:
     for file, pattern in ((path, "*") for path in arguments.files) if arguments.files else known:
         weight, buffer = weighed(file)
         total = sum(measure.stored for measure in weight.sums.values())
-        unexplained = sum(gap.bytes for gap in weight.gaps)
-        print(f"{file.name}: {total:,} bytes, {unexplained:,} unexplained, {len(weight.damages)} damages", flush=True)
+        print(f"{file.name}: {total:,} bytes, {len(weight.damages)} damages", flush=True)
         found.equal("sums of files", file.name, total, len(buffer))
         with tempfile.TemporaryDirectory() as folder:
             for path in libraries(file, pattern, Path(folder)):

@@ -6,7 +6,6 @@ import bz2
 import gzip
 import io
 import lzma
-import struct
 import tarfile
 import zipfile
 import zlib
@@ -53,24 +52,6 @@ def deb(data: bytes, name: str) -> bytes:
     return library(tar(data, name), "data.tar", **{"debian-binary": b"2.0\n"})
 
 
-def cpio(data: bytes, name: str) -> bytes:
-    """In the format ``newc``."""
-
-    def member(called: str, content: bytes) -> bytes:
-        text = called.encode() + b"\0"
-        fields = (1, 0o100644, 0, 0, 1, 0, len(content), 0, 0, 0, 0, len(text), 0)
-        head = b"070701" + b"".join(b"%08x" % field for field in fields) + text
-        return head + bytes(-len(head) % 4) + content + bytes(-len(content) % 4)
-
-    return member(name, data) + member("TRAILER!!!", b"")
-
-
-def rpm(data: bytes, name: str) -> bytes:
-    """Lead, empty signature and header, and a payload of cpio."""
-    header = b"\x8e\xad\xe8\x01" + bytes(4) + struct.pack(">II", 0, 0)
-    return b"\xed\xab\xee\xdb\3\0" + bytes(90) + header + header + cpio(data, name)
-
-
 def conda(data: bytes, name: str) -> bytes:
     """The second format: a zip of tar files that zstd compressed."""
     packed = zstd.compress(tar(data, name))
@@ -80,17 +61,6 @@ def conda(data: bytes, name: str) -> bytes:
 def wheel(data: bytes, name: str) -> bytes:
     """A zip with the mark of a wheel."""
     return zipped(data, name, **{"x-1.dist-info/WHEEL": b"Wheel-Version: 1.0\n"})
-
-
-def appended(data: bytes, name: str) -> bytes:
-    """A zip behind a program of a host."""
-    program = b"\x7fELF\2\1\1" + bytes(9) + struct.pack("<HHIQQQIHHHHHH", 2, 62, 1, 0, 0, 0, 0, 64, 0, 0, 64, 0, 0)
-    return program + bytes(100) + zipped(data, name)
-
-
-def installer(data: bytes, name: str) -> bytes:
-    """A ``.run`` file: a script of the shell, and a tar that gzip compressed behind it."""
-    return b"#!/bin/sh\ntail -n +4 $0 | tar xz\nexit 0\n" + gzip.compress(tar(data, name))
 
 
 def joined(data: bytes, name: str) -> bytes:
@@ -109,12 +79,8 @@ CONTAINERS: Mapping[str, Pack] = {
     "tar": tar,
     "a": library,
     "deb": deb,
-    "rpm": rpm,
     "conda": conda,
     "whl": wheel,
-    "so": appended,
-    "run": installer,
-    "cpio": cpio,
     "cat": joined,
 }
 COMPRESSIONS: Mapping[str, Callable[[bytes], bytes]] = {
@@ -138,5 +104,5 @@ def packed(data: bytes, name: str, container: str, compression: str, depth: int)
 
 
 def every() -> Iterator[tuple[str, str, int]]:
-    """All 252."""
+    """All 168."""
     return ((form, codec, depth) for form in CONTAINERS for codec in COMPRESSIONS for depth in DEPTHS)

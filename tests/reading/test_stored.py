@@ -111,7 +111,7 @@ def _of_binary(file: str, build: Build) -> dict[str, Any]:
     return {
         "live": digest(repr(lives)),
         "code": digest(repr(codes)),
-        "sizes": digest(repr((sizes, weight.gaps, len(weight.copies)))),
+        "sizes": digest(repr((sizes, len(weight.copies)))),
     }
 
 

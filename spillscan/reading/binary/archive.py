@@ -1,176 +1,266 @@
-"""Archives as they are, without a file written: each by its format, and what any codec compressed. Here tar, and static
-libraries (the ``ar`` format of Unix, of Debian packages and of Windows import libraries)."""
+"""Archives and compressed files, read in place: tar, zip (wheels), static libraries, and streams of any codec."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import cache
-from typing import TYPE_CHECKING, BinaryIO, Self, cast
+import io
+import re
+import zlib
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
 
 import numpy as np
 
-from spillscan.reading.binary.packed import (
-    BLOCK_BYTES,
-    LONGEST_NAME,
-    Found,
-    Packed,
-    Rest,
-    SealedError,
-    WindowFile,
-    as_it_is,
-    grown,
-    rest_of,
-)
 from spillscan.reading.binary.window import Budget, DamageError, UnopenedError, Window
 from spillscan.reading.inputs import archives, codecs
 from spillscan.reading.inputs.memory import Pages
+from spillscan.reading.inputs.source import kind_of_binary
 
 if TYPE_CHECKING:
-    import tarfile
+    import zipfile
 
-_LIBRARY_MAGIC = b"!<arch>\n"
-_MEMBER_HEADER_BYTES = 60
+_BLOCK_BYTES, _HEAD_BYTES, _LONGEST_NAME = 1 << 20, 4096, 4096
+_NAMED = re.compile(r"\.(?:so(?:\.[\d.]+)?|dll|pyd|exe|o|obj|a|lib|cubin|fatbin|pkl|pickle)$", re.IGNORECASE)
+"""Members with such names are read whatever their first bytes are: these may be damaged."""
+
+
+class Content(NamedTuple):
+    """An unpacked member of an archive; without a name: the content of a compressed file."""
+
+    name: str
+    window: Window
+    packed_bytes: int
+    """Its size in the archive."""
+
+
+class Rest(NamedTuple):
+    """Bytes after the end of an archive or compressed stream."""
+
+    window: Window
+
+
+class SealedError(UnopenedError):
+    """A member that is not opened, and why."""
+
+    def __init__(self, name: str, why: str, offset: int) -> None:
+        super().__init__(why, offset)
+        self.member = name
+
+
+Entry = Content | Rest | DamageError
 
 
 def kind(window: Window) -> str | None:
-    """``zip``, ``tar``, ``library`` …, as :data:`spillscan.reading.inputs.archives.KINDS` has them; ``None`` for
-    anything else."""
+    """A key of :data:`spillscan.reading.inputs.archives.KINDS`; ``None`` for anything else."""
     return archives.kind(window.copy(0, min(window.size, archives.HEAD_BYTES), "archive"))
 
 
-def members(window: Window, budget: Budget) -> Iterator[Found]:
-    """Each member, and windows of the archive's own bytes, such as headers; damage of one does not end the others."""
-    form = kind(window)
-    if form == "library":
-        return _library(window)
-    if form == "tar":
-        return _tar(window, budget)
-    if form == "zip":
-        from spillscan.reading.binary import zip_archive  # as others: a library needs none
-
-        return zip_archive.members(window, budget)
-    if form == "thin":
+def members(window: Window, budget: Budget) -> Iterator[Entry]:
+    """Each member that may hold code or text; damage of one does not end the others. Raises :class:`DamageError`."""
+    if (form := kind(window)) == "thin":
         raise UnopenedError("it only names its members, which are files of their own", window.start)
-    from spillscan.reading.binary import packages
-
-    if form == "cpio":
-        return packages.of_cpio(window, budget)
-    return packages.of_rpm(window) if form == "rpm" else packages.of_sqlite(window, budget)
+    readers = {"library": _library, "tar": _tar, "zip": _zip}
+    if form not in readers:
+        raise UnopenedError(f"it is {archives.KINDS[form or '']}, which is not opened", window.start)
+    return readers[form](window, budget)
 
 
 def codec_of(window: Window) -> codecs.Codec | None:
-    """What it is compressed with; ``None`` where it is not, or by nothing that is known here."""
+    """The codec that compressed the window; ``None``: no known one."""
     return codecs.codec_of(window.copy(0, min(window.size, codecs.HEAD_BYTES), "compressed data"))
 
 
-def unpacked(window: Window, codec: codecs.Codec, budget: Budget) -> tuple[Packed, Rest]:
-    """What a compressed file holds, and what stands behind it. Raises :class:`DamageError`."""
+def unpacked(window: Window, codec: codecs.Codec, budget: Budget) -> Iterator[Entry]:
+    """The content of a compressed file, and the bytes after it. Raises :class:`DamageError`."""
     unused: list[int] = []
-    pages, given = Pages(), 0
+    pages, given, plain = Pages(), 0, bytearray()
 
     def chunks() -> Iterator[memoryview]:
         nonlocal given
-        data = window.whole
-        while given < len(data):
+        while given < window.size:
             pages.leave(window.buffer, window.start + given)
-            chunk = data[given : given + BLOCK_BYTES]
+            chunk = window.whole[given : given + _BLOCK_BYTES]
             given += len(chunk)
             yield chunk
 
-    plain = grown(codec, chunks(), unused.append, budget, window)
+    room = budget.room(window.size, window.start)
+    try:
+        for piece in codecs.unpacked(codec, chunks(), unused.append):
+            plain += piece
+            if len(plain) > room:
+                raise budget.excess(window.size, window.start)
+    except EOFError as error:
+        raise DamageError("compressed data that breaks off", window.start) from error
+    except codecs.CodecError as error:
+        raise DamageError(f"compressed data is damaged: {error}", window.start) from error
+    budget.take(len(plain), window.size, window.start)
     end = given - sum(unused)
-    packed = Packed("", window.part(0, end, "compressed data"), len(plain), Window(plain))
-    return packed, Rest(window.part(end, window.size - end, "compressed data"))
+    yield Content("", Window(plain), end)
+    yield Rest(window.part(end, window.size - end, "compressed data"))
 
 
-def _tar(window: Window, budget: Budget) -> Iterator[Found]:
-    end = 0
-    for info in _tar_members(window):
-        budget.enter(0, window.start + info.offset)
-        try:
-            yield window.part(info.offset, info.offset_data - info.offset, "tar header")
-            end = info.offset_data
-            if not info.isreg():
-                continue
-            if info.issparse():
-                raise SealedError(info.name, "it is a sparse file", window.part(info.offset_data, 0, "tar member"))
-            body = window.part(info.offset_data, info.size, f"member {info.name!r}")
-            end += info.size
-        except DamageError as damage:
-            yield damage
-            continue
-        yield as_it_is(info.name, body)
-    yield rest_of(window, min(end, window.size))
+def rest_of(window: Window, at: int) -> Rest:
+    """The bytes after an archive that ends at ``at``, and after the zeros that fill it up."""
+    while at < window.size:
+        block = window.copy(at, min(_BLOCK_BYTES, window.size - at), "padding")
+        at += len(block) - len(block.lstrip(b"\0"))
+        if block.strip(b"\0"):
+            break
+    return Rest(window.part(at, window.size - at, "padding"))
 
 
-def _tar_members(window: Window) -> Iterator[tarfile.TarInfo]:
-    import tarfile
+def _may_matter(name: str, head: bytes) -> bool:
+    """Whether a member may hold code or a log."""
+    return _NAMED.search(name) is not None or not head.startswith(archives.BARREN)
+
+
+def _stored(name: str, body: Window) -> Iterator[Content]:
+    """A member that is not compressed, unless it is of no interest."""
+    if _may_matter(name, body.copy(0, min(body.size, _HEAD_BYTES), "member")):
+        yield Content(name, body, body.size)
+
+
+def _tar(window: Window, budget: Budget) -> Iterator[Entry]:
+    import tarfile  # a library needs neither this nor zipfile
 
     try:
-        with tarfile.open(fileobj=cast(BinaryIO, WindowFile(window)), mode="r:", tarinfo=_sound_members()) as archive:
+        with tarfile.open(fileobj=cast(BinaryIO, WindowFile(window)), mode="r:") as archive:
             while (info := archive.next()) is not None:
-                yield info
+                offset = window.start + info.offset_data
+                budget.enter(0, offset)
+                if info.issparse():
+                    yield SealedError(info.name, "it is a sparse file", offset)
+                elif info.isreg():
+                    yield from _stored(info.name, window.part(info.offset_data, info.size, f"member {info.name!r}"))
+            end = min(archive.offset, window.size)
+        if window.copy(end, min(512, window.size - end), "end of the archive").strip(b"\0"):
+            raise EOFError("it is cut off or damaged")  # tarfile takes a damaged header for the end
     except DamageError:
         raise
-    except Exception as error:  # of hostile bytes it raises anything, as zipfile does
+    except Exception as error:  # tarfile raises anything for hostile bytes
         raise DamageError(f"not a sound tar archive: {error}", window.start) from error
+    yield rest_of(window, end)
 
 
-@cache
-def _sound_members() -> type[tarfile.TarInfo]:
-    import tarfile
-
-    class Member(tarfile.TarInfo):
-        """A member of a tar file that ends as it must, by a block of zeros, and holds nothing else but members: the
-        library takes what is damaged for the end."""
-
-        @classmethod
-        def fromtarfile(cls, tarfile_: tarfile.TarFile) -> Self:
-            try:
-                return super().fromtarfile(tarfile_)
-            except tarfile.EOFHeaderError:  # type: ignore[attr-defined]
-                raise
-            except tarfile.HeaderError as error:
-                raise EOFError(f"it is cut off or damaged: {error}") from error
-
-    return Member
-
-
-def _library(window: Window) -> Iterator[Found]:
-    """Each member; symbol tables and the table of long names are none.
-
-    Raises :class:`DamageError` where a header is none.
-    """
-    at, names, farthest = len(_LIBRARY_MAGIC), Window(window.buffer, window.start, 0), 0
-    yield window.part(0, at, "library")
-    while at + _MEMBER_HEADER_BYTES <= window.size:
-        header = window.copy(at, _MEMBER_HEADER_BYTES, "library member")
+def _library(window: Window, budget: Budget) -> Iterator[Entry]:
+    """Members of a static library (``ar``; also Debian packages and import libraries of Windows), without its symbol
+    tables and its table of long names."""
+    at, names, farthest = 8, Window(window.buffer, window.start, 0), 0
+    while at + 60 <= window.size:
+        budget.enter(0, window.start + at)
+        header = window.copy(at, 60, "library member")
         size = header[48:58].strip()
         if header[58:] != b"`\n" or not size.isdigit():
             raise DamageError("a library member without a header", window.start + at)
-        at += _MEMBER_HEADER_BYTES
-        body = window.part(at, int(size), "library member")
-        yield window.part(at - _MEMBER_HEADER_BYTES, _MEMBER_HEADER_BYTES, "library member")
-        at += int(size)
-        if int(size) % 2 and at < window.size:
-            yield window.part(at, 1, "library member")
-        at += int(size) % 2
+        body = window.part(at + 60, int(size), "library member")
+        at += 60 + int(size) + int(size) % 2
         name = header[:16].rstrip()
         if name == b"/" and not farthest and body.size >= 4:
             count = int.from_bytes(body.copy(0, 4, "library symbols"), "big")
-            if 4 + 4 * count <= body.size:  # the first symbol table; the second of Windows counts otherwise
+            if 4 + 4 * count <= body.size:  # the first symbol table; the second of Windows has another layout
                 farthest = int(body.array(np.dtype(">u4"), count, 4, "library symbols").max(initial=0))
+        if name == b"//":
+            names = body
         if name in (b"/", b"/SYM64/", b"__.SYMDEF", b"//"):
-            yield body
-            names = body if name == b"//" else names
             continue
-        if name.startswith(b"#1/") and name[3:].isdigit():  # BSD: the name stands before the bytes
+        if name.startswith(b"#1/") and name[3:].isdigit():  # BSD: the name precedes the bytes
             length = min(int(name[3:]), body.size)
-            name = body.text(0, min(length, LONGEST_NAME))
-            yield body.part(0, length, "library member")
-            body = body.part(length, body.size - length, "library member")
+            name, body = body.text(0, min(length, _LONGEST_NAME)), body.part(length, body.size - length, "member")
         elif name[:1] == b"/" and name[1:].isdigit():
-            name = names.text(int(name[1:]), int(name[1:]) + LONGEST_NAME).split(b"\n")[0]
-        yield as_it_is(name.rstrip(b"/").decode("utf-8", "backslashreplace"), body)
-    if farthest >= window.size or window.copy(min(at, window.size), max(0, window.size - at), "library").strip(b"\n\0"):
-        raise DamageError("a library that breaks off", window.start + min(at, window.size))
+            name = names.text(int(name[1:]), int(name[1:]) + _LONGEST_NAME).split(b"\n")[0]
+        yield from _stored(name.rstrip(b"/").decode("utf-8", "backslashreplace"), body)
+    at = min(at, window.size)
+    if farthest >= window.size or window.copy(at, window.size - at, "library").strip(b"\n\0"):
+        raise DamageError("a library that breaks off", window.start + at)
+
+
+_STORED, _DEFLATED = 0, 8
+_UNLISTED = "a member that the directory of the archive does not name"
+
+
+def _zip(window: Window, budget: Budget) -> Iterator[Entry]:
+    import zipfile
+
+    try:
+        archive = zipfile.ZipFile(cast(BinaryIO, WindowFile(window)))
+        infos = sorted(archive.infolist(), key=lambda info: info.header_offset)
+    except Exception as error:  # zipfile raises anything for hostile bytes: IndexError, struct.error …
+        raise DamageError(f"not a sound zip archive: {error}", window.start) from error
+    is_wheel = any(info.filename.endswith(".dist-info/WHEEL") for info in infos)
+    end = 0
+    for info in infos:
+        at = info.header_offset
+        budget.enter(0, window.start + at)
+        try:
+            name, extra = window.unpack("HH", at + 26, "zip member")
+            body = window.part(at + 30 + name + extra, info.compress_size, f"member {info.filename!r}")
+            if at < end:
+                raise DamageError(f"member {info.filename!r} overlaps another", window.start + at)
+            if window.part(end, at - end, "zip archive").find(b"PK\x03\x04") >= 0:
+                yield DamageError(_UNLISTED, window.start + end)
+            end = body.end - window.start
+            if info.flag_bits & 1:
+                raise SealedError(info.filename, "it is encrypted", body.start)
+            if not info.is_dir():
+                yield from _zip_member(archive, info, body, budget, is_wheel)
+        except DamageError as damage:
+            yield damage
+        except NotImplementedError as error:
+            yield SealedError(info.filename, str(error), body.start)
+        except Exception as error:
+            yield DamageError(f"member {info.filename!r} is damaged: {error}", window.start + at)
+    if window.part(end, max(0, archive.start_dir - end), "zip archive").find(b"PK\x03\x04") >= 0:
+        yield DamageError(_UNLISTED, window.start + end)
+
+
+def _zip_member(
+    archive: zipfile.ZipFile, info: zipfile.ZipInfo, body: Window, budget: Budget, is_wheel: bool
+) -> Iterator[Entry]:
+    """One file of a zip archive. The text of a wheel, its PTX apart, is source and not a log."""
+    with archive.open(info) as file:
+        head = file.read(_HEAD_BYTES)
+        is_text = kind_of_binary(head) is None and not _NAMED.search(info.filename)
+        if not _may_matter(info.filename, head) or (is_text and is_wheel and not info.filename.endswith(".ptx")):
+            return
+        if info.compress_type == _STORED:
+            if zlib.crc32(body.whole) != info.CRC:
+                yield DamageError(f"member {info.filename!r} is damaged: Bad CRC-32", body.start)
+            yield Content(info.filename, body, body.size)
+            return
+        room = budget.room(body.size, body.start)
+        step = _BLOCK_BYTES if info.compress_type == _DEFLATED else _HEAD_BYTES  # others: unbounded output
+        plain = bytearray(head)
+        while len(plain) <= room and (piece := file.read(step)):
+            plain += piece
+    if len(plain) > room:
+        raise budget.excess(body.size, body.start)
+    budget.take(len(plain), body.size, body.start)
+    yield Content(info.filename, Window(plain), body.size)
+
+
+class WindowFile(io.RawIOBase):
+    """A window as a read-only file."""
+
+    def __init__(self, window: Window) -> None:
+        self._window, self._at = window, 0
+
+    def readable(self) -> bool:
+        """Always."""
+        return True
+
+    seekable: Callable[..., bool] = readable
+
+    def tell(self) -> int:
+        """Offset of the next byte."""
+        return self._at
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Go on at another offset, and return it."""
+        self._at = max(0, (0, self._at, self._window.size)[whence] + offset)
+        return self._at
+
+    def readinto(self, target: memoryview) -> int:  # type: ignore[override]
+        """Fill ``target`` as far as there are bytes."""
+        size = max(0, min(len(target), self._window.size - self._at))
+        target[:size] = self._window.view(self._at, size, "archive") if size else b""
+        self._at += size
+        return size

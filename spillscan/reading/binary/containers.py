@@ -1,56 +1,37 @@
-"""The walk through everything: finds each cubin, each PTX image and each text in a file, whatever it is packed in: one
-dispatch by magic, one generator a container, and a search where anything may stand: in the data of host files, behind
-their ends, in text, and in files of no format that is known here. What is packed and cannot be opened is said. Nothing
-is unpacked to disk; names of members are shown, never opened.
+"""A search for GPU code in any file: one reader per container format, chosen by its magic, and a search for cubins and
+fat binaries where no format says what the bytes are. Packed data that is not opened is reported. Nothing is unpacked to
+disk; names of members are shown, never opened.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from spillscan.reading.binary import archive, elf, encoded, fatbin, host
-from spillscan.reading.binary.found import (
-    Again,
-    Damage,
-    Enclosed,
-    Found,
-    Image,
-    Intermediate,
-    Member,
-    Overhead,
-    Passed,
-    Place,
-    Repeats,
-    Text,
-)
-from spillscan.reading.binary.packed import Rest, SealedError, rest_of
-from spillscan.reading.binary.search import Search, is_noise
+from spillscan.reading.binary import archive, elf, fatbin, host
+from spillscan.reading.binary.images import Damage, Found, Image, Intermediate, Member, Place, Repeats, Text
 from spillscan.reading.binary.window import Budget, DamageError, UnopenedError, Window
-from spillscan.reading.inputs import archives
+from spillscan.reading.inputs import archives, codecs
 from spillscan.reading.inputs.ptx import version
 from spillscan.reading.inputs.source import kind_of_binary
 
 _PTX_HEAD_BYTES = 1024
-"""Within these a module says its version; comments of its compiler stand before."""
+"""A module states its version within these; comments of its compiler precede it."""
+_HEAD_BYTES = 1 << 16
+"""Bytes that a format is recognised by."""
 
 
 def images(window: Window, budget: Budget, place: Place | None = None) -> Iterator[Found]:
-    """All GPU code of a file; damage on the way."""
-    return (each for each in walk(window, budget, place) if isinstance(each, Image | Intermediate | Damage | Text))
-
-
-def walk(window: Window, budget: Budget, place: Place | None = None) -> Iterator[Passed]:
-    """The same, and what it stands in: each packed file comes before what it holds. What a limit keeps from being read
-    is said once."""
+    """All GPU code of a file, its texts, and damage. What one limit keeps from being read is reported once."""
     for each in _walk(window, budget, place or Place()):
         if not isinstance(each, Damage) or budget.is_new(each.error):
             yield each
 
 
-def _walk(window: Window, budget: Budget, place: Place) -> Iterator[Passed]:
+def _walk(window: Window, budget: Budget, place: Place) -> Iterator[Found]:
     try:
         budget.enter(place.nesting, window.start)
         yield from _reader(window)(window, budget, place)
@@ -59,23 +40,11 @@ def _walk(window: Window, budget: Budget, place: Place) -> Iterator[Passed]:
 
 
 def holds_code(head: bytes) -> bool:
-    """Whether a file that begins with ``head`` may hold GPU code: any that is not of a format without such."""
+    """Whether a file that begins with ``head`` may hold GPU code: true unless its format holds none."""
     return _reader(Window(head)) is not _anywhere or not head.startswith(archives.BARREN)
 
 
-def are_kept(window: Window) -> bool:
-    """Whether all members of a file lie in its own bytes, and stay there: else each is unpacked where it is found, and
-    given up when the next is. A file that is no map is small, or was unpacked itself."""
-    if isinstance(window.buffer, bytes) or archive.codec_of(window) is not None:
-        return False
-    return archive.kind(window) in (None, "library")
-
-
-_Reader = Callable[[Window, Budget, Place], Iterator[Passed]]
-
-
-_HEAD_BYTES = 1 << 16
-"""What a format is known by."""
+_Reader = Callable[[Window, Budget, Place], Iterator[Found]]
 
 
 def _reader(window: Window) -> _Reader:
@@ -95,103 +64,95 @@ def _reader(window: Window) -> _Reader:
     return _anywhere if kind_of_binary(head) is not None else _text
 
 
-def _elf(window: Window, budget: Budget, place: Place) -> Iterator[Passed]:
+def _elf(window: Window, budget: Budget, place: Place) -> Iterator[Found]:
     file = elf.Elf(window)
     if file.machine == elf.MACHINE_CUDA:
         budget.take(window.size, window.size, window.start)
         end = min(file.extent, window.size)
-        rest = rest_of(window, end).window
+        rest = archive.rest_of(window, end).window
         yield Image(window.part(0, end, "cubin") if rest.size else window, place, window)
-        if rest.size:  # several stand behind each other
-            yield from _rest(rest, rest.start - window.start, budget, place)
+        if rest.size:  # another cubin may follow
+            yield from _walk(rest, budget, place.inside(f"+{rest.start - window.start:#x}"))
         return
     sections = list(host.of_elf(file))
     sources = host.sources(file) if any(section.is_fat for section in sections) else {}
-    yield from _host(_File(window, sections, sources), budget, place)
+    yield from _sections(_File(window, sections, sources), budget, place)
 
 
-def _coff(window: Window, budget: Budget, place: Place) -> Iterator[Passed]:
-    yield from _host(_File(window, list(host.of_coff(window)), {}), budget, place)
+def _coff(window: Window, budget: Budget, place: Place) -> Iterator[Found]:
+    yield from _sections(_File(window, list(host.of_coff(window))), budget, place)
 
 
-def _region(window: Window, budget: Budget, place: Place) -> Iterator[Passed]:
-    yield from _host(_File(window, [host.Section("", window, is_fat=True)], {}), budget, place)
+def _region(window: Window, budget: Budget, place: Place) -> Iterator[Found]:
+    yield from _sections(_File(window, [host.Section("", window, is_fat=True)]), budget, place)
 
 
-def _anywhere(window: Window, budget: Budget, place: Place) -> Iterator[Passed]:
-    found = False
-    for each in _host(_File(window, [host.Section("", window, is_fat=False)], {}), budget, place):
-        found = True
-        yield each
-    if not found and is_noise(window):
-        yield Damage(UnopenedError("it looks compressed or encrypted, and is not opened", window.start), place)
+def _anywhere(window: Window, budget: Budget, place: Place) -> Iterator[Found]:
+    yield from _sections(_File(window, [host.Section("", window, is_fat=False)]), budget, place)
 
 
-def _text(window: Window, budget: Budget, place: Place) -> Iterator[Passed]:
-    """Text, which may hold GPU code as numbers or letters, or have something packed behind it."""
+_WRITTEN = re.compile(
+    rb"f0VMRgIBA[\w+/]{15}vg[A-D]|UO1VugEAEA"
+    rb"|7[fF]454[cC]460201[0-9a-fA-F]{24}[bB][eE]00|50[eE][dD]55[bB][aA]01001000"
+    rb"|0[xX]7[fF]\W{1,8}0[xX]45\W{1,8}0[xX]4[cC]\W{1,8}0[xX]46\W{1,8}(?:\w{1,4}\W{1,8}){14}0[xX][bB][eE]\b"
+    rb"|0[xX]50\W{1,8}0[xX][eE][dD]\W{1,8}0[xX]55\W{1,8}0[xX][bB][aA]\b"
+    rb"|0[xX][0-9a-fA-F]{0,8}(?:464[cC]457[fF]|[bB][aA]55[eE][dD]50)(?![0-9a-fA-F])"
+)
+"""The beginning of a cubin or fat binary in base64, as hexadecimal digits, as bytes and as words of a C array."""
+
+
+def _text(window: Window, budget: Budget, place: Place) -> Iterator[Found]:
     by_hand = bool(place.members) and place.members[-1].lower().endswith(archives.WRITTEN_BY_HAND)
-    if place.depth and not by_hand:  # else it is the input itself
+    if place.depth and not by_hand:  # at depth 0 it is the input itself
         yield Text(window, place)
-    yield from _host(_File(window, [host.Section("", window, is_fat=False)], {}), budget, place)
-    for at, data in encoded.images(window, budget):
-        yield from _walk(Window(data), budget, place.inside(f"+{at:#x}"))
+    yield from _anywhere(window, budget, place)
+    if written := _WRITTEN.search(window.whole):
+        what = "it holds GPU code as text (base64, digits, a C array), which is not opened"
+        yield Damage(UnopenedError(what, window.start + written.start()), place)
 
 
-def _sealed(window: Window, budget: Budget, place: Place) -> Iterator[Passed]:
+def _sealed(window: Window, budget: Budget, place: Place) -> Iterator[Found]:
     how = archives.sealed(window.copy(0, min(window.size, archives.HEAD_BYTES), "file"))
     yield Damage(UnopenedError(f"it is {how}, which is not opened", window.start), place)
 
 
-def _compressed(window: Window, budget: Budget, place: Place) -> Iterator[Passed]:
+def _compressed(window: Window, budget: Budget, place: Place) -> Iterator[Found]:
     codec = archive.codec_of(window)
     assert codec is not None
-    packed, rest = archive.unpacked(window, codec, budget)
-    inside = place.inside("")
-    yield Enclosed(packed, inside)
-    if packed.plain is not None:
-        yield from _walk(packed.plain, budget, inside)
-    if rest.window.size:
-        yield from _rest(rest.window, rest.window.start - window.start, budget, place)
+    yield from _entries(archive.unpacked(window, codec, budget), window, budget, place)
 
 
-def _rest(window: Window, at: int, budget: Budget, place: Place) -> Iterator[Passed]:
-    """What stands behind the end of something at ``at``."""
-    yield from _walk(window, budget, place.inside(f"+{at:#x}"))
+def _archive(window: Window, budget: Budget, place: Place) -> Iterator[Found]:
+    yield from _entries(archive.members(window, budget), window, budget, place)
 
 
-def _archive(window: Window, budget: Budget, place: Place) -> Iterator[Passed]:
-    for member in archive.members(window, budget):
-        if isinstance(member, SealedError):
-            yield Damage(member, place.inside(member.member))
-        elif isinstance(member, DamageError):
-            yield Damage(member, place)
-        elif isinstance(member, Rest):
-            if member.window.size:
-                yield from _rest(member.window, member.window.start - window.start, budget, place)
-        elif isinstance(member, Window):
-            yield Overhead(member, place)
-        else:
-            inside = place.inside(member.name)
-            yield Enclosed(member, inside)
-            plain = member.text if member.plain is None else member.plain
-            if plain is not None:
-                yield from _walk(plain, budget, inside)
+def _entries(entries: Iterator[archive.Entry], window: Window, budget: Budget, place: Place) -> Iterator[Found]:
+    """The members of an archive, and what follows it."""
+    for entry in entries:
+        if isinstance(entry, DamageError):
+            inner = place.inside(entry.member) if isinstance(entry, archive.SealedError) else place
+            yield Damage(entry, inner)
+        elif isinstance(entry, archive.Content):
+            density = entry.packed_bytes / max(entry.window.size, 1)
+            yield from _walk(entry.window, budget, place.inside(entry.name, density))
+        elif entry.window.size:
+            yield from _walk(entry.window, budget, place.inside(f"+{entry.window.start - window.start:#x}"))
 
 
 class _File(NamedTuple):
-    """One that may hold GPU code."""
+    """A file that may hold GPU code, in its sections."""
 
     window: Window
     sections: list[host.Section]
-    sources: Mapping[int, str]
-    """Of a fat binary, by where it stands."""
+    sources: Mapping[int, str] = {}
+    """Source of each fat binary, by its offset."""
 
 
-def _host(file: _File, budget: Budget, place: Place) -> Iterator[Passed]:
-    """What a file holds: what its format says, then whatever else looks like GPU code, unless it is the same. What is
-    still to be linked or to be made machine code of comes last: whoever reads it knows by then what there is."""
-    later: list[Passed] = []
-    contents = Repeats()
+def _sections(file: _File, budget: Budget, place: Place) -> Iterator[Found]:
+    """GPU code in the sections for it, then in any other data unless it is a copy. Relocatable code and PTX come last:
+    their reader then knows what is already linked."""
+    later: list[Found] = []
+    known = Repeats()
     end = 0
     for section in sorted(file.sections, key=lambda section: (not section.is_fat, section.window.start)):
         if not section.is_fat:
@@ -201,32 +162,31 @@ def _host(file: _File, budget: Budget, place: Place) -> Iterator[Passed]:
             continue
         end = section.window.end
         for entry in fatbin.entries(section.window):
-            found = _of_entry(entry, file, budget, place)
-            if isinstance(found, Image):
-                contents.add(found)
-            if _waits(found):
-                later.append(found)
+            image = _of_entry(entry, file, budget, place)
+            if isinstance(image, Image):
+                known.add(image)
+            if _waits(image):
+                later.append(image)
             else:
-                yield found
+                yield image
     for loose in _loose(file, budget, place):
-        own = isinstance(loose, Member) and loose.file is file.window
-        if isinstance(loose, Member) and own and contents.holds(loose):
-            yield Again(loose)
-        elif own and _waits(loose):
+        if isinstance(loose, Member) and known.holds(loose):
+            continue
+        if _waits(loose):
             later.append(loose)
         else:
             yield loose
     yield from later
 
 
-def _waits(found: Passed) -> bool:
+def _waits(found: Found) -> bool:
     return isinstance(found, Intermediate) or (isinstance(found, Image) and found.relocatable)
 
 
 def _of_entry(
     entry: fatbin.Entry | DamageError, file: _File, budget: Budget, place: Place
 ) -> Image | Intermediate | Damage:
-    """What one entry of a fat binary holds. Only its beginning is decompressed here."""
+    """The code in an entry of a fat binary. Only its beginning is decompressed here."""
     if isinstance(entry, DamageError):
         return Damage(entry, place)
     try:
@@ -250,9 +210,12 @@ def _of_entry(
     return Image(entry, place, file.window, entry.target, begin[16:18] == b"\1\0")
 
 
-def _loose(file: _File, budget: Budget, place: Place) -> Iterator[Passed]:
-    """Cubins and fat binaries that stand anywhere in the data of a file; where no section holds it, archives and what
-    is compressed, too, to its end."""
+_CUBIN = elf.MAGIC + b"\2\1\1"
+"""64 bits, little-endian, version 1."""
+
+
+def _loose(file: _File, budget: Budget, place: Place) -> Iterator[Found]:
+    """Cubins and fat binaries anywhere in the data of a file, and packed data outside of its sections."""
     end = 0
     for section in sorted(file.sections, key=lambda section: (section.window.start, -section.window.size)):
         window = section.window
@@ -261,34 +224,65 @@ def _loose(file: _File, budget: Budget, place: Place) -> Iterator[Passed]:
             continue
         base = window.start if section.name else file.window.start
         part = Window(window.buffer, begin, window.end - begin)
-        search = Search(part, packed=not section.name, budget=budget)
-        while (beginning := search.next()) is not None:
-            spot = f"{':' * bool(section.name)}{section.name}+{beginning.start - base:#x}"
-            here = replace(place, spot=spot)
-            if search.is_packed(beginning):
-                yield from _walk(beginning, budget, place.inside(spot))
-                break
+        at, starts = 0, [part.find(magic) for magic in _BEGINNINGS]
+        while (start := min((each for each in starts if each >= 0), default=-1)) >= 0:
+            beginning = part.part(start, part.size - start, "data")
+            at = start + 1
+            here = replace(place, spot=f"{':' * bool(section.name)}{section.name}+{beginning.start - base:#x}")
             try:
                 is_fat = beginning.starts(fatbin.MAGIC)
                 whole = fatbin.first(beginning) if is_fat else _cubin(beginning, budget, place)
-                if whole is None:
-                    continue
-                search.skip(whole)
-                if is_fat:
-                    yield from (_of_entry(entry, file, budget, here) for entry in fatbin.entries(whole))
-                else:
-                    yield Image(whole, here, file.window)
+                if whole is not None:
+                    at = start + whole.size
+                    if is_fat:
+                        yield from (_of_entry(entry, file, budget, here) for entry in fatbin.entries(whole))
+                    else:
+                        yield Image(whole, here, file.window)
             except DamageError as error:
                 yield Damage(error, here)
-        else:
-            if section.name == "" and window.size < file.window.size and not search.found and is_noise(part):
-                what = "what no section holds looks compressed or encrypted, and is not opened"
-                yield Damage(UnopenedError(what, part.start), replace(place, spot=f"+{part.start - base:#x}"))
+            starts = [
+                part.find(magic, at) if 0 <= each < at else each
+                for magic, each in zip(_BEGINNINGS, starts, strict=True)
+            ]
+        rest = part.part(at, part.size - at, "data")
+        if not section.name and (packed := _packed(rest, budget)) >= 0:
+            unopened = UnopenedError("something packed begins in it, which is not opened", rest.start + packed)
+            yield Damage(unopened, replace(place, spot=f"+{unopened.offset - base:#x}"))
+
+
+_BEGINNINGS = (_CUBIN, fatbin.BEGINNING)
+_ARCHIVES = (b"PK\3\4", b"ustar", b"!<arch>\n")
+_USTAR_AT = 257
+
+
+def _packed(window: Window, budget: Budget) -> int:
+    """Offset of an archive or compressed stream in other bytes, known by more than its magic; -1: none."""
+    for magic in (*codecs.MAGICS, *_ARCHIVES):
+        at = -1
+        while (at := window.find(magic, at + 1)) >= 0:
+            budget.try_beginning(window.start + at)
+            begin = at - _USTAR_AT if magic == b"ustar" else at
+            head = window.copy(begin, min(window.size - begin, codecs.HEAD_BYTES), "data") if begin >= 0 else b""
+            codec = codecs.codec_of(head)
+            if codecs.begins(codec, head) if codec else _begins_archive(head[: archives.HEAD_BYTES]):
+                return begin
+    return -1
+
+
+def _begins_archive(head: bytes) -> bool:
+    match archives.kind(head):
+        case "zip":
+            return head[4:5] < b"\x40" and head[5:6] == b"\0" and head[26:28] != b"\0\0"
+        case "library":
+            return head[66:68] == b"`\n"
+        case "tar":
+            return archives.has_tar_checksum(head)
+    return False
 
 
 def _cubin(beginning: Window, budget: Budget, place: Place) -> Window | None:
-    """The cubin that begins where an ELF file does; ``None`` where it is of another machine, or only its first bytes.
-    Raises :class:`DamageError` where it is one and is cut off."""
+    """The cubin at an ELF magic; ``None``: it is for another machine, or only the magic. Raises :class:`DamageError` if
+    it is cut off."""
     if beginning.size < elf.HEADER_BYTES:
         return None
     machine, header, entry = (beginning.unpack("H", at, "ELF header")[0] for at in (18, 52, 58))

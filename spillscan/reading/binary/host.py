@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from spillscan.reading.binary.elf import MAGIC, NOBITS, SYMTAB, Elf
+from spillscan.reading.binary.elf import NOBITS, SYMTAB, Elf
 from spillscan.reading.binary.window import DamageError, Window
 
 DOS_MAGIC = b"MZ"
@@ -64,20 +64,6 @@ def of_elf(file: Elf) -> Iterator[Section]:
     yield from _gaps(file.window, taken)
 
 
-def layout(window: Window) -> Iterator[Section]:
-    """What a host file consists of, by name: its headers and all of its sections, in no order; they may overlap."""
-    if not window.starts(MAGIC):
-        yield from _coff_layout(window)
-        return
-    file = Elf(window)
-    for what, (offset, size) in file.headers.items():
-        yield Section(what, window.part(offset, size, what), False)
-    for index, name in enumerate(file.names):
-        if index and file.sections["type"][index] != NOBITS:
-            is_fat = name.startswith(_FAT) and not name.startswith(b".nv_fatbinSegment")
-            yield Section(_shown(name), file.contents(index), is_fat)
-
-
 def _gaps(window: Window, taken: list[tuple[int, int]]) -> Iterator[Section]:
     """What none of the parts that are taken, each (offset, size), holds of a file."""
     end = 0
@@ -99,49 +85,8 @@ def is_coff_object(window: Window) -> bool:
     return machine in (_X64, _ARM64) and 0 < count < 0xFF00 and optional == 0 and table <= window.size
 
 
-class _CoffSection(NamedTuple):
-    """As the table of sections states it."""
-
-    name: bytes
-    offset: int
-    size: int
-    """Bytes in the file."""
-    used: int
-    """Of them, those that are loaded."""
-    traits: int
-
-
 def of_coff(window: Window) -> Iterator[Section]:
-    """Those of a Windows file, and what stands between its sections. Names longer than 8 bytes are cut in
-    executables."""
-    headers, sections = _coff(window)
-    taken = [headers["headers"]]
-    for name, offset, size, used, traits in sections:
-        part = window.part(offset, used, "section")
-        taken.append((offset, size))
-        if name.startswith(_FAT):
-            yield Section(_shown(name), part, True)
-        elif not traits & _COFF_CODE and not name.startswith(_NO_DATA):
-            yield Section(_shown(name), part, False)
-    yield from _gaps(window, taken)
-
-
-def _coff_layout(window: Window) -> Iterator[Section]:
-    headers, sections = _coff(window)
-    for what, (offset, size) in headers.items():
-        yield Section(what, window.part(offset, size, what), False)
-    for each in sections:
-        yield Section(_shown(each.name), window.part(each.offset, each.size, "section"), each.name.startswith(_FAT))
-
-
-_SIGNATURE = 4
-"""Number of the signature in an executable's table of directories, which begins behind so many bytes of fields: in
-files of 64 bits, of 32."""
-_DIRECTORIES = {0x20B: 112, 0x10B: 96}
-
-
-def _coff(window: Window) -> tuple[dict[str, tuple[int, int]], list[_CoffSection]]:
-    """(offset, size) of what is no section, by name; the sections that take room in the file."""
+    """Sections of a Windows file, and the bytes between them. Executables cut names after 8 bytes."""
     header = 0
     if window.starts(DOS_MAGIC):
         (header,) = window.unpack("I", 60, "DOS header")
@@ -151,25 +96,22 @@ def _coff(window: Window) -> tuple[dict[str, tuple[int, int]], list[_CoffSection
     _, count, _, symbols, symbol_count, optional, _ = window.unpack("HHIIIHH", header, "COFF header")
     names = symbols + 18 * symbol_count
     first = header + _HEADER_BYTES + optional
-    headers = {"headers": (0, first + count * _SECTION_BYTES)}
-    if symbols and names + 4 <= window.size:
-        headers["symbols"] = symbols, names - symbols + window.unpack("I", names, "COFF strings")[0]
-    kind = window.unpack("H", header + _HEADER_BYTES, "PE header")[0] if optional >= 2 else 0
-    place = _DIRECTORIES.get(kind, 0) + 8 * _SIGNATURE
-    if kind in _DIRECTORIES and place + 8 <= optional:
-        headers["signature"] = window.unpack("II", header + _HEADER_BYTES + place, "PE directory")
-    found = []
+    taken = [(0, first + count * _SECTION_BYTES)]
     for number in range(count):
         at = first + number * _SECTION_BYTES
-        name, virtual, _, size, offset, traits = window.unpack(_COFF_SECTION, at, "section header")
+        name, virtual, _, size, offset, flags = window.unpack(_COFF_SECTION, at, "section header")
         name = name.rstrip(b"\0")
         if name[:1] == b"/" and name[1:].isdigit():
             name = window.text(names + int(name[1:]), names + int(name[1:]) + 64)
         if not size or not offset:
             continue
-        used = min(size, virtual) if virtual and header else size
-        found.append(_CoffSection(name, offset, size, used, traits))
-    return headers, found
+        taken.append((offset, size))
+        part = window.part(offset, min(size, virtual) if virtual and header else size, "section")
+        if name.startswith(_FAT):
+            yield Section(_shown(name), part, True)
+        elif not flags & _COFF_CODE and not name.startswith(_NO_DATA):
+            yield Section(_shown(name), part, False)
+    yield from _gaps(window, taken)
 
 
 _FILE, _OBJECT = 4, 1

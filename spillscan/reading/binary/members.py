@@ -14,7 +14,7 @@ from spillscan.model import Issue, Origin, Severity
 from spillscan.model.code import LivePeak, PortableCode, SassFunction
 from spillscan.reading.binary.cubin import Cubin, Function
 from spillscan.reading.binary.figures import Facts, Seen, facts_of, look
-from spillscan.reading.binary.found import Damage, Found, Image, Intermediate, Place, Text
+from spillscan.reading.binary.images import Damage, Found, Image, Intermediate, Place, Text
 from spillscan.reading.binary.window import DamageError, Limits, UnopenedError, Window
 from spillscan.reading.inputs import ptx
 from spillscan.reading.inputs.memory import Pages, Scratch
@@ -95,7 +95,7 @@ class MemberReader:
         return found
 
     def _too_many(self, image: Image) -> Issue:
-        error = DamageError("more functions than so small a file can hold", image.offset)
+        error = DamageError("more functions than so small a file can hold", image.raw.start)
         return damage(error, image.place, self.origin)
 
     def _module(self, module: Intermediate) -> Contents:
@@ -129,7 +129,7 @@ class MemberReader:
             if self.index.is_linked(image, arch, cubin):
                 return Contents(records, counts)
             if image.target and int(image.target.rstrip("af")) != cubin.number:
-                other = DamageError(f"a cubin of sm_{cubin.number} that is stored as {arch}", image.offset)
+                other = DamageError(f"a cubin of sm_{cubin.number} that is stored as {arch}", image.raw.start)
                 records.append(damage(other, image.place, self.origin))
             late: DamageError | None = None
             try:

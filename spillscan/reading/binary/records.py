@@ -11,7 +11,7 @@ from spillscan.output.nouns import count
 from spillscan.reading import workers
 from spillscan.reading.binary import containers
 from spillscan.reading.binary.cubin import Cubin, Function
-from spillscan.reading.binary.found import Damage, Found, Image, Intermediate, Member, Text
+from spillscan.reading.binary.images import Damage, Found, Image, Intermediate, Member, Text
 from spillscan.reading.binary.members import FORMAT, Contents, MemberReader, Record, damage, issue_of
 from spillscan.reading.binary.window import DEFAULT, Budget, DamageError, Limits, Window
 from spillscan.reading.inputs.memory import Buffer, Pages

@@ -17,7 +17,7 @@ KINDS: Mapping[str, str] = {
     "rpm": "an RPM package",
     "sqlite": "an SQLite database",
 }
-"""Those whose members are read, and what they are called."""
+"""Archives by name. Of zip, tar and static libraries the members are read."""
 
 _MAGICS = {
     b"PK\x03\x04": "zip",

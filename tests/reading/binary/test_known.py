@@ -15,7 +15,7 @@ from spillscan.model.code import SassFunction
 from spillscan.reading.binary import attributes, figures, members
 from spillscan.reading.binary.cubin import Cubin, Function
 from spillscan.reading.binary.figures import Facts, Seen, facts_of
-from spillscan.reading.binary.found import Image, Place
+from spillscan.reading.binary.images import Image, Place
 from spillscan.reading.binary.members import MemberReader, Record
 from spillscan.reading.binary.window import DEFAULT, DamageError, Limits, Window
 from tests.reading.binary.support import FOLDER, stored

@@ -17,9 +17,7 @@ from spillscan.output.errors import SpillscanError
 from spillscan.output.terminal import style_of
 from spillscan.reading import pipeline, workers
 from spillscan.reading.binary import fatbin, records
-from spillscan.reading.binary.found import Image
-from spillscan.reading.binary.size_accounting import weigh
-from spillscan.reading.binary.window import DEFAULT
+from spillscan.reading.binary.images import Image
 from spillscan.reading.inputs.memory import Scratch
 from spillscan.reports.formats import json
 from spillscan.reports.report import Report
@@ -129,16 +127,3 @@ def test_where_the_system_gives_fewer_processes(
     assert list(records.items(mapped, "all.fatbin")) == alone
     assert len(made) == possible
     assert not open_files or len(os.listdir("/proc/self/fd")) == open_files
-
-
-def test_what_files_weigh_is_the_same(mapped: mmap.mmap, monkeypatch: pytest.MonkeyPatch) -> None:
-    alone = weigh(mapped, len(mapped), DEFAULT, copies=True)
-    assert len(alone.copies) > 10
-    assert alone.damages
-    assert weigh(bytes(mapped), len(mapped), DEFAULT, copies=True).sums == alone.sums
-    monkeypatch.setattr(workers, "LEAST_BYTES", 1)
-    for count in (2, 3):
-        monkeypatch.setattr(workers, "processors", lambda count=count: count)
-        several = weigh(mapped, len(mapped), DEFAULT, copies=True)
-        assert (several.sums, several.copies, several.gaps) == (alone.sums, alone.copies, alone.gaps)
-        assert [str(each) for each in several.damages] == [str(each) for each in alone.damages]

@@ -3,8 +3,6 @@ specifications, written by ``struct``. One fact a row."""
 
 from __future__ import annotations
 
-import random
-from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -15,10 +13,9 @@ from spillscan.reading.binary import decode
 from spillscan.reading.binary.decode import Decoded
 from spillscan.reading.binary.elf import Elf
 from spillscan.reading.binary.host import sources
-from spillscan.reading.binary.size_accounting import _overlaps
 from spillscan.reading.binary.symbols import references_by_section
 from spillscan.reading.binary.window import Window
-from tests.reading.binary.support import FOLDER, scanned, stored
+from tests.reading.binary.support import FOLDER, stored
 
 # ---- host files, cubins, code ---------------------------------------------------------------------------------------
 
@@ -78,39 +75,3 @@ def test_where_threads_meet_again(rows: list[tuple[bool, int, int, int]], found:
     )
     controls = decode._reconverging(cast(Any, code))
     assert list(zip(controls[0].tolist(), controls[1].tolist(), strict=True)) == found, why
-
-
-# ---- sizes ----------------------------------------------------------------------------------------------------------
-
-
-def stretches(chance: random.Random, most: int) -> Iterator[tuple[int, int]]:
-    at = 0
-    while (at := at + chance.randrange(3)) < most:
-        begin, at = at, at + chance.randrange(1, 5)
-        yield begin, min(at, most)
-
-
-def test_free_bytes_of_parts_are_those_of_a_search_byte_by_byte() -> None:
-    chance = random.Random(11)
-    for _ in range(300):
-        free, parts = list(stretches(chance, 30)), list(stretches(chance, 30))
-        loose = {at for begin, end in free for at in range(begin, end)}
-        labelled = [(begin, end, number) for number, (begin, end) in enumerate(parts)]
-        found = list(_overlaps(free, labelled))
-        taken = [(at, label) for begin, end, label in found for at in range(begin, end)]
-        assert taken == [(at, label) for begin, end, label in labelled for at in range(begin, end) if at in loose]
-        assert all(begin < end for begin, end, _ in found)
-
-
-def test_bytes_that_no_section_holds_and_that_look_compressed_are_reported() -> None:
-    chance = random.Random(2)
-    host = stored("flags-13.5.o")
-    for data, reported in (
-        (host, 0),
-        (host + chance.randbytes(1 << 17), 1),
-        (host + bytes(1 << 17), 0),
-        (host + chance.randbytes(1 << 15), 0),
-        (host + (FOLDER / "tiny-sm_80-13.5.cubin").read_bytes() + chance.randbytes(1 << 17), 0),
-    ):
-        _, issues = scanned(data)
-        assert sum("what no section holds looks compressed" in issue.message for issue in issues) == reported

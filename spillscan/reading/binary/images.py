@@ -1,0 +1,163 @@
+"""GPU code in a file: cubins, PTX and LTO-IR with the place of each in archives and sections."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from pathlib import PurePath
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from spillscan.model.code import PortableForm
+from spillscan.reading.binary import fatbin
+from spillscan.reading.binary.window import DamageError, Window
+from spillscan.reading.inputs.memory import Scratch
+
+
+class Place(Struct, frozen=True):
+    """Where something is in a file, for the reader."""
+
+    members: tuple[str, ...] = ()
+    """Names of the archive members around it, outermost first."""
+    identifier: str = ""
+    """Source that it was compiled from, named by its fat binary or the symbols of its file."""
+    spot: str = ""
+    """``:.data+0x40``: its offset in a file whose format names no GPU code there; else empty."""
+    depth: int = 0
+    """Containers around it, compressed files among them."""
+    nesting: int = 0
+    """The same for the limit: compression around an archive is no container of its own."""
+    is_unpacked: bool = False
+    """Whether the innermost container only compresses it."""
+    density: float = 1.0
+    """Bytes of the input that hold one byte of it."""
+
+    def inside(self, name: str, density: float = 1.0) -> Place:
+        """A member of this place; without a name: its decompressed content. ``density``: its packed bytes per byte."""
+        named = (name,) if name else ()
+        return replace(
+            self,
+            members=(*self.members, *named),
+            depth=self.depth + 1,
+            nesting=self.nesting + (bool(name) or self.is_unpacked),
+            is_unpacked=not name,
+            spot="",
+            density=self.density * density,
+        )
+
+    def path(self, name: str) -> str:
+        """The place within the input ``name``: ``logs.tar!build/a.log``."""
+        return "!".join((name, *self.members)) + self.spot
+
+    def unit(self, name: str, own: str) -> str:
+        """The name that tells functions of this place from others in a file ``name``: their source, after the shared
+        library of a package that holds it, else the member; ``own`` if there is neither. It names no folder of the
+        machine that built them."""
+        if self.spot:
+            return (self.members[-1] if self.members else PurePath(name).name) + self.spot
+        if self.identifier:
+            source = _FOLDERS.sub("", self.identifier)
+            return f"{self.members[-1]}:{source}" if self.members and _SHARED.search(self.members[-1]) else source
+        return self.members[-1] if self.members else own
+
+    def __str__(self) -> str:
+        return " > ".join(self.members) + self.spot
+
+
+_SHARED = re.compile(r"\.(?:so|dll|pyd|dylib)(?:\.\d+)*\Z")
+_FOLDERS = re.compile(r"^(?:/|\\\\|[A-Za-z]:[/\\]).*[/\\]")
+"""Folders of an absolute path."""
+
+
+class Member(Struct, frozen=True):
+    """GPU code of one architecture."""
+
+    stored: fatbin.Entry | Window
+    """Its bytes, which an entry of a fat binary may hold compressed."""
+    place: Place
+    file: Window
+    """The innermost file that holds it."""
+    target: str = ""
+    """``90a``, from its fat binary; empty outside of one."""
+    relocatable: bool = False
+    """Whether a fat binary holds it for the device linker."""
+
+    def plain(self, scratch: Scratch | None = None) -> Window:
+        """Its bytes, decompressed at each call. With a ``scratch`` they are valid until its next use. Raises
+        :class:`DamageError`."""
+        return self.stored if isinstance(self.stored, Window) else fatbin.image(self.stored, scratch or Scratch())
+
+    @property
+    def raw(self) -> Window:
+        """Its bytes as they are stored."""
+        return self.stored if isinstance(self.stored, Window) else self.stored.stored
+
+    @property
+    def plain_bytes(self) -> int:
+        """Size of its bytes, as its container claims."""
+        return self.stored.size if isinstance(self.stored, Window) else self.stored.plain_bytes
+
+
+class Image(Member, frozen=True):
+    """One cubin."""
+
+
+class Intermediate(Member, frozen=True):
+    """PTX or LTO-IR, still to be compiled to machine code."""
+
+    form: PortableForm = "PTX"
+    version: str | None = None
+    """ISA version of PTX: ``8.5``; ``None``: not given at its beginning."""
+
+
+class Damage(Struct, frozen=True):
+    """Something that could not be read."""
+
+    error: DamageError
+    place: Place
+
+
+class Text(Struct, frozen=True):
+    """A member that is text."""
+
+    window: Window
+    place: Place
+
+
+Found = Image | Intermediate | Damage | Text
+
+
+class Repeats:
+    """Members of one file by content. Only members of equal size are compared, by digest."""
+
+    def __init__(self) -> None:
+        self._members: dict[int, list[Member]] = {}
+        """By size, those without a digest yet."""
+        self._digests: dict[int, set[bytes]] = {}
+        self._scratch = Scratch()
+
+    def add(self, member: Member) -> None:
+        """Remember a member."""
+        self._members.setdefault(member.plain_bytes, []).append(member)
+
+    def holds(self, member: Member) -> bool:
+        """Whether an earlier member has the same bytes; remembers this one."""
+        size = member.plain_bytes
+        if size not in self._members and size not in self._digests:
+            self.add(member)
+            return False
+        known = self._digests.setdefault(size, set())
+        known.update(map(self._digest, self._members.pop(size, ())))
+        digest = self._digest(member)
+        repeated = digest in known
+        known.add(digest)
+        return repeated
+
+    def _digest(self, member: Member) -> bytes:
+        """Digest of a member's bytes; of its damage if it cannot be decompressed."""
+        try:
+            data: bytes | memoryview = member.plain(self._scratch).whole
+        except DamageError as error:
+            data = str(error).encode()
+        return hashlib.sha256(data).digest()
