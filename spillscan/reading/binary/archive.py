@@ -131,8 +131,8 @@ def _tar(window: Window, budget: Budget) -> Iterator[Entry]:
                     yield SealedError(info.name, "it is a sparse file", offset)
                 elif info.isreg():
                     yield from _stored(info.name, window.part(info.offset_data, info.size, f"member {info.name!r}"))
-            end = min(archive.offset, window.size)
-        if window.copy(end, min(512, window.size - end), "end of the archive").strip(b"\0"):
+            end = archive.offset
+        if window.copy(end, 512, "end of the archive").strip(b"\0"):
             raise EOFError("it is cut off or damaged")  # tarfile takes a damaged header for the end
     except DamageError:
         raise
