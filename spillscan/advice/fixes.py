@@ -19,8 +19,8 @@ from spillscan.advice.causes import (
     limited_by_option,
     most_registers,
 )
-from spillscan.advice.outcomes import outcome
-from spillscan.advice.sweep.proposals import release, spills_to_shared
+from spillscan.advice.sweep.compiling import FIRST_WITH_MAXNREG, release
+from spillscan.advice.sweep.trials import Trial, outcome, spills_to_shared
 from spillscan.model import Kernel, Launch, LaunchSource
 from spillscan.model.code import NO_TRAFFIC
 from spillscan.occupancy.bounds import (
@@ -39,7 +39,6 @@ from spillscan.output.nouns import count
 
 if TYPE_CHECKING:
     from spillscan.advice.sweep.curves import Curve, Point
-    from spillscan.advice.sweep.trials import Trial
     from spillscan.reading.binary.pressure import Pressure
 
 Kind = Literal["fix", "option", "try"]
@@ -47,8 +46,6 @@ Wanted = Literal["spills", "blocks", "registers", "launch", "roles", "none"]
 """What a fix is for: fewer spills, more blocks per SM, registers within ``max_registers``, a launch that succeeds,
 registers of warp roles."""
 
-_FIRST_WITH_MAXNREG = (12, 4)
-"""Release of CUDA from which on ``__maxnreg__`` has an effect."""
 _NOT_TRIED = "(not tried)"
 FEWER = f"fewer live values per thread: smaller tiles, or more threads for the same work {_NOT_TRIED}"
 _NO_DEBUG = "check a build without -G"
@@ -257,7 +254,7 @@ def _blocks_at(configuration: Configuration, registers: int) -> int:
 def _limit_setting(kernel: Kernel, limit: int) -> str:
     """A register limit without a block size: ``__maxnreg__``, which excludes launch bounds."""
     maker = kernel.sass.maker if kernel.sass else None
-    if maker is not None and (0, 0) < release(maker.version) < _FIRST_WITH_MAXNREG:
+    if maker is not None and (0, 0) < release(maker.version) < FIRST_WITH_MAXNREG:
         return f"-maxrregcount={limit} for its file"
     bounds_unknown = kernel.sass is None or maker is None or kernel.launch_bounds is not None
     return f"__maxnreg__({limit})" + " in place of launch bounds" * bounds_unknown

@@ -1,21 +1,25 @@
-"""What ptxas makes of PTX that inputs hold, as the driver would where it has no machine code for a device."""
+"""PTX of inputs, compiled by ptxas as the driver would for a device without machine code."""
 
 from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from spillscan.advice.sweep.compiling import Compiled, assemble
+from spillscan.advice.sweep.compiling import Compiled, Workshop
+from spillscan.advice.sweep.settings import AS_IS
+from spillscan.advice.sweep.units import Unit
 from spillscan.model import Build, Issue, Origin, Reading
 from spillscan.output.errors import InputError, UsageError
 from spillscan.reading import binary, workers
 from spillscan.reading.binary import records
-from spillscan.reading.binary.window import DEFAULT
 from spillscan.reading.inputs import ptx
 from spillscan.reading.inputs.source import Source, Stream, expand, kind_of_binary
 from spillscan.reading.pipeline import build_of, still_portable
@@ -24,13 +28,11 @@ _ARCH = re.compile(r"(?:sm_|compute_)?(\d+[af]?)")
 
 
 class Task(NamedTuple):
-    """A module for one architecture."""
+    """A module for one arch."""
 
     input: str
     unit: str
     text: bytes
-    written_for: str
-    """``compute_90``"""
     arch: str
     """``sm_90``"""
     only: tuple[str, ...]
@@ -38,31 +40,28 @@ class Task(NamedTuple):
 
 
 def assembled(build: Build, inputs: Sequence[str], arches: Sequence[str]) -> Build:
-    """The build with what ptxas makes of its PTX: for ``arches``, or for what each module is written for. Kernels that
-    have machine code for an architecture are not compiled for it again; what cannot be compiled is an issue."""
+    """The build with what ptxas makes of its PTX, for ``arches`` or for what each module is written for.
+
+    Kernels that have machine code for an arch are not compiled for it again; a failure is an issue.
+    """
     known = {(kernel.key.symbol, kernel.key.arch) for kernel in build.kernels}
-    tasks = list(_tasks(_modules(inputs), arches, known))
+    tasks = list(_tasks(inputs, arches, known))
     total = Reading()
-
-    def compiled(task: Task) -> Compiled:
-        return assemble(task.text, task.arch, task.only)
-
-    with ThreadPoolExecutor(workers.processors()) as pool:
-        for task, outcome in zip(tasks, pool.map(compiled, tasks), strict=True):
-            if outcome.failure:
-                message = f"{task.unit or task.written_for} is not assembled for {task.arch}: {outcome.failure}"
-                total.issues.append(Issue(code="ptx-only", message=message, origin=Origin(input=task.input)))
-                continue
-            found = binary.read(Stream(io.BytesIO(outcome.cubin), task.input), task.input)
-            unit = ":".join(filter(None, (task.unit, task.written_for)))
-            for item in found.functions:
-                if item.symbol in task.only or getattr(item, "role", "") != "entry":
-                    total.functions.append(replace(item, identifier=unit))
-            total.issues += found.issues
-    made = build_of(total)
-    kernels = (*build.kernels, *made.kernels)
-    issues = [issue for issue in build.issues if issue.code != "ptx-only"] + list(made.issues)
-    return replace(build, kernels=kernels, issues=(*issues, *still_portable(build.portable, kernels)))
+    with Workshop() as workshop, ThreadPoolExecutor(workers.processors()) as pool:
+        for task, made in zip(tasks, pool.map(partial(_compiled, workshop), tasks), strict=True):
+            for outcome in {each.failure or id(each): each for each in made.values()}.values():
+                if outcome.failure:
+                    message = f"{task.unit} is not assembled for {task.arch}: {outcome.failure}"
+                    total.issues.append(Issue(code="ptx-only", message=message, origin=Origin(input=task.input)))
+                    continue
+                found = binary.read(Stream(io.BytesIO(outcome.cubin), task.input), task.input)
+                own = (each for each in found.functions if each.symbol in made or getattr(each, "role", "") != "entry")
+                total.functions += [replace(each, identifier=task.unit) for each in own]
+                total.issues += found.issues
+    added = build_of(total)
+    kernels = (*build.kernels, *added.kernels)
+    issues = [issue for issue in build.issues if issue.code != "ptx-only"]
+    return replace(build, kernels=kernels, issues=(*issues, *added.issues, *still_portable(build.portable, kernels)))
 
 
 def arches_of(text: str) -> list[str] | None:
@@ -72,37 +71,40 @@ def arches_of(text: str) -> list[str] | None:
     return found if len(found) == len(words) else None
 
 
-def _modules(inputs: Sequence[str]) -> Iterator[tuple[str, str, bytes]]:
-    """(input, unit, text) of all PTX."""
+def _compiled(workshop: Workshop, task: Task) -> dict[str, Compiled]:
+    with TemporaryDirectory(prefix="spillscan-") as place:
+        file = Path(place, "module.ptx")
+        file.write_bytes(task.text)
+        try:
+            return workshop.modules(Unit(str(file)), [task.arch])[0].compile(AS_IS, task.only)
+        except InputError as error:
+            return {"": Compiled(failure=error.what)}
+
+
+def _tasks(inputs: Sequence[str], arches: Sequence[str], known: set[tuple[str, str | None]]) -> Iterator[Task]:
+    """What is to be compiled, each kernel once for an arch."""
     for source in expand(inputs):
         if source.uri == "-":
-            raise UsageError("--assemble reads its inputs twice, and standard input is gone then", "name a file")
-        yield from _of(source)
+            raise UsageError("--assemble reads its inputs twice, which standard input does not allow", "name a file")
+        for unit, stored in _modules(source):
+            text = stored.rstrip(b"\0")
+            written_for = ptx.target(text) or ""
+            for arch in arches or [written_for.replace("compute_", "sm_")]:
+                only = tuple(symbol for symbol in ptx.kernels(text) if (symbol, arch) not in known)
+                if arch and only:
+                    known.update((symbol, arch) for symbol in only)
+                    yield Task(source.uri, ":".join(filter(None, (unit, written_for))), text, arch, only)
 
 
-def _of(source: Source) -> Iterator[tuple[str, str, bytes]]:
+def _modules(source: Source) -> Iterator[tuple[str, bytes]]:
+    """(unit, text) of the PTX of one input."""
     try:
         with source.open() as stream:
             head = stream.head()
             if ptx.sniff(head):
-                yield source.uri, "", stream.read(ptx.LARGEST_BYTES)
+                yield "", stream.read(ptx.LARGEST_BYTES)
             elif kind_of_binary(head) is not None and binary.sniff(head):
-                for unit, text in records.ptx_of(stream.buffer(), source.uri, DEFAULT):
-                    yield source.uri, unit, text
+                yield from records.ptx_of(stream.buffer(), source.uri)
     except (InputError, OSError):
         if source.explicit:
             raise
-
-
-def _tasks(
-    modules: Iterable[tuple[str, str, bytes]], arches: Sequence[str], known: set[tuple[str, str | None]]
-) -> Iterator[Task]:
-    """What is to be compiled, each kernel once for an architecture."""
-    for name, unit, stored in modules:
-        text = stored.rstrip(b"\0")
-        written_for = ptx.target(text) or ""
-        for arch in arches or [written_for.replace("compute_", "sm_")]:
-            only = tuple(symbol for symbol in ptx.kernels(text) if (symbol, arch) not in known)
-            if arch and only:
-                known.update((symbol, arch) for symbol in only)
-                yield Task(name, unit, text, written_for, arch, only)

@@ -14,7 +14,8 @@ import shlex
 import shutil
 import subprocess
 import threading
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
+from contextlib import suppress
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -23,7 +24,7 @@ from typing import NamedTuple
 
 from spillscan.advice.sweep import ptx
 from spillscan.advice.sweep.settings import AS_IS, Setting
-from spillscan.advice.sweep.units import Unit, ptxas
+from spillscan.advice.sweep.units import Unit, tool
 from spillscan.output.errors import InputError
 
 TIMEOUT_SECONDS = 600
@@ -34,7 +35,7 @@ _HEADER = (
         f"#undef {name}\n#define {name}(...)\n" for name in ("__launch_bounds__", "__maxnreg__", "__block_size__")
     )
 )
-_FIRST_WITH_MAXNREG = (12, 4)
+FIRST_WITH_MAXNREG = (12, 4)
 """Release of CUDA whose nvcc knows ``__maxnreg__``."""
 LIMIT = re.compile(r"--?maxrregcount[= ](\d+)")
 _VARIABLE = re.compile(r"\$(\w+)")
@@ -77,25 +78,22 @@ class Module:
         """``index``: place among the runs of ptxas in the unit's command."""
         self.unit, self.arch = unit, arch
         self._folder, self._timeout, self._index = folder, timeout, index
-        self._locks = {AS_IS: threading.Lock()}
         self._written: dict[Setting, tuple[str, _Words, Setting]] = {}
+        self._marked: Path | None = None
+        """Folder with the preprocessed source, marked; ``None`` if the header does not suit it."""
         if unit.is_ptx:
             self.text = Path(unit.path).read_text("utf-8", "surrogateescape")
-            self._ptxas, self._environment = [ptxas(), f"-arch={arch}", unit.path, "-o", ""], dict(os.environ)
+            self._ptxas, self._environment = [tool("ptxas"), f"-arch={arch}", unit.path, "-o", ""], dict(os.environ)
         else:
             steps = self._steps(unit.words, folder / "as-is")
             self._before(steps)
-            self._run(steps.front_end, steps.environment)
-            self.text = Path(_output(steps.front_end)).read_text("utf-8", "surrogateescape")
+            self.text = self._front_end(steps)
             self._ptxas, self._environment = steps.ptxas, steps.environment
+            with suppress(FailedError):
+                self._mark()
         self.kernels = ptx.kernels(self.text)
-        self.version = _version(self._ptxas[0])
+        self.version = version_of(self._ptxas[0])
         """Release of ptxas, ``13.0.88``."""
-
-    @property
-    def release(self) -> tuple[int, ...]:
-        """Release of CUDA, ``(13, 0)``."""
-        return tuple(map(int, self.version.split(".")[:2]))
 
     @property
     def options(self) -> str:
@@ -107,57 +105,51 @@ class Module:
         if setting == AS_IS:
             return self._assembled(self.text, self._ptxas, symbols)
         found: dict[str, Compiled] = {}
-        if not self.unit.is_ptx and not setting.shared_spills:
-            text, words, bounds = self._by_header(setting)
-            made = ptx.kernels(text)
-            found = self._assembled(text, words, [each for each in symbols if self._confirmed(made, each, bounds)])
+        if self._marked and not setting.shared_spills:
+            with suppress(FailedError):
+                text, words, bounds = self._by_header(self._marked, setting)
+                found = self._assembled(text, words, self._confirmed(text, symbols, bounds))
         left = [each for each in symbols if each not in found]
         text = ptx.rewritten(self.text, setting) if left else ""
-        made = ptx.kernels(text)
-        able = [each for each in left if self._confirmed(made, each, setting)]
-        found |= dict.fromkeys(left, Compiled(failure="not tried: its PTX does not take these bounds"))
-        edited = self._assembled(text, self._ptxas, able)
-        return found | {each: it._replace(in_ptx=not self.unit.is_ptx) for each, it in edited.items()}
+        edited = self._assembled(text, self._ptxas, self._confirmed(text, left, setting))
+        for each in left:
+            made = edited.get(each, Compiled(failure="not tried: its PTX does not take these bounds"))
+            found[each] = made._replace(in_ptx=not self.unit.is_ptx)
+        return found
 
-    def _by_header(self, setting: Setting) -> tuple[str, _Words, Setting]:
-        """PTX at ``setting`` by way of the header, the command of ptxas, and the bounds that kernels then have."""
-        with self._locks.setdefault(setting, threading.Lock()):
-            if setting not in self._written:
-                self._written[setting] = self._marked(setting)
-            return self._written[setting]
-
-    def _marked(self, setting: Setting) -> tuple[str, _Words, Setting]:
-        old = setting.limit is not None and self.release < _FIRST_WITH_MAXNREG
-        asked, kept = AS_IS if old else setting, self._folder / "marked"
-        header = self._folder / "bounds.h"
+    def _mark(self) -> None:
+        """Preprocess the source with the header."""
+        place, header = self._folder / "marked", self._folder / "bounds.h"
         header.write_text(_HEADER)
-        words = [self.unit.words[0], "-include", str(header), *self.unit.words[1:]]
-        try:
-            steps = self._steps([*words, f"-maxrregcount={setting.limit}"] if old else words, kept)
-            with self._locks[AS_IS]:
-                if not kept.exists():
-                    kept.mkdir()
-                    for file in (self._folder / "as-is").glob("*module_id"):  # static kernels are called by it
-                        shutil.copy(file, kept)
-                    self._before(steps)
-            if old and LIMIT.findall(" ".join(steps.ptxas))[-1:] != [str(setting.limit)]:
-                return "", [], asked
-            with TemporaryDirectory(dir=self._folder) as place:
-                mark = b"" if asked == AS_IS else asked.attribute.encode()
-                for file in kept.iterdir():
-                    Path(place, file.name).write_bytes(file.read_bytes().replace(_MARK.encode(), mark))
-                front_end = [word.replace(f"{kept}/", f"{place}/") for word in steps.front_end]
-                self._run(front_end, steps.environment)
-                return Path(_output(front_end)).read_text("utf-8", "surrogateescape"), steps.ptxas, asked
-        except FailedError:  # the header does not suit every source
-            return "", [], asked
+        self._words = [self.unit.words[0], "-include", str(header), *self.unit.words[1:]]
+        place.mkdir()
+        for file in (self._folder / "as-is").glob("*module_id"):  # static kernels are called by it
+            shutil.copy(file, place)
+        self._before(self._steps(self._words, place))
+        self._marked = place
 
-    def _confirmed(self, made: Mapping[str, ptx.PtxKernel], symbol: str, setting: Setting) -> bool:
-        """Whether a kernel has exactly the bounds of ``setting`` in the PTX that was ``made``."""
-        as_is, kernel = self.kernels[symbol], made.get(symbol)
-        if kernel is None or setting.shared_spills:
-            return kernel is not None and kernel.directives == as_is.directives
-        return kernel.has(setting, as_is)
+    def _by_header(self, marked: Path, setting: Setting) -> tuple[str, _Words, Setting]:
+        """PTX at ``setting`` by way of the header, the command of ptxas, and the bounds that kernels then have.
+
+        Before 12.4, limits are an option: the last one counts, and only if a kernel has no bounds.
+        """
+        if setting not in self._written:
+            old = setting.limit is not None and release(self.version) < FIRST_WITH_MAXNREG
+            words = [*self._words, f"-maxrregcount={setting.limit}"] if old else self._words
+            with TemporaryDirectory(dir=self._folder) as place:
+                steps = self._steps(words, Path(place))
+                for file in marked.iterdir():
+                    mark = b"" if old else setting.attribute.encode()
+                    Path(place, file.name).write_bytes(file.read_bytes().replace(_MARK.encode(), mark))
+                if old and LIMIT.findall(" ".join(steps.ptxas))[-1:] != [str(setting.limit)]:
+                    raise FailedError("another limit comes last")
+                self._written[setting] = self._front_end(steps), steps.ptxas, AS_IS if old else setting
+        return self._written[setting]
+
+    def _confirmed(self, text: str, symbols: Collection[str], setting: Setting) -> list[str]:
+        """Kernels that have exactly the bounds of ``setting`` in the PTX ``text``."""
+        made = ptx.kernels(text)
+        return [each for each in symbols if each in made and made[each].has(setting, self.kernels[each])]
 
     def _assembled(self, text: str, words: _Words, symbols: Collection[str]) -> dict[str, Compiled]:
         """What ptxas makes of kernels in ``text``: together, or each alone if one of them fails."""
@@ -178,6 +170,11 @@ class Module:
             for symbol in symbols:
                 failed |= self._assembled(text, words, [symbol])
         return failed
+
+    def _front_end(self, steps: _Steps) -> str:
+        """The PTX that the front end makes."""
+        self._run(steps.front_end, steps.environment)
+        return Path(steps.front_end[steps.front_end.index("-o") + 1]).read_text("utf-8", "surrogateescape")
 
     def _before(self, steps: _Steps) -> None:
         for step in steps.before:
@@ -221,27 +218,30 @@ class Workshop:
 
         Raises :class:`~spillscan.InputError` if it cannot be compiled.
         """
-        if unit.is_ptx:
-            with open(unit.path, encoding="utf-8", errors="surrogateescape") as file:
-                own = ptx.target(file.read())
-            if own is None:
-                raise InputError(f"{unit.path} is not PTX: it has no .target", "make it with nvcc -ptx")
-            return [self._module(unit, arch, 0) for arch in archs or [own]]
         try:
-            steps, _ = dry_run(unit.words, unit.folder, Path(self._temporary.name), self._timeout)
+            made = self._archs(unit)
+            if missing := [arch for arch in archs if arch not in made and not unit.is_ptx]:
+                known = ", ".join(dict.fromkeys(made)) or "no machine code"
+                hint = f"its command makes {known}: choose one with --arch"
+                raise InputError(f"{unit.path} is not compiled for {missing[0]}", hint)
+            wanted = enumerate(archs or made) if unit.is_ptx else enumerate(made)
+            return [self._module(unit, arch, at) for at, arch in wanted if not archs or arch in archs]
         except FailedError as error:
             raise InputError(f"{unit.path} does not compile: {error}") from None
-        made = [
-            next(word[6:] for word in step if word.startswith("-arch=")) for step in steps if _tool(step) == "ptxas"
-        ]
-        for arch in (each for each in archs if each not in made):
-            known = ", ".join(dict.fromkeys(made)) or "no machine code"
-            raise InputError(
-                f"{unit.path} is not compiled for {arch}", f"its command makes {known}: choose one with --arch"
-            )
+
+    def _archs(self, unit: Unit) -> list[str]:
+        """The arch of each run of ptxas; of PTX that which it is written for."""
+        if unit.is_ptx:
+            own = ptx.target(Path(unit.path).read_text("utf-8", "surrogateescape"))
+            if own is None:
+                raise InputError(f"{unit.path} is not PTX: it has no .target", "make it with nvcc -ptx")
+            return [own]
+        steps, _ = dry_run(unit.words, unit.folder, Path(self._temporary.name), self._timeout)
+        runs = (step for step in steps if _tool(step) == "ptxas")
+        made = [next(word[6:] for word in step if word.startswith("-arch=")) for step in runs]
         if not made:
             raise InputError(f"the command of {unit.path} makes no machine code", "compile with -arch=sm_90")
-        return [self._module(unit, arch, at) for at, arch in enumerate(made) if not archs or arch in archs]
+        return made
 
     def _module(self, unit: Unit, arch: str, index: int) -> Module:
         key = unit, index, arch
@@ -249,31 +249,22 @@ class Workshop:
             if key not in self._made:
                 folder = Path(self._temporary.name, str(len(self._made)))
                 (folder / "as-is").mkdir(parents=True)
-                try:
-                    self._made[key] = Module(unit, arch, folder, self._timeout, index)
-                except FailedError as error:
-                    raise InputError(f"{unit.path} ({arch}) does not compile: {error}") from None
+                self._made[key] = Module(unit, arch, folder, self._timeout, index)
             return self._made[key]
 
 
-def assemble(text: bytes, arch: str, symbols: Sequence[str]) -> Compiled:
-    """What ptxas makes of the kernels ``symbols`` of a PTX module."""
-    with TemporaryDirectory(prefix="spillscan-") as place:
-        source, cubin = Path(place, "kernel.ptx"), Path(place, "kernel.cubin")
-        source.write_bytes(text)
-        words = [ptxas(), "-v", f"-arch={arch}", "-e", ",".join(symbols), str(source), "-o", str(cubin)]
-        try:
-            log = _run(words, "", dict(os.environ), TIMEOUT_SECONDS)
-            return Compiled(log, cubin.read_bytes())
-        except FailedError as error:
-            return Compiled(failure=str(error))
-
-
 @cache
-def _version(program: str) -> str:
+def version_of(program: str) -> str:
+    """Release that a tool of CUDA prints; ``0.0`` if it prints none."""
     said = subprocess.run([program, "--version"], capture_output=True, timeout=60, check=False).stdout
     match = _VERSION.search(said.decode(errors="replace"))
     return match[1] if match else "0.0"
+
+
+def release(version: str) -> tuple[int, int]:
+    """Release of CUDA in a compiler's version; (0, 0) if unknown."""
+    numbers = re.match(r"(\d+)\.(\d+)", version)
+    return (int(numbers[1]), int(numbers[2])) if numbers else (0, 0)
 
 
 def dry_run(words: Sequence[str], folder: str, keep: Path, timeout: float) -> tuple[list[_Words], dict[str, str]]:
@@ -296,10 +287,6 @@ def dry_run(words: Sequence[str], folder: str, keep: Path, timeout: float) -> tu
 
 def _tool(step: Sequence[str]) -> str:
     return os.path.basename(step[0])
-
-
-def _output(step: Sequence[str]) -> str:
-    return step[step.index("-o") + 1]
 
 
 def _made(step: Sequence[str]) -> _Words:

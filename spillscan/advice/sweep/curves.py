@@ -122,16 +122,16 @@ def sweep(
 ) -> Iterator[Curve]:
     """A curve per wanted kernel and arch of ``unit``."""
     for module in workshop.modules(unit, archs):
-        chosen = [each for each in module.kernels.values() if wanted(declared(each, module.arch))]
-        symbols = [each.symbol for each in chosen]
-        each_of = partial(compiled, module, symbols)
+        kernels = [declared(each, module.arch) for each in module.kernels.values()]
+        chosen = [each for each in kernels if wanted(each)]
+        symbols = [each.key.symbol for each in chosen]
         with ThreadPoolExecutor(workers.processors()) as pool:
-            made = list(pool.map(each_of, settings)) if symbols else []
+            made = list(pool.map(partial(compiled, module, symbols), settings)) if symbols else []
         for each in chosen:
-            points = [
-                point(module, setting, each, outcome, launches) for setting, outcome in zip(settings, made, strict=True)
-            ]
-            yield curve_of(module, each, points, launches)
+            launch, symbol = launches.launch_of(each), each.key.symbol
+            pairs = zip(settings, made, strict=True)
+            points = [point(module.arch, setting, *outcome[symbol], launch) for setting, outcome in pairs]
+            yield curve_of(module, symbol, points, launch)
 
 
 Made = dict[str, tuple[Compiled, Kernel | None]]
@@ -175,30 +175,28 @@ def declared(kernel: PtxKernel, arch: str) -> Kernel:
     )
 
 
-def point(module: Module, setting: Setting, declares: PtxKernel, made: Made, launches: Launches) -> Point:
+def point(arch: str, setting: Setting, outcome: Compiled, kernel: Kernel | None, launch: Launch | None) -> Point:
     """One kernel at one setting; the block size is that of bounds under trial."""
-    outcome, kernel = made[declares.symbol]
     if kernel is None:
         return Point(setting=setting, failure=outcome.failure or "the kernel is gone at this setting")
-    launch = launches.launch_of(declared(declares, module.arch))
     if setting.threads:
         known = launch or Launch(threads_per_block=0, source="bounds")
         launch = structs.replace(known, threads_per_block=setting.threads)
     try:
-        summary = summarise(kernel.usage, module.arch, launch)
+        summary = summarise(kernel.usage, arch, launch)
     except UsageError:
         summary = None
     return Point(setting=setting, in_ptx=outcome.in_ptx, kernel=kernel, summary=summary)
 
 
-def curve_of(module: Module, declares: PtxKernel, points: Sequence[Point], launches: Launches) -> Curve:
+def curve_of(module: Module, symbol: str, points: Sequence[Point], launch: Launch | None) -> Curve:
     """The curve of one kernel, its best points marked."""
     return Curve(
         input=module.unit.path,
-        symbol=declares.symbol,
+        symbol=symbol,
         arch=module.arch,
         toolkit=module.version,
-        launch=launches.launch_of(declared(declares, module.arch)),
+        launch=launch,
         points=marked(points),
     )
 

@@ -38,6 +38,8 @@ class PtxKernel(NamedTuple):
 
     def has(self, setting: Setting, as_is: PtxKernel) -> bool:
         """Whether its bounds are exactly those of ``setting``, and all else is ``as_is``."""
+        if setting.shared_spills:
+            return self.directives == as_is.directives
         others = {name: value for name, value in as_is.directives.items() if name not in BOUNDS}
         return self.directives == others | dict(setting.directives)
 

@@ -54,28 +54,21 @@ def units(text: str, globs: Sequence[str], archs: Sequence[str] = ()) -> list[Un
     if text.endswith(".ptx"):
         return [Unit(text)]
     targets = [f"-gencode=arch=compute_{arch[3:]},code={arch}" for arch in archs]
-    return [Unit(text, (nvcc(), *targets, "-c", text))]
+    return [Unit(text, (tool("nvcc"), *targets, "-c", text))]
 
 
-def ptxas() -> str:
-    """The first ptxas of the path, of CUDA_HOME, /usr/local/cuda, or PyPI's wheels."""
+def tool(name: str) -> str:
+    """nvcc or ptxas: the first of the path, of CUDA_HOME, /usr/local/cuda, or PyPI's wheels."""
     spec = importlib.util.find_spec("nvidia")
     wheels = [glob.escape(place) for place in (spec.submodule_search_locations or () if spec else ())]
     homes = [os.environ.get("CUDA_HOME") or ".", "/usr/local/cuda"]
     homes += [home for place in wheels for name in ("cu[0-9]*", "cuda_nvcc") for home in glob.glob(f"{place}/{name}")]
     for path in (None, *(os.path.join(home, "bin") for home in homes)):
-        if found := shutil.which("ptxas", path=path):
+        if found := shutil.which(name, path=path):
             return os.path.abspath(found)
+    if name == "nvcc":
+        raise UsageError("a CUDA source needs nvcc, which was not found", "install a toolkit, or give PTX (nvcc -ptx)")
     raise UsageError("no ptxas found", NO_PTXAS)
-
-
-def nvcc() -> str:
-    """nvcc of the path, of CUDA_HOME or of /usr/local/cuda."""
-    homes = (os.environ.get("CUDA_HOME") or ".", "/usr/local/cuda")
-    for path in (None, *(os.path.join(home, "bin") for home in homes)):
-        if found := shutil.which("nvcc", path=path):
-            return os.path.abspath(found)
-    raise UsageError("a CUDA source needs nvcc, which was not found", "install a toolkit, or give PTX (nvcc -ptx)")
 
 
 def _listed(path: str, listed: Sequence[Command], globs: Sequence[str]) -> list[Unit]:
