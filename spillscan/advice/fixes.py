@@ -19,8 +19,7 @@ from spillscan.advice.causes import (
     limited_by_option,
     most_registers,
 )
-from spillscan.advice.sweep.compiling import FIRST_WITH_MAXNREG, release
-from spillscan.advice.sweep.trials import Trial, outcome, spills_to_shared
+from spillscan.advice.sweep.proposals import FIRST_WITH_MAXNREG, outcome, release, spills_to_shared
 from spillscan.model import Kernel, Launch, LaunchSource
 from spillscan.model.code import NO_TRAFFIC
 from spillscan.occupancy.bounds import (
@@ -39,6 +38,7 @@ from spillscan.output.nouns import count
 
 if TYPE_CHECKING:
     from spillscan.advice.sweep.curves import Curve, Point
+    from spillscan.advice.sweep.trials import Trial
     from spillscan.reading.binary.pressure import Pressure
 
 Kind = Literal["fix", "option", "try"]

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from spillscan.advice.families import advice
 from spillscan.advice.fixes import Fix, Goal, wanted_by
 from spillscan.advice.ranking import Ranked, spill_weight
-from spillscan.advice.sweep.trials import no_step, refusal
+from spillscan.advice.sweep.proposals import no_step, refusal
 from spillscan.builds import record
 from spillscan.builds.commands import commands
 from spillscan.builds.compilation import parse, split

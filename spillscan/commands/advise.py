@@ -14,7 +14,7 @@ from spillscan.advice.families import Advice, advice, facts, fix_data
 from spillscan.advice.profile.launches import read_profiles
 from spillscan.advice.profile.matching import Matched, matched
 from spillscan.advice.ranking import ranked, spill_weight, why_here
-from spillscan.advice.sweep.trials import no_step, refusal
+from spillscan.advice.sweep.proposals import no_step, refusal
 from spillscan.commands import _answers, _inputs, _issues, _offers, _options, _policy, _trying
 from spillscan.commands._selection import Selection
 from spillscan.model import Build, Kernel, Launch

@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import re
 
-from spillscan.advice.sweep.compiling import TIMEOUT_SECONDS, Workshop
+from spillscan.advice.sweep.compiling import Workshop
 from spillscan.advice.sweep.curves import Curve, sweep
 from spillscan.advice.sweep.settings import parse_settings
 from spillscan.advice.sweep.units import units
@@ -42,12 +42,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _options.words(parser, "--kernel", "GLOB", "only kernels of which a name matches")
     _options.add_launches(parser)
     _policy.add_file(parser)
-    _options.number(
-        *(parser, "--timeout", f"for each step of a compilation (default: {TIMEOUT_SECONDS})"),
-        metavar="SECONDS",
-        least=1,
-        default=TIMEOUT_SECONDS,
-    )
     _options.add_formats(parser, "text", "json", "csv", "markdown", "html")
     _options.add_rows(parser, 10, "kernels of text", "kernels")
 
@@ -64,7 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
         seen.append(kernel.short_name)
         return not arguments.kernel or any(matches(kernel, glob) for glob in arguments.kernel)
 
-    with Workshop(arguments.timeout) as workshop:
+    with Workshop() as workshop:
         found = dict.fromkeys(unit for each in arguments.inputs for unit in units(each, arguments.kernel, archs))
         curves = [curve for unit in found for curve in sweep(unit, archs, settings, policy, wanted, workshop)]
     if not curves:

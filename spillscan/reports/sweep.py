@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import structs
 
-from spillscan.advice.sweep.curves import Curve, Point, trade_off
+from spillscan.advice.sweep.curves import Curve, Point
 from spillscan.model.symbols import demangle
 from spillscan.naming import Names
 from spillscan.occupancy.binding import limited_by
@@ -100,7 +100,7 @@ def document(curves: Sequence[Curve]) -> dict[str, Any]:
         "curves": [
             {name: getattr(curve, name) for name in _HEAD}
             | {"name": demangle(curve.symbol), "launch": curve.launch and structs.asdict(curve.launch)}
-            | {"trade_off": trade_off(curve), "points": [point_data(each) for each in curve.points]}
+            | {"points": [point_data(each) for each in curve.points]}
             for curve in curves
         ],
     }
@@ -154,13 +154,12 @@ def title(curve: Curve, names: Names) -> str:
 
 
 def sentences(curve: Curve) -> Iterator[str]:
-    """Failures and remarks of ptxas, with the settings that they are about, and the trade-off."""
+    """Failures and remarks of ptxas, with the settings that they are about."""
     said: dict[str, list[str]] = {}
     for each in curve.points:
         for line in [each.failure] if each.failure else each.remarks:
             said.setdefault(line, []).append(each.setting.label)
     yield from (f"{', '.join(labels)}: {printable(line, _LONGEST_REASON)}" for line, labels in said.items())
-    yield from filter(None, [trade_off(curve)])
 
 
 def worst_first(curves: Sequence[Curve]) -> list[Curve]:

@@ -23,11 +23,12 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from spillscan.advice.sweep import ptx
+from spillscan.advice.sweep.proposals import FIRST_WITH_MAXNREG, release
 from spillscan.advice.sweep.settings import AS_IS, Setting
 from spillscan.advice.sweep.units import Unit, tool
 from spillscan.output.errors import InputError
 
-TIMEOUT_SECONDS = 600
+_TIMEOUT_SECONDS = 600
 _MARK = "__spillscan_bounds__"
 _HEADER = (
     f"#include <cuda_runtime.h>\n#undef __global__\n#define __global__ __attribute__((global)) {_MARK}\n"
@@ -35,8 +36,6 @@ _HEADER = (
         f"#undef {name}\n#define {name}(...)\n" for name in ("__launch_bounds__", "__maxnreg__", "__block_size__")
     )
 )
-FIRST_WITH_MAXNREG = (12, 4)
-"""Release of CUDA whose nvcc knows ``__maxnreg__``."""
 LIMIT = re.compile(r"--?maxrregcount[= ](\d+)")
 _VARIABLE = re.compile(r"\$(\w+)")
 _VERSION = re.compile(r"\bV(\d+(?:\.\d+)+)")
@@ -74,10 +73,10 @@ class _Steps(NamedTuple):
 class Module:
     """One translation unit for one arch: its PTX as built, and what ptxas makes of it at any setting."""
 
-    def __init__(self, unit: Unit, arch: str, folder: Path, timeout: float, index: int = 0) -> None:
+    def __init__(self, unit: Unit, arch: str, folder: Path, index: int = 0) -> None:
         """``index``: place among the runs of ptxas in the unit's command."""
         self.unit, self.arch = unit, arch
-        self._folder, self._timeout, self._index = folder, timeout, index
+        self._folder, self._index = folder, index
         self._written: dict[Setting, tuple[str, _Words, Setting]] = {}
         self._marked: Path | None = None
         """Folder with the preprocessed source, marked; ``None`` if the header does not suit it."""
@@ -182,7 +181,7 @@ class Module:
                 self._run(step, steps.environment)
 
     def _steps(self, words: Sequence[str], keep: Path) -> _Steps:
-        steps, environment = dry_run(words, self.unit.folder, keep, self._timeout)
+        steps, environment = dry_run(words, self.unit.folder, keep)
         last = [at for at, step in enumerate(steps) if _tool(step) == "ptxas"][self._index]
         needed, wanted = [], set(steps[last])
         for step in reversed(steps[:last]):
@@ -195,14 +194,13 @@ class Module:
         return _Steps(before[::-1], front_end, steps[last], environment)
 
     def _run(self, command: _Words, environment: dict[str, str]) -> bytes:
-        return _run(command, self.unit.folder, environment, self._timeout)
+        return _run(command, self.unit.folder, environment)
 
 
 class Workshop:
     """Modules of the units that are compiled, each made once, in a temporary folder."""
 
-    def __init__(self, timeout: float = TIMEOUT_SECONDS) -> None:
-        self._timeout = timeout
+    def __init__(self) -> None:
         self._temporary = TemporaryDirectory(prefix="spillscan-")
         self._made: dict[tuple[Unit, int, str], Module] = {}
         self._lock = threading.Lock()
@@ -236,7 +234,7 @@ class Workshop:
             if own is None:
                 raise InputError(f"{unit.path} is not PTX: it has no .target", "make it with nvcc -ptx")
             return [own]
-        steps, _ = dry_run(unit.words, unit.folder, Path(self._temporary.name), self._timeout)
+        steps, _ = dry_run(unit.words, unit.folder, Path(self._temporary.name))
         runs = (step for step in steps if _tool(step) == "ptxas")
         made = [next(word[6:] for word in step if word.startswith("-arch=")) for step in runs]
         if not made:
@@ -249,7 +247,7 @@ class Workshop:
             if key not in self._made:
                 folder = Path(self._temporary.name, str(len(self._made)))
                 (folder / "as-is").mkdir(parents=True)
-                self._made[key] = Module(unit, arch, folder, self._timeout, index)
+                self._made[key] = Module(unit, arch, folder, index)
             return self._made[key]
 
 
@@ -261,16 +259,10 @@ def version_of(program: str) -> str:
     return match[1] if match else "0.0"
 
 
-def release(version: str) -> tuple[int, int]:
-    """Release of CUDA in a compiler's version; (0, 0) if unknown."""
-    numbers = re.match(r"(\d+)\.(\d+)", version)
-    return (int(numbers[1]), int(numbers[2])) if numbers else (0, 0)
-
-
-def dry_run(words: Sequence[str], folder: str, keep: Path, timeout: float) -> tuple[list[_Words], dict[str, str]]:
+def dry_run(words: Sequence[str], folder: str, keep: Path) -> tuple[list[_Words], dict[str, str]]:
     """Steps of a command of nvcc that keeps its files in ``keep``, and the environment that they run in."""
     command = [*words, "--keep", "--keep-dir", str(keep), "-t", "1", "--dryrun"]
-    said = _run(command, folder, dict(os.environ), timeout).decode("utf-8", "surrogateescape")
+    said = _run(command, folder, dict(os.environ)).decode("utf-8", "surrogateescape")
     steps: list[_Words] = []
     variables: dict[str, str] = {}
     for line in said.splitlines():
@@ -295,7 +287,7 @@ def _made(step: Sequence[str]) -> _Words:
     return [word for option, word in pairwise(step) if option in options]
 
 
-def _run(command: Sequence[str], folder: str, environment: dict[str, str], timeout: float) -> bytes:
+def _run(command: Sequence[str], folder: str, environment: dict[str, str]) -> bytes:
     """Standard error of a program that succeeds."""
     try:
         done = subprocess.run(
@@ -304,11 +296,11 @@ def _run(command: Sequence[str], folder: str, environment: dict[str, str], timeo
             env=environment,
             stdin=subprocess.DEVNULL,
             capture_output=True,
-            timeout=timeout,
+            timeout=_TIMEOUT_SECONDS,
             check=False,
         )
     except subprocess.TimeoutExpired:
-        raise FailedError(f"{_tool(command)} took more than {timeout:g} s") from None
+        raise FailedError(f"{_tool(command)} took more than {_TIMEOUT_SECONDS} s") from None
     except OSError as error:
         raise FailedError(f"{command[0]}: {error.strerror}") from None
     if done.returncode:

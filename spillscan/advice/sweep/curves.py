@@ -18,7 +18,6 @@ from spillscan.model.code import SassFunction
 from spillscan.occupancy.launches import Launches
 from spillscan.occupancy.summary import Summary, summarise
 from spillscan.output.errors import UsageError
-from spillscan.output.nouns import count
 from spillscan.reading import logs, workers
 from spillscan.reading.binary import records
 from spillscan.reading.inputs.source import Stream
@@ -215,22 +214,3 @@ def marked(points: Sequence[Point]) -> tuple[Point, ...]:
         structs.replace(each, best=cost is not None and not dominated(at, cost))
         for at, (each, cost) in enumerate(zip(points, costs, strict=True))
     )
-
-
-def trade_off(curve: Curve) -> str:
-    """``96 registers: no spills, 2 blocks; 64: 800 B of spills (400 B in loops), 4 blocks``."""
-    best = sorted((each for each in curve.points if each.best), key=lambda each: each.warps or 0)
-    return "; ".join(
-        f"{each.registers}{'' if at else ' registers'}: {_spills(each)}, {_residency(each)}"
-        for at, each in enumerate(best)
-    )
-
-
-def _residency(point: Point) -> str:
-    return f"at most {count(point.warps or 0, 'warp')}" if point.blocks is None else count(point.blocks, "block")
-
-
-def _spills(point: Point) -> str:
-    loops = point.loop_spill_bytes
-    inside = "" if not point.spill_bytes or loops is None else f" ({loops:,} B in loops)"
-    return f"{point.spill_bytes:,} B of spills{inside}" if point.spill_bytes else "no spills"

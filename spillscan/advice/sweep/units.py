@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from spillscan.builds.commands import Command, commands, is_database
-from spillscan.builds.compilation import expand, parse
+from spillscan.builds.compilation import parse
 from spillscan.model.patterns import matches
+from spillscan.model.symbols import short_name
 from spillscan.output.errors import InputError, UsageError
 from spillscan.output.nouns import count
 from spillscan.reading import pipeline
@@ -74,7 +75,8 @@ def tool(name: str) -> str:
 def _listed(path: str, listed: Sequence[Command], globs: Sequence[str]) -> list[Unit]:
     if not globs and len(listed) > 1:
         raise UsageError(f"{path} lists {count(len(listed), 'source')}", "choose kernels with --kernel GLOB")
-    found = [_of_command(each) for each in listed if not globs or _may_hold(each, globs)]
+    chosen = listed if len(listed) == 1 else [each for each in listed if _may_hold(each, globs)]
+    found = [_of_words(each.words, each.folder, each.source) for each in chosen]
     if not found:
         built = sum(os.path.isfile(each.object) for each in listed)
         raise InputError(
@@ -84,26 +86,12 @@ def _listed(path: str, listed: Sequence[Command], globs: Sequence[str]) -> list[
     return found
 
 
-def _of_command(command: Command) -> Unit:
-    return _of_words(command.words, command.folder)._replace(path=command.source)
-
-
-def _of_words(words: Sequence[str], folder: str = "") -> Unit:
+def _of_words(words: Sequence[str], folder: str = "", source: str = "") -> Unit:
     """The unit of a command; its words are kept as they are, response files included."""
     found = parse(words)
     if found is None or found.tool != "nvcc":
         raise UsageError(f"{shlex.join(words)[:200]!r} does not call nvcc", "quote one command: 'nvcc … -c x.cu'")
-
-    def read(name: str) -> str | None:
-        try:
-            with open(os.path.join(folder, name), encoding="utf-8", errors="surrogateescape") as file:
-                return file.read()
-        except OSError:
-            return None
-
-    whole = parse(["nvcc", *expand(words[found.tool_index + 1 :], read)])
-    source = whole.source if whole is not None and whole.source else words[-1]
-    return Unit(os.path.join(folder, source) if folder else source, tuple(words[found.tool_index :]), folder)
+    return Unit(source or found.source or words[-1], tuple(words[found.tool_index :]), folder)
 
 
 def _may_hold(command: Command, globs: Sequence[str]) -> bool:
@@ -120,4 +108,4 @@ def _may_hold(command: Command, globs: Sequence[str]) -> bool:
             text = file.read()
     except OSError:
         return False
-    return any(word in text for glob in globs for word in [max(_WORD.findall(glob), key=len, default="")])
+    return any(max(_WORD.findall(short_name(glob)), key=len, default="") in text for glob in globs)

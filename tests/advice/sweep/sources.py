@@ -14,6 +14,7 @@ from typing import NamedTuple
 from spillscan.advice.sweep import ptx
 from spillscan.advice.sweep.compiling import Workshop
 from spillscan.advice.sweep.curves import compiled
+from spillscan.advice.sweep.proposals import release
 from spillscan.advice.sweep.settings import AS_IS, Setting
 from spillscan.advice.sweep.units import units
 from tests.advice.sweep.support import Metrics, metrics_of
@@ -100,7 +101,7 @@ def wrong_with(source: Source, nvcc: str, folder: Path) -> list[str]:
         (unit,) = units(f"{nvcc} {source.command}", ())
         for module in workshop.modules(unit._replace(folder=str(folder)), ("sm_80",)):
             symbols = [each for each in module.kernels if each != "_Z5otherPf"]
-            old = module.release < (12, 4)
+            old = release(module.version) < (12, 4)
             for setting in SETTINGS if symbols else ():
                 truth = by_hand(source, setting, nvcc, folder, module.text, old=old)
                 for symbol, (outcome, kernel) in compiled(module, symbols, setting).items():

@@ -31,7 +31,6 @@ def test_each_point_is_what_ptxas_prints() -> None:
     gemm = next(each for each in found if "gemm" in each["symbol"])
     assert [each["blocks_per_sm"] for each in gemm["points"]] == [2, 4, 4]
     assert [each["best"] for each in gemm["points"]] == [True, True, False]
-    assert gemm["trade_off"].startswith("118 registers: no spills, 2 blocks; 64: 2,448 B of spills (2,092 B in loops)")
 
 
 def test_every_form(tmp_path: Path) -> None:
@@ -44,7 +43,7 @@ def test_every_form(tmp_path: Path) -> None:
     assert [row["registers"] for row in rows] == [str(each["registers"]) for each in points]
     assert "1,224/1,224" in (tmp_path / "markdown").read_text()
     page = (tmp_path / "html").read_text()
-    assert "2,448 B of spills" in page
+    assert "1,224/1,224" in page
     assert '"label":"256x4"' in page.replace(" ", "")
 
 
@@ -70,20 +69,20 @@ def test_refused(text: str | None, words: tuple[str, ...], why: str, tmp_path: P
 
 
 def test_a_setting_that_fails_is_a_row(tmp_path: Path) -> None:
-    """Hostile output of a compiler is escaped; a step that takes too long is ended."""
+    """Hostile output of a compiler is escaped; a silent failure shows its exit status."""
     stand_in = tmp_path / "ptxas"
     stand_in.write_text(
         f'#!/bin/sh\nfor last; do :; done\ncase "$1" in --version) exec {PTXAS} --version ;; esac\n'
         "grep -q '.maxnreg 40' \"$5\" && { printf '\\033[2J\\342\\200\\256 error: bad ##[error]x\\n' >&2; exit 255; }\n"
-        f'grep -q \'.maxnreg 41\' "$5" && exec sleep 60\nexec {PTXAS} "$@"\n'
+        f'grep -q \'.maxnreg 41\' "$5" && exit 9\nexec {PTXAS} "$@"\n'
     )
     stand_in.chmod(stand_in.stat().st_mode | stat.S_IXUSR)
-    words = ("sweep", PTX, "--kernel", "fft<8>", "--arch", "sm_90", "--limits", "40,41,48", "--timeout", "20")
+    words = ("sweep", PTX, "--kernel", "fft<8>", "--arch", "sm_90", "--limits", "40,41,48")
     status, said, errors = run(*words, path=str(tmp_path))
     assert status == 0
     assert "2 settings failed" in errors
     assert "40: ptxas: " in said
-    assert "41: ptxas took more than 20 s" in said
+    assert "41: ptxas: exit status 9" in said
     assert not {"\x1b", "\u202e"} & {*said, *errors}
 
 

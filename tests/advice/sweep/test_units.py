@@ -18,7 +18,7 @@ from spillscan.output.errors import SpillscanError
         ("nvcc -c k.cu -o k.o", "k.cu", "nvcc -c k.cu -o k.o"),
         ("ccache /opt/cuda/bin/nvcc -DX='a b' -c k.cu", "k.cu", "/opt/cuda/bin/nvcc -DX='a b' -c k.cu"),
         ("CUDA=1 nvcc -x cu -c noext", "noext", "nvcc -x cu -c noext"),
-        ("nvcc --options-file all.rsp", "sub/k.cu", "nvcc --options-file all.rsp"),
+        ("nvcc --options-file all.rsp", "all.rsp", "nvcc --options-file all.rsp"),
         ("nvcc -maxrregcount 64 -m 64 -c k.cu", "k.cu", "nvcc -maxrregcount 64 -m 64 -c k.cu"),
     ],
 )
@@ -26,7 +26,6 @@ def test_commands_stay_as_they_are(
     command: str, path: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("all.rsp").write_text("-arch=sm_80 -c sub/k.cu")
     assert units(command, []) == [Unit(path, tuple(shlex.split(words)))]
 
 
@@ -55,3 +54,17 @@ def test_listed_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 def test_refused(text: str, why: str) -> None:
     with pytest.raises(SpillscanError, match=why):
         units(text, [])
+
+
+@pytest.mark.parametrize(("glob", "chosen"), [("_Z3twoILi8EEvPf", "two.cu"), ("two<8*>", "two.cu"), ("one", "one.cu")])
+def test_a_kernel_without_an_object_is_found_by_its_name(
+    glob: str, chosen: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("one.cu").write_text("__global__ void one() {}")
+    Path("two.cu").write_text("template <int N> __global__ void two(float* a) {}")
+    listed = [
+        {"directory": ".", "command": f"nvcc -c {name} -o {name}.o", "file": name} for name in ("one.cu", "two.cu")
+    ]
+    Path("compile_commands.json").write_text(json.dumps(listed))
+    assert [each.path for each in units("compile_commands.json", [glob])] == [chosen]
