@@ -14,6 +14,7 @@ from msgspec import structs
 
 from spillscan.advice.causes import (
     Holding,
+    device_of,
     for_debugger,
     limit_of,
     limited_by_option,
@@ -27,6 +28,7 @@ from spillscan.occupancy.bounds import (
     bounds_for_more_blocks,
     bounds_for_more_registers,
     largest_block,
+    least_limit,
     register_cap,
 )
 from spillscan.occupancy.devices import WARP_THREADS, resolve
@@ -46,6 +48,8 @@ Wanted = Literal["spills", "blocks", "registers", "launch", "roles", "none"]
 """What a fix is for: fewer spills, more blocks per SM, registers within ``max_registers``, a launch that succeeds,
 registers of warp roles."""
 
+LEAST_SETMAXNREG = 24
+"""Smallest operand of ``setmaxnreg`` (PTX ISA)."""
 _NOT_TRIED = "(not tried)"
 FEWER = f"fewer live values per thread: smaller tiles, or more threads for the same work {_NOT_TRIED}"
 _NO_DEBUG = "check a build without -G"
@@ -214,8 +218,10 @@ def _higher_limit(kernel: Kernel, launch: Launch | None, need: Need | None, on: 
         yield Fix("try", FEWER)
         return
     configuration = _configuration(kernel, launch, on)
-    if configuration is None:
-        limit = min(-(-least // REGISTER_STEP) * REGISTER_STEP, most)
+    if configuration is None or configuration.threads_per_block > configuration.device.max_threads_per_block:
+        here = device_of(kernel)
+        limit = max(-(-least // REGISTER_STEP) * REGISTER_STEP, least_limit(here) if here is not None else 0)
+        limit = min(limit, most)
         yield Fix("try", f"{_limit_setting(kernel, limit)}; --launch shows its cost in blocks/SM {_NOT_TRIED}")
         return
     here, threads = configuration.device, configuration.threads_per_block
@@ -285,21 +291,35 @@ def _shared_memory(kernel: Kernel, launch: Launch | None) -> Iterator[Fix]:
 
 
 def _of_roles(kernel: Kernel, launch: Launch | None) -> Iterator[Fix]:
+    """Registers per role that the block has: what its roles ask for, the largest reduced."""
     threads = launch.threads_per_block if launch else kernel.launch_bounds.threads if kernel.launch_bounds else None
-    if threads is None or kernel.usage.registers is None:
+    roles = [] if kernel.sass is None else [role.registers for role in kernel.sass.roles if role.address is not None]
+    asked = sorted(registers for registers in roles if registers is not None)
+    if threads is None or kernel.usage.registers is None or not asked or len(asked) < len(roles):
         return
     groups = threads // (4 * WARP_THREADS)
     each = -(-kernel.usage.registers // REGISTER_STEP) * REGISTER_STEP
+    running = asked if len(asked) <= groups else asked[-1:]
+    others, least = groups - len(running), min(*asked, each)
+    while sum(running) + others * least > groups * each:
+        running = sorted((*running[:-1], running[-1] - REGISTER_STEP))
+        if running[-1] < LEAST_SETMAXNREG:
+            return
+    rest = f", at most {least} for each of the other {others}" if others else ""
     yield Fix(
         "fix",
-        f"setmaxnreg values of its {count(groups, 'warpgroup')} that add up to at most {groups * each:,}"
-        f" ({groups} × {each})",
+        f"setmaxnreg {', '.join(map(str, running))} for {count(len(running), 'warpgroup')}{rest}:"
+        f" {sum(running) + others * least:,} of the block's {groups * each:,} ({groups} × {each})",
     )
 
 
 def _fewer_registers(kernel: Kernel, goal: Goal) -> Iterator[Fix]:
-    limit = None if goal.max_registers is None else goal.max_registers // REGISTER_STEP * REGISTER_STEP
-    if limit and kernel.role == "entry":
+    here, limit = device_of(kernel), (goal.max_registers or 0) // REGISTER_STEP * REGISTER_STEP
+    if kernel.role != "entry" or goal.max_registers is None:
+        return
+    if limit < (least_limit(here) if here is not None else REGISTER_STEP):
+        yield Fix("try", FEWER)  # ptxas would raise the limit
+    else:
         yield Fix("try", f"{_limit_setting(kernel, limit)}; may spill {_NOT_TRIED}")
 
 

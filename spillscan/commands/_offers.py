@@ -21,6 +21,7 @@ from spillscan.builds.compilation import parse, split
 from spillscan.judging.policy import Policy
 from spillscan.judging.rule_docs import explanations
 from spillscan.judging.rules import all_limits
+from spillscan.judging.rules.code import OTHER as OTHER_CODE
 from spillscan.model import Finding, Kernel, Origin
 from spillscan.model.build import damage
 from spillscan.naming import Names
@@ -46,15 +47,17 @@ class Asked(NamedTuple):
     """--config and --set."""
     launches: Sequence[str] = ()
     """--launch."""
+    builds: Sequence[str] = ()
+    """The two builds whose instructions are not compared yet."""
 
     @classmethod
-    def by(cls, arguments: argparse.Namespace, inputs: Sequence[str]) -> Asked:
+    def by(cls, arguments: argparse.Namespace, inputs: Sequence[str], builds: Sequence[str] = ()) -> Asked:
         """What was asked by parsed arguments."""
         given = vars(arguments)
         config = ["--config", given["config"]] if given.get("config") else []
         settings = [word for text in given.get("settings") or () for word in ("--set", text)]
         launches = [word for text in given.get("launch") or () for word in ("--launch", text)]
-        return cls(inputs, [*config, *settings], launches)
+        return cls(inputs, [*config, *settings], launches, builds)
 
 
 def with_ways(report: Report, asked: Asked, policy: Policy) -> Report:
@@ -74,13 +77,13 @@ def with_ways(report: Report, asked: Asked, policy: Policy) -> Report:
         shown.append(Ranked("spills" if weight else "occupancy", family, kernels, weight, 0.0))
     if not shown:
         return report
-    code = fetch.pressures_of(each.worst for each in shown if each.weight)
+    pressures = fetch.pressures_of(each.worst for each in shown if each.weight)
     databases, tree = databases_near(asked.inputs), tree_here()
     ways = []
     for about in shown:
         finding = first[about.family]
         kernel, goal = about.worst, goal_of(policy, about.worst, finding.rule)
-        made = advice(about, report.launches, tree, code.get(id(kernel)), goal=goal)
+        made = advice(about, report.launches, tree, pressures.get(id(kernel)), goal=goal)
         source = source_of(kernel, databases) if goal.wanted in ("spills", "blocks", "launch") else ""
         causes, fixes = made.causes if about.weight else (), made.fixes
         if _by_callees(kernel, finding):
@@ -122,6 +125,9 @@ _OF_FRAMES = ("local-array", "stack")
 
 
 def _next(about: Ranked, finding: Finding, source: str, asked: Asked, names: Names, launches: Launches) -> str:
+    if finding.rule == OTHER_CODE.id:
+        words = ["spillscan", "diff", "--with", "code-text", *asked.builds, "--kernel", _called(about.worst, names)]
+        return shlex.join(words) if asked.builds and "-" not in asked.builds else ""
     of_frame = not about.weight and finding.rule.startswith(_OF_FRAMES)
     if (of_frame or _by_callees(about.worst, finding)) and about.worst.sass is not None and "-" not in asked.inputs:
         return _show(about.worst, _held_by(about.worst, asked.inputs), names)

@@ -113,7 +113,8 @@ def run(arguments: argparse.Namespace) -> int:
     if found.status and report.fail_on != "never" and _options.shows_ways(arguments):
         from spillscan.commands import _offers
 
-        asked = _offers.Asked.by(arguments, arguments.inputs[-1:])
+        to_compare = () if "code-text" in arguments.also else arguments.inputs
+        asked = _offers.Asked.by(arguments, arguments.inputs[-1:], to_compare)
         report = _offers.with_ways(report, asked, policy)
     render.write(report, arguments.format, _options.rows_of(arguments), arguments.source_root)
     issues = (*report.build.issues[len(kept[-1].issues) :], *(issue for build in builds for issue in build.issues))

@@ -17,6 +17,12 @@ PARTITIONS = 4
 """ptxas counts with four partitions on every target, also on 6.0, whose SM has two (probed, 23 targets)."""
 
 
+def least_limit(device: Device) -> int:
+    """Smallest register limit that ptxas obeys, of ``-maxrregcount`` and ``__maxnreg__``; it raises smaller ones
+    ("adjusting … to lower bound of 24"). Probed with ptxas 12.9 and 13.0 on sm_50 to sm_120."""
+    return 24 if device.version >= (7, 0) else 16
+
+
 class RegisterCap(Struct, frozen=True, kw_only=True):
     """What ptxas makes of ``__launch_bounds__(threads, blocks)``."""
 

@@ -15,6 +15,7 @@ from typing import cast
 from msgspec.structs import replace
 
 from spillscan.model import Advisory, Usage
+from spillscan.model.symbols import short_name
 from spillscan.model.usage import PRINTED, Printed
 from spillscan.reading import grammar
 from spillscan.reading.logs import fragments
@@ -259,6 +260,12 @@ def nvlink_message(line: str) -> Message:
         return LinkProperties(tokens["SYMBOL"], target)
     if rule == "dynamic_stack":
         return _note(rule, before, tokens, before[0] + text)
+    if rule == "register_mismatch":
+        caller, callee = (short_name(tokens[name]) for name in ("CALLER", "CALLEE"))
+        needed = tokens["CALLEE_REGISTERS"]
+        wide = f"{caller} may use {tokens['REGISTERS']} registers, and {callee}, which it calls, uses {needed}"
+        way = f"raise the limit of {caller} to {needed} (-maxrregcount, __maxnreg__, launch bounds)"
+        return _note("compiler_error", before, {}, f"{before[0]}{wide}; {way}, or limit {callee}")
     found = _undescribed("nvlink", before, line)
     # Its own warnings are not about resources.
     return Ignored() if isinstance(found, Unknown) and found.text != line and before["severity"] != "info" else found

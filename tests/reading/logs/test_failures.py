@@ -552,3 +552,13 @@ def test_more_steps_than_reports() -> None:
 )
 def test_several_failures_in_words(subjects: list[str], text: str) -> None:
     assert _named([Failure(line=1, text="Error 1", subject=subject) for subject in subjects]) == text
+
+
+def test_a_link_with_too_few_registers_names_caller_callee_and_limit() -> None:
+    said = "entry function '_Z1kPfPKf' with max regcount of 32 calls function '_Z1fPKfi' with regcount of 179"
+    (found,) = seen(f"nvlink error   : {said}\nnvlink info    : 0 bytes gmem\n")
+    assert found.code == "build-failed"
+    assert found.message == (
+        "a step failed: k may use 32 registers, and f, which it calls, uses 179;"
+        " raise the limit of k to 179 (-maxrregcount, __maxnreg__, launch bounds), or limit f"
+    )
