@@ -6,17 +6,32 @@ import json
 import os
 import shutil
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from spillscan.cli import main
-from spillscan.history.audit import Summary
+from spillscan.history.audit import Summary, pool
 from spillscan.history.audit.messages import FileOutcome
 from spillscan.history.dataset import open_dataset
 from tests.conftest import FIXTURES
 
 DEMO = FIXTURES / "demo"
+
+
+class Here(ThreadPoolExecutor):
+    """An executor of this process, where processes of their own would only import everything anew."""
+
+    _processes: dict[int, object] | None = None
+
+    def __init__(self, *_: object) -> None:
+        super().__init__(1)
+
+
+@pytest.fixture(autouse=True)
+def here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool, "ProcessPoolExecutor", Here)
 
 
 def audit(*arguments: object) -> int:

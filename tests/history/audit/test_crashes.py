@@ -19,6 +19,7 @@ from tests.history.audit.support import kept, run
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals")
 
 
+@pytest.mark.oracle
 def test_killed_with_all_its_processes_it_goes_on_where_it_was(tmp_path: Path) -> None:
     tree, data = objects(tmp_path / "tree", sized(60, 150)), tmp_path / "data"
     for seconds in (0.0, 0.3):
@@ -46,6 +47,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(("umount", "-l", str(disk)), check=True)
 
 
+@pytest.mark.oracle
 def test_where_the_disk_is_full_it_says_so_and_goes_on_when_there_is_room(small_disk: Path, tmp_path: Path) -> None:
     tree, data = objects(tmp_path / "tree", sized(25, 60)), small_disk / "data"
     (small_disk / "other").write_bytes(bytes(250_000))

@@ -73,6 +73,7 @@ def test_two_processes(reference: Reference, tmp_path: Path) -> None:
     assert kept(tmp_path / "data") == kept(reference.data)
 
 
+@pytest.mark.oracle
 def test_changed_files_replace_what_they_were(tmp_path: Path) -> None:
     spill, plain = (ROOT / "fixtures" / "ptxas" / name for name in ("spill-13.0.log", "plain-13.0.log"))
     log = tmp_path / "tree" / "build.log"
@@ -87,6 +88,7 @@ def test_changed_files_replace_what_they_were(tmp_path: Path) -> None:
     assert kept(tmp_path / "data") == kept(tmp_path / "fresh")
 
 
+@pytest.mark.oracle
 def test_a_file_that_kills_its_process_is_found_and_the_rest_is_read(reference: Reference, tmp_path: Path) -> None:
     poison = reference.tree / "part0" / "1" / "poison.log"
     poison.write_text("SWALLOWED POISON\n" * 1000)
@@ -106,6 +108,7 @@ def test_a_file_that_kills_its_process_is_found_and_the_rest_is_read(reference: 
         poison.unlink()
 
 
+@pytest.mark.oracle
 def test_a_worker_that_is_killed_from_outside_loses_nothing(reference: Reference, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     gate.mkdir()
@@ -129,6 +132,7 @@ def test_a_worker_that_is_killed_from_outside_loses_nothing(reference: Reference
     assert kept(tmp_path / "data") == kept(tmp_path / "calm")
 
 
+@pytest.mark.oracle
 def test_interrupted_it_says_how_to_go_on_and_does(reference: Reference, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     gate.mkdir()

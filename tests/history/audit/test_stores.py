@@ -141,6 +141,7 @@ def s3() -> Iterator[FlakyServer]:
         yield front
 
 
+@pytest.mark.oracle
 def test_inputs_and_dataset_in_a_flaky_object_store(s3: FlakyServer, reference: Reference, tmp_path: Path) -> None:
     import s3fs
 
@@ -194,6 +195,7 @@ def web(tmp_path: Path) -> Iterator[tuple[FlakyServer, Path]]:
     behind.server_close()
 
 
+@pytest.mark.oracle
 def test_a_file_that_never_comes_has_failed_until_it_comes(web: tuple[FlakyServer, Path], tmp_path: Path) -> None:
     server, folder = web
     shutil.copyfile(FIXTURES / "demo" / "base.log", folder / "base.log")

@@ -51,6 +51,7 @@ def test_the_python_of_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert reported["frame"].fetchall()[0][0] == "v2"  # type: ignore[attr-defined]
 
 
+@pytest.mark.oracle
 def test_the_notebook_runs() -> None:
     import nbclient
     import nbformat

@@ -17,7 +17,7 @@ from tests.conftest import sized
 from tests.counting import MOST_GROWTH, growth
 from tests.history.dataset.test_history import kernel, put
 
-SIZE = sized(40, 150)
+SIZE = sized(15, 150)
 BUILDS = 3
 FAMILIES: dict[str, Callable[[int, int], Kernel]] = {
     "figures that change": lambda at, build: kernel(f"_Z1kILi{at}EEvv", 40 + build),

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.history.dataset import killing
 
 
+@pytest.mark.oracle
 def test_killed_appends_lose_nothing_and_are_completed(tmp_path: Path) -> None:
     root = tmp_path / "data"
     # A batch puts three objects: kernels, units, the record. Each is one fsync and one replace.

@@ -15,7 +15,7 @@ import pytest
 from spillscan.history.dataset import open_dataset, sql
 from spillscan.history.dataset.reading import Dataset
 from spillscan.output.errors import UsageError
-from tests.conftest import FIXTURES
+from tests.conftest import FIXTURES, sized
 from tests.history.dataset.support import BASE, HEAD, append, command
 
 
@@ -201,7 +201,7 @@ def test_the_command_prints_text_csv_and_json(root: Path) -> None:
     assert short.splitlines()[-1] == "… more than 2 rows (--all shows them)"
 
 
-@pytest.mark.parametrize("words", ["query 'SELECT count(*) FROM builds'", "--kernel *", "--all"])
+@pytest.mark.parametrize("words", sized(["--all"], ["query 'SELECT count(*) FROM builds'", "--kernel *", "--all"]))
 def test_no_question_loads_pandas(words: str, root: Path) -> None:
     code = "import sys; from spillscan.cli import main; main(); assert 'pandas' not in sys.modules"
     subprocess.run(
