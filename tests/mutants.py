@@ -51,7 +51,6 @@ FAMILIES = {
 TESTS = (
     "tests/judging",
     "tests/reading/join",
-    "tests/reading/logs",
     "tests/reports",
     "tests/builds",
     "tests/commands",

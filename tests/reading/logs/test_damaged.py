@@ -9,7 +9,7 @@ import pytest
 
 from spillscan.cli import main
 from spillscan.model import Reading
-from tests.conftest import read_log
+from tests.conftest import read_log, sized
 from tests.oracle.attacks import logs as attacks
 
 ENTRY = "ptxas info    : Compiling entry function 'spills' for 'sm_80'\n"
@@ -27,7 +27,7 @@ def hidden(reading: Reading) -> set[str]:
     return {each for issue in reading.issues for each in issue.hidden}
 
 
-@pytest.mark.parametrize("case", range(60))
+@pytest.mark.parametrize("case", range(sized(15, 60)))
 def test_no_damage_passes_unseen(case: int) -> None:
     """A slice of ``python -m tests.oracle.attack_oracle``."""
     assert not attacks.attack(Random(f"slice/{case}")).failures

@@ -6,11 +6,11 @@ from random import Random
 
 import pytest
 
-from tests.conftest import read_log
+from tests.conftest import read_log, sized
 from tests.oracle.attacks import environments
 
 
-@pytest.mark.parametrize("portion", range(6))
+@pytest.mark.parametrize("portion", range(sized(1, 6)))
 def test_no_lost_unit_passes_unseen(portion: int) -> None:
     """A slice of ``python -m tests.oracle.attack_oracle``."""
     attacks = [environments.attack(Random(f"slice/{portion}/{number}")) for number in range(50)]

@@ -72,7 +72,7 @@ LONG_LINES: dict[str, Callable[[str, int], str]] = {
 }
 
 
-@pytest.mark.parametrize("family", LONG_LINES)
+@pytest.mark.parametrize("family", [*LONG_LINES][:: sized(3, 1)])
 def test_long_lines_of_each_message(family: str) -> None:
     slow = []
     for (_, rule), line in list(OF_EACH_RULE.items())[[*LONG_LINES].index(family) % STEP :: STEP]:
@@ -150,6 +150,6 @@ LOGS: dict[str, Callable[[int], str]] = {
 }
 
 
-@pytest.mark.parametrize("family", LOGS)
+@pytest.mark.parametrize("family", [*LOGS][:: sized(4, 1)])
 def test_many_of_each_record(family: str) -> None:
     assert grows_with_size(LOGS[family], RECORDS)

@@ -37,7 +37,7 @@ def share_certain(reading: Reading) -> float:
     return sum(kernel.confidence == "certain" for kernel in entries) / len(entries)
 
 
-@pytest.mark.parametrize("path", CAPTURES, ids=lambda path: f"{path.parent.name}/{path.name}")
+@pytest.mark.parametrize("path", CAPTURES[:: sized(4, 1)], ids=lambda path: f"{path.parent.name}/{path.name}")
 def test_nothing_certain_is_wrong_in_real_captures(path: Path) -> None:
     """Twelve ptxas on one pipe; some with a reader so slow that half of all blocks are torn."""
     reading = read_any(path)
@@ -91,7 +91,7 @@ def test_nothing_certain_is_wrong_at_any_density(folder: Path, share_writing: fl
     logs = [read_text(path) for path in sorted(folder.glob("sequential/*"))]
     expected = truth(folder)
     certain, tears = [], []
-    for seed in range(sized(3, 48)):
+    for seed in range(sized(1, 48)):
         text, share_torn = interleaved(logs, seed, share_writing)
         reading = read_log(text)
         assert not wrong_among_certain(reading, expected), seed
@@ -102,7 +102,7 @@ def test_nothing_certain_is_wrong_at_any_density(folder: Path, share_writing: fl
         assert sum(certain) / len(certain) >= 0.98
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(sized(5, 20)))
 def test_uniform_shuffling_never_misleads(seed: int) -> None:
     """No compiler writes like this; the claim "certain" must hold all the same."""
     folder = SETS[seed % len(SETS)]

@@ -35,6 +35,7 @@ for piece in PIECES:
 """
 
 
+@pytest.mark.oracle
 def test_long_lines_come_to_an_end() -> None:
     done = subprocess.run([sys.executable, "-c", READ], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"stopped after {len(done.stdout.split())} lines: {done.stderr}"
