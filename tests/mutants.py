@@ -299,7 +299,8 @@ def main() -> int:
         for mutant in fixed + fresh:
             print(f"{mutant.path}:{mutant.line}: {mutant.change}: {mutant.text}")
         return 0
-    tests = reaching.tests_by_line(TESTS, {each.path for each in fixed + fresh}, arguments.map, arguments.workers)
+    modules = {mutant.path for family in families for mutant in planted(family)}
+    tests = reaching.tests_by_line(TESTS, modules, arguments.map, arguments.workers)
     listed = yaml.safe_load(EQUIVALENT.read_text(encoding="utf-8")) or []
     (ROOT / "build").mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="mutants-", dir=ROOT / "build") as folder:
