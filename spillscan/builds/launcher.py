@@ -58,8 +58,10 @@ def main(command: Sequence[str]) -> int:
     except OSError:  # a full disk, or the run is over: the build goes on
         os.execvp(command[0], list(command))
     is_nvcc = os.path.basename(command[0]).startswith("nvcc")
-    call = {"command": list(command), "folder": os.getcwd(), "ancestors": list(_ancestors(folder)), **_texts(command)}
-    said = " ".join((*command, *call["environment"].values(), *call["texts"].values()))
+    environment = {name: os.environ[name] for name in FLAGS if name in os.environ}
+    words, texts = _words([*command[1:], *" ".join(environment.values()).split()])
+    call: dict[str, Any] = {"command": list(command), "environment": environment, "texts": texts}
+    call |= {"folder": os.getcwd(), "ancestors": list(_ancestors(folder))}
     adds = is_nvcc and _DRY_RUN.isdisjoint(command)
     headers = f"{key}.gcc", f"{key}.clang"
     lists = is_nvcc and _is_program(command[0]) and not {"SUNPRO_DEPENDENCIES", "CC_PRINT_HEADERS"} & {*os.environ}
@@ -68,9 +70,9 @@ def main(command: Sequence[str]) -> int:
         os.environ.update({"SUNPRO_DEPENDENCIES": headers[0], **clang})
     status, report = _ran([command[0], *(("-Xptxas", "-v") if adds else ()), *command[1:]])
     with suppress(BrokenPipeError):
-        sys.stderr.buffer.write(FIGURES.sub(b"", report) if adds and not _ASKS.search(said) else report)
+        sys.stderr.buffer.write(FIGURES.sub(b"", report) if adds and not _ASKS.search(" ".join(words)) else report)
         sys.stderr.flush()
-    call |= _files(call, started, compiled=b" info " in report)
+    call |= _files(words, texts, started, compiled=b" info " in report)
     read = _headers(*headers, command[0]) if lists else None
     call["headers"] = read is not None
     call["files"] |= {path: _digest(path, started) for path in read or ()}
@@ -82,31 +84,28 @@ def main(command: Sequence[str]) -> int:
     return status if status >= 0 else _die_of(-status)
 
 
-def _texts(command: Sequence[str]) -> dict[str, Any]:
-    """The variables and the options files that add words to a command."""
-    environment = {name: os.environ[name] for name in FLAGS if name in os.environ}
-    words = [*command[1:], *" ".join(environment.values()).split()]
-    texts = {}
-    for before, word in pairwise(["", *words]):
+def _words(words: list[str]) -> tuple[list[str], dict[str, str]]:
+    """The words of a command with those of its options files, and the texts of these."""
+    texts: dict[str, str] = {}
+    for at, word in enumerate(words):  # which grows
         option, _, value = word.partition("=")
-        listed = word if before in _OPTIONS_FILES else value if option in _OPTIONS_FILES else word[1:]
-        for path in listed.split(",") if listed != word[1:] or word.startswith("@") else ():
+        listed = value if option in _OPTIONS_FILES else word[1:] if word.startswith("@") else ""
+        for path in (word if at and words[at - 1] in _OPTIONS_FILES else listed).split(","):
             with suppress(OSError, ValueError):
-                if os.path.getsize(path) <= _LARGEST_TEXT_BYTES:
+                if path not in texts and os.path.getsize(path) <= _LARGEST_TEXT_BYTES:
                     with open(path, encoding="utf-8", errors="surrogateescape") as file:
                         texts[path] = file.read()
-    return {"environment": environment, "texts": texts}
+                    words += texts[path].split()
+    return words, texts
 
 
-def _files(call: dict[str, Any], started: int, *, compiled: bool) -> dict[str, Any]:
+def _files(words: list[str], texts: dict[str, str], started: int, *, compiled: bool) -> dict[str, Any]:
     """The files that the words of a call name: those that it read, with digests, and those that it wrote."""
-    added = " ".join((*call["environment"].values(), *call["texts"].values())).split()
-    words = [*call["command"][1:], *added]
     outputs = {word for before, word in pairwise(["", *words]) if before in _OUTPUT_OPTIONS}
     outputs |= {word[2:] for word in words if word.startswith("-o")}
     options = [word.partition("=") for word in words]
     outputs |= {value for option, _, value in options if option in _OUTPUT_OPTIONS}
-    named = dict.fromkeys((*words, *(value for _, _, value in options), *outputs, *call["texts"]))
+    named = dict.fromkeys((*words, *(value for _, _, value in options), *outputs, *texts))
     files: dict[str, str] = {}
     found = {path: kind for path in named if (kind := _kind(path))}
     wrote = [path for path, kind in found.items() if kind == "binary" and _is_later(path, started)]
@@ -117,7 +116,7 @@ def _files(call: dict[str, Any], started: int, *, compiled: bool) -> dict[str, A
         near = [os.path.join(folder, name) for folder in (".", *outputs) for name in _names(folder)]
         wrote = [path for path in near if _kind(path) == "binary" and _is_later(path, started)]
     return {
-        "sources": [path for path in files if path not in call["texts"]],
+        "sources": [path for path in files if path not in texts],
         "files": files,
         "wrote": wrote,
         "pieces": sorted({piece for path in wrote for piece in pieces(path)}),
@@ -142,7 +141,7 @@ def _kind(path: str) -> str:
 
 def _is_later(path: str, started: int) -> bool:
     with suppress(OSError):
-        return os.stat(path).st_ctime_ns >= started
+        return os.stat(path).st_ctime_ns > started  # equal: just before, since the clock of files is coarse
     return False
 
 

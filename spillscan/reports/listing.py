@@ -91,7 +91,8 @@ def _finding_line(group: Sequence[Finding], report: Report, style: Style) -> str
     family = printable(shared_label(kernel, report.by or "family", report.names), LONGEST_NAME)
     more = f" (+{len(group) - 1:,} of {family})" if len(group) > 1 else ""
     arch = printable(kernel.key.arch or "arch unknown", LONGEST_ARCH)
-    unit = copy_of(kernel, report.names, kernel.key.unit if source is None else report.libraries.get(id(kernel), ""))
+    unit = report.libraries.get(id(kernel)) or report.units.get(id(kernel), "")
+    unit = copy_of(kernel, report.names, kernel.key.unit if source is None else unit)
     color = {"error": RED, "warning": YELLOW, "note": DIM}[finding.severity]
     return (
         f"{place}{': ' if place else ''}{paint(finding.severity, color, style)}: "

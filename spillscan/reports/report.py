@@ -179,6 +179,14 @@ class Report(Struct, frozen=True, kw_only=True, dict=True):
         """The library, source or unit of each kernel that its name and arch do not tell from others, by its ``id``."""
         return self._copies(lambda kernel: library_of(kernel, str) or source_of(kernel) or kernel.key.unit)
 
+    @cached_property
+    def units(self) -> Mapping[int, str]:
+        """The object of each kernel that was built from its source more than once (Debug, Release), by its ``id``."""
+        by_source: dict[str, list[Kernel]] = {}
+        for kernel in self.build.kernels:
+            by_source.setdefault(kernel.source, []).append(kernel)
+        return {each: unit for kernels in by_source.values() for each, unit in copies(kernels, _unit).items()}
+
     def _copies(self, holder: Callable[[Kernel], str]) -> dict[int, str]:
         base = self.base.kernels if self.base is not None else ()
         return {**copies(base, holder), **copies(self.build.kernels, holder)}
@@ -223,3 +231,7 @@ class Report(Struct, frozen=True, kw_only=True, dict=True):
     def open_findings(self) -> tuple[Finding, ...]:
         """The findings that no baseline excuses, most severe first."""
         return tuple(finding for finding in self.findings if not finding.excused)
+
+
+def _unit(kernel: Kernel) -> str:
+    return kernel.key.unit

@@ -64,6 +64,22 @@ def test_files(project: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert f"'{SPEC[1]}'" in workflow.read_text()
 
 
+def test_unlinked_registers_are_accepted_with_a_reason(project: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    report = (FIXTURES / "ptxas" / "calls-c-13.0.log").read_text()
+    Path("build.log").write_text(f"nvcc -dc -Xptxas -v calls.cu -o calls.o\n{report}")
+    assert main(["init", "build.log", "--build", "make", *SPEC]) == 2
+    assert "fill in <IMAGE>" in capfd.readouterr().err
+    (accepted,) = yaml.safe_load(Path("spillscan.yaml").read_text())["accept"]
+    assert accepted["gap"] == "registers-not-final"
+    assert accepted["reason"]
+    assert Path("spillscan-baseline.jsonl").exists()
+    assert main(["check", "build.log"]) == 0
+    unchecked = [
+        line for line in capfd.readouterr().out.splitlines() if line.startswith("not checked: final registers")
+    ]
+    assert len(unchecked) == 1
+
+
 @pytest.mark.parametrize(
     ("commands", "place", "lines"),
     [

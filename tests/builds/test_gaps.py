@@ -13,6 +13,7 @@ from spillscan import scan
 from spillscan.builds import gaps
 from spillscan.builds.pieces import pieces
 from spillscan.builds.record import BuildRecord, Call, Output, Run, decoded, encoded
+from spillscan.cli import main
 from spillscan.output.errors import InputError
 from tests.builds.made import call, run_file
 from tests.conftest import FIXTURES, read_text
@@ -157,6 +158,24 @@ def test_reports_of_good_calls_count(tmp_path: Path) -> None:
         assert Path(kernel.source).name == "a.cu"
         assert [origin.line for origin in kernel.origins] == [None]
     assert [(Path(unit.source).name, unit.state) for unit in build.units] == [("a.cu", "done"), ("a.cu", "failed")]
+
+
+def test_a_removed_kernel_gives_one_answer_for_every_run_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "sub").mkdir()
+    run_file(tmp_path / "full.json", call(tmp_path, WORDS, sources=("a.cu",), report=REPORT))
+    assert main(["baseline", "write", "full.json", "-o", "base.jsonl"]) == 0
+    fewer = call(tmp_path, WORDS, sources=("a.cu",), report=REPORT[: REPORT.rindex("ptxas info    : Compiling")])
+    answers = set()
+    for name in ("spillscan-build.json", "other.txt", "sub/spillscan-build.json"):
+        run_file(tmp_path / name, fewer)
+        capsys.readouterr()
+        status = main(["check", name, "--baseline", "base.jsonl"])
+        answers.add((status, "".join(capsys.readouterr()).replace(name, "RUN")))
+    assert len(answers) == 1
+    assert "removed" in answers.pop()[1]
 
 
 def test_a_run_file_survives_its_text() -> None:

@@ -7,7 +7,6 @@ import re
 import shutil
 import subprocess
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 
 import yaml
@@ -90,7 +89,12 @@ def lacking(row: Row) -> str:
     """The first program that a row needs and that is not here; empty if all are."""
     for each in ("nvcc", "bash", *row.needs.split()):
         module = each.partition(":")[2]
-        if find_spec(module) is None if module else shutil.which(each) is None:
+        found = (
+            shutil.which(each)
+            if not module
+            else not subprocess.run(["python3", "-c", f"import {module}"], check=False).returncode
+        )
+        if not found:
             return module or each
     return ""
 
