@@ -65,7 +65,7 @@ def lines(report: Report, style: Style) -> Iterator[str]:
             rows.append(([_title(family, report, style.width)], ""))
         for entry in several:
             name = words.cell(entry.change.kernel, report.names, under=family is not None and of_family)
-            rows += [(cells[: len(columns)], color) for cells, color in _rows(entry, wide, name, report)]
+            rows += [(cells[: len(columns)], color) for cells, color in change_rows(entry, wide, name, report)]
             rows += [([line], color) for line, color in _said(entry, report, style)]
     last: list[Row] = [(cells[: len(columns)], color) for cells, color in _total_rows(total, wide)]
     if rows:
@@ -253,11 +253,6 @@ def _folded(found: Sequence[Entry], shown: Sequence[Entry], style: Style) -> Ite
     yield from fold(sum(len(entry.changes) for entry in rest), style, f", {tally} among them" if tally else "")
 
 
-def pair_of(metric: Metric) -> str:
-    """``16 → 1,840 B (+1,824)``: what a figure was and is."""
-    return _Wide([metric]).cell(metric)
-
-
 class _Wide:
     """How wide numbers are, so that those of all rows stand under each other."""
 
@@ -268,7 +263,7 @@ class _Wide:
 
     def cell(self, metric: Metric) -> str:
         _, before, after = metric
-        unit = f" {_unit(metric):<{self.unit}}" if self.unit else ""
+        unit = f" {_unit(metric):<{self.unit}}" if self.unit or _unit(metric) else ""
         numbers = f"{_number(metric, before):>{self.before}} → {_number(metric, after):>{self.after}}{unit}"
         if before is None or after is None:
             return numbers
@@ -299,7 +294,9 @@ def held_by(entry: Entry, report: Report) -> str:
     return next(iter(found)) if len(found) == 1 else count(len(found), "file")
 
 
-def _rows(entry: Entry, wide: _Wide, name: Cell, report: Report) -> Iterator[Row]:
+def change_rows(entry: Entry, wide: _Wide | None, name: Cell, report: Report) -> Iterator[Row]:
+    """Rows of :data:`COLUMNS` for one entry, and their colors; numbers are padded as ``wide`` says."""
+    wide = wide or _Wide([])
     change = entry.change
     kernel = change.kernel
     lead = [name, archs_of(entry)]

@@ -4,9 +4,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from hashlib import blake2s
+from typing import NamedTuple
 
-from spillscan.judging.places import BY_NAME, UNKNOWN, Place, heaviest, log_path, source_place
-from spillscan.model import SEVERITIES, Build, Change, Finding, Gap, Kernel, at_least
+from spillscan.judging.places import (
+    BY_NAME,
+    UNKNOWN,
+    Place,
+    annotated_place,
+    heaviest,
+    log_path,
+    place_in_input,
+    source_place,
+)
+from spillscan.model import SEVERITIES, Build, Change, Finding, Gap, Kernel, Severity, at_least
 from spillscan.model.symbols import natural
 from spillscan.naming import Names
 from spillscan.naming.identity.libraries import library_of
@@ -85,6 +96,43 @@ def spills_of(kernel: Kernel, missing: str) -> tuple[str, str]:
 def message_of(finding: Finding) -> str:
     """What the finding says, printable and never long."""
     return printable(finding.message, LONGEST_MESSAGE)
+
+
+class Fields(NamedTuple):
+    """What every machine-readable format says of one finding, or of a gap."""
+
+    rule: str
+    """Of the rule, or the kind of gap."""
+    severity: Severity | None
+    """``None`` of a gap."""
+    kernel: str
+    """The kernel as :func:`label_of` names it; empty of a gap."""
+    detail: str
+    """What was found, and where several source lines share in it."""
+    place: Place
+    """Where it is annotated."""
+    fingerprint: str
+
+    @property
+    def text(self) -> str:
+        """A sentence about the kernel."""
+        return f"{self.kernel} {self.detail}".lstrip()
+
+
+def fields_of(finding: Finding, report: Report) -> Fields:
+    """What every format says of ``finding``."""
+    place = annotated_place(finding, report.tree)
+    label = label_of(finding.kernel, report.names)
+    detail = detail_of(finding, report, place)
+    return Fields(finding.rule, finding.severity, label, detail, place, finding.fingerprint)
+
+
+def gap_fields(report: Report) -> Iterator[Fields]:
+    """The same of gaps, those that say the same together."""
+    for group in _alike(report.gaps):
+        text = gap_text(group, report.names)
+        digest = blake2s(text.encode("utf-8", "replace"), digest_size=16).hexdigest()
+        yield Fields(group[0].code, None, "", text, place_in_input(group[0].origin, report.tree), digest)
 
 
 IN_DIFF = " (shown at a line of the request's diff, in the kernel of this name)"
@@ -264,9 +312,11 @@ def way_facts(way: Way) -> Iterator[tuple[str, str]]:
         yield heading, printable(text, None if heading == "next" else LONGEST_MESSAGE)
 
 
-def way_markdown(way: Way) -> Iterator[str]:
-    """The same in Markdown, the command as code."""
+def way_markdown(way: Way, but: str = "") -> Iterator[str]:
+    """The same in Markdown, the command as code; without the text ``but``."""
     for heading, text in way_facts(way):
+        if text == but:
+            continue
         yield f"{heading}: {markdown.code(text, len(text)) if heading == 'next' else markdown.words(text)}"
 
 

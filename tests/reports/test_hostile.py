@@ -109,7 +109,7 @@ def hostile_report(draw: st.DrawFn, kind: Any) -> Report:
 KINDS = sorted({kind for _, kind in pairs()})
 LINE_ENDS = str.maketrans("", "", "\r\n")
 MARKDOWN_TAGS = frozenset(
-    ("p", "strong", "code", "table", "thead", "tbody", "tr", "th", "td", "details", "summary", "ul", "li", "br")
+    ("h3", "p", "strong", "code", "table", "thead", "tbody", "tr", "th", "td", "details", "summary", "ul", "li", "br")
 )
 JUNIT_TAGS = frozenset(("testsuites", "testsuite", "testcase", "failure", "skipped", "error", "system-out"))
 

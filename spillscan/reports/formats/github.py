@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from spillscan.judging.places import Place, annotated_place
 from spillscan.model import Finding, Severity
 from spillscan.output.nouns import count
 from spillscan.output.safe import printable
 from spillscan.output.terminal import Style
 from spillscan.reports.report import JUDGED, Report
-from spillscan.reports.words import LONGEST_ARCH, detail_of, gap_lines, name_of, summary, way_facts
+from spillscan.reports.words import LONGEST_ARCH, fields_of, gap_lines, name_of, summary, way_facts
 
 FORMAT = "github"
 HELP = "GitHub annotations, 10 of each severity, worst first"
@@ -28,16 +27,16 @@ _COMMANDS: dict[Severity, str] = {"error": "error", "warning": "warning", "note"
 
 
 def render(report: Report, style: Style) -> Iterator[str]:
-    """Workflow commands, a line each: what keeps the gate from deciding, what there is to say of the baseline, then
-    findings; where there are more than the runner shows, the last notice says so."""
+    """Workflow commands, a line each: gaps, issues of the baseline, then findings; if there are more
+    than the runner shows, the last notice says so."""
     findings = report.annotated
     counts = Counter(finding.severity for finding in findings)
     unknown = "\n".join(gap_lines(report.gaps, report.names))
     if unknown:
-        yield f"::error title=spillscan%3A not known::{_data(unknown)}\n"
+        yield f"::error title=spillscan%3A incomplete input::{_data(unknown)}\n"
     if report.accepted:
         accepted = "\n".join(gap_lines(report.accepted, report.names))
-        yield f"::notice title=spillscan%3A not known, accepted::{_data(accepted)}\n"
+        yield f"::notice title=spillscan%3A accepted gaps::{_data(accepted)}\n"
     room: dict[Severity, int] = {"error": SHOWN - bool(unknown), "warning": SHOWN, "note": SHOWN}
     room["note"] -= bool(report.accepted)
     for issue in report.of_baseline[: SHOWN // 2]:
@@ -50,12 +49,12 @@ def render(report: Report, style: Style) -> Iterator[str]:
         if shown[severity] >= room[severity]:
             continue
         shown[severity] += 1
-        place = annotated_place(finding, report.tree)
+        fields = fields_of(finding, report)
         arch = printable(finding.kernel.key.arch or "arch unknown", LONGEST_ARCH)
         title = f"{name_of(finding.kernel, report.names)} ({arch}) [{finding.rule}]"
-        line = "" if place.line is None else f"line={place.line},"
-        properties = f"file={_property(place.path)},{line}title={_property(title)}"
-        yield f"::{_COMMANDS[severity]} {properties}::{_data(_message(finding, report, place))}\n"
+        line = "" if fields.place.line is None else f"line={fields.place.line},"
+        properties = f"file={_property(fields.place.path)},{line}title={_property(title)}"
+        yield f"::{_COMMANDS[severity]} {properties}::{_data(_message(finding, report, fields.detail))}\n"
     rest = [f"{number - shown[name]:,} {name}s" for name, number in counts.items() if number > shown[name]]
     if rest:
         text = f"{count(len(findings), 'finding')}; not shown here: {', '.join(rest)}"
@@ -64,9 +63,8 @@ def render(report: Report, style: Style) -> Iterator[str]:
         yield f"spillscan: no findings in {_data(summary(report.build).splitlines()[0])}\n"
 
 
-def _message(finding: Finding, report: Report, place: Place) -> str:
-    """What was found; the first of a family says what to do about it."""
-    message = detail_of(finding, report, place)
+def _message(finding: Finding, report: Report, message: str) -> str:
+    """``message``, and below it what to do about the first finding of a family."""
     for way in report.details.ways:
         for heading, text in way_facts(way) if way.finding is finding else ():
             if len(message) + len(heading) + len(text) + 3 <= _LONGEST:

@@ -9,13 +9,12 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from xml.sax.saxutils import escape, quoteattr
 
-from spillscan.judging.places import annotated_place
 from spillscan.model import Finding, Kernel, at_least
 from spillscan.naming import Names
 from spillscan.output.safe import printable
 from spillscan.output.terminal import Style
 from spillscan.reports.report import JUDGED, Report
-from spillscan.reports.words import LONGEST_NAME, detail_of, family_of, message_of, name_of, one_of_a_kind
+from spillscan.reports.words import LONGEST_NAME, family_of, fields_of, message_of, name_of, one_of_a_kind
 
 FORMAT = "junit"
 HELP = "JUnit XML: a suite an arch, a case a kernel"
@@ -118,8 +117,8 @@ def _failure(report: Report, finding: Finding) -> str:
 
 def _line(report: Report, finding: Finding) -> str:
     state = f", {finding.baseline_state}" if finding.baseline_state else ""
-    place = annotated_place(finding, report.tree)
-    return f"{place}: {finding.severity}: {detail_of(finding, report, place)} [{finding.rule}{state}]"
+    fields = fields_of(finding, report)
+    return f"{fields.place}: {fields.severity}: {fields.detail} [{fields.rule}{state}]"
 
 
 def _attribute(text: str) -> str:

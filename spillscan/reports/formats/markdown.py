@@ -1,46 +1,40 @@
-"""Markdown for a comment on a pull request or a job's summary: a line where all is well, the worst first, the rest
-folded, and never too long for a comment.
+"""Markdown for a comment on a pull request or a job's summary: a verdict, one table, all else folded.
 
-GitHub takes comments of 65,536 characters and summaries of 1 MiB. What a rule calls an error or a warning is shown at
-once; notes and changes that no rule minds are folded.
+GitHub takes comments of 65,536 characters and summaries of 1 MiB.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from os.path import commonprefix
+from typing import NamedTuple
 
 from spillscan.advice.families import facts
 from spillscan.advice.ranking import why_here
+from spillscan.judging.compare.figures import totals
 from spillscan.judging.places import BY_NAME, Place, heaviest, source_place
 from spillscan.judging.rule_docs import address
-from spillscan.model import Finding, Kernel, at_least
-from spillscan.model.build import damage
-from spillscan.model.figures import figure
-from spillscan.occupancy.summary import summarise
+from spillscan.model import Build, Finding, Kernel, at_least
 from spillscan.output.markdown import Row, code, fold, linked, table, within, words
-from spillscan.output.nouns import count
+from spillscan.output.nouns import count, size
 from spillscan.output.safe import printable
 from spillscan.output.terminal import Style
 from spillscan.reading.machine.spillmap import TOP, share_text
 from spillscan.reports import code_changes, pairings
-from spillscan.reports.differences import Entry, archs_of, entries, families, held_by, pair_of, summed_up
-from spillscan.reports.groups import INSTANCES, By, Group, grouped, shared_label
-from spillscan.reports.report import ALL_KINDS, Report
+from spillscan.reports.differences import COLUMNS, change_rows, entries, families, held_by, summed_up
+from spillscan.reports.groups import INSTANCES, Group, archs_cell, shared_label
+from spillscan.reports.kernels import kernel_table
+from spillscan.reports.report import ALL_KINDS, Report, Way
 from spillscan.reports.words import (
     LONGEST_ARCH,
     LONGEST_LINE,
     LONGEST_NAME,
-    UNCOUNTED,
     alike,
     baseline_line,
-    bounds,
     copy_number,
-    fails,
     gap_lines,
     name_of,
     place_text,
-    spills_of,
     summary,
     way_markdown,
 )
@@ -50,144 +44,277 @@ HELP = "Markdown for a comment on a pull request or a step summary"
 KINDS = ALL_KINDS
 
 MARK = "<!-- spillscan -->"
-"""Ends every report: by it a workflow finds the comment to write anew."""
+"""Ends every report: a workflow finds the comment to update by it."""
 TABLE_BYTES = 17_000
 """Of one table, in UTF-8. A report has three at most: with all else it stays under GitHub's 65,536 characters."""
 CODE_BYTES = 10_000
-"""Of what became of machine code."""
+"""Of the section on machine code."""
 SHOWN = 20
 """Rows that are shown at once."""
 _FOLDED = 200
 """Rows that are folded; the rest is counted."""
 _ONE_ROW = 4
-"""Findings of one family by one rule that share a row; fewer have one each."""
-_FIRST_BYTES, _FIRST = 8_000, 5
-"""Of what is to be done first, and of how many families that is said."""
+"""Rows of one family by one rule of which only the worst is shown at once."""
+_LIST_BYTES, _FIRST = 8_000, 5
+"""Of a list of advice, and of how many families it is about."""
 _EXPLAINED, _LONGEST_REASON = 5, 300
-"""Changes of which it is said why they grew; characters of each reason."""
-_NUMBERS = ("registers", "stores", "loads", "stack", "shared", "occupancy")
+"""Changes whose growth is explained; characters of each reason."""
+_HIDDEN = ("cmem", "bar", "unit", "in loops", "live")
+"""Columns of the table of kernels that a comment has no room for."""
 
 
 def render(report: Report, style: Style) -> Iterator[str]:
-    """The report; its last line ends with :data:`MARK`."""
+    """The report; its last line is :data:`MARK`."""
     parts = {"scan": _scan, "check": _check, "diff": _diff}[report.kind](report)
-    body = "\n".join(parts)
-    yield f"{body}{_gap(body)}{MARK}\n"
+    yield "\n".join(parts) + f"\n\n{MARK}\n"
 
 
-def _gap(body: str) -> str:
-    """A single line carries the mark itself; an HTML block must not swallow it."""
-    return " " if "\n" not in body else "\n\n"
+def _head(mark: str, verdict: str, facts: Iterable[str]) -> Iterator[str]:
+    """The verdict, and one line of facts."""
+    yield f"### {f'{mark} ' * bool(mark)}spillscan: {verdict}"
+    yield ""
+    yield " · ".join(filter(None, facts))
+
+
+def _build_facts(report: Report) -> Iterator[str]:
+    """The build, what is uncertain of it, and this run."""
+    for line in summary(report.build).splitlines():
+        yield words(line.lstrip("?* "))
+    yield from baseline_line(report)
+    if report.tree.run:
+        yield linked("this run", report.tree.run)
 
 
 # ---- scan ---------------------------------------------------------------------------------------------------------
 
 
 def _scan(report: Report) -> Iterator[str]:
-    kernels = sorted((kernel for kernel in report.build.kernels if not kernel.is_helper), key=damage)
-    by: By = report.by or ("family" if len(kernels) > SHOWN else "kernel")
-    groups = list(grouped(kernels, by, report.names))
-    spilling = [group for group in groups if group.spilling]
-    rest = spilling[SHOWN:] + [group for group in groups if not group.spilling]
-    yield f"**spillscan** {_sentence(report)}"
-    header = ("kernel", *_NUMBERS, "limited by")
-    if spilling:
+    kernels = [kernel for kernel in report.build.kernels if kernel.role != "function"]
+    spilling = sum(bool(sum(kernel.spills or ())) for kernel in kernels)
+    yield from _head("", f"{spilling:,} of {count(len(kernels), 'kernel')} spilling", _build_facts(report))
+    found = kernel_table(report, SHOWN + _FOLDED)
+    columns = [column for column in found.columns if column.head not in _HIDDEN]
+    heads = [column.head or "" for column in columns]
+    rows: list[Row] = [
+        [f"**{words(row.title(LONGEST_NAME))}**", *[""] * (len(heads) - 1)]
+        if isinstance(row, Group)
+        else [_name(report, row.kernel), *(column.markdown(row) for column in columns[1:])]
+        for row in found.rows
+    ]
+    right = [column.head or "" for column in columns if not column.left]
+    if rows:
         yield ""
-        yield from _sized(header, [_kernel_row(report, group) for group in spilling[:SHOWN]], "row")
+        yield from _sized(heads, rows[:SHOWN], "row", right=right)
     yield from _first(report)
-    if rest:
-        rows = [_kernel_row(report, group) for group in rest[:_FOLDED]]
-        number = sum(len(group.kernels) for group in rest)
+    if rest := rows[SHOWN:]:
         yield ""
-        yield from fold(
-            count(number, "other kernel" if spilling else "kernel"), _sized(header, rows, "row", len(rest) - len(rows))
-        )
-
-
-def _ways(report: Report) -> Iterator[str]:
-    """The way on from what fails, at most three lines a family."""
-    lines = []
-    for way in report.details.ways:
-        lines.append(f"- **{_name(report, way.kernel)}**")
-        lines += [f"  - {each}" for each in way_markdown(way)]
-    kept, _ = within(lines, _FIRST_BYTES)
-    yield from ("", *kept) if kept else ()
+        yield from fold(count(len(rest), "more row"), _sized(heads, rest, "kernel", found.hidden, right))
 
 
 def _first(report: Report) -> Iterator[str]:
-    """What to do first, folded, as ``advise`` says it; after findings, about these."""
+    """What to fix first, folded, as ``advise`` says it."""
     lines = []
-    found = {id(finding.kernel) for finding in report.open_findings}
-    about = [each for each in report.first if report.kind == "scan" or found & set(map(id, each.kernels))]
-    for each in about[:_FIRST]:
+    for each in report.first[:_FIRST]:
         lines.append(f"- **{_name(report, each.worst)}** {words(why_here(each))}")
         said = facts(report.advice(each))
         lines += [f"  - {heading}: {words(printable(text, _LONGEST_REASON))}" for heading, text in said]
-    kept, _ = within(lines, _FIRST_BYTES)
-    if kept:
-        yield ""
-        yield from fold("what to do first", kept)
+    yield from _folded_list("what to fix first", lines)
 
 
-def _kernel_row(report: Report, group: Group) -> Row:
-    """The worst kernel of a group, and how many it stands for."""
-    kernel = group.kernels[0]
-    usage = kernel.usage
-    more = ""
-    if len(group.kernels) > 1:
-        more = f"; worst of {len(group.kernels):,}" + (f", {group.spilling:,} spilling" if group.spilling else "")
-    found = summarise(usage, kernel.key.arch, report.launches.launch_of(kernel))
-    occupancy, limiter = "-", "-"
-    if kernel.role != "function" and found.occupancy is not None:
-        occupancy = (code if found.mark == "~" else words)(found.cells["occupancy"])
-        limiter = words(found.cells["limiter"])
-    registers, *memory = map(_figure, (usage.registers, usage.stack_bytes, usage.shared_bytes))
-    return (_name(report, kernel) + more, registers, *spills_of(kernel, "-"), *memory, occupancy, limiter)
-
-
-# ---- check --------------------------------------------------------------------------------------------------------
+# ---- check and diff -----------------------------------------------------------------------------------------------
 
 
 def _check(report: Report) -> Iterator[str]:
-    severe, mild = _by_severity(report)
-    found = f"**{count(len(severe) + len(mild), 'finding')}**" if severe or mild else "no findings"
-    uncounted = "" if report.build.units else f"; {UNCOUNTED}"
-    yield f"**spillscan** {found} in {_sentence(report)}{uncounted}"
-    yield from _unknown(report)
-    yield from _findings(report, severe, mild)
+    found = report.open_findings
+    kernels = _kernels(found)
+    verdict = f"{count(len(found), 'finding')}{f' in {kernels}' if found else ''}"
+    yield from _head(_mark(report), _with_gaps(report, verdict), _build_facts(report))
+    yield from _judged(report)
     notes = [f"- {words(printable(each.message))}" for each in report.of_baseline[:SHOWN]]
     yield from ("", *notes) if notes else ()
-
-
-# ---- diff ---------------------------------------------------------------------------------------------------------
+    yield from _folded_list("not checked", [f"- {words(each)}" for each in report.details.not_checked])
 
 
 def _diff(report: Report) -> Iterator[str]:
-    changes = report.changes
-    if not changes and not report.findings and not report.gaps and not report.code_changes:
-        yield f"**spillscan** same figures in {_sentence(report)}{_aside(report)}"
-        return
-    severe, _ = _by_severity(report)
-    found = f"**{count(len(severe), 'regression')}**" if severe else "no regressions"
-    yield f"**spillscan** {found} in {_sentence(report)}{_aside(report)}"
-    yield from _unknown(report)
-    yield from _findings(report, severe, [])
-    for line in pairings.archs(report):
-        yield ""
-        yield words(line)
-    rows, left_out = _changes(report)
+    severe = _severe(report.open_findings)
+    verdict = f"{_kernels(severe)} regressed" if severe else "no regressions"
+    pair = f"base {_source(report.base or Build())} → head {_source(report.build)}"
+    also = [words(each) for each in (*pairings.toolkits(report), *pairings.other_code(report), *pairings.archs(report))]
+    facts = [_deltas(report), pair, *_build_facts(report), *also]
+    yield from _head(_mark(report), _with_gaps(report, verdict), facts)
+    yield from _judged(report)
+    rows, left_out = _change_rows(report)
     if rows:
         yield ""
-        yield from fold(
-            ", ".join(pairings.counts(changes)),
-            _sized(("kernel", "metric", "before → after"), rows, "change", left_out),
-        )
+        title = ", ".join(pairings.counts(report.changes))
+        yield from fold(title, _sized(COLUMNS, rows, "change", left_out))
     yield from _code(report)
-    yield from _why(report)
+    grown = report.growths(_EXPLAINED)
+    lines = []
+    for each in grown:
+        lines.append(f"- {_name(report, each.after)}")
+        lines += [f"  - {words(printable(line, _LONGEST_REASON))}" for line in each.sentences()]
+    yield from _folded_list("causes", lines)
+
+
+def _mark(report: Report) -> str:
+    """Whether the gate passes."""
+    failing = any(at_least(each.severity, report.fail_on) for each in report.open_findings)
+    return "❌" if failing or report.gaps else "⚠️" if _severe(report.open_findings) else "✅"
+
+
+def _with_gaps(report: Report, verdict: str) -> str:
+    return f"{verdict}, incomplete input" if report.gaps else verdict
+
+
+def _kernels(findings: Sequence[Finding]) -> str:
+    return count(len({id(each.kernel) for each in findings}), "kernel")
+
+
+def _severe(findings: Sequence[Finding]) -> list[Finding]:
+    return [each for each in findings if at_least(each.severity, "warning")]
+
+
+def _source(build: Build) -> str:
+    """The input of a build, or how many there are."""
+    inputs = {kernel.origins[0].input for kernel in build.kernels if kernel.origins}
+    return code(min(inputs), LONGEST_LINE) if len(inputs) == 1 else count(len(inputs), "input")
+
+
+def _deltas(report: Report) -> str:
+    """``**+520 B spills, −2 blocks/SM**``: spills of all kernels, and the most blocks that one lost."""
+    spills = totals((report.base or Build()).kernels, report.changes, ("spill_store_bytes", "spill_load_bytes"))
+    moved = sum(each.after - each.before for each in spills)
+    pairs = (effect.blocks for change in report.changes for effect in change.effects if effect.blocks)
+    lost = max((before - after for before, after in pairs), default=0)
+    said = [f"{size(moved, '+')} spills".replace("-", "−")] * bool(moved) + [f"−{lost} blocks/SM"] * (lost > 0)
+    return f"**{', '.join(said)}**" if said else ""
+
+
+def _judged(report: Report) -> Iterator[str]:
+    """Gaps, the findings that matter, and folded: next steps, other findings, accepted gaps."""
+    if report.gaps:
+        yield from ("", "**Incomplete input; the gate cannot pass:**", "")
+        yield from (f"- {words(line)}" for line in gap_lines(report.gaps, report.names))
+    shown, others = _rows(_severe(report.open_findings), report)
+    if shown:
+        yield ""
+        yield from _finding_table(report, shown)
+    yield from _next_steps(report.details.ways, report)
+    notes, more = _rows([each for each in report.open_findings if not at_least(each.severity, "warning")], report)
+    for rows, noun in ((others, "more finding"), ([*notes, *more], "note")):
+        if rows:
+            yield ""
+            yield from fold(count(sum(len(each.findings) for each in rows), noun), _finding_table(report, rows))
+    accepted = [f"- {words(line)}" for line in gap_lines(report.accepted, report.names)]
+    yield from _folded_list(count(len(report.accepted), "accepted gap"), accepted)
+
+
+class _FindingRow(NamedTuple):
+    """Findings that say the same of several archs of one kernel, and how many more like it have no row next to it."""
+
+    findings: Sequence[Finding]
+    more: int = 0
+
+
+def _rows(findings: Sequence[Finding], report: Report) -> tuple[list[_FindingRow], list[_FindingRow]]:
+    """Rows that are shown, and those that are folded: of a family by one rule all but the worst, if they are many."""
+    shown: list[_FindingRow] = []
+    folded: list[_FindingRow] = []
+    for group in alike(findings, report):
+        equal: dict[object, list[Finding]] = {}
+        for each in group:
+            key = _name(report, each.kernel), each.message, str(source_place(each, report.tree))
+            equal.setdefault(key, []).append(each)
+        rows = [_FindingRow(each) for each in equal.values()]
+        if len(rows) >= _ONE_ROW or report.by:
+            shown.append(rows[0]._replace(more=len(rows) - 1))
+            folded += rows[1:]
+        else:
+            shown += rows
+    return shown[:SHOWN], [each._replace(more=0) for each in shown[SHOWN:]] + folded
+
+
+def _next_steps(ways: Sequence[Way], report: Report) -> Iterator[str]:
+    """Cause, other fixes and command of the first families, folded."""
+    lines = []
+    for way in ways:
+        lines.append(f"- **{_name(report, way.kernel)}**")
+        lines += [f"  - {line}" for line in way_markdown(way, but=_fix(way))]
+    yield from _folded_list("next steps", lines)
+
+
+def _finding_table(report: Report, found: Sequence[_FindingRow]) -> Iterator[str]:
+    """The folder of all places is in the head."""
+    shown = found[:_FOLDED]
+    paths = [str(place) for each in shown for place in _places(report, each.findings[0])]
+    common = commonprefix(paths) if len(shown) > 1 else ""  # noqa: RUF071 - of which whole folders are kept
+    folder = common[: common.rfind("/") + 1]
+    rows = [_cells(report, each, folder) for each in shown]
+    line = f"line in {code(folder, LONGEST_LINE)}" if folder else "line"
+    yield from _sized(("kernel", "arch", "finding", line, "fix"), rows, "row", len(found) - len(shown))
+
+
+def _cells(report: Report, row: _FindingRow, folder: str) -> Row:
+    finding = row.findings[0]
+    rule = linked(code(finding.rule), address("rules", finding.rule) if report.tree.web else "")
+    severity = "warning: " if finding.severity == "warning" else ""
+    name = _name(report, finding.kernel, placed=source_place(finding, report.tree) is None)
+    name += f" and {row.more:,} more" if row.more else ""
+    archs = code(archs_cell(each.kernel.key.arch for each in row.findings), 2 * LONGEST_ARCH)
+    fix = next((_fix(way) for way in report.details.ways if way.finding in row.findings), "")
+    said = f"{severity}{words(finding.message)} {rule}"
+    return name, archs, said, _where(report, finding, folder), words(fix) if fix else ""
+
+
+def _fix(way: Way) -> str:
+    """The first fix."""
+    return next((text for heading, text in way.lines if heading not in ("cause", "next")), "")
+
+
+def _places(report: Report, finding: Finding) -> Sequence[Place | str]:
+    """Of spills and arrays whose source is known the heaviest lines; else the line of the source, or of the log."""
+    lines = heaviest(finding, report.tree)[:TOP]
+    return lines or [source_place(finding, report.tree) or place_text(finding, report)]
+
+
+def _where(report: Report, finding: Finding, folder: str) -> str:
+    """Its places without the folder, each with its share."""
+    cells = []
+    for place in _places(report, finding):
+        shown = code(str(place).removeprefix(folder))
+        if isinstance(place, str):
+            return shown
+        inlined = f" (inlined: {code(place.inner)})" if place.inner else BY_NAME if place.by_name else ""
+        share = "" if place.share is None else f" {share_text(place.share)}"
+        cells.append(linked(shown, report.tree.link(place)) + inlined + share)
+    return ", ".join(cells)
+
+
+def _change_rows(report: Report) -> tuple[list[Row], int]:
+    """The rows of changes, and how many changes are left out: if they are many, of each family the worst."""
+    found = entries(report)
+    many = len(found) > SHOWN or report.by is not None
+    rows: list[Row] = []
+    left_out = sum(len(entry.changes) for entry in found)
+    for family in families(found, report) if many else [[entry] for entry in found]:
+        if len(rows) >= _FOLDED:
+            break
+        if len(family) > INSTANCES:
+            name = shared_label(family[0].change.kernel, report.by or "family", report.names)
+            title = f"{code(printable(name, LONGEST_NAME))}: {words(', '.join(summed_up(family)))}"
+            rows.append((title, *[""] * (len(COLUMNS) - 1)))
+        for entry in family[:INSTANCES]:
+            name = code(name_of(entry.change.kernel, report.names)) + _library(held_by(entry, report))
+            for cells, _ in change_rows(entry, None, "", report):
+                lead = (name, code(str(cells[1]), 2 * LONGEST_ARCH)) if cells[1] else ("", "")
+                rows.append((*lead, *(words(str(cell)) if cell else "" for cell in cells[2:])))
+            left_out -= len(entry.changes)
+    return rows, left_out
 
 
 def _code(report: Report) -> Iterator[str]:
-    """What became of machine code, folded."""
+    """Machine code that changed, folded."""
     if first := code_changes.summary(report):
         lines = [
             line
@@ -200,139 +327,18 @@ def _code(report: Report) -> Iterator[str]:
         yield from fold(first, [*kept, *more]) if lines else (first,)
 
 
-def _why(report: Report) -> Iterator[str]:
-    """Why registers and spills grew, of the worst, folded."""
-    grown = report.growths(_EXPLAINED)
-    if grown:
-        lines = []
-        for each in grown:
-            lines.append(f"- {_name(report, each.after)}")
-            lines += [f"  - {words(printable(line, _LONGEST_REASON))}" for line in each.sentences()]
-        yield ""
-        yield from fold(f"why {'they' if len(grown) > 1 else 'it'} grew", lines)
-
-
-def _aside(report: Report) -> str:
-    """What else is to be said of two builds."""
-    return "".join(f"; {words(each)}" for each in (*pairings.other_code(report), *pairings.toolkits(report)))
-
-
-def _changes(report: Report) -> tuple[list[Row], int]:
-    """The rows of changes, and how many changes are left out: where they are many, of each family the worst."""
-    found = entries(report)
-    many = len(found) > SHOWN or report.by is not None
-    rows: list[Row] = []
-    left_out = sum(len(entry.changes) for entry in found)
-    for family in families(found, report) if many else [[entry] for entry in found]:
-        if len(rows) >= _FOLDED:
-            break
-        if len(family) > INSTANCES:
-            name = shared_label(family[0].change.kernel, report.by or "family", report.names)
-            rows.append((code(printable(name, LONGEST_NAME)), words(", ".join(summed_up(family))), ""))
-        for entry in family[:INSTANCES]:
-            rows += _change_rows(report, entry)
-            left_out -= len(entry.changes)
-    return rows, left_out
-
-
-def _change_rows(report: Report, entry: Entry) -> Iterator[Row]:
-    change = entry.change
-    kernel = change.kernel
-    name = f"{code(name_of(kernel, report.names))} {code(archs_of(entry), 2 * LONGEST_ARCH)}"
-    name += _library(held_by(entry, report))
-    if change.bounds:
-        yield name, "launch bounds", bounds(change)
-    elif not change.metrics:
-        registers = kernel.usage.registers
-        yield name, change.state, ("-" if registers is None else count(registers, "register"))
-    for at, metric in enumerate(change.metrics):
-        yield name if at == 0 and not change.bounds else "", words(figure(metric[0]).label), pair_of(metric)
-
-
 # ---- what they share ----------------------------------------------------------------------------------------------
 
 
-def _by_severity(report: Report) -> tuple[list[Finding], list[Finding]]:
-    """(errors and warnings, notes) that no baseline excuses."""
-    findings = report.open_findings
-    severe = [finding for finding in findings if at_least(finding.severity, "warning")]
-    return severe, [finding for finding in findings if not at_least(finding.severity, "warning")]
-
-
-def _findings(report: Report, severe: Sequence[Finding], mild: Sequence[Finding]) -> Iterator[str]:
-    """Those that matter, a row a family and rule where they are many; the way on; the others, folded."""
-    groups = []
-    for group in alike(severe, report):
-        groups += [group] if len(group) >= _ONE_ROW or report.by else [[finding] for finding in group]
-    shown, others = groups[:SHOWN], [finding for group in groups[:SHOWN] for finding in group[1:]]
-    if severe:
+def _folded_list(title: str, lines: Sequence[str]) -> Iterator[str]:
+    kept, _ = within(lines, _LIST_BYTES)
+    if kept:
         yield ""
-        yield from _finding_table(report, shown)
-        yield from _ways(report) if fails(report) else _first(report)
-    for found, noun in (
-        ([*groups[SHOWN:], *([finding] for finding in others)], "more finding"),
-        (alike(mild, report), "note"),
-    ):
-        if found:
-            yield ""
-            yield from fold(count(sum(map(len, found)), noun), _finding_table(report, found))
+        yield from fold(title, kept)
 
 
-def _finding_table(report: Report, groups: Sequence[Sequence[Finding]]) -> Iterator[str]:
-    """A row a group; the folder that all their places are in is said once, above."""
-    shown = groups[:_FOLDED]
-    paths = [str(place) for group in shown for place in _places(report, group[0])]
-    common = commonprefix(paths) if len(shown) > 1 else ""  # noqa: RUF071 - of which whole folders are kept
-    folder = common[: common.rfind("/") + 1]
-    rows = [_finding_row(report, group, folder) for group in shown]
-    where = f"kernel, where in {code(folder, LONGEST_LINE)}" if folder else "kernel, where"
-    yield from _sized(("finding", where), rows, "row", len(groups) - len(shown))
-
-
-def _finding_row(report: Report, group: Sequence[Finding], folder: str) -> Row:
-    finding = group[0]
-    more = f" (and {len(group) - 1:,} more like it)" if len(group) > 1 else ""
-    severity = f"**{finding.severity}**" if finding.severity == "error" else finding.severity
-    placed = source_place(finding, report.tree) is None
-    about = address("rules", finding.rule) if report.tree.web else ""
-    said = f"{severity} {linked(code(finding.rule), about)}: {words(finding.message)}{more}"
-    return said, f"{_name(report, finding.kernel, placed)}<br />{_where(report, finding, folder)}"
-
-
-def _places(report: Report, finding: Finding) -> Sequence[Place | str]:
-    """Of spills and arrays whose source is known the heaviest lines; else the line of the source, or of the log."""
-    lines = heaviest(finding, report.tree)[:TOP]
-    return lines or [source_place(finding, report.tree) or place_text(finding, report)]
-
-
-def _where(report: Report, finding: Finding, folder: str) -> str:
-    """Its places without the folder, each with what it has of the weight."""
-    cells = []
-    for place in _places(report, finding):
-        shown = code(str(place).removeprefix(folder))
-        if isinstance(place, str):
-            return shown
-        inlined = f" (inlined: {code(place.inner)})" if place.inner else BY_NAME if place.by_name else ""
-        share = "" if place.share is None else f" {share_text(place.share)}"
-        cells.append(linked(shown, report.tree.link(place)) + inlined + share)
-    return ", ".join(cells)
-
-
-def _unknown(report: Report) -> Iterator[str]:
-    for title, gaps in (
-        ("not known, so that no gate can pass", report.gaps),
-        ("not known, accepted", report.accepted),
-    ):
-        if gaps:
-            yield ""
-            yield f"**{title}:**"
-            yield ""
-            yield from (f"- {words(line)}" for line in gap_lines(gaps, report.names))
-
-
-def _sized(header: Row, rows: Sequence[Row], noun: str, more: int = 0) -> Iterator[str]:
+def _sized(header: Row, rows: Sequence[Row], noun: str, more: int = 0, right: Sequence[str] = ()) -> Iterator[str]:
     """A table that takes no more than its part of the report, and a line that counts what is left out."""
-    right = [name for name in header if name in _NUMBERS]
     lines, left_out = within(table(header, rows, right), TABLE_BYTES)
     yield from lines
     if left_out + more:
@@ -341,25 +347,12 @@ def _sized(header: Row, rows: Sequence[Row], noun: str, more: int = 0) -> Iterat
 
 
 def _name(report: Report, kernel: Kernel, placed: bool = False) -> str:
-    """What it is called, and its arch; unless it is ``placed`` beside that, the library that holds this copy."""
-    found = [name_of(kernel, report.names), *filter(None, (kernel.key.arch, copy_number(kernel)))]
-    whose = f" in {code(report.names.of(kernel.caller), LONGEST_NAME)}" if kernel.caller else ""
-    whose += "" if placed else _library(report.libraries.get(id(kernel), ""))
-    return " ".join(code(each, LONGEST_NAME) for each in found) + whose
+    """The kernel's name; unless it is ``placed`` next to that, the library that holds this copy."""
+    found = [name_of(kernel, report.names), *filter(None, (copy_number(kernel),))]
+    caller = f" in {code(report.names.of(kernel.caller), LONGEST_NAME)}" if kernel.caller else ""
+    library = "" if placed else _library(report.libraries.get(id(kernel), ""))
+    return " ".join(code(each, LONGEST_NAME) for each in found) + caller + library
 
 
 def _library(library: str) -> str:
     return f" in {code(library, LONGEST_NAME)}" if library else ""
-
-
-def _figure(value: int | None) -> str:
-    return "-" if value is None else f"{value:,}"
-
-
-def _sentence(report: Report) -> str:
-    """The build in one line."""
-    line, *notes = summary(report.build).splitlines()
-    kernels, _, arches = line.partition("; ")
-    sentence = f"{words(kernels)}; {', '.join(map(code, arches.split(', ')))}" if arches else words(kernels)
-    run = [linked("this run", report.tree.run)] if report.tree.run else []
-    return "; ".join([sentence, *(words(note.lstrip("?* ")) for note in notes), *baseline_line(report), *run])

@@ -14,7 +14,7 @@ from itertools import islice
 from typing import Any
 
 from spillscan import __version__
-from spillscan.judging.places import annotated_place, log_path
+from spillscan.judging.places import log_path
 from spillscan.judging.rule_docs import SITE, address, explanations
 from spillscan.judging.rules import all_rules
 from spillscan.model import Finding, Issue, Kernel, Rule
@@ -26,7 +26,7 @@ from spillscan.output.records import array, harmless
 from spillscan.output.safe import printable
 from spillscan.output.terminal import Style
 from spillscan.reports.report import JUDGED, Report
-from spillscan.reports.words import detail_of, family_of, label_of, name_of, one_of_a_kind, way_facts, way_markdown
+from spillscan.reports.words import family_of, fields_of, label_of, name_of, one_of_a_kind, way_facts, way_markdown
 
 FORMAT = "sarif"
 HELP = "SARIF 2.1.0 for code scanning"
@@ -109,12 +109,13 @@ def _kind(code: str) -> dict[str, Any]:
 
 
 def _result(report: Report, finding: Finding) -> dict[str, Any]:
-    place = annotated_place(finding, report.tree)
+    fields = fields_of(finding, report)
+    place = fields.place
     line = place.line or 1  # GitHub takes no result without one
     return {
-        "ruleId": finding.rule,
-        "level": finding.severity,
-        "message": {"text": _text(f"{label_of(finding.kernel, report.names)} {detail_of(finding, report, place)}")},
+        "ruleId": fields.rule,
+        "level": fields.severity,
+        "message": {"text": _text(fields.text)},
         "locations": [
             {
                 "physicalLocation": {
@@ -127,7 +128,7 @@ def _result(report: Report, finding: Finding) -> dict[str, Any]:
                 "logicalLocations": [_function(finding.kernel, report.names)],
             }
         ],
-        "partialFingerprints": dict.fromkeys(("primaryLocationLineHash", "spillscan/v1"), finding.fingerprint),
+        "partialFingerprints": dict.fromkeys(("primaryLocationLineHash", "spillscan/v1"), fields.fingerprint),
         **_state(report, finding),
         "properties": _properties(finding.kernel, report.names),
     }

@@ -1,0 +1,205 @@
+"""The table of kernels that ``scan`` prints, in text and in Markdown: its rows, the worst first, and its columns."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from heapq import nsmallest
+from typing import Any, NamedTuple
+
+from spillscan.judging.places import source_of
+from spillscan.model import Kernel
+from spillscan.model.build import damage
+from spillscan.model.figures import BY_NAME
+from spillscan.occupancy.launches import Launches
+from spillscan.occupancy.summary import Summary, summarise
+from spillscan.output.nouns import count
+from spillscan.reports import words
+from spillscan.reports.groups import INSTANCES, By, Group, archs_cell, grouped
+from spillscan.reports.report import Report
+from spillscan.reports.table import Column
+
+_FEW = 4
+"""Rows of which families would take too many for their titles."""
+_SEVERAL = 16
+"""Kernels that are looked at for a row: as many as a kernel has archs."""
+UNKNOWN, UNSURE = "-", "?"
+
+
+class KernelRow(NamedTuple):
+    """One kernel, for all archs of which the row says the same."""
+
+    archs: Sequence[Kernel]
+    summary: Summary
+    """Residency at its launch."""
+    under: bool = False
+    """Whether it is shown below the title of its family."""
+
+    @property
+    def kernel(self) -> Kernel:
+        """The first of them."""
+        return self.archs[0]
+
+
+class KernelTable(NamedTuple):
+    """Rows and titles of groups, the columns, and how many kernels have no row."""
+
+    rows: Sequence[KernelRow | Group]
+    columns: Sequence[Column[KernelRow]]
+    hidden: int
+    grouped: bool
+    units: bool
+    """Whether several copies of a kernel differ by their unit."""
+
+    @property
+    def kernels(self) -> list[KernelRow]:
+        """The rows without titles."""
+        return [row for row in self.rows if isinstance(row, KernelRow)]
+
+
+def kernel_table(report: Report, most: int | None) -> KernelTable:
+    """The worst kernels in at most so many rows; by family if there are many more."""
+    kernels = [kernel for kernel in report.build.kernels if not kernel.is_helper]
+    many = most is not None and _FEW < most < len(kernels)
+    by: By = report.by or ("family" if many and not report.sort else "kernel")
+    rows: list[KernelRow | Group] = []
+    if by == "kernel":
+        order = _order(report.sort)
+        ranked = sorted(kernels, key=order) if most is None else nsmallest(_SEVERAL * most, kernels, key=order)
+        rows += equal_archs(ranked, report.launches, most)
+    else:
+        for group, several in _of_groups(grouped(kernels, by, report.names), most, report.launches):
+            rows += [group] if len(group.kernels) > 1 else []
+            rows += [row._replace(under=group.family) for row in several]
+    shown = [row for row in rows if isinstance(row, KernelRow)]
+    hidden = len(kernels) - sum(len(row.archs) for row in shown)
+    copies = any(id(row.kernel) in report.libraries for row in shown)
+    return KernelTable(rows, _columns(report, shown), hidden, by != "kernel", copies)
+
+
+def _columns(report: Report, shown: Sequence[KernelRow]) -> list[Column[KernelRow]]:
+    inputs = len({each.origins[0].input for each in report.build.kernels if each.origins and not each.is_helper})
+    columns: list[Column[KernelRow]] = [
+        Column("kernel", None, lambda row: words.cell(row.kernel, report.names, under=row.under), True),
+        Column("arch", None, lambda row: archs_cell((each.key.arch for each in row.archs), _missing(row)), True),
+        Column("regs", None, _registers),
+        Column("spill st", None, lambda row: words.spills_of(row.kernel, _missing(row))[0]),
+        Column("spill ld", None, lambda row: words.spills_of(row.kernel, _missing(row))[1]),
+        Column("stack", None, lambda row: _number(row, row.kernel.usage.stack_bytes)),
+        Column("smem", None, lambda row: _number(row, row.kernel.usage.shared_bytes)),
+        Column("cmem", None, _constant),
+        Column("bar", None, lambda row: _number(row, row.kernel.usage.barriers)),
+        Column("occ", None, lambda row: _occupancy(row)[0]),
+        Column("limited by", None, lambda row: _occupancy(row)[1], True),
+    ]
+    if any(row.kernel.sass for row in shown):
+        columns.append(Column("in loops", None, lambda row: _in_loops(row.kernel), True))
+    if any(row.kernel.sass and row.kernel.sass.live_peak for row in shown):
+        columns.append(Column("live", None, lambda row: _live(row.kernel)))
+    if inputs > 1 or any(row.kernel.key.unit for row in shown):
+        columns.append(Column("unit", None, lambda row: _unit(row.archs, inputs, report), True))
+    return columns
+
+
+def _missing(row: KernelRow) -> str:
+    return UNSURE if row.kernel.confidence == "ambiguous" else UNKNOWN
+
+
+def _number(row: KernelRow, value: int | None) -> str:
+    return _missing(row) if value is None else f"{value:,}"
+
+
+def _registers(row: KernelRow) -> str:
+    registers = row.kernel.usage.registers
+    return _number(row, registers) + "*" * (row.kernel.final is False and registers is not None)
+
+
+def _constant(row: KernelRow) -> str:
+    banks = row.kernel.usage.constant_bytes
+    return _number(row, None if banks is None else sum(size for _, size in banks))
+
+
+def _occupancy(row: KernelRow) -> tuple[str, str]:
+    if row.kernel.role == "function" or row.summary.occupancy is None:
+        return UNKNOWN, UNKNOWN
+    cells = row.summary.cells
+    return cells["occupancy"].replace(" ", ""), cells["limiter"].replace(" slots", "s")
+
+
+def _in_loops(kernel: Kernel) -> str:
+    """``48 to depth 2``: spill instructions inside loops, and the depth of the deepest."""
+    if kernel.sass is None:
+        return UNKNOWN
+    looping = kernel.sass.local.spills_in_loops
+    return f"{sum(looping.values()):,} to depth {max(looping)}" if looping else "0"
+
+
+def _live(kernel: Kernel) -> str:
+    """``≥30``: at least so many registers are live at once."""
+    peak = kernel.sass.live_peak if kernel.sass else None
+    return UNKNOWN if peak is None else f"{'≥' * peak.at_least}{peak.registers:,}"
+
+
+def _unit(archs: Sequence[Kernel], inputs: int, report: Report) -> str:
+    """The library of one of several copies; the source that the kernel was compiled from, else the object; else, of
+    several inputs, the one that names it."""
+    found = set()
+    for kernel in archs:
+        unit = report.libraries.get(id(kernel)) or source_of(kernel) or kernel.key.unit
+        if unit or inputs <= 1 or not kernel.origins:
+            found.add(posixpath.basename(unit) or UNKNOWN)
+        else:
+            found.add(f"({posixpath.basename(kernel.origins[0].input)})")
+    return found.pop() if len(found) == 1 else count(len(found), "file")
+
+
+# ---- which rows there are -----------------------------------------------------------------------------------------
+
+
+def _order(sort: str | None) -> Callable[[Kernel], tuple[Any, ...]]:
+    """The sort key of kernels: damage, or a metric, the largest first, unknown values last."""
+    get = BY_NAME[sort].get if sort else None
+    if get is None:
+        return damage
+
+    def order(kernel: Kernel) -> tuple[Any, ...]:
+        value = get(kernel)
+        return (value is None, -value if isinstance(value, int) else 0, *damage(kernel))
+
+    return order
+
+
+def equal_archs(kernels: Iterable[Kernel], launches: Launches, most: int | None) -> list[KernelRow]:
+    """The first rows of kernels in that order, at most so many; archs of one kernel whose cells are equal share one."""
+    found: list[tuple[list[Kernel], Summary]] = []
+    alike: dict[object, list[list[Kernel]]] = {}
+    for kernel in kernels:
+        summary = summarise(kernel.usage, kernel.key.arch, launches.launch_of(kernel))
+        key = (kernel.named_by, kernel.role, kernel.usage, kernel.final, kernel.confidence, kernel.spill_bounds,
+               *_occupancy(KernelRow([kernel], summary)), _live(kernel))  # fmt: skip
+        rows = alike.setdefault(key, [])
+        row = next((row for row in rows if _in_loops(row[0]) == _in_loops(kernel)), None)  # takes long: the last
+        if row is not None:
+            row.append(kernel)
+        elif most is None or len(found) < most:
+            found.append(([kernel], summary))
+            rows.append(found[-1][0])
+    return [KernelRow(archs, summary) for archs, summary in found]
+
+
+def _of_groups(
+    groups: Iterable[Group], most: int | None, launches: Launches
+) -> Iterator[tuple[Group, list[KernelRow]]]:
+    """The groups of which so many rows in all are shown: of each the worst, and of those that spill several."""
+    room = most
+    for group in () if room == 0 else groups:
+        if room is None:
+            yield group, equal_archs(group.kernels, launches, None)
+            continue
+        wanted = min(room, max(1, min(INSTANCES, group.spilling)))
+        some = group.kernels[: min(_SEVERAL * wanted, group.spilling or _SEVERAL)]
+        worst = equal_archs(some, launches, wanted)
+        room -= len(worst)
+        yield group, worst
+        if not room:
+            return
