@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from zlib import crc32
 
 from msgspec import Meta, Struct, ValidationError, convert
+from msgspec.structs import replace
 
 from spillscan.output.errors import InputError, UsageError
 from spillscan.output.folders import remember, remembered
@@ -20,10 +21,11 @@ WARP_THREADS = 32
 _Type = TypeVar("_Type")
 
 _TARGET = re.compile(r"(?:sm_|compute_|cc ?)?(\d{1,2})\.?(\d)([af]?)")
-_BRANDS = {"nvidia", "geforce", "tesla", "quadro", "jetson", "gpu"}
-_SERIES = re.compile(r"([a-z]*\d)(\d(?=\d\d(?!\d)))?")
-"""Letters and first digit of a product; of four digits the second, too."""
-_BOARDS = re.compile(r"\d+gb|pcie|sxm\d?|hbm\w*|nvl")
+_BRANDS = {"nvidia", "geforce", "tesla", "quadro", "jetson", "gpu", "generation", "edition", "with", "design"}
+_BOARDS = re.compile(r"\d+gb|pcie|sxm\d?|hbm\w*|nvl|laptop|mobile|max|q|workstation|server|agx")
+"""Words for boards of one product, whose numbers of SMs differ."""
+_NUMBER = re.compile(r"([a-z]*)(\d+)")
+_GENERATIONS = re.compile(r"kepler|maxwell|pascal|volta|turing|ampere|ada|hopper|blackwell")
 
 
 Count = Annotated[int, Meta(ge=0)]
@@ -210,10 +212,15 @@ def _resolve(name: str) -> tuple[Device, Gpu | None]:
     match = _TARGET.fullmatch(text)
     if match:
         return _by_version(name, int(match[1]), int(match[2]), match[3]), None
-    wanted = _plain(text)
-    names = {_plain(gpu.name): (found, gpu) for found in devices() for gpu in found.gpus}
-    if wanted in names:
-        return names[wanted]
+    names = {"".join(_words(gpu.name)): (found, gpu) for found in devices() for gpu in found.gpus}
+    words = _words(text)
+    wanted = "".join(word for word in words if not _BOARDS.fullmatch(word))
+    if "".join(words) in names:
+        return names["".join(words)]
+    for known in (wanted, *([f"rtx{wanted}"] if wanted[:1].isalpha() else [])):  # A6000 is the RTX A6000
+        if known in names:
+            found, gpu = names[known]
+            return found, replace(gpu, multiprocessors=None)
     near = _nearest(wanted, {plain: gpu.name for plain, (_, gpu) in names.items()})
     hint = f"nearest known: {near}" if near else "try sm_90, 9.0 or H100"
     raise UsageError(f"unknown device {name!r}", f"{hint}; `spillscan explain devices` lists all")
@@ -231,15 +238,20 @@ def _nearest(wanted: str, known: Mapping[str, str]) -> str:
     """The most alike product of the same series, whose generation is the same; empty if there is none."""
     from difflib import get_close_matches
 
-    def same_series(other: str) -> bool:
-        mine, theirs = _SERIES.match(wanted), _SERIES.match(other)
-        if mine is None or theirs is None or mine[1] != theirs[1]:
-            return False
-        return mine[2] == theirs[2] or None in (mine[2], theirs[2])
-
-    alike = [each for each in known if same_series(each)]
+    series = _series(wanted)
+    alike = [each for each in known if series and _series(each) == series]
     near = get_close_matches(wanted, alike, n=1, cutoff=0.4)
     return known[near[0]] if near else ""
+
+
+def _series(plain: str) -> tuple[object, ...] | None:
+    """What products of one generation have in common in their names: RTX 30.., RTX A..00, GTX 16.., P10., Ada."""
+    match = _NUMBER.match(plain)
+    if match is None:
+        return None
+    digits = match[2]
+    first = digits[:2] if len(digits) == 4 else digits[:-1] or digits
+    return match[1], len(digits), first, digits.endswith("00"), *_GENERATIONS.findall(plain)
 
 
 def _by_version(name: str, major: int, minor: int, suffix: str) -> Device:
@@ -262,9 +274,9 @@ def _span() -> str:
     return f"known are {first.target} to {last.target}"
 
 
-def _plain(name: str) -> str:
-    words = re.findall(r"[a-z]+[0-9]*[a-z0-9]*|[0-9]+[a-z]*", name.lower())
-    return "".join(word for word in words if word not in _BRANDS and not _BOARDS.fullmatch(word))
+def _words(name: str) -> list[str]:
+    found = re.findall(r"[a-z]+[0-9]*[a-z0-9]*|[0-9]+[a-z]*", name.lower())
+    return [word for word in found if word not in _BRANDS]
 
 
 def _load(name: str) -> dict[str, Any]:
