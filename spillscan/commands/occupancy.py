@@ -27,7 +27,7 @@ from spillscan.occupancy.bounds import register_cap
 from spillscan.occupancy.data import next_block_data, summary_data
 from spillscan.occupancy.devices import Device, Gpu, is_device, judged_on, resolve
 from spillscan.occupancy.formula import check, resident
-from spillscan.occupancy.headroom import VARIED, Varied, current, curve, headroom
+from spillscan.occupancy.headroom import headroom
 from spillscan.occupancy.model import CACHING, PREFERENCES, Configuration
 from spillscan.occupancy.summary import Summary, clusters, footprint, summarise
 from spillscan.occupancy.text import footprint_line, headroom_lines, next_block_line
@@ -75,7 +75,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     one.add_argument("--registers", metavar="N", help="registers per thread")
     one.add_argument("--shared", metavar="BYTES", help="static shared memory per block (default: 0)")
     one.add_argument("--dynamic-shared", metavar="BYTES", help="dynamic shared memory per block (default: 0)")
-    one.add_argument("--vary", choices=VARIED, help="every step of occupancy over one figure")
     one.add_argument(
         "--launch-bounds",
         metavar="T[,B]",
@@ -83,7 +82,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-_OF_ONE = ("threads", "registers", "shared", "dynamic_shared", "vary", "launch_bounds")
+_OF_ONE = ("threads", "registers", "shared", "dynamic_shared", "launch_bounds")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -123,7 +122,7 @@ def _set(texts: Sequence[str]) -> dict[str, str | None]:
 
 
 class _Answer(NamedTuple):
-    """One configuration, or a curve of them, in each form."""
+    """One configuration in each form."""
 
     text: Callable[[Style], Iterable[str]]
     """Lines for people."""
@@ -137,8 +136,6 @@ def _answer(arguments: argparse.Namespace, device: Device, gpu: Gpu | None) -> _
     if arguments.launch_bounds is not None:
         return _bounds(arguments.launch_bounds, device)
     configuration = _configuration(arguments, device)
-    if arguments.vary:
-        return _curve(arguments.vary, configuration)
     return _one(arguments, configuration, gpu)
 
 
@@ -210,20 +207,6 @@ def _one(arguments: argparse.Namespace, configuration: Configuration, gpu: Gpu |
         data.as_data(occupancy, wanted) | more | {"fixes": fix_data(fixes)},
         [{"arch": configuration.device.target, **data.as_row(occupancy)}],
     )
-
-
-def _curve(varied: Varied, configuration: Configuration) -> _Answer:
-    points = curve(configuration, varied)
-    now = current(configuration, varied)
-    unit = {"threads": "threads_per_block", "shared": "shared_bytes"}.get(varied, varied)
-    rows = [{unit: figure, "current": figure == now, **data.as_row(occupancy)} for figure, occupancy in points]
-
-    def lines(style: Style) -> Iterator[str]:
-        yield from (text.title(configuration.device), text.inputs(configuration), "")
-        yield from text.curve_lines(points, varied, now)
-        yield from ("", f"now (*): {text.result(resident(configuration))}")
-
-    return _Answer(lines, {"arch": configuration.device.target, "varied": unit, "points": rows}, rows)
 
 
 def _records(rows: Sequence[Mapping[str, Any]]) -> Iterator[Sequence[Any]]:

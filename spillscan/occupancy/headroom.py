@@ -1,10 +1,8 @@
-"""What would be: how far the next step is in each direction, the best block sizes, and occupancy as one figure
-varies."""
+"""Headroom: how far the next step is in each direction, what one more block needs, and the best block sizes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from itertools import groupby
+from collections.abc import Callable
 from typing import Literal
 
 from msgspec import Struct
@@ -17,7 +15,6 @@ from spillscan.occupancy.model import Configuration, Limiter, Occupancy
 Resource = Literal["registers", "shared", "barriers"]
 RESOURCES: tuple[Resource, ...] = ("registers", "shared", "barriers")
 Varied = Literal["threads", "registers", "shared", "barriers"]
-VARIED: tuple[Varied, ...] = ("threads", "registers", "shared", "barriers")
 _FIELD: dict[Varied, str] = {
     "threads": "threads_per_block",
     "registers": "registers",
@@ -220,27 +217,6 @@ def shared_cliffs(device: Device) -> tuple[Cliff, ...]:
     return tuple(found)
 
 
-def curve(configuration: Configuration, varied: Varied) -> tuple[tuple[int, Occupancy], ...]:
-    """(figure, occupancy) over all that the device allows, the current figure among them.
-
-    Threads go by whole warps, shared memory by the allocation unit (static + dynamic, up to what the kernel's
-    opt-in allows), registers and barriers by one.
-    """
-    device = configuration.device
-    opted_in = configuration.max_dynamic_shared_bytes is not None
-    most_shared = device.shared_limit_per_block_optin if opted_in else device.shared_limit_per_block
-    if device.version >= (8, 0):
-        most_shared -= device.shared_bytes_reserved_per_block
-    figures = {
-        "threads": range(32, device.max_threads_per_block + 1, 32),
-        "registers": range(1, device.max_registers_per_thread + 1),
-        "shared": range(0, most_shared + 1, device.shared_alloc_unit),
-        "barriers": range(device.barriers_per_block + 1),
-    }[varied]
-    points = sorted({*figures, current(configuration, varied)})
-    return tuple((figure, resident(changed(configuration, varied, figure))) for figure in points)
-
-
 class BlockSizes(Struct, frozen=True, kw_only=True):
     """The block sizes that fill an SM best."""
 
@@ -301,12 +277,3 @@ def available_dynamic_shared_bytes(configuration: Configuration, blocks: int) ->
         most = device.shared_bytes_per_block_optin if large else device.shared_bytes_per_block
         attribute = max(most - configuration.static_shared_bytes, 0)
     return min(free, attribute)
-
-
-def steps(points: Sequence[tuple[int, Occupancy]]) -> list[tuple[int, int, Occupancy]]:
-    """(first, last, occupancy) of each run of figures with the same resident blocks and warps."""
-    runs = []
-    for _, several in groupby(points, key=lambda point: (point[1].resident_blocks, point[1].active_warps)):
-        (first, occupancy), *rest = several
-        runs.append((first, rest[-1][0] if rest else first, occupancy))
-    return runs

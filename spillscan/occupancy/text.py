@@ -9,7 +9,6 @@ from spillscan.occupancy.bounds import RegisterCap
 from spillscan.occupancy.devices import Device, sources
 from spillscan.occupancy.headroom import (
     Headroom,
-    Varied,
     available_dynamic_shared_bytes,
     best_block_sizes,
     current,
@@ -17,18 +16,10 @@ from spillscan.occupancy.headroom import (
     next_block,
     register_cliffs,
     shared_cliffs,
-    steps,
 )
 from spillscan.occupancy.model import Configuration, Occupancy
 from spillscan.occupancy.summary import Clusters, Footprint, percent
 from spillscan.output.nouns import count, size
-
-UNITS: dict[Varied, str] = {
-    "threads": "threads per block",
-    "registers": "registers per thread",
-    "shared": "shared memory per block, B (static + dynamic)",
-    "barriers": "named barriers per block",
-}
 
 
 def title(device: Device) -> str:
@@ -206,24 +197,6 @@ def footprint_line(local: Footprint) -> str:
         f"local memory: a {local.stack_bytes:,} B stack reserves {size(local.total_bytes)} on one {local.gpu}"
         f" ({local.multiprocessors} SMs)"
     )
-
-
-def curve_lines(points: Sequence[tuple[int, Occupancy]], varied: Varied, now: int) -> list[str]:
-    """The steps of a curve as a table; threads one row a block size, the rest one row a step."""
-    rows = [(UNITS[varied], "blocks/SM", "warps", "occupancy", "limited by")]
-    for first, last, occupancy in steps(points):
-        figure = f"{last:,}" if first == last else f"{first:,}-{last:,}"
-        rows.append(
-            (
-                figure + (" *" if first <= now <= last else ""),
-                str(occupancy.resident_blocks),
-                str(occupancy.active_warps),
-                percent(occupancy.fraction),
-                limited_by(occupancy.limiters) if occupancy.can_launch else "cannot launch",
-            )
-        )
-    first, *wide = (max(map(len, column)) for column in zip(*rows, strict=True))
-    return [f"{a:<{first}}  {b:>{wide[0]}}  {c:>{wide[1]}}  {d:>{wide[2]}}  {e}" for a, b, c, d, e in rows]
 
 
 # ---- the device table ------------------------------------------------------------------------------------------------

@@ -127,21 +127,6 @@ def test_what_is_missing(capsys):
         assert err.startswith(f"spillscan: {what}") or words == ["biuld.log"], err
 
 
-@pytest.mark.parametrize("varied", ["threads", "registers", "shared", "barriers"])
-def test_curves(capsys, monkeypatch, varied):
-    monkeypatch.setenv("NO_COLOR", "1")
-    monkeypatch.setenv("COLUMNS", "80")
-    status, out, _ = run(capsys, *BASE, "--vary", varied)
-    assert status == 0
-    assert "\x1b" not in out
-    assert " *" in out
-    _, out, _ = run(capsys, *BASE, "--vary", varied, "-f", "json")
-    points = json.loads(out)["points"]
-    assert [point["resident_blocks"] for point in points if point["current"]] == [12]
-    _, out, _ = run(capsys, *BASE, "--vary", varied, "-f", "csv")
-    assert len(list(csv.DictReader(io.StringIO(out)))) == len(points)
-
-
 def test_launch_bounds(capsys):
     status, out, _ = run(capsys, "occupancy", "sm_80", "--launch-bounds", "256,6")
     assert status == 0

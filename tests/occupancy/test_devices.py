@@ -9,7 +9,18 @@ from pathlib import Path
 import pytest
 import yaml
 
-from spillscan.occupancy.devices import FIGURES, FOLDER, _load, device, devices, parse, resolve, sources
+from spillscan.occupancy.devices import (
+    FIGURES,
+    FOLDER,
+    _load,
+    _nearest,
+    _words,
+    device,
+    devices,
+    parse,
+    resolve,
+    sources,
+)
 from spillscan.output.errors import InputError, UsageError
 
 
@@ -69,11 +80,16 @@ def test_names(name, target):
         ("13.0", "sm_121"),
         ("sm_80a", "sm_80"),
         ("sm_90f", "sm_90"),
-        ("RTX 409", "RTX 4090"),
-        ("RTX 3080 Ti", "RTX 3080"),
-        ("RTX 5050", "RTX 50"),
-        ("GTX 1660", "try sm_90"),  # Turing: no GTX of the table is
-        ("Quadro P4000", "P40"),
+        ("RTX 4091", "nearest known: GeForce RTX 4090"),
+        ("RTX 5070 SUPER", "nearest known: GeForce RTX 5070"),
+        ("CMP 55HX", "nearest known: CMP 50HX"),
+        ("H20X", "nearest known: H20"),
+        ("RTX 6000 Blackwell", "try sm_90"),  # neither the Quadro RTX 6000 nor the RTX 6000 Ada
+        ("H300", "try sm_90"),
+        ("GTX 2080", "try sm_90"),
+        ("Tegra X3", "try sm_90"),
+        ("K8", "try sm_90"),
+        ("RTX 409", "try sm_90"),
         ("", "sm_90"),
     ],
 )
@@ -84,9 +100,34 @@ def test_unknown_is_refused_with_the_nearest_known(name, near):
     assert "\n" not in str(caught.value)
 
 
-def test_multiprocessors():
-    assert resolve("H200")[1].multiprocessors == 132
-    assert resolve("Orin")[1].multiprocessors is None  # 4, 8 or 16: boards of this name differ
+def test_a_nearest_product_is_of_the_same_generation():
+    """Each product, if the table lacked it, would be offered none of another architecture."""
+    exceptions = {"GeForce RTX 2050"}  # an Ampere among Turings: the table must have it
+    for one in devices():
+        for gpu in one.gpus:
+            plain = "".join(_words(gpu.name))
+            others = {"".join(_words(each.name)): each.name for known in devices() for each in known.gpus}
+            del others[plain]
+            near = _nearest(plain, others)
+            assert not near or gpu.name in exceptions or device(near).architecture == one.architecture, near
+
+
+@pytest.mark.parametrize(
+    ("name", "target", "multiprocessors"),
+    [
+        ("H200", "sm_90", 132),
+        ("Orin", "sm_87", None),  # 4, 8 or 16: boards of this name differ
+        ("NVIDIA H100 PCIe", "sm_90", None),  # 114, not the 132 of an SXM board
+        ("NVIDIA GeForce RTX 4090 Laptop GPU", "sm_89", None),
+        ("NVIDIA RTX 6000 Ada Generation", "sm_89", None),
+        ("NVIDIA RTX PRO 6000 Blackwell Workstation Edition", "sm_120", None),
+        ("GeForce GTX 1060 with Max-Q Design", "sm_61", None),
+        ("A6000", "sm_86", None),
+    ],
+)
+def test_boards_of_one_product_differ_in_multiprocessors(name, target, multiprocessors):
+    found, gpu = resolve(name)
+    assert (found.target, gpu.multiprocessors) == (target, multiprocessors)
     assert resolve("sm_90")[1] is None
 
 

@@ -44,14 +44,7 @@ ASKED = (
     "occupancy sm_90 --threads 256 --registers 64 --set stack_bytes=1024",
     "occupancy sm_90 --threads 256 --registers 64 --set stack_bytes=1025",
     "occupancy sm_107 --threads 256 --registers 64 --set stack_bytes=4312",
-    # curves, caps, and what others take for granted
-    *(
-        f"occupancy sm_86 --threads 256 --registers 48 --shared 8192 --vary {varied}"
-        for varied in ("threads", "registers", "shared")
-    ),
-    *(f"occupancy {arch} --threads 256 --registers 48 --vary shared" for arch in ("sm_75", "sm_80", "sm_100")),
-    "occupancy sm_80 --threads 256 --registers 48 --set max_dynamic_shared_bytes=max --vary shared",
-    "occupancy sm_90 --threads 64 --registers 32 --vary barriers",
+    # register limits of launch bounds, and what others take for granted
     *(
         f"occupancy {arch} --launch-bounds {bounds}"
         for arch in ("sm_60", "sm_75", "sm_90")

@@ -15,7 +15,6 @@ from spillscan.occupancy.headroom import (
     best_block_sizes,
     changed,
     current,
-    curve,
     headroom,
     next_block,
     register_cliffs,
@@ -136,18 +135,6 @@ def test_the_bug_of_the_driver_is_not_copied():
         max_dynamic_shared_bytes=most,
     )
     assert given_by_driver.resident_blocks == 4
-
-
-@pytest.mark.parametrize("varied", ["threads", "registers", "shared", "barriers"])
-@pytest.mark.parametrize("target", ["sm_35", "sm_75", "sm_90", "sm_107"])
-def test_curves_hold_the_current_figure(varied, target):
-    now = occupancy(target, registers=41, threads_per_block=100, static_shared_bytes=5001, barriers=3)
-    points = dict(curve(now.configuration, varied))
-    figure = {"threads": 100, "registers": 41, "shared": 5001, "barriers": 3}[varied]
-    assert points[figure].resident_blocks == now.resident_blocks
-    if varied != "threads":
-        blocks = [point.resident_blocks for point in points.values()]
-        assert blocks == sorted(blocks, reverse=True)
 
 
 def test_best_block_sizes():
