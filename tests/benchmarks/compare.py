@@ -82,7 +82,7 @@ def _library(folder: Path) -> Path:
     """The largest library of the wheel, unpacked."""
     wheels = WORK / "wheels"
     if not list(wheels.glob("nvidia*.whl")):
-        _call(sys.executable, "-m", "pip", "download", "-qq", "--no-deps", "--dataset", wheels, LIBRARY)
+        _call(sys.executable, "-m", "pip", "download", "-qq", "--no-deps", "--dest", wheels, LIBRARY)
     with zipfile.ZipFile(next(wheels.glob("nvidia*.whl"))) as archive:
         largest = max(archive.infolist(), key=lambda member: member.file_size)
         return Path(archive.extract(largest, folder))

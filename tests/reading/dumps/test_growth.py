@@ -63,7 +63,7 @@ def _seconds(data: bytes) -> float:
 
 
 @pytest.mark.parametrize("form", ["cuobjdump", "nvdisasm"])
-@pytest.mark.parametrize("family", LINES)
+@pytest.mark.parametrize("family", [*LINES][:: sized(3, 1)])
 def test_lines(family: str, form: str) -> None:
     def data(size: int) -> bytes:
         text = LINES[family](size // len(LINES[family](1)))
