@@ -20,7 +20,6 @@ from spillscan.builds.commands import commands
 from spillscan.builds.compilation import parse, split
 from spillscan.judging.policy import Policy
 from spillscan.judging.rule_docs import explanations
-from spillscan.judging.rules import all_limits
 from spillscan.judging.rules.code import OTHER as OTHER_CODE
 from spillscan.model import Finding, Kernel, Origin
 from spillscan.model.build import damage
@@ -98,8 +97,7 @@ def with_ways(report: Report, asked: Asked, policy: Policy) -> Report:
 
 def goal_of(policy: Policy, kernel: Kernel, rule: str) -> Goal:
     """What a fix of a rule's findings is for, within the limits of the policy."""
-    terms = policy.terms_of(kernel)
-    limits = {each.name: terms.limit(each) for each in all_limits()}
+    limits = policy.terms_of(kernel).limits
     wanted, most = wanted_by(rule), limits["max_registers"]
     return Goal("blocks" if wanted == "registers" and most is None else wanted, limits["min_blocks_per_sm"], most)
 

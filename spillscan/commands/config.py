@@ -96,8 +96,9 @@ def _severities(rules: Sequence[Rule], levels: Sequence[Mapping[str, Setting[Lev
         said.update(each)
     lines: list[_Line] = [("severity:", "")]
     for rule in rules:
-        setting = said.get(rule.id, Setting(rule.severity, DEFAULT))
-        lines.append((f"  {rule.id}: {setting.value}", setting.origin))
+        setting = said.get(rule.id, Setting(rule.severities, DEFAULT))
+        own = "# " if rule.least and rule.id not in said else ""  # the effect decides, which no value says
+        lines.append((f"  {own}{rule.id}: {setting.value}", setting.origin))
     return lines
 
 

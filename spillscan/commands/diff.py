@@ -19,8 +19,8 @@ from spillscan.judging.compare.matrix import matrix
 from spillscan.judging.compare.missing_kernels import missing_kernels, nothing_in_common
 from spillscan.judging.compare.pairing import Comparison, comparison
 from spillscan.judging.policy import Policy
-from spillscan.judging.rules import distinct, judged, regressions, undecided_changes
-from spillscan.judging.rules.code import CODE, noted
+from spillscan.judging.rules import judged, regressions, undecided_changes
+from spillscan.judging.rules.code import OTHER
 from spillscan.judging.verdict import Verdict, gaps_of, gaps_of_input, verdict
 from spillscan.model import Build
 from spillscan.model.figures import METRICS
@@ -94,7 +94,7 @@ def run(arguments: argparse.Namespace) -> int:
     """0, or 1 where something got worse by at least ``--fail-on``; 2 where the builds leave that open."""
     arguments.gated = arguments.fail_on is not None
     if arguments.fail_on == "code":
-        arguments.settings.append(f"{CODE.name}={CODE.words[0]}")
+        arguments.severity = [*(arguments.severity or ()), f"{OTHER.id}=error"]
     if arguments.fail_on in ("policy", "code"):
         arguments.fail_on = None
     by_arch = arguments.by == "arch"
@@ -163,17 +163,15 @@ def _report(
         metrics = list(dict.fromkeys(arguments.metric)) or ["spill_bytes", "registers"]
         table = matrix(kept, _labels(arguments.inputs), metrics, policy)
     # the code of equal kernels may not be known
-    every = by_code or any(CODE.name in entry.settings for entry in policy.entries)
+    every = by_code or any(OTHER.id in entry.levels for entry in policy.entries)
     compared = not by_arch or gated
     stated = (*policy.renamed, *map(parse_rename, arguments.rename))
     found = comparison(base, head, policy, policy.devices, all_pairs=every, stated=stated) if compared else Comparison()
     code = None
-    if compared and (by_code or any(CODE.name in entry.settings for entry in policy.entries)):
+    if compared and every:
         code = _code_changes(found, text="code-text" in arguments.also)
         found = marked(found, code)
     worse = regressions((*found.changes, *found.recoded, *found.unsettled, *found.equal), policy)
-    if by_code and code:
-        worse = distinct([*worse, *noted(code, worse)])
     held = gate.judge(worse, head, builds[-1], of_changes=True)
     needs = judged(policy.terms_of_all((*base.kernels, *head.kernels)), "change", policy.fail_on)
     undecided = undecided_changes((*found.changes, *found.unsettled, *found.equal), policy)

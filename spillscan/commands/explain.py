@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from spillscan.commands import _answers, _options
 from spillscan.judging.rule_docs import Explanation, explanations
-from spillscan.judging.rules import all_rules
+from spillscan.judging.rules import all_rules, checks
 from spillscan.model import Rule
 from spillscan.model.gaps import KINDS
 from spillscan.occupancy.data import device_data
@@ -42,7 +42,7 @@ def run(arguments: argparse.Namespace) -> int:
     names = (*rules, *KINDS)
     if arguments.rule is None:
         width = max(map(len, names))
-        say(f"{rule.id:{width}}  {rule.severity:7}  {about_rules[rule.id].title}" for rule in rules.values())
+        say(f"{rule.id:{width}}  {rule.severities:13}  {about_rules[rule.id].title}" for rule in rules.values())
         say(
             f"{code:{width}}  {'gap' if hides else 'issue':7}  {about_kinds[code].title}"
             for code, hides in KINDS.items()
@@ -62,15 +62,13 @@ def run(arguments: argparse.Namespace) -> int:
 
 def lines(rule: Rule, about: Explanation) -> Iterator[str]:
     """What there is to say of ``rule``, for a terminal."""
-    judges = " and ".join(f"a {judged}" for judged in rule.judges)
-    yield from _explained(rule.id, about, f"{rule.severity}; judges {judges}")
+    judges = " and ".join(f"a {judged}" for each in checks() if each.rule == rule for judged in each.judges)
+    yield from _explained(rule.id, about, f"{rule.severities}; checks {judges}")
     yield ""
     yield "How to suppress it, or make it milder or more severe, in spillscan.yaml"
     yield from (f"  {line}" for line in suppression(rule))
     yield ""
-    yield from hung(
-        ["Until a day only: `suppressions` of the baseline (spillscan baseline write makes one)"], style_of()
-    )
+    yield from hung(["Until a day only: an entry of `accept` with `until`"], style_of())
 
 
 def kind_lines(code: str, about: Explanation) -> Iterator[str]:

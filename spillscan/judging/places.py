@@ -15,6 +15,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from spillscan.judging.definitions import Definitions
+from spillscan.judging.rules.messages import PTXAS, WARNINGS
+from spillscan.judging.rules.registers import GROWTH, REGISTERS
 from spillscan.model import Finding, Kernel, Origin
 from spillscan.model.symbols import demangle
 from spillscan.output.safe import printable
@@ -227,8 +229,9 @@ def _place(path: str, line: int | None) -> Place:
 
 def _named_places(finding: Finding) -> Iterator[tuple[str, int]]:
     """(file, line) that the compiler's message gives, where the finding is one and the file is no temporary one."""
+    kinds = WARNINGS if finding.rule == PTXAS.id else (finding.rule.replace("-", "_"),)
     for advisory in finding.kernel.advisories:
-        if advisory.kind.replace("_", "-") == finding.rule and advisory.location:
+        if advisory.kind in kinds and advisory.location:
             match = _ADVISORY_PLACE.match(advisory.location)
             if match and not _TEMPORARY.search(match["path"].replace("\\", "/")):
                 yield match["path"], int(match["line"])
@@ -239,7 +242,7 @@ def _line_in_code(finding: Finding, tree: Tree) -> Place | None:
     sass = finding.kernel.sass
     if sass is None:
         return None
-    if finding.rule.startswith("registers"):
+    if finding.rule in (REGISTERS.id, GROWTH.id):
         if sass.live_peak is None or sass.live_peak.source is None:
             return None
         return placed(sass.live_peak.source, tree)

@@ -110,6 +110,8 @@ class Change(Struct, frozen=True, kw_only=True):
     """Residency by device; of pairs only."""
     code: CodeVerdict | None = None
     """Result of comparing the machine code of both; ``None``: nobody did."""
+    code_reason: str = ""
+    """What differs, or why the code was not compared, one line."""
 
     @property
     def bounds(self) -> tuple[int | None, int | None] | None:
@@ -233,41 +235,37 @@ class Gap(Struct, frozen=True, kw_only=True):
 
 
 class Limit(Struct, frozen=True):
-    """A figure beyond which a rule finds something. Declared beside the rule that obeys it; the policy's key, its
-    environment variable, its option, the schema and the documentation follow from here.
-    """
+    """A key of the policy that a rule obeys."""
 
     name: str
-    """What a policy calls it: ``max_registers``."""
-    help: str
-    """One line: what it is, with its unit."""
-    judges: Judged | Literal["both"]
-    """Whether a build or a change is held against it; ``both``: it only says how much of either may stay unknown, and
-    puts no rule in force."""
-    order: int
-    """Where it stands in lists: what most teams set comes first."""
+    """The key: ``max_registers``."""
+    judges: Judged
+    """Whether it limits a build or a change."""
     default: int | None = None
-    """What holds where the policy says nothing; ``None``: no limit."""
-    words: tuple[str, ...] = ()
-    """What it may be, where it is no number; the last one demands nothing, and holds where the policy says nothing."""
+    """Its value if the policy does not set it; ``None``: no limit."""
 
 
 class Rule(Struct, frozen=True):
-    """What is judged; ``docs/explain/rules.md`` explains it."""
+    """What is checked; ``docs/explain/rules.md`` explains it."""
 
     id: str
     """Stable name, lower case with hyphens: what findings, policies and baselines call it."""
     severity: Severity
-    """Severity of its findings unless a policy says another. A milder or more severe case is a rule of its own."""
-    judges: tuple[Judged, ...]
-    """Whether it looks at one build, at what changed between two, or at both."""
+    """Highest severity of its findings, unless the policy sets another."""
     needs: tuple[Hidden, ...] = ()
-    """What it must know of a kernel: where an input may hide that, a gate by this rule cannot pass."""
+    """What it must know of a kernel: if an input may hide that, a gate by this rule cannot pass."""
     limits: tuple[Limit, ...] = ()
-    """What a policy may set for it."""
+    """Keys of the policy that it obeys."""
     recorded_as: str = ""
     """Of a rule of changes: the rule of builds whose recorded figures excuse its findings in a baseline; empty for its
     own."""
+    least: Severity | None = None
+    """Severity of findings with the least effect, where the effect decides."""
+
+    @property
+    def severities(self) -> str:
+        """``error``, or ``note to error`` where the effect decides."""
+        return f"{self.least} to {self.severity}" if self.least else self.severity
 
 
 class Finding(Struct, frozen=True, kw_only=True):

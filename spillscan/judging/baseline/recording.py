@@ -34,7 +34,7 @@ from spillscan.judging.compare.pairing import comparison
 from spillscan.judging.policy import Policy
 from spillscan.judging.policy.file import LIMITS
 from spillscan.judging.rules import Undecided, all_rules, measure, measures, recorded_as, regressions, undecided_changes
-from spillscan.judging.rules.registers import MAX_GROWTH, REGISTERS
+from spillscan.judging.rules.registers import GROWTH, MAX_GROWTH
 from spillscan.model import Build, Change, Finding, Hidden, Kernel, KernelKey, Launch, Usage, at_least
 from spillscan.model.figures import BY_NAME
 from spillscan.naming import alone
@@ -267,7 +267,7 @@ def _limited(kernel: Kernel, policy: Policy) -> bool:
     if kernel.role == "function" or kernel.usage.registers is None:
         return False
     limit = policy.said_of(kernel).settings.get(MAX_GROWTH.name)
-    level = policy.terms_of(kernel).level(REGISTERS)
+    level = policy.terms_of(kernel).level(GROWTH)
     return limit is not None and limit.value is not None and level != "off" and at_least(level, policy.fail_on)
 
 

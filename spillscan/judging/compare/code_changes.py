@@ -62,10 +62,13 @@ def code_changes(changes: Sequence[Change], texts: Mapping[int, CodeText], *, te
 
 def marked(found: Comparison, code: Sequence[CodeChange]) -> Comparison:
     """The comparison, with the verdict on each pair's code."""
-    verdicts = {id(each.change): each.verdict for each in code}
+    by_id = {
+        id(each.change): replace(each.change, code=each.verdict, code_reason=next(iter(each.reasons), ""))
+        for each in code
+    }
 
     def with_code(changes: Sequence[Change]) -> tuple[Change, ...]:
-        return tuple(replace(each, code=verdicts.get(id(each))) for each in changes)
+        return tuple(by_id.get(id(each), each) for each in changes)
 
     kinds = ("changes", "unsettled", "recoded", "equal")
     return replace(found, **{kind: with_code(getattr(found, kind)) for kind in kinds})

@@ -59,12 +59,8 @@ class Limits(_Table, frozen=True):
     max_code_bytes: Annotated[Limit, _says("most bytes of machine code per kernel")] = "none"
     min_blocks_per_sm: Annotated[Limit, _says("fewest resident blocks per SM at the kernel's launch")] = "none"
     max_spill_growth_bytes: Annotated[Limit, _says("most bytes by which spill stores or loads may grow")] = 0
-    max_unknown_spill_bytes: Annotated[Limit, _says("most bytes of accesses that may or may not be spills")] = 0
     max_register_growth: Annotated[Limit, _says("most registers per thread by which a kernel may grow")] = 0
     max_code_growth_percent: Annotated[Limit, _says("most percent by which machine code may grow")] = "none"
-    code: Annotated[
-        Literal["unchanged", "any"], _says("unchanged: machine code must be identical (diff --with code)")
-    ] = "any"
     severity: Annotated[dict[str, Level], _says("severity by rule; off: the rule finds nothing")] = field(
         default_factory=dict
     )

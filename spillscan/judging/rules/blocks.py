@@ -6,26 +6,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from spillscan.judging.compare.figures import moved_to_shared
-from spillscan.judging.rules._declared import Family, Said, Terms
-from spillscan.model import Change, Effect, Kernel, Launch, Limit, Rule
+from spillscan.judging.rules._declared import Check, Said, Terms
+from spillscan.model import Change, Effect, Hidden, Kernel, Launch, Limit, Rule
 from spillscan.occupancy.binding import limited_by
 from spillscan.occupancy.devices import judged_on
 from spillscan.occupancy.summary import Summary, summarise
 from spillscan.output.nouns import count
 
-MIN_BLOCKS = Limit("min_blocks_per_sm", "fewest resident blocks per SM at the kernel's launch", "build", 50)
-FAILS = Rule("launch-fails", "error", ("build", "change"))
-BLOCKS = Rule("blocks-per-sm", "error", ("build",), ("registers", "shared", "launch"), (MIN_BLOCKS,))
-LOST = Rule("blocks-lost", "error", ("change",), ("registers", "shared", "launch"))
-TRADED = Rule("blocks-traded", "warning", ("change",), ("registers", "shared", "launch"))
-BARRIERS = Rule("barrier-growth", "note", ("change",), ("registers", "shared", "launch"))
+_NEEDS: tuple[Hidden, ...] = ("registers", "shared", "launch")
+MIN_BLOCKS = Limit("min_blocks_per_sm", "build")
+FAILS = Rule("launch-fails", "error", least="warning")
+BLOCKS = Rule("blocks-per-sm", "error", needs=_NEEDS, limits=(MIN_BLOCKS,))
+LOST = Rule("blocks-lost", "error", needs=_NEEDS)
+TRADED = Rule("blocks-traded", "warning", needs=_NEEDS)
 
 _SAY = "give `launch: {threads_per_block: …}` in the policy, or --launch"
 
 
-def findings(kernel: Kernel, terms: Terms) -> Iterator[Said]:
-    """A launch that fails, and too few blocks: one finding of each for each device."""
-    yield from _failing(kernel, terms)
+def _too_few(kernel: Kernel, terms: Terms) -> Iterator[Said]:
+    """Fewer blocks than the policy asks for: a finding per device."""
     least = terms.limit(MIN_BLOCKS)
     if least is None or _open_end(kernel, terms):
         return
@@ -37,7 +36,7 @@ def findings(kernel: Kernel, terms: Terms) -> Iterator[Said]:
             if summary.launch is not None and summary.by_bounds:
                 where += f" at its launch bounds of {count(summary.launch.threads_per_block, 'thread')}"
             most = "at most " if summary.at_most else ""
-            yield BLOCKS, f"has {most}{count(blocks, 'block')}/SM{where}, {least} required: {bound}"
+            yield Said(f"has {most}{count(blocks, 'block')}/SM{where}, {least} required: {bound}")
 
 
 def _failing(kernel: Kernel, terms: Terms) -> Iterator[Said]:
@@ -51,12 +50,12 @@ def _failing(kernel: Kernel, terms: Terms) -> Iterator[Said]:
         where, why = f" on {device}" if terms.devices else "", "; ".join(summary.occupancy.reasons)
         every = summarise(kernel.usage, device, None).occupancy
         if every is not None and not every.can_launch:
-            yield FAILS, f"cannot launch{where} with any block size: {'; '.join(every.reasons)}"
+            yield Said(f"cannot launch{where} with any block size: {'; '.join(every.reasons)}")
         elif summary.launch is not None and summary.by_bounds:
             largest = f"with its largest block ({count(summary.launch.threads_per_block, 'thread')})"
-            yield FAILS, f"cannot launch{where} {largest}: {why}", "warning"
+            yield Said(f"cannot launch{where} {largest}: {why}", "warning")
         elif summary.launch is not None:
-            yield FAILS, f"cannot launch{where}: {why} (launch from {_launch_from(summary.launch, terms)})"
+            yield Said(f"cannot launch{where}: {why} (launch from {_launch_from(summary.launch, terms)})")
 
 
 def _fails(kernel: Kernel, terms: Terms) -> dict[str, int] | None:
@@ -78,13 +77,16 @@ def _launch_from(launch: Launch, terms: Terms) -> str:
     )
 
 
-def undecided(kernel: Kernel, terms: Terms) -> Said | None:
-    """A kernel whose launch is not known, or whose figures are not known or not final."""
-    least = terms.limit(MIN_BLOCKS)
-    if least is None:
-        return None
-    reason = _open_end(kernel, terms) or _least_unknown(kernel, terms, least)
-    return (BLOCKS, reason) if reason else None
+def _unknown(kernel: Kernel, terms: Terms) -> str:
+    """Why the blocks cannot be counted, or enough blocks may be too few."""
+    if reason := _open_end(kernel, terms):
+        return reason
+    least = terms.limit(MIN_BLOCKS) or 0
+    may_be_fewer = any(
+        summary.at_most and summary.occupancy is not None and summary.occupancy.resident_blocks >= least
+        for _, summary in _summaries(kernel, terms)
+    )
+    return f"its dynamic shared memory is not known: {_SAY}" if may_be_fewer else ""
 
 
 def _missing(kernel: Kernel, terms: Terms) -> dict[str, int] | None:
@@ -115,15 +117,6 @@ def _open_end(kernel: Kernel, terms: Terms) -> str:
     return next((summary.unknown for _, summary in _summaries(kernel, terms) if summary.unknown), "")
 
 
-def _least_unknown(kernel: Kernel, terms: Terms, least: int) -> str:
-    """Why enough blocks may be too few; empty where they cannot."""
-    open_end = any(
-        summary.at_most and summary.occupancy is not None and summary.occupancy.resident_blocks >= least
-        for _, summary in _summaries(kernel, terms)
-    )
-    return f"its dynamic shared memory is not known: {_SAY}" if open_end else ""
-
-
 def _summaries(kernel: Kernel, terms: Terms) -> Iterator[tuple[str, Summary]]:
     if kernel.role == "function":
         return
@@ -131,32 +124,31 @@ def _summaries(kernel: Kernel, terms: Terms) -> Iterator[tuple[str, Summary]]:
         yield device or "", summarise(kernel.usage, device, terms.launch)
 
 
-def regressions(change: Change, terms: Terms) -> Iterator[Said]:
-    """Lost or traded blocks, all devices in one finding; a launch that fails now; more barriers."""
+def _fails_now(change: Change, terms: Terms) -> Iterator[Said]:
+    """A launch that fails now, of a new kernel also one that only its launch bounds allow."""
     if change.after is None:
         return
+    fails = _failing(change.after, terms)
     if change.before is None:
-        yield from _failing(change.after, terms)
-        return
-    lost = [text for effect in change.effects if (text := _loss(effect))]
-    if traded := trade(change, terms):
-        yield TRADED, traded
-    elif fails := [] if all(map(_still_launches, change.effects)) else _known_to_fail(change.after, terms):
         yield from fails
-    elif lost:
-        yield LOST, f"loses blocks/SM: {'; '.join(lost)}"
-    before, after = change.before.usage.barriers, change.after.usage.barriers
-    if ("barriers", before, after) in change.metrics and (after or 0) > (before or 0):
-        yield BARRIERS, f"uses more barriers: {before} → {after}"
+    elif not trade(change, terms) and not all(map(_still_launches, change.effects)):
+        yield from (each for each in fails if each.severity is None)
+
+
+def _traded(change: Change, terms: Terms) -> Iterator[Said]:
+    if traded := trade(change, terms):
+        yield Said(traded)
+
+
+def _lost(change: Change, terms: Terms) -> Iterator[Said]:
+    """Lost blocks, all devices in one finding."""
+    lost = [text for effect in change.effects if (text := _loss(effect))]
+    if lost and not trade(change, terms) and not any(True for _ in _fails_now(change, terms)):
+        yield Said(f"loses blocks/SM: {'; '.join(lost)}")
 
 
 def _still_launches(effect: Effect) -> bool:
     return effect.blocks is None or not effect.blocks[1] == 0 < effect.blocks[0]
-
-
-def _known_to_fail(kernel: Kernel, terms: Terms) -> list[Said]:
-    """Launches that fail, without those that only launch bounds allow."""
-    return [each for each in _failing(kernel, terms) if len(each) == 2]
 
 
 def trade(change: Change, terms: Terms) -> str:
@@ -201,12 +193,9 @@ def _loss(effect: Effect) -> str:
     return f"{what}: cannot launch" if after == 0 else f"{what}, limited by {limited_by(effect.limiters[1])}"
 
 
-FAMILIES = (
-    Family(
-        rules=(FAILS, BLOCKS, LOST, TRADED, BARRIERS),
-        findings=findings,
-        undecided=undecided,
-        regressions=regressions,
-        measures={BLOCKS: _missing, FAILS: _fails},
-    ),
+CHECKS = (
+    Check(rule=FAILS, find=_failing, measure=_fails, find_change=_fails_now),
+    Check(rule=BLOCKS, find=_too_few, unknown=_unknown, measure=_missing),
+    Check(rule=LOST, find_change=_lost),
+    Check(rule=TRADED, find_change=_traded),
 )

@@ -1,19 +1,16 @@
-"""Kernels that are no longer there."""
+"""Kernels that are no longer in the build."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from spillscan.judging.rules._declared import Family, Said, Terms
+from spillscan.judging.rules._declared import Check, Said, Terms
 from spillscan.model import Change, Rule
 
-REMOVED = Rule("kernel-removed", "note", ("change",))
 
-
-def regressions(change: Change, terms: Terms) -> Iterator[Said]:
-    """A kernel that has no counterpart in the newer build."""
+def _removed(change: Change, terms: Terms) -> Iterator[Said]:
     if change.state == "removed":
-        yield REMOVED, "was removed"
+        yield Said("was removed")
 
 
-FAMILIES = (Family(rules=(REMOVED,), regressions=regressions),)
+CHECKS = (Check(rule=Rule("kernel-removed", "note"), find_change=_removed),)

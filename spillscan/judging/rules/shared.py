@@ -1,88 +1,18 @@
-"""Shared memory: its limit, what a kernel takes more of than before, and spills that went there."""
+"""Shared memory: its limit, its growth, and spills that go there."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from spillscan.judging.compare.figures import growth, moved_to_shared
-from spillscan.judging.rules._declared import Family, Said, Terms, Threshold, because, unlinked
+from spillscan.judging.rules._declared import Check, Said, Terms, because, threshold, unlinked
 from spillscan.model import Change, Kernel, Limit, Rule
 from spillscan.model.figures import static_shared
 from spillscan.output.nouns import count
 
-MAX_BYTES = Limit("max_shared_bytes", "most bytes of shared memory per block", "build", 40)
-LIMIT = Rule("shared", "error", ("build",), ("shared",), (MAX_BYTES,))
-GROWTH = Rule("shared-growth", "note", ("change",), ("shared",))
-MOVED = Rule("spill-to-shared", "note", ("change",), ("shared",))
-SPILL = Rule("shared-spill", "note", ("build",), ("shared",))
-
-
-def _dynamic(kernel: Kernel, terms: Terms) -> int | None:
-    """Dynamic shared memory; ``None`` where its code declares some and nothing says how much."""
-    if terms.launch is None:
-        return None if kernel.dynamic_shared else 0
-    return terms.launch.dynamic_shared_bytes
-
-
-def _bytes(kernel: Kernel, terms: Terms) -> int | None:
-    """Static and dynamic shared memory of an entry, as far as they are known."""
-    return None if kernel.role == "function" else (kernel.usage.shared_bytes or 0) + (_dynamic(kernel, terms) or 0)
-
-
-def _message(kernel: Kernel, terms: Terms, total: int, most: int) -> str:
-    dynamic = _dynamic(kernel, terms) or 0
-    parts = f" ({total - dynamic:,} B static, {dynamic:,} B dynamic)" if dynamic else ""
-    return f"uses {total:,} B shared memory per block{parts}, {most:,} B allowed"
-
-
-def _open_end(kernel: Kernel, terms: Terms) -> str:
-    if kernel.final is False:
-        return unlinked(MOST.unlinked)
-    if static_shared(kernel) is None:
-        return because(kernel, MOST.silent)
-    if _dynamic(kernel, terms) is None:
-        return "its dynamic shared memory is not known: give `launch` in the policy, or --launch"
-    return ""
-
-
-MOST = Threshold(
-    rule=LIMIT,
-    key="bytes",
-    figure=_bytes,
-    message=_message,
-    silent="the log does not say how much shared memory it uses",
-    unlinked="its shared memory is",
-    functions=False,
-    open_end=_open_end,
-)
-
-
-def findings(kernel: Kernel, terms: Terms) -> Iterator[Said]:
-    """Annotations of the code show that it spills to shared memory."""
-    if kernel.sass is not None and kernel.sass.shared_spills:
-        yield SPILL, f"spills to shared memory: {count(kernel.sass.shared_spills, 'instruction')}"
-
-
-def _spilled(kernel: Kernel, terms: Terms) -> dict[str, int] | None:
-    """Spill instructions that go to shared memory."""
-    known = None if kernel.sass is None else kernel.sass.shared_spills
-    return None if known is None else {"instructions": known}
-
-
-def regressions(change: Change, terms: Terms) -> Iterator[Said]:
-    """More shared memory, and whether spills moved into it."""
-    parts = {
-        name: f"{_LABELS[name][0]}: {old or 0:,} → {new or 0:,}{_LABELS[name][1]}"
-        for name, old, new in change.metrics
-        if name in _LABELS
-    }
-    if moved_to_shared(change):
-        sure = growth(change, "shared_spills") > 0
-        yield MOVED, f"{'moved' if sure else 'may have moved'} spills to shared memory ({', '.join(parts.values())})"
-    elif sum(growth(change, name) for name in _SIZES) > 0:
-        yield GROWTH, f"uses more {', '.join(parts[name] for name in _SIZES if name in parts)}"
-
-
+SHARED = Rule("shared", "error", needs=("shared",), limits=(Limit("max_shared_bytes", "build"),))
+GROWTH = Rule("shared-growth", "note", needs=("shared",))
+SPILL = Rule("shared-spill", "note", needs=("shared",))
 _LABELS = {
     "spill_store_bytes": ("spill stores", " B"),
     "spill_load_bytes": ("spill loads", " B"),
@@ -92,12 +22,73 @@ _LABELS = {
 }
 _SIZES = ("shared_bytes", "dynamic_shared_bytes")
 
-FAMILIES = (
-    Family(
-        thresholds=(MOST,),
-        rules=(GROWTH, MOVED, SPILL),
-        findings=findings,
-        regressions=regressions,
-        measures={SPILL: _spilled},
-    ),
+
+def _dynamic(kernel: Kernel, terms: Terms) -> int | None:
+    """Dynamic shared memory; ``None`` if the code declares some, and no launch sets its size."""
+    if terms.launch is None:
+        return None if kernel.dynamic_shared else 0
+    return terms.launch.dynamic_shared_bytes
+
+
+def _bytes(kernel: Kernel, terms: Terms) -> int | None:
+    """Static and dynamic shared memory of an entry, as far as known."""
+    return None if kernel.role == "function" else (kernel.usage.shared_bytes or 0) + (_dynamic(kernel, terms) or 0)
+
+
+def _message(kernel: Kernel, terms: Terms, total: int, most: int) -> str:
+    dynamic = _dynamic(kernel, terms) or 0
+    parts = f" ({total - dynamic:,} B static, {dynamic:,} B dynamic)" if dynamic else ""
+    return f"uses {total:,} B shared memory per block{parts}, {most:,} B allowed"
+
+
+def _unknown(kernel: Kernel, terms: Terms) -> str:
+    if kernel.role == "function":
+        return ""
+    if unfinished := unlinked(kernel, "its shared memory is"):
+        return unfinished
+    if static_shared(kernel) is None:
+        return because(kernel, "the log does not say how much shared memory it uses")
+    if _dynamic(kernel, terms) is None:
+        return "its dynamic shared memory is not known: give `launch` in the policy, or --launch"
+    return ""
+
+
+def _spills(kernel: Kernel, terms: Terms) -> Iterator[Said]:
+    """Annotations of the code show spills to shared memory."""
+    if kernel.sass is not None and (number := kernel.sass.shared_spills):
+        yield Said(f"spills to shared memory: {count(number, 'instruction')}")
+
+
+def _spilled(kernel: Kernel, terms: Terms) -> dict[str, int] | None:
+    """Spill instructions that go to shared memory."""
+    known = None if kernel.sass is None else kernel.sass.shared_spills
+    return None if known is None else {"instructions": known}
+
+
+def _moved(change: Change, terms: Terms) -> Iterator[Said]:
+    """Spills went from local to shared memory."""
+    if moved_to_shared(change):
+        moved = "moved" if growth(change, "shared_spills") > 0 else "may have moved"
+        yield Said(f"{moved} spills to shared memory ({', '.join(_parts(change).values())})")
+
+
+def _grown(change: Change, terms: Terms) -> Iterator[Said]:
+    if not moved_to_shared(change) and sum(growth(change, name) for name in _SIZES) > 0:
+        parts = _parts(change)
+        yield Said(f"uses more {', '.join(parts[name] for name in _SIZES if name in parts)}")
+
+
+def _parts(change: Change) -> dict[str, str]:
+    """What changed of spills and shared memory, as text by figure."""
+    return {
+        name: f"{_LABELS[name][0]}: {old or 0:,} → {new or 0:,}{_LABELS[name][1]}"
+        for name, old, new in change.metrics
+        if name in _LABELS
+    }
+
+
+CHECKS = (
+    threshold(SHARED, _bytes, key="bytes", message=_message, unknown=_unknown),
+    Check(rule=GROWTH, find_change=_grown),
+    Check(rule=SPILL, find=_spills, measure=_spilled, find_change=_moved),
 )

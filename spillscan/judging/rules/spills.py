@@ -5,28 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from spillscan.judging.compare.figures import same_code, sides
-from spillscan.judging.rules._declared import Family, Said, Terms
+from spillscan.judging.rules._declared import Check, Said, Terms
 from spillscan.judging.rules.blocks import trade
 from spillscan.model import Change, Kernel, Limit, Metric, Rule
 
-MAX_BYTES = Limit(
-    "max_spill_bytes", "most bytes of spill stores and loads together, per thread", "build", 10, default=0
-)
-MAX_GROWTH = Limit(
-    "max_spill_growth_bytes", "most bytes by which spill stores or spill loads may grow", "change", 60, default=0
-)
-MAX_UNKNOWN = Limit(
-    "max_unknown_spill_bytes",
-    "most bytes of spill stores and loads together that code may leave open whether they are spills",
-    "both",
-    65,
-    default=0,
-)
-SPILL = Rule("spill", "error", ("build", "change"), ("spills",), (MAX_BYTES, MAX_GROWTH, MAX_UNKNOWN))
-GROWTH = Rule("spill-growth", "error", ("change",), ("spills",), (MAX_GROWTH, MAX_UNKNOWN), recorded_as="spill")
+MAX_BYTES = Limit("max_spill_bytes", "build", default=0)
+MAX_GROWTH = Limit("max_spill_growth_bytes", "change", default=0)
+SPILL = Rule("spill", "error", needs=("spills",), limits=(MAX_BYTES, MAX_GROWTH))
+GROWTH = Rule("spill-growth", "error", needs=("spills",), limits=(MAX_GROWTH,), recorded_as="spill")
 
 
-def findings(kernel: Kernel, terms: Terms) -> Iterator[Said]:
+def _find(kernel: Kernel, terms: Terms) -> Iterator[Said]:
     """A kernel or device function that spills more than allowed."""
     most = terms.limit(MAX_BYTES)
     if most is None:
@@ -34,77 +23,94 @@ def findings(kernel: Kernel, terms: Terms) -> Iterator[Said]:
     allowed = f", {most:,} B allowed" if most else ""
     bounds = kernel.spill_bounds
     if kernel.spills is not None and sum(kernel.spills) > most:
-        yield SPILL, _figures(kernel) + allowed
+        yield Said(_figures(kernel) + allowed)
     elif bounds is not None:
         if sum(bounds[0]) > most:
-            yield SPILL, _with_callees(kernel) + allowed
+            yield Said(_with_callees(kernel) + allowed)
     elif _spills_unknown(kernel, most):
-        yield SPILL, _without_sum(kernel)
+        yield Said(_without_sum(kernel))
 
 
-def undecided(kernel: Kernel, terms: Terms) -> Said | None:
-    """A kernel whose spills the input does not report, such as one that only the linker names, or does not bound."""
+def _unknown(kernel: Kernel, terms: Terms) -> str:
+    """The input does not report spills, such as of a kernel that only the linker names, or does not bound them."""
     most, bounds = terms.limit(MAX_BYTES), kernel.spill_bounds
-    if (
-        most is None
-        or (bounds is not None and not sum(bounds[0]) <= most < sum(bounds[1]))
-        or _tolerated(kernel, terms)
-    ):
-        return None
+    if most is None or (bounds is not None and not sum(bounds[0]) <= most < sum(bounds[1])):
+        return ""
     source = "binary" if _of_binary(kernel) else "log"
-    return SPILL, "; ".join(kernel.reasons) or _doubt(kernel, f"the {source} does not say whether it spills")
+    return "; ".join(kernel.reasons) or _doubt(kernel, f"the {source} does not say whether it spills")
 
 
-def regressions(change: Change, terms: Terms) -> Iterator[Said]:
-    """New spills, or more stores or loads of them: a fall in one does not excuse a rise in the other."""
-    most = terms.limit(MAX_GROWTH)
-    if change.after is None or most is None:
+def _measure(kernel: Kernel, terms: Terms) -> dict[str, int] | None:
+    """Bytes of spill stores and of spill loads; the most of what only has bounds. Those of callees apart."""
+    bounds = kernel.spill_bounds
+    if bounds is None:
+        return None
+    stores, loads = kernel.spills or bounds[1]
+    callees = {"callee_stores": bounds[1][0] - stores, "callee_loads": bounds[1][1] - loads}
+    return {"stores": stores, "loads": loads, **{name: size for name, size in callees.items() if size}}
+
+
+def _first(change: Change, terms: Terms) -> Iterator[Said]:
+    """A kernel spills that did not, or is new and spills."""
+    most, before, after = terms.limit(MAX_GROWTH), change.before, change.after
+    if after is None or most is None:
         return
-    if change.before is None:
-        least = max(change.after.spill_bounds[0] if change.after.spill_bounds else (0,))
+    if before is None:
+        least = max(after.spill_bounds[0] if after.spill_bounds else (0,))
         if least > most:
-            alone = max(change.after.spills or (0,)) > most
-            figures = _figures(change.after) if alone else _with_callees(change.after)
-            yield SPILL, f"is new and {figures}"
-        elif _spills_unknown(change.after, most):
-            yield SPILL, f"is new and {_without_sum(change.after)}"
+            alone = max(after.spills or (0,)) > most
+            yield Said(f"is new and {_figures(after) if alone else _with_callees(after)}")
+        elif _spills_unknown(after, most):
+            yield Said(f"is new and {_without_sum(after)}")
         return
-    grown: list[str] = []
+    pairs, grown = _grown(change, most)
+    if grown and not trade(change, terms):
+        if all(old == 0 for _, old, _ in pairs):
+            yield Said(f"spills more: {', '.join(grown)}")
+    elif before.spills == (0, 0) and _spills_unknown(after, most):
+        yield Said("spills now, an unknown number of bytes")
+
+
+def _more(change: Change, terms: Terms) -> Iterator[Said]:
+    """More stores or loads of a kernel that spilled before: a fall in one does not make up for a rise in the other."""
+    most = terms.limit(MAX_GROWTH)
+    if change.before is None or change.after is None or most is None:
+        return
+    pairs, grown = _grown(change, most)
+    if grown and not trade(change, terms) and any(old != 0 for _, old, _ in pairs):
+        yield Said(f"spills more: {', '.join(grown)}")
+
+
+def _grown(change: Change, most: int) -> tuple[list[Metric], list[str]]:
+    """(the figures, text of those that grew by more than ``most``): a kernel's own, else those with its callees."""
     pairs: list[Metric] = []
-    for pairs in (_pairs(change, _OWN), _pairs(change, _TOGETHER)):
+    for names in (_OWN, _TOGETHER):
+        pairs = _pairs(change, names)
         grown = [
             f"{what} {before:,} → {after:,} B (+{after - before:,})"
             for what, before, after in pairs
             if before is not None and after is not None and after - before > most
         ]
         if grown:
-            break
-    if grown and not trade(change, terms):
-        first = all(before == 0 for _, before, _ in pairs)
-        yield SPILL if first else GROWTH, f"spills more: {', '.join(grown)}"
-    elif change.before.spills == (0, 0) and _spills_unknown(change.after, most):
-        yield SPILL, "spills now, an unknown number of bytes"
+            return pairs, grown
+    return pairs, []
 
 
-def undecided_change(change: Change, terms: Terms) -> Said | None:
-    """A kernel whose spills one of the builds does not give, unless the other answers alone: none now is no growth, nor
-    is the same code."""
-    most = terms.limit(MAX_GROWTH)
-    if change.after is None or most is None or any(True for _ in regressions(change, terms)):
-        return None
-    before, after = change.before, change.after
-    if _tolerated(after, terms) or (before is not None and same_code(before, after)):
-        return None
+def _unknown_change(change: Change, terms: Terms) -> str:
+    """A build does not report the spills, unless the other answers alone: no spills now are no growth, nor is the same
+    code."""
+    most, before, after = terms.limit(MAX_GROWTH), change.before, change.after
+    if after is None or most is None or any((*_first(change, terms), *_more(change, terms))):
+        return ""
+    if before is not None and same_code(before, after):
+        return ""
     if after.spills is None or (after.spill_bounds and after.spill_bounds[0] != after.spill_bounds[1]):
         linked = (before is None or (before.spills is None and before.final)) and after.final
-        return (
-            None
-            if linked
-            else (SPILL, "; ".join(after.reasons) or _doubt(after, "the head does not say whether it spills"))
-        )
+        doubt = "; ".join(after.reasons) or _doubt(after, "the head does not say whether it spills")
+        return "" if linked else doubt
     if before is None or not any(old is None and (new or 0) > most for _, old, new in _pairs(change, _OWN)):
-        return None
-    return SPILL, "; ".join(before.reasons) or "it spills, and the base does not say whether it did before"
+        return ""
+    return "; ".join(before.reasons) or "it spills, and the base does not say whether it did before"
 
 
 _OWN = {"spill_store_bytes": "stores", "spill_load_bytes": "loads"}
@@ -124,26 +130,15 @@ def _spills_unknown(kernel: Kernel, most: int) -> bool:
 
 
 def _halves(kernel: Kernel) -> dict[str, int | None]:
-    """Its spill stores and its spill loads, where the log has them."""
+    """Spill stores and spill loads, as far as the log has them."""
     return {"stores": kernel.usage.spill_store_bytes, "loads": kernel.usage.spill_load_bytes}
 
 
 def _without_sum(kernel: Kernel) -> str:
-    """That it spills, where the log does not say all of it."""
     known = [f"{size:,} B {what}" for what, size in _halves(kernel).items() if size]
     if not known:
         return "spills an unknown number of bytes"
     return f"spills at least {known[0]}; the log does not say more"
-
-
-def _bytes(kernel: Kernel, terms: Terms) -> dict[str, int] | None:
-    """Bytes of spill stores and of spill loads, each; the most where they have bounds only. Those of callees apart."""
-    bounds = kernel.spill_bounds
-    if bounds is None:
-        return None
-    stores, loads = kernel.spills or bounds[1]
-    callees = {"callee_stores": bounds[1][0] - stores, "callee_loads": bounds[1][1] - loads}
-    return {"stores": stores, "loads": loads, **{name: size for name, size in callees.items() if size}}
 
 
 def _figures(kernel: Kernel) -> str:
@@ -154,7 +149,7 @@ def _figures(kernel: Kernel) -> str:
 
 
 def _with_callees(kernel: Kernel) -> str:
-    """What it spills beyond its own known figures: its callees, or what only has bounds."""
+    """Spills beyond the kernel's own known figures: its callees', or what only has bounds."""
     if kernel.cumulative_spills is None:
         return _doubt(kernel, "")
     stores, loads = kernel.cumulative_spills
@@ -166,34 +161,18 @@ def _doubt(kernel: Kernel, otherwise: str) -> str:
     if kernel.spill_bounds is None:
         return otherwise
     least, most = map(sum, kernel.spill_bounds)
-    more = "the code alone does not say more"
-    if _of_binary(kernel):
-        more = f"the binary does not say more ({MAX_UNKNOWN.name}: {most - least} takes it)"
-    return f"spills at least {least:,} B, at most {most:,} B: {more}"
+    source = "binary" if _of_binary(kernel) else "code alone"
+    return f"spills at least {least:,} B, at most {most:,} B: the {source} does not say more"
 
 
 def _of_binary(kernel: Kernel) -> bool:
-    """Whether nothing but binaries says anything of it."""
+    """Whether only binaries report it."""
     return bool(kernel.origins) and all(origin.format == "binary" for origin in kernel.origins)
 
 
-def _tolerated(kernel: Kernel, terms: Terms) -> bool:
-    """Whether no more of its spills is open than is allowed."""
-    allowed, bounds = terms.limit(MAX_UNKNOWN), kernel.spill_bounds
-    return (
-        bounds is not None
-        and bounds[0] != bounds[1]
-        and (allowed is None or sum(bounds[1]) - sum(bounds[0]) <= allowed)
-    )
-
-
-FAMILIES = (
-    Family(
-        rules=(SPILL, GROWTH),
-        findings=findings,
-        undecided=undecided,
-        regressions=regressions,
-        undecided_change=undecided_change,
-        measures={SPILL: _bytes},
+CHECKS = (
+    Check(
+        rule=SPILL, find=_find, unknown=_unknown, measure=_measure, find_change=_first, unknown_change=_unknown_change
     ),
+    Check(rule=GROWTH, find_change=_more),
 )

@@ -10,7 +10,7 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from spillscan.builds.compilation import OBJECTS
-from spillscan.model import Issue, Kernel, KernelKey, Origin, Usage
+from spillscan.model import LOST_SETTING, Issue, Kernel, KernelKey, Origin, Usage
 from spillscan.model.code import FunctionUsage, SassFunction, SassStats
 from spillscan.model.symbols import is_helper
 from spillscan.model.usage import PRINTED, Figure
@@ -294,6 +294,9 @@ def _with_dump(kernel: Kernel, function: SassFunction) -> tuple[Kernel, list[Iss
             )
         )
     issues.extend(_named(kernel, stats))
+    if stats.setmaxnreg and any(advisory.kind == LOST_SETTING for advisory in kernel.advisories):
+        text = f"the log says that ptxas ignored setmaxnreg, the code has {stats.setmaxnreg} of it"
+        issues.append(_contradiction("setmaxnreg-mismatch", kernel, text, stats.origin))
     role = function.role if kernel.role == "unknown" else kernel.role
     origins = (*kernel.origins, stats.origin) if stats.origin else kernel.origins
     return replace(kernel, sass=stats, role=role, origins=origins), issues

@@ -5,63 +5,52 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from spillscan.judging.compare.figures import allocated
-from spillscan.judging.rules._declared import Family, Said, Terms
+from spillscan.judging.rules._declared import Check, Said, Terms
 from spillscan.model import LOST_SETTING, Change, Kernel, Rule
-from spillscan.output.nouns import count
 
-LOST = Rule("setmaxnreg-lost", "error", ("change",), ("registers",))
-CHANGED = Rule("setmaxnreg-changed", "warning", ("change",), ("registers",))
-MISMATCH = Rule("setmaxnreg-mismatch", "error", ("build",))
-UNFIT = Rule("role-registers", "error", ("build", "change"))
+LOST = Rule("setmaxnreg-lost", "error", needs=("registers",), least="warning")
+UNFIT = Rule("role-registers", "error")
 
 WARPGROUP = 128
 """Threads; all warps of a warpgroup execute one ``setmaxnreg`` (PTX ISA, setmaxnreg)."""
 
 
-def findings(kernel: Kernel, terms: Terms) -> Iterator[Said]:
-    """A log and code that contradict each other; roles that cannot all have what they ask for."""
-    yield from _waiting(kernel, terms)
-    ignored = any(advisory.kind == LOST_SETTING for advisory in kernel.advisories)
-    if ignored and kernel.sass is not None and kernel.sass.setmaxnreg:
-        found = count(kernel.sass.setmaxnreg, "setmaxnreg instruction")
-        yield MISMATCH, f"has {found}, ignored according to the log: log and code are of different compilations"
-
-
 def _waiting(kernel: Kernel, terms: Terms) -> Iterator[Said]:
+    """Roles that cannot all have the registers that they ask for."""
     unfit = _unfit(kernel, terms)
     if unfit is not None:
         asked, threads, held = unfit
         groups = threads // WARPGROUP
-        message = f"deadlocks: setmaxnreg asks for {asked:,} registers per thread, summed over {groups} warpgroups"
-        yield UNFIT, f"{message}; its block has {held:,}"
+        text = f"deadlocks: setmaxnreg asks for {asked:,} registers per thread, summed over {groups} warpgroups"
+        yield Said(f"{text}; its block has {held:,}")
 
 
-def regressions(change: Change, terms: Terms) -> Iterator[Said]:
-    """``setmaxnreg`` that is gone, or gives other numbers; roles that do not fit, and did."""
-    after = change.after
-    if after is None:
-        return
-    if _unfit(after, terms) and not (change.before and _unfit(change.before, terms)):
-        yield from _waiting(after, terms)
-    old, new = (None if kernel is None else _budgets(kernel) for kernel in (change.before, after))
+def _waiting_now(change: Change, terms: Terms) -> Iterator[Said]:
+    if change.after is not None and not (change.before and _unfit(change.before, terms)):
+        yield from _waiting(change.after, terms)
+
+
+def _lost(change: Change, terms: Terms) -> Iterator[Said]:
+    """``setmaxnreg`` that is gone; a warning if it gives other numbers."""
+    old, new = (None if kernel is None else _budgets(kernel) for kernel in (change.before, change.after))
     if not old or new is None or old == new:
         return
-    was = _listed(old)
+    was, now = _listed(old), _listed(new)
     if not new:
-        yield LOST, f"no longer sets registers per role (setmaxnreg {was})"
+        yield Said(f"no longer sets registers per role (setmaxnreg {was})")
     elif len(new) < len(old):
-        yield LOST, f"sets registers for fewer roles: setmaxnreg {was} → {_listed(new)}"
+        yield Said(f"sets registers for fewer roles: setmaxnreg {was} → {now}")
     else:
-        yield CHANGED, f"sets other registers per role: setmaxnreg {was} → {_listed(new)}"
+        yield Said(f"sets other registers per role: setmaxnreg {was} → {now}", "warning")
 
 
-def undecided_change(change: Change, terms: Terms) -> Said | None:
-    """A kernel that had ``setmaxnreg``, and whose newer code was not read."""
+def _lost_unknown(change: Change, terms: Terms) -> str:
+    """A kernel had ``setmaxnreg``, and its newer code was not read."""
     if change.before is None or change.after is None or not _budgets(change.before):
-        return None
+        return ""
     if _budgets(change.after) is None and not any(each.kind == LOST_SETTING for each in change.after.advisories):
-        return LOST, "its warps had registers of their own (setmaxnreg), and its newer code was not read"
-    return None
+        return "its warps had registers of their own (setmaxnreg), and its newer code was not read"
+    return ""
 
 
 def _budgets(kernel: Kernel) -> frozenset[int | None] | None:
@@ -107,12 +96,7 @@ def _missing(kernel: Kernel, terms: Terms) -> dict[str, int]:
     return {"missing": unfit[0] - unfit[2] if unfit else 0}
 
 
-FAMILIES = (
-    Family(
-        rules=(LOST, CHANGED, MISMATCH, UNFIT),
-        findings=findings,
-        regressions=regressions,
-        undecided_change=undecided_change,
-        measures={UNFIT: _missing},
-    ),
+CHECKS = (
+    Check(rule=LOST, find_change=_lost, unknown_change=_lost_unknown),
+    Check(rule=UNFIT, find=_waiting, measure=_missing, find_change=_waiting_now),
 )

@@ -1,0 +1,109 @@
+"""Accesses to local memory that the machine code shows: spills inside loops, and local arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from spillscan.judging.compare.figures import sides
+from spillscan.judging.rules._declared import Check, Said, Terms
+from spillscan.model import Change, Kernel, Metric, Rule
+from spillscan.model.figures import figure
+from spillscan.output.nouns import count
+
+LOOPS = Rule("spill-in-loop", "warning", needs=("code",))
+ARRAYS = Rule("local-array", "warning", needs=("code",), least="note")
+_LOOPS = ("spills_in_loops", "spill_loop_depth")
+_ARRAYS = ("array_store_bytes", "array_load_bytes")
+_OPEN = "its code does not say of every access to local memory what it is"
+
+
+def _loops(kernel: Kernel, terms: Terms) -> Iterator[Said]:
+    if kernel.sass is not None and (looping := kernel.sass.local.spills_in_loops):
+        depths = ", ".join(f"{number:,} at depth {depth}" for depth, number in looping.items())
+        yield Said(f"spills inside loops, instructions: {depths}")
+
+
+def _in_loops(kernel: Kernel, terms: Terms) -> dict[str, int] | None:
+    """Spill instructions in loops of each depth or deeper."""
+    if kernel.sass is None:
+        return None
+    looping = kernel.sass.local.spills_in_loops
+    depths = range(1, max(looping, default=1) + 1)
+    return {f"depth-{least}": sum(n for depth, n in looping.items() if depth >= least) for least in depths}
+
+
+def _more_loops(change: Change, terms: Terms) -> Iterator[Said]:
+    if grown := [each for each in _grown(change) if each[0] in _LOOPS]:
+        yield Said(f"spills more inside loops: {_rise(grown)}")
+
+
+def _arrays(kernel: Kernel, terms: Terms) -> Iterator[Said]:
+    arrays = kernel.sass.local.of("array") if kernel.sass else None
+    if arrays and arrays.accesses:
+        stores, loads = count(arrays.stores, "store"), count(arrays.loads, "load")
+        text = f"uses local arrays: {stores} ({arrays.store_bytes:,} B), {loads} ({arrays.load_bytes:,} B)"
+        yield Said(text, "note")
+
+
+def _moved(kernel: Kernel, terms: Terms) -> dict[str, int] | None:
+    """Bytes that local arrays move."""
+    if kernel.sass is None:
+        return None
+    arrays = kernel.sass.local.of("array")
+    return {"stores": arrays.store_bytes, "loads": arrays.load_bytes}
+
+
+def _more_arrays(change: Change, terms: Terms) -> Iterator[Said]:
+    """Arrays that appear are a warning, more accesses to earlier ones a note."""
+    figures = _compared(change)
+    if grown := [each for each in _grown(change) if each[0] in _ARRAYS]:
+        first = all(old == 0 for name, old, _ in figures if name in _ARRAYS)
+        yield Said(f"uses more local arrays: {_rise(grown)}", None if first else "note")
+
+
+def _compared(change: Change) -> Sequence[Metric]:
+    """Figures of both builds' code; none if one of them was not read."""
+    before, after = change.before, change.after
+    return sides(before, after) if before and after and before.sass and after.sass else ()
+
+
+def _grown(change: Change) -> list[Metric]:
+    return [
+        (name, old, new)
+        for name, old, new in _compared(change)
+        if name in (*_LOOPS, *_ARRAYS) and old is not None and new is not None and new > old
+    ]
+
+
+def _rise(metrics: Sequence[Metric]) -> str:
+    return ", ".join(
+        f"{figure(name).label} {old or 0:,} → {new or 0:,}{' B' if figure(name).unit else ''}"
+        for name, old, new in metrics
+    )
+
+
+def _lost(change: Change, names: Sequence[str]) -> bool:
+    """Whether the newer code no longer gives one of these figures."""
+    return any(name in names and old is not None and new is None for name, old, new in _compared(change))
+
+
+def _loops_unknown(change: Change, terms: Terms) -> str:
+    return _OPEN if _lost(change, _LOOPS) else ""
+
+
+def _arrays_unknown(change: Change, terms: Terms) -> str:
+    """One side's code was not read, unless the newer code answers alone."""
+    if change.before is None or change.after is None:
+        return ""
+    before, after = change.before.sass, change.after.sass
+    if after is None and before is not None:
+        return "the base has a dump of its machine code, the head has none"
+    if before is None and after is not None and (after.local.spills_in_loops or after.local.of("array").accesses):
+        return "the head has a dump of its machine code, the base has none"
+    return _OPEN if _lost(change, _ARRAYS) and not _lost(change, _LOOPS) else ""
+
+
+CHECKS = (
+    Check(rule=LOOPS, find=_loops, measure=_in_loops, find_change=_more_loops, unknown_change=_loops_unknown),
+    Check(rule=ARRAYS, find=_arrays, measure=_moved, find_change=_more_arrays, unknown_change=_arrays_unknown),
+)

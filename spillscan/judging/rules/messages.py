@@ -1,0 +1,54 @@
+"""Messages of ptxas that cost performance."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from spillscan.judging.rules._declared import Check, Said, Terms
+from spillscan.model import LOST_SETTING, Change, Kernel, Rule
+
+WARNINGS = (
+    "wgmma_serialized",
+    "wgmma_wait_injected",
+    "performance_loss",
+    "min_blocks_out_of_range",
+    "register_mismatch",
+    "callee_scratch_register",
+)
+"""Kinds of messages, as the grammar names them, of which each is a warning."""
+
+
+def _check(rule: Rule, kinds: Collection[str]) -> Check:
+    """The check of messages of these kinds: one finding per kernel, with the first text of each kind."""
+
+    def find(kernel: Kernel, terms: Terms) -> Iterator[Said]:
+        return _said(kernel, kinds)
+
+    def find_change(change: Change, terms: Terms) -> Iterator[Said]:
+        """Messages that the older build does not have."""
+        if change.after is None:
+            return iter(())
+        return _said(change.after, kinds if change.before is None else {*kinds} & {*change.appeared})
+
+    def measure(kernel: Kernel, terms: Terms) -> dict[str, int]:
+        return {kind: number for kind in kinds if (number := len(_texts(kernel, kind)))}
+
+    return Check(rule=rule, find=find, find_change=find_change, measure=measure)
+
+
+def _said(kernel: Kernel, kinds: Collection[str]) -> Iterator[Said]:
+    found = {each.kind: _texts(kernel, each.kind) for each in kernel.advisories if each.kind in kinds}
+    if found:
+        times = (f"{texts[0]} ({len(texts)} times)" if len(texts) > 1 else texts[0] for texts in found.values())
+        yield Said(f"gets a message from ptxas: {'; '.join(times)}")
+
+
+def _texts(kernel: Kernel, kind: str) -> list[str]:
+    return [each.text for each in kernel.advisories if each.kind == kind]
+
+
+PTXAS = Rule("ptxas-warning", "warning")
+CHECKS = (
+    _check(PTXAS, WARNINGS),
+    _check(Rule("setmaxnreg-ignored", "error", needs=("messages",)), (LOST_SETTING,)),
+)
