@@ -45,7 +45,6 @@ _LIMITED = [
     "stack-bytes",
     "code-bytes",
     "shared-bytes",
-    "unknown-spill-bytes",
 ]
 _GROWN = ["spill-growth-bytes", "register-growth", "code-growth-percent"]
 

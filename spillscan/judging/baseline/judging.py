@@ -135,7 +135,7 @@ def _absent(
 def _level(rule: str, kernels: Sequence[Kernel], policy: Policy) -> Level:
     """How severe findings of ``rule`` are for these kernels; of a rule that this release does not know, as can be."""
     known = all_rules().get(rule)
-    return policy.terms_of(kernels[0]).level(known) if known else "error"
+    return policy.terms_of(kernels[0]).level(known, known.least) if known else "error"
 
 
 def _stale(present: Groups, baseline: Baseline) -> list[Accepted]:

@@ -114,7 +114,7 @@ def test_another_block_size_of_the_code_leaves_the_blocks_open() -> None:
 
     baseline = written(bounded(256, 64))
     assert rules(became(bounded(256, 72), baseline)) == ["blocks-lost"]
-    assert rules(became(bounded(128, 72), baseline)) == ["registers"], "the blocks of two launches say nothing"
+    assert rules(became(bounded(128, 72), baseline)) == ["register-growth"], "the blocks of two launches say nothing"
 
 
 # ---- registers, spills ---------------------------------------------------------------------------------------------
@@ -123,8 +123,8 @@ def test_another_block_size_of_the_code_leaves_the_blocks_open() -> None:
 @pytest.mark.parametrize(
     ("before", "after", "found"),
     [
-        (64, 72, ["registers-some-sizes"]),
-        (48, 100, ["registers"]),
+        (64, 72, ["register-growth"]),
+        (48, 100, ["register-growth"]),
         (65, 72, []),
         (72, 64, []),
         (64, 64, []),
@@ -185,8 +185,10 @@ def test_each_copy_is_held_to_one_of_its_own() -> None:
 
     assert rules(became(copies(128, 64), written(copies(64, 128)))) == []
     assert rules(became(copies(64, 64, 64), written(copies(64, 64)))) == []
-    assert rules(became(copies(64, 72), written(copies(64, 64)))) == ["registers-some-sizes"]
-    assert rules(became(copies(64, 128, 128), written(copies(64, 128)))) == ["registers"], "a further one, to the least"
+    assert rules(became(copies(64, 72), written(copies(64, 64)))) == ["register-growth"]
+    assert rules(became(copies(64, 128, 128), written(copies(64, 128)))) == ["register-growth"], (
+        "a further one, to the least"
+    )
 
 
 def test_a_renamed_kernel_carries_its_figures() -> None:
@@ -194,7 +196,7 @@ def test_a_renamed_kernel_carries_its_figures() -> None:
         return build(*(kernel(f"_ZN6solver{len(name)}{name}ILi{n}EEEvPfi", registers=registers) for n in (1, 2)))
 
     baseline = written(called("relax_columns", 64))
-    assert rules(became(called("relax_columns_v2", 128), baseline)) == ["registers"] * 2
+    assert rules(became(called("relax_columns_v2", 128), baseline)) == ["register-growth"] * 2
 
 
 def test_stale_records_are_listed(tmp_path: Path) -> None:
@@ -283,9 +285,7 @@ def test_a_selection_holds_only_what_was_asked_for(tmp_path: Path) -> None:
 
 def test_prune_lowers_and_raises_nothing() -> None:
     old = written(build(kernel(registers=64)))
-    assert rules(became(build(kernel(registers=64)), pruned(build(kernel(registers=40)), old))) == [
-        "registers-some-sizes"
-    ]
+    assert rules(became(build(kernel(registers=64)), pruned(build(kernel(registers=40)), old))) == ["register-growth"]
     assert pruned(build(kernel(registers=72)), old) == old
     unknown = build(replace(kernel(), usage=Usage(spill_store_bytes=0, spill_load_bytes=0)))
     assert pruned(unknown, old) == old

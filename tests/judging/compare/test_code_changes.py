@@ -176,7 +176,7 @@ def test_a_gate_fails_by_code_only_if_asked_to(options: tuple[str, ...], status:
 def test_a_policy_says_whose_code_must_stay(tmp_path: Path) -> None:
     policy = tmp_path / "spillscan.yaml"
     for match, status in (("nothing", 0), ("calls", 1)):
-        policy.write_text(f"kernels:\n- match: {match}\n  code: unchanged\n")
+        policy.write_text(f"kernels:\n- match: {match}\n  severity: {{other-code: error}}\n")
         assert run("diff", "--config", policy, "--fail-on", "policy", OLD, NEW).returncode == status
 
 

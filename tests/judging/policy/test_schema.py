@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from spillscan.judging.policy.effective import Layer
 from spillscan.judging.policy.file import LIMITS, keys, schema
 from spillscan.judging.policy.reading import from_options, layer, load
-from spillscan.judging.rules import all_limits, all_rules
+from spillscan.judging.rules import all_rules
 from spillscan.model.nodes import Node, parse_yaml
 from spillscan.output.errors import UsageError
 from tests.conforming import validator
@@ -128,10 +128,10 @@ def test_a_file_that_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_the_file_has_every_limit_of_the_rules_with_its_default() -> None:
-    in_force = {limit.name: limit for limit in all_limits()}
+    in_force = {limit.name: limit for rule in all_rules().values() for limit in rule.limits}
     assert sorted(in_force) == sorted(LIMITS)
     for name, limit in in_force.items():
-        assert keys()[name].default == (limit.words[-1] if limit.words else limit.default), name
+        assert keys()[name].default == limit.default, name
 
 
 # ---- schema against reader --------------------------------------------------------------------------------------

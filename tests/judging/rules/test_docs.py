@@ -29,8 +29,8 @@ GROUPS = {
         damaged-lines unopened-member ptx-only unsupported-arch unknown-arch unknown-opcode damaged-listing mixed-input
         tool-message undecodable arch-required arch-unasked ptx-too-new no-fallback""",
     "Metrics": """unknown-spills unknown-registers registers-not-final unknown-stack unknown-shared unknown-blocks
-        unknown-code unknown-time spill-mismatch registers-mismatch launch-mismatch ambiguous-sass not-in-dump
-        not-in-log profile-unmatched profile-contradicts profiler-error""",
+        unknown-code unknown-time spill-mismatch registers-mismatch setmaxnreg-mismatch launch-mismatch ambiguous-sass
+        not-in-dump not-in-log profile-unmatched profile-contradicts profiler-error""",
     "Policy, baseline and older build": """policy-names-nothing launch-overruled accept-expired accept-expires
         removed-kernels renamed-kernels stale-kernels unrecorded-kernels other-toolkit fewer-kernels not-comparable
         unit-missing arch-missing kernels-missing nothing-compared""",
@@ -44,7 +44,7 @@ def table(document: str) -> Iterator[str]:
     if document == "rules":
         yield "| rule | severity | finding |\n|---|---|---|\n"
         for rule in sorted(all_rules().values(), key=lambda each: (SEVERITIES.index(each.severity), each.id)):
-            yield f"| {_linked(document, rule.id)} | {rule.severity} | {about[rule.id].title} |\n"
+            yield f"| {_linked(document, rule.id)} | {rule.severities} | {about[rule.id].title} |\n"
         return
     for name, members in GROUPS.items():
         for heading, hides in (("gaps", True), ("issues", False)):

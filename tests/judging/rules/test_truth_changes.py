@@ -46,12 +46,7 @@ class Row(NamedTuple):
 
 
 def registers(old: int, new: int, severity: str, message: str, why: str, **more: Any) -> Row:
-    rule = {
-        "error": "registers",
-        "warning": "registers-no-loss" if "launch" in more else "registers-some-sizes",
-        "note": "registers-in-step" if "before" in message else "registers-no-size",
-    }[severity]
-    found = {rule: (severity, f"uses more registers: {old} → {new} (+{new - old}), {message}")}
+    found = {"register-growth": (severity, f"uses more registers: {old} → {new} (+{new - old}), {message}")}
     return Row(why, {"registers": old}, {"registers": new}, found, **more)
 
 
@@ -221,25 +216,24 @@ TABLE = [
         "registers that the head does not say",
         {},
         {"registers": None},
-        undecided={"registers": "the head does not say how many registers it uses"},
+        undecided={"register-growth": "the head does not say how many registers it uses"},
     ),
     Row(
         "registers that the base does not say",
         {"registers": None},
         {},
-        undecided={"registers": "the base does not say how many registers it uses"},
+        undecided={"register-growth": "the base does not say how many registers it uses"},
     ),
     Row(
         "linked against not linked",
         {"final": True},
         {"final": False, "registers": 99},
         undecided={
-            "registers": "relocatable code is not linked in the head: registers are final only after the link; "
+            "register-growth": "relocatable code is not linked in the head: registers are final only after the link; "
             "give its log too (nvcc -Xnvlink -v)"
         },
     ),
     Row("both not linked", {"final": False, "registers": 32}, {"final": False, "registers": 32}),
-    Row("more barriers", {}, {"barriers": 2}, {"barrier-growth": ("note", "uses more barriers: 1 → 2")}),
     Row(
         "a stack that fits into what is reserved already",
         {"stack_bytes": 0},
@@ -250,7 +244,7 @@ TABLE = [
         "a stack that reserves memory",
         {"stack_bytes": 0},
         {"stack_bytes": 1032},
-        {"stack-reserve": ("warning", STACK.format("0", "1,032", "1,032") + ", reserves 218 MiB on A100")},
+        {"stack-growth": ("warning", STACK.format("0", "1,032", "1,032") + ", reserves 218 MiB on A100")},
     ),
     Row(
         "more shared memory",
@@ -263,7 +257,7 @@ TABLE = [
         {"spill_store_bytes": 8, "shared_bytes": 16},
         {"shared_bytes": 32},
         {
-            "spill-to-shared": (
+            "shared-spill": (
                 "note",
                 "may have moved spills to shared memory (spill stores: 8 → 0 B, shared memory: 16 → 32 B per block)",
             )
@@ -286,26 +280,26 @@ TABLE = [
         "a local array that was not there",
         {"sass": sass()},
         {"sass": sass(("array", 0, 2))},
-        {"local-array-new": ("warning", "uses more local arrays: array stores 0 → 8 B")},
+        {"local-array": ("warning", "uses more local arrays: array stores 0 → 8 B")},
     ),
     Row(
         "a local array that is used more",
         {"sass": sass(("array", 0, 1))},
         {"sass": sass(("array", 0, 2))},
-        {"local-array-growth": ("note", "uses more local arrays: array stores 4 → 8 B")},
+        {"local-array": ("note", "uses more local arrays: array stores 4 → 8 B")},
     ),
     Row(
         "code of the base alone",
         {"sass": sass()},
         {},
-        undecided={"local-array-new": "the base has a dump of its machine code, the head has none"},
+        undecided={"local-array": "the base has a dump of its machine code, the head has none"},
     ),
     Row("code of the head alone, which answers by itself", {}, {"sass": sass()}),
     Row(
         "code of the head alone, with an array",
         {},
         {"sass": sass(("array", 0, 1))},
-        undecided={"local-array-new": "the head has a dump of its machine code, the base has none"},
+        undecided={"local-array": "the head has a dump of its machine code, the base has none"},
     ),
     Row(
         "fewer roles",
@@ -323,14 +317,14 @@ TABLE = [
         "other numbers",
         {"sass": sass(budgets=(40,))},
         {"sass": sass(budgets=(48,))},
-        {"setmaxnreg-changed": ("warning", "sets other registers per role: setmaxnreg 40 → 48")},
+        {"setmaxnreg-lost": ("warning", "sets other registers per role: setmaxnreg 40 → 48")},
     ),
     Row(
         "roles whose newer code nobody shows: undecided",
         {"sass": sass(budgets=(40,))},
         {},
         undecided={
-            "local-array-new": "the base has a dump of its machine code, the head has none",
+            "local-array": "the base has a dump of its machine code, the head has none",
             "setmaxnreg-lost": "its warps had registers of their own (setmaxnreg), and its newer code was not read",
         },
     ),
@@ -339,7 +333,7 @@ TABLE = [
         {"sass": sass(budgets=(40,))},
         {"advisories": (IGNORED,)},
         {"setmaxnreg-ignored": ("error", "gets a message from ptxas: 'setmaxnreg' ignored")},
-        {"local-array-new": "the base has a dump of its machine code, the head has none"},
+        {"local-array": "the base has a dump of its machine code, the head has none"},
     ),
     Row(
         "code and times that neither build shows: each of the two limits is undecided",

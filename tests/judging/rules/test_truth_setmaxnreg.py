@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spillscan.judging.rules import setmaxnreg
+from spillscan.judging.rules import roles as rules
 from spillscan.judging.rules._declared import Terms
 from spillscan.model import LOST_SETTING, Advisory, Change, Kernel, KernelKey, Launch, LaunchBounds, Usage
 from spillscan.model.code import SassStats, Traffic, WarpRole
@@ -75,72 +75,51 @@ def at(threads: int | None) -> Terms:
 def test_roles_fit_into_their_block(
     roles: Roles, own: int | None, threads: int | None, asked_and_held: tuple[int, int] | None
 ) -> None:
-    said = list(setmaxnreg.findings(kernel(roles, own), at(threads)))
-    by_bounds = list(setmaxnreg.findings(kernel(roles, own, bounds=threads), at(None)))
+    said = list(rules._waiting(kernel(roles, own), at(threads)))
+    by_bounds = list(rules._waiting(kernel(roles, own, bounds=threads), at(None)))
     assert said == by_bounds
-    assert list(setmaxnreg.findings(kernel(roles, own, bounds=64), at(threads))) == said or threads is None
-    measure = setmaxnreg.FAMILIES[0].measures[setmaxnreg.UNFIT](kernel(roles, own), at(threads))
+    assert list(rules._waiting(kernel(roles, own, bounds=64), at(threads))) == said or threads is None
+    measure = rules._missing(kernel(roles, own), at(threads))
     if asked_and_held is None or threads is None:
         assert said == []
         assert measure == {"missing": 0}
     else:
         asked, held = asked_and_held
-        ((rule, message),) = said
-        assert rule is setmaxnreg.UNFIT
+        ((message, _),) = said
         assert message.startswith(f"deadlocks: setmaxnreg asks for {asked} registers per thread")
         assert f"over {threads // 128} warpgroups; its block has {held}" in message
         assert measure == {"missing": asked - held}
 
 
 def test_roles_that_come_one_after_the_other_need_not_be_held_at_once() -> None:
-    assert list(setmaxnreg.findings(kernel((40, 232), follows=True), at(256))) == []
+    assert list(rules._waiting(kernel((40, 232), follows=True), at(256))) == []
 
 
 @pytest.mark.parametrize(
-    ("roles", "opcodes", "advisories", "found"),
-    [
-        ((24,), None, (IGNORED,), True),
-        ((24,), None, (), False),
-        ((), 0, (IGNORED,), False),
-        (None, None, (IGNORED,), False),
-        ((24,), None, (Advisory(kind="other", text="x", severity="info"),), False),
-    ],
-)
-def test_a_log_and_code_contradict_each_other(
-    roles: Roles | None, opcodes: int | None, advisories: tuple[Advisory, ...], found: bool
-) -> None:
-    said = list(setmaxnreg.findings(kernel(roles, opcodes=opcodes, advisories=advisories), at(None)))
-    assert [rule for rule, _ in said] == ([setmaxnreg.MISMATCH] if found else [])
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "rule", "text"),
+    ("before", "after", "severity", "text"),
     [
         ((40, 232), (40, 232), None, ""),
         ((40, 232), (232, 40), None, ""),
-        ((40, 232), (40, 240), setmaxnreg.CHANGED, "sets other registers per role: setmaxnreg 40 and 232 → 40 and 240"),
-        ((40, 232), (232,), setmaxnreg.LOST, "sets registers for fewer roles: setmaxnreg 40 and 232 → 232"),
-        ((40,), (40, 232), setmaxnreg.CHANGED, "sets other registers per role: setmaxnreg 40 → 40 and 232"),
-        ((40,), (), setmaxnreg.LOST, "no longer sets registers per role (setmaxnreg 40)"),
-        ((40,), (None,), setmaxnreg.CHANGED, "sets other registers per role: setmaxnreg 40 → unknown"),
-        ((40, None), (), setmaxnreg.LOST, "no longer sets registers per role (setmaxnreg 40 and unknown)"),
+        ((40, 232), (40, 240), "warning", "sets other registers per role: setmaxnreg 40 and 232 → 40 and 240"),
+        ((40, 232), (232,), None, "sets registers for fewer roles: setmaxnreg 40 and 232 → 232"),
+        ((40,), (40, 232), "warning", "sets other registers per role: setmaxnreg 40 → 40 and 232"),
+        ((40,), (), None, "no longer sets registers per role (setmaxnreg 40)"),
+        ((40,), (None,), "warning", "sets other registers per role: setmaxnreg 40 → unknown"),
+        ((40, None), (), None, "no longer sets registers per role (setmaxnreg 40 and unknown)"),
         ((), (40,), None, ""),
         (None, (40,), None, ""),
         ((40,), None, None, ""),
     ],
 )
-def test_what_changed(before: Roles | None, after: Roles | None, rule: object, text: str) -> None:
+def test_what_changed(before: Roles | None, after: Roles | None, severity: object, text: str) -> None:
     change = Change(before=kernel(before), after=kernel(after), state="changed")
-    said = list(setmaxnreg.regressions(change, at(None)))
-    assert [each for each, _ in said] == ([] if rule is None else [rule])
-    assert all(message == text for _, message in said)
+    assert list(rules._lost(change, at(None))) == ([(text, severity)] if text else [])
 
 
 def test_roles_that_did_not_fit_before_are_no_regression() -> None:
     for before, found in (((24, 232), True), ((40, 240), False), (None, True)):
         change = Change(before=kernel(before), after=kernel((40, 232)), state="changed")
-        rules = [rule for rule, _ in setmaxnreg.regressions(change, at(256))]
-        assert (setmaxnreg.UNFIT in rules) == found
+        assert any(rules._waiting_now(change, at(256))) == found
 
 
 @pytest.mark.parametrize(
@@ -157,4 +136,4 @@ def test_roles_that_did_not_fit_before_are_no_regression() -> None:
 )
 def test_newer_code_that_was_not_read(before: Kernel | None, after: Kernel | None, undecided: bool) -> None:
     change = Change(before=before, after=after, state="changed")
-    assert (setmaxnreg.undecided_change(change, at(None)) is not None) == undecided
+    assert bool(rules._lost_unknown(change, at(None))) == undecided
