@@ -8,9 +8,9 @@ ptxas writes ``Compiling entry function`` (names kernel and arch), ``Function pr
 write, names the function), then ``Used N registers`` and ``Compile time``, which name nothing. ``attribution`` follows
 one writer; beside it stand ``pending`` kernels, ``suspicions``, ``notes``, ``link_lines``, what is ``gathered``, and
 the ``interleaved`` groups that no line assigns. While only one kernel is open, the registers line is its own. When
-several are, kernels and lines are set aside together until the log's end; then ``interleaved`` finds, for each kernel,
-the lines that it has in some perfect matching. What all of these agree on is certain, everything else is unknown and
-the kernel ambiguous.
+several are, the lines are kept until as many have come as kernels wait: each kernel may have any line behind its
+stack line whose fields fit (``interleaved``). What all of these agree on is certain, everything else is unknown and the
+kernel ambiguous.
 
 A log is taken for interleaved when a kernel begins while another is open, when the arch changes without a new module
 line, or when a compile time stands away from its registers line. Then compile times are dropped, and device functions

@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-from itertools import chain
+from itertools import chain, islice
 
 from msgspec.structs import replace
 
-from spillscan.model import Issue, Kernel, LinkRecord
+from spillscan.model import Issue, Kernel, LinkRecord, Usage
 from spillscan.output.nouns import count
 from spillscan.reading.logs import messages
-from spillscan.reading.logs.constant_banks import callees_first, without_stack_lines
+from spillscan.reading.logs.archs import callees_first, without_stack_lines
 from spillscan.reading.logs.gathered import Gathered
-from spillscan.reading.logs.interleaved import UnassignedGroups, contradicts, may_own, settle_stacks
+from spillscan.reading.logs.interleaved import assign, contradicts, may_own, settle_stacks
 from spillscan.reading.logs.issue_log import ALL, FIGURES, IssueLog, quoted
 from spillscan.reading.logs.link_lines import LinkLines
 from spillscan.reading.logs.nameless import NamelessRecords
 from spillscan.reading.logs.notes import Notes
-from spillscan.reading.logs.pending import PendingKernel, PendingUse, Run, Section, first_line, shown_by
+from spillscan.reading.logs.pending import PendingKernel, Run, Section, first_line, shown_by
 from spillscan.reading.logs.steps import Step
 from spillscan.reading.logs.suspicions import CompileTimes, Seen, doubt_stack, judge
 
 PARALLEL_HINT = "if several compilers wrote it, have each one's output written whole (make -Otarget, ninja)"
 
-MOST_OPEN = 512
-"""So many kernels do not wait for their registers lines at once, one a compiler that runs: lines are missing."""
-
+MOST_OPEN = 64
+"""Kernels that may wait for their registers lines before the oldest lines are given up as unknown."""
 
 NO_STACK = dict.fromkeys(("stack_bytes", "spill_store_bytes", "spill_load_bytes"))
 
@@ -39,14 +38,19 @@ class Writer:
         self._notes = Notes(self._issues)
         self.linker = LinkLines(input_name, self._issues)
         self._times = CompileTimes(self._issues)
-        self._groups = UnassignedGroups()
+        self._groups: list[int] = []
+        """Where groups of kernels begin whose registers lines were assigned together."""
+        self._without_stacks: set[str] = set()
+        """Symbols of kernels in such groups whose stack lines had not come."""
         self.modules: list[Step] = []
         """The steps in which a module began, which may hold no kernel."""
         self._gathered = Gathered()
         self._open: list[PendingKernel] = []
         """Those that wait for their registers lines."""
-        self._uses: list[PendingUse] = []
+        self._uses: list[Usage] = []
         """Registers lines that several of the open ones may own."""
+        self._owed = 0
+        """Registers lines that are still to come of kernels that no longer wait for one."""
         self._section = Section()
         self._named: tuple[str, int] | None = None
         """(symbol, line) of properties whose stack line has not come."""
@@ -166,6 +170,7 @@ class Writer:
             self._give_up(line)
         self._enter(entry.arch, line)
         self._last = PendingKernel(entry.symbol, entry.arch, "entry", line, step, self._section)
+        self._last.first_use = len(self._uses)
         self._open.append(self._last)
         if not entry.symbol:
             self._nameless.add(self._last, text, self._seen.messages)
@@ -198,11 +203,13 @@ class Writer:
                     each.suspicions |= {"foreign"}
                     function.suspicions |= {"misplaced"}
             return
-        doubtful = symbol in self._groups.without_stacks or any(each.stack_in_doubt for each in namesakes)
+        doubtful = symbol in self._without_stacks or any(each.stack_in_doubt for each in namesakes)
         if doubtful or len({each.identity for each in waiting}) > 1:
             for each in waiting:
                 each.stack_in_doubt = True
         waiting[0].stack = stack
+        if not waiting[0].stack_in_doubt:
+            waiting[0].first_use = len(self._uses)
         doubt_stack(waiting[0], stack, missing)
         if symbol in self._notes.named:
             waiting[0].advisories = self._notes.take(symbol, stack.spills)
@@ -239,21 +246,32 @@ class Writer:
             self._issues.add_missing(f"clauses are missing from a registers line: {quoted(text)}", line)
         elif used.cut:
             self._issues.add_damage(f"not a whole line: {quoted(text)}", line)
-        owners = [each for each in self._open if may_own(each, usage, without_abi=without_abi)]
-        if not owners and len(self._open) == 1 and (used.cut or not contradicts(self._open[0], usage)):
+        owners = self._owners(usage)
+        if (
+            not owners
+            and not self._owed
+            and len(self._open) == 1
+            and (used.cut or not contradicts(self._open[0], usage))
+        ):
             owners = list(self._open)  # a module without the ABI prints no stack line
             if not (without_abi or without_stack_lines(owners[0].arch)):
                 owners[0].suspicions |= {"bare"}
-        if not owners:
+        if not owners and not self._owed:
             self._unowned_registers(used, line, step, before, text)
-        elif len(owners) == 1 and not self._uses:
+        elif len(owners) == 1 and not (self._uses or self._owed):
             self._assign_registers(owners[0], used)
             if used.cut:
                 owners[0].reasons += ("its registers line is cut",)
         else:
-            self._uses.append(PendingUse(usage, owners))
-            if len(self._uses) == len(self._open):
-                self._set_aside()
+            self._uses.append(usage)
+            ready = [each for each in self._open if each.stack or each.stack_in_doubt or without_abi]
+            if len(self._uses) == len(ready) + self._owed:
+                self._set_aside(ready)
+
+    def _owners(self, usage: Usage) -> list[PendingKernel]:
+        """Open kernels that may own a registers line; if another line is unassigned, one of them is enough."""
+        fitting = (each for each in self._open if may_own(each, usage, without_abi=self._seen.without_abi))
+        return list(islice(fitting, 1 if self._uses else None))
 
     def _assign_registers(self, kernel: PendingKernel, used: messages.Used) -> None:
         if kernel.stack is None and kernel.stack_in_doubt:
@@ -296,17 +314,38 @@ class Writer:
             return
         before.took(milliseconds)
 
-    def _set_aside(self) -> None:
-        self._groups.add(self._open, self._uses)
-        self._open, self._uses = [], []
+    def _set_aside(self, kernels: list[PendingKernel]) -> None:
+        """The unassigned registers lines are those of these open kernels."""
+        self._groups.append(kernels[0].line if kernels else 0)
+        self._without_stacks |= {each.symbol for each in kernels if each.stack is None and each.stack_in_doubt}
+        assign(kernels, self._uses, complete=len(self._uses) == len(kernels) + self._owed)
+        for each in kernels:
+            if each.stack is None and not self._seen.without_abi:
+                self._incomplete(each)
+            else:
+                self._gathered.pending.append(each)
+        settled = set(map(id, kernels))
+        self._begin_group([each for each in self._open if id(each) not in settled])
+
+    def _begin_group(self, waiting: list[PendingKernel], owed: int = 0) -> None:
+        """No registers line is unassigned; so many are ``owed`` to kernels that were given up."""
+        for each in waiting:
+            each.first_use = 0
+        self._open, self._uses, self._owed = waiting, [], owed
 
     def _give_up(self, line: int) -> None:
-        """Too many kernels wait: whose the lines are will never be known."""
-        self._issues.add_missing(f"the registers lines of {count(len(self._open), 'kernel')} cannot be assigned", line)
+        """Too many kernels wait: whose the lines so far are will never be known, and lines of theirs may still come."""
+        waiting = [each for each in self._open if each.stack is None]
+        if 2 * len(waiting) > len(self._open):
+            what = f"the registers lines of {count(len(self._open), 'kernel')} cannot be assigned"
+            self._issues.add_missing(what, line)
+            waiting = []
         for each in self._open:
-            each.reasons += ("interleaved output: its registers line is lost",)
-        self._gathered.pending += [each for each in self._open if each.stack is not None]
-        self._open, self._uses = [], []
+            if each.stack is not None:
+                each.reasons += ("interleaved output: its registers line is one of many",)
+                self._gathered.pending.append(each)
+        self._groups.append(line)
+        self._begin_group(waiting, max(0, self._owed + len(self._open) - len(waiting) - len(self._uses)))
 
     # ---- the end -----------------------------------------------------------------------------------------------------
 
@@ -344,14 +383,15 @@ class Writer:
 
     def _settle_open(self) -> None:
         """Kernels that still wait for lines, and groups of them."""
-        if self._uses:
-            self._set_aside()
-        untimed = 0 < self._seen.compile_times < self._seen.registers_lines
-        for each in self._groups.settle(self._gathered, self._issues, untimed=untimed):
-            if each.stack is None and not self._seen.without_abi:
-                self._incomplete(each)
-            else:
-                self._gathered.pending.append(each)
+        if 0 < self._seen.compile_times < self._seen.registers_lines:
+            for line in self._groups:  # as many of these may be lost as of the lines that begin a kernel
+                self._issues.add_missing("registers lines lack their compile times", line)
+        if self._uses or self._owed:
+            kernels, line = len(self._open) + self._owed, self._open[0].line if self._open else self._groups[-1]
+            names = "".join(f"{each.symbol}, " for each in self._open[:2])
+            message = f"{count(kernels, 'kernel')} ({names}…) have {count(len(self._uses), 'registers line')}"
+            self._issues.add_missing(message, line)
+            self._set_aside(self._open)
         for each in self._open:
             if each.stack is not None:
                 each.reasons += ("no registers line follows it",)

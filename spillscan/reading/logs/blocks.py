@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from spillscan.model import Kernel, KernelKey, Origin, Usage
 from spillscan.reading import grammar
-from spillscan.reading.logs.constant_banks import prints_constant_banks
+from spillscan.reading.logs.archs import prints_constant_banks
 from spillscan.reading.logs.messages import Stack, Used
 from spillscan.reading.logs.parsing import ptxas_message
 from spillscan.reading.logs.pending import shown_by

@@ -36,7 +36,7 @@ from spillscan.reading.logs.messages import (
     Unknown,
     Used,
 )
-from spillscan.reading.logs.parsing import BARE, message
+from spillscan.reading.logs.parsing import BARE, RegularLines, message
 from spillscan.reading.logs.pending import first_line
 from spillscan.reading.logs.steps import WINDOW_BYTES, Steps, Words, split_prefix, stem
 
@@ -54,6 +54,8 @@ _REPORT_WORDS = Words(b"ptxas", b"info    : ", b"nvlink", b" bytes s", b" regist
 _UNWRITTEN = b"\0\0\0\0"
 _WIDE = b"p\0t\0x\0a\0s\0"
 _LONGEST_WRAPPED_BYTES = 1 << 16
+_WRAPPED = re.compile(rb"[ \t]*, ")
+"""The rest of a registers line that a mail program or a terminal wrapped."""
 _SHORT_GAP_BYTES = 512
 _NEAR_BYTES = 1 << 12
 
@@ -89,6 +91,7 @@ class _Log:
         self._cleaner = Cleaner()
         self._failures = Failures(name)
         self._blocks = Blocks()
+        self._regular = RegularLines()
         self._cut = ""
         self._unended = False
         self._head = b""
@@ -119,6 +122,14 @@ class _Log:
                     position = seen = end
                     seen_line = self._line
                     continue
+            end = text.find(b"\n", position) + 1
+            if end and (known := self._regular.get(text[position:end])) and not _WRAPPED.match(text, end):
+                self._failures.look(seen, position, seen_line)
+                self._report(known, text[position:end].decode("utf-8", "replace").rstrip(), *self._default)
+                self._line += 1
+                position = seen = end
+                seen_line = self._line
+                continue
             hit = next_report.at(position) if self._line > 1 else position
             start = size if hit == size else text.rfind(b"\n", position, hit) + 1 or position
             if start > position:
@@ -254,11 +265,19 @@ class _Log:
         if found is None:
             self._gap.add(raw, 0, len(raw))
             return None, 1
-        if isinstance(found, Stack) and writer.awaits_stack and self._gap.printed(who):
-            writer.interrupted()
-        if isinstance(found, LinkUsed) and writer.linker.awaited and self._gap.printed(who):
-            writer.linker.interrupt()
-        self._gap.close(steps, self._line)
+        if lines == 1 and not who and line.encode() + b"\n" == raw and writer is self._default[0]:
+            self._regular.add(raw, found)
+        self._report(found, line, writer, steps, who, lines)
+        return found, lines
+
+    def _report(self, found: Message, line: str, writer: Writer, steps: Steps, who: str = "", lines: int = 1) -> None:
+        """A compiler's or linker's message."""
+        if self._gap:
+            if isinstance(found, Stack) and writer.awaits_stack and self._gap.printed(who):
+                writer.interrupted()
+            if isinstance(found, LinkUsed) and writer.linker.awaited and self._gap.printed(who):
+                writer.linker.interrupt()
+            self._gap.close(steps, self._line)
         steps.output(report=isinstance(found, Module | EntryLine | Properties | Stack | Used))
         self._latest = steps
         if isinstance(found, Unknown | Torn):
@@ -266,7 +285,6 @@ class _Log:
         else:
             self._recognised += lines
         writer.feed(found, self._line, steps.current, line)
-        return found, lines
 
     def _at_the_end(self, found: Message | None, line: str) -> Message | None:
         """What the last line says, which has no end: it may be cut."""
@@ -309,6 +327,9 @@ class _Gap:
         self._pieces: deque[bytes] = deque()
         self._bytes = 0
         self._complete = True
+
+    def __bool__(self) -> bool:
+        return bool(self._pieces)
 
     def add(self, text: bytes, start: int, end: int) -> None:
         """``text[start:end]``: whole lines. No more than the last ``WINDOW_BYTES`` or so are kept."""

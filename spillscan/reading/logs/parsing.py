@@ -86,6 +86,52 @@ def message(line: str) -> Message | None:
     return _read(line)
 
 
+_KERNEL_BYTES, _TIME_BYTES = re.compile(_KERNEL.pattern.encode(), re.A), re.compile(_TIME.pattern.encode())
+Regular = EntryLine | Properties | Stack | Used | CompileTime
+"""Lines of a kernel's report."""
+_MOST_REGULAR = 1 << 14
+
+
+class RegularLines:
+    """Messages of whole lines of reports, as they stand in one log: those that differ in a kernel's name or a compile
+    time are one. Output of parallel compilers is read at this speed."""
+
+    def __init__(self) -> None:
+        self._messages: dict[bytes, Regular] = {}
+
+    def get(self, line: bytes) -> Regular | None:
+        """What ``line`` says, if one like it was added."""
+        if (known := self._messages.get(line)) is not None:
+            return known
+        form, value = _form(line)
+        found = self._messages.get(form) if value else None
+        if isinstance(found, EntryLine):
+            return EntryLine(value.decode(), found.arch)
+        if isinstance(found, Properties):
+            return Properties(value.decode())
+        return CompileTime(float(value)) if isinstance(found, CompileTime) else None
+
+    def add(self, line: bytes, found: Message) -> None:
+        """``line`` says so, whatever follows it."""
+        form, value = _form(line)
+        if not isinstance(found, Regular) or (isinstance(found, Used) and found.cut):
+            return
+        if isinstance(found, EntryLine | Properties) and found.symbol.encode() != value:
+            return
+        if len(self._messages) >= _MOST_REGULAR:
+            self._messages.clear()
+        self._messages[form] = found
+
+
+def _form(line: bytes) -> tuple[bytes, bytes]:
+    """``line`` without a kernel's name or a compile time, and that."""
+    match = _KERNEL_BYTES.match(line) or _TIME_BYTES.search(line)
+    if match is None:
+        return line, b""
+    begin, end = match.span(match.lastindex or 0)
+    return line[:begin] + b"\0" + line[end:], line[begin:end]
+
+
 @lru_cache(maxsize=1 << 14)
 def _read(line: str) -> Message | None:
     heads = [match.start() for match in islice(head("ptxas").finditer(line), 2)]
@@ -197,6 +243,7 @@ def _stack_pattern() -> re.Pattern[str]:
     return re.compile(grammar.line_expression("stack", "ptxas"))
 
 
+@lru_cache(maxsize=1 << 14)
 def ptxas_message(line: str) -> Message:
     """What a line that starts with ``ptxas`` (or a stack line with its indent) says."""
     before = head("ptxas").match(line)

@@ -83,6 +83,8 @@ class PendingKernel(Struct, eq=False):
     """The ptxas run that it stands in, by the order of the lines."""
     stack: Stack | None = None
     """Its stack line; ``None`` until it comes."""
+    first_use: int = 0
+    """Registers lines that were unassigned before its stack line: none of them is its own."""
     caller_line: int = 0
     """Of a device function: where the last kernel before it in its section begins; 0: there is none."""
     stack_in_doubt: bool = False
@@ -121,15 +123,6 @@ class PendingKernel(Struct, eq=False):
         if self.reasons:
             return None
         return self.usage.spills if self.stack is None or self.stack_in_doubt else self.stack.spills
-
-
-class PendingUse(Struct):
-    """A registers line that several kernels may own."""
-
-    usage: Usage
-    """Its figures."""
-    owners: list[PendingKernel]
-    """Kernels that were waiting for one."""
 
 
 def shown_by(usage: Usage) -> tuple[int, bool]:

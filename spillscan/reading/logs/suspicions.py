@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from spillscan.reading.logs.constant_banks import prints_constant_banks
+from spillscan.reading.logs.archs import prints_constant_banks
 from spillscan.reading.logs.issue_log import FIGURES, IssueLog
 from spillscan.reading.logs.messages import Stack
 from spillscan.reading.logs.pending import NO_USAGE, PendingKernel, Run, Section, Suspicion, first_line

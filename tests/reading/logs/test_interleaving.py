@@ -99,7 +99,7 @@ def test_nothing_certain_is_wrong_at_any_density(folder: Path, share_writing: fl
         certain.append(share_certain(reading))
         tears.append(share_torn)
     if sum(tears) / len(tears) < 0.06:
-        assert sum(certain) / len(certain) >= 0.98
+        assert sum(certain) / len(certain) >= 0.97
 
 
 @pytest.mark.parametrize("seed", range(sized(5, 20)))
