@@ -192,6 +192,7 @@ def add_gate(parser: argparse.ArgumentParser) -> None:
     """What every gate takes: how it reports, what is judged, what may be unknown; --baseline and what belongs to it."""
     _options.add_output(parser)
     _options.add_selection(parser)
+    _policy.add_rename(parser)
     _options.add_strict(parser)
     _policy.add_accept(parser)
     group = parser.add_argument_group("baseline")

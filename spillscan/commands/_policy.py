@@ -8,6 +8,7 @@ from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING
 
 from spillscan.commands import _options
+from spillscan.naming.identity.renames import parse_rename
 from spillscan.output.errors import UsageError
 from spillscan.output.nouns import count
 
@@ -56,6 +57,18 @@ def add_accept(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_rename(parser: argparse.ArgumentParser) -> None:
+    """--rename."""
+    parser.add_argument(
+        "--rename",
+        action="append",
+        default=[],
+        metavar="OLD=NEW",
+        help="a kernel that has another name now: globs with as many stars on both sides, such as 'flash::*=fa3::*'"
+        " (default: renames that explain all kernels of a function)",
+    )
+
+
 def add_fail_on(parser: argparse.ArgumentParser) -> None:
     """--fail-on."""
     parser.add_argument("--fail-on", choices=FAIL_ON, help="lowest severity that fails (default: error)")
@@ -80,6 +93,7 @@ def policy_of(arguments: argparse.Namespace, base: MergeBase | None = None, *, o
         getattr(arguments, "severity", None) or (),
         getattr(arguments, "launch", None) or (),
         getattr(arguments, "accept", None) or (),
+        [parse_rename(text) for text in getattr(arguments, "rename", None) or ()],
         strict=bool(getattr(arguments, "strict", False)),
     )
     config = None if arguments.config == NO_FILE else arguments.config

@@ -25,7 +25,6 @@ from spillscan.judging.verdict import Verdict, gaps_of, gaps_of_input, verdict
 from spillscan.model import Build
 from spillscan.model.figures import METRICS
 from spillscan.model.findings import CodeChange
-from spillscan.naming.identity.renames import parse_rename
 from spillscan.output.errors import UsageError
 from spillscan.output.nouns import count
 from spillscan.reading.binary.fetch import texts_of
@@ -70,14 +69,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=("arch", *_GROUPINGS),
         help="arch: a table of archs (and builds) side by side; else group the changes (default: by family, one"
         " template, if not all are shown)",
-    )
-    parser.add_argument(
-        "--rename",
-        action="append",
-        default=[],
-        metavar="OLD=NEW",
-        help="a kernel that has another name now: globs with as many stars on both sides, such as 'flash::*=fa3::*'"
-        " (default: renames that explain all kernels of a function)",
     )
     _options.add_sort(
         parser, "changes in the order of a figure's growth, the largest first (default: worst findings first)"
@@ -165,8 +156,11 @@ def _report(
     # the code of equal kernels may not be known
     every = by_code or any(OTHER.id in entry.levels for entry in policy.entries)
     compared = not by_arch or gated
-    stated = (*policy.renamed, *map(parse_rename, arguments.rename))
-    found = comparison(base, head, policy, policy.devices, all_pairs=every, stated=stated) if compared else Comparison()
+    found = (
+        comparison(base, head, policy, policy.devices, all_pairs=every, stated=policy.renamed)
+        if compared
+        else Comparison()
+    )
     code = None
     if compared and every:
         code = _code_changes(found, text="code-text" in arguments.also)

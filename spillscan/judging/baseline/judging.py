@@ -45,7 +45,7 @@ def apply(
     missing. ``own`` is the change's own baseline where ``baseline`` is an older one: kernels that it no longer knows
     are gone on purpose. ``of_changes`` says that ``findings`` are
     only what changed: a recorded finding that is not among them is not fixed by that. ``renamed`` says which recorded
-    kernels go on under another name.
+    kernels go on under another name: if the user states so, their recorded findings count.
     """
     groups = by_identity(build.kernels)
     selected = whole is not None and len(whole.kernels) > len(build.kernels)
@@ -54,8 +54,13 @@ def apply(
     open_findings = [finding for finding in judged if finding.baseline_state is None]
     states: dict[int, Finding] = {}
     former = {id(change.after): change for change in renamed}
+    stated = {
+        identity_of(change.after): identity_of(change.before)
+        for change in renamed
+        if change.evidence.kind == "stated" and change.before is not None and change.after is not None
+    }
     for (identity, rule), ours in by_rule(open_findings).items():
-        entry = baseline.entries.get(identity)
+        entry = baseline.entries.get(identity) or baseline.entries.get(stated.get(identity, identity))
         recorded = entry.recorded.get(recorded_as(rule)) if entry else None
         states |= _states(ours, groups.get(identity, []), recorded, policy)
     judged = [_with_former(states.get(id(finding), finding), former, baseline) for finding in judged]

@@ -199,6 +199,26 @@ def test_a_renamed_kernel_carries_its_figures() -> None:
     assert rules(became(called("relax_columns_v2", 128), baseline)) == ["register-growth"] * 2
 
 
+@pytest.mark.parametrize(
+    ("renamed", "spills", "state"),
+    [
+        ([("gemm", "mul")], 16, "known"),
+        ([("g*", "m*")], 16, "new"),  # names no kernel of the build
+        ([("gemm", "mul")], 24, "worse"),
+        ([("gemm", "other")], 16, "new"),  # a kernel that the baseline has
+        ([], 16, "new"),
+    ],
+)
+def test_a_stated_rename_carries_recorded_findings(renamed: list[tuple[str, str]], spills: int, state: str) -> None:
+    def called(name: str, spills: int) -> Build:
+        return build(kernel(name, (spills, spills)), kernel("other", (16, 16)))
+
+    now, policy = called("mul", spills), Policy((from_options({}, (), (), (), renamed),))
+    held = Gate("b.jsonl", written(called("gemm", 16)), policy).judge(check(now, policy).findings, now, now)
+    (found,) = {each.baseline_state for each in held.findings if each.kernel.name == "mul" and each.rule == "spill"}
+    assert found == state
+
+
 def test_stale_records_are_listed(tmp_path: Path) -> None:
     text = BASE.read_text().replace("'relax'", "'relax_v2'").replace("for relax", "for relax_v2")
     head = re.sub(
