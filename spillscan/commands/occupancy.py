@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from msgspec import to_builtins
 from msgspec.structs import asdict
 
 from spillscan.advice.families import fix_data
@@ -24,10 +25,10 @@ from spillscan.naming import Names
 from spillscan.occupancy import data, text
 from spillscan.occupancy.binding import LABELS
 from spillscan.occupancy.bounds import register_cap
-from spillscan.occupancy.data import next_block_data, summary_data
+from spillscan.occupancy.data import summary_data
 from spillscan.occupancy.devices import Device, Gpu, is_device, judged_on, resolve
 from spillscan.occupancy.formula import check, resident
-from spillscan.occupancy.headroom import headroom
+from spillscan.occupancy.headroom import headroom, next_block
 from spillscan.occupancy.model import CACHING, PREFERENCES, Configuration
 from spillscan.occupancy.summary import Summary, clusters, footprint, summarise
 from spillscan.occupancy.text import footprint_line, headroom_lines, next_block_line
@@ -357,7 +358,7 @@ def _data(
                     "registers_needed_by": None if need is None else need.basis,
                     "fixes": fix_data(_fixes(kernel, device, summary, code, trial)),
                 }
-                | {"next_block": next_block_data(occupancy) if occupancy else None}
+                | {"next_block": to_builtins(next_block(occupancy)) if occupancy else None}
                 | {"tried": _trying.trial_data(trial, trial.missing if trial else "")}
             )
     return found

@@ -14,8 +14,6 @@ from spillscan.occupancy.headroom import (
     best_block_sizes,
     headroom,
     next_block,
-    register_cliffs,
-    shared_cliffs,
 )
 from spillscan.occupancy.model import Occupancy
 from spillscan.occupancy.summary import Summary
@@ -25,7 +23,6 @@ def as_data(occupancy: Occupancy, wanted_blocks: int | None = None) -> dict[str,
     """Everything about one configuration, for JSON; every key is stable, units in names."""
     configuration = occupancy.configuration
     best = best_block_sizes(configuration)
-    bounds = bounds_for_more_blocks(occupancy)
     blocks = wanted_blocks or occupancy.resident_blocks
     given = {
         "arch": configuration.device.target,
@@ -51,19 +48,13 @@ def as_data(occupancy: Occupancy, wanted_blocks: int | None = None) -> dict[str,
         "unused_registers": occupancy.unused_registers,
         "unused_shared_bytes": occupancy.unused_shared_bytes,
         "headroom": [to_builtins(way) for way in headroom(occupancy)],
-        "next_block": next_block_data(occupancy),
-        "launch_bounds_for_more_blocks": None if bounds is None else to_builtins(bounds),
+        "next_block": to_builtins(next_block(occupancy)),
+        "launch_bounds_for_more_blocks": to_builtins(bounds_for_more_blocks(occupancy)),
         "best_block_sizes": list(best.alternatives),
         "wanted_blocks": blocks,
         "available_dynamic_shared_bytes": available_dynamic_shared_bytes(configuration, blocks),
         "findings": [{"limiter": name, "finding": text} for name, text in findings(occupancy)],
     }
-
-
-def next_block_data(occupancy: Occupancy) -> dict[str, Any] | None:
-    """What one more block needs; a resource that is not in its way is ``None``."""
-    found = next_block(occupancy)
-    return None if found is None else to_builtins(found)
 
 
 def as_row(occupancy: Occupancy) -> dict[str, Any]:
@@ -114,6 +105,4 @@ def device_data(device: Device) -> dict[str, Any]:
         },
         "conflicts": [to_builtins(conflict) for conflict in device.conflicts],
         "notes": list(device.notes),
-        "register_cliffs": [{"warps": cliff.count, "registers": cliff.most} for cliff in register_cliffs(device)],
-        "shared_cliffs": [{"blocks": cliff.count, "shared_bytes": cliff.most} for cliff in shared_cliffs(device)],
     }

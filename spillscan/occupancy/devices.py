@@ -257,21 +257,16 @@ def _series(plain: str) -> tuple[object, ...] | None:
 def _by_version(name: str, major: int, minor: int, suffix: str) -> Device:
     file = f"sm_{major}{minor}.yaml"
     if not os.path.exists(os.path.join(FOLDER, file)):
-        same = [known for known in devices() if known.version[0] == major]
+        every = devices()
+        same = [known for known in every if known.version[0] == major]
         near = min(same, key=lambda known: abs(known.version[1] - minor), default=None)
-        known = f"nearest known: {near.target} ({near.compute_capability})" if near else _span()
-        raise UsageError(
-            f"unknown compute capability {major}.{minor} ({name})", f"{known}; `spillscan explain devices` lists all"
-        )
+        hint = f"nearest known: {near.target} ({near.compute_capability})" if near else ""
+        hint = f"{hint or f'known are {every[0].target} to {every[-1].target}'}; `spillscan explain devices` lists all"
+        raise UsageError(f"unknown compute capability {major}.{minor} ({name})", hint)
     if (suffix == "a" and major < 9) or (suffix == "f" and major < 10):
         since = "sm_90" if suffix == "a" else "sm_100"
         raise UsageError(f"unknown target {name!r}", f"targets with -{suffix} begin at {since}; try sm_{major}{minor}")
     return _read(file)
-
-
-def _span() -> str:
-    first, *_, last = devices()
-    return f"known are {first.target} to {last.target}"
 
 
 def _words(name: str) -> list[str]:

@@ -232,19 +232,15 @@ def check(configuration: Configuration) -> Configuration:
 
 def _check_resources(configuration: Configuration) -> Configuration:
     device = configuration.device
-    target = device.target
     # 256 is what the header still accepts from 7.0 on; before 7.0 it answers 0 blocks.
     most = max(256, device.checked_registers)
     if not 0 <= configuration.registers <= most:
-        raise UsageError(
-            f"registers must be 0 to {device.max_registers_per_thread} on {target}, not {configuration.registers:,}"
-        )
+        bounds = f"0 to {device.max_registers_per_thread} on {device.target}"
+        raise UsageError(f"registers must be {bounds}, not {configuration.registers:,}")
     _range("static shared memory", configuration.static_shared_bytes, 0, None, "bytes")
     _range("dynamic shared memory", configuration.dynamic_shared_bytes, 0, None, "bytes")
-    if configuration.max_dynamic_shared_bytes is not None:
-        _range("MaxDynamicSharedMemorySize", configuration.max_dynamic_shared_bytes, 0, None, "bytes")
-    if configuration.carveout_percent is not None:
-        _range("carve-out", configuration.carveout_percent, 0, 100, "percent")
+    _range("MaxDynamicSharedMemorySize", configuration.max_dynamic_shared_bytes or 0, 0, None, "bytes")
+    _range("carve-out", configuration.carveout_percent or 0, 0, 100, "percent")
     _range("barriers per block", configuration.barriers, 0, device.barriers_per_block, "named barriers")
     _range("virtual resources", configuration.virtual_resources, 0, None, "per block")
     return configuration

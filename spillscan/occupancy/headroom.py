@@ -8,8 +8,8 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from spillscan.occupancy.devices import WARP_THREADS, Device
-from spillscan.occupancy.formula import carveout_step, preferred_shared_bytes, registers_per_warp, resident
+from spillscan.occupancy.devices import WARP_THREADS
+from spillscan.occupancy.formula import carveout_step, preferred_shared_bytes, resident
 from spillscan.occupancy.model import Configuration, Limiter, Occupancy
 
 Resource = Literal["registers", "shared", "barriers"]
@@ -182,39 +182,6 @@ def last(low: int, high: int, holds: Callable[[int], bool]) -> int | None:
         middle = (low + high + 1) // 2
         low, high = (middle, high) if holds(middle) else (low, middle - 1)
     return low
-
-
-class Cliff(Struct, frozen=True, kw_only=True):
-    """The most of a resource that leaves so many warps or blocks on an SM."""
-
-    count: int
-    """Resident warps (registers) or blocks (shared memory) per SM."""
-    most: int
-    """Largest registers a thread, or user shared bytes a block, that allow it."""
-
-
-def register_cliffs(device: Device) -> tuple[Cliff, ...]:
-    """Warps per SM against the largest register count for them, from all warp slots down.
-
-    Sub-partitions round down, so that there is nothing between: on 64 K registers 48 warps, then 40.
-    """
-    cliffs: dict[int, int] = {}
-    for registers in range(1, device.max_registers_per_thread + 1):
-        in_partition = device.registers_per_sm // device.sub_partitions // registers_per_warp(device, registers)
-        cliffs[min(in_partition * device.sub_partitions, device.max_warps_per_sm)] = registers
-    return tuple(Cliff(count=warps, most=registers) for warps, registers in cliffs.items())
-
-
-def shared_cliffs(device: Device) -> tuple[Cliff, ...]:
-    """Blocks per SM against the largest user shared memory (static + dynamic) for them, opted in, in bytes."""
-    unit = device.shared_alloc_unit
-    found = []
-    for blocks in range(1, device.max_blocks_per_sm + 1):
-        allocated = min(device.shared_bytes_per_sm // blocks // unit * unit, device.shared_limit_per_block_optin)
-        user = allocated - device.shared_bytes_reserved_per_block
-        if user >= 0:
-            found.append(Cliff(count=blocks, most=user))
-    return tuple(found)
 
 
 class BlockSizes(Struct, frozen=True, kw_only=True):

@@ -14,8 +14,6 @@ from spillscan.occupancy.headroom import (
     current,
     headroom,
     next_block,
-    register_cliffs,
-    shared_cliffs,
 )
 from spillscan.occupancy.model import Configuration, Occupancy
 from spillscan.occupancy.summary import Clusters, Footprint, percent
@@ -223,7 +221,7 @@ def device_row(device: Device, gpus: int) -> Sequence[str]:
 
 
 def device_lines(device: Device) -> list[str]:
-    """Everything the table says of one device: figures with their sources, conflicts, notes, cliffs."""
+    """Everything the table says of one device: figures with their sources, conflicts, notes."""
     lines = [f"{title(device)}, compute capability {device.compute_capability}", ""]
     figures = list(device.sources)
     wide = max(len(name) for name in figures)
@@ -236,10 +234,6 @@ def device_lines(device: Device) -> list[str]:
             for gpu in device.gpus
         ]
         lines += ["", "GPUs: " + ", ".join(known)]
-    lines += ["", "registers a thread, at most, for so many warps per SM"]
-    lines += _wrapped(f"{cliff.count}: {cliff.most}" for cliff in register_cliffs(device))
-    lines += ["shared memory a block, B (static + dynamic), at most, for so many blocks per SM"]
-    lines += _wrapped(f"{cliff.count}: {cliff.most:,}" for cliff in shared_cliffs(device))
     for conflict in device.conflicts:
         lines += ["", f"conflict: {conflict.source} has {conflict.figure} {conflict.says:,}; {conflict.why}"]
     lines += [f"note: {note}" for note in device.notes]
@@ -254,13 +248,3 @@ def _value(value: object) -> str:
     if isinstance(value, tuple):
         return " ".join(str(one) for one in value)
     return "-" if value is None else f"{value:,}"
-
-
-def _wrapped(cells: Iterable[str]) -> list[str]:
-    lines, line = [], ""
-    for cell in cells:
-        if len(line) + len(cell) > 76:
-            lines.append(line)
-            line = ""
-        line += ("  " if not line else ", ") + cell
-    return [*lines, line]

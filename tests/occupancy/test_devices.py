@@ -33,43 +33,29 @@ def test_each_file_is_a_device_and_each_figure_has_a_source():
         assert all(keys and set(keys) <= set(sources()) for keys in one.sources.values())
 
 
-@pytest.mark.parametrize(
-    ("name", "target"),
-    [
-        ("sm_90", "sm_90"),
-        ("sm_90a", "sm_90"),
-        ("sm_100f", "sm_100"),
-        ("compute_86", "sm_86"),
-        ("8.6", "sm_86"),
-        (8.6, "sm_86"),
-        (10.0, "sm_100"),
-        ("120", "sm_120"),
-        ("10.7", "sm_107"),
-        ("H100", "sm_90"),
-        ("NVIDIA H100 80GB HBM3", "sm_90"),
-        ("h200", "sm_90"),
-        ("A100-SXM4-80GB", "sm_80"),
-        ("L4", "sm_89"),
-        ("RTX 4090", "sm_89"),
-        ("H800", "sm_90"),
-        ("H20", "sm_90"),
-        ("A800", "sm_80"),
-        ("NVIDIA A10G", "sm_86"),
-        ("RTX PRO 6000", "sm_120"),
-        ("RTX 2080 SUPER", "sm_75"),
-        ("GTX 1070 Ti", "sm_61"),
-        ("CMP 50HX", "sm_75"),
-        ("DRIVE Thor", "sm_110"),
-        ("NVIDIA GeForce RTX 4090", "sm_89"),
-        ("B200", "sm_100"),
-        ("Orin", "sm_87"),
-        ("Thor", "sm_110"),
-        ("Tesla V100", "sm_70"),
-        ("DGX Spark", "sm_121"),
-    ],
-)
-def test_names(name, target):
-    assert device(name).target == target
+NAMES = {
+    "sm_90": "sm_90 | sm_90a | H100 | NVIDIA H100 80GB HBM3 | h200 | H800 | H20",
+    "sm_100": "sm_100f | 10.0 | B200",
+    "sm_86": "compute_86 | 8.6 | 8.6 | NVIDIA A10G | NVIDIA RTX A5500 | RTX 3050 Ti | RTX 2050",
+    "sm_120": "120 | RTX PRO 6000 | RTX 5050 | RTX PRO 4000 Blackwell",
+    "sm_107": "10.7",
+    "sm_80": "A100-SXM4-80GB | A800 | CMP 170HX",
+    "sm_89": "L4 | RTX 4090 | NVIDIA GeForce RTX 4090 | RTX 4070 Ti SUPER | NVIDIA RTX 5000 Ada Generation | L20",
+    "sm_75": "RTX 2080 SUPER | CMP 50HX | GTX 1660 SUPER | MX450 | T4G",
+    "sm_61": "GTX 1070 Ti | Quadro P4000",
+    "sm_110": "DRIVE Thor | Thor",
+    "sm_87": "Orin",
+    "sm_70": "Tesla V100",
+    "sm_121": "DGX Spark",
+}
+
+
+@pytest.mark.parametrize("target", NAMES)
+def test_names(target):
+    assert {name: device(name).target for name in NAMES[target].split(" | ")} == dict.fromkeys(
+        NAMES[target].split(" | "), target
+    )
+    assert (device(8.6).target, device(10.0).target) == ("sm_86", "sm_100")
 
 
 @pytest.mark.parametrize(

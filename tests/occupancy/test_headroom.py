@@ -17,8 +17,6 @@ from spillscan.occupancy.headroom import (
     current,
     headroom,
     next_block,
-    register_cliffs,
-    shared_cliffs,
     with_shared,
 )
 from spillscan.occupancy.summary import clusters, footprint
@@ -71,46 +69,6 @@ def test_the_issue_in_figures():
     assert "barriers" not in ways
 
 
-@pytest.mark.parametrize("one", devices(), ids=lambda one: one.target)
-def test_cliffs_by_search(one):
-    for cliff in register_cliffs(one):
-        # In blocks of one warp, with no slot in the way, the warps are what the register file holds.
-        def warps(registers, one=one):
-            found = occupancy(one.target, registers=registers, threads_per_block=32)
-            return min(found.limit_registers, one.max_warps_per_sm)
-
-        assert warps(cliff.most) == cliff.count
-        assert cliff.most == one.max_registers_per_thread or warps(cliff.most + 1) < cliff.count
-    for cliff in shared_cliffs(one):
-
-        def blocks(user, one=one):
-            found = occupancy(
-                one.target,
-                registers=8,
-                threads_per_block=32,
-                dynamic_shared_bytes=user,
-                max_dynamic_shared_bytes=one.shared_bytes_per_block_optin,
-            )
-            limit = found.limit_shared_memory
-            return one.max_blocks_per_sm if limit is None else limit
-
-        assert blocks(cliff.most) >= cliff.count
-        assert blocks(cliff.most + 1) < cliff.count
-
-
-def test_register_cliffs_of_64k_registers():
-    cliffs = {cliff.count: cliff.most for cliff in register_cliffs(device("sm_90"))}
-    assert list(cliffs) == [64, 48, 40, 36, 32, 28, 24, 20, 16, 12, 8]
-    assert list(cliffs.values()) == [32, 40, 48, 56, 64, 72, 80, 96, 128, 168, 255]
-
-
-def test_shared_cliffs_of_hopper():
-    cliffs = {cliff.count: cliff.most for cliff in shared_cliffs(device("sm_90"))}
-    known = {1: 232448, 2: 115712, 3: 76800, 4: 57344, 5: 45568, 6: 37888, 7: 32256, 8: 28160, 10: 22272}
-    assert known.items() <= cliffs.items()
-    assert {12: 18432, 16: 13568, 20: 10624, 24: 8704, 32: 6272}.items() <= cliffs.items()
-
-
 @given(configurations, st.integers(1, 32))
 def test_free_dynamic_shared_memory_is_free(configuration, blocks):
     free = available_dynamic_shared_bytes(configuration, blocks)
@@ -148,28 +106,13 @@ def test_best_block_sizes():
 
 # What ptxas made of a kernel with 300 live values: "Used N registers" (11.8.89, 12.9.86 and 13.0.88).
 PROBED = [
-    ("sm_80", 256, 6, 40),
-    ("sm_80", 256, 5, 48),
-    ("sm_90", 128, 5, 96),
-    ("sm_61", 96, 7, 80),
-    ("sm_60", 96, 7, 80),
-    ("sm_86", 1024, 1, 64),
-    ("sm_75", 768, 1, 80),
-    ("sm_37", 256, 6, 80),
-    ("sm_37", 256, 5, 96),
-    ("sm_37", 128, 5, 200),
-    ("sm_37", 96, 7, 168),
-    ("sm_53", 1024, 1, 32),
-    ("sm_62", 768, 1, 40),
-    ("sm_80", 100, 20, 32),
-    ("sm_80", 65, 30, 32),
-    ("sm_80", 129, 15, 32),
-    ("sm_89", 64, 24, 40),
-    ("sm_89", 32, 24, 80),
-    ("sm_120", 32, 20, 96),
-    ("sm_90", 256, 8, 32),
+    ("sm_80", 256, 6, 40), ("sm_80", 256, 5, 48), ("sm_90", 128, 5, 96), ("sm_61", 96, 7, 80),
+    ("sm_60", 96, 7, 80), ("sm_86", 1024, 1, 64), ("sm_75", 768, 1, 80), ("sm_37", 256, 6, 80),
+    ("sm_37", 256, 5, 96), ("sm_37", 128, 5, 200), ("sm_37", 96, 7, 168), ("sm_53", 1024, 1, 32),
+    ("sm_62", 768, 1, 40), ("sm_80", 100, 20, 32), ("sm_80", 65, 30, 32), ("sm_80", 129, 15, 32),
+    ("sm_89", 64, 24, 40), ("sm_89", 32, 24, 80), ("sm_120", 32, 20, 96), ("sm_90", 256, 8, 32),
     ("sm_90", 256, 2, 128),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("target", "threads", "blocks", "registers"), PROBED)
@@ -258,24 +201,6 @@ def test_bounds_for_more_registers_are_every_step(configuration):
         assert all(cap.registers < step.registers for cap in beyond), "the most blocks that leave as many"
 
 
-@pytest.mark.parametrize("one", devices(), ids=lambda one: one.target)
-def test_a_byte_more_than_a_cliff_of_shared_memory_costs_a_block(one):
-    """Each cliff leaves its blocks, and the next byte does not; the more blocks the less room."""
-    reserved, unit = one.shared_bytes_reserved_per_block, one.shared_alloc_unit
-    cliffs = shared_cliffs(one)
-    assert cliffs[0].count == 1
-    assert cliffs[0].most == one.shared_limit_per_block_optin - reserved
-    assert [cliff.count for cliff in cliffs] == list(range(1, len(cliffs) + 1))
-    capacity = [-(-(cliff.most + reserved) // unit) * unit * cliff.count for cliff in cliffs[1:]]
-    larger = [-(-(cliff.most + 1 + reserved) // unit) * unit * cliff.count for cliff in cliffs[1:]]
-    steps = {kb * 1024 for kb in one.carveout_steps_kb}
-    fits = [step for step in steps if all(size <= step for size in capacity)]
-    assert any(
-        all(size > step or cliff.most == cliffs[0].most for size, cliff in zip(larger, cliffs[1:], strict=True))
-        for step in fits
-    )
-
-
 @pytest.mark.parametrize(
     ("registers", "threads"),
     [(0, 1024), (64, 1024), (65, 896), (72, 896), (128, 512), (168, 384), (255, 256), (256, 0)],
@@ -309,18 +234,12 @@ def test_a_kernel_as_it_is_launched() -> None:
 @pytest.mark.parametrize(
     ("arch", "where", "does"),
     [
-        ("sm_80", "sm_80", True),
-        ("sm_80", "sm_86", True),
-        ("sm_86", "sm_80", False),
-        ("sm_80", "sm_90", False),
-        ("sm_90a", "H100", True),
-        ("sm_100a", "sm_103", False),
-        ("sm_100f", "sm_103", True),
-        ("sm_103f", "sm_100", False),
-        ("sm_120f", "sm_121", True),
+        ("sm_80", "sm_80", True), ("sm_80", "sm_86", True), ("sm_86", "sm_80", False),
+        ("sm_80", "sm_90", False), ("sm_90a", "H100", True), ("sm_100a", "sm_103", False),
+        ("sm_100f", "sm_103", True), ("sm_103f", "sm_100", False), ("sm_120f", "sm_121", True),
         ("sm_7", "sm_70", False),
     ],
-)
+)  # fmt: skip
 def test_where_code_runs(arch: str, where: str, does: bool) -> None:
     assert runs_on(arch, where) is does
 
