@@ -11,13 +11,13 @@ import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from spillscan.builds import compilation, launcher, tree
+from spillscan.builds import launcher, tree
 from spillscan.builds.checks import is_check
 from spillscan.builds.pieces import is_linked, is_packed, pieces
 from spillscan.builds.record import BuildRecord, Call, Output, Run
@@ -137,11 +137,7 @@ def _calls(kept: str) -> Iterator[Call]:
     """The calls that ended, and those that only began."""
     for path in glob.glob(os.path.join(glob.escape(kept), "*.call")):
         with suppress(OSError, ValueError, SyntaxError, msgspec.MsgspecError), open(path, encoding="ascii") as file:
-            said: dict[str, Any] = ast.literal_eval(file.read())
-            read = compilation.split(said["environment"].get(launcher.FLAGS[0], ""))
-            last = compilation.split(said["environment"].get(launcher.FLAGS[1], ""))
-            first, *rest = said["command"]
-            said["command"] = list(compilation.expand([first, *read, *rest, *last], said["texts"].get))
+            said = ast.literal_eval(file.read())
             said["id"] = os.path.basename(path).removesuffix(".call")
             yield msgspec.convert(said, Call)
     for path in glob.glob(os.path.join(glob.escape(kept), "*.began")):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -13,8 +13,6 @@ SOURCES = (".cu", ".ptx", ".cubin", ".cpp", ".cc", ".cxx", ".c")
 
 OBJECTS = (".o", ".obj", ".cubin", ".fatbin")
 """How the files end that compilers write."""
-INPUTS = (*SOURCES, *OBJECTS, ".a", ".lib")
-"""Suffixes of what a compiler takes."""
 HOST_SOURCES = (".cpp", ".cc", ".cxx", ".c")
 """Suffixes of what holds no device code, unless the command line says that it does."""
 
@@ -33,7 +31,6 @@ _WORDS = re.compile(rf"""(?>(?:[^ \t\r\n"'\\]++|{_QUOTED.pattern})+)|["'\\]""", 
 _UNQUOTED = re.compile(r"[^ \t\r\n]+")
 _ESCAPED, _OPEN = re.compile(r"\\([\\\"])"), frozenset("\"'\\")
 _LTO, _REAL = re.compile(r"\blto_\d"), re.compile(r"\bsm_\d")
-_MOST_NESTED_FILES = 8
 _OUTPUT_OPTIONS = ("-o", "--output-file", "-MF", "-MT", "--dependency-output")
 _COMPILES = ("-c", "--compile", "-dc", "--device-c", "-cubin", "--cubin", "-fatbin", "--fatbin", "-ptx")
 
@@ -152,33 +149,6 @@ def makes_machine_code(words: Sequence[str]) -> bool:
         return False
     line = " ".join(words)
     return not _LTO.search(line) or _REAL.search(line) is not None
-
-
-def expand(
-    words: Sequence[str], read: Callable[[str], str | None], depth: int = 0, known: set[str] | None = None
-) -> Iterator[str]:
-    """``words`` with what stands in their response files (``--options-file``, ``-optf``, ``@FILE``) in its place.
-    ``read`` gives a file's text; ``None`` where there is none: then the word stays. It also stays where it names a file
-    again, which may name itself."""
-    known = set() if known is None else known
-    files = iter(words)
-    for word in files:
-        option, _, value = word.partition("=")
-        if option in ("--options-file", "-optf"):
-            value = value or next(files, "")
-        elif word.startswith("@"):
-            value = word[1:]
-        else:
-            yield word
-            continue
-        names = dict.fromkeys(value.split(","))
-        texts = [None if name in known else read(name) for name in names]
-        known.update(names)
-        if depth >= _MOST_NESTED_FILES or None in texts:
-            yield from (word, value) if word == option and not word.startswith("@") else (word,)
-            continue
-        for text in texts:
-            yield from expand(split(text or ""), read, depth + 1, known)
 
 
 def split(text: str, *, whole: bool = False) -> list[str]:

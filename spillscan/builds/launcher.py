@@ -58,10 +58,8 @@ def main(command: Sequence[str]) -> int:
     except OSError:  # a full disk, or the run is over: the build goes on
         os.execvp(command[0], list(command))
     is_nvcc = os.path.basename(command[0]).startswith("nvcc")
-    environment = {name: os.environ[name] for name in FLAGS if name in os.environ}
-    words, texts = _words([*command[1:], *" ".join(environment.values()).split()])
-    call: dict[str, Any] = {"command": list(command), "environment": environment, "texts": texts}
-    call |= {"folder": os.getcwd(), "ancestors": list(_ancestors(folder))}
+    words, texts = _words(command)
+    call: dict[str, Any] = {"command": words, "folder": os.getcwd(), "ancestors": list(_ancestors(folder))}
     adds = is_nvcc and _DRY_RUN.isdisjoint(command)
     headers = f"{key}.gcc", f"{key}.clang"
     lists = is_nvcc and _is_program(command[0]) and not {"SUNPRO_DEPENDENCIES", "CC_PRINT_HEADERS"} & {*os.environ}
@@ -84,50 +82,63 @@ def main(command: Sequence[str]) -> int:
     return status if status >= 0 else _die_of(-status)
 
 
-def _words(words: list[str]) -> tuple[list[str], dict[str, str]]:
-    """The words of a command with those of its options files, and the texts of these."""
-    texts: dict[str, str] = {}
-    for at, word in enumerate(words):  # which grows
-        option, _, value = word.partition("=")
-        listed = value if option in _OPTIONS_FILES else word[1:] if word.startswith("@") else ""
-        for path in (word if at and words[at - 1] in _OPTIONS_FILES else listed).split(","):
-            with suppress(OSError, ValueError):
-                if path not in texts and os.path.getsize(path) <= _LARGEST_TEXT_BYTES:
-                    with open(path, encoding="utf-8", errors="surrogateescape") as file:
-                        texts[path] = file.read()
-                    words += texts[path].split()
-    return words, texts
+def _words(command: Sequence[str]) -> tuple[list[str], set[str]]:
+    """The words of a command with those of variables and options files in their places; and these files."""
+    before, after = (_split(os.environ.get(name, "")) for name in FLAGS)
+    words, files = [command[0], *before, *command[1:], *after], set[str]()
+    at = 1
+    while at < len(words):
+        option, _, value = words[at].partition("=")
+        end = at + 1
+        if option in _OPTIONS_FILES and not value:
+            value, end = "".join(words[at + 1 : at + 2]), at + 2
+        elif option not in _OPTIONS_FILES:
+            value = words[at][1:] if words[at].startswith("@") else ""
+        names = set(value.split(",")) - {""}
+        if names and names.isdisjoint(files) and all(_kind(name) == "text" for name in names):
+            words[at:end] = [word for name in value.split(",") for word in _split(_text(name))]
+            files |= names
+        else:
+            at += 1
+    return words, files
 
 
-def _files(words: list[str], texts: dict[str, str], started: int, *, compiled: bool) -> dict[str, Any]:
+def _split(text: str) -> list[str]:
+    if not {*text} & {*"\"'\\"}:
+        return text.split()
+    from shlex import split
+
+    with suppress(ValueError):  # a quote that is not closed
+        return split(text)
+    return text.split()
+
+
+def _text(path: str) -> str:
+    with suppress(OSError), open(path, encoding="utf-8", errors="surrogateescape") as file:
+        return file.read(_LARGEST_TEXT_BYTES)
+    return ""
+
+
+def _files(words: list[str], texts: set[str], started: int, *, compiled: bool) -> dict[str, Any]:
     """The files that the words of a call name: those that it read, with digests, and those that it wrote."""
-    outputs = {word for before, word in pairwise(["", *words]) if before in _OUTPUT_OPTIONS}
-    outputs |= {word[2:] for word in words if word.startswith("-o")}
+    outputs = {word for before, word in pairwise(words) if before in _OUTPUT_OPTIONS}
     options = [word.partition("=") for word in words]
     outputs |= {value for option, _, value in options if option in _OUTPUT_OPTIONS}
-    named = dict.fromkeys((*words, *(value for _, _, value in options), *outputs, *texts))
-    files: dict[str, str] = {}
+    named = dict.fromkeys((*words[1:], *(value for _, _, value in options), *outputs, *texts))
     found = {path: kind for path in named if (kind := _kind(path))}
     wrote = [path for path, kind in found.items() if kind == "binary" and _is_later(path, started)]
-    for path, kind in found.items():
-        if kind == "text" and path not in outputs:
-            files[path] = _digest(path, started)
+    read = [path for path, kind in found.items() if kind == "text" and path not in outputs]
     if compiled and not wrote:  # an output that no word names
-        near = [os.path.join(folder, name) for folder in (".", *outputs) for name in _names(folder)]
+        folders = filter(os.path.isdir, (".", *outputs))
+        near = [os.path.join(folder, name) for folder in folders for name in os.listdir(folder)]
         wrote = [path for path in near if _kind(path) == "binary" and _is_later(path, started)]
     return {
-        "sources": [path for path in files if path not in texts],
-        "files": files,
+        "sources": [path for path in read if path not in texts],
+        "files": {path: _digest(path, started) for path in read},
         "wrote": wrote,
         "pieces": sorted({piece for path in wrote for piece in pieces(path)}),
         "folders": sorted({os.path.dirname(os.path.realpath(path)) for path in (*found, *wrote)}),
     }
-
-
-def _names(folder: str) -> list[str]:
-    with suppress(OSError, ValueError):
-        return os.listdir(folder)
-    return []
 
 
 def _kind(path: str) -> str:
