@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import glob
+import json
 import os
 import re
 import shutil
@@ -129,8 +130,8 @@ def _was_killed(kept: str) -> bool:
 
 
 def _known(kept: str) -> Known:
-    with open(os.path.join(kept, LIST), "rb") as file:
-        return msgspec.msgpack.decode(file.read(), type=Known)
+    with open(os.path.join(kept, LIST), encoding="ascii") as file:
+        return msgspec.convert(json.load(file), Known)
 
 
 def _calls(kept: str) -> Iterator[Call]:

@@ -6,6 +6,7 @@ Paths are absolute, so that the file means the same whatever its name and wherev
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import shlex
@@ -171,7 +172,8 @@ def encoded(build: BuildRecord) -> str:
     for call in build.calls:
         read = [digests.setdefault(each, len(digests)) for each in call.files.items()]
         calls.append({**msgspec.to_builtins(call), "files": read})
-    return msgspec.json.encode({**msgspec.to_builtins(build), "calls": calls, "files": list(digests)}).decode() + "\n"
+    plain = {**msgspec.to_builtins(build), "calls": calls, "files": list(digests)}
+    return json.dumps(plain, separators=(",", ":")) + "\n"  # names of files that are no UTF-8 stay as they are
 
 
 def decoded(data: bytes, name: str) -> BuildRecord:
@@ -181,14 +183,14 @@ def decoded(data: bytes, name: str) -> BuildRecord:
     """
     again = f"delete it and build again: spillscan run -o {shlex.quote(name)} -- COMMAND"
     try:
-        plain = msgspec.json.decode(data, type=dict)
+        plain = json.loads(data)
         if plain.get("format") != FORMAT:
             raise InputError(f"{name} is a run file of another release ({str(plain.get('format'))[:40]!r})", again)
         files = msgspec.convert(plain.pop("files", []), list[tuple[str, str]])
         for call in plain["calls"]:
             call["files"] = dict(files[index] for index in call["files"])
         return msgspec.convert(plain, BuildRecord)
-    except (msgspec.DecodeError, msgspec.ValidationError, KeyError, TypeError, IndexError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError) as error:
         raise InputError(f"{name} is a damaged run file: {error}", again) from None
 
 

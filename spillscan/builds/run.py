@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import os
 import shlex
 import shutil
@@ -14,11 +15,10 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-import msgspec
 from msgspec.structs import replace
 
 from spillscan.builds import account, launcher, record, tree
-from spillscan.builds.account import Account, Known
+from spillscan.builds.account import Account
 from spillscan.builds.record import BuildRecord, Run
 from spillscan.output import folders
 from spillscan.output.errors import InputError, UsageError
@@ -75,8 +75,8 @@ def _list(before: BuildRecord, also: Sequence[str], kept: str) -> None:
     since_ns = os.stat(kept).st_ctime_ns
     watched = tree.Watched([_place(), folders.kept("launchers"), *filter(None, [_toolkit(shutil.which("nvcc"))])])
     tops = tuple(watched.outermost([tree.top_of(os.curdir), *also, *filter(os.path.isdir, before.watched)]))
-    with open(os.path.join(kept, account.LIST), "wb") as file:
-        file.write(msgspec.msgpack.encode(Known(since_ns=since_ns, tops=tops, files=watched.files(tops))))
+    with open(os.path.join(kept, account.LIST), "w", encoding="ascii") as file:
+        json.dump({"since_ns": since_ns, "tops": tops, "files": watched.files(tops)}, file)
 
 
 @contextlib.contextmanager

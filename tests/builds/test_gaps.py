@@ -182,7 +182,7 @@ def test_a_run_file_survives_its_text() -> None:
     made = call(Path("/b"), WORDS, files={"/b/a.cu": SAME, "/b/h.cuh": ""})
     build = BuildRecord(
         runs=(Run(command=("make",), folder="/b", status=2),),
-        watched=("/b",),
+        watched=("/b", "/\udcff"),  # a name that is no UTF-8
         calls=(made, Call(id="2-1", command=("nvcc",), folder="/b")),
     )
     assert decoded(encoded(build).encode(), "r.json") == build
