@@ -179,7 +179,8 @@ def _pressure(pressure: Pressure, kernel: Kernel) -> Iterator[str]:
     where = f"{peak.address:#x}{', ' + place if place else ''}"
     yield f"  {least}{peak.registers} registers live at {where}{held and '; ' + held}"
     style = style_of(None)
-    yield f"    by address  {spark(pressure.live.counts.tolist(), max(min(style.width - 16, _CURVE), 8), style)}"
+    width = max(min(style.width - 16, _CURVE), 8)
+    yield f"    by address  {spark(pressure.live.counts.tolist(), width, ascii_only=style.ascii_only)}"
     for number, (line, most) in enumerate(pressure.lines[: spillmap.TOP]):
         yield f"    {'by line' if not number else '':8}  {most:>4}  {spillmap.where(line)}"
     for number, each in enumerate(pressure.ranges[:_SHOWN]):

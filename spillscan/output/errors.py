@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from os.path import commonprefix
 
 
 class SpillscanError(Exception):
@@ -59,5 +60,8 @@ def closest(name: str, known: Collection[str]) -> str:
         other = other.lower().replace("-", "_")
         return max(SequenceMatcher(None, word, text).ratio() for text in (other, other[: len(word)]))
 
-    best = max(known, key=likeness, default="")
+    def rank(other: str) -> tuple[float, int]:
+        return likeness(other), len(commonprefix([word, other.lower()]))  # noqa: RUF071 - not of paths
+
+    best = max(known, key=rank, default="")
     return best if best and likeness(best) >= _LIKE else ""

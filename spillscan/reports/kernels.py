@@ -123,7 +123,8 @@ def _occupancy(row: KernelRow) -> tuple[str, str]:
     if row.kernel.role == "function" or row.summary.occupancy is None:
         return UNKNOWN, UNKNOWN
     cells = row.summary.cells
-    return cells["occupancy"].replace(" ", ""), cells["limiter"].replace(" slots", "s")
+    limiter = cells["limiter"].replace(" slots", "s").replace("registers", "regs").replace("shared memory", "smem")
+    return cells["occupancy"].replace(" ", ""), limiter
 
 
 def _in_loops(kernel: Kernel) -> str:

@@ -21,7 +21,7 @@ from spillscan.history.dataset.regressions import Row, occurrences, reasons, row
 from spillscan.model.figures import FOLLOWED, TRACED, figure, rank
 from spillscan.naming import Names
 from spillscan.output.nouns import count
-from spillscan.output.terminal import Style
+from spillscan.output.terminal import Style, spark
 from spillscan.reports.groups import archs_cell
 from spillscan.reports.page.history import history_document
 from spillscan.reports.table import Column, Table
@@ -209,18 +209,13 @@ def _step(step: Step) -> str:
     return f"{head} {step.before:,} → {step.after:,}{unit}"
 
 
-_BARS, _WIDTH = "▁▂▃▄▅▆▇█", 8
+_WIDTH = 8
+"""Characters of a sparkline."""
 
 
 def sparkline(values: Sequence[int | None]) -> str:
-    """The values in eight characters, the largest of each eighth; a space where none is known."""
-    size = max(1, -(-len(values) // _WIDTH))
-    parts = [[value for value in values[at : at + size] if value is not None] for at in range(0, len(values), size)]
-    tops = [max(part) if part else None for part in parts]
-    known = [top for top in tops if top is not None]
-    least, most = (min(known), max(known)) if known else (0, 0)
-    scale = (len(_BARS) - 1) / ((most - least) or 1)
-    return "".join(" " if top is None else _BARS[round((top - least) * scale)] for top in tops)
+    """The values from their least up; a space if none is known."""
+    return spark(values, _WIDTH, least=min((each for each in values if each is not None), default=0))
 
 
 def _of_build(build_of: Callable[[Any], KeptBuild]) -> list[Column[Any]]:

@@ -314,7 +314,7 @@ def verify(root: str) -> list[Damage]:
     if not place.list(COMMITS):
         raise InputError(f"there is no dataset at {root}", "spillscan history audit makes one")
     commits, damaged = records.load(place)
-    return [*damaged, *records.check(place, commits, digests=True)]
+    return [*damaged, *records.check(place, commits, digests=True), *records.uncommitted(place, commits, damaged)]
 
 
 def seen(root: str, label: str) -> list[Claim]:

@@ -186,6 +186,14 @@ def check(store: Store, commits: Sequence[Commit], *, digests: bool | None = Non
     return found
 
 
+def uncommitted(store: Store, commits: Sequence[Commit], damage: Sequence[Damage]) -> list[Damage]:
+    """Builds that have units and no commit record."""
+    known = {each.label for each in commits} | {label for each in damage for label in each.labels}
+    labels = {_labels_of(path) for path in store.list("units")}
+    why = "has no record: it was lost, or the audit was interrupted"
+    return [Damage(folder(COMMITS, label), (label,), why) for (label,) in sorted(labels - {()}) if label not in known]
+
+
 # The builds of a dataset, as their commits make them up, and their order.
 
 

@@ -198,6 +198,16 @@ def test_parts_that_are_gone_take_one_line(words: tuple[str, ...], tmp_path: Pat
     )
 
 
+def test_a_lost_record_is_noticed(tmp_path: Path) -> None:
+    append(tmp_path, "v1", BASE)
+    append(tmp_path, "v2", BASE)
+    for record in (tmp_path / "commits" / "label=v1").rglob("*.json"):
+        record.unlink()
+    done = command("history", "verify", "--dataset", tmp_path)
+    assert done.status == 2
+    assert "commits/label=v1  has no record: it was lost, or the audit was interrupted" in done.out
+
+
 def test_threads_and_processes_append_at_once(tmp_path: Path) -> None:
     logs = sorted((FIXTURES / "ptxas").glob("plain-1?.*.log"))[:4]
     script = (
