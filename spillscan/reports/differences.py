@@ -46,7 +46,7 @@ def lines(report: Report, style: Style) -> Iterator[str]:
     if not changes:
         kernels = count(len(report.build.kernels), "kernel")
         arches = words.arches_of(report.build)
-        yield f"same figures in {kernels}{', as far as known' if report.gaps else ''}{'; ' if arches else ''}{arches}"
+        yield f"0 changes in {kernels}{', as far as known' if report.gaps else ''}{'; ' if arches else ''}{arches}"
         yield from pairings.other_code(report)
         yield from code_changes.text_lines(report, style)
         yield from listing.verdict_lines(report, style, words.counted(report))
@@ -80,7 +80,7 @@ def lines(report: Report, style: Style) -> Iterator[str]:
     open_ones = {id(gap.kernel) for gap in report.gaps}
     unknown = sum(id(change.kernel) in open_ones for change in report.unsettled)
     same = len(report.build.kernels) - len(changes) + states["removed"] - unknown
-    counted = [*pairings.counts(changes), f"{same:,} with the same figures"]
+    counted = [*pairings.counts(changes), f"{same:,} unchanged"]
     yield ", ".join(counted) + (f", {unknown:,} unknown" if unknown else "")
     yield from pairings.other_code(report)
     yield from pairings.libraries(report)

@@ -57,9 +57,9 @@ def archs(report: Report) -> Iterator[str]:
 
 
 def other_code(report: Report) -> Iterator[str]:
-    """How many kernels have the same figures and other code bytes, unless their code was compared."""
+    """How many kernels have equal metrics and different code, unless their code was compared."""
     if report.recoded and report.code_changes is None:
-        yield f"{count(len(report.recoded), 'kernel')} with the same figures and other code bytes (--with code)"
+        yield f"{count(len(report.recoded), 'kernel')} with equal metrics and different code (--with code)"
 
 
 def toolkits(report: Report) -> Iterator[str]:

@@ -199,17 +199,33 @@ def changes(severities: Mapping[int, Severity], index: Index, report: Report, un
         rows.append(row)
     known = [figure(name) for name in metrics]
     return {
-        "metrics": [{"label": each.label, "unit": each.unit, "grows": each.worse == "more"} for each in known],
+        "metrics": [
+            {
+                "label": each.label,
+                "unit": each.unit,
+                "grows": each.worse == "more",
+                "main": each.name.partition("[")[0] in _MAIN,
+            }
+            for each in known
+        ],
         "rows": rows,
         "states": [[state, count] for state, count in Counter(change.state for change in found).items()],
         "total": [
-            {"label": figure(each.name).label, "unit": figure(each.name).unit}
+            {
+                "label": figure(each.name).label,
+                "unit": figure(each.name).unit,
+                "main": each.name.partition("[")[0] in _MAIN,
+            }
             | {name: getattr(each, name) for name in ("before", "after", "up", "down", "kept")}
             for each in sorted(totals(base, found), key=lambda each: rank(each.name))
         ],
         "unsettled": len(report.unsettled),
         "equal": unchanged,
     }
+
+
+_MAIN = ("spill_store_bytes", "spill_load_bytes", "registers", "resident_blocks", "code_bytes")
+"""Metrics of a diff that are shown at once; the others are folded."""
 
 
 def _worth(metric: Metric) -> bool:

@@ -94,7 +94,7 @@ def test_why_a_kernel_grew(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     capsys.readouterr()
     main([*call, "-f", "markdown"])
     said = capsys.readouterr().out
-    assert "<summary>why it grew</summary>" in said
+    assert "<summary>causes</summary>" in said
     assert "toolkit: CUDA 12.8.93 → 13.5.37" in said
 
 

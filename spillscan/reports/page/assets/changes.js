@@ -1,4 +1,4 @@
-// Two builds: what got worse first, each figure before and after.
+// Two builds: regressions first, each metric before and after.
 (() => {
   const PAGE = 100;
   const TITLES = { error: "Errors", warning: "Warnings", note: "Notes", "": "Other changes" };
@@ -19,7 +19,7 @@
     add(box, headline(payload), totals(changes), spillscan.unknown(verdict),
       rows.length ? controls.form(state, draw, controls.search(state), controls.select(state, "by", "Show", [["none", "changes"], ...groups]),
         filters.chooser(state, FIELDS, changes.rows, of), controls.select(state, "sort", "Order", [["", "worst first"], ["name", "kernel"], ...orders]),
-        controls.chips(state, "state", "What became of it", [["", "all"], ...changes.states.map(([name, n]) => [name, `${number(n)} ${name}`])])) : null,
+        controls.chips(state, "state", "Change", [["", "all"], ...changes.states.map(([name, n]) => [name, `${number(n)} ${name}`])])) : null,
       list);
     draw();
 
@@ -50,9 +50,9 @@
 
   function headline({ changes, verdict }) {
     const bad = changes.rows.map(({ severity }) => severity).filter((severity) => severity === "error" || severity === "warning");
-    const said = !changes.rows.length ? "Nothing changed" : !bad.length ? "No kernel got worse"
-      : [h("b", { class: `sev-${bad.includes("error") ? "error" : "warning"}` }, count(bad.length, "kernel")), " got worse"];
-    const parts = [...verdict.counts.map(([severity, n]) => count(n, severity)), ...changes.states.map(([name, n]) => `${number(n)} ${name}`), `${number(changes.equal)} with the same figures`];
+    const said = !changes.rows.length ? "Nothing changed" : !bad.length ? "No kernel regressed"
+      : [h("b", { class: `sev-${bad.includes("error") ? "error" : "warning"}` }, count(bad.length, "kernel")), " regressed"];
+    const parts = [...verdict.counts.map(([severity, n]) => count(n, severity)), ...changes.states.map(([name, n]) => `${number(n)} ${name}`), `${number(changes.equal)} unchanged`];
     if (changes.unsettled) parts.push(`${number(changes.unsettled)} that one build does not report in full`);
     if (verdict.baseline.length) parts.push(`against the baseline ${verdict.baseline.map(([state, n]) => `${number(n)} ${state}`).join(", ")}`);
     return h("header", { class: "headline" }, h("h1", {}, said), h("p", {}, parts.join(" · ")));
@@ -70,7 +70,7 @@
   // Sums over all kernels; of what has no sum, how many kernels moved. Less is better only where kernels got better:
   // what went with a kernel is no gain.
   function totals({ total }) {
-    const shown = total.filter(({ unit, up, down }) => unit || up + down).slice(0, 8);
+    const shown = total.filter(({ main, unit, up, down }) => main && (unit || up + down));
     return shown.length ? h("dl", { class: "figures totals" }, shown.map(({ label, unit, before, after, up, down, kept }) => {
       const delta = after - before, moves = moved(up, down);
       const kernels = moves ? `${moves} ${up + down === 1 ? "kernel" : "kernels"}` : delta < 0 ? "of kernels that went" : "of new kernels";
@@ -107,14 +107,18 @@
     const { metrics } = payload.changes;
     const archs = row.archs.map(({ arch, kernel }, at) => [at ? ", " : "", at ? store.anchor(kernel, arch || "arch unknown") : arch || "arch unknown"]);
     const figures = [...row.figures, ...(row.unknown || [])];
+    const rest = figures.filter(([at]) => !metrics[at].main);
+    const pairs = (some) => some.map(([at, before, after]) => pair(metrics[at], before, after, scale[at]));
     return h("li", {},
       h("div", { class: "who" }, h("p", {}, h("b", {}, store.anchor(row.kernel, within ? filters.under(row.name, within) : row.name)), " ", h("span", { class: "quiet" }, archs, row.library ? ` in ${row.library}` : null)),
         row.state === "renamed" ? renamed(row) : row.because || row.state !== "changed" ? h("p", { class: "quiet" }, row.because || row.state) : null),
       h("div", { class: "what" },
         !figures.length && row.registers !== undefined ? h("p", { class: "quiet" }, row.registers === null ? "registers not reported" : count(row.registers, "register"),
           row.spills && row.spills[0] + row.spills[1] ? h("span", { class: "bad" }, `, spills ${number(row.spills[0])} B stores, ${number(row.spills[1])} B loads`) : "") : null,
-        figures.map(([at, before, after]) => pair(metrics[at], before, after, scale[at])),
-        row.state === "renamed" && !figures.length ? h("p", { class: "quiet" }, "the same figures") : null,
+        rest.length < figures.length ? pairs(figures.filter(([at]) => metrics[at].main)) : null,
+        rest.length === figures.length ? pairs(rest) : rest.length ? fold(`others ${row.name} ${row.arch}`, null, count(rest.length, "other metric"), () => h("div", {}, pairs(rest))) : null,
+        row.kernel !== null && payload.why?.[row.kernel] ? h("p", { class: "quiet" }, printable(payload.why[row.kernel][0])) : null,
+        row.state === "renamed" && !figures.length ? h("p", { class: "quiet" }, "metrics unchanged") : null,
         row.appeared ? h("p", { class: "quiet" }, `new messages: ${row.appeared.join(", ").replace(/_/g, " ")}`) : null));
   }
 

@@ -1,4 +1,4 @@
-// What to do first: what fails, with the way on; families by weight, each with line, cause and fix; what a rule's name means; why a kernel grew.
+// What to fix first: what fails, with the way on; families by weight, each with line, cause and fix; what a rule's name means; why a kernel grew.
 const first = (() => {
 
   // Headings that repeat stand once.
@@ -17,9 +17,9 @@ const first = (() => {
     if (!first.length) return null;
     const [fails, spills, others] = ["found", "spills", "occupancy"].map((about) => first.filter((each) => each.about === about));
     const list = (entries, start) => h("ol", { class: "first", start }, entries.map(entry));
-    return h("section", { "aria-labelledby": "first" }, h("h2", { id: "first" }, "What to do first"),
+    return h("section", { "aria-labelledby": "first" }, h("h2", { id: "first" }, "What to fix first"),
       fails.length ? list(fails, 1) : null,
-      spills.length ? [h("p", { class: "quiet" }, "By the weight of their spills: bytes, ten times as many for each loop around them."), list(spills, fails.length + 1)] : null,
+      spills.length ? [h("p", { class: "quiet" }, "By spill cost: bytes, tenfold per enclosing loop."), list(spills, fails.length + 1)] : null,
       others.length ? fold("others", null, "No spills, limited by occupancy", () => list(others, fails.length + spills.length + 1), !spills.length && !fails.length) : null);
   }
 

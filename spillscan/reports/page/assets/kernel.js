@@ -2,7 +2,7 @@
 
 spillscan.view("kernel", (payload, id, box) => {
   const { columns } = store;
-  const UNKNOWN_LAUNCH = "Block size unknown: these are the figures of the block size that fills an SM best, an upper bound. Set it with --launch.";
+  const UNKNOWN_LAUNCH = "Block size unknown: upper bounds. Set it with --launch.";
   const i = store.find(id);
   if (i === undefined) {
     add(box, h("h1", {}, "No such kernel"), h("p", {}, "This page holds no kernel of that address. ", h("a", { href: link("table") }, "All kernels")));
@@ -12,25 +12,26 @@ spillscan.view("kernel", (payload, id, box) => {
   const [subject, map] = payload.details[i];
   spillscan.title(store.name(i));
   const spills = map && map.totals.spill; // what is to be fixed first stands first
-  add(box, heading(), first.grown(payload, i), spills ? local() : null, findings(), others());
+  add(box, heading(), spills ? local() : null, first.grown(payload, i), findings(), fullName(), others());
   if (subject >= 0) residency(payload.subjects[subject]);
   if (map !== undefined && !spills) add(box, local());
 
   function heading() {
-    const figures = columns.figures.map(({ key, label, unit }) => {
+    const shown = columns.figures.filter(({ key }) => columns[key][i] || ["registers", "stores", "loads"].includes(key));
+    const figures = shown.map(({ key, label, unit }) => {
       const [text, its] = amount(columns[key][i], unit);
       return [key === "shared" ? "static shared" : label, key === "registers" ? store.registers(i) : text, its, (key === "stores" || key === "loads") && columns[key][i] ? "bad" : ""];
     });
     const notes = [store.role(i), store.unit(i), store.flag(i, store.AMBIGUOUS) ? "ambiguous: interleaved output does not decide all figures" : "",
       store.flag(i, store.NOT_FINAL) ? "* final only after the link" : "",
-      store.flag(i, store.ASSUMED) ? "≤ at the best block size" : store.flag(i, store.AT_MOST) ? "≤ without its dynamic shared memory, which is not known" : "",
+      store.flag(i, store.ASSUMED) ? "≤ block size unknown" : store.flag(i, store.AT_MOST) ? "≤ dynamic shared memory unknown" : "",
       store.flag(i, store.BY_BOUNDS) ? "the block size is that of its launch bounds" : ""].filter(Boolean);
     return [h("p", { class: "trail" }, h("a", { href: link("table") }, "Kernels"), " / ", arch || "arch unknown"),
       h("h1", {}, store.name(i), " ", h("span", { class: "quiet" }, arch || "")),
       notes.length ? h("p", { class: "quiet" }, notes.join(" · ")) : null,
       h("dl", { class: "figures" }, [...figures, ["occupancy", store.occupancy(i) || "–"], ["limited by", store.limiter(i) || "–"]].map(([label, value, unit, kind]) =>
-        h("div", {}, h("dt", {}, label), h("dd", { class: kind }, value, unit ? h("small", {}, ` ${unit}`) : null)))),
-      fullName()];
+        h("div", {}, h("dt", {}, label), h("dd", { class: kind }, value, unit ? h("small", {}, ` ${unit}`) : null))))
+    ];
   }
 
   function fullName() {

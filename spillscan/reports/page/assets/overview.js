@@ -4,7 +4,7 @@
   const TILES = 40; // of a treemap; the rest is one
   const COLORS = { "registers": "registers", "shared memory": "shared", "block slots": "blocks", "barriers": "barriers",
     "several": "several", "warp slots": "warps", "cannot launch": "bad", "unknown": "unknown" };
-  const PLACES = { "several": "several at once", "unknown": "not known" };
+  const PLACES = { "several": "several at once", "unknown": "unknown" };
   const MOST_BARS = 8; // families whose limits are drawn
   const section = (id, title, ...parts) => h("section", { "aria-labelledby": id }, h("h2", { id }, title), parts);
   const keys = (...pairs) => h("ul", { class: "keys" }, pairs.map(([hue, text]) => h("li", {}, h("i", { class: `fill fill-${hue}` }), text)));
@@ -12,10 +12,10 @@
   spillscan.view("overview", (payload, id, box) => {
     const all = payload.overview;
     const said = all.registers.quiet.some(Boolean) || all.registers.spill.some(Boolean);
-    add(box, headline(all), first.section(payload),
-      payload.findings && payload.kind !== "matrix" ? findings(payload) : null,
-      all.kernels.count ? [said ? h("div", { class: "grid pictures" }, limits(all), histogram(all.registers), scatter()) : silent(all), worst(all), areas()] : null,
-      understood(all, payload.verdict));
+    const drawn = all.kernels.count > 1;
+    add(box, headline(all), all.kernels.count ? worst(all) : null, first.section(payload), payload.findings ? findings(payload) : null,
+      said ? drawn && h("div", { class: "grid pictures" }, limits(all), histogram(all.registers), scatter()) : all.kernels.count ? silent(all) : null,
+      drawn && areas(), understood(all, payload.verdict));
   });
 
   function headline({ kernels: { count: total, spilling, stores, loads, silent }, functions, ambiguous, not_final: open }) {
@@ -76,7 +76,7 @@
     };
     fill();
     const choice = filters.several("family") ? controls.form(state, fill, controls.chips(state, "limits", "By", [["arch", "arch"], ["family", "family"]])) : null;
-    return section("limits", "What limits occupancy", choice, place, arches.some((each) => each.assumed) ? h("p", { class: "note" }, "At the best block size where it is not known how a kernel is launched (", h("code", {}, "--launch"), " does).") : null);
+    return section("limits", "What limits occupancy", choice, place, arches.some((each) => each.assumed) ? h("p", { class: "note" }, "Upper bounds if the block size is unknown (set ", h("code", {}, "--launch"), ").") : null);
   }
 
   const across = { most: 256, ticks: [0, 32, 64, 96, 128, 160, 192, 224, 256], name: "registers per thread" };
@@ -115,7 +115,8 @@
   function areas() {
     const { columns } = store;
     const sizes = [["spilled bytes", columns.id.map((_, i) => store.spilled(i))], ["code bytes", columns.code || []]].filter(([, values]) => values.some(Boolean));
-    const kinds = [["family", "family"], ["file", "source file"], ["namespace", "namespace"]].filter(([field]) => filters.several(field));
+    const sized = columns.id.map((_, i) => i).filter((i) => sizes.every(([, values]) => values[i]));
+    const kinds = [["family", "family"], ["file", "source file"], ["namespace", "namespace"]].filter(([field]) => filters.grouped(sized, filters.of[field]).length > 1);
     if (!sizes.length || !kinds.length) return null;
     const state = controls.state({ of: sizes[0][0], by: kinds[0][0] }, { of: sizes.map(([name]) => name), by: kinds.map(([field]) => field) });
     const place = h("div", {});

@@ -1,7 +1,7 @@
 // Source beside machine code: two lists that scroll, linked by line both ways, by a click and by keys. Without lines there
 // is the machine code alone.
 const source = (() => {
-  const TINTS = 6, HIGH = 24, SHOWN = 12;
+  const TINTS = 6, HIGH = 24, SHOWN = 12, LONGEST = 200;
   const KINDS = { S: "spill store", s: "spill reload", A: "array store", a: "array load", F: "frame store", f: "frame load", H: "helper's store", h: "helper's load", U: "local store", u: "local load" };
   const addressOf = (row) => hex(row * 16);
   const keyOf = ([file, line]) => `${file}:${line}`;
@@ -40,9 +40,10 @@ const source = (() => {
     const turn = (file, way) => spillscan.turn(`file ${code.files[file][0]}`, way, usual[file]);
     const said = h("output", { class: "said" });
 
+    const widest = Math.max(9, ...[...lines.values()].map(({ text }) => Math.min((text || "").length, LONGEST) * .52)); // a character of code is about half a rem
     const columnsOf = (list, titles) => list.map(([key, label, width, num = false]) => ({ key, label, width, num, title: titles[key] }));
-    const columns = columnsOf([["line", "line", "minmax(3rem, 3.5rem)", 1], ["text", "source", "minmax(9rem, 1fr)"], ["share", "share", "3.5rem", 1], ["live", "live", "3.2rem", 1], ["spills", "st/ld", "4.2rem", 1], ...(Object.keys(advice).length ? [["advice", "advice", "4rem", 1]] : [])],
-      { live: "most registers live at its instructions", share: "of the weight of all spills", spills: "spill stores and reloads", advice: "registers that undoing what advise says of it gains at most" });
+    const columns = columnsOf([["line", "line", "minmax(3rem, 3.5rem)", 1], ["share", "share", "3.5rem", 1], ["live", "live", "3.2rem", 1], ["spills", "st/ld", "4.2rem", 1], ["text", "source", `minmax(${widest}rem, 1fr)`]],
+      { live: "most registers live at its instructions", share: "of the spill cost", spills: "spill stores and reloads" });
     const left = grid({ name: "source", title: "Source lines", high: HIGH, printed: Infinity, columns, empty: "", sorted: () => {}, fold, made: lineRow, open: (item) => (typeof item === "number" ? fold(item) : choose(item, null)) });
     const heads = columnsOf([["address", "address", "4.2rem"], ["depth", "loop", "2.6rem", 1], ["live", "live", "4.6rem", 1], ["code", "instruction", "minmax(10rem, 1fr)"], ["slot", "local memory", "10.5rem"]], { depth: "loops around it", live: "registers live", slot: "what it does to local memory, and where" });
     const right = grid({ name: "code", title: "Machine code", high: HIGH, printed: Infinity, columns: heads, empty: "", sorted: () => {}, made: codeRow, open: (item) => choose(inner(item), item) });
@@ -53,11 +54,11 @@ const source = (() => {
 
     function lineRow(item) {
       if (typeof item === "number") {
-        return { kind: "file", level: 1, expanded: open(item), cells: [[""], [h("b", { class: open(item) ? "fold open" : "fold" }, printable(code.files[item][0]))], [""], [""], [""], [""]] };
+        return { kind: "file", level: 1, expanded: open(item), cells: [[""], [""], [""], [""], [h("b", { class: open(item) ? "fold open" : "fold" }, printable(code.files[item][0]))]] };
       }
       const { line, text, share, live, stores, loads, rows } = lines.get(item);
-      return { kind: `${rows.length ? `tint-${tints.get(item)}` : "idle"}${item === chosen ? " chosen" : ""}`, level: 2, cells: [[number(line)], [h("code", { title: text }, text === null ? (rows.length ? count(rows.length, "instruction") : "") : printable(text) || " ")], [share ? percent(share) : "", "bad"],
-        [rows.length ? number(live) : "", "quiet"], [stores + loads ? `${stores}/${loads}` : "", "bad"], [helps(item).length ? `≤${number(Math.max(...helps(item).map(([fewer]) => fewer)))}` : "", "good"]] };
+      return { kind: `${rows.length ? `tint-${tints.get(item)}` : "idle"}${item === chosen ? " chosen" : ""}`, level: 2, cells: [[number(line)], [share ? percent(share) : "", "bad"], [rows.length ? number(live) : "", "quiet"], [stores + loads ? `${stores}/${loads}` : "", "bad"],
+        [h("code", { title: text }, text === null ? (rows.length ? count(rows.length, "instruction") : "") : printable(text) || " ")]] };
     }
 
     function codeRow(i) {
@@ -80,7 +81,7 @@ const source = (() => {
       if (lines.size) left.show(shown(), "", true, false);
       right.show(machine, "", false, false);
       const line = lines.get(chosen), chain = code.places[code.place[row]] || [];
-      said.textContent = [line ? `${printable(nameOf(chosen))}: ${count(line.rows.length, "instruction")}${line.share ? `, ${percent(line.share)} of the weight of its spills` : ""}${line.stores + line.loads ? `, ${count(line.stores, "spill store")} and ${count(line.loads, "reload")}${line.depth ? ` to loop depth ${line.depth}` : ""}` : ""}, at most ${count(line.live, "register")} live` : "",
+      said.textContent = [line ? `${printable(nameOf(chosen))}: ${count(line.rows.length, "instruction")}${line.share ? `, ${percent(line.share)} of its spill cost` : ""}${line.stores + line.loads ? `, ${count(line.stores, "spill store")} and ${count(line.loads, "reload")}${line.depth ? ` to loop depth ${line.depth}` : ""}` : ""}, at most ${count(line.live, "register")} live` : "",
         `${addressOf(row)}: ${code.text[code.op[row]]}${chain.length > 1 ? `, inlined at ${chain.slice(1).map((one) => printable(nameOf(keyOf(one)))).join(", ")}` : ""}`,
         ...helps(chosen).map(([, text]) => printable(text[0].toUpperCase() + text.slice(1)))].filter(Boolean).join(". ");
     }
@@ -107,8 +108,8 @@ const source = (() => {
       if (which !== "code" && place >= 0) left.reach(place, true);
     }
 
-    return { node: h("div", { class: "sourceview" }, h("p", { class: "quiet small" }, `${count(code.op.length, "instruction")}${lines.size ? "; a click on either side, or Enter, shows what belongs to it on the other" : "; no line information: compile with -lineinfo"}.`,
-      code.more ? ` ${count(code.more, "more instruction")} not shown.` : ""), said, node, slots(code, jump)), jump };
+    return { node: h("div", { class: "sourceview" }, node, said, h("p", { class: "quiet small" }, `${count(code.op.length, "instruction")}${lines.size ? "; select a line or an instruction to see its counterpart" : "; no line information: compile with -lineinfo"}.`,
+      code.more ? ` ${count(code.more, "more instruction")} not shown.` : ""), slots(code, jump)), jump };
   }
 
   // Each spilled value: where it is made, stored and reloaded, and how many registers are live there.

@@ -7,9 +7,9 @@ const spillmap = (() => {
     { key: "Aa", label: "local arrays", kind: "array" },
     { key: "Ff", label: "call frames", kind: "frame" },
     { key: "Hh", label: "ptxas's helpers", kind: "helper" },
-    { key: "Uu", label: "not known", kind: "unknown" },
+    { key: "Uu", label: "unknown", kind: "unknown" },
   ];
-  const NAMES = { spill: "spills", array: "local arrays", frame: "call frames", helper: "ptxas's helpers", unknown: "not known" };
+  const NAMES = { spill: "spills", array: "local arrays", frame: "call frames", helper: "ptxas's helpers", unknown: "unknown" };
   const EVIDENCE = {
     annotation: "ptxas marked each spill",
     "last-use+log": "by the last-use rule, and the build log counts the same bytes",
@@ -85,7 +85,7 @@ const spillmap = (() => {
   function pressure(code) {
     return [code.within ? `In the code of ${printable(code.within)}, which holds it: ` : "", `${code.at_least ? "at least " : ""}${number(code.peak)} registers are live at once (at ${hex(code.at)})`,
       code.held ? `; the dashed line: ${code.held}` : "", code.cap ? `; ptxas was allowed ${number(code.cap)}` : "",
-      code.demand && code.demand > code.peak ? `; ${number(code.demand)} values are live with those that wait in spill slots` : "", ".",
+      code.demand && code.demand > code.peak ? `; ${number(code.demand)} values are live, those in spill slots included` : "", ".",
       code.relief ? ` ${code.relief[0].toUpperCase()}${code.relief.slice(1)}.` : ""].join("");
   }
 
@@ -97,18 +97,18 @@ const spillmap = (() => {
     const lines = map.lines.map((place, line) => ({ place, share: map.shares[line] })).filter(({ share }) => share).sort((one, other) => other.share - one.share).slice(0, LINES);
     const coarse = map.marks && map.marks.unit > Math.floor(map.bytes / Math.max(map.instructions, 1));
     return h("div", { class: "spillmap" },
-      code ? h("p", {}, pressure(code)) : null,
+      map.marks ? node : h("p", { class: "quiet" }, "The snapshot keeps how many accesses there are, not their addresses: scan the dump or the binary itself for the chart."),
       both ? both.node : null,
-      map.marks ? [node, h("p", { class: "quiet small" }, `Code from left to right, ${number(map.bytes)} bytes.`,
+      code ? h("p", {}, pressure(code)) : null,
+      map.marks ? h("p", { class: "quiet small" }, `Code from left to right, ${number(map.bytes)} bytes.`,
         map.bands.length ? " Bands reach from the first to the last local access inside of loops; a loop may reach further." : "",
         coarse ? ` A mark stands for all accesses within ${number(map.marks.unit)} bytes.` : "",
-        ` Classes: ${EVIDENCE[map.evidence]}${map.flow === "guessed" ? "; some branch targets are inferred" : ""}.`)]
-        : h("p", { class: "quiet" }, "The snapshot keeps how many accesses there are, not where they stand: scan the dump or the binary itself for the strip."),
-      lines.length ? h("p", { class: "quiet small" }, "Source lines by weight: spilled bytes, ten times as many for each loop around them.") : null,
+        ` Classes: ${EVIDENCE[map.evidence]}${map.flow === "guessed" ? "; some branch targets are inferred" : ""}.`) : null,
+      lines.length ? h("p", { class: "quiet small" }, "Source lines by spill cost: bytes, tenfold per enclosing loop.") : null,
       lines.length ? h("ol", {}, lines.map(({ place, share }) => h("li", {}, h("code", {}, printable(place)), h("span", { class: "quiet" }, ` ${percent(share)}`)))) : null,
       h("div", { class: "grid" },
         h("div", {}, h("h3", {}, "By class"), figures("By class", ["local memory", "stores", "bytes", "loads", "bytes"], Object.entries(map.totals).map(([kind, [stores, loads, stored, loaded]]) => [NAMES[kind], stores, stored, loads, loaded]))),
-        h("div", {}, h("h3", {}, "By loop depth"), figures("By loop depth", ["loop depth", "spills", "arrays", "frames", "not known"], map.depths.map(([depth, ...counts]) => [depth === null ? "unknown" : depth === 0 ? "outside of loops" : String(depth), ...counts])))),
+        h("div", {}, h("h3", {}, "By loop depth"), figures("By loop depth", ["loop depth", "spills", "arrays", "frames", "unknown"], map.depths.map(([depth, ...counts]) => [depth === null ? "unknown" : depth === 0 ? "outside of loops" : String(depth), ...counts])))),
       map.sentences.length ? fold("sentences", null, "Spills by depth and source line, worst first",
         () => h("ul", {}, map.sentences.map((line) => h("li", {}, printable(line))), map.more_sentences ? h("li", { class: "quiet" }, `… ${number(map.more_sentences)} more`) : null)) : null,
       map.slots.length && !both ? fold("slots", null, "Slots", () => [
