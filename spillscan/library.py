@@ -24,12 +24,11 @@ def scan(
     paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     watch: pipeline.Watch | None = None,
     *,
-    operands: bool = False,
     live: bool = False,
 ) -> Build:
     """Read logs, dumps, binaries, folders of them, glob patterns, snapshots, builds of datasets (``data/@v1``) and
     ``-`` (standard input) into one build."""
-    return pipeline.scan(paths, watch, operands=operands, live=live, load_kept=_build_of_dataset)
+    return pipeline.scan(paths, watch, live=live, load_kept=_build_of_dataset)
 
 
 def _build_of_dataset(root: str, label: str) -> Build:

@@ -69,14 +69,13 @@ def kernel_of(arguments: argparse.Namespace, call: str, number: int | None = Non
 def scan(
     paths: Sequence[str] | str,
     *,
-    operands: bool = False,
     live: bool = False,
 ) -> Build:
     """:func:`spillscan.scan`, with its progress where a person watches."""
     try:
         with Progress("reading") as progress:
             watch = Reading(progress) if progress.watched else None
-            _read.append(library.scan(paths, watch, operands=operands, live=live))
+            _read.append(library.scan(paths, watch, live=live))
     except InputError as error:
         if paths == ["-"] and os.path.exists(record.NAME):
             raise InputError(error.what, f"to read what `spillscan run` left, give {record.NAME}") from None

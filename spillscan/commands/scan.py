@@ -28,7 +28,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser,
         {
             "live": "the live registers of binaries, sm_75 and later (2 s a million instructions; -f json, --sort)",
-            "operands": "the operands of SASS: highest register named, bank conflicts (slower; for -f json)",
             "code": "the machine code of binaries, sm_75 and later, for diff --with code without them (-f json)",
         },
     )
@@ -60,7 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
         if arches is None:  # an input that stands behind the option
             arguments.inputs.insert(0, arguments.assemble)
     inputs = _inputs.inputs_or_stdin(arguments.inputs)
-    build = _inputs.scan(inputs, operands="operands" in arguments.also, live="live" in arguments.also)
+    build = _inputs.scan(inputs, live="live" in arguments.also)
     if "code" in arguments.also:
         build = _with_code(build)
     if arguments.assemble is not None:

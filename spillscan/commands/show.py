@@ -22,7 +22,7 @@ from spillscan.commands import _inputs, _issues, _options, _selection
 from spillscan.judging.places import Tree
 from spillscan.model import Kernel
 from spillscan.model.build import damage
-from spillscan.model.code import LocalAccess, Operands, SassStats, WarpRole
+from spillscan.model.code import LocalAccess, SassStats, WarpRole
 from spillscan.naming import Names
 from spillscan.output.errors import InputError, UsageError
 from spillscan.output.nouns import count
@@ -65,7 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Do the work; return the exit status."""
     called, inputs = _inputs.kernel_of(arguments, "spillscan show KERNEL INPUT")
-    build = _inputs.scan(inputs, operands=True)
+    build = _inputs.scan(inputs)
     given = ", ".join(inputs)
     if not any(kernel.sass for kernel in build.kernels):
         raise InputError(
@@ -130,9 +130,6 @@ def lines(called: str, kernel: Kernel, stats: SassStats, pressure: Pressure | No
         yield f"  made by {stats.maker}"
     if stats.unknown_opcodes:
         yield f"  opcodes of no known class: {', '.join(stats.unknown_opcodes)}"
-    if stats.operands:
-        yield f"  {_operands(stats.operands)}"
-        yield f"  {_work(stats.operands)}"
     if stats.live_peak:
         place = spillmap.where(stats.live_peak.source)
         yield (
@@ -245,29 +242,6 @@ def _role(role: WarpRole) -> str:
     spill = role.spill
     spills = "unknown" if spill is None else f"{spill.store_bytes:,} B stored, {spill.load_bytes:,} B loaded"
     return f"  role {place}, {budget}: spills {spills}; local memory {role.local.bytes:,} B"
-
-
-def _operands(operands: Operands) -> str:
-    """``highest register named: R29, UR4, P0; 12 register bank conflicts (8 at depth 2, 4 at depth 0)``."""
-    numbers = {"R": operands.highest_register, "UR": operands.highest_uniform_register, "P": operands.highest_predicate}
-    named = ", ".join(f"{kind}{number}" for kind, number in numbers.items() if number is not None)
-    text = f"highest registers named: {named or 'none'}"
-    if operands.bank_conflicts is None:
-        return text + "; register banks of this architecture are not public"
-    total = sum(number for _, number in operands.bank_conflicts)
-    places = ", ".join(
-        f"{number:,} at {'unknown depth' if depth is None else f'depth {depth}'}"
-        for depth, number in operands.bank_conflicts
-    )
-    return text + f"; {count(total, 'register bank conflict')}" + (f" ({places})" if total else "")
-
-
-def _work(operands: Operands) -> str:
-    """What a thread does, each instruction counted once, and the intensity that it comes to."""
-    flops, moved = ("an unknown number of" if x is None else f"{x:,}" for x in (operands.flops, operands.global_bytes))
-    text = f"each instruction once: {flops} flops, {moved} bytes of global, {operands.shared_bytes:,} of shared memory"
-    intensity = operands.arithmetic_intensity
-    return text + ("" if intensity is None else f"; {intensity:.2f} flops per global byte, as a hint")
 
 
 def _places(accesses: tuple[LocalAccess, ...]) -> str:

@@ -82,33 +82,6 @@ class LivePeak(Struct, frozen=True, kw_only=True):
     """More may be live: something in the code is not known."""
 
 
-class Operands(Struct, frozen=True, kw_only=True):
-    """What the operands of a function's instructions name."""
-
-    highest_register: int | None
-    """Number of the highest general register that is named; a wide operand names its first. ``None``: none is."""
-    highest_uniform_register: int | None
-    """The same of uniform registers (Turing and later)."""
-    highest_predicate: int | None
-    """The same of predicates."""
-    bank_conflicts: tuple[tuple[int | None, int], ...] | None
-    """(loop depth, instructions whose source registers share a bank that cannot be read at once), innermost first;
-    ``None`` where no public rule says the banks of the architecture (:mod:`spillscan.reading.machine.operands`)."""
-    flops: int | None
-    """Floating-point operations per thread, each instruction counted once; ``None`` where the shape of one
-    is not in its text, or its opcode is unknown."""
-    global_bytes: int | None
-    """Bytes per thread that instructions with global or generic addresses move, each counted once; ``None`` where the
-    size of one is not in its text (bulk copies, textures)."""
-    shared_bytes: int
-    """The same of loads, stores and atomics of shared memory, matrix instructions and bulk copies apart."""
-
-    @property
-    def arithmetic_intensity(self) -> float | None:
-        """Floating-point operations per byte of global memory: a hint, for loops and caches are not weighed."""
-        return self.flops / self.global_bytes if self.flops is not None and self.global_bytes else None
-
-
 class Maker(Struct, frozen=True, kw_only=True):
     """The tool that wrote a cubin, as far as the cubin says."""
 
@@ -166,8 +139,6 @@ class SassStats(Struct, frozen=True, kw_only=True):
     """Shared-memory accesses that ptxas annotates as spills; ``None`` where the dump has no annotations."""
     registers: int | None = None
     """Registers allocated per thread, where the dump says so (``SHI_REGISTERS``, ``-res-usage``)."""
-    operands: Operands | None = None
-    """Registers that the code names, and their bank conflicts; ``None`` where they were not asked for."""
     live_peak: LivePeak | None = None
     """The live-register peak; ``None`` without ``-plr``, and of a binary where it was not asked for."""
     origin: Origin | None = None

@@ -16,16 +16,14 @@ from typing import Any, TypeVar, get_args
 import msgspec
 
 from spillscan.model import Build, Issue, Kernel, KernelKey, Launch, LaunchBounds, Stats, Usage
-from spillscan.model.code import OTHER_CLASS, AccessClass, Group, LocalTraffic, Operands, SassStats
+from spillscan.model.code import OTHER_CLASS, AccessClass, Group, LocalTraffic, SassStats
 from spillscan.model.gaps import KINDS
 from spillscan.model.snapshot import (
     SCHEMA_VERSION,
-    ConflictsJson,
     DepthJson,
     GroupJson,
     IssueJson,
     KernelJson,
-    OperandsJson,
     SassJson,
     SnapshotJson,
     StatsJson,
@@ -150,7 +148,7 @@ def copied(made: Callable[..., T], source: Any, **others: Any) -> T:
 
 def sass_json(stats: SassStats) -> SassJson:
     """All that the machine code shows but the single accesses."""
-    local, operands = stats.local, stats.operands
+    local = stats.local
     total, spill = local.total, local.spill
     classes = stats.opcode_classes
     return SassJson(
@@ -180,7 +178,6 @@ def sass_json(stats: SassStats) -> SassJson:
         opcodes=dict(stats.opcodes),
         unknown_opcodes=stats.unknown_opcodes if OTHER_CLASS in classes else (),  # as a rule there is none
         registers=stats.registers,
-        operands=None if operands is None else _operands_json(operands),
         live_peak=stats.live_peak,
         origin=stats.origin,
         maker=stats.maker,
@@ -195,12 +192,6 @@ def sass_json(stats: SassStats) -> SassJson:
 def _order(group: Group) -> tuple[int, str, bool, bool, int]:
     """Innermost first, unknown depth last."""
     return -(-1 if group.depth is None else group.depth), group.kind, group.inner, group.store, group.bytes
-
-
-def _operands_json(operands: Operands) -> OperandsJson:
-    conflicts = operands.bank_conflicts
-    found = None if conflicts is None else tuple(ConflictsJson(*each) for each in conflicts)
-    return copied(OperandsJson, operands, bank_conflicts=found)
 
 
 def issue_json(issue: Issue) -> IssueJson:
@@ -298,7 +289,7 @@ def _launch(launch: Launch | None) -> Launch | None:
 
 def sass_of(found: SassJson) -> SassStats:
     """What :func:`sass_json` was made of."""
-    operands, peak, frame = found.operands, found.live_peak, found.frame
+    peak, frame = found.live_peak, found.frame
     places = () if peak is None else (peak.registers, peak.address, peak.line or 0)
     traffics = [frame, *(each for role in found.roles for each in (role.spill, role.local))]
     moved = [number for each in traffics if each for number in (each.accesses, each.store_bytes, each.load_bytes)]
@@ -320,14 +311,7 @@ def sass_of(found: SassJson) -> SassStats:
         found,
         opcodes=tuple(found.opcodes.items()),
         local=local,
-        operands=None if operands is None else _operands(operands),
     )
-
-
-def _operands(found: OperandsJson) -> Operands:
-    conflicts = found.bank_conflicts
-    pairs = None if conflicts is None else tuple((each.depth, each.instructions) for each in conflicts)
-    return copied(Operands, found, bank_conflicts=pairs)
 
 
 def _issue(found: IssueJson) -> Issue:

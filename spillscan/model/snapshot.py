@@ -78,29 +78,6 @@ class GroupJson(msgspec.Struct, gc=False):
     """instructions"""
 
 
-class ConflictsJson(msgspec.Struct, gc=False):
-    """Instructions whose source registers share a bank."""
-
-    depth: Count | None
-    """natural loops around them; null where control flow cannot be followed"""
-    instructions: Count
-    """how many"""
-
-
-class OperandsJson(msgspec.Struct, gc=False):
-    """What the operands of a function's instructions name."""
-
-    highest_register: Count | None
-    highest_uniform_register: Count | None
-    highest_predicate: Count | None
-    bank_conflicts: tuple[ConflictsJson, ...] | None
-    """innermost first; null where no public rule says the banks of the architecture"""
-    flops: Count | None
-    global_bytes: Count | None
-    shared_bytes: Count
-    arithmetic_intensity: float | None = None
-
-
 class CodeSizeJson(msgspec.Struct, gc=False):
     """How much code a function has."""
 
@@ -146,7 +123,6 @@ class SassJson(LocalJson, gc=False):
     """instructions by mnemonic"""
     unknown_opcodes: tuple[str, ...]
     registers: Count | None
-    operands: OperandsJson | None
     live_peak: LivePeak | None
     """most live general registers (nvdisasm -plr, scan --with live)"""
     origin: Origin | None

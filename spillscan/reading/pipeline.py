@@ -40,14 +40,12 @@ def scan(
     paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     watch: Watch | None = None,
     *,
-    operands: bool = False,
     live: bool = False,
     load_kept: KeptBuilds | None = None,
 ) -> Build:
     """Read logs, dumps, binaries, folders of them, glob patterns, snapshots and ``-`` (standard input) into one build.
 
-    ``watch`` learns how far it is. ``operands``: also read what the operands of dumped instructions name, which takes
-    longer; ``live``: also how many registers are live at once in binaries.
+    ``watch`` learns how far it is. ``live``: also how many registers are live at once in binaries.
     ``load_kept``: what gives a build of a dataset by its place and label (``data/@v1``). Raises
     :class:`~spillscan.InputError` where an input cannot be read or nothing in all of them is understood.
     """
@@ -61,7 +59,7 @@ def scan(
     beside += (found for found in dict.fromkeys(outputs) if os.path.realpath(found) not in known)
     sources += [source.Source(found, explicit=False) for found in beside]
     wanted = {os.path.realpath(each) for each in outputs}
-    options = Options(operands=operands, live=live)
+    options = Options(live=live)
     total, names = Reading(), {os.path.abspath(each.uri): each.uri for each in sources}
     if watch is not None:
         watch.expect(sources)

@@ -280,7 +280,7 @@ def test_options_are_few_and_one_name_is_one_thing() -> None:
             ("check", HEAD, "--set", "max_registers=x"),
             "--set: max_registers: expected a whole number ≥ 0 or none",
         ),
-        (("scan", HEAD, "--with", "live,x"), "'x' must be one of live, operands, code"),
+        (("scan", HEAD, "--with", "live,x"), "'x' must be one of live, code"),
         (("sweep", "k.ptx", "--limits", "cap=1"), "--limits: 'cap=1' is not a register count; give 1 to 255: 64,96"),
         (("size", HEAD, "--by", "gpu,arch"), "--by gpu is a table of its own"),
         (("history", "audit", HEAD, "--exclude", ">x", "--label", "a"), "'>x' is not a size"),

@@ -115,7 +115,7 @@ def run(*command: object, streams: str = "stdout") -> str:
 def functions(path: Path) -> list[SassFunction]:
     """What the reader makes of a dump."""
     with path.open("rb", buffering=0) as stream:
-        found = sass.reader(iter(lambda: stream.read(1 << 20), b""), str(path), operands=lambda symbol: True)
+        found = sass.reader(iter(lambda: stream.read(1 << 20), b""), str(path))
         return [item for item in found if isinstance(item, SassFunction)]
 
 
@@ -172,13 +172,6 @@ class Oracle:
             self.tally[f"{kind}: {'exact' if same else 'differs'}"] += 1
             if first and any(bytes_of[symbol]):
                 self.tally[f"spilling functions by ptxas {job.release}"] += 1
-            operands = function.stats.operands
-            if kernel and operands and operands.highest_register is not None:
-                spare = registers_of[symbol] - 1 - operands.highest_register
-                self.tally[f"registers above the highest named: {spare:2}"] += 1
-                if spare < 0:
-                    message = f"{symbol} {job}: R{operands.highest_register} of {registers_of[symbol]} registers"
-                    self.complain(dump, message, fatal=True)
             if not same:
                 sure = kernel and not local.of("unknown").accesses
                 self.complain(dump, f"{symbol} {job}: ptxas {bytes_of[symbol]}, text {counted}", fatal=sure)

@@ -66,7 +66,7 @@ def summary(file: str) -> dict[str, Any]:
     """Of each kernel its figures, in the order of the naive reading, and a digest of its whole record; issues; of a
     binary what its bytes are, and which registers are live where. Called in the folder of the fixtures: places in
     records begin there."""
-    build = scan(file.split(), operands=True, live=True)
+    build = scan(file.split(), live=True)
     found: dict[str, Any] = {
         "kernels": [_kernel(kernel) for kernel in build.kernels],
         "issues": [[issue.code, issue.severity, digest(text(issue_json(issue)))] for issue in build.issues],

@@ -27,7 +27,7 @@ from spillscan.reading.binary.attributes import (
     of_module,
     records,
 )
-from spillscan.reading.binary.digests import Digests, digest_of_code
+from spillscan.reading.binary.digests import Digests
 from spillscan.reading.binary.elf import Elf
 from spillscan.reading.binary.lines import Lines
 from spillscan.reading.binary.symbols import CODE, References, Sections, Symbols, references_by_section, sections_of
@@ -280,12 +280,7 @@ class Cubin:
         return NOTHING if function.info is None else of_function(function.info)
 
     def digest_of(self, function: Function) -> str:
-        """16 hexadecimal digits that stand for its code, wherever it lies and whatever it is called: see
-        :mod:`~spillscan.reading.binary.digests`."""
-        return self.own_digest(function) or digest_of_code(function.code)
-
-    def own_digest(self, function: Function) -> str:
-        """The same; empty where it is that of its bytes alone: it has no constants and no relocations."""
+        """32 hexadecimal digits, equal for equal code: see :mod:`~spillscan.reading.binary.digests`."""
         return self._digests.of(function.section, function.code, self._sections.constants.get(function.section, ()))
 
     def constants_of(self, section: int) -> list[int]:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from spillscan.model import Role
 from spillscan.reading.binary.opcode_tables import Table
 from spillscan.reading.binary.window import DamageError, Window
-from spillscan.reading.binary.words import ALWAYS, STACK_POINTER, Code, Flags, Kepler, Narrow, Wide, Words
+from spillscan.reading.binary.words import ALWAYS, STACK_POINTER, Code, Flags, Narrow, Wide, Words
 from spillscan.reading.machine import accesses
 from spillscan.reading.machine.flow import Controls, Flow, Kind, Moves
 from spillscan.reading.machine.function import Analysis, Marked, role_by
@@ -59,9 +59,7 @@ class Counts(Struct, frozen=True, gc=False):
 def code_of(window: Window, table: Table, number: int) -> Code:
     """The instructions in a window that begins with one (Maxwell and Pascal: with a control word); ``number``: of their
     architecture."""
-    if table.wide:
-        return Wide(window, number, table.selectors)
-    return (Kepler if table.kepler else Narrow)(window, table.selectors)
+    return Wide(window, number, table.selectors) if table.wide else Narrow(window, table.selectors)
 
 
 class _HasCode(Protocol):
@@ -75,7 +73,7 @@ _T = TypeVar("_T", bound=_HasCode)
 
 def stretches(functions: Iterable[_T], table: Table) -> Iterator[list[_T]]:
     """Functions as lists of neighbours. What ``functions`` raises comes behind those before it."""
-    step = (Wide if table.wide else Kepler if table.kepler else Narrow).group_bytes
+    step = (Wide if table.wide else Narrow).group_bytes
     stretch: list[_T] = []
     begin = end = 0
     try:
@@ -259,7 +257,7 @@ class Decoded:
         """Instructions by their offsets; what lies outside of the function is left out."""
         rows = np.array(offsets, np.int64) // self.code.bytes_per_instruction
         if not self.table.wide:
-            rows = rows - rows // (self.code.group_bytes // 8) - 1
+            rows = rows - rows // 4 - 1
         return rows[(rows >= 0) & (rows < len(self.code.codes))]
 
     def analysis(self, role: Role, counts: Counts, *, parts: Sequence[tuple[int, str]], spills: Spills) -> Analysis:
@@ -275,7 +273,6 @@ class Decoded:
             helpers={begin for begin, symbol in parts if not symbol} if parts else None,
             stack_uses=self._stack_uses(),
             annotations=spills is not None,
-            followed=not self.table.kepler,
         )
 
     def graph(self, parts: tuple[int, ...], *, function: bool) -> Graph | None:

@@ -1,5 +1,4 @@
-"""What stands for a function's code: its bytes, the constants that the compiler gave it, and what relocations put into
-both, by name and not by address.
+"""Digests of functions: code, the constants that the compiler gave it, and names in the relocations of both.
 
 Not in it: parameters (bank 0, which is empty in a file), and variables of the whole module (banks 3 and 4).
 """
@@ -8,61 +7,54 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
+from hashlib import sha256
 
 import numpy as np
-from xxhash import xxh3_64, xxh3_64_hexdigest
 
 from spillscan.reading.binary.elf import Elf
 from spillscan.reading.binary.symbols import Symbols
 from spillscan.reading.binary.window import Window
 
 _RECORDS = {9: struct.Struct("<QQ"), 4: struct.Struct("<QQq")}
-"""Relocations, by the kind of their section: offset, symbol and kind, and the addend where it is not in the bytes."""
+"""Relocation records by section type: offset, symbol and kind, and the addend unless the bytes hold it."""
 
 
-def digest_of_code(code: Window) -> str:
-    """Of a function without constants and relocations: 16 hexadecimal digits."""
-    return xxh3_64_hexdigest(code.whole)
+class Relocations:
+    """The relocations of one cubin by the section that they apply to."""
 
-
-class Digests:
-    """Those of the functions of one cubin."""
-
-    def __init__(self, elf: Elf, symbols: Symbols) -> None:
+    def __init__(self, elf: Elf) -> None:
         self._elf = elf
-        self._symbols = symbols
-        self._relocations: dict[int, list[tuple[int, struct.Struct]]] = {}
-        """Relocation sections, and the form of their records, by the section that they are about."""
+        self._tables: dict[int, list[tuple[int, struct.Struct]]] = {}
         kinds, owners = elf.sections["type"], elf.sections["info"]
         for kind, form in _RECORDS.items():
             indices = np.flatnonzero(kinds == kind)
             for index, owner in zip(indices.tolist(), owners[indices].tolist(), strict=True):
-                self._relocations.setdefault(owner, []).append((index, form))
+                self._tables.setdefault(owner, []).append((index, form))
 
-    def of(self, section: int, code: Window, constants: Sequence[int]) -> str:
-        """16 hexadecimal digits; empty where they are those of :func:`digest_of_code`. ``section``: the function's;
-        ``constants``: those of its own constants."""
-        relocations = self._relocations
-        if not constants and section not in relocations:
-            return ""
-        hasher = xxh3_64(code.whole)
-        self._relocated(section, section, hasher)
-        for each in constants:
-            hasher.update(self._elf.contents(each).whole)
-            self._relocated(each, section, hasher)
-        return hasher.hexdigest()
-
-    def _relocated(self, section: int, code: int, hasher: xxh3_64) -> None:
-        """Take the relocations of one section of a function into its digest; ``code``: its code section."""
-        for offset, text in self.relocations(section, code):
-            hasher.update(b"%x %b\n" % (offset, text))
-
-    def relocations(self, section: int, code: int) -> Iterator[tuple[int, bytes]]:
-        """(offset, kind, addend and name of what is put there) of one section of a function."""
-        itself = self._elf.owners[code] & 0xFFFFFF
-        for index, form in self._relocations.get(section, ()):
+    def of(self, section: int) -> Iterator[tuple[int, int, int, int]]:
+        """(offset, kind, symbol, addend) of each, in the order of the file."""
+        for index, form in self._tables.get(section, ()):
             table = self._elf.contents(index)
             whole = table.copy(0, table.size // form.size * form.size, "relocations")
             for offset, info, *addend in form.iter_unpack(whole):
-                name = b"" if info >> 32 == itself else self._symbols.target(info >> 32)
-                yield offset, b"%d %d %b" % (info & 0xFFFFFFFF, addend[0] if addend else 0, name)
+                yield offset, info & 0xFFFFFFFF, info >> 32, addend[0] if addend else 0
+
+
+class Digests:
+    """Digests of the functions of one cubin."""
+
+    def __init__(self, elf: Elf, symbols: Symbols) -> None:
+        self._elf, self._symbols, self._relocations = elf, symbols, Relocations(elf)
+
+    def of(self, section: int, code: Window, constants: Sequence[int]) -> str:
+        """32 hexadecimal digits, equal for equal code at any place and under any name. ``section``: the function's;
+        ``constants``: the sections of its own constants."""
+        hasher = sha256(code.whole)
+        for each in (section, *constants):
+            if each != section:
+                hasher.update(self._elf.contents(each).whole)
+            for offset, kind, symbol, addend in self._relocations.of(each):
+                itself = symbol == self._elf.owners[section] & 0xFFFFFF
+                name = b"" if itself else self._symbols.target(symbol)
+                hasher.update(b"%x %d %d %b\n" % (offset, kind, addend, name))
+        return hasher.hexdigest()[:32]

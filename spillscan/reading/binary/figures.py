@@ -4,13 +4,11 @@ together.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice, repeat
 from typing import NamedTuple
 
 from msgspec import Struct
-from xxhash import xxh3_128_digest
 
 from spillscan.model import LaunchBounds, Origin, Role, Usage
 from spillscan.model.code import NO_TRAFFIC, LocalTraffic, Maker, SassFunction, SassStats, WarpRole
@@ -18,7 +16,6 @@ from spillscan.reading.binary import decode
 from spillscan.reading.binary.attributes import FunctionInfo
 from spillscan.reading.binary.cubin import Cubin, Function, Resources
 from spillscan.reading.binary.decode import Counts, Decoded
-from spillscan.reading.binary.digests import digest_of_code
 from spillscan.reading.binary.opcode_tables import Table, table
 from spillscan.reading.binary.symbols import References
 from spillscan.reading.binary.window import Window
@@ -51,16 +48,10 @@ class Facts(Struct, frozen=True, gc=False, cache_hash=True):
     parts: tuple[tuple[int, str], ...]
     """Where callees begin in its code, and their symbols."""
     digest: str
-    """See :meth:`~spillscan.reading.binary.cubin.Cubin.own_digest`."""
-    code: bytes
-    """Stands for its machine code."""
+    """See :meth:`~spillscan.reading.binary.cubin.Cubin.digest_of`."""
     code_bytes: int
     maker: Maker | None
     """What wrote its cubin."""
-
-
-_SEED = int.from_bytes(os.urandom(8), "little")
-"""Of what stands for machine code: so that nobody can write other code for which the same stands."""
 
 
 def facts_of(cubin: Cubin, function: Function) -> Facts:
@@ -75,8 +66,7 @@ def facts_of(cubin: Cubin, function: Function) -> Facts:
         info,
         spills_of(info, cubin.toolkit.version),
         tuple(cubin.parts_of(function).items()),
-        cubin.own_digest(function),
-        xxh3_128_digest(function.code.whole, _SEED),
+        cubin.digest_of(function),
         function.code.size,
         cubin.maker,
     )
@@ -217,7 +207,7 @@ def _seen(facts: Facts, code: _Code, words: _MachineWords | None, origin: Origin
             origin=origin,
             maker=facts.maker,
             roles=roles,
-            digest=facts.digest or digest_of_code(whole),
+            digest=facts.digest,
             register_cap=facts.info.register_cap,
         ),
         usage=_usage(facts, frame, spilled, together),

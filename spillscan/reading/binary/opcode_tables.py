@@ -3,8 +3,8 @@
 The tables, data of ``opcodes/*.json``, say which mnemonic a code is, and which of its fields are registers. They are
 derived by ``fixtures/opcodes.py``; no code is guessed: one that no table knows is counted by its hexadecimal number.
 Mnemonics that share an opcode are distinguished by further bits, the selectors, which are looked up only there. Where
-no bit distinguishes them (Kepler's ``LDG/TEX``), and where nvdisasm knows a code by an internal name only (``F2FP`` of
-sm_75, which it never prints), it is known at least that the code is no access to local memory and no branch.
+no bit distinguishes them, and where nvdisasm knows a code by an internal name only (``F2FP`` of sm_75, which it never
+prints), it is known at least that the code is no access to local memory and no branch.
 """
 
 from __future__ import annotations
@@ -127,9 +127,7 @@ class Table:
         self.arch: str = document["arch"]
         self.wide: bool = document["word_bits"] == 128
         """Volta and later: an instruction is two words."""
-        self.kepler: bool = document.get("control_words", 4) == 8
-        """Every eighth word of 64 bits is a control word, else every fourth."""
-        own_bits = NARROW_BITS if not (self.wide or self.kepler) else CODE_BITS
+        own_bits = CODE_BITS if self.wide else NARROW_BITS
         self.mask = (1 << own_bits) - 1
         """The opcode's own bits of a code."""
         bits: tuple[int, ...] = tuple(document["selectors"])
@@ -232,5 +230,5 @@ def table(number: int) -> Table | None:
     return Table(json.loads(source.read_text()))
 
 
-_SHARED = {37: 35, 52: 50, 53: 50, 61: 60, 62: 60}
+_SHARED = {52: 50, 53: 50, 61: 60, 62: 60}
 """Architectures whose codes stand in the table of another, which holds what nvdisasm knows of either."""

@@ -49,7 +49,7 @@ class Summary:
     def rest(self) -> Iterator[Issue]:
         """What is only counted while the file is read."""
         for arch, number in self._first("unknown-arch"):
-            message = f"no opcode table for {arch}: {count(number, 'function')} without instruction counts and spills"
+            message = f"machine code not analysed for {arch}: {count(number, 'function')} without opcodes and spills"
             target = int("0" + "".join(filter(str.isdigit, arch.partition(" ")[0])))
             of_others = "`cuobjdump -sass FILE | spillscan scan -` counts them"
             message += f"; {of_others if target >= FIRST_IN_DUMPS else 'a log of ptxas -v says what they spill'}"

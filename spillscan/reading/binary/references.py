@@ -6,7 +6,6 @@ graphs of references are. A reference that cannot be followed is said to be unkn
 
 from __future__ import annotations
 
-import struct
 import zlib
 from bisect import bisect_left, bisect_right
 from collections.abc import Container, Iterator, Sequence
@@ -20,12 +19,11 @@ from numpy.typing import NDArray
 from spillscan.model.code import CodeText
 from spillscan.reading.binary.attribute_texts import attribute_texts
 from spillscan.reading.binary.cubin import Cubin, Function
+from spillscan.reading.binary.digests import Relocations
 from spillscan.reading.binary.opcode_tables import table
 from spillscan.reading.binary.register_tables import registers
 from spillscan.reading.binary.words import Wide
 
-_RELOCATIONS = {9: struct.Struct("<QQ"), 4: struct.Struct("<QQq")}
-"""Relocation records by section type: offset, symbol and kind, and the addend unless the bytes hold it."""
 _OBJECTS, _SECTION_SYMBOL = (1, 13), 3
 _LINKER = (".nv.", "__nv_reservedSMEM", "__UFT", "__UDT")
 """Names of symbols that the linker or the driver defines for every module."""
@@ -115,30 +113,16 @@ class ModuleReferences:
 
     def __init__(self, cubin: Cubin) -> None:
         self.cubin, self.elf, self.symbols = cubin, cubin.elf, cubin.symbols
-        self._relocations: dict[int, list[tuple[int, struct.Struct]]] = {}
+        self._relocations = Relocations(cubin.elf)
         self._sorted: dict[int, list[tuple[int, int, int, int]]] = {}
         self._digests: dict[Object, str] = {}
-        kinds, owners = self.elf.sections["type"], self.elf.sections["info"]
-        for kind, form in _RELOCATIONS.items():
-            indices = np.flatnonzero(kinds == kind)
-            for index, owner in zip(indices.tolist(), owners[indices].tolist(), strict=True):
-                self._relocations.setdefault(owner, []).append((index, form))
 
     def relocations(self, section: int, begin: int, end: int) -> list[tuple[int, int, int, int]]:
         """(offset, kind, symbol, addend) between two offsets of a section, ascending."""
         if section not in self._sorted:
-            self._sorted[section] = self._read(section)
+            self._sorted[section] = sorted(self._relocations.of(section))
         known = self._sorted[section]
         return known[bisect_left(known, (begin,)) : bisect_left(known, (end,))]
-
-    def _read(self, section: int) -> list[tuple[int, int, int, int]]:
-        found = []
-        for index, form in self._relocations.get(section, ()):
-            records = self.elf.contents(index)
-            whole = records.copy(0, records.size // form.size * form.size, "relocations")
-            for offset, info, *addend in form.iter_unpack(whole):
-                found.append((offset, info & 0xFFFFFFFF, info >> 32, addend[0] if addend else 0))
-        return sorted(found)
 
     def name(self, section: int) -> str:
         """The name of a section."""

@@ -9,10 +9,6 @@ Maxwell and Pascal (64 bits, a control word before every three): opcode a[51:64]
 a[0:8], sources a[8:16], a[20:28], a[39:47]; STL and LDL: offset a[20:44], width a[48:51], ``.LU`` a[44:46] = 1;
 branches: bytes to skip a[20:44], condition a[0:5].
 
-Kepler sm_35, sm_37 (64 bits, a control word before every seven): opcode a[0:2] and a[54:64], guard a[18:22], target
-register a[2:10], sources a[10:18], a[23:31], a[42:50]; STL and LDL: offset a[23:47], width a[51:54], ``.LU`` a[47:49] =
-2; branches: bytes to skip a[23:47], condition a[2:7]. Where ``.S`` takes control is not read: no loop depths.
-
 Each statement was held against the text of cuobjdump, instruction by instruction (``tests/oracle/binary_oracle.py``).
 """
 
@@ -135,27 +131,19 @@ class Narrow:
     bytes_per_instruction = 8
     stored = "d"
     group_bytes = 32
-    _group = 4
-    """Words: the first of them is the control word."""
     _registers: ClassVar = {"d": 0, "a": 8, "b": 20, "c": 39}
     """Lowest bit of each field."""
-    _guard, _offset, _width, _condition = 16, 20, 48, 0
-    _cache, _last_use = 44, 1
-    """Two bits, and what they are of a last use."""
 
     def __init__(self, code: Window, selectors: Selectors) -> None:
         self.start = code.start
         words: NDArray[np.uint64] = code.array(np.dtype("<u8"), code.size // 8, 0, "code")
         self._all: Words = words.view("<i8")
         self.codes: Words = np.empty(self.rows_before(code.size), np.int64)
-        codes, behind = self.codes.view("<u8"), self._group - 1
-        for place in range(behind):  # behind each control word
-            self._opcodes(words[place + 1 :: self._group], codes[place::behind])
+        codes = self.codes.view("<u8")
+        for place in range(3):  # behind each control word
+            np.right_shift(words[place + 1 :: 4], np.uint64(51), out=codes[place::3])
         if selectors.bits:
             selectors.choose(self.codes, (self._words(np.arange(len(self.codes))),))
-
-    def _opcodes(self, words: NDArray[np.uint64], out: NDArray[np.uint64]) -> None:
-        np.right_shift(words, np.uint64(51), out=out)
 
     def part(self, offset: int, size: int) -> Narrow:
         """See :meth:`Wide.part`."""
@@ -168,40 +156,40 @@ class Narrow:
     def rows_before(self, offset: int) -> int:
         """See :meth:`Wide.rows_before`."""
         words = offset // 8
-        return words - -(-words // self._group)
+        return words - -(-words // 4)
 
     def bytes_to(self, rows: int) -> int:
         """See :meth:`Wide.bytes_to`."""
-        return (rows + -(-rows // (self._group - 1))) * 8
+        return (rows + -(-rows // 3)) * 8
 
     def _words(self, rows: Words) -> Words:
-        found: Words = self._all[rows + rows // (self._group - 1) + 1]
+        found: Words = self._all[rows + rows // 3 + 1]
         return found
 
     def addresses(self, rows: Words) -> Words:
         """See :meth:`Wide.addresses`."""
-        return (rows + rows // (self._group - 1) + 1) * 8
+        return (rows + rows // 3 + 1) * 8
 
     def guards(self, rows: Words) -> Words:
         """See :meth:`Wide.guards`."""
-        return self._words(rows) >> self._guard & 15
+        return self._words(rows) >> 16 & 15
 
     def targets(self, rows: Words) -> Words:
         """See :meth:`Wide.targets`."""
-        steps = (self._words(rows) >> self._offset & 0xFFFFFF) << 40 >> 40
+        steps = (self._words(rows) >> 20 & 0xFFFFFF) << 40 >> 40
         found: Words = self.addresses(rows) + 8 + steps
         return found
 
     def conditions(self, rows: Words) -> Flags:
         """See :meth:`Wide.conditions`."""
-        found: Flags = self._words(rows) >> self._condition & 31 != 15
+        found: Flags = self._words(rows) & 31 != 15
         return found
 
     def local(self, rows: Words) -> Words:
         """See :meth:`Wide.local`."""
         words = self._words(rows)
-        found: Words = words >> self._offset << 40 >> 16 | (words >> self._width & 7) << 17
-        found |= (words >> self._cache & 3 == self._last_use) << 20 | words >> self._registers["a"] & 0xFF
+        found: Words = words >> 20 << 40 >> 16 | (words >> 48 & 7) << 17
+        found |= (words >> 44 & 3 == 1) << 20 | words >> self._registers["a"] & 0xFF
         return found
 
     def registers(self, letter: str, rows: Words) -> Words:
@@ -214,27 +202,14 @@ class Narrow:
         for letter in "abc":
             named |= self._all >> self._registers[letter] & 0xFF == register
         places = named.nonzero()[0]
-        places = places[places % self._group != 0]  # no control words
-        found: Words = places - places // self._group - 1
+        places = places[places % 4 != 0]  # no control words
+        found: Words = places - places // 4 - 1
         return found
 
     def immediates(self, rows: Words) -> Words:
         """See :meth:`Wide.immediates`."""
-        found: Words = (self._words(rows) >> self._offset & 0xFFFFFFFF) << 32 >> 32
+        found: Words = (self._words(rows) >> 20 & 0xFFFFFFFF) << 32 >> 32
         return found
-
-
-class Kepler(Narrow):
-    """64-bit instructions, seven behind each control word: sm_35 and sm_37."""
-
-    group_bytes = 64
-    _group = 8
-    _registers: ClassVar = {"d": 2, "a": 10, "b": 23, "c": 42}
-    _guard, _offset, _width, _condition = 18, 23, 51, 2
-    _cache, _last_use = 47, 2
-
-    def _opcodes(self, words: NDArray[np.uint64], out: NDArray[np.uint64]) -> None:
-        out[:] = words >> np.uint64(54) | (words & np.uint64(3)) << np.uint64(10)
 
 
 Code = Wide | Narrow

@@ -14,7 +14,6 @@ from spillscan.reading.inputs.source import DEFAULT, Options, Stream
 if TYPE_CHECKING:
     from spillscan.model.code import FunctionUsage, SassFunction
     from spillscan.reading.dumps.common import DumpAccount
-    from spillscan.reading.machine.operands import Wanted
 
 DumpFormat = Literal["sass", "nvdisasm", "res_usage"]
 
@@ -41,13 +40,13 @@ def sniff(head: bytes) -> bool:
 
 
 def read(stream: Stream, name: str, options: Options = DEFAULT) -> Reading:
-    """The functions of one dump; if asked for, with the registers that they name and their bank conflicts."""
+    """The functions of one dump."""
     from spillscan.model.code import SassFunction
     from spillscan.reading.dumps.common import unsupported
 
     reading = Reading()
     refused: dict[str | None, Issue] = {}
-    dump = reader(stream.chunks(), name, operands=(lambda symbol: True) if options.operands else None)
+    dump = reader(stream.chunks(), name)
     for item in dump:
         if isinstance(item, Issue):
             reading.issues.append(item)
@@ -93,9 +92,8 @@ def _is_json(head: bytes) -> bool:
     return head.lstrip().startswith(b"[") and b'"SM"' in head and b'"Producer"' in head
 
 
-def reader(chunks: Iterable[bytes], origin_name: str, operands: Wanted | None = None) -> DumpReader:
-    """The reader of a dump, which comes in chunks of any sizes; ``operands``: of which functions the operands are read
-    as well. Memory is bounded whatever its size."""
+def reader(chunks: Iterable[bytes], origin_name: str) -> DumpReader:
+    """The reader of a dump, which comes in chunks of any sizes. Memory is bounded whatever its size."""
     chunks, head = iter(chunks), b""
     while len(head) < HEAD and (chunk := next(chunks, b"")):
         head += chunk
@@ -106,11 +104,11 @@ def reader(chunks: Iterable[bytes], origin_name: str, operands: Wanted | None = 
     if form == "sass":
         from spillscan.reading.dumps.cuobjdump import Dump
 
-        return Dump(whole, origin_name, operands)
+        return Dump(whole, origin_name)
     if form == "nvdisasm":
         from spillscan.reading.dumps.nvdisasm import Disassembly
 
-        return Disassembly(whole, origin_name, operands)
+        return Disassembly(whole, origin_name)
     if form == "res_usage":
         from spillscan.reading.dumps.res_usage import ResourceUsage
 

@@ -18,8 +18,8 @@ from spillscan.reading.inputs.encoding import TOO_LONG, whole_lines
 SHOWN = 20
 """Unknown lines that get a message of their own; of more, the rest is counted."""
 
-FIRST_ARCH = 35
-"""Kepler. cuobjdump 11.8 prints it and nothing older, so nothing said of sm_20 and sm_30 could be checked."""
+FIRST_ARCH = 50
+"""Maxwell. The control flow of Kepler is not analysed."""
 
 _CHARACTERS = 120
 """Of a line that a message shows."""

@@ -7,7 +7,6 @@ that do not make one, one by one.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
 
 from spillscan.model import Issue
 from spillscan.model.code import SassFunction
@@ -15,9 +14,6 @@ from spillscan.reading import grammar
 from spillscan.reading.dumps.common import DumpAccount, decode, known, pieces
 from spillscan.reading.dumps.listing import BEFORE_ALL, Listing
 from spillscan.reading.dumps.table import opcode_of, operation, table
-
-if TYPE_CHECKING:
-    from spillscan.reading.machine.operands import Wanted
 
 FORMAT = "sass"
 
@@ -48,15 +44,11 @@ def _longer(text: bytes, at: int, stop: int) -> int:
 
 
 class Dump:
-    """One dump: an iterator of functions and issues. ``account`` says how much was read, and is final at the end.
+    """One dump: an iterator of functions and issues. ``account`` says how much was read, and is final at the end."""
 
-    ``operands``: of which functions the operands are read as well.
-    """
-
-    def __init__(self, chunks: Iterable[bytes], origin: str, operands: Wanted | None = None) -> None:
+    def __init__(self, chunks: Iterable[bytes], origin: str) -> None:
         self.account = DumpAccount(origin, FORMAT)
         self._pieces = pieces(chunks, self.account, self._too_long)
-        self._operands = operands
         self._head, self._statement = grammar.line("head"), grammar.line("statement")
         self._encoding = grammar.line("encoding")
         self._line = 1
@@ -106,8 +98,6 @@ class Dump:
         """Read lines of a function; return where those begin that are still to be read."""
         end, number = stop, self._line
         if found := table(text, at, end, number) or table(text, at, end := _longer(text, at, stop), number):
-            if code.operands:
-                code.operands.text(text[at:end])
             code.keep(found, end - at)
             self._line += found.lines
             return end
@@ -121,8 +111,6 @@ class Dump:
         if code is not None and (head := self._head.match(text)) and (opcode := opcode_of(head["word"])):
             address = int(head["address"], 16)
             code.count(address, address, [(opcode, 1)])
-            if code.operands:
-                code.operands.text(text)
             code.instruction(address, operation(text[head.start("word") :]), self._line, None)
             if not self._statement.match(text):  # what is missing may be more than its end
                 self._unknown_line(text)
@@ -146,7 +134,7 @@ class Dump:
                 self._lost_head("the dump does not begin with the head that names the architecture")
             name = decode(values[0])
             self.account.damaged_names += "\\x" in name
-            self._code = Listing(name, self._member, self.account.origin(self._line), self._operands)
+            self._code = Listing(name, self._member, self.account.origin(self._line))
             self._stray = self._announced = self._headless = False
         elif rule:
             self._member = self._member.after(rule, values)

@@ -12,7 +12,7 @@ from functools import lru_cache
 from itertools import chain
 from operator import itemgetter
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -25,17 +25,13 @@ from spillscan.reading.machine.accesses import Access
 from spillscan.reading.machine.flow import FARTHEST, KINDS, Moves
 from spillscan.reading.machine.function import (
     WORD,
+    WORDS_A_GROUP,
     Analysis,
     Marked,
     instruction_bytes,
-    is_followed,
     role_by,
-    words_a_group,
 )
 from spillscan.reading.machine.local import StackUse
-
-if TYPE_CHECKING:
-    from spillscan.reading.machine.operands import OperandReader, Wanted
 
 ANNOTATION = b"SpillRefill"
 STORE = b"STL"
@@ -91,16 +87,13 @@ class Listing:
     shared_spills = 0
     registers: int | None = None
     live_peak: LivePeak | None = None
-    operands: OperandReader | None = None
-    """Set where it was asked what the operands name."""
     labels: Mapping[bytes, int] = MappingProxyType({})
     parts: tuple[int, ...] = ()
     """Where callees begin in the same listing, if the dump says so; else the targets of its calls."""
     helpers: Collection[int] | None = None
     """Those of them that ptxas brings along; ``None`` where the dump does not name them."""
 
-    def __init__(self, symbol: str, member: Member, origin: Origin, asked: Wanted | None = None) -> None:
-        """``asked``: whether the operands of the function of a symbol are to be read."""
+    def __init__(self, symbol: str, member: Member, origin: Origin) -> None:
         self.symbol = symbol
         self.member = member
         self.origin = origin
@@ -111,10 +104,6 @@ class Listing:
         """(address, operands) of the instructions other than STL and LDL that name R1, as far as they were read."""
         self._tables: list[Table] = []
         self._kept_bytes = 0
-        if asked and asked(symbol):
-            from spillscan.reading.machine.operands import OperandReader
-
-            self.operands = OperandReader(member.arch)
 
     @property
     def local_count(self) -> int:
@@ -160,9 +149,9 @@ class Listing:
 
     def record(self) -> SassFunction:
         """What the function is, at its end."""
-        role, traffic, operands, arch = self._role(), NO_TRAFFIC, None, self.member.arch
+        role, traffic, arch = self._role(), NO_TRAFFIC, self.member.arch
         roles: tuple[WarpRole, ...] = ()
-        if self.local_count or self.operands or SETS_REGISTERS in self.opcodes:
+        if self.local_count or SETS_REGISTERS in self.opcodes:
             marked = _marked([*self.marked, *chain.from_iterable(each.marked() for each in self._tables)], self.labels)
             code = Analysis(
                 marked=marked,
@@ -172,14 +161,11 @@ class Listing:
                 helpers=self.helpers,
                 stack_uses=self._stack_uses(),
                 annotations=self.annotations,
-                followed=is_followed(arch),
             )
             self.obscure = bool((marked.accesses & accesses.NOT_UNDERSTOOD).any())
             if self.local_count:
                 role, traffic = code.role, code.traffic()
             roles = code.roles()
-            if self.operands:
-                operands = self.operands.result(code.depths(self.operands.conflicts))
         end = self.last_address + instruction_bytes(arch, self.last_address) if self.opcodes else 0
         return SassFunction(
             symbol=self.symbol,
@@ -194,7 +180,6 @@ class Listing:
                 local=traffic,
                 shared_spills=self.shared_spills if self.annotations else None,
                 registers=self.registers,
-                operands=operands,
                 live_peak=self.live_peak,
                 origin=self.origin,
                 roles=roles,
@@ -213,7 +198,7 @@ class Listing:
             message = f"{self.symbol} accesses local memory at an address that is not understood"
             yield account.issue("damaged-listing", message, self.origin.line, "error", symbol=self.symbol)
         found, words, arch = sum(self.opcodes.values()), self.last_address // WORD + 1, self.member.arch
-        wide, narrow = self.last_address // (2 * WORD) + 1, words - -(-words // words_a_group(arch))
+        wide, narrow = self.last_address // (2 * WORD) + 1, words - -(-words // WORDS_A_GROUP)
         right = {wide, narrow}
         if arch is not None and arch.isprintable():  # else it is not known here
             right = {narrow} if instruction_bytes(arch, 0) == WORD else {wide}

@@ -12,7 +12,6 @@ from spillscan.reading.dumps.common import DumpAccount, decode, known, lines
 from spillscan.reading.dumps.listing import ANNOTATION, Listing, Member
 from spillscan.reading.dumps.table import LOCAL
 from spillscan.reading.machine.function import role_by
-from spillscan.reading.machine.operands import Wanted
 
 FORMAT = "nvdisasm"
 
@@ -35,10 +34,9 @@ _RULES = (
 class Disassembly:
     """One text: an iterator of functions and issues; ``account`` says how much was read."""
 
-    def __init__(self, chunks: Iterable[bytes], origin: str, operands: Wanted | None = None) -> None:
+    def __init__(self, chunks: Iterable[bytes], origin: str) -> None:
         self.account = DumpAccount(origin, FORMAT)
         self._chunks = chunks
-        self._operands = operands
         self._member = Member()
         self._ready: list[SassFunction | Issue] = []
         self._forget()
@@ -78,15 +76,13 @@ class Disassembly:
         yield from self.account.summary()
 
     def _instruction(self, fields: tuple[bytes, ...], text: bytes, number: int, live: int | None) -> None:
-        address, guard, opcode, modifiers, operands, note = fields
+        address, _, opcode, _, _, note = fields
         code = self._code
         if code is None:
             code = self._code = self._begin("", number)
             self._damaged("instructions stand outside of any section", number)
         place = int(address, 16)
         code.count(place, place, [(opcode.decode(), 1)])
-        if code.operands:
-            code.operands.instruction(place, guard, opcode, modifiers, operands)
         if self._waiting:
             self._labels.update(dict.fromkeys(self._waiting, place))
             self._waiting.clear()
@@ -103,7 +99,7 @@ class Disassembly:
             code.live_peak = LivePeak(registers=live, address=place, line=number, source=self._source)
 
     def _begin(self, symbol: str, number: int) -> Listing:
-        return Listing(symbol, self._member, self.account.origin(number), self._operands)
+        return Listing(symbol, self._member, self.account.origin(number))
 
     def _file(self, values: tuple[bytes | None, ...]) -> None:
         file, line, _ = values

@@ -29,8 +29,6 @@ class Options(Struct, frozen=True, kw_only=True):
     """What a reader is asked for beyond what it always reads. What a format does not have, its reader passes
     over."""
 
-    operands: bool = False
-    """What the operands of dumped instructions name, which takes longer."""
     live: bool = False
     """How many registers are live at once in binaries."""
     """Fields of :class:`~spillscan.reading.binary.window.Limits` that are not to be the default."""

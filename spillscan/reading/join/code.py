@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from spillscan.builds.compilation import OBJECTS
 from spillscan.model import LOST_SETTING, Issue, Kernel, KernelKey, Origin, Usage
-from spillscan.model.code import FunctionUsage, SassFunction, SassStats
+from spillscan.model.code import FunctionUsage, SassFunction
 from spillscan.model.symbols import is_helper
 from spillscan.model.usage import PRINTED, Figure
 from spillscan.output.nouns import count, listed
@@ -293,7 +293,6 @@ def _with_dump(kernel: Kernel, function: SassFunction) -> tuple[Kernel, list[Iss
                 stats.origin,
             )
         )
-    issues.extend(_named(kernel, stats))
     if stats.setmaxnreg and any(advisory.kind == LOST_SETTING for advisory in kernel.advisories):
         text = f"the log says that ptxas ignored setmaxnreg, the code has {stats.setmaxnreg} of it"
         issues.append(_contradiction("setmaxnreg-mismatch", kernel, text, stats.origin))
@@ -325,17 +324,6 @@ def _with_binary(kernel: Kernel, function: SassFunction) -> tuple[Kernel, list[I
         return replace(kernel, launch_bounds=function.launch_bounds, dynamic_shared=function.dynamic_shared), []
     kernel, issues = _filled(kernel, usage, origin, PRINTED, "the binary")
     return replace(kernel, launch_bounds=function.launch_bounds, dynamic_shared=function.dynamic_shared), issues
-
-
-def _named(kernel: Kernel, stats: SassStats) -> Iterator[Issue]:
-    """A register that was not allocated: the dump is of another compilation. A kernel that asks for more registers
-    while it runs may name them."""
-    reported, operands = kernel.usage.registers, stats.operands
-    if reported is None or operands is None or operands.highest_register is None or kernel.confidence != "certain":
-        return
-    if operands.highest_register >= reported and not stats.setmaxnreg:
-        text = f"the log says {reported} registers, the code names R{operands.highest_register}"
-        yield _contradiction("registers-mismatch", kernel, text, stats.origin)
 
 
 def _with_listing(kernel: Kernel, listing: FunctionUsage) -> tuple[Kernel, list[Issue]]:

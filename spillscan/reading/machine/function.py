@@ -99,8 +99,8 @@ class _Reach:
 
 WORD = 8
 FIRST_WIDE_ARCH = 70
-FIRST_FOLLOWED_ARCH = 50
-"""Where ``.S`` takes control on Kepler is not read: no loop depths."""
+WORDS_A_GROUP = 4
+"""Before Volta: a control word and three instructions."""
 
 
 def role_by(opcodes: Collection[str]) -> Role:
@@ -108,20 +108,6 @@ def role_by(opcodes: Collection[str]) -> Role:
     if "RET" not in opcodes:
         return "entry" if "EXIT" in opcodes else "unknown"
     return "unknown" if "EXIT" in opcodes else "function"
-
-
-def words_a_group(arch: str | None) -> int:
-    """Words of which the first is a control word and each other an instruction, before Volta."""
-    return 8 if _number(arch) < FIRST_FOLLOWED_ARCH else 4
-
-
-def is_followed(arch: str | None) -> bool:
-    """Whether all is known that moves control; where the arch is not known it is one of those."""
-    return _number(arch) >= FIRST_FOLLOWED_ARCH
-
-
-def _number(arch: str | None) -> int:
-    return int("".join(filter(str.isdigit, arch or "")) or FIRST_FOLLOWED_ARCH)
 
 
 def instruction_bytes(arch: str | None, last_address: int) -> int:
@@ -177,8 +163,6 @@ class Analysis(Struct, kw_only=True, dict=True):
     """(address, use) of the instructions other than STL and LDL that name R1; taken only where it decides."""
     annotations: bool
     """ptxas marked the spills."""
-    followed: bool = True
-    """Everything that moves control is understood: else no depth is known."""
 
     def __post_init__(self) -> None:
         kernel = self.role != "function"
@@ -220,10 +204,6 @@ class Analysis(Struct, kw_only=True, dict=True):
             self._seen.append((where, use))
             if where == part:
                 yield use
-
-    def depths(self, addresses: Sequence[int]) -> Sequence[int | None]:
-        """Loops around each of some ascending addresses."""
-        return loops.depths(self._flow.controls(), self._flow.entries, addresses)
 
     def traffic(self) -> LocalTraffic:
         """All accesses with their classes and depths."""
@@ -269,16 +249,14 @@ class Analysis(Struct, kw_only=True, dict=True):
 
     @property
     def _followed(self) -> FlowKind:
-        return "none" if not self.followed else "guessed" if self._flow.guessed else "followed"
+        return "guessed" if self._flow.guessed else "followed"
 
     def _accesses(self, marked: Marked, parts: Sequence[Part]) -> Accesses:
         return Accesses(
             addresses=marked.addresses,
             lines=marked.lines,
             accesses=marked.accesses,
-            depths=loops.Depths(self._flow.kept(), marked.addresses)
-            if self.followed
-            else [None] * len(marked.addresses),
+            depths=loops.Depths(self._flow.kept(), marked.addresses),
             parts=parts,
             sources=marked.sources,
         )

@@ -132,13 +132,6 @@ def test_crlf_is_read(tmp_path: Path) -> None:
     )
 
 
-def test_registers_that_were_not_allocated_are_a_contradiction(tmp_path: Path) -> None:
-    (tmp_path / "other.log").write_text(read_text(LOG).replace("Used 32 registers", "Used 24 registers"))
-    issues = scan([tmp_path / "other.log", DUMPS[0]], operands=True).issues
-    assert any(issue.code == "registers-mismatch" and "the code names R" in issue.message for issue in issues)
-    assert not [issue for issue in scan([LOG, DUMPS[0]], operands=True).issues if issue.code == "registers-mismatch"]
-
-
 def test_log_and_dump_in_one_file_are_not_half_read(tmp_path: Path) -> None:
     log, dump = read_text(LOG), read_text(DUMPS[0])
     for text in (log + dump, dump + log):
