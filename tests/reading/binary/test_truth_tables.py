@@ -194,7 +194,7 @@ BARRIERS = [
 def test_barriers(of_section: int | None, of_attribute: int | None, expected: int, why: str) -> None:
     taken = structs.replace(NONE_TAKEN, barriers=of_section)
     info = FunctionInfo(barriers=of_attribute)
-    facts = Facts(80, "entry", None, taken, None, info, None, (), "", b"", 0, None)
+    facts = Facts(80, "entry", None, taken, None, info, None, (), "", 0, None)
     assert _usage(facts, None, (None, None), (None, None)).barriers == expected, why
 
 
