@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from spillscan.reading.inputs import zstd
-from tests.conftest import FIXTURES, ROOT, read_log, run
+from tests.conftest import FIXTURES, ROOT, read_log, run, sized
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 8
 REAL = (FIXTURES / "ptxas" / "spill-13.0.log").read_bytes()
@@ -159,7 +159,9 @@ def test_long_lines_cost_no_memory(tmp_path: Path) -> None:
 
 def test_gzip_bombs_are_streamed(tmp_path: Path) -> None:
     path = tmp_path / "build.log.gz"
-    path.write_bytes(gzip.compress(REAL) + gzip.compress(b"x" * 1000 + b"\n" * 200_000_000, compresslevel=1))
+    path.write_bytes(
+        gzip.compress(REAL) + gzip.compress(b"x" * 1000 + b"\n" * sized(50_000_000, 200_000_000), compresslevel=1)
+    )
     kernels, peak = scan_peak(path)
     plain, plain_peak = scan_peak(FIXTURES / "ptxas" / "spill-13.0.log")
     assert kernels == plain
@@ -211,9 +213,9 @@ def test_garbled_lines_invent_nothing() -> None:
 
 
 def test_command_lines_without_end_keep_memory_bounded(tmp_path: Path) -> None:
-    """4 MB of lines that name ptxas and report nothing."""
+    """Many lines that name ptxas and report nothing."""
     path = tmp_path / "build.log"
-    path.write_bytes(REAL + b"nvcc -Xptxas -v -I include -c kernel.cu -o kernel.o\n" * 80_000 + REAL)
+    path.write_bytes(REAL + b"nvcc -Xptxas -v -I include -c kernel.cu -o kernel.o\n" * sized(20_000, 80_000) + REAL)
     kernels, peak = scan_peak(path)
     plain, plain_peak = scan_peak(FIXTURES / "ptxas" / "spill-13.0.log")
     assert kernels == 2 * plain
