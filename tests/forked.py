@@ -76,13 +76,18 @@ def run(
     return subprocess.CompletedProcess([sys.executable, "-m", "spillscan", *arguments], status, *said)
 
 
-PROGRAM = """#!{python} -IS
-import array, json, os, socket, sys
+PROGRAM = """{head}import array, json, os, socket, sys
 request = {{"arguments": sys.argv[1:], "folder": os.getcwd(), "environment": dict(os.environ)}}
 line = socket.socket(fileno={descriptor})
 socket.send_fds(line, [json.dumps(request).encode() + b"\\n"], [0, 1, 2])
 sys.exit(array.array("i", line.recv(4))[0])
 """
+
+
+def shebang(*options: str) -> str:
+    """The head of a program that is Python, in any folder: no path with a blank may stand behind ``#!``."""
+    words = " ".join([f'"{sys.executable}"', *options, '"$0" "$@"'])
+    return f"#!/bin/sh\n'''exec' {words}\n' '''\n"
 
 
 def program(path: Path) -> int:
@@ -91,7 +96,7 @@ def program(path: Path) -> int:
     Returns the descriptor that the script's process must inherit.
     """
     descriptor = _server().fileno()
-    path.write_text(PROGRAM.format(python=sys.executable, descriptor=descriptor))
+    path.write_text(PROGRAM.format(head=shebang("-IS"), descriptor=descriptor))
     path.chmod(0o755)
     return descriptor
 

@@ -142,8 +142,7 @@ NVCC = """#!/bin/sh
 [ "$1" = --version ] && echo "Cuda compilation tools, release 12.9, V12.9.86" && exit
 for word; do case "$word" in *.cu) cat "$word" >&2 ;; esac; done
 """
-GH = """#!{python}
-import json, os, re, shutil, sys
+GH = """{head}import json, os, re, shutil, sys
 words, state = sys.argv[1:], os.environ["GH_STATE"]
 comments = json.load(open(state)) if os.path.exists(state) else {{}}
 body = next((word[6:] for word in words if word.startswith("body=@")), None)
@@ -183,7 +182,7 @@ class Machine:
             (self.folder / name).mkdir(exist_ok=True)
         tools, noted = self.folder / "bin", self.folder / "noted"
         stand_in(tools, "", noted=noted, wheels=self.folder / "wheels", python=sys.executable)
-        gh = GH.format(python=sys.executable)
+        gh = GH.format(head=forked.shebang())
         for name, text in {"gh": gh, "make": MAKE, "cmake": CMAKE, "nvcc": NVCC, "apt-get": "#!/bin/sh\n"}.items():
             write_program(tools / name, text)
         self.ours = forked.program(tools / "spillscan-of-venv")

@@ -13,6 +13,7 @@ import pytest
 
 from spillscan.advice import jobs
 from tests.conftest import run
+from tests.forked import shebang
 from tests.services import Machine, git, write_program
 
 PTXAS = Path(sys.prefix) / "lib" / f"python3.{sys.version_info[1]}" / "site-packages/nvidia/cuda_nvcc/bin/ptxas"
@@ -36,7 +37,7 @@ __global__ void __launch_bounds__(128) relax(float *p) {
     keep(values, p);
 }
 """
-NVCC = r'''#!{python}
+NVCC = r'''{head}
 """nvcc, as far as the sources here need one: PTX of each kernel, by what stands in its head and its arrays."""
 import os, re, subprocess, sys
 words = sys.argv[1:]
@@ -122,7 +123,7 @@ PLANTS = (
 
 def compiler(folder: Path, release: str) -> None:
     """Put nvcc there, of a release."""
-    write_program(folder / "nvcc", NVCC.format(python=sys.executable, ptxas=PTXAS))
+    write_program(folder / "nvcc", NVCC.format(head=shebang(), ptxas=PTXAS))
     (folder / "nvcc.release").write_text(release)
 
 

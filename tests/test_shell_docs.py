@@ -9,7 +9,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,8 +31,7 @@ ELSEWHERE = {
 }
 """How a block begins that is run by something else: it needs the network, other machines, or a GPU."""
 
-NVCC = """#!{python}
-import pathlib, shutil, sys
+NVCC = """import pathlib, shutil, sys
 words, folder = sys.argv[1:], pathlib.Path("{folder}")
 if "--version" in words:
     print("Cuda compilation tools, release 12.9, V12.9.86")
@@ -52,7 +50,7 @@ else:
 """
 PROGRAMS = {
     "cicc": 'cp "$1" "$3"',
-    "ptxas": f'[ "$1" = --version ] && echo "Cuda compilation tools, release 13.0, V13.0.88" || {PTXAS} "$@"',
+    "ptxas": f'[ "$1" = --version ] && echo "Cuda compilation tools, release 13.0, V13.0.88" || "{PTXAS}" "$@"',
     "pip": 'test "$1" = install',
     "cmake": 'for word; do case "$word" in\n'
     "  -DCMAKE_CUDA_COMPILER_LAUNCHER=*) mkdir -p build; echo \"${{word#*=}}\" | tr ';' ' ' > build/launcher ;;\n"
@@ -157,8 +155,8 @@ def test_it_runs(text: str, project: Path, tmp_path: Path) -> None:
     shutil.copytree(project, folder, symlinks=True)
     programs.mkdir()
     for name, script in (*PROGRAMS.items(), ("nvcc", NVCC)):
-        head = "" if name == "nvcc" else "#!/bin/bash\nset -e\n"
-        (programs / name).write_text(head + script.format(folder=folder, python=sys.executable))
+        head = forked.shebang() if name == "nvcc" else "#!/bin/bash\nset -e\n"
+        (programs / name).write_text(head + script.format(folder=folder))
         (programs / name).chmod(0o755)
     descriptor = forked.program(programs / "spillscan")
     # A store is a folder here; tests/history/audit has real ones.

@@ -17,14 +17,14 @@ from tests.conftest import ROOT, sized
 SOMEBODY = 12345
 HIDDEN = f"""\
 set -e
-home=$1; hold=$2; kept=$3; shift 3
+IFS=$'\\n'; closed=$1; hold=$2; kept=$3; shift 3
 for path in $kept; do mkdir -p "$hold/$path"; mount --bind "$path" "$hold/$path"; done
-mount -t tmpfs -o mode=755 none "$home"
+for path in $closed; do mount -t tmpfs -o mode=755 none "$path"; done
 for path in $kept; do mkdir -p "$path"; mount --bind "$hold/$path" "$path"; done
 exec setpriv --reuid={SOMEBODY} --regid={SOMEBODY} --clear-groups \\
   env -i PATH=/usr/local/bin:/usr/bin:/bin HOME=/nonexistent PYTHONDONTWRITEBYTECODE=1 "$@"
 """
-"""In a view of the file system of its own the home is empty, but for the Python that lies there."""
+"""In a view of the file system of its own folders are open and empty but for the Python and the checkout in them."""
 
 
 def may() -> bool:
@@ -44,14 +44,22 @@ def place() -> Iterator[Path]:
         yield Path(folder)
 
 
+def first_closed(path: Path) -> Path | None:
+    """The topmost folder on the way to a path that others may not enter."""
+    return next((each for each in reversed(path.parents) if not each.stat().st_mode & 0o001), None)
+
+
 def as_another(place: Path, *words: str | Path) -> tuple[int, str]:
     """How ``words`` end in a folder of theirs, and what they say."""
     for path in (place, *place.rglob("*")):
         os.chown(path, SOMEBODY, SOMEBODY, follow_symlinks=False)
-    home = Path.home()
-    kept = [path for path in {Path(sys.base_prefix), Path(sys.prefix), ROOT} if path.is_relative_to(home)]
+    needed = {Path(sys.base_prefix), Path(sys.prefix), ROOT}
+    closed = {Path.home(), *filter(None, map(first_closed, needed))}
+    closed = {each for each in closed if closed.isdisjoint(each.parents)}
+    kept = sorted(path for path in needed if any(path.is_relative_to(each) for each in closed))
     with tempfile.TemporaryDirectory() as hold:
-        view = ["unshare", "-m", "bash", "-c", HIDDEN, "view", str(home), hold, " ".join(map(str, kept))]
+        folders = ["\n".join(map(str, sorted(closed))), hold, "\n".join(map(str, kept))]
+        view = ["unshare", "-m", "bash", "-c", HIDDEN, "view", *folders]
         done = subprocess.run([*view, *map(str, words)], cwd=place, capture_output=True, text=True, check=False)
     return done.returncode, done.stdout + done.stderr
 

@@ -15,6 +15,7 @@ from spillscan.model.code import CLASS_OF
 from spillscan.reading.binary.opcode_tables import Table, table
 from spillscan.reading.binary.window import Window
 from tests.conftest import FIXTURES, ROOT
+from tests.forked import shebang
 from tests.reading.binary.support import FOLDER, counted, dumped, scanned
 
 FILES = sorted((ROOT / "spillscan" / "reading" / "binary" / "opcodes").glob("sm_*.json"))
@@ -161,7 +162,7 @@ def test_a_word_at_which_nvdisasm_stops_costs_no_other(tmp_path: Path) -> None:
     assert ask.asked == 9
 
 
-STOPPING = f"""#!{sys.executable}
+STOPPING = f"""{shebang()}\
 import struct, sys
 
 with open(sys.argv[-1], "rb") as file:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +14,7 @@ from spillscan.model.code import CodeText
 from spillscan.reading.binary.instructions import Code
 from spillscan.reading.binary.operand_text import UNKNOWN, Table, number, part, table
 from tests.conftest import FIXTURES, ROOT, read_text
+from tests.forked import shebang
 
 ROW = re.compile(
     r"^\s+/\*[0-9a-f]{4,}\*/\s+(.*?)(?:\s+[&?].*?)?\s*;\s+/\* 0x([0-9a-f]{16}) \*/"
@@ -114,7 +114,7 @@ def test_a_table_says_what_was_derived_and_no_more(tmp_path: Path, monkeypatch: 
     assert UNKNOWN in text(0x0907, 1 << 24 | 1 << 30), "as no word has it that nvdisasm knows"
 
 
-PRINTING = f"""#!{sys.executable}
+PRINTING = f"""{shebang()}\
 import struct, sys
 
 with open(sys.argv[-1], "rb") as file:
