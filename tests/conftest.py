@@ -33,7 +33,7 @@ COMMAND = Path(sys.executable).with_name("spillscan")
 """The installed command, for scripts that call it."""
 
 # Some tens of examples find what a change broke; `make oracle` asks for thousands.
-settings.register_profile("suite", max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+settings.register_profile("suite", max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
 settings.register_profile("oracle", settings.get_profile("suite"), max_examples=2000)
 settings.load_profile("suite")
 

@@ -302,8 +302,7 @@ def main() -> int:
     modules = {mutant.path for family in families for mutant in planted(family)}
     tests = reaching.tests_by_line(TESTS, modules, arguments.map, arguments.workers)
     listed = yaml.safe_load(EQUIVALENT.read_text(encoding="utf-8")) or []
-    (ROOT / "build").mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="mutants-", dir=ROOT / "build") as folder:
+    with tempfile.TemporaryDirectory(prefix="mutants-", dir=ROOT / ".venv") as folder:
         copies = Copies(Path(folder), arguments.workers)
 
         def lives(mutant: Mutant) -> bool:

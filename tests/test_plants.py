@@ -101,7 +101,7 @@ NOTE = "::notice title=spillscan%3A "
 PLANTS = (
     Plant("nothing", "kernels.cu", "}", "}", 0, "spillscan: no findings in 3 kernels (sm_90), 0 spilling"),
     Plant("spill", "kernels.cu", "__(128) relax", "__(128, 16) relax", 1,
-          "spills: ", ("relax (sm_90) [spill]",)),
+          "spills ", ("relax (sm_90) [spill]",)),
     Plant("lost blocks", "kernels.cu", "tile[1024]", "tile[12000]", 1,
           "8 → 4 on sm_90 at 256 threads (its launch bounds), limited by shared memory",
           ("sums (sm_90) [blocks-lost]",)),

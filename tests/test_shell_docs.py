@@ -18,7 +18,7 @@ import pytest
 from tests import forked
 from tests.advice.sweep.support import PTXAS
 from tests.builds.made import call, run_file
-from tests.conftest import FIXTURES, ROOT, read_text, run
+from tests.conftest import FIXTURES, ROOT, read_text, run, sized
 from tests.services import PERSON, git
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -148,7 +148,10 @@ def _builds(folder: Path) -> None:
         assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("text", [pytest.param(text, id=where) for where, text in BLOCKS if not _elsewhere(text)])
+RUN_HERE = [pytest.param(text, id=where) for where, text in BLOCKS if not _elsewhere(text)]
+
+
+@pytest.mark.parametrize("text", RUN_HERE[:: sized(4, 1)])
 def test_it_runs(text: str, project: Path, tmp_path: Path) -> None:
     """A gate may be red; nothing may fail."""
     folder, programs = tmp_path / "folder", tmp_path / "bin"

@@ -126,6 +126,7 @@ def test_a_gate_is_red_for_what_got_worse_and_green_for_the_rest(machine: Machin
         assert said.count("::error ") == 2 * status, "the spill, and the lost blocks"
 
 
+@pytest.mark.oracle
 @pytest.mark.parametrize("workflow", GATES)
 def test_a_build_that_fails_is_a_job_that_fails(machine: Machine, workflow: str) -> None:
     machine.build_status = 3

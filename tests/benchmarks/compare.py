@@ -2,7 +2,7 @@
 
     python -m tests.benchmarks.compare [--rounds N] [ROW ...]
 
-Both revisions are built from git as wheels and installed in environments of their own below ``build/bench``. Each run
+Both revisions are built from git as wheels and installed in environments of their own below ``.venv/bench``. Each run
 is a whole process with byte code compiled; the two take turns, and the least of the rounds counts, because other work
 can only slow a run down. Exits with 1 if a ratio is above its bar.
 """
@@ -25,7 +25,7 @@ from tests.conftest import FIXTURES, ROOT, read_text
 
 BASE = "ec3be3b"
 """Revision that the bars refer to; it is named nowhere else."""
-WORK = ROOT / "build" / "bench"
+WORK = ROOT / ".venv" / "bench"
 LIBRARY = "nvidia-curand==10.4.0.35"
 """Wheel on PyPI whose library holds code of twelve archs."""
 BAR = 1.1

@@ -50,6 +50,7 @@ def test_scan_reads_a_pipe_with_and_without_a_dash() -> None:
     assert run("scan", "-", stdin=data).stdout == run("scan", stdin=data).stdout != b""
 
 
+@pytest.mark.oracle
 def test_json_follows_the_schema_on_every_fixture_folder() -> None:
     for folder in ("ptxas", "nvcc", "nvlink", "library", "build"):
         value = document("scan", FIXTURES / folder)
@@ -128,6 +129,7 @@ def test_strict() -> None:
     assert run("scan", SPILLS, "--strict").returncode == 0
 
 
+@pytest.mark.oracle
 def test_a_closed_pipe_is_no_traceback() -> None:
     command = f"{sys.executable} -m spillscan scan {FIXTURES / 'large' / 'kernels5000-13.0.log.zst'} --all | head -1"
     result = subprocess.run(command, shell=True, cwd=ROOT, capture_output=True, check=False)

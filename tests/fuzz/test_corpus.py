@@ -21,6 +21,7 @@ def test_the_corpus_is_survived() -> None:
     assert sum(bool(issues) for _, issues in read) > 10
 
 
+@pytest.mark.oracle
 def test_a_short_run_of_the_fuzzer(tmp_path: Path) -> None:
     pytest.importorskip("atheris")
     for path in CORPUS[-20:]:

@@ -18,7 +18,7 @@ from spillscan.model.code import SassFunction
 from spillscan.model.serialize import issue_json, kernel_json, sass_json, text
 from spillscan.reading import readers
 from spillscan.reading.inputs.source import Source, Stream
-from tests.conftest import FIXTURES, stored
+from tests.conftest import FIXTURES, sized, stored
 from tests.reading.binary.support import scanned
 from tests.reading.test_stored import FILES, digest
 
@@ -100,7 +100,7 @@ def _reported(reading: Reading) -> list[Any]:
     return [len(kernels), len(functions), dict(sorted(kinds.items())), digest([kernels, functions, issues, repr(rest)])]
 
 
-@pytest.mark.parametrize("file", FILES)
+@pytest.mark.parametrize("file", FILES[:: sized(3, 1)])
 def test_as_it_was_read_before(file: str) -> None:
     assert reported(file) == stored(STORED)[file]
 

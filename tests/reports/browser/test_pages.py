@@ -102,6 +102,7 @@ def test_changes_stand_by_severity(site: Site, browse: Open) -> None:
     assert tab.texts(".changes .who b") == ["model::gather", "model::gather"]
 
 
+@pytest.mark.oracle
 def test_a_change_shows_its_residency_before(site: Site, browse: Open) -> None:
     tab = browse(site["renamed"])
     assert tab.text("h1") == "1 kernel regressed"
@@ -130,6 +131,7 @@ def test_a_sweep_marks_the_best(site: Site, browse: Open) -> None:
     assert "128, best" in tab.texts(".tradeoff .name.best")
 
 
+@pytest.mark.oracle
 def test_without_javascript_the_worst_stand_in_the_file(site: Site, browse: Open) -> None:
     tab = browse(site["many"], java_script_enabled=False)
     shown = tab.page.inner_text("pre").splitlines()
@@ -541,7 +543,8 @@ def test_cells_are_those_of_json_and_of_text(
     tmp_path: Path, browse: Open, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "400")
-    log, page, data = FIXTURES / "large" / "kernels5000-13.0.log.zst", tmp_path / "b.html", tmp_path / "b.json"
+    log = FIXTURES / sized("demo/head.log", "large/kernels5000-13.0.log.zst")
+    page, data = tmp_path / "b.html", tmp_path / "b.json"
     assert main(["scan", str(log), "--all", "-f", "text", "-f", f"html:{page}", "-f", f"json:{data}"]) == 0
     documents = json.loads(data.read_text())["kernels"]
     kernels = scan([str(data)]).kernels
