@@ -196,11 +196,11 @@ def add_gate(parser: argparse.ArgumentParser) -> None:
     _options.add_strict(parser)
     _policy.add_accept(parser)
     group = parser.add_argument_group("baseline")
-    group.add_argument("--baseline", metavar="FILE", help="fail only on what is new or worse than FILE records")
+    group.add_argument("--baseline", metavar="FILE", help="fail only on findings that are new or worse than in FILE")
     group.add_argument(
         "--baseline-from",
         metavar="REF",
-        help="take FILE as it was where this branch left REF (origin/main), so that a change cannot excuse itself",
+        help="use policy and baseline as of the merge base with REF, such as origin/main",
     )
 
 

@@ -10,7 +10,7 @@ from spillscan.model import figures
 from spillscan.model.usage import Figure
 from spillscan.output.errors import UsageError, nearest
 
-_REPORTS = "text (default), json, csv, markdown, html; of check and diff also sarif, github, gitlab, junit, rdjsonl"
+_REPORTS = "text (default), json, csv, markdown, html; check and diff: also sarif, github, gitlab, junit, rdjsonl"
 DATASET_VARIABLE, DATASET = "SPILLSCAN_DATASET", "spillscan-data"
 GROUPINGS: Final = ("family", "kernel", "file", "namespace", "arch")
 """What kernels are grouped by for people."""
@@ -65,8 +65,8 @@ def number(
 def add_inputs(parser: Parser, *, default: str = "") -> None:
     """INPUT…, with standard input as the default where it is a pipe; ``default``: what is taken instead, in words."""
     about = (
-        "log, SASS dump, binary (library, object, cubin, wheel), folder of these, glob pattern, snapshot "
-        "(scan -f json), build of a dataset (data/@LABEL), or - for standard input; .gz and .zst too"
+        "build log, object, library, wheel, SASS disassembly, snapshot (scan -f json), run file, folder, glob, "
+        "build of a dataset (data/@LABEL), or - for standard input"
     )
     about += f" (default: {default})" * bool(default)
     parser.add_argument("inputs", nargs="*", metavar="INPUT", help=about, type=_input)
@@ -85,7 +85,7 @@ def add_dataset(parser: Parser) -> None:
 
 def add_strict(parser: Parser) -> None:
     """--strict."""
-    about = "exit 2 if anything in the input was not understood"
+    about = "exit with 2 if any input was not understood"
     parser.add_argument("--strict", action="store_true", default=None, help=about)
 
 
@@ -132,37 +132,37 @@ def add_with(parser: Parser, also: Mapping[str, str]) -> None:
 
 def add_arch(parser: Parser) -> None:
     """--arch."""
-    words(parser, "--arch", "ARCH", "only this arch (sm_90a)")
+    words(parser, "--arch", "ARCH", "only this arch, such as sm_90a")
 
 
 def add_selection(parser: Parser) -> None:
     """--arch and --kernel."""
     add_arch(parser)
-    about = "only kernels of which a name matches: symbol, full, short, or as tables show it"
+    about = "only kernels with a matching name: symbol, full, short or as printed"
     words(parser, "--kernel", "GLOB", about)
 
 
 def add_called(parser: Parser, inputs: str, about: str) -> None:
     """KERNEL and ``inputs``, ``about`` which is said; the kernel by --kernel, too, as where many are chosen."""
-    first = "a name as tables show it, a glob such as '*gemm*', or part of the symbol; not where --kernel names it"
+    first = "a printed name, a glob such as '*gemm*', or part of the symbol; omit it with --kernel"
     parser.add_argument("words", metavar=f"KERNEL {inputs}", nargs="+", help=f"KERNEL: {first}. {inputs}: {about}")
-    parser.add_argument("--kernel", metavar="GLOB", help="the kernel, in the place of KERNEL")
+    parser.add_argument("--kernel", metavar="GLOB", help="the kernel, instead of KERNEL")
 
 
 def add_one_arch(parser: Parser) -> None:
     """--arch, once."""
-    parser.add_argument("--arch", help="only this architecture, such as sm_90")
+    parser.add_argument("--arch", help="only this arch, such as sm_90a")
 
 
 def add_launches(parser: Parser) -> None:
     """--launch."""
-    about = "how kernels are launched: threads per block and dynamic shared memory; repeatable, the last match counts"
+    about = "block size and dynamic shared memory of the kernels that match GLOB; repeatable, the last match wins"
     parser.add_argument("--launch", metavar="GLOB=THREADS[,BYTES]", help=about, action="append", default=[])
 
 
 def add_devices(parser: Parser, what: str) -> None:
     """--device; ``what`` is done on it."""
-    about = f"{what} on this device (H200, sm_86); repeatable (default: each kernel's own target)"
+    about = f"{what} on this device, such as H200 or sm_86; repeatable (default: each kernel's own arch)"
     parser.add_argument("--device", metavar="NAME", help=about, action="append", default=[])
 
 
@@ -177,16 +177,16 @@ def add_formats(parser: argparse.ArgumentParser, *formats: str) -> None:
 
 def _add_formats(parser: argparse.ArgumentParser, formats: Sequence[str], named: str) -> None:
     parser.set_defaults(formats=formats)
-    about = f"{named}; to FILE (+FILE: append), or to standard output; repeatable"
+    about = f"{named}; FILE: write there (+FILE: append); repeatable"
     parser.add_argument("-f", "--format", metavar="FORMAT[:FILE]", help=about, action="append", default=[])
 
 
 def add_output(parser: argparse.ArgumentParser) -> None:
     """-f, --top and --all of a command that writes reports."""
     _add_formats(parser, (), _REPORTS)
-    about = "read source files below DIR for the page (-f html), beside their figures"
+    about = "show source files below DIR on the page (-f html)"
     parser.add_argument("--source-root", metavar="DIR", help=about)
-    add_rows(parser, 25, "rows of text to show", "rows of text")
+    add_rows(parser, 25, "rows to show", "rows")
 
 
 _WITH_WAYS = frozenset({"text", "html", "markdown", "sarif", "github"})
@@ -213,12 +213,12 @@ def rows_of(arguments: argparse.Namespace) -> int | None:
 
 def add_sort(parser: Parser, about: str, known: Sequence[str] = ()) -> None:
     """--sort; ``about``: what is sorted, and how it stands without; ``known``: by what else than compared figures."""
-    parser.add_argument("--sort", metavar="FIGURE", help=about, choices=known or _names(figures.METRICS))
+    parser.add_argument("--sort", metavar="METRIC", help=about, choices=known or _names(figures.METRICS))
 
 
 def add_metric(parser: Parser, known: Sequence[Figure], about: str) -> None:
     """--metric, one of the ``known`` figures, as often as it is given."""
-    about = f"{about}; repeatable: %(choices)s"
+    about = f"{about}; `spillscan explain metrics` lists them; repeatable"
     parser.add_argument("--metric", metavar="NAME", help=about, action="append", default=[], choices=_names(known))
 
 
@@ -230,5 +230,5 @@ def add_levels(parser: Parser, levels: Sequence[str], default: Sequence[str], mo
     """--by and --base of what is added up in groups of groups; ``more`` is said of the levels."""
     about = f"groups, and groups in these (default: {','.join(default)}): {', '.join(levels)}{more and '; ' + more}"
     parser.add_argument("--by", metavar="LEVEL,…", help=about, type=_several(levels), default=tuple(default))
-    about = "an older input: show by how much each group grew, what changed most first"
+    about = "an older input: show how much each group grew, largest change first"
     words(parser, "--base", "INPUT", about)

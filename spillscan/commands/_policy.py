@@ -28,9 +28,7 @@ _OF_OPTIONS = ("fail_on", "baseline", "devices")
 
 def add_file(parser: argparse.ArgumentParser) -> None:
     """--config and --set."""
-    parser.add_argument(
-        "--config", metavar="FILE", help="policy file (default: spillscan.yaml, here or above); none: no file"
-    )
+    parser.add_argument("--config", metavar="FILE", help="policy file, or none (default: the nearest spillscan.yaml)")
     _options.add_set(
         parser,
         "a key of the policy, over its file: max_registers=128, max_spill_bytes=none; `spillscan config` lists all",
@@ -53,7 +51,7 @@ def add_accept(parser: argparse.ArgumentParser) -> None:
         "--accept",
         action="append",
         metavar="CODE[=GLOB]",
-        help="accept gaps of a kind, or findings of a rule, on kernels or inputs that match GLOB; repeatable",
+        help="accept a rule or a kind of gap, for kernels or inputs that match GLOB; repeatable",
     )
 
 

@@ -1,7 +1,7 @@
-"""Rank the kernels of a build by spill cost (bytes, ten times as many for each loop around them; with --measured by
-time), each with source lines, cause, fix and next step; then the kernels that occupancy alone limits.
+"""Rank the kernels of a build by spill cost, and suggest a fix for each.
 
-A fix was compiled or follows from the figures; a try rests on an estimate, and --try compiles it.
+Spill cost is bytes multiplied by 10 for each enclosing loop. A `fix` was compiled or follows from the metrics; a `try`
+is an estimate that --try compiles. Kernels that only occupancy limits come last.
 """
 
 from __future__ import annotations
@@ -39,9 +39,7 @@ _NAMED = 3
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     _options.add_inputs(parser)
-    _options.words(
-        parser, "--measured", "FILE", "profile written by ncu --csv; families whose spills take most time come first"
-    )
+    _options.words(parser, "--measured", "FILE", "CSV of ncu; rank by the time that spills take")
     _trying.add_try(parser, "families")
     _options.add_launches(parser)
     _policy.add_file(parser)

@@ -1,4 +1,4 @@
-"""Adopt a code base with the findings it has today: `check --baseline` then fails on what is new or worse."""
+"""Record the findings of a build, so that `check --baseline` fails only on regressions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(title="actions", metavar="ACTION", dest="action", required=True)
     for name, work, text in (
         ("write", write, "record all kernels and findings of a build"),
-        ("prune", prune, "drop kernels that are gone and findings that are fixed, lower what got better"),
+        ("prune", prune, "drop removed kernels and fixed findings, and record improvements"),
     ):
         action = actions.add_parser(name, help=text, description=work.__doc__)
         _options.add_inputs(action)
@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             "--output",
             dest="baseline",
             metavar="FILE",
-            help=f"the baseline (default: the policy's, else {_baseline.DEFAULT_FILE})",
+            help=f"baseline file (default: the policy's, else {_baseline.DEFAULT_FILE})",
         )
         _options.add_arch(action)
         _policy.add_severity(action)

@@ -1,4 +1,7 @@
-"""Judge a build: exit with 1 where a kernel spills or breaks a limit, with 2 where the input does not decide it."""
+"""Fail if a kernel spills, exceeds a limit, or regressed since the baseline.
+
+Exit status: 0 no findings, 1 findings, 2 incomplete input or usage error.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--by",
         choices=_options.GROUPINGS,
-        help="one line for all that a rule finds in a kernel, family, file, namespace or arch (default: by family, one"
-        " template, where not all findings are shown)",
+        help="group the findings of a rule (default: by family, one template, if not all findings are shown)",
     )
     _baseline.add_gate(parser)
 

@@ -1,4 +1,4 @@
-"""Print the completion script of a shell, made from the commands as they are."""
+"""Print a completion script for bash, zsh or fish."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SEVERAL = re.compile(r'^  "\(\*\)::?', re.MULTILINE)
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("shell", choices=SHELLS, help="which shell")
+    parser.add_argument("shell", choices=SHELLS, help="bash, zsh or fish")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -1,6 +1,6 @@
-"""Print the policy in force: what spillscan.yaml and the options make together.
+"""Print the policy in force: the defaults, spillscan.yaml and the options.
 
-What is printed is itself a policy file. With --kernel, only what holds for one kernel.
+The output is a policy file. With --kernel, print the values for one kernel.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ EPILOG = "Example: spillscan config --with origins"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     _options.add_with(parser, {"origins": "where each value comes from: file and line, option, or default"})
-    parser.add_argument("--kernel", metavar="SYMBOL", help="only what holds for this kernel")
-    parser.add_argument("--arch", metavar="ARCH", help="of that kernel: its arch (sm_90a)")
+    parser.add_argument("--kernel", metavar="SYMBOL", help="print the values for this kernel")
+    parser.add_argument("--arch", metavar="ARCH", help="arch of that kernel, such as sm_90a")
     _policy.add_fail_on(parser)
     _policy.add_severity(parser)
     _options.add_launches(parser)

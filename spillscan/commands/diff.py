@@ -1,7 +1,6 @@
-"""Compare two builds, kernel by kernel: added, removed and changed kernels, and why they changed (--why).
+"""Compare two builds: added, removed and changed kernels, with a severity for each change.
 
---by arch makes a table instead, of one or more builds: one row per kernel, one column per arch and build, the widest
-spread first.
+--why ranks the causes. --by arch prints one row per kernel and one column per arch instead, for one or more builds.
 """
 
 from __future__ import annotations
@@ -46,34 +45,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "inputs",
         nargs="+",
         metavar="BUILD",
-        help="BASE HEAD: log, folder of logs or snapshot (scan -f json) of the older build and of the newer one;"
-        " with --by, one or more builds",
+        help="BASE HEAD: the older and the newer build; with --by arch, one or more builds",
     )
     parser.add_argument(
         "--fail-on",
         choices=(*_policy.FAIL_ON, "policy", "code"),
-        help="exit with 1 where something got worse: the mildest finding that counts (default: never); policy: as set"
-        "; code: also if machine code differs",
+        help="lowest severity that fails (default: never); policy: as in the policy; code: if machine code differs",
     )
-    _options.flag(parser, "--why", "why registers or spills of a kernel changed: code and records, with evidence")
+    _options.flag(parser, "--why", "rank the causes of each kernel's growth, with evidence")
     _options.add_with(
         parser,
         {
-            "code": "compare the machine code of each kernel, with the data and attributes that it refers to:"
-            " identical, differs or not compared (binaries of sm_70 and later, snapshots of scan --with code)",
-            "code-text": "the same, and a diff of the instructions that differ",
+            "code": "compare machine code, data and attributes (binaries of sm_70 and later, or snapshots)",
+            "code-text": "the same, with a diff of the instructions",
         },
     )
     parser.add_argument(
         "--by",
         choices=("arch", *_GROUPINGS),
-        help="arch: a table of archs (and builds) side by side; else group the changes (default: by family, one"
-        " template, if not all are shown)",
+        help="arch: one column per arch and build; else group the changes (default: by family, one template, if not"
+        " all are shown)",
     )
-    _options.add_sort(
-        parser, "changes in the order of a figure's growth, the largest first (default: worst findings first)"
-    )
-    _options.add_metric(parser, METRICS, "what a table shows (default: spill_bytes and registers)")
+    _options.add_sort(parser, "sort by growth of a metric (default: most severe finding first)")
+    _options.add_metric(parser, METRICS, "metric of the table (default: spill_bytes and registers)")
     _options.add_launches(parser)
     _options.add_devices(parser, "compare blocks per SM")
     _policy.add_severity(parser)

@@ -1,4 +1,4 @@
-"""Explain a rule, or a kind of gap: what it means, what to do, how to tune or accept it. Without one, list all."""
+"""Explain a rule or a gap: its meaning, an example and the fix. Without an argument, list all of them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from spillscan.commands import _answers, _options
 from spillscan.judging.rule_docs import Explanation, explanations
 from spillscan.judging.rules import all_rules, checks
-from spillscan.model import Rule
+from spillscan.model import Rule, figures
 from spillscan.model.gaps import KINDS
 from spillscan.occupancy.data import device_data
 from spillscan.occupancy.devices import Device, device, devices, sources
@@ -28,9 +28,12 @@ _SPARE = ("a block", "barriers")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument(
-        "rule", nargs="?", metavar="RULE|GAP|devices", help="what is in brackets after a finding or a gap; or devices"
+        "rule",
+        nargs="?",
+        metavar="RULE|GAP|devices|metrics",
+        help="the name in brackets after a finding or a gap; devices; metrics",
     )
-    parser.add_argument("device", nargs="?", help="one of the devices: sm_90, 9.0, H100")
+    parser.add_argument("device", nargs="?", help="one device: sm_90, 9.0 or H100")
     _options.add_formats(parser, "text", "json")
 
 
@@ -38,6 +41,8 @@ def run(arguments: argparse.Namespace) -> int:
     """0; an unknown name is exit 2, with the nearest that there is."""
     if arguments.rule == "devices":
         return _devices(arguments)
+    if arguments.rule == "metrics":
+        return _metrics(arguments)
     rules, about_rules, about_kinds = all_rules(), explanations("rules"), explanations("gaps")
     names = (*rules, *KINDS)
     if arguments.rule is None:
@@ -114,6 +119,21 @@ def _devices(arguments: argparse.Namespace) -> int:
         _answers.forms_of(arguments),
         text=lambda style: device_lines(chosen[0]) if arguments.device else _table(chosen, style),
         json=lambda: {"devices": [device_data(one) for one in chosen], "sources": dict(sources())},
+    )
+    return 0
+
+
+# ---- metrics ------------------------------------------------------------------------------------------------------
+
+
+def _metrics(arguments: argparse.Namespace) -> int:
+    """Names of the metrics, as --sort, --metric, JSON and SQL use them, with units and meanings."""
+    width = max(len(each.name) for each in figures.METRICS)
+    rows = [{"name": each.name, "unit": each.unit, "meaning": each.about} for each in figures.METRICS]
+    _answers.answer(
+        _answers.forms_of(arguments),
+        text=lambda _: (f"{each.name:{width}}  {each.about}" for each in figures.METRICS),
+        json=lambda: {"metrics": rows},
     )
     return 0
 

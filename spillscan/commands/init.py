@@ -1,6 +1,6 @@
-"""Write a policy, a baseline of today's kernels, and a CI job that repeats the build which `spillscan run` recorded.
+"""Write a policy, a baseline of today's kernels, and a CI job that repeats the build recorded by `spillscan run`.
 
-Files that exist stay as they are. --try runs the job's commands in a clean clone of the last commit.
+Existing files are kept. --try runs the job's commands in a clean clone of the last commit.
 """
 
 from __future__ import annotations
@@ -34,11 +34,9 @@ _LONGEST_FAILURE = 20
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     _options.add_inputs(parser, default=_inputs.LEFT)
-    _options.words(
-        parser, "--build", "COMMAND", "a command of the job's build step (default: those that were recorded)"
-    )
+    _options.words(parser, "--build", "COMMAND", "build command of the job (default: the recorded ones)")
     parser.add_argument(
-        "--install", metavar="SPEC", help="what the job's pip installs (default: where this copy came from)"
+        "--install", metavar="SPEC", help="argument of the job's `pip install` (default: the origin of this copy)"
     )
     _options.flag(parser, "--try", "run the job's commands in a clean clone of the last commit")
     _options.add_launches(parser)

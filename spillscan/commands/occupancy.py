@@ -1,7 +1,6 @@
-"""Theoretical occupancy: resident blocks and warps per SM, every limit, the limiters, and what would bring more.
+"""Print resident blocks per SM, the limit of each resource, and the next step up or down.
 
-`occupancy sm_89 --registers 153 --threads 512` answers one configuration; sm_90, 9.0 or a GPU (H100, RTX 4090) name the
-device. `occupancy build.log` answers the kernels of a build; --try compiles their launch bounds.
+The first argument is a device (sm_89, 9.0, H100) with --threads and --registers, or a build, whose kernels are listed.
 """
 
 from __future__ import annotations
@@ -62,10 +61,12 @@ _NEEDED = "needed are a device, --threads and --registers"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments. Figures are checked in ``run``, so that each error is one line."""
-    parser.add_argument("inputs", nargs="*", metavar="ARCH|INPUT", help="a device, or the inputs of `scan`")
+    parser.add_argument(
+        "inputs", nargs="*", metavar="ARCH|INPUT", help="a device such as sm_89, 9.0 or H100, or a build"
+    )
     _trying.add_try(parser, "kernels")
     _options.add_launches(parser)
-    _options.add_devices(parser, "show what limits")
+    _options.add_devices(parser, "occupancy")
     _policy.add_file(parser)
     _options.add_selection(parser)
     _options.add_formats(parser, "text", "json", "csv", "markdown")
@@ -79,7 +80,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     one.add_argument(
         "--launch-bounds",
         metavar="T[,B]",
-        help="the register limit that __launch_bounds__(T, B) makes, and the occupancy at it",
+        help="print the register limit of __launch_bounds__(T, B) and its occupancy",
     )
 
 

@@ -1,4 +1,4 @@
-"""Show what Nsight Compute measured next to a build: time, occupancy, and the share of spill instructions."""
+"""Compare an Nsight Compute profile with a build: time, occupancy and the share of spill instructions per launch."""
 
 from __future__ import annotations
 
@@ -22,15 +22,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "profile",
         metavar="CSV",
-        help="CSV of ncu: raw page (best: --set full) or details page; a file, folder, glob, or - for standard input",
+        help="CSV of ncu: raw page (with --set full) or details page; file, folder, glob, or - for standard input",
     )
-    parser.add_argument(
-        "inputs", nargs="*", metavar="INPUT", help="the build whose kernels were launched (default: none)"
-    )
-    _options.flag(parser, "--launches", "print the block sizes as a policy file, not what was measured")
+    parser.add_argument("inputs", nargs="*", metavar="INPUT", help="the profiled build")
+    _options.flag(parser, "--launches", "print the block sizes as a policy file instead")
     _options.add_selection(parser)
     _options.add_formats(parser)
-    _options.add_rows(parser, 25, "rows of text to show", "rows of text")
+    _options.add_rows(parser, 25, "rows to show", "rows")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -1,6 +1,6 @@
-"""Run a build and record its compiler calls (command, exit status, report, digests of sources and headers) and the
-files with GPU code that it wrote, in one file that `spillscan scan` and `check` read. Output and exit status stay the
-build's.
+"""Run a build, and record its compiler calls and the files with GPU code that it wrote.
+
+`spillscan scan` and `check` read the run file. Output and exit status are the build's.
 """
 
 from __future__ import annotations
@@ -31,18 +31,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-o",
         "--output",
         metavar="FILE",
-        help="run file; what an earlier run left in it, and this one does not compile again, stays"
-        " (default: spillscan-build.json)",
+        help="run file; calls of earlier runs stay in it until they are repeated (default: spillscan-build.json)",
     )
     parser.add_argument(
         "--also",
         action="append",
         default=[],
         metavar="DIR",
-        help="watch this folder, too: an unseen compiler may write there (default: the git work tree, else the current"
-        " folder, and the folders of seen calls)",
+        help="also watch this folder for files with GPU code (default: the git work tree or the current folder, and the"
+        " folders of recorded calls); repeatable",
     )
-    parser.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMMAND …", help="the build")
+    parser.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMMAND …", help="build command")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -1,4 +1,4 @@
-"""Read build logs or binaries into a table of kernels: registers, spills, stack, shared and constant memory."""
+"""Print a table of the kernels in build logs or binaries: registers, spills, stack, shared memory and occupancy."""
 
 from __future__ import annotations
 
@@ -27,22 +27,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _options.add_with(
         parser,
         {
-            "live": "the live registers of binaries, sm_75 and later (2 s a million instructions; -f json, --sort)",
-            "code": "the machine code of binaries, sm_75 and later, for diff --with code without them (-f json)",
+            "live": "live registers of binaries, sm_75 and later (2 s per million instructions; for -f json, --sort)",
+            "code": "machine code of binaries, for a later diff --with code (-f json)",
         },
     )
     parser.add_argument(
         "--by",
         choices=_options.GROUPINGS,
-        help="group the kernels of the table (default: by family, one template, if not all kernels are shown)",
+        help="group the kernels (default: by family, one template, if not all kernels are shown)",
     )
-    _options.add_sort(parser, "kernels in the order of a figure, the largest first (default: worst first): %(choices)s")
+    _options.add_sort(
+        parser, "sort by a metric, largest first (default: worst kernel first); `spillscan explain metrics` lists them"
+    )
     parser.add_argument(
         "--assemble",
         nargs="?",
         const="",
         metavar="ARCH,…",
-        help="also show what ptxas makes of PTX, for these archs (default: what it is written for; needs ptxas)",
+        help="also compile PTX with ptxas, for these archs (default: the arch of the PTX)",
     )
     _options.add_strict(parser)
 

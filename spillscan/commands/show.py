@@ -1,9 +1,7 @@
-"""Print the spill map of a kernel: what is spilled where, in which loops, from which source lines; the worst first.
+"""Print the spills of one kernel by source line and loop, largest spill cost first.
 
-KERNEL is what a table calls it, a glob for any of its names, or a part of the symbol; an INPUT alone shows all of its
-kernels, and without --arch every architecture. Of several kernels, one that uses no local memory takes one line.
-A snapshot (scan -f json of a dump) has all figures, but no longer the single slots. Of a binary, --with sass adds its
-machine code; that takes nvdisasm.
+Without KERNEL, all kernels of INPUT are shown. A kernel without local memory takes one line. --with sass adds the
+machine code of a binary and needs nvdisasm.
 """
 
 from __future__ import annotations
@@ -48,17 +46,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _options.add_called(
         parser,
         "INPUT",
-        "dump (cuobjdump, nvdisasm), library, object, cubin, wheel, snapshot, a folder of them; - for stdin",
+        "binary, disassembly (cuobjdump, nvdisasm), snapshot, folder, or - for standard input",
     )
     _options.add_one_arch(parser)
     _options.add_with(
         parser,
         {
-            "source": "of a binary, source lines and instructions where it spills, the rest counted",
-            "sass": "of a binary, its machine code (needs nvdisasm)",
+            "source": "source lines of a binary with their instructions",
+            "sass": "machine code of a binary (needs nvdisasm)",
         },
     )
-    parser.add_argument("--source-root", metavar="DIR", help="--with source: where source files may be read")
+    parser.add_argument("--source-root", metavar="DIR", help="folder of the source files for --with source")
     _options.add_rows(parser, 40, "slots to show", "slots")
 
 

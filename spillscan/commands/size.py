@@ -1,6 +1,6 @@
-"""Show what binaries weigh: every byte once, as it is stored and unpacked, by architecture, by what it is, by kernel.
+"""Print the size of binaries by arch, kind, kernel or file. Each byte counts once, and the sums equal the file sizes.
 
-The sums are the files' sizes. What is compressed together shares its stored bytes in proportion to the unpacked ones.
+Members that are compressed together share their stored bytes in proportion to their unpacked size.
 """
 
 from __future__ import annotations
@@ -46,11 +46,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser,
         (*_LEVELS, *_ALONE),
         ("arch", "kind"),
-        "copy, alone: code that stands there several times, what that costs, and archs whose code is equal; gpu, alone:"
-        " which GPUs run this, by what machine code or PTX",
+        "copy (alone): duplicate code and its cost; gpu (alone): the GPUs that can run it, by machine code or PTX",
     )
     _policy.add_accept(parser)
-    _options.add_rows(parser, 12, "groups of each group to show", "groups")
+    _options.add_rows(parser, 12, "rows per group", "groups")
     _policy.add_file(parser)
     _options.add_formats(parser, "text", "json", "csv", "html")
 

@@ -1,6 +1,6 @@
-"""Compile a kernel with real ptxas at each register limit or launch bound, and tabulate registers, spills, stack and
-blocks per SM. Each setting is confirmed in the kernel's PTX. Needs ptxas: a CUDA toolkit, or pip install
-'spillscan[sweep]'. No GPU.
+"""Compile one kernel at several register limits or launch bounds, and compare registers, spills and occupancy.
+
+Each setting is confirmed in the kernel's PTX. Needs ptxas, from a CUDA toolkit or pip install 'spillscan[sweep]'.
 """
 
 from __future__ import annotations
@@ -32,18 +32,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "inputs",
         nargs="+",
         metavar="INPUT",
-        help="PTX file, CUDA source (.cu), a quoted nvcc command, or, with --kernel, compile_commands.json or the file"
-        " that `spillscan run` wrote",
+        help="PTX file, CUDA source, quoted nvcc command, or with --kernel: compile_commands.json or a run file",
     )
-    default = "default: the limits at which a further warp fits"
+    default = "default: the limits at which one more warp fits"
     _options.words(parser, "--limits", "N,…", f"register limits to try ({default})")
-    _options.words(parser, "--bounds", "THREADS[xBLOCKS],…", "launch bounds to try: 256x4")
-    _options.words(parser, "--arch", "ARCH,…", "only this arch; a .cu or .ptx file is compiled for it")
-    _options.words(parser, "--kernel", "GLOB", "only kernels of which a name matches")
+    _options.words(parser, "--bounds", "THREADS[xBLOCKS],…", "launch bounds to try, such as 256x4")
+    _options.words(parser, "--arch", "ARCH,…", "arch to compile for")
+    _options.words(parser, "--kernel", "GLOB", "only kernels with a matching name")
     _options.add_launches(parser)
     _policy.add_file(parser)
     _options.add_formats(parser, "text", "json", "csv", "markdown", "html")
-    _options.add_rows(parser, 10, "kernels of text", "kernels")
+    _options.add_rows(parser, 10, "kernels to show", "kernels")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -41,10 +41,10 @@ _MAIN = ("spill_bytes", "registers", "resident_blocks")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    _options.words(parser, "--kernel", "GLOB", "one row per build for the kernels that match")
+    _options.words(parser, "--kernel", "GLOB", "print one row per build for the matching kernels")
     _options.add_arch(parser)
     _options.add_metric(parser, TRACED, "only this metric")
-    _options.add_rows(parser, 20, "rows of a table to show", "rows, and all tables")
+    _options.add_rows(parser, 20, "rows per table", "rows, and all tables")
     _options.add_dataset(parser)
     _options.add_launches(parser)
     _policy.add_file(parser)

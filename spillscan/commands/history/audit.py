@@ -1,7 +1,7 @@
-"""Add a build to a dataset: all that is read of logs, dumps, objects, libraries, archives and folders of these.
+"""Add a build to a dataset.
 
-A file is read once: the same command goes on where it was interrupted, and reads what has changed or failed. What is no
-build output is skipped; a file that cannot be read is listed, and stops no other.
+An interrupted audit continues if the same command is run again: only new, changed and failed files are read. Files
+without build output are skipped, and failed files are listed.
 """
 
 from __future__ import annotations
@@ -31,17 +31,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "inputs",
         nargs="+",
         metavar="INPUT",
-        help="file, folder (searched to its end), glob pattern, or URL (s3://, gs://, hf://, https://) of these;"
-        " compile_commands.json: the objects of its CUDA code",
+        help="file, folder, glob or URL (s3://, gs://, hf://, https://); compile_commands.json: its CUDA objects",
     )
-    about = "name of the build: a commit or tag of the git repository here has its date, too"
+    about = "name of the build; a commit or tag of the current git repository also sets its date"
     parser.add_argument("--label", required=True, metavar="NAME", help=about)
     _options.add_dataset(parser)
-    about = "keep this with the build: time=2026-03-01T12:00:00Z orders builds, commit=REV names its commit"
+    about = "metadata of the build, such as time=2026-03-01T12:00:00Z or commit=REV"
     _options.words(parser, "--meta", "KEY=VALUE", about)
-    about = "leave out files and folders of this name, or of this path below the input; '>BYTES': larger files"
+    about = "skip files and folders by name or path below the input; '>BYTES' skips larger files"
     _options.words(parser, "--exclude", "GLOB", about)
-    about = "processes at once (default: one per processor), or the scheduler of a Dask cluster (tcp://HOST:PORT)"
+    about = "number of processes (default: one per processor), or a Dask scheduler (tcp://HOST:PORT)"
     parser.add_argument("--jobs", type=_jobs, metavar="N|ADDRESS", help=about)
     _options.add_rows(parser, 25, "failed files to list", "failed files")
     _options.add_strict(parser)

@@ -1,6 +1,6 @@
-"""Ask a dataset anything: one SELECT (of DuckDB) over the views kernels, units, issues and builds.
+"""Run one DuckDB SELECT over the views kernels, units, issues and builds.
 
-The query can read nothing else: no files, networks, extensions or settings.
+The query cannot access files, networks, extensions or settings.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ EPILOG = 'Example: spillscan history query "SELECT label, count(*) FROM kernels 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("query", metavar="SELECT", help="the question; docs/history.md lists the columns")
+    parser.add_argument("query", metavar="SELECT", help="the query; docs/history.md lists the columns")
     _options.add_dataset(parser)
     _options.add_formats(parser)
     _options.number(parser, "--timeout", "for the query (default: 60)", metavar="SECONDS", least=1, default=60)
-    _options.add_rows(parser, 1000, "rows of text to show", "rows of text")
+    _options.add_rows(parser, 1000, "rows to show", "rows")
 
 
 def run(arguments: argparse.Namespace) -> int:

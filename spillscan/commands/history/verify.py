@@ -1,4 +1,4 @@
-"""Read every byte of a dataset, and list the files that are lost or damaged, with their builds."""
+"""Read every byte of a dataset, and list lost or damaged files with their builds."""
 
 from __future__ import annotations
 
