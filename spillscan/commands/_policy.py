@@ -62,8 +62,7 @@ def add_rename(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="OLD=NEW",
-        help="a kernel that has another name now: globs with as many stars on both sides, such as 'flash::*=fa3::*'"
-        " (default: renames that explain all kernels of a function)",
+        help="pair renamed kernels: two globs with as many stars, such as 'flash::*=fa3::*'; repeatable",
     )
 
 
