@@ -48,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
         _answers.answer(
             forms,
             text=lambda style: table.text(chosen, style),
-            json=lambda: table.document(chosen, issues),
+            json=lambda: {"launches": rows},
             csv=lambda: (tuple(rows[0]), *(tuple(each.values()) for each in rows)),
             rows=_options.rows_of(arguments),
         )

@@ -129,7 +129,7 @@ class NextBlock(Struct, frozen=True, kw_only=True):
     threads: int | None = None
     """Most threads a block, in whole warps; ``None``: as many as now."""
     registers: int | None = None
-    """Most registers a thread; ``None``: as many as now."""
+    """Most registers per thread; ``None``: as many as now."""
     shared: int | None = None
     """Most static and dynamic shared memory a block, bytes; ``None``: as much as now."""
     barriers: int | None = None

@@ -123,7 +123,7 @@ def cap_lines(device: Device, cap: RegisterCap, occupancy: Occupancy) -> list[st
     """What ptxas makes of launch bounds, and the occupancy at that cap."""
     lines = [
         title(device),
-        f"__launch_bounds__({cap.threads}, {cap.blocks}) caps registers at {cap.registers} a thread",
+        f"__launch_bounds__({cap.threads}, {cap.blocks}) limits registers to {cap.registers} per thread",
     ]
     if cap.ignored:
         lines.append(
@@ -133,17 +133,17 @@ def cap_lines(device: Device, cap: RegisterCap, occupancy: Occupancy) -> list[st
 
 
 def next_block_line(occupancy: Occupancy) -> str:
-    """``5 blocks need at most 40 registers a thread (now 48) and 20,480 B of shared memory a block (now 24,576)``;
+    """``5 blocks need at most 40 registers per thread (now 48) and 20,480 B of shared memory per block (now 24,576)``;
     empty where nothing brings another block, or one resource alone, whose line says it."""
     found, now = next_block(occupancy), occupancy.configuration
     if found is None:
         return ""
     shared = current(now, "shared")
     needs = [
-        *([f"{count(found.threads, 'thread')} a block (now {now.threads_per_block:,})"] if found.threads else []),
-        *([f"{found.registers} registers a thread (now {now.registers})"] if found.registers is not None else []),
-        *([f"{found.shared:,} B of shared memory a block (now {shared:,})"] if found.shared is not None else []),
-        *([f"{count(found.barriers, 'barrier')} a block (now {now.barriers})"] if found.barriers is not None else []),
+        *([f"{count(found.threads, 'thread')} per block (now {now.threads_per_block:,})"] if found.threads else []),
+        *([f"{found.registers} registers per thread (now {now.registers})"] if found.registers is not None else []),
+        *([f"{found.shared:,} B of shared memory per block (now {shared:,})"] if found.shared is not None else []),
+        *([f"{count(found.barriers, 'barrier')} per block (now {now.barriers})"] if found.barriers is not None else []),
     ]
     if len(needs) < 2 and found.threads is None:
         return ""

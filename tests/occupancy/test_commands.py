@@ -131,7 +131,7 @@ def test_launch_bounds(capsys):
     status, out, _ = run(capsys, "occupancy", "sm_80", "--launch-bounds", "256,6")
     assert status == 0
     assert out.splitlines()[1:] == [
-        "__launch_bounds__(256, 6) caps registers at 40 a thread",
+        "__launch_bounds__(256, 6) limits registers to 40 per thread",
         "at 40 registers: 6 blocks/SM, 48 of 64 warps, occupancy 75 %, limited by registers",
     ]
     _, out, _ = run(capsys, "occupancy", "sm_75", "--launch-bounds", "256,5")

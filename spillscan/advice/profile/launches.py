@@ -108,12 +108,9 @@ def read_profiles(sources: Sequence[Source]) -> tuple[list[ProfiledLaunch], list
         with source.open() as stream:
             found = read(stream, called, errors)
         if not found and source.explicit:
-            if called.endswith(".ncu-rep"):
-                raise InputError(
-                    f"{called} is a report that only ncu reads", _AGAIN.replace("REPORT", printable(called))
-                )
-            why = f": {errors[0].message}" if errors else ""
-            raise InputError(f"no launch of Nsight Compute in {called}{why}", _MAKE)
+            report, why = called.endswith(".ncu-rep"), f": {errors[0].message}" if errors else ""
+            how = _AGAIN.replace("REPORT", printable(called)) if report else _MAKE
+            raise InputError(f"no launch in {called}{', which only ncu reads' if report else why}", how)
         launches += found
     if not launches:
         raise InputError("no launch of Nsight Compute in these inputs", _MAKE)

@@ -7,7 +7,6 @@ from typing import Any
 
 from spillscan.advice.profile.launches import METRICS
 from spillscan.advice.profile.matching import Matched
-from spillscan.model import Issue
 from spillscan.occupancy.summary import percent
 from spillscan.output.terminal import RED, Row, Style, fold, hung, table
 
@@ -80,6 +79,7 @@ def row(each: Matched) -> dict[str, Any]:
         "unmatched": each.unmatched,
         "launch": launch.number,
         "arch": launch.arch,
+        "block": "x".join(map(str, launch.block or ())),
         "threads_per_block": launch.threads,
         **{name: launch.metrics.get(name) for name in METRICS},
         "spill_instruction_share": launch.spill_share,
@@ -87,15 +87,4 @@ def row(each: Matched) -> dict[str, Any]:
         "compiled_spill_bytes": sum(kernel.spills) if kernel and kernel.spills else None,
         "input": launch.origin.input,
         "line": launch.origin.line,
-    }
-
-
-def document(launches: Sequence[Matched], issues: Sequence[Issue]) -> dict[str, Any]:
-    """All launches and issues."""
-    return {
-        "launches": [row(each) | {"block": each.launch.block} for each in launches],
-        "issues": [
-            {"code": each.code, "severity": each.severity, "message": each.message, "origin": str(each.origin or "")}
-            for each in issues
-        ],
     }

@@ -57,7 +57,6 @@ def test_json_and_csv_have_every_launch() -> None:
             name: "" if launch[name] is None else str(launch[name]) for name in ("symbol", "registers", "duration_ns")
         } == {name: row[name] for name in ("symbol", "registers", "duration_ns")}
     assert document["launches"][0]["compiled_spill_bytes"] == 2724 + 2488
-    assert document["issues"] == []
 
 
 def test_kernels_and_archs_are_chosen_and_choosing_nothing_is_an_error() -> None:

@@ -149,8 +149,8 @@ def test_a_table_that_ends_inside_a_launch_is_refused() -> None:
     [
         ("x.ncu-rep", b"NVR\0" + bytes(range(256)), r"only ncu reads.*ncu -i .*x.ncu-rep --csv --page raw"),
         ("x.csv", b"==ERROR== ERR_NVGPUCTRPERM - no permission\n", "ERR_NVGPUCTRPERM"),
-        ("x.csv", b"all is well\n", "no launch of Nsight Compute"),
-        ("x.csv", b"", "no launch of Nsight Compute"),
+        ("x.csv", b"all is well\n", "no launch in"),
+        ("x.csv", b"", "no launch in"),
     ],
 )
 def test_a_file_without_launches_is_refused(tmp_path: Path, name: str, content: bytes, said: str) -> None:
