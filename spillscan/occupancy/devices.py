@@ -174,11 +174,6 @@ class Device(Multiprocessor, frozen=True, kw_only=True, dict=True, forbid_unknow
         """Whether what could not run on 6.1 does not run on it either: 6.0."""
         return self.version == (6, 0)
 
-    @property
-    def carveout_steps(self) -> tuple[int, ...]:
-        """Sizes that the shared memory of an SM can be set to, bytes, ascending."""
-        return tuple(1024 * step for step in self.carveout_steps_kb)
-
 
 @cache
 def sources() -> Mapping[str, str]:
@@ -260,9 +255,11 @@ def _by_version(name: str, major: int, minor: int, suffix: str) -> Device:
         every = devices()
         same = [known for known in every if known.version[0] == major]
         near = min(same, key=lambda known: abs(known.version[1] - minor), default=None)
-        hint = f"nearest known: {near.target} ({near.compute_capability})" if near else ""
-        hint = f"{hint or f'known are {every[0].target} to {every[-1].target}'}; `spillscan explain devices` lists all"
-        raise UsageError(f"unknown compute capability {major}.{minor} ({name})", hint)
+        span = f"known are {every[0].target} to {every[-1].target}"
+        known = f"nearest known: {near.target} ({near.compute_capability})" if near else span
+        raise UsageError(
+            f"unknown compute capability {major}.{minor} ({name})", f"{known}; `spillscan explain devices` lists all"
+        )
     if (suffix == "a" and major < 9) or (suffix == "f" and major < 10):
         since = "sm_90" if suffix == "a" else "sm_100"
         raise UsageError(f"unknown target {name!r}", f"targets with -{suffix} begin at {since}; try sm_{major}{minor}")

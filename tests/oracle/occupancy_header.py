@@ -178,7 +178,7 @@ def configurations(count: int, seed: int) -> dict[str, np.ndarray]:
     most = np.array([one.shared_bytes_per_sm for one in table])[which]
     unit = np.array([one.shared_alloc_unit for one in table])[which]
     reserve = np.array([one.shared_bytes_reserved_per_block for one in table])[which]
-    steps = np.array([random.choice(one.carveout_steps) for one in table])[which]
+    steps = np.array([1024 * random.choice(one.carveout_steps_kb) for one in table])[which]
     blocks = random.integers(1, 33, count)
     cliff = np.maximum(np.where(random.random(count) < 0.5, most, steps) // blocks // unit * unit - reserve, 0)
     user = mix(
