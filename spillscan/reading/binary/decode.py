@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Protocol, TypeVar
 
 import numpy as np
@@ -187,47 +187,17 @@ def kinds_of(table: Table) -> Kinds:
     return kinds.astype(np.uint8)
 
 
-class Branches:
-    """Some instructions of one function; for the columns see :class:`~spillscan.reading.machine.flow.Moves`."""
-
-    def __init__(self, code: Code, rows: Words, kinds: Kinds) -> None:
-        self.kinds = kinds
-        self._code = code
-        self._rows = rows
-
-    @cached_property
-    def addresses(self) -> Words:
-        """Byte offsets."""
-        return self._code.addresses(self._rows)
-
-    @cached_property
-    def targets(self) -> Words:
-        """Where each goes; of what sets registers, to how many; -1: the instruction does not say."""
-        code = self._code
-        found: Words = np.where(IS_DIRECT[self.kinds], code.targets(self._rows), -1)
-        setting = (self.kinds == _SET_REGISTERS).nonzero()[0]
-        if len(setting):
-            rows = self._rows[setting]
-            plain = code.codes[rows] & _OPCODE_BITS == _SET_TO_CONSTANT
-            found[setting] = np.where(plain, code.immediates(rows), -1)
-        return found
-
-    @cached_property
-    def conditional(self) -> Flags:
-        """A predicate decides."""
-        found: Flags = self._code.guards(self._rows) != ALWAYS
-        jumps = (self.kinds == _JUMP).nonzero()[0]
-        if len(jumps):
-            found[jumps] |= self._code.conditions(self._rows[jumps])
-        return found
-
-    def at(self, which: NDArray[np.int64]) -> Branches:
-        """Those of some numbers."""
-        return Branches(self._code, self._rows[which], self.kinds[which])
-
-    def keep(self) -> Moves:
-        """What they are, without the code."""
-        return Moves(self.addresses, self.targets, self.kinds, self.conditional)
+def moves_of(code: Code, rows: Words, kinds: Kinds) -> Moves:
+    """Some instructions of one function that move control."""
+    targets: Words = np.where(IS_DIRECT[kinds], code.targets(rows), -1)
+    setting = (kinds == _SET_REGISTERS).nonzero()[0]
+    if len(setting):
+        plain = code.codes[rows[setting]] & _OPCODE_BITS == _SET_TO_CONSTANT
+        targets[setting] = np.where(plain, code.immediates(rows[setting]), -1)
+    conditional: Flags = code.guards(rows) != ALWAYS
+    jumps = (kinds == _JUMP).nonzero()[0]
+    conditional[jumps] |= code.conditions(rows[jumps])
+    return Moves(code.addresses(rows), targets, kinds, conditional)
 
 
 _FRAMES = frozenset({"IADD3", "VIADD", "IADD", "IADD32I", "UIADD3"})
@@ -281,7 +251,7 @@ class Decoded:
         if not isinstance(code, Wide) or not len(code.codes):
             return None
         kinds = kinds_of(self.table).take(self.code.codes)
-        moves = Branches(self.code, (rows := (kinds < LOAD).nonzero()[0]), kinds[rows])
+        moves = moves_of(self.code, (rows := (kinds < LOAD).nonzero()[0]), kinds[rows])
         flow = Flow(moves, last=self.code.bytes_to(len(kinds)) - INSTRUCTION, parts=parts, kernel=not function)
         return Graph(flow, _reconverging(code), len(kinds), function=function)
 
@@ -314,13 +284,13 @@ class Decoded:
         if annotated:
             ordered = np.sort(np.array((*annotated, -1), np.int64))
             fields |= (ordered[ordered.searchsorted(addresses, side="right") - 1] == addresses) * accesses.ANNOTATED
-        branches = Branches(self.code, rows[~is_local], kinds[~is_local])
+        moves = moves_of(self.code, rows[~is_local], kinds[~is_local])
 
         def registers() -> Words:
             store = kinds[is_local] == STORE
             return np.where(store, self.code.registers(self.code.stored, touching), self.code.registers("d", touching))
 
-        return Marked(addresses, None, fields, registers, None, branches)
+        return Marked(addresses, None, fields, registers, None, moves)
 
     def _stack_uses(self) -> Iterator[tuple[int, StackUse]]:
         """What names the stack pointer, STL and LDL apart: changes of it by a constant, and what reads it."""

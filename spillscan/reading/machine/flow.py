@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from enum import IntEnum
 from functools import cached_property, lru_cache
 from itertools import pairwise
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,32 +64,6 @@ FARTHEST = 1 << 48
 """Bytes; no code is so long."""
 
 
-class AnyMoves(Protocol):
-    """Instructions that move control, whose columns may be found when they are asked for: see :class:`Moves`."""
-
-    @property
-    def addresses(self) -> NDArray[np.int64]:
-        """Byte offsets."""
-
-    @property
-    def targets(self) -> NDArray[np.int64]:
-        """Where each goes."""
-
-    @property
-    def kinds(self) -> NDArray[Any]:
-        """What each does."""
-
-    @property
-    def conditional(self) -> NDArray[np.bool_]:
-        """Whether a predicate decides."""
-
-    def at(self, which: NDArray[np.int64]) -> AnyMoves:
-        """Those of some numbers."""
-
-    def keep(self) -> Moves:
-        """All, without what they were read from."""
-
-
 class Moves(NamedTuple):
     """Instructions that move control, as columns."""
 
@@ -112,17 +86,13 @@ class Moves(NamedTuple):
         """Those of some numbers."""
         return Moves(self.addresses[which], self.targets[which], self.kinds[which], self.conditional[which])
 
-    def keep(self) -> Moves:
-        """All, as they are."""
-        return self
-
     def part(self, begin: int, end: int) -> Moves:
         """Some of them."""
         part = slice(begin, end)
         return Moves(self.addresses[part], self.targets[part], self.kinds[part], self.conditional[part])
 
     @classmethod
-    def join(cls, parts: Iterable[AnyMoves]) -> Moves:
+    def join(cls, parts: Iterable[Moves]) -> Moves:
         """All of them, by address. In a damaged dump one may stand twice: what it does decides then."""
         rows = [(part.addresses, part.targets, part.kinds, part.conditional) for part in parts]
         columns = [np.concatenate(column) for column in zip(*rows, strict=True)]
@@ -214,7 +184,7 @@ class Controls(NamedTuple):
 class Flow:
     """Control of one function, looked at as far as is asked: of most functions that is little."""
 
-    def __init__(self, moves: AnyMoves, *, last: int, parts: Iterable[int] = (), kernel: bool) -> None:
+    def __init__(self, moves: Moves, *, last: int, parts: Iterable[int] = (), kernel: bool) -> None:
         """``last``: address of the last instruction; ``parts``: where callees begin, as far as the listing says it.
 
         ``kernel``: there may be callees behind it that no call names.
@@ -268,7 +238,7 @@ class Flow:
         return called
 
     @cached_property
-    def _near(self) -> AnyMoves:
+    def _near(self) -> Moves:
         """Calls that name their target."""
         return self._moves.at((self._moves.kinds == _CALL).nonzero()[0])
 
@@ -326,12 +296,8 @@ class Flow:
         """Branches and ways out."""
         return controls(self._moves, self._last, self.entries)
 
-    def kept(self) -> Flow:
-        """The same, to be looked at when what it was read from is gone."""
-        return Flow(self._moves.keep(), last=self._last, parts=self._parts, kernel=self._kernel)
 
-
-def controls(moves: AnyMoves, last: int, entries: Sequence[int]) -> Controls:
+def controls(moves: Moves, last: int, entries: Sequence[int]) -> Controls:
     """Branches and ways out of a function whose last instruction is at ``last``; callees begin at ``entries``."""
     addresses, targets, kinds, conditional = moves.addresses, moves.targets, moves.kinds, moves.conditional
     ends = np.where((kinds == _JUMP) & (targets <= last), targets, _STAYS)
@@ -381,7 +347,7 @@ def distinct(values: NDArray[np.int64]) -> NDArray[np.int64]:
     return found
 
 
-def _pop(moves: AnyMoves, ends: NDArray[np.int64], wanted: NDArray[np.bool_]) -> None:
+def _pop(moves: Moves, ends: NDArray[np.int64], wanted: NDArray[np.bool_]) -> None:
     """Send each SYNC, BRK and CONT to the target of the last push before it whose region is still open there."""
     if not (moves.kinds >= _FIRST_PUSH).any():
         return

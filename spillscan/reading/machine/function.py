@@ -27,7 +27,7 @@ from spillscan.model import Role
 from spillscan.model.code import NO_TRAFFIC, AccessClass, FlowKind, LocalTraffic, SourceLine, Traffic, WarpRole
 from spillscan.reading.machine import accesses, local, loops
 from spillscan.reading.machine.accesses import Accesses, Part
-from spillscan.reading.machine.flow import AnyMoves, Flow
+from spillscan.reading.machine.flow import Flow, Moves
 from spillscan.reading.machine.local import StackUse
 from spillscan.reading.machine.loops import Line
 
@@ -130,7 +130,7 @@ class Marked(NamedTuple):
     """What each stores, or loads into; asked only where it decides."""
     sources: Sequence[SourceLine | None] | None
     """Source lines; ``None`` where the dump has none."""
-    moves: AnyMoves
+    moves: Moves
 
     def part(self, begin: int, end: int) -> Marked:
         """Some of the accesses."""
@@ -256,7 +256,7 @@ class Analysis(Struct, kw_only=True, dict=True):
             addresses=marked.addresses,
             lines=marked.lines,
             accesses=marked.accesses,
-            depths=loops.Depths(self._flow.kept(), marked.addresses),
+            depths=loops.Depths(self._flow, marked.addresses),
             parts=parts,
             sources=marked.sources,
         )

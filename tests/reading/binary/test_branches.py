@@ -1,15 +1,13 @@
-"""Branches that are read when their code is gone, against the code itself."""
+"""Instructions that move control, some or all of a function."""
 
 from __future__ import annotations
-
-import pickle
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spillscan.reading.binary.decode import LOAD, OTHER, Branches, _reconverging, code_of, kinds_of
+from spillscan.reading.binary.decode import LOAD, OTHER, _reconverging, code_of, kinds_of, moves_of
 from spillscan.reading.binary.opcode_tables import Table, table
 from spillscan.reading.binary.window import Window
 from spillscan.reading.binary.words import Code
@@ -35,23 +33,14 @@ def text(number: int, words: int, seed: int) -> Code:
 
 @pytest.mark.parametrize("number", [52, 75, 90, 120])
 @given(words=st.integers(0, 90), seed=st.integers(0, 1 << 16))
-def test_later_as_at_once(number: int, words: int, seed: int) -> None:
-    found = text(number, words, seed)
-    kinds = kinds_of(opcodes(number)).take(found.codes)
+def test_some_are_read_as_all_are(number: int, words: int, seed: int) -> None:
+    code = text(number, words, seed)
+    kinds = kinds_of(opcodes(number)).take(code.codes)
     rows = (kinds < LOAD).nonzero()[0]
-    branches = Branches(found, rows, kinds[rows])
-    later = pickle.loads(pickle.dumps(branches.keep()))
-    for name in ("addresses", "targets", "kinds", "conditional"):
-        np.testing.assert_array_equal(getattr(later, name), getattr(branches, name), name)
-
-
-def test_some_are_read_alone() -> None:
-    found = text(90, 80, 1)
-    kinds = kinds_of(opcodes(90)).take(found.codes)
-    rows = (kinds < LOAD).nonzero()[0]
-    branches = Branches(found, rows, kinds[rows])
     odd = np.arange(1, len(rows), 2)
-    np.testing.assert_array_equal(branches.at(odd).targets, branches.targets[odd])
+    some, every = moves_of(code, rows[odd], kinds[rows[odd]]), moves_of(code, rows, kinds[rows]).at(odd)
+    for one, other in zip(some, every, strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 def test_a_call_is_near_where_its_target_is_relative() -> None:

@@ -37,7 +37,7 @@ def test_nested() -> None:
 
 def test_depths_are_found_when_somebody_looks(monkeypatch: pytest.MonkeyPatch) -> None:
     moves = Moves.of([(40, 20, Kind.JUMP, True), (70, -1, Kind.EXIT, False)])
-    found = loops.Depths(Flow(moves, last=70, kernel=True).kept(), np.array([10, 20, 30]))
+    found = loops.Depths(Flow(moves, last=70, kernel=True), np.array([10, 20, 30]))
     sent = pickle.dumps(found)
     with monkeypatch.context() as patched:
         patched.delattr(loops, "depths")
