@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from spillscan.advice.sweep.compiling import LIMIT, Module, Workshop
 from spillscan.advice.sweep.curves import Curve, Point, compiled, curve_of, declared, point
@@ -67,9 +67,16 @@ def tried(kernel: Kernel, command: str, launches: Launches, workshop: Workshop) 
     try:
         module = _module(kernel, command, workshop)
         as_built = declared(module.kernels[kernel.key.symbol], module.arch)
-        return _tried(kernel, module, launch or launches.launch_of(as_built))
+        return _tried(kernel, module, launches.launch_of(_with_bounds(kernel, as_built)))
     except SpillscanError as error:
         return Trial(missing=str(error))
+
+
+def _with_bounds(kernel: Kernel, as_built: Kernel) -> Kernel:
+    """The kernel with what its PTX declares, as `check` of its binary knows it: the launch bounds of code win over the
+    policy's block size."""
+    dynamic = as_built.dynamic_shared if kernel.dynamic_shared is None else kernel.dynamic_shared
+    return structs.replace(kernel, launch_bounds=kernel.launch_bounds or as_built.launch_bounds, dynamic_shared=dynamic)
 
 
 def _module(kernel: Kernel, command: str, workshop: Workshop) -> Module:
