@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 import yaml
@@ -25,11 +25,10 @@ from spillscan.model import Build, Change, Finding, Kernel, KernelKey, Origin, R
 from spillscan.model.code import LocalTraffic, SassStats
 from spillscan.model.nodes import parse_yaml
 from spillscan.reading.binary.fetch import texts_of
-from tests.conftest import FIXTURES, ROOT, read_text
+from tests.conftest import FIXTURES, read_text
+from tests.judging.rules.kernels import Same, table
 
-EXAMPLES: list[dict[str, Any]] = yaml.load(
-    (ROOT / "tests" / "judging" / "rules" / "examples.yaml").read_bytes(), Loader=yaml.CSafeLoader
-)
+EXAMPLES: list[dict[str, Any]] = table("examples")
 RULES = list(rules.all_rules().values())
 ORIGIN = Origin(input="k.sass", line=1, format="sass")
 SENTENCE = re.compile(r"[A-Z`'a-z].*\.$", re.DOTALL)
@@ -58,7 +57,7 @@ def test_a_rule_without_its_limits_says_nothing(log: str) -> None:
     bare = [each for each in rules.checks() if not any(limit.judges == "build" for limit in each.rule.limits)]
     said = {}
     for value in (None, 0):
-        judgement = rules.check(scan(FIXTURES / log), _Same(rules.Terms(limits=dict.fromkeys(limits, value))))
+        judgement = rules.check(scan(FIXTURES / log), Same(rules.Terms(limits=dict.fromkeys(limits, value))))
         said[value] = {each.rule for each in judgement.findings} | {each.rule.id for each in judgement.undecided}
     free = {each.rule.id for each in bare}
     assert said[None] <= free
@@ -85,7 +84,7 @@ def test_a_rule_with_a_limit_is_undecided_where_its_figure_is_missing(rule: Rule
     silent = Kernel(key=KernelKey(symbol="k", arch="sm_80"), role="entry", usage=Usage())
     change = Change(state="unknown", before=silent, after=silent)
     for limits in ({each.name: value for each in rule.limits} for value in (1, None)):
-        policy = _Same(rules.Terms(limits=limits))
+        policy = Same(rules.Terms(limits=limits))
         judgement = rules.check(Build(kernels=(silent,)), policy)
         found = [*judgement.findings, *rules.regressions([change], policy)]
         assert rule.id not in {each.rule for each in found}
@@ -97,15 +96,6 @@ def test_a_rule_with_a_limit_is_undecided_where_its_figure_is_missing(rule: Rule
             open_end = judged in {limit.judges for limit in rule.limits} and any(limits.values())
             known = rule.recorded_as and rule.limits == rules.all_rules()[rule.recorded_as].limits[1:]
             assert len(reasons) == (open_end and not known), "one of two rules of one limit speaks for both"
-
-
-class _Same(NamedTuple):
-    """The same terms for every kernel."""
-
-    terms: rules.Terms
-
-    def terms_of(self, kernel: Kernel) -> rules.Terms:
-        return self.terms
 
 
 @pytest.fixture
