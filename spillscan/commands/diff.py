@@ -166,7 +166,7 @@ def _report(
     gaps = [
         *gate.gaps(held),
         *gaps_of_input(builds[0], needs, strict=policy.strict),
-        *(nothing_in_common(base, head) or missing_kernels(found.changes, builds[0], builds[-1], None)),
+        *(nothing_in_common(base, head) or missing_kernels(found.changes, builds[0], builds[-1])),
         *gaps_of(builds[-1], undecided, needs, policy),
     ]
     if gated and gaps and not policy.strict and _same(Path(arguments.inputs[0]), Path(arguments.inputs[-1])):

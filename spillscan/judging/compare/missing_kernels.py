@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
-from itertools import chain
 from pathlib import PurePosixPath
 
 from spillscan.model import Build, Change, Gap, Kernel
@@ -43,25 +42,16 @@ def nothing_in_common(base: Build, head: Build) -> list[Gap]:
     return [Gap(code="nothing-compared", message=message, hides=("kernels",))]
 
 
-def missing_kernels(changes: Iterable[Change], base: Build, head: Build, most: int | None = None) -> list[Gap]:
+def missing_kernels(changes: Iterable[Change], base: Build, head: Build) -> list[Gap]:
     """What the removed kernels among ``changes`` leave open. ``base`` and ``head`` are the whole builds: what was
-    compiled shows in kernels that are not compared, too.
-
-    Up to ``most`` kernels may be gone unexplained, each counted once for all its archs; ``None``: none of a unit or an
-    arch that is missing, and few where the units are not known.
-    """
+    compiled shows in kernels that are not compared, too. None may be gone of a unit or an arch that is missing, and few
+    if the units are unknown."""
     gone = [change.before for change in changes if change.state == "removed" and change.before]
     if not gone or not head.kernels:
         return []
     places = _Places(base)
     by_arch, by_unit, unknown = _unexplained(gone, base, head, places)
-    if most is None:
-        unknown = unknown if len({kernel.key.symbol for kernel in unknown}) > _few(base) else []
-    elif (
-        len({(places.of(each), each.key.symbol) for each in chain(unknown, *by_arch.values(), *by_unit.values())})
-        <= most
-    ):
-        return []
+    unknown = unknown if len({kernel.key.symbol for kernel in unknown}) > _few(base) else []
     return [*_archs_missing(by_arch, places), *_units_missing(by_unit), *_kernels_missing(unknown, base)]
 
 
