@@ -5,7 +5,7 @@
 from there, for most builds hold no machine code.
 """
 
-from spillscan.model.build import Build, Kernel, LinkRecord, Reading, Sidecar, Stats, Timing
+from spillscan.model.build import Build, Kernel, LinkRecord, Reading, Sidecar, Stats
 from spillscan.model.findings import (
     SEVERITIES,
     BaselineState,
@@ -72,7 +72,6 @@ __all__ = [
     "Severity",
     "Sidecar",
     "Stats",
-    "Timing",
     "Usage",
     "agreement",
     "at_least",

@@ -162,29 +162,6 @@ class Stats(Struct, frozen=True, kw_only=True):
         )
 
 
-class Timing(Struct, frozen=True, kw_only=True):
-    """What a part of a compilation took, without the parts inside it, as the compiler driver wrote it down."""
-
-    milliseconds: float
-    """What it took, of all times that it occurred."""
-    file: str = ""
-    """The source file, or what is linked; empty where it belongs to none."""
-    arch: str | None = None
-    """``compute_90`` for what makes PTX, ``sm_90`` for what makes machine code; ``None`` for what serves all."""
-    tool: str = ""
-    """``cicc``, ``ptxas``, ``cudafe++`` …"""
-    step: str = ""
-    """What the tool did: ``NVVM Optimizer``; empty where only the tool is known."""
-    symbol: str = ""
-    """The function that it was done for; empty where it is not one function's."""
-    about: str = ""
-    """What else it was done for: a header, an instance of a template."""
-    kernel: bool = False
-    """Whether it is what ptxas prints as a kernel's compile time."""
-    origin: Origin
-    """Where it was read."""
-
-
 class Build(Struct, frozen=True, kw_only=True):
     """All that was read from the inputs of one build."""
 
@@ -200,8 +177,6 @@ class Build(Struct, frozen=True, kw_only=True):
     """Objects that a log says were compiled, and that hold no kernel."""
     units: tuple[Unit, ...] = ()
     """What was to be compiled, as far as anything but a log says so, and what came of it; in no snapshot."""
-    timings: tuple[Timing, ...] = ()
-    """What compilations took, as the compiler driver wrote it down; in no snapshot."""
 
     def __hash__(self) -> int:
         return hash((self.kernels, self.issues, self.stats))
@@ -334,8 +309,6 @@ class Reading(Struct):
     empty_units: list[str] = field(default_factory=list)
     units: list[Unit] = field(default_factory=list)
     """What was to be compiled, and what came of it."""
-    timings: list[Timing] = field(default_factory=list)
-    """What compilations took."""
 
     def add(self, other: Reading) -> None:
         """Take in what another input held, behind what is here."""
@@ -348,7 +321,6 @@ class Reading(Struct):
         self.portable += other.portable
         self.empty_units += other.empty_units
         self.units += other.units
-        self.timings += other.timings
 
     @property
     def understood(self) -> bool:

@@ -65,7 +65,6 @@ KINDS: Mapping[str, tuple[Hidden, ...]] = {
     "selected-kernels": ("kernels",),
     "ptx-only": ("kernels",),
     "damaged-lines": (),
-    "damaged-times": ("time",),
     "tool-message": (),
     "undecodable": (),
     "spill-mismatch": ("spills",),

@@ -232,7 +232,7 @@ _TERMINALS = (
     *(("buildstep", name) for name in ("COUNT", "PERCENT", "STATUS")),
     *(("buildfailure", "PLACE"), ("nvlink", "TARGET")),
 )
-_LINES = ("sass", "nvdisasm", "res_usage", "nvcc_times", "ptxas", "nvlink")
+_LINES = ("sass", "nvdisasm", "res_usage", "ptxas", "nvlink")
 
 
 def compiled() -> Iterator[tuple[str, bytes]]:

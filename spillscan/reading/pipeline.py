@@ -153,10 +153,6 @@ def build_of(reading: Reading) -> Build:
 
         kernels, contradictions = attach_sidecars(kernels, reading.sidecars)
         issues += contradictions
-    if reading.timings:
-        from spillscan.reading.join import timed
-
-        kernels = timed(kernels, reading.timings)
     said = {issue.origin for issue in issues if issue.code == "ptx-only"}  # by a snapshot
     issues += (issue for issue in still_portable(reading.portable, kernels) if issue.origin not in said)
     filled = {kernel.key.unit for kernel in kernels} if reading.empty_units else set()
@@ -167,7 +163,6 @@ def build_of(reading: Reading) -> Build:
         portable=tuple(reading.portable),
         units=tuple(reading.units),
         empty_units=tuple(unit for unit in dict.fromkeys(reading.empty_units) if unit not in filled),
-        timings=tuple(reading.timings),
     )
 
 

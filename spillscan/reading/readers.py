@@ -35,9 +35,9 @@ class Reader(Protocol):
 def of_text() -> tuple[Reader, ...]:
     """Those that are asked about text; the last takes any."""
     from spillscan.reading import dumps, logs
-    from spillscan.reading.inputs import build_file, ptx, sidecars, snapshot, times
+    from spillscan.reading.inputs import build_file, ptx, sidecars, snapshot
 
-    return build_file, ptx, snapshot, times, sidecars, dumps, logs
+    return build_file, ptx, snapshot, sidecars, dumps, logs
 
 
 @cache

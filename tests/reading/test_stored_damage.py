@@ -95,7 +95,7 @@ def _reported(reading: Reading) -> list[Any]:
         for each in reading.functions
     ]
     issues = [text(issue_json(each)) for each in reading.issues]
-    rest = [reading.links, reading.timings, reading.units, reading.portable, reading.stats]
+    rest = [reading.links, reading.sidecars, reading.units, reading.portable, reading.stats]
     kinds = Counter(each.code for each in reading.issues)
     return [len(kernels), len(functions), dict(sorted(kinds.items())), digest([kernels, functions, issues, repr(rest)])]
 

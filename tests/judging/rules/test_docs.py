@@ -24,7 +24,7 @@ GROUPS = {
     "Log": """truncated torn-line lost-lines line-too-long interleaved unnamed-kernel unread-spill-warning unknown-line
         unknown-clause unattached-advisory unattached-setmaxnreg""",
     "Build": """build-failed build-incomplete unfinished-unit unreported-unit stale-unit changed-input unknown-headers
-        step-retried host-step-failed damaged-times""",
+        step-retried host-step-failed""",
     "Files and binaries": """no-kernel unreadable nothing-recognised left-out left-out-report selected-kernels damaged
         damaged-lines unopened-member ptx-only unsupported-arch unknown-arch unknown-opcode damaged-listing mixed-input
         tool-message undecodable arch-required arch-unasked ptx-too-new no-fallback""",

@@ -107,7 +107,7 @@ def test_spills_to_shared_memory_are_said() -> None:
     dump = next(SASS.glob("smem-spill-*"))
     result = run("check", dump, "--set", "max_spill_bytes=100000")
     assert b"smem_spill_64 (sm_100)" in result.stdout
-    assert b"spill instructions go to shared memory" in result.stdout
+    assert b"[shared-spill]" in result.stdout
     assert b"smem_spill_off (sm_100): 0" not in result.stdout
     assert sum(b"[shared-spill]" in line and b"smem_spill_off" in line for line in result.stdout.splitlines()) == 0
 
