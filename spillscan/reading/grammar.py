@@ -213,6 +213,23 @@ def line_expression(rule: str, name: str = _SASS) -> str:
     return _derived(name, f"line {rule}", lambda: rule_expression(lexer(name), rule))
 
 
+def _named_choices(lark: Lark, rule: str) -> str:
+    """The expression of a rule's alternatives that have a name, each a group of it; a name of several is left out."""
+    forms: dict[str, list[str]] = {}
+    for each in lark.rules:
+        if each.origin.name == rule and each.alias:
+            parts = ((symbol.name, _terminal(lark, symbol.name)) for symbol in each.expansion)
+            pieces = (f"(?:{form})" if name.startswith("_") else f"({form})" for name, form in parts)
+            forms.setdefault(str(each.alias), []).append("".join(pieces))
+    return "|".join(f"(?P<{name}>{each[0]})" for name, each in forms.items() if len(each) == 1)
+
+
+@cache
+def choices(rule: str, name: str) -> re.Pattern[str]:
+    """The compiled expression of a rule's named alternatives: what matches in full is the group that it names."""
+    return re.compile(_derived(name, f"choices {rule}", lambda: _named_choices(lexer(name), rule)))
+
+
 @cache
 def line(rule: str, name: str = _SASS) -> re.Pattern[bytes]:
     """The compiled expression of a line rule of grammar ``name``, over bytes."""
@@ -244,6 +261,7 @@ def compiled() -> Iterator[tuple[str, bytes]]:
         expression(name, rule)
     for name, each in _TERMINALS:
         terminal(each, name)
+    choices("clause", "usage")
     for name in _LINES:
         for rule in {str(each.origin.name) for each in lexer(name).rules}:
             with suppress(ValueError, KeyError):  # it is no sequence of terminals

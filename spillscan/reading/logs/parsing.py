@@ -248,12 +248,12 @@ def ptxas_message(line: str) -> Message:
     """What a line that starts with ``ptxas`` (or a stack line with its indent) says."""
     before = head("ptxas").match(line)
     if before is None:
-        found = grammar.parse("ptxas", "line", line)
-        return Unknown(line) if found is None or found[0] != "stack" else _stack(found[1])
+        stack = _stack_pattern().fullmatch(line)
+        return _stack({name.upper(): value for name, value in stack.groupdict().items()}) if stack else Unknown(line)
     text = line[before.end() :]
     if with_clauses := _with_clauses("ptxas", text, line):
         return with_clauses
-    rule, tokens = grammar.parse("ptxas", "body", text) or ("", {})
+    rule, tokens = _body("ptxas", text)
     match rule:
         case "entry":
             return EntryLine(_named(tokens["ENTRY_SYMBOL"]), tokens["ARCH"])
@@ -340,7 +340,7 @@ def _with_clauses(tool: str, text: str, line: str) -> Used | Module | FunctionUs
     """What a registers line, a module's first line or a function's line says; ``None`` for any other text. Clause by
     clause: few are distinct."""
     first, *pieces = text.split(",")
-    rule, tokens = grammar.parse(tool, "body", first) or ("", {})
+    rule, tokens = _body(tool, first)
     if rule not in _CLAUSED and not (pieces and first.startswith("Function ")):
         return None
     if rule not in _CLAUSED:
@@ -358,9 +358,28 @@ def _with_clauses(tool: str, text: str, line: str) -> Used | Module | FunctionUs
     return Module(used.usage) if rule == "module" else FunctionUsage(tokens["FUNCTION_SYMBOL"], used.usage)
 
 
+def _body(tool: str, text: str) -> tuple[str, dict[str, str]]:
+    """The rule and tokens of a message without its head; regular lines of a report need no parser."""
+    for rule, form in _regular(tool):
+        if found := form.fullmatch(text):
+            return rule, {name.upper(): value for name, value in found.groupdict().items()}
+    return grammar.parse(tool, "body", text) or ("", {})
+
+
+@cache
+def _regular(tool: str) -> list[tuple[str, re.Pattern[str]]]:
+    """Rules of regular lines, up to the first comma, and their expressions."""
+    rules = {"usage": "_registers", "module": "_globals"}
+    if tool == "ptxas":
+        rules |= {rule: rule for rule in ("entry", "properties", "compile_time")}
+    return [(rule, re.compile(grammar.line_expression(line, tool))) for rule, line in rules.items()]
+
+
 @lru_cache(maxsize=4096)
 def _clause(text: str) -> tuple[str, Sequence[str]] | None:
     """The rule of a clause, without the comma before it, and its tokens; ``None`` where it is none."""
+    if regular := grammar.choices("clause", "usage").fullmatch(f",{text}"):
+        return str(regular.lastgroup), [each for each in regular.groups() if each is not None][1:]
     found = grammar.parse("usage", "clause", f",{text}")
     return None if found is None else (found[0], tuple(found[1].values()))
 
