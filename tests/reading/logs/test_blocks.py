@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import io
 import random
+import re
 
 import pytest
 
 from spillscan.model import Reading
+from spillscan.reading import grammar
 from spillscan.reading.inputs import source
 from spillscan.reading.inputs.source import Stream
-from spillscan.reading.logs import log
+from spillscan.reading.logs import log, parsing
 from spillscan.reading.logs.blocks import Blocks
 from tests.conftest import FIXTURES, read_text
 
@@ -54,3 +56,17 @@ def test_blocks_are_read_as_their_lines_are(file: str, monkeypatch: pytest.Monke
     whole = read(text)
     monkeypatch.setattr(Blocks, "next", lambda *_: None)
     assert read(text) == whole
+
+
+def test_the_parser_alone_reads_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The expressions of regular lines and clauses say what the grammar's parser says, in all fixtures."""
+    paths = [path for folder in ("ptxas", "nvlink", "demo") for path in sorted((FIXTURES / folder).rglob("*.log"))]
+    texts = [read_text(path).encode() for path in paths]
+    before = [read(text) for text in texts]
+    monkeypatch.setattr(Blocks, "next", lambda *_: None)
+    monkeypatch.setattr(parsing, "_regular", lambda _: [])
+    monkeypatch.setattr(grammar, "choices", lambda *_: re.compile("(?!)"))
+    for memo in (parsing._read, parsing.ptxas_message, parsing._clause):
+        memo.cache_clear()
+    for path, text, regular in zip(paths, texts, before, strict=True):
+        assert read(text) == regular, path
