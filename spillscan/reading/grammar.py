@@ -224,10 +224,15 @@ def _named_choices(lark: Lark, rule: str) -> str:
     return "|".join(f"(?P<{name}>{each[0]})" for name, each in forms.items() if len(each) == 1)
 
 
+def choice_expression(rule: str, name: str) -> str:
+    """An expression of a rule's named alternatives: the group that matches in full names the alternative."""
+    return _derived(name, f"choices {rule}", lambda: _named_choices(lexer(name), rule))
+
+
 @cache
 def choices(rule: str, name: str) -> re.Pattern[str]:
-    """The compiled expression of a rule's named alternatives: what matches in full is the group that it names."""
-    return re.compile(_derived(name, f"choices {rule}", lambda: _named_choices(lexer(name), rule)))
+    """:func:`choice_expression`, compiled."""
+    return re.compile(choice_expression(rule, name))
 
 
 @cache
@@ -261,7 +266,7 @@ def compiled() -> Iterator[tuple[str, bytes]]:
         expression(name, rule)
     for name, each in _TERMINALS:
         terminal(each, name)
-    choices("clause", "usage")
+    choice_expression("clause", "usage")
     for name in _LINES:
         for rule in {str(each.origin.name) for each in lexer(name).rules}:
             with suppress(ValueError, KeyError):  # it is no sequence of terminals
