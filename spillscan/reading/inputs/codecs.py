@@ -1,8 +1,5 @@
-"""What files are compressed with: one list of codecs, for text that is streamed and for members of archives.
-
-A codec's magic says that a file claims to be of it. Those whose magic a text may begin with, too (zlib, LZMA), are
-known by a trial.
-"""
+"""Compression of files, by their first bytes: one list of codecs, for text that is streamed and for members of
+archives."""
 
 from __future__ import annotations
 
@@ -44,11 +41,9 @@ class Codec(NamedTuple):
 
     name: str
     magic: re.Pattern[bytes]
-    """What a stream begins with; of a strong one the first bytes are in no other file."""
+    """First bytes of a stream, which no other file has."""
     make: Callable[[], Engine]
     """An engine for one stream. May raise ``ImportError``."""
-    strong: bool = True
-    """Whether the magic tells it from anything else."""
 
 
 class CodecError(Exception):
@@ -95,8 +90,8 @@ def _engine(module: str, name: str, *arguments: int) -> Callable[[], Engine]:
     return lambda: getattr(import_module(module), name)(*arguments)
 
 
-_XZ, _ALONE = 1, 2
-"""Formats of :mod:`lzma`."""
+_XZ = 1
+"""A format of :mod:`lzma`."""
 
 
 def deflate() -> Engine:
@@ -107,20 +102,17 @@ def deflate() -> Engine:
 _SKIPPABLE = rb"[\x50-\x5f]\x2a\x4d\x18"
 """A frame that holds no data: LZ4 and zstd have the same."""
 
-_LZMA = re.compile(rb"\x5d\0\0..(?:\xff{8}|.{5}\0\0\0)\0", re.DOTALL)
 CODECS = (
     Codec("gzip", re.compile(rb"\x1f\x8b\x08[\0-\x1f]"), lambda: _Inflate(zlib.MAX_WBITS | 16)),
     Codec("xz", re.compile(rb"\xfd7zXZ\0"), _engine("lzma", "LZMADecompressor", _XZ)),
     Codec("bzip2", re.compile(rb"BZh[1-9](?:1AY&SY|\x17rE8P\x90)"), _engine("bz2", "BZ2Decompressor")),
     Codec("zstd", re.compile(rb"\x28\xb5\x2f\xfd|" + _SKIPPABLE), _zstd),
     Codec("lz4", re.compile(rb"\x04\x22\x4d\x18"), _engine("lz4.frame", "LZ4FrameDecompressor")),
-    Codec("lzma", _LZMA, _engine("lzma", "LZMADecompressor", _ALONE), strong=False),
-    Codec("zlib", re.compile(rb"\x78[\x01\x5e\x9c\xda]"), lambda: _Inflate(zlib.MAX_WBITS), strong=False),
 )
 """All of them."""
 
 MAGICS = (b"\x1f\x8b\x08", b"\xfd7zXZ\0", b"BZh", b"\x28\xb5\x2f\xfd", b"\x04\x22\x4d\x18")
-"""What strong ones are looked for by, among other bytes."""
+"""What they are looked for by, among other bytes."""
 
 
 def errors() -> tuple[type[Exception], ...]:
@@ -134,18 +126,16 @@ def errors() -> tuple[type[Exception], ...]:
 
 def codec_of(head: bytes) -> Codec | None:
     """What ``head``, the first bytes of a file, is compressed with; ``None``: with nothing that is known here."""
-    for codec in CODECS:
-        if codec.magic.match(head) and (codec.strong or begins(codec, head)):
-            return codec
-    return None
+    return next((codec for codec in CODECS if codec.magic.match(head)), None)
 
 
 def begins(codec: Codec, head: bytes) -> bool:
-    """Whether the first bytes decompress; of one with a weak magic, to something."""
+    """Whether the first bytes decompress."""
     try:
-        return bool(codec.make().decompress(head[:HEAD_BYTES], HEAD_BYTES)) or codec.strong
+        codec.make().decompress(head[:HEAD_BYTES], HEAD_BYTES)
     except errors():
         return False
+    return True
 
 
 def unpacked(codec: Codec, chunks: Iterable[bytes | memoryview], behind: Callable[[int], None]) -> Iterator[bytes]:

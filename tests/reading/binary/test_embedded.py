@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import base64
 import gzip
+import lzma
 import pickle
 import random
 import struct
 import zipfile
+import zlib
 from pathlib import Path
 
 import pytest
@@ -327,6 +329,8 @@ UNOPENED = {
     "cpio": b"070701" + b"%08x" * 13 % (1, 0o100644, 0, 0, 1, 0, 9, 0, 0, 0, 0, 2, 0) + b"a\0" + b"text text",
     "RPM": b"\xed\xab\xee\xdb\3\0" + bytes(90),
     "SQLite": b"SQLite format 3\0" + bytes(100),
+    "LZMA": lzma.compress(TINY, lzma.FORMAT_ALONE),
+    "zlib": zlib.compress(TINY),
     "7z": b"7z\xbc\xaf\x27\x1c" + bytes(40),
 }
 
