@@ -14,11 +14,10 @@ from spillscan.reading.logs.gathered import Gathered
 from spillscan.reading.logs.interleaved import assign, contradicts, may_own, settle_stacks
 from spillscan.reading.logs.issue_log import ALL, FIGURES, IssueLog, quoted
 from spillscan.reading.logs.link_lines import LinkLines
-from spillscan.reading.logs.nameless import NamelessRecords
 from spillscan.reading.logs.notes import Notes
 from spillscan.reading.logs.pending import PendingKernel, Run, Section, first_line, shown_by
 from spillscan.reading.logs.steps import Step
-from spillscan.reading.logs.suspicions import CompileTimes, Seen, doubt_stack, judge
+from spillscan.reading.logs.suspicions import CompileTimes, NamelessRecords, Seen, doubt_stack, judge
 
 PARALLEL_HINT = "if several compilers wrote it, have each one's output written whole (make -Otarget, ninja)"
 
