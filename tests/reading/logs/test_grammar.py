@@ -134,10 +134,10 @@ def kinds_in(line: str) -> set[str]:
 
 
 def test_kinds_of_notes_are_rules_of_the_grammar() -> None:
-    from spillscan.judging.rules.advisories import COSTLY
+    from spillscan.judging.rules.messages import WARNINGS
 
     rules = {str(rule.origin.name) for rule in grammar.load("ptxas").rules}
-    assert set(COSTLY) <= rules
+    assert set(WARNINGS) <= rules
     assert set(_NO_USE) <= rules
 
 
