@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from spillscan.advice.causes import causes, holdings
 from spillscan.advice.fixes import Fix, Goal, Need, fixes, registers_needed
 from spillscan.advice.ranking import Ranked, summary_of
-from spillscan.advice.sweep.proposals import rows
+from spillscan.advice.sweep.outcomes import rows
 from spillscan.judging.places import Place, Tree, weighed
 from spillscan.model.code import NO_TRAFFIC
 from spillscan.occupancy.binding import LABELS

@@ -20,7 +20,9 @@ from spillscan.advice.causes import (
     limited_by_option,
     most_registers,
 )
-from spillscan.advice.sweep.proposals import FIRST_WITH_MAXNREG, outcome, release, spills_to_shared
+from spillscan.advice.sweep.outcomes import outcome
+from spillscan.advice.sweep.proposals import spills_to_shared
+from spillscan.advice.sweep.settings import FIRST_WITH_MAXNREG, release
 from spillscan.model import Kernel, Launch, LaunchSource
 from spillscan.model.code import NO_TRAFFIC
 from spillscan.occupancy.bounds import (

@@ -23,8 +23,7 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from spillscan.advice.sweep import ptx
-from spillscan.advice.sweep.proposals import FIRST_WITH_MAXNREG, release
-from spillscan.advice.sweep.settings import AS_IS, Setting
+from spillscan.advice.sweep.settings import AS_IS, FIRST_WITH_MAXNREG, Setting, release
 from spillscan.advice.sweep.units import Unit, tool
 from spillscan.output.errors import InputError
 

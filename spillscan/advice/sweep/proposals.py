@@ -1,13 +1,12 @@
-"""What can be tried, why a kernel's fixes cannot, and what was tried, in words."""
+"""Why a kernel's fixes cannot be tried: no launch bounds help it, or its source, command or compiler is missing."""
 
 from __future__ import annotations
 
 import os
 import re
 import shutil
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from spillscan.advice.sweep.settings import release
 from spillscan.advice.sweep.units import tool
 from spillscan.model import Kernel, Launch
 from spillscan.occupancy.binding import limited_by
@@ -15,27 +14,14 @@ from spillscan.occupancy.bounds import bounds_for_more_blocks
 from spillscan.occupancy.model import Occupancy
 from spillscan.occupancy.summary import summarise
 from spillscan.output.errors import UsageError
-from spillscan.output.nouns import count
-
-if TYPE_CHECKING:  # a gate proposes without compiling
-    from spillscan.advice.sweep.curves import Curve, Point
-    from spillscan.advice.sweep.trials import Trial
 
 NO_LAUNCH = "block size unknown: set --launch 'GLOB=THREADS'"
-FIRST_WITH_MAXNREG = (12, 4)
-"""Release of CUDA whose nvcc knows ``__maxnreg__``."""
 _PER_FUNCTION = re.compile(
     r"(?:^|\s)(?:-c|--compile-only|-ewp|--extensible-whole-program|-g|-G|--device-debug|-rdc[= ]true)(?!\S)"
 )
 """Options with which ptxas refuses to spill to shared memory: "not allowed for per-function compilation modes"."""
 _FIRST_WITH_SHARED_SPILLS = (13, 0)
 """Release of CUDA that knows ``enable_smem_spilling``."""
-
-
-def release(version: str) -> tuple[int, int]:
-    """Release of CUDA in a compiler's version; (0, 0) if unknown."""
-    numbers = re.match(r"(\d+)\.(\d+)", version)
-    return (int(numbers[1]), int(numbers[2])) if numbers else (0, 0)
 
 
 def spills_to_shared(version: str, options: str) -> bool:
@@ -92,32 +78,3 @@ def refusal(kernel: Kernel, command: str) -> str:
     except UsageError as error:
         return str(error)
     return ""
-
-
-# ---- in words -----------------------------------------------------------------------------------------------------
-
-
-def rows(trial: Trial, curve: Curve, kernel: Kernel) -> Iterator[str]:
-    """Each setting that was tried, a line each; ``kernel``: as the input has it."""
-    there = kernel.usage.registers, sum(kernel.spills) if kernel.spills else 0
-    same = kernel.spills is None or there == (curve.as_is.registers, curve.as_is.spill_bytes)
-    other = f"; the input has {there[0]} registers, spills {there[1]:,} B: other options or ptxas"
-    yield f"as it is: {outcome(curve.as_is, curve.as_is)}{'' if same else other}"
-    yield from (f"{each.setting.source}: {outcome(curve.as_is, each)}" for each in trial.steps)
-
-
-def outcome(before: Point, after: Point) -> str:
-    """``52 registers, no spills, 12 → 9 blocks/SM, 4,096 B of code, tried in PTX``."""
-    if after.failure:
-        return after.failure if after.failure.startswith("not tried") else f"does not compile: {after.failure}"
-    spills = f"spills {after.spill_bytes:,} B" if after.spill_bytes else "no spills"
-    words = [f"{after.registers} registers", spills]
-    if before.blocks is not None and after.blocks is not None:
-        change = f"{before.blocks} → " if before.blocks != after.blocks else ""
-        same = "" if change or before is after else " as before"
-        words.append(f"{change}{count(after.blocks, 'block')}/SM{same}")
-    if after.code_bytes is not None:
-        words.append(f"{after.code_bytes:,} B of code")
-    words += ["tried in PTX"] * after.in_ptx
-    words += ["before the link"] * (after.kernel is not None and after.kernel.final is False)
-    return ", ".join(words)

@@ -12,6 +12,8 @@ from spillscan.output.errors import UsageError
 
 DEFAULT_LIMITS = (255, 168, 128, 96, 80, 72, 64, 56, 48, 40, 32)
 """The largest limits with which 2, 3, 4, 5, … 16 warps share a quarter of an SM's register file."""
+FIRST_WITH_MAXNREG = (12, 4)
+"""Release of CUDA whose nvcc knows ``__maxnreg__``."""
 MOST_THREADS, MOST_BLOCKS = 1024, 32
 _BOUNDS = re.compile(r"(\d{1,4})(?:x(\d{1,2}))?")
 
@@ -83,3 +85,9 @@ def parse_settings(limits: Iterable[str], bounds: Iterable[str]) -> tuple[Settin
 
 def _words(texts: Iterable[str]) -> list[str]:
     return [word for text in texts for word in text.split(",") if word]
+
+
+def release(version: str) -> tuple[int, int]:
+    """Release of CUDA in a compiler's version; (0, 0) if unknown."""
+    numbers = re.match(r"(\d+)\.(\d+)", version)
+    return (int(numbers[1]), int(numbers[2])) if numbers else (0, 0)

@@ -14,8 +14,7 @@ from typing import NamedTuple
 from spillscan.advice.sweep import ptx
 from spillscan.advice.sweep.compiling import Workshop
 from spillscan.advice.sweep.curves import compiled
-from spillscan.advice.sweep.proposals import release
-from spillscan.advice.sweep.settings import AS_IS, Setting
+from spillscan.advice.sweep.settings import AS_IS, Setting, release
 from spillscan.advice.sweep.units import units
 from tests.advice.sweep.support import Metrics, metrics_of
 
