@@ -86,6 +86,19 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, **declared: Any) -> None:
         super().__init__(**{"formatter_class": _Formatter, "allow_abbrev": False, **declared})
 
+    def format_help(self) -> str:
+        """The help, with one line of usage."""
+        self.usage = self.usage or self._usage()
+        return super().format_help()
+
+    def _usage(self) -> str:
+        words = [self.prog, "[OPTIONS]"]
+        for action in self._get_positional_actions():
+            name = str(action.metavar or action.dest)
+            several = f"{name}..." if action.nargs in ("*", "+") else name
+            words.append(f"[{several}]" if action.nargs in ("*", "?") else several)
+        return " ".join(words).replace("%", "%%")
+
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         """As argparse does; the parser of the command that was called complains."""
         found, extras = self.parse_known_args(args, namespace)

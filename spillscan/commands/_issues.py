@@ -50,7 +50,7 @@ def conclude(found: Verdict, issues: Sequence[Issue] = (), *, shown: bool = Fals
         each.kernel for each in found.gaps if each.kernel and (each.code, each.message) == (first.code, first.message)
     ]
     others = len(found.gaps) - max(1, len(alike))
-    name = f"cannot judge {_families(alike)}: " if first.kernel else f"{first.origin}: " if first.origin else ""
+    name = f"{_families(alike)}: " if first.kernel else f"{first.origin}: " if first.origin else ""
     more = f" ({others:,} more)" if others else ""
     known = explanations("gaps").get(first.code)  # a snapshot of a newer release may have other kinds
     fix = known.fix.rstrip(".") if known else "a newer release of spillscan found it and says what to do"

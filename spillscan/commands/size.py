@@ -130,7 +130,7 @@ def _duplicates(weighed: Sequence[Weighed]) -> Table[Duplicate]:
     saved = sum(each.saved_bytes for each in found)
     stored = sum(each.saved_stored_bytes for each in found)
     notes = [
-        f"{count(len(found), 'function stands', 'functions stand')} there several times:"
+        f"{count(len(found), 'function')} with several copies:"
         f" {size(saved)} of {size(total)} of code are copies, {size(stored)} as stored"
     ]
     for pair in pairs:

@@ -75,9 +75,9 @@ def run(arguments: argparse.Namespace) -> int:
         failed = sum(gap.code == "unreadable" for gap in found.gaps)
         others = dict.fromkeys(gap.code for gap in found.gaps if gap.code != "unreadable")
         said = [f"{counted(failed)} could not be read"] * bool(failed) + [
-            f"what was read has gaps: {', '.join(others)}"
+            f"incomplete input: {', '.join(others)}"
         ] * bool(others)
-        raise UndecidedError(" and ".join(said), "`spillscan explain GAP` says what to do; --accept GAP=GLOB excuses")
+        raise UndecidedError(" and ".join(said), "see `spillscan explain GAP`; --accept GAP=GLOB accepts it")
     return found.status
 
 
