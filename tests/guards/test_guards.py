@@ -42,6 +42,8 @@ FAMILIES = (
     "C-wrap",
     "D-bin",
     "E-diff",
+    "F-baseline",
+    "F-policy",
     "R-real",
 )
 KNOWN = yaml.safe_load((HERE / "known.yaml").read_text(encoding="utf-8"))
