@@ -1,10 +1,12 @@
-"""Names of kernels: for people, last scope, base name and arguments in one width per output; for comparisons, one
-identity whatever checkout, toolkit and list of archs a kernel was built with.
+"""Names of kernels, for display and for comparison.
 
 In: symbols. Out: :class:`Names`, canonical symbols, pairs of kernels.
 
-``display`` reads a demangled name, ``names`` fits names to a width and keeps them apart. ``identity/symbol.py`` parses
-mangled names: what is volatile in one is replaced, and it stays a mangled name.
+For display: last scope, base name and arguments, in one width per output. For comparison: one identity, independent of
+checkout, toolkit and the list of archs built.
+
+``display`` parses a demangled name. ``names`` shortens names to a width and keeps them distinct. ``identity/symbol.py``
+parses mangled names and replaces their volatile parts; the result is still a mangled name.
 """
 
 from spillscan.naming.display import Key, symbol_of

@@ -1,7 +1,7 @@
-"""A kernel's name for people, read off its demangled name: last scope, base name, template arguments.
+"""A kernel's display name, parsed from its demangled name: last scope, base name, template arguments.
 
-A wrapper's kernel is named after what it runs: ``launch<Op>(Op)`` after ``Op``, ``launch<f()::'lambda'(int)>`` after
-``f``.
+A wrapper kernel is named after the functor it runs: ``launch<Op>(Op)`` after ``Op``, ``launch<f()::'lambda'(int)>``
+after ``f``.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from spillscan.model.symbols import Tuned, readable
 from spillscan.output.safe import printable
 
 Key = str | Tuned
-"""What a kernel is named by: its symbol; of one of a tuner's candidates its configuration, too."""
+"""Key that names a kernel: its symbol, plus the configuration if an autotuner compiled it."""
 
 
 def symbol_of(key: Key) -> str:
-    """The symbol in a key."""
+    """The symbol of a key."""
     return key if isinstance(key, str) else key.symbol
 
 
 _LONGEST, _DEEPEST = 60_000, 150
-"""Characters and nested brackets of a name that is read as one."""
+"""Maximum characters and bracket depth of a name that is parsed; longer or deeper names are shown as they are."""
 _VOLATILE = re.compile(
     r"(?:\b_INTERNAL_\w+|\b_GLOBAL__N_\w+|\b(?:CUB_|THRUST_|_V_)\d{4,}\w*|\b__(?:4|1|ndk1|cxx11)"
     r"|\(anonymous namespace\)|<unnamed>|\{anonymous\})::|(?<!\w)decltype\(auto\) |::operator\(\)(?:\(\))?(?: const)?"
@@ -33,11 +33,11 @@ _QUALIFIER = re.compile(r"(?<![\w>])(?:[A-Za-z_]\w*::)+(?=[A-Za-z_])")
 _SUFFIX = re.compile(r"\b(\d+)(?:u|l|ul|ll|ull|U|L|UL)\b")
 _LAMBDA = re.compile(r"::(?:'lambda(\d*)'\([^()]*\)|\{lambda\([^()]*\)#(\d+)\})")
 _POLICIES = frozenset(("ParallelFor", "ParallelReduce", "ParallelScan"))
-"""Kokkos' drivers: the functor is their first argument."""
+"""Kokkos' drivers, whose first template argument is the functor."""
 
 
 class Display(NamedTuple):
-    """What people call a kernel."""
+    """Parts of a kernel's display name."""
 
     scope: str
     base: str
@@ -46,7 +46,7 @@ class Display(NamedTuple):
 
     @property
     def family(self) -> str:
-        """What all instances of a template are called: ``ns::gemm``."""
+        """Name shared by all instances of a template: ``ns::gemm``."""
         return f"{self.scope}::{self.base}" if self.scope else self.base
 
     @property
@@ -56,7 +56,7 @@ class Display(NamedTuple):
         return f"{self.family}{self.brackets[0]}{inside}{self.brackets[1]}" if inside else self.family
 
     def cut(self, room: int) -> str:
-        """The name in ``room`` characters: as many arguments from the left as fit; then without its scope."""
+        """The name in at most ``room`` characters: drop arguments from the right, then the scope."""
         if len(self.full) <= room:
             return self.full
         family = self.family if len(self.family) <= room else self.base[:room]
@@ -72,7 +72,7 @@ class Display(NamedTuple):
 
 @lru_cache(maxsize=1 << 15)
 def display(key: Key) -> Display:
-    """What people call ``key``."""
+    """Display name of ``key``."""
     if isinstance(key, Tuned):
         own = display(key.symbol)
         return own._replace(arguments=(*own.arguments, *map(printable, key.words)), brackets="[]")
@@ -88,14 +88,14 @@ def display(key: Key) -> Display:
 
 
 def _of(name: Function) -> Display:
-    """``Outer<int>::f<4>`` is ``Outer::f`` of both lists of arguments."""
+    """Display name of a function; arguments of its class come first: ``Outer<int>::f<4>`` → ``Outer::f<int, 4>``."""
     scope = Function(name.scopes[-1]) if name.scopes else None
     arguments = (*(scope.arguments if scope else ()), *name.arguments)
     return Display(scope.base if scope else "", name.base, tuple(map(_argument, arguments)))
 
 
 def _operation(name: Function) -> str:
-    """The type that a wrapper's kernel runs: it is among the template arguments, and the kernel takes one."""
+    """The functor type that a wrapper kernel runs: a template argument that is also its one parameter, or a lambda."""
     for argument in name.arguments:
         if "lambda" in argument or "<" in argument or "::" in argument:
             taken = [each for each in name.parameters if each == argument or each.startswith(f"{argument}::")]
@@ -105,7 +105,7 @@ def _operation(name: Function) -> str:
 
 
 def _of_type(text: str) -> Display:
-    """The name of a functor: of a lambda's function, of what a driver or another wrapper of one class runs."""
+    """Display name of a functor: the function around a lambda, or the functor that a driver or nested wrapper runs."""
     for _ in range(_DEEPEST):
         name = Demangled(text)
         closures = list(name.outer(_LAMBDA, 0, len(text)))
@@ -130,6 +130,6 @@ def _of_type(text: str) -> Display:
 
 
 def _argument(text: str) -> str:
-    """An argument without namespaces, suffixes of numbers and casts of flags: ``half_t``, ``128``, ``true``."""
+    """A template argument without namespaces, number suffixes and bool casts: ``half_t``, ``128``, ``true``."""
     text = {"(bool)1": "true", "(bool)0": "false"}.get(text, text)
     return _SUFFIX.sub(r"\1", _QUALIFIER.sub("", text)) if not text.isdigit() else text

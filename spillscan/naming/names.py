@@ -1,7 +1,7 @@
-"""What people call the kernels of one or more builds: short, and no two of an output alike.
+"""Short display names of the kernels of one or more builds, distinct within an output.
 
-A name depends on the kernel's own name and on one width per output. What is left out stands for a digest,
-``gemm<128, 64…>~a1b2``; names that would print alike get more of it. Policies, baselines, fingerprints and datasets
+A name depends only on the kernel's own name and on the output's width. A digest replaces the part that is cut off,
+``gemm<128, 64…>~a1b2``; names that would print alike get a longer one. Policies, baselines, fingerprints and datasets
 keep canonical names.
 """
 
@@ -18,19 +18,19 @@ from spillscan.naming.display import Key, display, symbol_of
 from spillscan.naming.identity.symbol import canonical, digest
 
 NARROW: Final = 24
-"""Characters of a name in an output of at most :data:`_NARROW_OUTPUT` columns."""
+"""Maximum characters of a name in an output of at most :data:`_NARROW_OUTPUT` columns."""
 WIDTH: Final = 40
-"""Characters of a name in any other output."""
+"""Maximum characters of a name in any wider output."""
 _NARROW_OUTPUT = 80
 _DIGEST, _WHOLE = 4, 64
-"""Characters of a digest, at least and at most."""
+"""Minimum and maximum characters of a digest."""
 _LENGTH = re.compile(r"[1-9]\d{0,3}")
 _WORD = re.compile(r"[\w$]+")
 _GLOB = re.compile(r"[*?[]")
 
 
 class Names:
-    """The names of the kernels of several builds, of which each may call what another has, too."""
+    """Display names of the kernels of several builds; the same kernel has the same name in each build."""
 
     def __init__(self, *builds: Iterable[Key], width: int = WIDTH) -> None:
         self.width = width
@@ -43,7 +43,7 @@ class Names:
 
     @classmethod
     def held(cls, held: dict[Key, int]) -> Self:
-        """Of each kernel the builds that have it, as a bit each."""
+        """Names from a bit mask per kernel: bit ``n`` is set if build ``n`` has the kernel."""
         names = cls()
         names._held = held
         return names
@@ -53,11 +53,11 @@ class Names:
         return iter(self._held)
 
     def fit(self, columns: int) -> None:
-        """Set the width of names for an output of so many columns."""
+        """Set the width of names for an output of ``columns`` columns."""
         self.width = NARROW if columns <= _NARROW_OUTPUT else WIDTH
 
     def of(self, symbol: Key, width: int | None = None) -> str:
-        """What a kernel is called."""
+        """Display name of ``symbol`` in ``width`` characters."""
         width = width or self.width
         if not symbol:
             return NO_NAME
@@ -66,7 +66,7 @@ class Names:
         return self._known[symbol, width]
 
     def _name(self, symbols: Iterable[Key], width: int) -> None:
-        """Name kernels that may be called alike, each by as much of a digest as sets it apart."""
+        """Name kernels whose names may collide, each with the shortest digest that keeps it distinct."""
         waiting = [symbol for symbol in dict.fromkeys(symbols) if (symbol, width) not in self._known]
         for size in (0, _DIGEST, 2 * _DIGEST, 4 * _DIGEST, _WHOLE):
             alike: dict[str, list[Key]] = defaultdict(list)
@@ -84,7 +84,7 @@ class Names:
                     self._taken[name, width] = several[0]
 
     def _differ(self, symbols: list[Key]) -> bool:
-        """Whether several symbols are several kernels: of one build, or in more than their builds' hashes."""
+        """Whether the symbols are different kernels: in one build together, or with different canonical names."""
         seen = 0
         for symbol in symbols:
             if seen & self._held.get(symbol, 0):
@@ -94,23 +94,24 @@ class Names:
 
     @cached_property
     def _near(self) -> dict[str, list[Key]]:
-        """Kernels whose names may be alike."""
+        """Kernels by the stem of their names; only kernels of one stem can get the same display name."""
         found: dict[str, list[Key]] = defaultdict(list)
         for symbol in self._held:
             found[_stem(symbol)].append(symbol)
         return found
 
     def base(self, symbol: Key) -> str:
-        """What all instances of a kernel's template are called."""
+        """Name shared by all instances of the kernel's template."""
         return display(symbol).family if symbol else NO_NAME
 
     def arguments(self, symbol: Key) -> str:
-        """``<14, 64, false>``: an instance under its family's name; the whole name if it has no arguments."""
+        """Arguments to show below the family's name, ``<14, 64, false>``; the whole name if there are none."""
         name, base = self.of(symbol), self.base(symbol)
         return name.removeprefix(base) or name
 
     def argument(self, symbol: Key) -> str:
-        """What ``--kernel`` takes for a kernel: its name if that says it all and is no other's, else its symbol."""
+        """Value of ``--kernel`` that selects this kernel: its display name if complete and unambiguous, else its
+        symbol."""
         name = self.of(symbol)
         complete = name == display(symbol).full and not _GLOB.search(name)
         return (
@@ -118,7 +119,7 @@ class Names:
         )
 
     def called(self, shown: str) -> list[Key]:
-        """The kernels that an output shows so."""
+        """The kernels whose display name, short or full, is ``shown``."""
         words = _WORD.findall(shown.partition("~")[0].partition("<")[0].partition("[")[0])
         near = [symbol for symbol in self._held if words and words[-1] in symbol_of(symbol)]
         return [
@@ -129,7 +130,7 @@ class Names:
 
 
 def alone(symbol: Key, width: int = WIDTH) -> str:
-    """What a kernel is called if no other kernel is known."""
+    """Display name of a kernel without regard to other kernels."""
     return _fitted(symbol, width, 0) if symbol else NO_NAME
 
 
@@ -142,18 +143,18 @@ def _canonical(symbol: Key) -> str:
 
 
 def _fitted(symbol: Key, width: int, size: int) -> str:
-    """The name in ``width`` characters with ``size`` characters of a digest, with four if anything is left out."""
+    """The name in ``width`` characters with ``size`` characters of digest (4 if the name is cut and ``size`` is 0)."""
     name = display(symbol)
     if not size and len(name.full) <= width:
         return name.full
-    # four characters are the same in every checkout; the others set the symbols apart
+    # the first four characters are the same in every checkout; the rest tell symbols apart
     whole = symbol if isinstance(symbol, str) else "\n".join(map(str, symbol))
     mark = f"~{digest(_canonical(symbol), 2)}{digest(whole, 32)[: max(0, size - _DIGEST)]}"
     return name.cut(max(width - len(mark), _DIGEST)) + mark
 
 
 def _stem(symbol: Key) -> str:
-    """What symbols have in common whose names are alike: the last plain name, and what follows it up to the types."""
+    """Part of a symbol that is equal for names that may look alike: the last plain name and its template arguments."""
     text = symbol_of(symbol)
     if not text.startswith("_Z"):
         return text.partition("(")[0]

@@ -1,8 +1,8 @@
-"""What a kernel is called, whatever checkout, toolkit and list of archs it was built with.
+"""Canonical names, the same for any checkout, toolkit or list of archs, and the pairing of kernels across builds.
 
-``symbol`` states the lexical grammar of mangled names and drops from a name what a checkout, toolkit or list of archs
-put into it. ``pairs`` joins the kernels of two builds by keys from sure to less sure, ``namesakes`` aligns several of
-one key by equal code and figures, ``renames`` pairs the rest: by ``substitutions``, then by ``likeness``.
+``symbol`` contains the lexical grammar of mangled names and removes their volatile parts. ``pairs`` joins the kernels
+of two builds by keys, from certain to less certain. ``namesakes`` aligns several kernels of one key by equal code and
+metrics. ``renames`` pairs the rest by substitutions in their names.
 """
 
 from spillscan.naming.identity.symbol import canonical, digest, source_file

@@ -1,4 +1,4 @@
-"""How much two records and two kernels' machine code have in common."""
+"""Similarity of two kernels' records and machine code."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Hashable
 from spillscan.model import Kernel, Usage
 
 _SHORT = 48
-"""Instructions; shorter code is often the same in unrelated kernels."""
+"""Minimum number of instructions; shorter code is often the same in unrelated kernels."""
 FIGURES = (
     "registers",
     "stack_bytes",
@@ -17,11 +17,14 @@ FIGURES = (
     "local_bytes",
     "barriers",
 )
-"""What of a record is compared, besides constant bank 0, which holds the parameters."""
+"""Metrics compared between records, besides constant bank 0, which holds the parameters."""
 
 
 def record(before: Usage, after: Usage) -> float:
-    """How near two records are; figures that only one of them has, or that both have as 0, say little."""
+    """Similarity of two records, from 0 to 1; 0.5 if no metric is in both.
+
+    A metric that only one record has is skipped; one that is 0 in both has a low weight.
+    """
     value = weight = 0.0
     for name in FIGURES:
         one, other = getattr(before, name), getattr(after, name)
@@ -37,24 +40,26 @@ def record(before: Usage, after: Usage) -> float:
 
 
 def digest(kernel: Kernel) -> str | None:
-    """What byte for byte the same code has in common; ``None`` where it is not known."""
+    """Digest that is equal for byte-identical code; ``None`` if unknown."""
     return None if kernel.sass is None else kernel.sass.digest
 
 
 def configuration(kernel: Kernel) -> Hashable:
-    """What a tuner chose for it: what its compiler wrote beside it, else the block size that its code requires, which
-    compilers of tuned kernels state; ``None`` where nothing says. Kernels of one symbol that differ in it are several
-    candidates, not one kernel that changed."""
+    """Configuration that an autotuner chose for ``kernel``; ``None`` if unknown.
+
+    The configuration that the tuner's compiler wrote with the code, else the block size that the code requires. Kernels
+    of one symbol with different configurations are different autotuning configs, not one kernel that changed.
+    """
     bounds = kernel.launch_bounds
     return kernel.configuration or (None if bounds is None else bounds.required_threads)
 
 
 _LASTING = ("tensor", "global", "shared", "barrier", "sfu")
-"""Classes of instructions whose number the source decides, more than the compiler."""
+"""Instruction classes whose counts depend on the source more than on the compiler."""
 
 
 def work(kernel: Kernel) -> tuple[int, ...] | None:
-    """How many instructions it has of each class that another compiler leaves much as it is; ``None`` without code."""
+    """Instruction counts of the classes in :data:`_LASTING`, which compilers barely change; ``None`` without code."""
     if kernel.sass is None:
         return None
     classes = kernel.sass.opcode_classes
@@ -62,14 +67,16 @@ def work(kernel: Kernel) -> tuple[int, ...] | None:
 
 
 def as_much(one: tuple[int, ...] | None, other: tuple[int, ...] | None) -> float:
-    """How near two counts of :func:`work` are, from 0 to 1."""
+    """Similarity of two results of :func:`work`, from 0 to 1."""
     both = [(min(pair), max(pair)) for pair in zip(one or (), other or (), strict=False) if any(pair)]
     return sum(least / most for least, most in both) / len(both) if both else 0.0
 
 
 def code(kernel: Kernel) -> Hashable:
-    """What equal machine code has in common, wherever it was read: instructions by opcode, and the accesses to local
-    memory; ``None`` where no code was read, or where it is too short to say anything."""
+    """Key that is equal for equal machine code from any input: instructions by opcode, and accesses to local memory.
+
+    ``None`` if no code was read, or if it is too short to be distinctive.
+    """
     sass = kernel.sass
     if sass is None or sass.instructions < _SHORT:
         return None

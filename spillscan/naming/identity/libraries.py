@@ -1,9 +1,10 @@
-"""Which shared library of one build is which of another: kernels are compared within their library first.
+"""Match the shared libraries of two builds, so that kernels are compared within their library first.
 
-Packages ship one code in several libraries (``lib_cuda120.so``, ``lib_cuda129.so``), and each release ships others. A
-library is found again by its path below what was given, by its file name, by the toolkit and archs that it was made
-with, and by its name without versions; each only where that leaves one on either side. One without a counterpart was
-added or removed as a whole. Objects and cubins are no libraries here: their names say little.
+Packages ship the same code in several libraries (``lib_cuda120.so``, ``lib_cuda129.so``), and each release ships other
+libraries. A library is matched by its path below the inputs' common folder, by its file name, by its toolkit and archs,
+and by its name without versions, in this order; each only if it matches exactly one library on either side. A library
+without a counterpart was added or removed as a whole. Objects and cubins are not libraries here, since their names say
+little.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ from spillscan.model import Kernel
 
 _SHARED = re.compile(r"[^:]*\.(?:so|dll|pyd|dylib)(?:\.\d+)*(?=:|\Z)")
 _VERSION = re.compile(r"[.-][0-9a-f]{8}(?=\.)|[\d._-]+")
-"""Versions, and the digest that auditwheel puts into the name of a library which it copies into a wheel."""
+"""Versions, and the digest that auditwheel adds to the name of a library that it copies into a wheel."""
 
 Group = tuple[list[Kernel], list[Kernel]]
-"""Kernels of the base and of the head that are compared with each other."""
+"""Kernels of the base and of the head to compare with each other."""
 
 
 def below_root(kernels: Iterable[Kernel]) -> Callable[[str], str]:
-    """What makes an input's path relative to the folder that all inputs of these kernels have in common."""
+    """Function that makes an input's path relative to the common folder of all inputs of ``kernels``."""
     inputs = {kernel.origins[0].input for kernel in kernels if kernel.origins}
     folders = {os.path.dirname(path) for path in inputs}
     mixed = len({path.startswith("/") for path in folders}) > 1
@@ -35,7 +36,7 @@ def below_root(kernels: Iterable[Kernel]) -> Callable[[str], str]:
 
 
 def library_of(kernel: Kernel, below: Callable[[str], str]) -> str:
-    """The shared library that holds a kernel: a file of the build, or a member of a package; empty where none does."""
+    """The shared library of a kernel: a file of the build or a member of a package; empty if it is in none."""
     if not kernel.origins or kernel.origins[0].format != "binary":
         return ""
     path = below(kernel.origins[0].input)
@@ -45,8 +46,10 @@ def library_of(kernel: Kernel, below: Callable[[str], str]) -> str:
 
 
 def copies(kernels: Iterable[Kernel], holder: Callable[[Kernel], str]) -> dict[int, str]:
-    """By the ``id`` of each kernel whose name and arch kernels of other holders have, too: its ``holder`` (the path of
-    a library, a source), by as much of the path as tells it from the others."""
+    """``holder`` of each kernel (the path of its library or source) whose name and arch occur in several holders.
+
+    By ``id`` of the kernel; shortened to as much of the path as tells the holders apart.
+    """
     held: dict[Hashable, dict[tuple[str, str, str], list[Kernel]]] = defaultdict(lambda: defaultdict(list))
     for kernel in kernels:
         if path := holder(kernel):
@@ -63,8 +66,10 @@ def copies(kernels: Iterable[Kernel], holder: Callable[[Kernel], str]) -> dict[i
 
 
 def whole(some: Iterable[Kernel], kernels: Sequence[Kernel]) -> dict[str, int]:
-    """Libraries all of whose kernels (of a build's ``kernels``) are among ``some``, and how many those are; none where
-    the build is one library."""
+    """Libraries whose kernels are all in ``some``, with their number of kernels.
+
+    ``kernels`` are those of the whole build. Empty if the build is a single library.
+    """
     below = cache(below_root(kernels))
     held = Counter(library_of(kernel, below) for kernel in kernels)
     found = Counter(library_of(kernel, below) for kernel in some)
@@ -72,8 +77,10 @@ def whole(some: Iterable[Kernel], kernels: Sequence[Kernel]) -> dict[str, int]:
 
 
 def by_library(base: Sequence[Kernel], head: Sequence[Kernel]) -> list[Group]:
-    """Kernels that are compared with each other; of a library without a counterpart one side is empty. What is in no
-    library stands together."""
+    """Groups of kernels to compare with each other, one per library.
+
+    One side is empty if the library has no counterpart. Kernels in no library form one group.
+    """
     sides = [_libraries(base), _libraries(head)]
     names = [[name for name in side if name] for side in sides]
     if not names[0] or not names[1]:
@@ -94,7 +101,7 @@ def _libraries(kernels: Sequence[Kernel]) -> dict[str, list[Kernel]]:
 
 
 def _matched(base: dict[str, list[Kernel]], head: dict[str, list[Kernel]]) -> dict[str, str]:
-    """Names of libraries of the head by those of the base."""
+    """Matched libraries: name in the head by name in the base."""
     left, right = ([name for name in side if name] for side in (base, head))
     if len(left) == len(right) == 1:
         return {left[0]: right[0]}

@@ -1,8 +1,9 @@
-"""Kernels of one identity: which of one build is which of the other.
+"""Pair kernels of one identity across two builds.
 
-The same template in many objects, the lambdas of a function, statics of two files, what a tuner compiled of one source:
-nothing in their names says which is which, or only a number that moves. Equal code is paired first; of what is left
-equals are paired with equals, the rest in sequence, the nearest records first. None is lost.
+Instances of one template in many objects, lambdas of one function, statics of two files, autotuning configs of one
+source: their names are the same, or differ by a number that changes between builds. Kernels with equal code are paired
+first, then kernels with equal metrics, then the rest in sequence by most similar records. Every kernel is kept, paired
+or not.
 """
 
 from __future__ import annotations
@@ -20,18 +21,18 @@ from spillscan.naming.identity.code import as_much, code, digest, record, work
 from spillscan.naming.identity.symbol import source_name
 
 FEW = 64
-"""More namesakes than this are not compared with each other, which costs their number squared."""
+"""Maximum number of same-named kernels to compare with each other; the cost is quadratic."""
 _FIGURES = tuple(name for name in Usage.__struct_fields__ if name != "unknown_clauses")
 _figures: Callable[[Usage], tuple[object, ...]] = attrgetter(*_FIGURES)
 
 Key = Callable[[Kernel], Hashable]
-"""What kernels have in common that may be one."""
+"""Function of a kernel's attributes that must be equal in both builds to pair it."""
 Pairs = list[tuple[Kernel, Kernel]]
-"""Of the base, of the head."""
+"""Pairs of a kernel of the base and a kernel of the head."""
 
 
 def grouped(kernels: Iterable[Kernel], key: Key) -> dict[Hashable, list[Kernel]]:
-    """Kernels by ``key``, in the order of each one's first."""
+    """Kernels by ``key``, in order of the first kernel of each group."""
     groups: dict[Hashable, list[Kernel]] = {}
     for kernel in kernels:
         identity = key(kernel)
@@ -44,20 +45,20 @@ def grouped(kernels: Iterable[Kernel], key: Key) -> dict[Hashable, list[Kernel]]
 
 
 def aligned(ours: list[Kernel], theirs: list[Kernel]) -> Pairs:
-    """Pairs of kernels of one identity, as many as the smaller group has."""
+    """Pairs of kernels of one identity; as many as the smaller group has kernels."""
     if len(ours) == len(theirs) == 1:
         return [(ours[0], theirs[0])]
     ours, theirs = sorted(ours, key=_number), sorted(theirs, key=_number)
     usage = ours[0].usage
     alike = all(kernel.sass is None and kernel.usage == usage for kernel in chain(ours, theirs))
-    if alike and list(map(_symbol, ours)) == list(map(_symbol, theirs)):  # their order is all that sets them apart
+    if alike and list(map(_symbol, ours)) == list(map(_symbol, theirs)):  # only their order tells them apart
         return list(zip(ours, theirs, strict=True))
     pairs = same_code(ours, theirs)
     return pairs + by_figures(but(ours, pairs), but(theirs, pairs))
 
 
 def by_figures(ours: list[Kernel], theirs: list[Kernel]) -> Pairs:
-    """:func:`aligned` of kernels whose code is not the same: those of equal figures first."""
+    """:func:`aligned` for kernels whose code differs: kernels of equal metrics first."""
     pairs = _consistent(ours, theirs) if len(ours) <= FEW and len(theirs) <= FEW else []
     ours, theirs = but(ours, pairs), but(theirs, pairs)
     figures = _known(ours + theirs)
@@ -68,12 +69,12 @@ def by_figures(ours: list[Kernel], theirs: list[Kernel]) -> Pairs:
             pairs += _equal(ours, theirs, key)
             ours, theirs = but(ours, pairs), but(theirs, pairs)
         return pairs
-    if Counter(map(_symbol, ours)) == Counter(map(_symbol, theirs)):  # nothing was put in between: numbers are names
+    if Counter(map(_symbol, ours)) == Counter(map(_symbol, theirs)):  # no kernel added: numbers match
         others = grouped(theirs, _symbol)
         return pairs + [pair for name, same in grouped(ours, _symbol).items() for pair in _nearest(same, others[name])]
     mine = other = 0
     sequence = SequenceMatcher(None, list(map(figures, ours)), list(map(figures, theirs)), autojunk=False)
-    for block in sequence.get_matching_blocks():  # equals that stand in the same sequence on both sides
+    for block in sequence.get_matching_blocks():  # runs of kernels with equal metrics, in the same order on both sides
         pairs += _nearest(ours[mine : block.a], theirs[other : block.b])
         mine, other = block.a + block.size, block.b + block.size
         pairs += zip(ours[block.a : mine], theirs[block.b : other], strict=True)
@@ -81,7 +82,7 @@ def by_figures(ours: list[Kernel], theirs: list[Kernel]) -> Pairs:
 
 
 def but(kernels: list[Kernel], pairs: Pairs) -> list[Kernel]:
-    """Those of ``kernels`` that are in none of ``pairs``."""
+    """``kernels`` that are in none of ``pairs``."""
     if not pairs:
         return kernels
     paired = {id(kernel) for pair in pairs for kernel in pair}
@@ -89,14 +90,16 @@ def but(kernels: list[Kernel], pairs: Pairs) -> list[Kernel]:
 
 
 def _equal(ours: list[Kernel], theirs: list[Kernel], key: Key) -> Pairs:
-    """What agrees on ``key``, the first with the first."""
+    """Pair kernels with equal ``key``, in order."""
     waiting = grouped(reversed(theirs), key)
     return [(kernel, same.pop()) for kernel in ours if (same := waiting.get(key(kernel)))]
 
 
 def _consistent(ours: list[Kernel], theirs: list[Kernel]) -> Pairs:
-    """Greedily the pairs of one symbol that differ in no figure that both report, those that share most first: of what
-    several compilers wrote at once some figures are unknown, and not the same ones in each build."""
+    """Greedily pair kernels of one symbol whose common metrics are all equal, most common metrics first.
+
+    If several compilers wrote to one log at once, some metrics are unknown, and not the same ones in each build.
+    """
     figures = [_figures(kernel.usage) for kernel in ours + theirs]
     if all(column.count(None) in (0, len(column)) for column in zip(*figures, strict=True)):
         return []
@@ -111,7 +114,7 @@ def _consistent(ours: list[Kernel], theirs: list[Kernel]) -> Pairs:
 
 
 def _nearest(ours: list[Kernel], theirs: list[Kernel]) -> Pairs:
-    """Greedily the pairs with the most alike records and code; among equals the earlier."""
+    """Greedily pair the kernels with the most similar records and code; on a tie, the earlier ones."""
     works = [list(map(work, side)) for side in (ours, theirs)]
     scored = sorted(
         (-record(mine.usage, other.usage) - as_much(works[0][index], works[1][position]), index, position)
@@ -133,7 +136,7 @@ def _greedy(scored: list[tuple[int | float, int, int]], ours: list[Kernel], thei
 
 
 def _known(kernels: list[Kernel]) -> Key:
-    """A kernel's figures, and what its machine code holds, as far as that is known of all ``kernels``."""
+    """Key of a kernel's metrics and machine code, limited to what is known of all ``kernels``."""
     known = [None not in column for column in zip(*(_figures(kernel.usage) for kernel in kernels), strict=True)]
     coded = all(kernel.sass for kernel in kernels)
     return lambda kernel: (*compress(_figures(kernel.usage), known), code(kernel) if coded else None)
@@ -144,12 +147,12 @@ def _symbol(kernel: Kernel) -> str:
 
 
 def _number(kernel: Kernel) -> tuple[int, str]:
-    """An order in which the ninth lambda stands before the tenth."""
+    """Sort key that puts the ninth lambda before the tenth."""
     return len(kernel.key.symbol), kernel.key.symbol
 
 
 def same_code(ours: list[Kernel], theirs: list[Kernel]) -> Pairs:
-    """Those that are the same byte for byte, of one symbol first."""
+    """Pairs of kernels with byte-identical code; of the same symbol first."""
     pairs: Pairs = []
     if not any(kernel.sass for kernel in ours):
         return pairs
@@ -160,7 +163,7 @@ def same_code(ours: list[Kernel], theirs: list[Kernel]) -> Pairs:
 
 
 def template(symbol: str) -> str:
-    """``_ZN2ns5scaleIfLi4EEvPT_`` -> ``_ZN2ns5scaleI``; empty for what is no template's instance."""
+    """Prefix of a mangled template name, ``_ZN2ns5scaleIfLi4EEvPT_`` → ``_ZN2ns5scaleI``; empty if not a template."""
     found = _leading_names().match(symbol)
     return found[0] if found else ""
 

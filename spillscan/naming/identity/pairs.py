@@ -1,8 +1,8 @@
-"""Which kernel of one build is which of another.
+"""Pair the kernels of two builds.
 
-From sure to less sure; what one step pairs, the next does not see. Each step has a key and joins kernels of equal keys,
-so its cost is that of building two dictionaries. Several kernels of one key are aligned (``namesakes.py``). What no
-identity pairs may bear another name now (``renames.py``).
+The steps go from certain to less certain; a kernel paired by one step is not seen by the next. Each step joins kernels
+with equal keys, so it costs two dictionaries. Several kernels of one key are aligned by ``namesakes.py``. Kernels that
+no step pairs may have been renamed (``renames.py``).
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ _COPY = re.compile(r"#\d+\Z")
 
 
 class Pair(NamedTuple):
-    """A kernel of the base, its counterpart in the head; one of them ``None`` where there is none."""
+    """A kernel of the base and its counterpart in the head; one of them is ``None`` if there is no counterpart."""
 
     before: Kernel | None
-    """In the base build."""
+    """Kernel in the base build."""
     after: Kernel | None
-    """In the head build."""
+    """Kernel in the head build."""
     renamed: bool = False
-    """Whether its name is another in the head."""
+    """Whether the kernel has another name in the head."""
 
 
 def pair(
     base: Iterable[Kernel], head: Iterable[Kernel], *, families: bool = True, alive: Sequence[str] = ()
 ) -> list[Pair]:
-    """Each kernel of either build once: with its counterpart, or alone.
+    """Every kernel of either build once: with its counterpart, or alone.
 
-    Device functions pair with device functions, and every kernel with one of the same arch; what is left, unless
-    ``families`` is off, with one of the same family: ``sm_90a`` with ``sm_90``. What has no arch, because its input
-    does not show one, pairs with any. ``alive``: symbols of other kernels, which both builds have.
+    Device functions pair with device functions, and kernels with kernels of the same arch. The rest pairs within the
+    arch family (``sm_90a`` with ``sm_90``) unless ``families`` is off. A kernel whose input does not show its arch
+    pairs with any arch. ``alive``: symbols of other kernels, which both builds have.
     """
     found = paired(base, head, families=families, alive=alive)
     return [
@@ -53,16 +53,16 @@ def pair(
 
 
 class Paired(NamedTuple):
-    """:func:`pair`, sorted out."""
+    """Result of :func:`pair` by kind."""
 
     same: Pairs
-    """Of one identity."""
+    """Kernels of one identity."""
     renamed: list[Match]
-    """Under another name."""
+    """Kernels under another name."""
     gone: list[Kernel]
-    """In the base alone."""
+    """Kernels in the base only."""
     new: list[Kernel]
-    """In the head alone."""
+    """Kernels in the head only."""
 
 
 def paired(
@@ -73,7 +73,7 @@ def paired(
     stated: Renames = (),
     alive: Sequence[str] = (),
 ) -> Paired:
-    """:func:`pair`, without a record for each kernel: there are very many, and most of them did not change.
+    """:func:`pair` without a record per kernel, since there are many and most did not change.
 
     ``stated``: renames that the user states.
     """
@@ -115,7 +115,8 @@ def paired(
 def _of_one_identity(
     left: list[Kernel], right: list[Kernel], pairs: Pairs, families: bool
 ) -> tuple[list[Kernel], list[Kernel], tuple[list[Kernel], list[Kernel]]]:
-    """Adds to ``pairs`` what any key joins; returns what is left of each side, and what has no counterpart."""
+    """Append to ``pairs`` the kernels that any key joins; returns the rest of each side and those without
+    counterpart."""
     left, right, alone = _without_candidates(left, right, pairs)
     for key in _KEYS + (_FAMILY_KEYS if families else ()):
         if not left or not right:
@@ -130,14 +131,14 @@ def _exact(kernel: Kernel) -> Hashable:
 
 
 def _unit(kernel: Kernel) -> str:
-    """The object, without the number of a copy: it says in which order files were read, and files have other names."""
+    """The object, without the number of a copy, which depends on the order of files, and files may be renamed."""
     unit = kernel.key.unit
     return _COPY.sub("", unit) if "#" in unit else unit
 
 
 def _moved(kernel: Kernel) -> Hashable:
-    # The number of a lambda or of an unnamed type is no name: another one before it changes it. So the record and the
-    # code must be the same, too, of every symbol that may hold one.
+    # The number of a lambda or unnamed type is not a stable name: a new one before it changes it. So a symbol that may
+    # contain one also needs the same record and code.
     key = kernel.key
     return (
         kernel.role == "function",
@@ -182,11 +183,12 @@ _FAMILY_KEYS: tuple[Key, ...] = (_family_unit, _family)
 def _without_candidates(
     left: list[Kernel], right: list[Kernel], pairs: Pairs
 ) -> tuple[list[Kernel], list[Kernel], tuple[list[Kernel], list[Kernel]]]:
-    """What is left of each side without the candidates of tuners, and those that the other side does not have.
+    """Pair autotuning configs; returns the rest of each side and the configs that the other side lacks.
 
-    A tuner compiles one symbol for several configurations: the same bytes are the same candidate, and so is an equal
-    configuration. Another is never one that changed. Where only block sizes are known and some candidates are the same,
-    one compiler made both sides of one source: then other code is another candidate.
+    A tuner compiles one symbol for several configurations. Configs pair if their code is byte-identical or their
+    configuration is equal; a config without such a match is new or gone, not changed. If only block sizes are known and
+    some configs are identical, the same compiler built both sides from the same source, so any other code is another
+    config.
     """
     tuned = ([kernel for kernel in side if kernel.configuration or kernel.launch_bounds] for side in (left, right))
     ours, theirs = (grouped(filter(configuration, side), _candidates) for side in tuned)
@@ -214,7 +216,7 @@ def _candidates(kernel: Kernel) -> Hashable:
 
 
 def _join(left: list[Kernel], right: list[Kernel], key: Key, pairs: Pairs) -> tuple[list[Kernel], list[Kernel]]:
-    """Adds to ``pairs`` what agrees on ``key``; returns what is left of each side, in its order."""
+    """Append to ``pairs`` the kernels with equal ``key``; returns the rest of each side, in its order."""
     ours = grouped(left, key)
     theirs = grouped(right, key)
     left, right = [], []
@@ -235,7 +237,7 @@ def _join(left: list[Kernel], right: list[Kernel], key: Key, pairs: Pairs) -> tu
 
 
 def _join_without_arch(left: list[Kernel], right: list[Kernel], pairs: Pairs) -> tuple[list[Kernel], list[Kernel]]:
-    """:func:`_join` by name, of kernels of either side that have no arch."""
+    """:func:`_join` by name, for kernels of either side without an arch."""
     for one, other in ((left, right), (right, left)):
         nowhere = [kernel for kernel in one if kernel.key.arch is None]
         if nowhere and other:

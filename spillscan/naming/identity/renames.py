@@ -1,9 +1,9 @@
-"""Kernels that have another name in the newer build: what a substitution explains one to one, or what the user states.
+"""Detect renamed kernels: by a substitution that maps names one to one, or by renames that the user states.
 
-A substitution replaces a text in names by another (``flash → fa3``), adds or removes a scope, words before or behind an
-identifier or one template argument, or changes the parameters of a function. It counts if it explains all kernels of
-each function that it touches, each by one, and nothing else explains them: a rule that explains only a part of what
-another explains is no rival of that. Kernels that no substitution explains were added or removed.
+A substitution replaces a text in names (``flash → fa3``), adds or removes a scope, words at either end of an identifier
+or one template argument, or changes a function's parameters. It counts if it maps all kernels of each function that it
+touches, each to one kernel, and if no rival maps them otherwise. A rule that maps only a subset of another's names is
+no rival. Kernels that no substitution maps were added or removed.
 """
 
 from __future__ import annotations
@@ -48,20 +48,20 @@ _BUILTIN = frozenset(
     ]
 )
 _MOST_PAIRS = 900
-"""Pairs of names that one text explains; of more, none is told from the others by it."""
+"""Maximum number of pairs that one replaced text may match; beyond it, the text is not distinctive."""
 _MOST_WORDS = 60
-"""Identifiers of a name, and words of an identifier, that are looked at."""
+"""Maximum number of identifiers per name, and of words per identifier, to try."""
 _ADDED_WORDS = 4
 _ROUNDS = 3
 _AGREE = 0.3
-"""The share of a function's kernels that must have equal figures."""
+"""Minimum share of a function's kernels with equal metrics."""
 
 Renames = Sequence[tuple[str, str]]
-"""Globs of old names and of new ones, with as many stars in each."""
+"""Globs of old and new names; both have the same number of stars."""
 
 
 class Match(Struct, frozen=True):
-    """One kernel under two names."""
+    """A kernel under its old and new name."""
 
     before: Kernel
     after: Kernel
@@ -73,12 +73,12 @@ _PARAMETERS = "\0"
 
 
 class _Rule(NamedTuple):
-    """A substitution."""
+    """A substitution in names."""
 
     old: str
     new: str
     where: str = ""
-    """:data:`_IN_PATH`, or the function whose argument it adds or removes, or whose parameters it changes."""
+    """One of :data:`_IN_PATH`, or the function whose argument or parameters the rule changes."""
 
     def __str__(self) -> str:
         if self.old and self.new:
@@ -90,11 +90,11 @@ class _Rule(NamedTuple):
 
 
 _Pairs = dict[str, str]
-"""New names by old ones, each at most once."""
+"""New names by old names, one to one."""
 
 
 def parse_rename(text: str) -> tuple[str, str]:
-    """``OLD=NEW``, two globs; :class:`~spillscan.UsageError` if the stars do not correspond."""
+    """Parse ``OLD=NEW``, two globs; raise :class:`~spillscan.UsageError` if their numbers of stars differ."""
     old, sign, new = text.partition("=")
     if not old or not sign or not new:
         raise UsageError(f"{text!r} does not name two kernels", "write OLD=NEW")
@@ -104,7 +104,7 @@ def parse_rename(text: str) -> tuple[str, str]:
 
 
 def stated_renames(renames: Renames, gone: Iterable[Kernel], new: Iterable[Kernel]) -> list[Match]:
-    """Kernels that ``renames`` pair: one symbol of ``gone`` with one of ``new``, of the same role and arch."""
+    """Kernels paired by ``renames``: one symbol of ``gone`` with one of ``new``, of the same role and arch."""
     sides = [grouped(kernels, lambda kernel: kernel.key.symbol) for kernels in (gone, new)]
     if not renames or not all(sides):
         return []
@@ -132,7 +132,7 @@ def stated_renames(renames: Renames, gone: Iterable[Kernel], new: Iterable[Kerne
 
 
 def _rewritten(name: str, old: str, new: str) -> str:
-    """``name`` as ``new`` spells it, if the glob ``old`` fits it: each star takes as little as it can."""
+    """``name`` rewritten to ``new`` if it matches the glob ``old``, with shortest matches; else empty."""
     first, *rest = old.split("*")
     if not rest:
         return new if name == old else ""
@@ -160,8 +160,10 @@ def renames(
     families: bool = True,
     library: Callable[[Kernel], Hashable] = lambda kernel: None,
 ) -> list[Match]:
-    """Kernels of ``left`` and ``right`` that a substitution pairs: of the same role, ``library`` and arch (then, with
-    ``families``, of the same family of archs). ``paired`` and the symbols ``alive`` have kept their names."""
+    """Kernels of ``left`` and ``right`` that a substitution pairs, of the same role, ``library`` and arch.
+
+    With ``families``, the rest pairs within the arch family. ``paired`` and ``alive`` (symbols) kept their names.
+    """
     if not left or not right:
         return []
     kept = {*alive, *(kernel.key.symbol for pair in paired for kernel in pair)}
@@ -197,7 +199,7 @@ def _role_arch_unit(kernel: Kernel) -> tuple[Hashable, ...]:
 def _joined(
     ours: list[Kernel], theirs: list[Kernel], places: Iterable[Callable[[Kernel], Hashable]]
 ) -> list[tuple[Kernel, Kernel]]:
-    """The kernels of two names, one to one: several of one place only if nothing tells them apart."""
+    """Kernels of two names paired one to one; several kernels of one place pair only if they are identical."""
     pairs: list[tuple[Kernel, Kernel]] = []
     for place in places:
         waiting = grouped(but(theirs, pairs), place)
@@ -213,11 +215,11 @@ def _joined(
 
 @lru_cache(maxsize=1 << 16)
 def spelled(symbol: str) -> str:
-    """Path, template arguments and parameters of ``symbol``, mangled or not, with a NUL between them."""
+    """Path, template arguments and parameters of ``symbol`` (mangled or not), separated by NUL."""
     name = Function(demangle(canonical(symbol)).replace(UNNAMED, "anon").replace(", ", ",").replace("> >", ">>"))
     lists = [name.text[at + 1 : name.closing[at]] if at is not None else "" for at in (name.angle, name.end)]
     parts = ("::".join((*name.scopes, name.base)), *lists)
-    return "\0".join(part.replace("\0", "\ufffd") for part in parts)  # hostile names hold the separator
+    return "\0".join(part.replace("\0", "\ufffd") for part in parts)  # hostile names contain the separator
 
 
 def _by_name(kernels: Iterable[Kernel]) -> dict[str, list[Kernel]]:
@@ -230,8 +232,10 @@ def _by_name(kernels: Iterable[Kernel]) -> dict[str, list[Kernel]]:
 def _substitutions(
     gone: set[str], new: set[str], kept: set[str], sides: Sequence[dict[str, list[Kernel]]]
 ) -> dict[_Rule, _Pairs]:
-    """The rules that count, with the names that they explain. What a rule taught rewrites the other names, so that one
-    with two replaced words is found in the next round."""
+    """Accepted rules with the names that they explain.
+
+    Accepted replacements are applied to the other names, so that the next round finds names with two replaced words.
+    """
     templates, text = {*filter(None, map(template, kept))}, "\n".join(sorted(kept))
     alive = [
         {_path(name) for name in names if any(template(each.key.symbol) in templates for each in side[name])}
@@ -269,8 +273,11 @@ def _taught(name: str, rules: Iterable[_Rule]) -> str:
 
 
 def _speaks(rule: _Rule, pairs: _Pairs, kernels: Sequence[tuple[Sequence[Kernel], Sequence[Kernel]]]) -> bool:
-    """Whether a rule says more than chance would: it explains several names, or equal machine code. If it replaces the
-    word of one function, another function of the same arguments may have taken its place: then figures must agree."""
+    """Whether a rule explains more than chance: several names, or equal machine code.
+
+    If it replaces a word of a single function's name, another function with the same arguments may have replaced that
+    function; then enough metrics must be equal too.
+    """
     if rule.where not in ("", *_IN_PATH):
         return True
     if len(pairs) == 1:
@@ -288,7 +295,7 @@ def _speaks(rule: _Rule, pairs: _Pairs, kernels: Sequence[tuple[Sequence[Kernel]
 
 
 def _explained(ours: Sequence[str], theirs: Sequence[str]) -> dict[_Rule, _Pairs]:
-    """What each rule makes of the older names, as far as it makes one new name of each."""
+    """Candidate rules with new names by old names; only rules that map names one to one."""
     reach: dict[_Rule, tuple[dict[str, set[str]], dict[str, set[str]]]] = defaultdict(
         lambda: (defaultdict(set), defaultdict(set))
     )
@@ -319,8 +326,11 @@ def _explained(ours: Sequence[str], theirs: Sequence[str]) -> dict[_Rule, _Pairs
 
 
 def _views(name: str, side: int) -> Iterator[tuple[int, str, str]]:
-    """(digest of what is left, what was taken out, where) of a name: each identifier, each word of its path, words
-    before and behind an identifier of the path, each template argument."""
+    """Variants of a name with one part removed: (hash of the rest, the part, where it was).
+
+    The part is an identifier, a word of the path, leading or trailing words of an identifier in the path, or a template
+    argument.
+    """
     path, arguments, parameters = name.split("\0")
     scopes = _IDENTIFIER.findall(path)[-_MOST_WORDS:]
     pieces = _PIECE.findall(name)
@@ -357,10 +367,10 @@ def _arguments(text: str) -> list[str]:
 
 
 class _Side:
-    """The names of one build that the other does not have."""
+    """Names that only one of the two builds has."""
 
     def __init__(self, names: Iterable[str], replaced: set[str]) -> None:
-        """``replaced``: functions none of whose kernels kept its name."""
+        """``replaced``: functions of which no kernel kept its name."""
         self.names = frozenset(names)
         self.replaced = replaced
         self.kernels = Counter(map(_path, self.names))
@@ -368,8 +378,11 @@ class _Side:
 
 
 def _complete(rule: _Rule, pairs: _Pairs, old: _Side, new: _Side, kept: str) -> bool:
-    """Whether a rule explains all kernels of each function that it touches, or, if it replaces a text of arguments and
-    parameters alone, all names that have it: then no other name may. ``kept``: the symbols in both builds."""
+    """Whether a rule explains all kernels of each function that it touches.
+
+    If the rule replaces a text only in arguments and parameters, no other name may contain the text. ``kept``: symbols
+    in both builds.
+    """
     for names, mine, other, text in ((pairs.keys(), old, new, rule.old), ({*pairs.values()}, new, old, rule.new)):
         paths = {_path(name) for name in names}
         if rule.where or all(text in path for path in paths):
@@ -385,8 +398,11 @@ def _path(name: str) -> str:
 
 
 def _without_rivals(rules: dict[_Rule, _Pairs]) -> dict[_Rule, _Pairs]:
-    """The rules that nothing contradicts: whatever makes another name of one of a rule's names, or its name of another,
-    explains but a part of what the rule explains. Equal rules count once."""
+    """The rules without a serious rival.
+
+    A rival maps one of the rule's old names to another new name, or another old name to one of its new names. It is
+    harmless if it explains only a subset of the rule's names. Of rules that share names, the first counts.
+    """
     forth: dict[str, list[_Rule]] = defaultdict(list)
     back: dict[str, list[_Rule]] = defaultdict(list)
     for rule, pairs in rules.items():

@@ -1,12 +1,13 @@
-"""A symbol without what differs between two checkouts, toolkits or lists of archs.
+"""Canonical symbols: mangled names without the parts that differ between checkouts, toolkits or lists of archs.
 
-What is replaced keeps its place, so the substitutions of the mangling (``S1_``) still count right, and its length is
-written anew: a valid mangled name stays one, and demangles to the same text but for the replaced words.
+A replacement keeps its position, so the mangling's substitutions (``S1_``) still refer to the right parts, and its
+length prefix is rewritten. A valid mangled name stays valid and demangles to the same text except for the replaced
+words.
 
-The lexical grammar is that of mangled names (Itanium C++ ABI, 5.1), as far as it takes to find names inside of names. A
-``<source-name>`` is its length and then that many characters. No grammar of bounded size says that, so its expression
-is generated, one branch a length. The other productions that bear digits are stated below; what opens ends at an ``E``,
-and whoever walks over the tokens counts them; any other character stands for itself.
+The lexical grammar covers mangled names (Itanium C++ ABI, 5.1) as far as needed to find names within names. A
+``<source-name>`` is a length and then that many characters. No grammar of bounded size expresses that, so its
+expression is generated with one branch per length. The other productions with digits are listed below. Brackets end at
+an ``E``; the caller that walks the tokens counts them. Any other character is literal.
 """
 
 from __future__ import annotations
@@ -16,27 +17,27 @@ from collections.abc import Callable
 from functools import cache, lru_cache
 from typing import Any
 
-# Without one of these in it a mangled name is its own canonical form.
+# A mangled name with none of these in it is its own canonical form.
 _TRIGGERS = ("Ul", "Ut", "_GLOBAL__N_", "_INTERNAL_", "CUB_", "THRUST_", "_V_", "__nv_dl_tag")
 _NUMBERED = re.compile(r"L[1-9]|__\d")
 
-# nvcc, relocatable code: __nv_static_29__e2ba9193_8_names_cu_16820cae__Z13static_kernelPi. The number counts the
-# module's id behind it (measured, nvcc 11.8 to 13.5).
+# nvcc, relocatable code: __nv_static_29__e2ba9193_8_names_cu_16820cae__Z13static_kernelPi. The number is the length of
+# the module id that follows (measured, nvcc 11.8 to 13.5).
 _STATIC = re.compile(r"__nv_static_(\d{1,4})_")
 # clang -fgpu-rdc: the compilation unit's id at the end.
 _UNIT = re.compile(r"(?:__static__|__intern__|\.static\.|\.intern\.)[0-9a-f]+")
-# The module's id inside of names: <hash>_<length>_<file>_<hash>; before nvcc 11 the hash stood only behind the file.
+# The module id within names: <hash>_<length>_<file>_<hash>; before nvcc 11 there was no hash before the length.
 _MODULE = re.compile(r"(?:_GLOBAL__N_|_INTERNAL|__nv_static_\d{1,4}_)_(?:[0-9a-f]{8}_)?(\d{1,3})_")
-# Before nvcc 11 the file was a temporary one: tmpxft_00003916_00000000_9_add_weighted_compute_61_cpp1_ii.
+# Before nvcc 11 the file name was temporary: tmpxft_00003916_00000000_9_add_weighted_compute_61_cpp1_ii.
 _TEMPORARY = re.compile(r"^tmpxft_[0-9a-f]+_[0-9a-f]+(?:_\d+)?_|(?:_compute_\d+\w?)?_cpp\d_ii$")
-# numba counts the functions that a process compiles, and writes the number beside each: ...3addB2v1B96cw51cX...
+# numba numbers the functions that a process compiles, and puts the number into each name: ...3addB2v1B96cw51cX...
 _COUNTED = re.compile(r"(?<=[A-Za-z_\d])B\d{1,2}v\d{1,9}(?=B\d)")
 _NUMBER = re.compile(r"\d*_")
 _VALUE = re.compile(r"n?\d+(?=E)")
 _LAMBDA = re.compile(r"Lj\d+E\Z")
 _RELEASE, _VERSION = r"(?:CUB|THRUST|_V)_\d+(?:_SM)?(?:_[\dA-Z]+)+", r"__\d+"
 
-# Names that were piped through a demangler, SASS's helpers, temporary names: only what holds a sign is searched.
+# For demangled names, SASS's helpers and temporary names. Search only if the name contains one of the markers.
 _WORDS = (
     (
         ("_GLOBAL__N_", "<unnamed>", "{anonymous}"),
@@ -53,7 +54,7 @@ _WORDS = (
 
 
 def digest(text: str, size: int) -> str:
-    """So many bytes of a text's BLAKE2s, as hexadecimal digits."""
+    """BLAKE2s digest of ``text``: ``size`` bytes, as hexadecimal digits."""
     found: str = _blake2s()(text.encode("utf-8", "replace"), digest_size=size).hexdigest()
     return found
 
@@ -61,7 +62,7 @@ def digest(text: str, size: int) -> str:
 @cache
 def _blake2s() -> Callable[..., Any]:
     try:
-        from _blake2 import blake2s  # hashlib's own; hashlib loads OpenSSL, too, which takes longer than a small log
+        from _blake2 import blake2s  # as hashlib uses; hashlib also loads OpenSSL, slower than reading a small log
     except ImportError:
         from hashlib import blake2s
     return blake2s
@@ -69,22 +70,22 @@ def _blake2s() -> Callable[..., Any]:
 
 @lru_cache(maxsize=1 << 15)
 def canonical(symbol: str) -> str:
-    """``symbol`` without hashes of paths and contents, lambda numbers, releases, lists of archs, temporary names, and
-    the numbers that numba counts its functions by.
+    """``symbol`` without its volatile parts.
 
-    Idempotent; defined for any string. Two kernels of one build may share it: the second lambda of a function differs
-    from the first by its number only.
+    Removes hashes of paths and contents, lambda numbers, releases, lists of archs, temporary names, and the counters of
+    numba. Idempotent; defined for any string. Two kernels of one build may share a canonical symbol: two lambdas of one
+    function differ only by their number.
     """
     if "$" not in symbol:
         return _part(symbol)
     parts = symbol.split("$")  # $caller$callee of SASS
-    known = {part: _part(part) for part in set(parts)}  # a hostile name has thousands of empty ones
+    known = {part: _part(part) for part in set(parts)}  # hostile names have thousands of empty parts
     return "$".join(map(known.__getitem__, parts))
 
 
 @lru_cache(maxsize=8192)
 def source_file(symbol: str) -> str:
-    """The source file that ``symbol`` names, as nvcc spells it (``names_cu``); empty where it names none."""
+    """Source file named in ``symbol``, as nvcc spells it (``names_cu``); empty if none."""
     found = _MODULE.search(symbol)
     file = symbol[found.end() : found.end() + int(found[1])] if found else ""
     return _TEMPORARY.sub("", file)
@@ -114,7 +115,7 @@ def _part(symbol: str) -> str:
 
 
 def _mangled(symbol: str) -> str:
-    """One walk over the tokens, with a stack of what is open."""
+    """Canonical form of a mangled name: one pass over its tokens, with a stack of open brackets."""
     out, opened, at = ["_Z"], [""], 2
     step, end = token().match, len(symbol)
     while at < end:
@@ -152,7 +153,7 @@ def _mangled(symbol: str) -> str:
 
 
 def _literal(symbol: str, at: int, out: list[str]) -> int:
-    """Writes ``L3Foo5`` of an enumerator whose type begins ``at``; returns where it ends."""
+    """Append ``L3Foo5``, an enumerator whose type begins at ``at``, to ``out``; returns its end."""
     name = source_name_at(symbol, at)
     end = at + len(name)
     value = _VALUE.match(symbol, end)
@@ -161,10 +162,10 @@ def _literal(symbol: str, at: int, out: list[str]) -> int:
 
 
 def _replaced(name: str) -> str:
-    """The source name that stands for a volatile one."""
+    """Stable replacement of a volatile source name; other names unchanged."""
     identifier = name.lstrip("0123456789")
     if identifier.startswith("_GLOBAL__N_"):
-        return "12_GLOBAL__N_1"  # what clang and gcc call an unnamed namespace
+        return "12_GLOBAL__N_1"  # clang's and gcc's name of an unnamed namespace
     if identifier.startswith("_INTERNAL_"):
         return "10_INTERNAL_"
     if re.fullmatch(_VERSION, identifier):
@@ -173,13 +174,13 @@ def _replaced(name: str) -> str:
 
 
 VOLATILE = r"(?:_GLOBAL__N_|_INTERNAL_|(?:CUB|THRUST|_V)_\d|__\d)"
-"""How identifiers begin that hold a path, a hash, a release or a list of archs."""
+"""Beginnings of identifiers that contain a path, a hash, a release or a list of archs."""
 
 CLOSURE, LITERAL, TAG = "Ul", "L", "11__nv_dl_tagI"
-"""What opens and ends with a number: a lambda's type, ``LN2ns4KindE3E``, the tag of an extended lambda."""
+"""Openings of constructs that end with a number: a lambda's type, ``LN2ns4KindE3E``, the tag of an extended lambda."""
 
 _LONGEST = 299
-"""The longest identifier that is understood; nvcc's hold the name of a file, and those end at 255 characters."""
+"""Maximum length of an identifier that is parsed; nvcc's contain a file name, which has at most 255 characters."""
 
 _OPENING = r"(?:L_Z|[NIJXFZ]|D[tTO])"
 _PLAIN = r"(?!L_Z|D[tTO])[^EUNIJXFZ\d]|U(?![lt])"
@@ -197,12 +198,12 @@ _FIXED = "|".join(
 
 @cache
 def source_name() -> str:
-    """An expression of exactly one ``<source-name>``: ``3foo``, ``12_GLOBAL__N_1``."""
+    """Regular expression that matches exactly one ``<source-name>``: ``3foo``, ``12_GLOBAL__N_1``."""
     return _lengths("")
 
 
 def source_name_at(text: str, at: int) -> str:
-    """The source name that begins ``at``; empty where none does."""
+    """The source name that begins at ``at``; empty if there is none."""
     found = _source_name().match(text, at)
     return found[0] if found else ""
 
@@ -214,10 +215,11 @@ def _source_name() -> re.Pattern[str]:
 
 @cache
 def token() -> re.Pattern[str]:
-    """One step through a mangled name: what stays as it is (``kept``, greedy), then one item, or nothing at the end.
+    """Regular expression of one step through a mangled name: a stable part (``kept``, greedy), then one item or the
+    end.
 
-    ``name`` is a source name whose identifier is :data:`VOLATILE`, ``unnamed`` a whole ``Ut3_``; ``open`` and ``close``
-    are the brackets, as far as they are not met and kept as a pair; anything else is passed over by one character.
+    Groups: ``name``, a source name whose identifier is :data:`VOLATILE`; ``unnamed``, a whole ``Ut3_``; ``open`` and
+    ``close``, brackets unless ``kept`` contains the pair. Any other character is skipped.
     """
     kept = rf"(?>(?:{_stable()}|{_FIXED}|{_enumerator()}|(?!L)(?:{_PLAIN})|{_pair()})*)"
     opening = rf"(?P<open>Ul|{TAG}|{_OPENING}|L)"
@@ -242,7 +244,8 @@ def _enumerator() -> str:
 
 
 def _lengths(digits: str) -> str:
-    """The source names whose length begins with ``digits``: the longer number first, so that ``12x`` is never ``1``."""
+    """Alternatives for source names whose length begins with ``digits``; longer numbers first, so ``12x`` is never
+    ``1``."""
     more = [_lengths(digits + d) for d in "0123456789"[not digits :] if int(digits + d) <= _LONGEST]
     if not digits:
         return f"(?:{'|'.join(more)})"
