@@ -159,7 +159,7 @@ def split(text: str, *, whole: bool = False) -> list[str]:
     words = [match[0] for match in _WORDS.finditer(text)]
     if not _OPEN.isdisjoint(words):
         if whole:
-            raise ValueError("a quote is not closed")
+            raise ValueError("unclosed quote")
         return text.split()
     return [_QUOTED.sub(_bare, word) for word in words]
 

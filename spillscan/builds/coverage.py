@@ -171,9 +171,9 @@ def notes(held: Mapping[str, Archs], terms_of: Callable[[str], Terms]) -> Iterat
         terms = terms_of(name)
         origin = Origin(input=name, format="binary") if name else None
         if terms.require_archs and (extra := archs.unasked(terms.require_archs)):
-            message = f"code for {', '.join(extra)}, which the policy does not ask for"
+            message = f"code for {', '.join(extra)}, which the policy does not require"
             yield Issue(code="arch-unasked", message=message, severity="note", origin=origin)
         alone = archs.for_driver(terms.driver_release).without_fallback()
         if alone and (terms.require_archs or terms.driver_release):
-            message = f"{', '.join(alone)} runs on its own GPUs alone, and no PTX is beside it for later ones"
+            message = f"{', '.join(alone)} runs on its own GPUs only, and there is no PTX for later ones"
             yield Issue(code="no-fallback", message=message, severity="note", origin=origin)

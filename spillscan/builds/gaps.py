@@ -59,7 +59,7 @@ def issues(build: BuildRecord, name: str) -> Iterator[Issue]:
         yield from _of_output(output, bool(build.new_in(output) - there))
     calls = [each.name for each in build.calls if each.status == 0 and each.pieces and not each.headers]
     if unknown := [*calls, *(shown(each.path) for each in to_read(build) if build.new_in(each))]:
-        message = f"headers unknown, so that a changed one is not noticed: {_few([*dict.fromkeys(unknown)])}"
+        message = f"headers unknown; a changed header goes unnoticed: {_few([*dict.fromkeys(unknown)])}"
         yield Issue(
             code="unknown-headers", message=message, severity="warning", origin=Origin(input=name, format="build")
         )

@@ -112,7 +112,7 @@ def keyed(texts: Iterable[str], known: Collection[str]) -> dict[str, str]:
     for text in texts:
         name, equals, value = text.partition("=")
         if name not in known:
-            raise UsageError(f"--set {text[:60]}: there is no key {name[:60]!r}", nearest(name, known))
+            raise UsageError(f"--set {text[:60]}: unknown key {name[:60]!r}", nearest(name, known))
         if not equals:
             raise UsageError(f"--set {name} has no value", f"write {name}=VALUE")
         found[name] = value

@@ -55,7 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     wanted = arguments.rule.strip("[]")
     if wanted not in names:
-        raise UsageError(f"there is no rule or gap {wanted[:60]!r}", nearest(wanted, names))
+        raise UsageError(f"unknown rule or gap {wanted[:60]!r}", nearest(wanted, names))
     if wanted in rules:
         say(lines(rules[wanted], about_rules[wanted]))
     if wanted in rules and wanted in KINDS:

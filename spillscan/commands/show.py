@@ -66,9 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
     build = _inputs.scan(inputs)
     given = ", ".join(inputs)
     if not any(kernel.sass for kernel in build.kernels):
-        raise InputError(
-            f"{given} is not a SASS dump or binary, nor holds one", "dump the machine code: cuobjdump -sass"
-        )
+        raise InputError(f"{given} is not a binary or SASS disassembly", "disassemble the code: cuobjdump -sass")
     names = Names([kernel.named_by for kernel in build.kernels])
     found = [kernel for kernel in _selection.wanted(build.kernels, called, names) if kernel.sass]
     found = [kernel for kernel in found if arguments.arch in (None, kernel.key.arch)]

@@ -85,7 +85,7 @@ def gaps_of_input(build: Build, judged: frozenset[Hidden], *, strict: bool) -> I
     """What the inputs of ``build`` may hide. ``strict``: whatever was not understood counts."""
     yield from gaps_of_issues(build.issues, judged, strict=strict)
     if not build.kernels:  # what says why goes first
-        yield Gap(code="no-kernel", message="the input names no kernel", hides=("kernels",))
+        yield Gap(code="no-kernel", message="the input contains no kernel", hides=("kernels",))
 
 
 def gaps_of_issues(issues: Iterable[Issue], judged: frozenset[Hidden], *, strict: bool) -> Iterator[Gap]:

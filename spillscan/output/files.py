@@ -85,7 +85,7 @@ class Target(Struct, frozen=True):
             return
         real = os.path.realpath(folder or os.curdir)
         if not os.path.isdir(real):
-            raise UsageError(f"cannot write {self.path}: there is no folder {folder}", "make it first")
+            raise UsageError(f"cannot write {self.path}: no such folder: {folder}", "make it first")
         if not os.path.isabs(folder):
             parts = folder.split(os.sep)
             climbs = next((index for index, part in enumerate(parts) if part not in ("", os.curdir, os.pardir)), None)
@@ -216,7 +216,7 @@ def _form(text: str, names: Sequence[str]) -> Form:
 
         near = get_close_matches(name, names, n=1)
         hint = f"did you mean {near[0]}? " if near else ""
-        raise UsageError(f"there is no format {name!r}", f"{hint}choose from {', '.join(names)}")
+        raise UsageError(f"unknown format {name!r}", f"{hint}choose from {', '.join(names)}")
     if not colon:
         return Form(name, None)
     target = Target.parse(path)

@@ -71,7 +71,7 @@ def scan(
         if reading is None:
             continue
         if not each.explicit and (made_of := _made_of(reading, each.uri, names)):
-            message = f"{each.uri} is a report of {made_of}, which is read itself: it is left out"
+            message = f"{each.uri} is a report of {made_of}, which is an input itself: skipped"
             note = Issue(code="left-out-report", message=message, severity="note", origin=Origin(input=each.uri))
             total.issues.append(note)
             continue
@@ -84,7 +84,7 @@ def scan(
     if not total.understood:
         refused = next((issue for issue in total.issues if issue.code == "unsupported-arch"), None)
         if refused is not None:
-            raise InputError(f"{refused.origin}: {refused.message}", "dump the code of a later architecture")
+            raise InputError(f"{refused.origin}: {refused.message}", "disassemble code of a later arch")
         if remains := next((issue for issue in total.issues if issue.hidden), None):
             hint = f"`spillscan explain {remains.code}` says what to do"
             raise InputError(f"{remains.origin}: {remains.message}", hint)
@@ -200,7 +200,7 @@ def _read(
             before = stream.state()
             reading = contents(stream, each.uri, options, named=each.explicit)
             if before != stream.state():
-                message = f"{each.uri} was written to while it was read: wait for the build's end"
+                message = f"{each.uri} changed while it was read; wait until the build ends"
                 reading = reading or Reading()
                 reading.issues.append(Issue(code="changed-input", message=message, origin=Origin(input=each.uri)))
     except InputError as error:

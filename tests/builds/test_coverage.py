@@ -159,7 +159,7 @@ def test_the_gate_of_a_package(tmp_path: Path, capsys: pytest.CaptureFixture[str
     status, text = said("size")
     assert status == 2
     assert f"{path} > a.o: no code for sm_86, which the policy requires; it has compute_80 sm_80 (1 more)" in text
-    assert f"{path} > lib/b.o: note: code for compute_80, sm_80, which the policy does not ask for" in text
+    assert f"{path} > lib/b.o: note: code for compute_80, sm_80, which the policy does not require" in text
     assert said("size", "--set", "require_archs=sm_80")[0] == 0
     for most, expected in ((size, 0), (size - 1, 1), (0, 1), ("none", 0)):
         says(f"max_file_bytes: {most}\n")

@@ -140,7 +140,7 @@ def test_pipes_and_folders_are_refused_not_replaced(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("forms", "wrong"),
     [
-        (["yaml"], "there is no format 'yaml'"),
+        (["yaml"], "unknown format 'yaml'"),
         (["json:"], "names no file"),
         (["json:+"], "names no file"),
         (["json", "text"], "two formats for standard output"),

@@ -113,7 +113,7 @@ def read_profiles(sources: Sequence[Source]) -> tuple[list[ProfiledLaunch], list
             raise InputError(f"no launch in {called}{', which only ncu reads' if report else why}", how)
         launches += found
     if not launches:
-        raise InputError("no launch of Nsight Compute in these inputs", _MAKE)
+        raise InputError("no Nsight Compute launch in these inputs", _MAKE)
     return launches, errors
 
 

@@ -25,7 +25,7 @@ _ROUNDED = "block size or dynamic shared memory unknown or rounded (ncu --sectio
 
 
 def lines(launches: Sequence[Matched]) -> Iterator[str]:
-    """Text of a policy file with the launches of each kernel. Raises InputError if no launch is known."""
+    """Text of a policy file with the launches of each kernel. Raises InputError if the launch is unknown."""
     groups: dict[tuple[str, str], dict[Launch, list[float]]] = {}
     left_out: dict[str, None] = {}
     for each in launches:
@@ -38,7 +38,7 @@ def lines(launches: Sequence[Matched]) -> Iterator[str]:
             times.append(each.launch.metrics.get("duration_ns", 0))
     if not groups:
         raise InputError(
-            f"no launch is known: {next(iter(left_out))}", "profile with --section LaunchStats, in base units"
+            f"the launch is unknown: {next(iter(left_out))}", "profile with --section LaunchStats, in base units"
         )
     yield "kernels:"
     for (pattern, arch), seen in sorted(groups.items()):

@@ -56,7 +56,7 @@ def _ended_after(seconds: float) -> Iterator[None]:
     """A function of DuckDB that makes one enormous value looks at no interruption: then the process has to go."""
 
     def end() -> None:
-        complain("the query took more time than it may; ask for less, or give it --timeout")
+        complain("the query exceeded its time; ask for less, or give it --timeout")
         sys.stderr.flush()
         os._exit(2)
 

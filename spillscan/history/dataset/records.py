@@ -131,7 +131,7 @@ def parsed(data: bytes | str, path: str) -> Commit:
             raise ValueError("its digest is another")
         return msgspec.convert({name: value for name, value in record.items() if name != _DIGEST}, Commit)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise ValueError(f"is not a sound commit record: {error}") from error
+        raise ValueError(f"is not a valid commit record: {error}") from error
 
 
 def load(store: Store, label: str | None = None) -> Records:
@@ -146,7 +146,7 @@ def load(store: Store, label: str | None = None) -> Records:
         try:
             commit = parsed(data, path)
             if path != commit.path:
-                raise ValueError("is not a sound commit record: it is another's")
+                raise ValueError("is not a valid commit record: it is another's")
             found.append(commit)
         except ValueError as error:
             damaged.append(Damage(path, _labels_of(path), str(error)))

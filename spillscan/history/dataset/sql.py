@@ -159,9 +159,7 @@ def unread() -> Iterator[None]:
     try:
         yield
     except duckdb.OutOfMemoryException:
-        raise UsageError(
-            "the question takes more memory than it may", f"allow more by {_MEMORY_VARIABLE}=2GB"
-        ) from None
+        raise UsageError("the query exceeds its memory", f"allow more by {_MEMORY_VARIABLE}=2GB") from None
     except (duckdb.IOException, duckdb.InvalidInputException, duckdb.SerializationException) as error:
         raise _unreadable(error) from error
 
@@ -186,7 +184,7 @@ def ask_anything(
         raise UsageError(f"the query took more than {seconds:g} s", "ask for less, or give it --timeout") from None
     except duckdb.OutOfMemoryException:
         raise UsageError(
-            "the query takes more memory than it may", f"ask for less, or allow more by {_MEMORY_VARIABLE}=2GB"
+            "the query exceeds its memory", f"ask for less, or allow more by {_MEMORY_VARIABLE}=2GB"
         ) from None
     except (duckdb.Error, RuntimeError, ValueError, OverflowError) as error:
         if isinstance(error, duckdb.IOException):

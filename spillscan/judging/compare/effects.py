@@ -87,7 +87,7 @@ def _effect(
     if before.final is False or after.final is False:
         return replace(known, unknown="relocatable code: registers are final only after the link")
     if any(each.dynamic_shared_bytes is None for each in launched):
-        return replace(known, unknown="its dynamic shared memory is not known: --launch says it")
+        return replace(known, unknown="its dynamic shared memory is unknown: --launch says it")
     sides = [resident(side.usage, name, each) for side, each in zip((before, after), launched, strict=True)]
     # Where one side alone reports the barriers, the other side's blocks are known only if barriers make no difference.
     for at, side in enumerate((before, after)):

@@ -126,7 +126,7 @@ def _checked(name: str, value: Any, node: Node, folder: str) -> Any:
 def _override(entry: KernelEntry, node: Node) -> Override:
     table: Any = node.value
     if not {"match", "arch", "unit"} & table.keys():
-        raise node.error("an entry of kernels must say which it means", "give match, arch or unit")
+        raise node.error("an entry of kernels selects nothing", "give match, arch or unit")
     if not {*LIMITS, "severity", "launch"} & table.keys():
         raise node.error("this entry sets nothing", f"give launch, severity, or a limit: {', '.join(LIMITS)}")
     return Override(

@@ -119,7 +119,7 @@ def unlinked(kernel: Kernel, what: str) -> str:
     """Why ``what`` (``its stack is``) of a kernel is unknown before the link; empty if it is linked."""
     if kernel.final is not False:
         return ""
-    return f"relocatable code: {what} not final; give the link's log too (nvcc -Xnvlink -v)"
+    return f"relocatable code: {what} not final; pass the link's log too (nvcc -Xnvlink -v)"
 
 
 def because(kernel: Kernel, otherwise: str) -> str:

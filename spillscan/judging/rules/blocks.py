@@ -86,7 +86,7 @@ def _unknown(kernel: Kernel, terms: Terms) -> str:
         summary.at_most and summary.occupancy is not None and summary.occupancy.resident_blocks >= least
         for _, summary in _summaries(kernel, terms)
     )
-    return f"its dynamic shared memory is not known: {_SAY}" if may_be_fewer else ""
+    return f"its dynamic shared memory is unknown: {_SAY}" if may_be_fewer else ""
 
 
 def _missing(kernel: Kernel, terms: Terms) -> dict[str, int] | None:
@@ -111,7 +111,7 @@ def _open_end(kernel: Kernel, terms: Terms) -> str:
     if terms.launch is None:
         return f"min_blocks_per_sm needs its launch: {_SAY}"
     if kernel.final is False:
-        return "relocatable code: its registers are not final; give the link's log too (nvcc -Xnvlink -v)"
+        return "relocatable code: its registers are not final; pass the link's log too (nvcc -Xnvlink -v)"
     if kernel.confidence == "ambiguous" and kernel.reasons:
         return "; ".join(kernel.reasons)
     return next((summary.unknown for _, summary in _summaries(kernel, terms) if summary.unknown), "")

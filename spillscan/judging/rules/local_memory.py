@@ -14,7 +14,7 @@ LOOPS = Rule("spill-in-loop", "warning", needs=("code",))
 ARRAYS = Rule("local-array", "warning", needs=("code",), least="note")
 _LOOPS = ("spills_in_loops", "spill_loop_depth")
 _ARRAYS = ("array_store_bytes", "array_load_bytes")
-_OPEN = "its code does not say of every access to local memory what it is"
+_OPEN = "some of its local-memory accesses are unclassified"
 
 
 def _loops(kernel: Kernel, terms: Terms) -> Iterator[Said]:
@@ -97,9 +97,9 @@ def _arrays_unknown(change: Change, terms: Terms) -> str:
         return ""
     before, after = change.before.sass, change.after.sass
     if after is None and before is not None:
-        return "the base has a dump of its machine code, the head has none"
+        return "only the older build has its machine code"
     if before is None and after is not None and (after.local.spills_in_loops or after.local.of("array").accesses):
-        return "the head has a dump of its machine code, the base has none"
+        return "only the newer build has its machine code"
     return _OPEN if _lost(change, _ARRAYS) and not _lost(change, _LOOPS) else ""
 
 

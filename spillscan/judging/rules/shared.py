@@ -49,7 +49,7 @@ def _unknown(kernel: Kernel, terms: Terms) -> str:
     if static_shared(kernel) is None:
         return because(kernel, "the log does not say how much shared memory it uses")
     if _dynamic(kernel, terms) is None:
-        return "its dynamic shared memory is not known: give `launch` in the policy, or --launch"
+        return "its dynamic shared memory is unknown: give `launch` in the policy, or --launch"
     return ""
 
 

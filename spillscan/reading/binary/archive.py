@@ -89,7 +89,7 @@ def unpacked(window: Window, codec: codecs.Codec, budget: Budget) -> Iterator[En
             if len(plain) > room:
                 raise budget.excess(window.size, window.start)
     except EOFError as error:
-        raise DamageError("compressed data that breaks off", window.start) from error
+        raise DamageError("compressed data that is truncated", window.start) from error
     except codecs.CodecError as error:
         raise DamageError(f"compressed data is damaged: {error}", window.start) from error
     budget.take(len(plain), window.size, window.start)
@@ -137,7 +137,7 @@ def _tar(window: Window, budget: Budget) -> Iterator[Entry]:
     except DamageError:
         raise
     except Exception as error:  # tarfile raises anything for hostile bytes
-        raise DamageError(f"not a sound tar archive: {error}", window.start) from error
+        raise DamageError(f"not a valid tar archive: {error}", window.start) from error
     yield rest_of(window, end)
 
 
@@ -170,7 +170,7 @@ def _library(window: Window, budget: Budget) -> Iterator[Entry]:
         yield from _stored(name.rstrip(b"/").decode("utf-8", "backslashreplace"), body)
     at = min(at, window.size)
     if farthest >= window.size or window.copy(at, window.size - at, "library").strip(b"\n\0"):
-        raise DamageError("a library that breaks off", window.start + at)
+        raise DamageError("a library that is truncated", window.start + at)
 
 
 _STORED, _DEFLATED = 0, 8
@@ -184,7 +184,7 @@ def _zip(window: Window, budget: Budget) -> Iterator[Entry]:
         archive = zipfile.ZipFile(cast(BinaryIO, WindowFile(window)))
         infos = sorted(archive.infolist(), key=lambda info: info.header_offset)
     except Exception as error:  # zipfile raises anything for hostile bytes: IndexError, struct.error …
-        raise DamageError(f"not a sound zip archive: {error}", window.start) from error
+        raise DamageError(f"not a valid zip archive: {error}", window.start) from error
     is_wheel = any(info.filename.endswith(".dist-info/WHEEL") for info in infos)
     end = 0
     for info in infos:

@@ -76,7 +76,7 @@ def records(section: Window, wanted: Container[int]) -> list[tuple[int, int, byt
                 found.append((attribute, value, data[at : at + value]))
             at += value
             if at > end:
-                what = f".nv.info attribute {attribute:#x} of {value} bytes breaks off"
+                what = f".nv.info attribute {attribute:#x} of {value} bytes is truncated"
                 raise DamageError(what, section.start + at - value)
         elif not 1 <= form <= 3:
             raise DamageError(f".nv.info record of unknown format {form}", section.start + at)

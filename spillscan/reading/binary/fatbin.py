@@ -277,7 +277,7 @@ def _lz4_head(data: memoryview, size: int) -> bytes:
             repeated = bytes(plain[-distance:][:count])
             plain += (repeated * (count // distance + 1))[:count]
     except IndexError as error:
-        raise ValueError("it breaks off") from error
+        raise ValueError("it is truncated") from error
     return bytes(plain[:size])
 
 

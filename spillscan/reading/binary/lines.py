@@ -127,7 +127,7 @@ class LineTable:
                     for _ in range(unit.arguments[opcode - 1]):
                         _, at = leb(self.data, at)
         except IndexError as error:
-            raise self._damage("a line table that breaks off", offset) from error
+            raise self._damage("a line table that is truncated", offset) from error
         self._left -= at - offset
         if self._left < 0:
             raise self._damage("sequences of the line table overlap", offset)

@@ -58,7 +58,7 @@ def read(stream: Stream, name: str, options: Options = DEFAULT) -> Reading:
     log_line = next((issue for issue in reading.issues if _COMPILER.search(issue.message)), None)
     if log_line is not None:
         # A gate must not pass because half of its input was taken for the other half's noise.
-        message = "the dump holds lines of a compiler's log, which are not read; give log and dump as two inputs"
+        message = "the disassembly contains lines of a compiler log, which were skipped; pass them as two files"
         reading.issues.append(Issue(code="mixed-input", message=message, severity="error", origin=log_line.origin))
     account = dump.account
     reading.stats = Stats(
@@ -113,4 +113,6 @@ def reader(chunks: Iterable[bytes], origin_name: str) -> DumpReader:
         from spillscan.reading.dumps.res_usage import ResourceUsage
 
         return ResourceUsage(whole, origin_name)
-    raise InputError(f"{origin_name}: not a SASS dump", "make one with `cuobjdump -sass`, `nvdisasm -c` or -res-usage")
+    raise InputError(
+        f"{origin_name}: not a SASS disassembly", "make one with `cuobjdump -sass`, `nvdisasm -c` or -res-usage"
+    )

@@ -67,7 +67,7 @@ def unsupported(arch: str | None, origin: Origin | None) -> Issue | None:
     number = re.match(r"sm_([0-9]+)", arch or "")
     if number is None or int(number[1]) >= FIRST_ARCH:
         return None
-    message = f"machine code of {arch} is not read: sm_{FIRST_ARCH} is the first that is"
+    message = f"machine code of {arch} is not supported: sm_{FIRST_ARCH} is the first that is"
     return Issue(code="unsupported-arch", message=message, severity="error", origin=origin)
 
 
@@ -120,14 +120,16 @@ class DumpAccount(Struct):
         where there were too many to show."""
         shown = ascii(decode(text.rstrip()))[1:-1][:_CHARACTERS]
         if grammar.line("diagnostic").match(text):
-            return self.issue("tool-message", f"the dump holds a message of its tool: {shown}", line)
+            return self.issue("tool-message", f"the disassembly contains a message of its tool: {shown}", line)
         if symbol is not None:
             hides = ("spills", "code")
         self.unknown_lines += 1
         self.hides = self.hides or hides
         if self.unknown_lines > SHOWN:
             return None
-        return self.issue("unknown-line", f"not a line of a dump: {shown}", line, hides=hides, symbol=symbol or "")
+        return self.issue(
+            "unknown-line", f"not a line of a disassembly: {shown}", line, hides=hides, symbol=symbol or ""
+        )
 
     def truncated(self, what: str, line: int | None = None, symbol: str = "") -> Issue:
         """The dump ends where it cannot."""
@@ -140,13 +142,15 @@ class DumpAccount(Struct):
     def summary(self) -> Iterator[Issue]:
         """What is said once, at the end."""
         if self.unwritten:
-            yield self.issue("damaged-listing", "NUL bytes: a part of the dump was never written", severity="error")
+            yield self.issue(
+                "damaged-listing", "NUL bytes: a part of the disassembly was never written", severity="error"
+            )
         if damaged := self.damaged_names:
-            yield self.issue("damaged-listing", f"names of functions are damaged: {damaged:,}", severity="error")
+            yield self.issue("damaged-listing", f"function names are damaged: {damaged:,}", severity="error")
         if strange := self.undecodable_bytes:
             yield self.issue(
-                "undecodable", f"{count(strange, 'byte')} not ASCII in the dump; cuobjdump writes nothing else"
+                "undecodable", f"{count(strange, 'byte')} not ASCII in the disassembly; cuobjdump prints ASCII only"
             )
         if self.unknown_lines > SHOWN:
-            message = f"{count(self.unknown_lines, 'line')} of the dump not understood; {SHOWN} are shown"
+            message = f"{count(self.unknown_lines, 'line')} of the disassembly not understood; {SHOWN} are shown"
             yield self.issue("unknown-line", message, hides=self.hides)

@@ -72,7 +72,7 @@ class Dump:
         if self._code:
             self._truncated()
         elif self._announced or (text and not text.endswith(b"\n")):
-            self._ready.append(self.account.truncated("the dump breaks off before a function", self._line))
+            self._ready.append(self.account.truncated("the dump is truncated before a function", self._line))
         yield from self._ready
         self.account.lines = self._line - 1
         yield from self.account.summary()
@@ -155,7 +155,7 @@ class Dump:
         assert self._code
         code = self._code
         self._done(code)
-        message = f"the listing of {code.symbol} breaks off: its figures are too low"
+        message = f"the listing of {code.symbol} is truncated: its figures are too low"
         self._ready.append(self.account.truncated(message, self._line, code.symbol))
 
     def _lost_head(self, message: str) -> None:

@@ -70,7 +70,7 @@ class Disassembly:
                 self._ready.clear()
         self.account.lines = number
         if text and not text.endswith(b"\n"):
-            self._ready.append(self.account.truncated("the last line of the dump breaks off", number))
+            self._ready.append(self.account.truncated("the last line of the dump is truncated", number))
         self._finish()
         yield from self._ready
         yield from self.account.summary()
@@ -157,7 +157,7 @@ class Disassembly:
                 f"the listing of {code.symbol} is damaged: its label is missing", code.origin.line, code.symbol
             )
         if not code.opcodes or not known.issuperset(self._ends):
-            message = f"the listing of {code.symbol} breaks off: its figures are too low"
+            message = f"the listing of {code.symbol} is truncated: its figures are too low"
             self._ready.append(self.account.truncated(message, code.origin.line, code.symbol))
         if code.opcodes:
             self.account.functions += 1

@@ -77,7 +77,7 @@ class ResourceUsage:
         if symbol:
             yield self._without_figures(symbol, number)
         if text and not text.endswith(b"\n"):
-            yield account.truncated("the last line of the listing breaks off", number)
+            yield account.truncated("the last line of the listing is truncated", number)
         yield from account.summary()
 
     def _without_figures(self, symbol: str, line: int) -> Issue:

@@ -36,7 +36,7 @@ def read(stream: Stream, name: str, _: Options = DEFAULT) -> Reading:
     try:
         build = build_of(data)
     except ValueError as error:
-        raise InputError(f"{name} is not a sound snapshot: {error}", "write it again with scan -f json") from error
+        raise InputError(f"{name} is not a valid snapshot: {error}", "write it again with scan -f json") from error
     stats = Stats(
         inputs=1,
         lines=data.count(b"\n"),

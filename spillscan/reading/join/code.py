@@ -369,7 +369,7 @@ def _ambiguous(kernel: Kernel, candidates: Sequence[SassFunction]) -> Issue:
 def _missing(kernel: Kernel) -> Issue:
     return Issue(
         code="not-in-dump",
-        message=f"{kernel.short_name}: in the build log, but in no dump of {kernel.key.arch}",
+        message=f"{kernel.short_name}: in the build log, but not in the disassembly for {kernel.key.arch}",
         origin=kernel.origins[0] if kernel.origins else None,
     )
 

@@ -399,7 +399,7 @@ class Writer:
         self._open = []
 
     def _incomplete(self, kernel: PendingKernel) -> None:
-        message = f"the figures of {kernel.symbol} are not all there"
+        message = f"the figures of {kernel.symbol} are incomplete"
         self._issues.add("truncated", message, kernel.line, "error", symbol=kernel.symbol)
         self._issues.mark_doubtful(kernel.line)
 

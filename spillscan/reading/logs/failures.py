@@ -156,7 +156,7 @@ class Failures:
         if self._cuts:
             more = f" ({len(self._cuts)} times)" if len(self._cuts) > 1 else ""
             yield self._issue(
-                "truncated", f"the log says that it is cut{more}: {self._cuts[0].text}", self._cuts[0].line
+                "truncated", f"the log says that it is truncated{more}: {self._cuts[0].text}", self._cuts[0].line
             )
         if stops and not missing:
             first = min(stops, key=lambda stop: stop.line)
@@ -164,10 +164,10 @@ class Failures:
         elif not missing:
             yield from self._unfinished(lines, last_report)
         if retried:
-            message = f"{_named(retried)} failed, and is built again later: {retried[0].text}"
+            message = f"{_named(retried)} failed and was built again later: {retried[0].text}"
             yield self._issue("step-retried", message, retried[0].line)
         if host:
-            message = f"{_named(host)} failed, and holds no device code: {host[0].text}"
+            message = f"{_named(host)} failed and has no device code: {host[0].text}"
             yield self._issue("host-step-failed", message, host[0].line)
 
     def stems(self) -> set[str]:
@@ -379,7 +379,7 @@ class Failures:
         last = unprefixed(line)
         _, device = announced(last) if not number or "%" in text else ((), None)
         if device and (" -" not in last or compilation.asks_for_report(last)):
-            yield self._issue("build-incomplete", f"the log ends where a compilation begins: {last[:300]}", lines)
+            yield self._issue("build-incomplete", f"the log ends at the start of a compilation: {last[:300]}", lines)
         elif not line[:1].isspace() and _parse(last[:LONGEST_LINE_BYTES], "last")[0]:
             yield self._issue("build-incomplete", f"the log ends with a failure: {last[:300]}", lines)
         elif last_report and last.startswith("ptxas ") and isinstance(ptxas_message(last), Module):

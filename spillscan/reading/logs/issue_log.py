@@ -85,12 +85,12 @@ class IssueLog:
         """Pieces of lines; those at the beginning of the input were cut off with what stood before."""
         text = quoted(message.text)
         if message.spilled:
-            self.add("unread-spill-warning", f"a warning of spills is not whole: {text}", line, "error")
+            self.add("unread-spill-warning", f"a spill warning is incomplete: {text}", line, "error")
             self.mark_doubtful(line)
             if message.elided and not message.glued:
                 return
         if not message.of_tool:
-            self.add("unknown-line", f"figures in a line of no report: {text}", line, "error", hides=ALL)
+            self.add("unknown-line", f"metrics outside of a report: {text}", line, "error", hides=ALL)
             (self._missing if at_beginning else self._damaged).append(line)
         elif at_beginning and not message.glued:
             self.add_missing(f"not a whole line: {text}", line)

@@ -42,7 +42,7 @@ class LinkLines:
         named, self._named = self._named, None
         missing, self._missing = self._missing, False
         if named is None or missing or message.cut:
-            what = f"nvlink's line names no kernel, or is not whole: {quoted(text)}"
+            what = f"an nvlink line is incomplete or names no kernel: {quoted(text)}"
             hides = ALL if named is None else FIGURES
             self._issues.add("unnamed-kernel", what, line, "error", hides=hides)
             return

@@ -212,7 +212,7 @@ class _Log:
         reporting = sum(expected.values())
         if silent:
             units = listed((unit for _, unit in silent[:3]), len(silent) - 3)
-            message = f"compiled without a report of ptxas: {units}"
+            message = f"compiled without a ptxas report: {units}"
         elif sum(reports) < reporting:
             message = (
                 f"{count(len(expected), 'step compiles', 'steps compile')} device code,"

@@ -136,7 +136,7 @@ class CompileTimes:
                 self.of_kernel(each.section, each.compile_ms, each.line)
                 last = max(last, (each.line, each.compile_ms), key=lambda pair: pair[0])
         if last[1] is None and seen.compile_times == seen.registers_lines - 1:
-            what = "the log ends before the compile time of its last kernel, and perhaps before other kernels"
+            what = "the log ends before the compile time of its last kernel, and possibly before other kernels"
             self._issues.add("truncated", what, end_line, "error")
         elif self._half:
             what = "kernels of one compiler's run lack compile times that others have: lines are missing"

@@ -104,7 +104,7 @@ def test_a_launch_that_the_policy_no_longer_says_is_as_it_was_recorded() -> None
     baseline = written(lean, policy=LAUNCHED)
     assert rules(became(greedy, baseline, LAUNCHED)) == ["blocks-lost"]
     assert rules(became(greedy, baseline)) == ["blocks-lost"]
-    assert rules(became(greedy, written(lean))) == [], "shared memory alone is a note where no launch is known"
+    assert rules(became(greedy, written(lean))) == [], "shared memory alone is a note where the launch is unknown"
 
 
 def test_another_block_size_of_the_code_leaves_the_blocks_open() -> None:

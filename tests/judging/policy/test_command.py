@@ -209,7 +209,7 @@ def test_explain_prints_one_rule() -> None:
 def test_an_unknown_rule_gets_the_nearest_name() -> None:
     result = run("explain", "ptxas_warnin")
     assert result.returncode == 2
-    wanted = "spillscan: there is no rule or gap 'ptxas_warnin'; did you mean ptxas-warning?\n"
+    wanted = "spillscan: unknown rule or gap 'ptxas_warnin'; did you mean ptxas-warning?\n"
     assert result.stderr.decode() == wanted
 
 

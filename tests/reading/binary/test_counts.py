@@ -117,11 +117,11 @@ def test_only_neighbours_make_a_stretch() -> None:
 def test_what_stands_before_damage_is_kept() -> None:
     def damaged() -> object:
         yield SimpleNamespace(code=Window(bytes(64)))
-        raise DamageError("it breaks off", 64)
+        raise DamageError("it is truncated", 64)
 
     found = decode.stretches(cast("list[Function]", damaged()), opcodes(90))
     assert len(next(found)) == 1
-    with pytest.raises(DamageError, match="breaks off"):
+    with pytest.raises(DamageError, match="is truncated"):
         next(found)
 
 

@@ -140,7 +140,7 @@ def _by_hand(data: bytes, start: int) -> list[tuple[int, int, bytes]]:
         if form not in (1, 2, 3, 4):
             raise DamageError(f".nv.info record of unknown format {form}", start + at + 4)
         if at + 4 + size > len(data):
-            raise DamageError(f".nv.info attribute {attribute:#x} of {value} bytes breaks off", start + at + 4)
+            raise DamageError(f".nv.info attribute {attribute:#x} of {value} bytes is truncated", start + at + 4)
         found.append((attribute, value, data[at + 4 : at + 4 + size]))
         at += 4 + size
     return found

@@ -153,8 +153,8 @@ def test_members_of_static_libraries(members: list[bytes], expected: list[tuple[
     [
         (member(b"b/", b"y", mark=b"XX"), "without a header"),
         (member(b"b/", b"y", size=b"x"), "without a header"),
-        (b"x", "breaks off"),
-        (member(b"b/", b"y")[:50], "breaks off"),
+        (b"x", "is truncated"),
+        (member(b"b/", b"y")[:50], "is truncated"),
     ],
 )
 def test_damage_of_static_libraries(behind: bytes, said: str) -> None:
@@ -170,5 +170,5 @@ def test_a_table_of_symbols_says_how_far_a_library_goes(farthest: int, whole: bo
     if whole:
         assert list(found)
     else:
-        with pytest.raises(DamageError, match="breaks off"):
+        with pytest.raises(DamageError, match="is truncated"):
             list(found)

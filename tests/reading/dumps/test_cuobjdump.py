@@ -28,7 +28,7 @@ def row(address: int, text: str, width: int = 60) -> bytes:
 def test_truncated(read: Read) -> None:
     functions, issues = read(DUMP[: len(DUMP) // 2])
     assert [issue.code for issue in issues] == ["truncated"]
-    assert "breaks off" in issues[0].message
+    assert "is truncated" in issues[0].message
     assert functions[-1].stats.instructions > 0
 
 

@@ -67,7 +67,7 @@ def test_a_wrong_value_is_refused(
         assert main([command, str(snapshot)]) == 2
         output = capsys.readouterr()
         assert output.out == ""
-        assert "is not a sound snapshot: " in output.err
+        assert "is not a valid snapshot: " in output.err
         assert output.err.count("\n") == 1
 
 

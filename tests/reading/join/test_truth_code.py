@@ -137,7 +137,7 @@ TABLE: dict[str, tuple[list[Kernel], list[Any], list[tuple[Any, ...]], list[tupl
         [built(digest="d"), built(digest="d", place="app")],
         [kernel(symbol="other", code=None), kernel(40, None)],
         [
-            ("not-in-dump", "other: in the build log, but in no dump of sm_80"),
+            ("not-in-dump", "other: in the build log, but not in the disassembly for sm_80"),
             ("not-in-log", "1 function of a.o is in no build log: k"),
         ],
     ),
@@ -228,7 +228,7 @@ TABLE: dict[str, tuple[list[Kernel], list[Any], list[tuple[Any, ...]], list[tupl
         [logged(), logged(symbol="l")],
         [dumped()],
         [kernel(), kernel(symbol="l", code=None)],
-        [("not-in-dump", "l: in the build log, but in no dump of sm_80")],
+        [("not-in-dump", "l: in the build log, but not in the disassembly for sm_80")],
     ),
     "of an arch that no dump has, nothing is missing": (
         [logged(), logged(arch="sm_90")],
