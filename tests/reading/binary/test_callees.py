@@ -8,8 +8,8 @@ import pytest
 
 from spillscan import scan
 from spillscan.judging.policy.effective import Policy
-from spillscan.judging.rules.spills import findings
-from spillscan.model import Kernel
+from spillscan.judging.rules import check
+from spillscan.model import Build, Kernel
 from spillscan.reading.join import attach_code
 from tests.conftest import FIXTURES, read_any, run
 from tests.reading.binary.support import scanned, stored, with_callees
@@ -123,5 +123,5 @@ def test_the_sum_alone_makes_a_gate_fail() -> None:
     functions = [each for each in scanned(stored("callees-13.5.cubin"))[0] if each.symbol == "calls_one"]
     (kernel,) = attach_code([], functions)[0]
     assert kernel.spills == (0, 0)
-    ((rule, _),) = findings(kernel, Policy().terms_of(kernel))
-    assert rule.id == "spill"
+    (finding,) = check(Build(kernels=(kernel,)), Policy()).findings
+    assert finding.rule.id == "spill"
