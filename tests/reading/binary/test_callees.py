@@ -123,5 +123,5 @@ def test_the_sum_alone_makes_a_gate_fail() -> None:
     functions = [each for each in scanned(stored("callees-13.5.cubin"))[0] if each.symbol == "calls_one"]
     (kernel,) = attach_code([], functions)[0]
     assert kernel.spills == (0, 0)
-    (finding,) = check(Build(kernels=(kernel,)), Policy()).findings
-    assert finding.rule.id == "spill"
+    found = check(Build(kernels=(kernel,)), Policy()).findings
+    assert "spill" in {finding.rule.id for finding in found}
