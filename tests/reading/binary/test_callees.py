@@ -124,4 +124,4 @@ def test_the_sum_alone_makes_a_gate_fail() -> None:
     (kernel,) = attach_code([], functions)[0]
     assert kernel.spills == (0, 0)
     found = check(Build(kernels=(kernel,)), Policy()).findings
-    assert "spill" in {finding.rule.id for finding in found}
+    assert "spill" in {finding.rule for finding in found}
