@@ -1,27 +1,26 @@
-"""Build logs: what ptxas, nvlink and the libraries that hold them print, anywhere in a compiler's or CI's output.
+"""Build logs: output of ptxas, nvlink and the libraries that contain them, embedded in a compiler's or CI's output.
 
-``clean`` takes away what terminals and CI services put into the text, once, at the entrance: no other module knows of
-colours, links, times before lines or carriage returns. Lines are clean ones until the end, when ``clean`` says where in
-the file each stands.
+``clean`` removes, once and first, everything that terminals and CI services add: colours, links, timestamps, carriage
+returns. All other modules see clean lines; at the end, ``clean`` maps them back to lines of the file.
 
 ptxas writes ``Compiling entry function`` (names kernel and arch), ``Function properties`` with its stack line (one
 write, names the function), then ``Used N registers`` and ``Compile time``, which name nothing. ``attribution`` follows
-one writer; beside it stand ``pending`` kernels, ``suspicions``, ``notes``, ``link_lines``, what is ``gathered``, and
-the ``interleaved`` groups that no line assigns. While only one kernel is open, the registers line is its own. When
-several are, the lines are kept until as many have come as kernels wait: each kernel may have any line behind its
-stack line whose fields fit (``interleaved``). What all of these agree on is certain, everything else is unknown and the
-kernel ambiguous.
+one writer, with helpers: ``pending`` kernels, ``suspicions``, ``notes``, ``link_lines``, ``gathered`` records, and the
+``interleaved`` groups that no line assigns. If one kernel is open, the registers line belongs to it. If several are
+open, the lines are kept until there are as many as waiting kernels: each kernel may own any line after its stack line
+whose fields fit (``interleaved``). Values on which all possible owners agree are certain. All others are unknown and
+the kernel is ambiguous.
 
-A log is taken for interleaved when a kernel begins while another is open, when the arch changes without a new module
-line, or when a compile time stands away from its registers line. Then compile times are dropped, and device functions
-of logs with several archs are ambiguous: their arch stands on no line of theirs.
+A log is considered interleaved if a kernel begins while another is open, the arch changes without a new module line, or
+a compile time is separated from its registers line. Then compile times are dropped, and device functions of logs with
+several archs are ambiguous, because none of their lines names the arch.
 
-An object (``unit``) is taken from a step line where the build system writes each step's output whole (ninja, Bazel), or
-where no second compilation was announced before the first one's output. Under ``make -j`` it stays empty.
+An object (``unit``) is taken from a step line if the build system writes each step's output whole (ninja, Bazel), or if
+no second compilation was announced before the first one's output. Under ``make -j`` it stays empty.
 
-Registers of ``-rdc`` code are final only after the link. A kernel is ``final: false`` where its command line says so,
-or where its module prints device functions before any kernel or with a compile time of their own, which whole programs
-never do. ``reading/join`` puts nvlink's figures in their place.
+Registers of ``-rdc`` code are final only after the link. A kernel is ``final: false`` if its command line implies it,
+or if its module prints device functions before any kernel or with their own compile times, which whole programs never
+do. ``reading/join`` replaces these values with nvlink's.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from functools import lru_cache
 _ARCH = re.compile(r"sm_(\d+)[af]?")
 _CALLEES_FIRST = re.compile(r"sm_[12]\d|sm_30")
 _OLD_BANKS = frozenset({1, 14, 16})
-"""Constant banks of code for these archs; no later arch has them."""
+"""Constant banks used only by code for these old archs."""
 
 
 @lru_cache(maxsize=1 << 10)
@@ -20,8 +20,10 @@ def prints_constant_banks(arch: str | None) -> bool | None:
 
 
 def callees_first(arch: str | None, banks: Iterable[tuple[int, int]] | None = ()) -> bool:
-    """Whether releases for ``arch``, or those that print such ``banks``, print the properties of callees before the
-    kernel's registers: a registers line behind a callee's properties may be of any kernel before it."""
+    """Whether ptxas prints callees' properties before the kernel's registers for ``arch``, or if it prints ``banks``.
+
+    If so, a registers line after a callee's properties may belong to any earlier kernel.
+    """
     old = _of_old_arch(arch)
     return old if not banks else old or not _OLD_BANKS.isdisjoint(bank for bank, _ in banks)
 

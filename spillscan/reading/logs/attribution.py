@@ -1,4 +1,4 @@
-"""From messages to kernels: the state of one writer's stream, certain about what is sure and no further."""
+"""Assign messages to kernels: the state of one writer's stream, which only states what is certain."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NO_STACK = dict.fromkeys(("stack_bytes", "spill_store_bytes", "spill_load_bytes"
 
 
 class Writer:
-    """The messages of one writer (or of several that cannot be distinguished) in the order in which they came."""
+    """The messages of one writer (or of several indistinguishable ones), in log order."""
 
     def __init__(self, input_name: str) -> None:
         self._input = input_name
@@ -38,58 +38,60 @@ class Writer:
         self.linker = LinkLines(input_name, self._issues)
         self._times = CompileTimes(self._issues)
         self._groups: list[int] = []
-        """Where groups of kernels begin whose registers lines were assigned together."""
+        """First lines of the groups of kernels whose registers lines were assigned together."""
         self._without_stacks: set[str] = set()
-        """Symbols of kernels in such groups whose stack lines had not come."""
+        """Symbols of kernels in such groups whose stack lines had not been read."""
         self.modules: list[Step] = []
-        """The steps in which a module began, which may hold no kernel."""
+        """Steps in which a module began, including modules without kernels."""
         self._gathered = Gathered()
         self._open: list[PendingKernel] = []
-        """Those that wait for their registers lines."""
+        """Kernels that wait for their registers lines."""
         self._uses: list[Usage] = []
-        """Registers lines that several of the open ones may own."""
+        """Registers lines that may belong to several open kernels."""
         self._owed = 0
-        """Registers lines that are still to come of kernels that no longer wait for one."""
+        """Number of registers lines still expected for kernels that were given up."""
         self._section = Section()
         self._named: tuple[str, int] | None = None
-        """(symbol, line) of properties whose stack line has not come."""
+        """(symbol, line) of function properties whose stack line has not been read."""
         self._stack_missing = False
-        """The stack line of the properties before, unless the next one is it."""
+        """Whether the stack line of the previous properties is missing, unless the next one is it."""
         self._last: PendingKernel | None = None
-        """What the previous message completed."""
+        """Kernel or function completed by the previous message."""
         self._unbegun: list[tuple[int, str, str]] = []
-        """(line, symbol, registers line) of kernels that no line began."""
+        """(line, symbol, registers line) of kernels without a ``Compiling entry function`` line."""
         self._nameless = NamelessRecords()
         self._unended = False
 
-    # ---- what the reader asks ---------------------------------------------------------------------------------
+    # ---- queries of the reader --------------------------------------------------------------------------------
 
     @property
     def idle(self) -> bool:
-        """Nothing is half-read: a whole block can be taken at once."""
+        """Whether nothing is half-read, so that a whole block can be taken at once."""
         return not self._open and self._named is None and not self._stack_missing
 
     @property
     def awaits_stack(self) -> bool:
-        """``Function properties`` was read, its stack line not yet."""
+        """Whether ``Function properties`` was read and its stack line was not."""
         return self._named is not None
 
     @property
     def timed(self) -> bool:
-        """It reports a compile time behind each registers line."""
+        """Whether the writer reports a compile time after its registers lines."""
         return self._seen.compile_times > 0
 
     @property
     def interleaved(self) -> bool:
-        """Several compilers wrote into this stream at once."""
+        """Whether several compilers wrote into this stream at once."""
         return self._seen.interleaved
 
     # ---- messages -------------------------------------------------------------------------------------------------
 
     def blocks(self, kernels: list[Kernel], step: Step, *, barriers: int, linked: bool) -> None:
-        """Kernels of one arch, all of them with a compile time or none, whose lines stand together while nothing else
-        is open: the same as feeding them one by one. ``barriers`` and ``linked`` are what their figures show of the
-        :class:`~spillscan.reading.logs.pending.Section`."""
+        """Add consecutive kernels of one arch, either all with a compile time or none, while nothing else is open.
+
+        Equivalent to feeding their lines one by one. ``barriers`` and ``linked`` are the flags of
+        :class:`~spillscan.reading.logs.pending.Section` that their values imply.
+        """
         count, first, seen = len(kernels), kernels[0], self._seen
         seen.registers_lines += count
         seen.stack_lines = seen.names = True
@@ -111,7 +113,7 @@ class Writer:
         self._last = None
 
     def feed(self, message: messages.Message, line: int, step: Step, text: str = "") -> None:
-        """One message, on ``line`` with ``text``, printed during ``step``."""
+        """Process one message, read from ``text`` on ``line`` and printed during ``step``."""
         before, self._last = self._last, None
         self._seen.messages += 1
         if not isinstance(message, messages.Stack):
@@ -150,11 +152,11 @@ class Writer:
                 self.linker.used(message, line, text)
 
     def damaged(self, message: str, line: int) -> None:
-        """Something on ``line`` is not text."""
+        """Record that ``line`` contains bytes that are not text."""
         self._issues.add_damage(message, line)
 
     def interrupted(self) -> None:
-        """Something stands between the properties and the stack line that follows: a compiler writes them at once."""
+        """Record other text between function properties and their stack line, which compilers write together."""
         assert self._named is not None
         symbol, line = self._named
         self._issues.add_missing(f"other text stands between the properties of {symbol} and a stack line", line)
@@ -175,7 +177,7 @@ class Writer:
             self._nameless.add(self._last, text, self._seen.messages)
 
     def _enter(self, arch: str | None, line: int, kernels: int = 1) -> None:
-        """So many kernels of one arch begin, the last of them on ``line``."""
+        """Begin ``kernels`` kernels of one arch, the last of them on ``line``."""
         if not self._section.begin(arch, line, kernels):
             self._seen.interleaved = self._seen.crossed = True
         self._seen.with_arch |= arch is not None
@@ -214,7 +216,7 @@ class Writer:
             waiting[0].advisories = self._notes.take(symbol, stack.spills)
 
     def _without_name(self, kernel: PendingKernel, text: str) -> None:
-        """Figures whose kernel no line names."""
+        """Record values that no line assigns to a kernel."""
         self._nameless.add(kernel, text, self._seen.messages)
         self._last = kernel
 
@@ -268,13 +270,13 @@ class Writer:
                 self._set_aside(ready)
 
     def _owners(self, usage: Usage) -> list[PendingKernel]:
-        """Open kernels that may own a registers line; if another line is unassigned, one of them is enough."""
+        """Open kernels that may own a registers line; only the first if another line is unassigned."""
         fitting = (each for each in self._open if may_own(each, usage, without_abi=self._seen.without_abi))
         return list(islice(fitting, 1 if self._uses else None))
 
     def _assign_registers(self, kernel: PendingKernel, used: messages.Used) -> None:
         if kernel.stack is None and kernel.stack_in_doubt:
-            # Its registers line has come, so its stack line had: a namesake holds it, and still waits for its own.
+            # Its stack line precedes its registers line: a same-named kernel took it and still waits for its own.
             of_name = (each for each in self._open if each.symbol == kernel.symbol)
             holder = next((each for each in of_name if each.stack_in_doubt and each.stack), None)
             if holder is not None:
@@ -301,7 +303,7 @@ class Writer:
         self._without_name(PendingKernel("", None, "entry", line, step, Section(), usage=used.usage), text)
 
     def _compile_time(self, milliseconds: float, line: int, before: PendingKernel | None) -> None:
-        """It follows what it measures at once (from 12.8 on), unless another compiler's lines come between."""
+        """Record a compile time. It directly follows its kernel's lines (from 12.8 on) unless output is interleaved."""
         if self._seen.messages == 1:
             what = "the input begins with a compile time: the lines of its kernel are missing"
             self._issues.add_missing(what, line)
@@ -314,7 +316,7 @@ class Writer:
         before.took(milliseconds)
 
     def _set_aside(self, kernels: list[PendingKernel]) -> None:
-        """The unassigned registers lines are those of these open kernels."""
+        """Assign the unassigned registers lines to these open kernels."""
         self._groups.append(kernels[0].line if kernels else 0)
         self._without_stacks |= {each.symbol for each in kernels if each.stack is None and each.stack_in_doubt}
         assign(kernels, self._uses, complete=len(self._uses) == len(kernels) + self._owed)
@@ -327,13 +329,13 @@ class Writer:
         self._begin_group([each for each in self._open if id(each) not in settled])
 
     def _begin_group(self, waiting: list[PendingKernel], owed: int = 0) -> None:
-        """No registers line is unassigned; so many are ``owed`` to kernels that were given up."""
+        """Reset the unassigned registers lines; ``owed`` of them are still expected for kernels that were given up."""
         for each in waiting:
             each.first_use = 0
         self._open, self._uses, self._owed = waiting, [], owed
 
     def _give_up(self, line: int) -> None:
-        """Too many kernels wait: whose the lines so far are will never be known, and lines of theirs may still come."""
+        """Give up assigning the current registers lines because too many kernels wait. More may follow."""
         waiting = [each for each in self._open if each.stack is None]
         if 2 * len(waiting) > len(self._open):
             what = f"the registers lines of {count(len(self._open), 'kernel')} cannot be assigned"
@@ -349,8 +351,11 @@ class Writer:
     # ---- the end -----------------------------------------------------------------------------------------------------
 
     def end(self, *, cut: str = "", unended: bool = False, line: int = 0) -> None:
-        """The input ends here, on ``line``, and inside of one that begins with ``cut``: settle what is still open.
-        ``unended``: its last line is whole and has no end, so that callees of the last kernel may be missing."""
+        """End the input on ``line`` and settle everything still open.
+
+        ``cut`` is the beginning of an incomplete last line. ``unended``: the last line is complete but has no line end,
+        so callees of the last kernel may be missing.
+        """
         self._unended = unended
         if unended and self._last is not None and self._last.role == "entry" and not self._last.reasons:
             self._last.reasons = ("its registers line has no end: clauses may be missing",)
@@ -381,9 +386,9 @@ class Writer:
         self._notes.settle(gathered, reported, interleaved=self.interleaved)
 
     def _settle_open(self) -> None:
-        """Kernels that still wait for lines, and groups of them."""
+        """Settle kernels and groups that still wait for lines."""
         if 0 < self._seen.compile_times < self._seen.registers_lines:
-            for line in self._groups:  # as many of these may be lost as of the lines that begin a kernel
+            for line in self._groups:  # each may have lost both registers and entry lines
                 self._issues.add_missing("registers lines lack their compile times", line)
         if self._uses or self._owed:
             kernels, line = len(self._open) + self._owed, self._open[0].line if self._open else self._groups[-1]
@@ -404,7 +409,7 @@ class Writer:
         self._issues.mark_doubtful(kernel.line)
 
     def _report_unbegun(self) -> None:
-        """Kernels that no line began."""
+        """Report kernels without a ``Compiling entry function`` line."""
         if self._unbegun:
             line, symbol, text = self._unbegun[0]
             more = f" ({count(len(self._unbegun), 'kernel')})" if len(self._unbegun) > 1 else ""
@@ -412,16 +417,16 @@ class Writer:
             self._issues.add_missing(message, line, hides=None if self._seen.entries or not more else FIGURES)
 
     def issues(self) -> list[Issue]:
-        """What was not understood; complete after :meth:`end`."""
+        """Issues found while reading; complete after :meth:`end`."""
         return self._issues.issues()
 
     def links(self) -> list[LinkRecord]:
-        """What the linker said for sure; complete after :meth:`end`."""
+        """Link records whose lines are not in doubt; complete after :meth:`end`."""
         doubts = self._issues.doubts(interleaved=self.interleaved)
         return [link for link in self.linker.records if (link.origin.line or 0) not in doubts]
 
     def kernels(self, *, units_in_doubt: bool, device_link: bool) -> list[Kernel]:
-        """All that was read, by its lines; complete after :meth:`end`.
+        """Kernels read, in line order; complete after :meth:`end`.
 
         ``units_in_doubt`` drops the units of steps whose output other steps may have interrupted. ``device_link``: the
         log shows that device code is linked.

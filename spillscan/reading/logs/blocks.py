@@ -1,4 +1,4 @@
-"""Kernels whose lines stand together: one expression takes each whole."""
+"""Kernels with consecutive lines, each matched whole by one expression."""
 
 from __future__ import annotations
 
@@ -22,29 +22,29 @@ _KERNEL_FIELDS = ("ENTRY_SYMBOL", "ARCH", "RESOURCE_LINES", "MILLISECONDS")
 
 
 class Kernels(NamedTuple):
-    """Kernels of one arch, all of them with a compile time or none, one behind the other."""
+    """Consecutive kernels of one arch, either all with a compile time or none."""
 
     end: int
-    """Where their lines end."""
+    """Position after their last line."""
     arch: str
     symbols: list[str]
-    """Of each kernel."""
+    """Symbol of each kernel."""
     usages: list[Usage]
-    """Its figures; those of equal lines are one record."""
+    """Values of each kernel; kernels with equal lines share one record."""
     times: list[bytes]
-    """Its compile time in milliseconds as printed; empty without."""
+    """Compile time of each kernel in milliseconds, as printed; empty without compile times."""
     barriers: int
-    """What their figures show together of the :class:`~spillscan.reading.logs.pending.Section`."""
+    """``barriers`` of the :class:`~spillscan.reading.logs.pending.Section` that their values imply."""
     linked: bool
-    """Whether they show relocatable code, likewise."""
+    """Whether their values imply relocatable code, for the same section."""
 
     @property
     def lines(self) -> int:
-        """Of each."""
+        """Lines per kernel."""
         return 5 if self.times else 4
 
     def records(self, name: str, line: int, step: Step) -> list[Kernel]:
-        """Of all, from ``line`` of the input ``name`` on, printed during ``step``."""
+        """Records of all kernels, printed during ``step`` from ``line`` of the input ``name`` on."""
         times = map(float, self.times) if self.times else repeat(None)
         arch, unit, source = self.arch, step.unit, step.source
         return [
@@ -61,24 +61,24 @@ class Kernels(NamedTuple):
 
 
 _Figures = tuple[Usage, str, int, bool]
-"""Of a kernel's lines: its figures, its arch, and what :func:`shown_by` says of its ptxas run."""
+"""Values of a kernel's lines, its arch, and the result of :func:`shown_by`."""
 
 
 class Blocks:
-    """Finds them in the texts of one log."""
+    """Finds blocks of kernels in the texts of one log."""
 
     def __init__(self) -> None:
         self._block = re.compile(grammar.kernel_block())
         self._fields = _groups(self._block, _KERNEL_FIELDS)
         self._figures: dict[bytes, dict[bytes, _Figures]] = {}
-        """By the arch and by the two lines."""
+        """Values by arch and by the stack and registers lines."""
         self._ahead: re.Match[bytes] | None = None
-        """A kernel of another arch, behind the last ones."""
+        """Match of the next kernel, if it ended the last block because its arch differs."""
 
     def next(self, text: bytes, position: int) -> Kernels | None:
-        """Kernels that begin at ``position``; ``None``: none does.
+        """Kernels that begin at ``position``; ``None`` if none does.
 
-        Most of what reading a log costs is spent here: what kernels share is read once for all of them.
+        Most of the time to read a log is spent here, so values that kernels share are parsed once for all of them.
         """
         block, match = self._block.match, self._ahead
         if match is None or match.string is not text or match.start() != position:
@@ -120,7 +120,7 @@ class Blocks:
         return Kernels(position, target, symbols, usages, times, barriers, linked) if symbols else None
 
     def _whole(self, resources: bytes, arch: bytes, known: dict[bytes, _Figures]) -> _Figures | None:
-        """The figures of a kernel's stack line and registers line, now ``known``. ``None`` where they are not whole."""
+        """Parse a kernel's stack and registers lines and add them to ``known``; ``None`` if they are incomplete."""
         stack, used = (ptxas_message(line) for line in resources.decode("utf-8", "replace").split("\n")[:2])
         if not (isinstance(stack, Stack) and isinstance(used, Used)):
             return None
@@ -140,5 +140,5 @@ class Blocks:
 
 
 def _groups(pattern: re.Pattern[bytes], names: tuple[str, ...]) -> tuple[int, ...]:
-    """The numbers of groups, which are found more quickly than their names."""
+    """Numbers of named groups, which are faster to look up than names."""
     return tuple(pattern.groupindex[name] for name in names)

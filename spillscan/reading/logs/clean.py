@@ -1,12 +1,11 @@
-"""A log's text without what terminals and CI services made of it: each block is made clean once, before anything reads
+"""A log's text without what terminals and CI services add to it. Each block is cleaned once, before anything else reads
 it.
 
-Colours, links, titles and other sequences are taken away (ECMA-48, in seven bits and in eight), and so are times before
-lines, as ``prefix.lark`` describes them. Each carriage return ends a line: what a terminal shows of a progress bar is
-its last state, but what was written over may be a step's name. Line numbers that people are shown are the file's
-nevertheless, as an editor counts them.
+Removes colours, links, titles and other control sequences (ECMA-48, 7-bit and 8-bit), and times before lines as
+described by ``prefix.lark``. Each carriage return ends a line: a terminal shows only the last state of a progress bar,
+but overwritten text may be a step's name. Line numbers shown to users are those of the file, as an editor counts them.
 
-A block without any of it, as most are, costs a few searches for literal bytes, and a look at some of its lines.
+A block without any of this, the common case, costs a few searches for literal bytes and a sample of its lines.
 """
 
 from __future__ import annotations
@@ -21,14 +20,14 @@ from spillscan.model import Origin, Reading
 from spillscan.reading import grammar
 from spillscan.reading.logs.steps import Words
 
-# Bytes that are no UTF-8 are surrogates. Lines may be as long as the file: what is tried at many places of one never
-# reads on to the next such place.
+# Invalid UTF-8 becomes surrogates. Lines may be as long as the file, so an expression tried at many positions must
+# not scan past the next one.
 _ST, _CSI, _STRINGS = (
     "".join(f"{chr(each)}{chr(0xDC00 + each)}" for each in controls)
     for controls in (b"\x9c", b"\x9b", b"\x90\x98\x9d\x9e\x9f")
 )
-"""In one byte: what ends text that a terminal does not show, what begins figures for it, and what begins such text. In
-two: ``ESC`` and one of ``\\``, ``[`` and ``]_P^X``."""
+"""8-bit controls: string terminator, control sequence introducer, string introducers. The 7-bit forms are ``ESC`` and
+one of ``\\``, ``[`` and ``]_P^X``."""
 _SEQUENCE = (
     rf"[\x1b{_STRINGS}{_CSI}](?:"  # a search for one of several characters is quick
     r"(?<=\x1b)\[8mha:/{4}[\w+/=]*\x1b\[0m"
@@ -37,30 +36,30 @@ _SEQUENCE = (
     r"|(?<=\x1b)(?:[ -/]+[0-~]|[ -/]*\Z|[78=>cM])"
     r")"
 )
-"""One that the input's end cuts is one, too. The first is a note of Jenkins, which it hides in the colour of the
-ground. Logs without any need no such expression."""
+"""Also matches a sequence cut off by the end of the input. The first alternative is a Jenkins console note, hidden by
+the background colour. Not compiled here, as most logs never need it."""
 _NO_TEXT = f"[{_STRINGS}{_CSI}{_ST}]"
 """A control that begins no sequence."""
 _ENCODED_CONTROL = re.compile(rb"\xc2[\x80-\x9f]")
 
 _DATED = tuple(map(Words, (b"\n20", b"\n[20", b"\t20", b"\xef\xbb\xbf20", b"[Container] 20")))
-"""One of these stands in each block with a date and time before a line, but perhaps before its first. Searches for one
-word each are quicker than one for all."""
+"""One of these is in each block with a date and time before a line, except perhaps on its first line. One search per
+word is faster than one search for all."""
 _CLOCK = re.compile(rb"\d\d:\d\d:\d\d")
 _SAMPLES, _SAMPLE_BYTES = 16, 1 << 10
 
 
 class Cleaner:
-    """Of one log, block by block."""
+    """Cleans one log, block by block."""
 
     def __init__(self) -> None:
         self._clocks = False
         self._patches = _Patches()
         self._breaks = array("Q")
-        """Clean lines that go on a line of the file."""
+        """Clean lines that continue a line of the file."""
 
     def clean(self, block: bytes, line: int) -> bytes:
-        """The text of a block of whole lines, the first of which is clean line ``line``."""
+        """Clean a block of whole lines whose first line is clean line ``line``."""
         text = _without_sequences(block)
         if b"\r" in text:
             text = (text + b"\n" * text.endswith(b"\r")).replace(b"\r\n", b"\n")
@@ -68,8 +67,11 @@ class Cleaner:
         return self._patches.without(self._broken(text, line) if b"\r" in text else text)
 
     def _without_times(self, text: bytes) -> bytes:
-        """A date and time is one wherever it stands; a mere clock where several lines from everywhere in a
-        block have one, or the only one has, and from there on."""
+        """Remove times before lines: dated ones everywhere, bare clocks only once a sample shows that lines have them.
+
+        The sample shows it if several of its lines have a clock, or if it has one line with one. This stays so for
+        later blocks.
+        """
         if text.startswith((b"20", b"[20")) or any(word.stand_in(text) for word in _DATED):
             text = grammar.pattern("prefix", "dated").sub(b"\n", b"\n" + text)[1:]
         steps = range(0, len(text), max(len(text) // _SAMPLES, _SAMPLE_BYTES))
@@ -80,7 +82,7 @@ class Cleaner:
         return grammar.pattern("prefix", "clock").sub(b"\n", b"\n" + text)[1:] if self._clocks else text
 
     def _broken(self, text: bytes, line: int) -> bytes:
-        """Each carriage return that has text on both sides becomes a line's end, the others become nothing."""
+        """Turn each carriage return between two texts into a line end and remove the others."""
         pieces, start = list[bytes](), 0
         while (found := text.find(b"\r", start)) >= 0:
             begin, end = text.rfind(b"\n", start, found) + 1 or start, text.find(b"\n", found)
@@ -94,11 +96,11 @@ class Cleaner:
         return b"".join((*pieces, text[start:]))
 
     def line(self, line: int) -> int:
-        """The file's line that holds clean line ``line``."""
+        """Line of the file that contains clean line ``line``."""
         return line - bisect_right(self._breaks, line)
 
     def placed(self, reading: Reading) -> Reading:
-        """``reading`` of the clean text, by the file's lines."""
+        """``reading`` with line numbers of the clean text converted to those of the file."""
         if self._breaks:
             reading.kernels = [replace(each, origins=tuple(map(self._place, each.origins))) for each in reading.kernels]
             reading.links = [replace(each, origin=self._place(each.origin)) for each in reading.links]
@@ -119,7 +121,7 @@ def _without_sequences(block: bytes) -> bytes:
 
 
 def _may_hold_controls(block: bytes) -> bool:
-    """Whether there may be controls of eight bits: bytes that are no UTF-8, or characters in their place."""
+    """Whether 8-bit controls are possible: invalid UTF-8, or replacement characters."""
     no_text = "\ufffd" in block.decode("utf-8", "replace")
     return no_text or (b"\xc2" in block and _ENCODED_CONTROL.search(block) is not None)
 
@@ -128,28 +130,30 @@ _MARK = b"@@ -"
 _HUNK = re.compile(rb"@@ -\d{1,9}(?:,(\d{1,9}))? \+\d{1,9}(?:,(\d{1,9}))? @@")
 _DIGITS = re.compile(rb"\d")
 _LONGEST_PREFIX = 100
-"""Bytes before a hunk's lines, such as a stage's name and time."""
+"""Most bytes before a hunk's lines, such as a stage's name and time."""
 
 
 class _Patches:
-    """Those that a log shows (``git diff``): what they quote was printed by no tool of this build. A hunk says how many
-    lines of both files follow, and each of them says whose it is: a line that does not ends it, so that nothing that a
-    tool printed is hidden."""
+    """Patches shown in a log (``git diff``), whose quoted lines no tool of this build printed.
+
+    A hunk header gives the number of lines of both files. A line without a patch mark ends the hunk, so that no tool
+    output is hidden.
+    """
 
     def __init__(self) -> None:
         self._prefix = b""
         self._old = self._new = 0
-        """Lines of both files that are still to come."""
+        """Remaining lines of the old and new file."""
 
     def without(self, text: bytes) -> bytes:
-        """``text``, whole lines, each line of a hunk blank."""
+        """``text``, whole lines, with each line of a hunk blanked."""
         if not (self._old or self._new or _MARK in text):
             return text
         lines = text.splitlines(keepends=True)
         return b"".join(b"\n" if self._quotes(line) and line.endswith(b"\n") else line for line in lines)
 
     def _quotes(self, line: bytes) -> bool:
-        """Whether a line is a hunk's; a hunk's first line is looked at, too."""
+        """Whether a line is part of a hunk. Also detects the hunk's header."""
         if self._old or self._new:
             before, mark = line[: len(self._prefix)], line[len(self._prefix) :].rstrip(b"\n")[:1] or b" "
             if _DIGITS.sub(b"0", before) == self._prefix and mark in b"+- \\":
@@ -166,24 +170,26 @@ class _Patches:
 # ---- one line --------------------------------------------------------------------------------------------------
 
 _REPORTED = r"\s*(?:ptxas |nvlink |info  |\d+ bytes )"
-"""How a line of a report begins."""
+"""Beginning of a line of a report."""
 _CARGO = re.compile(rf"cargo::?warning=(?={_REPORTED})")
-"""What a build script of Cargo puts before each line that its compiler printed."""
+"""Prefix that a Cargo build script puts before each line printed by its compiler."""
 _ENTITY = re.compile(r"&(?:#39|#x27|apos|quot|lt|gt|amp|nbsp);")
 _AS_PRINTED = str.maketrans(dict.fromkeys("\t\u00a0\u2007\u202f", " ") | dict.fromkeys("`´‘’‚‛′“”„", "'"))
-"""What editors, browsers and forums put in the place of blanks and quotes."""
+"""Typographic blanks and quotes that editors, browsers and forums insert."""
 _DOUBLE_QUOTED = re.compile(r"""(?<= )\\?"((?:[^"\\]|\\.)*?)\\?"(?=[ ,:.]|$)""")
-"""A name in double quotes, as JSON and shells leave it."""
+"""A name in double quotes, as written by JSON and shells."""
 _BREAKS = ("<br>", "<br/>", "<br />")
 _MARKED = re.compile(_REPORTED)
 _MARKS = ("'", "**")
-"""Code marks (backquotes are quotes by then) and bold letters."""
+"""Markdown code and bold marks (backquotes are quotes by then)."""
 
 
 def printed(raw: bytes) -> str:
-    """A report's line as the tool printed it: without typographic blanks and quotes, marks of Markdown and HTML,
-    Cargo's mark, blanks at its end, and the project that MSBuild puts there:
-    ``… [C:\\x.vcxproj::TargetFramework=net8.0]``."""
+    """A report's line as the tool printed it.
+
+    Removes typographic blanks and quotes, Markdown and HTML marks, Cargo's prefix, trailing blanks, and the project
+    appended by MSBuild: ``… [C:\\x.vcxproj::TargetFramework=net8.0]``.
+    """
     line = raw.decode("utf-8", "replace")
     if "&" in line and _ENTITY.search(line):
         from html import unescape

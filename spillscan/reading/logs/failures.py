@@ -1,19 +1,19 @@
-"""What of a build did not come to its end: steps that failed, builds that stopped, logs that end too early.
+"""Unfinished builds: steps that failed, builds that stopped, logs that end too early.
 
-The grammar ``buildfailure`` says what each tool's message is; here is what follows from it.
+The grammar ``buildfailure`` describes each tool's messages; this module draws the conclusions.
 
-- A **step** failed where a compiler, make, ninja … names its object, source or target. It hides the kernels that it
-  would have compiled, unless the log builds the same thing again later, or the thing is an object of host code.
+- A **step** failed if a compiler, make, ninja … names its object, source or target. It hides the kernels that it
+  would have compiled, unless the log later builds the same file again, or the file is an object of host code.
 - A compiler's message that names no source (``Killed``, ``nvcc fatal``) belongs to the step that the build system calls
-  failed next, or else to the last one announced.
-- A **stop** ends a build, and what it had not begun is not in the log: ``ninja: build stopped``, ``make: ***`` unless
-  make goes on (``-k``), pip, containers, CI services, other build systems. It hides kernels even where host code
-  failed; not where all that had failed is built again later, the same tool reports success later, or it was tests that
-  failed. A CI service's message counts where no compiler's report follows it.
-- A make that **another make ignores** (``-$(MAKE)``, ``|| true``) hides nothing but what its compilers say failed: the
-  outer make reports its target as ignored; or it reports nothing, though the log goes on behind the inner make's end.
-- A failed **link** hides kernels, too: relocatable code gets its figures there, and what comes after it is not built.
-- A log is **unfinished** where its last numbered step is not the last there is, or its last line begins a compilation.
+  next reports as failed, or else to the last one announced.
+- A **stop** ends a build before all steps have begun: ``ninja: build stopped``, ``make: ***`` unless
+  make continues (``-k``), pip, containers, CI services, other build systems. It hides kernels even if host code
+  failed, but not if everything that failed is later rebuilt, the same tool later reports success, or only tests
+  failed. A CI service's message counts if no compiler's report follows it.
+- A make that **another make ignores** (``-$(MAKE)``, ``|| true``) hides only what its compilers report as failed: the
+  outer make reports its target as ignored; or nothing, although the log continues after the inner make.
+- A failed **link** hides kernels, too: relocatable code gets its values there, and later targets are not built.
+- A log is **unfinished** if its last numbered step is not the build's last, or its last line begins a compilation.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from spillscan.reading.logs.steps import Paths, Words, announced, is_report, ste
 from spillscan.reading.logs.surroundings import LONGEST_LINE_BYTES, Surroundings
 
 _REBUILDS = (b"] ", b" -c ", b" -o ")
-"""One of these stands in every line that announces a step."""
+"""One of these is in every line that announces a step."""
 _MOST_SUBJECTS = 200
 _MOST_REPORTED = 10
 
@@ -50,7 +50,7 @@ _MAKE_LEVEL = re.compile(r"\[(\d{1,9})\]: $")
 _WANTED = re.compile(r"No rule to make target ['`](.+?)'(?:, needed by ['`](.+?)')?\.")
 _SURVIVING_TARGET = re.compile(r"\*\*\* \[([^\[\]]+)\] ")
 _NINJA_OUTPUT = re.compile(r"FAILED: (?:\[code=|\S*[^\s\d]\.[a-z]\w*(?: |$)|\S*[^\s/\d]/\S|\S+$)")
-"""Of what ninja says failed: outputs, which are paths, or a target by its name alone."""
+"""ninja's failed outputs: paths, or a target given by name alone."""
 
 _COMPILERS = frozenset(
     ("diagnostic", "device_diagnostic", "summary", "clang_summary", "tool_error", "driver_error", "backend_error")
@@ -67,23 +67,24 @@ class Failure(Struct):
     text: str
     """The message, without its line's prefix."""
     subject: str = ""
-    """The object, source or target; empty where nothing names it."""
+    """The object, source or target; empty if not named."""
     device: bool | None = None
-    """Whether it holds device code; ``None`` where nothing says so."""
+    """Whether it contains device code; ``None`` if unknown."""
     level: int | None = None
-    """How deep the make runs that stops by it, unless it goes on (``-k``); ``None``: no build system reports it."""
+    """Recursion level of the make that reports it, unless that make continues (``-k``); ``None``: no build system
+    reports it."""
     family: str = ""
-    """Of a stop: the kind of tool that stopped."""
+    """Kind of tool that stopped; for stops only."""
     first_line: int = 0
-    """Where its first message stands; 0: on ``line``."""
+    """Line of its first message; 0: same as ``line``."""
     stem: str = ""
-    """Of the subject, where the message itself names it."""
+    """Stem of the subject, if the message itself names it."""
     rebuilt: int = 0
-    """Last line that begins to build the subject; 0: none after its message."""
+    """Last line that begins to rebuild the subject; 0: none after the message."""
 
 
 class Failures:
-    """Follows one log: every line that is no compiler's report is given to :meth:`look`."""
+    """Failures of one log. Every line that is not a compiler's report is passed to :meth:`look`."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -91,25 +92,25 @@ class Failures:
         self._steps: list[Failure] = []
         self._details: list[Failure] = []  # compilers' messages that no build system's has followed yet
         self._stops: list[Failure] = []
-        self._went_on = {_NO_MAKE: sys.maxsize}  # level of make -> line where it says that it went on to its end
+        self._went_on = {_NO_MAKE: sys.maxsize}  # level of make -> line where it reports that it went on to its end
         self._ends: dict[int, list[tuple[int, bool]]] = {}  # level of make -> (line, whether it ignores the failure)
         self._left: dict[int, int] = {}  # level of make -> last line where it leaves its folder
         self._succeeded: dict[str, int] = {}  # family -> line
         self._cuts: list[Failure] = []
-        """Where the log says that it lacks something."""
+        """Messages by which the log reports that it is cut."""
         self._tests_failed = self._all_done = self._latest = 0  # lines
         self._deepest = 0  # level of make at which a step failed
-        self._begun: dict[str, dict[str, int]] = {}  # name of what failed -> path that is built again -> last line
-        self._ninja: Failure | None = None  # whose output follows
+        self._begun: dict[str, dict[str, int]] = {}  # failed name -> path built again -> last line
+        self._ninja: Failure | None = None  # the step whose output follows
         self._understood: set[int] = set()
-        self._suspected = False  # something failed that nobody names so far
+        self._suspected = False  # something failed, but no message names it yet
 
     def begin(self, block: bytes) -> None:
         """The next block of the log."""
         self._around.begin(block)
 
     def look(self, start: int, end: int, line: int) -> None:
-        """These bytes of the block, whole lines, the first of which is ``line``."""
+        """Search bytes ``start`` to ``end`` of the block, whole lines whose first is ``line``."""
         if start == end:
             return
         failed = self._failed
@@ -118,16 +119,16 @@ class Failures:
             start = begin
             self._line(begin, finish, line)
             if not failed and self._failed:
-                self.look(begin, end, line)  # from here on other words count, too
+                self.look(begin, end, line)  # from here on, lines that announce steps count too
                 return
 
     def error(self, text: str, position: int, line: int) -> None:
-        """ptxas or nvlink reports an error on ``line``, at this position of the block."""
+        """Record an error of ptxas or nvlink on ``line``, at this position of the block."""
         self._understood.add(line)
         self._detail(Failure(line, text[:300]), "error", position)
 
     def issues(self, lines: int, last_report: int) -> Iterator[Issue]:
-        """What is missing of a log of so many lines, whose last report of a compiler is on ``last_report``."""
+        """Gaps in a log of ``lines`` lines, whose last report of a compiler is on ``last_report``."""
         begun = {name: Paths(lines) for name, lines in self._begun.items() if lines}
         for each in (*self._steps, *self._details):
             again = begun.get(_name(each.subject)) if each.subject else None
@@ -171,7 +172,7 @@ class Failures:
             yield self._issue("host-step-failed", message, host[0].line)
 
     def stems(self) -> set[str]:
-        """The names, without folder and suffix, of objects and sources whose compilation failed."""
+        """Names, without folder and suffix, of objects and sources that failed to compile."""
         return {stem(each.subject) for each in (*self._steps, *self._details) if each.subject}
 
     def _issue(self, code: str, message: str, line: int) -> Issue:
@@ -180,7 +181,7 @@ class Failures:
 
     @property
     def _known(self) -> bool:
-        """What failed is in this log."""
+        """Whether the log contains what failed."""
         return bool(self._steps or self._details or self._stops)
 
     @property
@@ -222,8 +223,7 @@ class Failures:
             self._stop(failure)
 
     def _survived(self, step: Failure, begin: int) -> None:
-        """Its own word says that the build went on, as a remark does; an object of device code is missing all the
-        same."""
+        """Add the step if it was to build an object with device code: the build went on, but the object is missing."""
         target = _SURVIVING_TARGET.match(step.text)
         if target and self._around.holds_device_code(target[1], begin):
             step.subject, step.device, step.level = target[1], True, _NO_MAKE
@@ -232,14 +232,14 @@ class Failures:
     def _stop(self, stop: Failure) -> None:
         self._ninja = None
         if "cannot make progress" in stop.text and self._known:
-            self._all_done = stop.line  # ninja -k: but for what depends on what failed
+            self._all_done = stop.line  # ninja -k: everything else that could be built was built
         elif not self._only_tests_failed():
             self._stops.append(stop)
 
     def _ninja_step(self, step: Failure, begin: int) -> None:
         if not (_NINJA_OUTPUT.search(step.text) or self._around.numbered(begin)):
             self._suspected = True
-            return  # perhaps another tool's FAILED: ninja's end will say
+            return  # perhaps another tool's FAILED: ninja's last line will show it
         step.subject = step.subject.split(" ")[0]
         if self._is_of_tests(step):
             return
@@ -253,7 +253,7 @@ class Failures:
         elif form == "make_continued":
             self._went_on[level] = step.line
             if not (self._known or self._is_of_tests(step)):
-                step.family = "make"  # what failed is not in this log
+                step.family = "make"  # the failed step is not in this log
                 self._stops.append(step)
         elif form == "make_stopped":
             self._ends.setdefault(level, []).append((step.line, False))
@@ -280,7 +280,7 @@ class Failures:
             if self._is_of_tests(step):
                 return
             if not is_object and self._deepest > level:
-                step.family = "make"  # an outer make repeats what an inner one said
+                step.family = "make"  # an outer make repeats an inner make's error
                 self._stops.append(step)
                 return
         if mine:
@@ -299,7 +299,7 @@ class Failures:
         if not detail.subject:
             if len(self._details) < _MOST_SUBJECTS:
                 detail.subject, detail.device = self._around.last_announced(begin)
-        elif form == "diagnostic" or " error C" in detail.text:  # a host compiler's; of nvcc's host pass, too
+        elif form == "diagnostic" or " error C" in detail.text:  # a host compiler's, or one of nvcc's host pass
             detail.device = self._around.holds_device_code(detail.subject, begin)
         else:
             detail.device = True
@@ -312,18 +312,18 @@ class Failures:
             self._begun.setdefault(_name(failure.subject), {})
 
     def _is_of_tests(self, step: Failure) -> bool:
-        """It runs tests, by its name or because tests failed before it."""
+        """Whether ``step`` runs tests, by its name or because tests failed before it."""
         of_tests = self._only_tests_failed() and not _OBJECT.search(step.subject)
         return of_tests or _TEST_TARGET.search(step.subject) is not None
 
     def _only_tests_failed(self) -> bool:
-        """Of all that failed, tests did last."""
+        """Whether tests failed after the last failed step."""
         return self._tests_failed > self._latest
 
     def _rebuild(self, text: str, number: int) -> None:
-        """``text`` may announce that what has failed is built again."""
+        """Record that ``text`` announces another build of a failed subject, if it does."""
         if self._ninja is not None and number == self._ninja.line + 1:
-            return  # at once after FAILED ninja says which command it was
+            return  # ninja repeats the command directly after FAILED
         for name in announced(text)[0]:
             paths = self._begun.get(_name(name))
             if paths is not None:
@@ -334,7 +334,7 @@ class Failures:
     # ---- the end -----------------------------------------------------------------------------------------------------
 
     def _ignored(self, failure: Failure) -> bool:
-        """Whether an outer make ignores the make that stopped by it, and no device code can have failed."""
+        """Whether an outer make ignores the make that stopped here, and no device code can have failed."""
         line, level = failure.line, failure.level or 0
         unknown = failure.device is None and (failure.first_line or _OBJECT.search(failure.subject))
         if failure.device or unknown or level > _DEEPEST_MAKE:
@@ -342,7 +342,7 @@ class Failures:
         while level > 0:
             outer = self._ends.get(level - 1, [])
             at = bisect_right(outer, (line, True))
-            if at == len(outer):  # the outer make reports at once what it does not ignore
+            if at == len(outer):  # the outer make directly reports a failure that it does not ignore
                 left = self._left.get(level, 0) > line
                 return left and _parse(unprefixed(self._around.last_line()))[0] != "make_left"
             line, ignored = outer[at]
@@ -352,12 +352,12 @@ class Failures:
         return False
 
     def _lasting_stops(self, steps: list[Failure], last_report: int, lines: int) -> list[Failure]:
-        """Stops that nothing takes back: no later success of the tool, nor that all that had failed is built again."""
+        """Stops without later recovery: no later success of the tool, and not every failed subject was rebuilt."""
         if not self._stops:
             return []
         number, missing, _ = self._around.last_step(lines)
         lasting, causes, until = [], deque(sorted(steps, key=lambda step: step.line)), 0
-        excused = True  # of each cause so far: it is built again, or of no consequence
+        excused = True  # whether every cause so far is rebuilt, or harmless
         for stop in sorted(self._stops, key=lambda stop: stop.line):
             while causes and causes[0].line <= stop.line:
                 cause = causes.popleft()
@@ -388,8 +388,10 @@ class Failures:
 
 @cache
 def failure_words(*, steps: bool = False) -> Words:
-    """One of these stands in every line that the grammar describes, but in remarks, of which a log may hold a million;
-    ``steps``: and in every line that announces one."""
+    """Words, one of which is in every line that the grammar describes; ``steps``: or that announces a step.
+
+    Remarks are excepted: a log may contain a million of them.
+    """
     words = (word.encode() for word in grammar.scan_words("buildfailure"))
     place = re.compile(grammar.terminal("PLACE", "buildfailure").encode())
     return Words(*words, *(_REBUILDS if steps else ()), pattern=place)
@@ -405,7 +407,7 @@ def _named(failures: list[Failure]) -> str:
 
 
 def _one_a_subject(details: list[Failure]) -> list[Failure]:
-    """The first message about each source; built again where that comes after the last."""
+    """First message per source; rebuilt if the rebuild comes after its last message."""
     found: dict[str, Failure] = {}
     for detail in details:
         found.setdefault(detail.subject, detail).rebuilt = detail.rebuilt

@@ -1,6 +1,6 @@
-"""What is left of a report's line that lost bytes, and of two lines between which bytes are lost.
+"""Remains of report lines that lost bytes, and pairs of lines joined by lost bytes.
 
-Whole messages are the grammar's matter; these rules say of any other text whether it may have been part of one.
+Whole messages are described by the grammar. These rules decide if any other text may have been part of one.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _SAID = re.compile(
     r"| (?<=\d )(?:bytes (?:cmem\[|[sgl]mem\b|cumulative)|registers, (?:used )?\d)|Function properties for"
     r"|' for 'sm_\d|Registers are spilled|Local memory used for|ptxas (?:info|warning) *:?$|cmem\[\d+\]$"
 )
-"""Anywhere in a line; each begins with a letter of its own, which ``re`` passes other text by for."""
+"""Text found anywhere in a line. Each alternative begins with its own letter, so ``re`` skips other text quickly."""
 _BEGUN = re.compile(
     r"ptxas(?: (?:i|in|inf|w\w*))? *(?:\.{2,}|…)?$|ptxas (?!version|options|flags|found)[a-z]+: "
     r"|ptxas(?:[a-z]| (?:i|in|inf|w|wa|war|warn|warni|warnin|e|er|err|erro|f|fa|fat|fata) )"
@@ -32,14 +32,14 @@ _WORDS = re.compile(
     r"|^(?:r?e?g?i?s?t|b?a?r?r?i)?ers$"
     r"|spilled to local memory|(?:in (?:the )?function|^f?u?n?c?t?i?on) '[^']+'(?: in line \d+)?$|\w{2}count option$"
 )
-"""What other text may say, too, but not at a log's head or among the lines of one kernel."""
+"""Also found in other text, so only significant at a log's head or among the lines of one kernel."""
 _OPTIONS = re.compile(r"(?:-|[a-z][\w-]*=)\S* .* -[co] ")
-"""A command that lacks its program; variables before one are in capitals."""
+"""A command without its program; variables before a command are in capitals."""
 _PLACED = re.compile(r"[^\s:(]+[:(]\d+[:),]")
-"""A compiler's message about a source, in any language: its quotes may stand behind letters of one without blanks."""
+"""A compiler's message about a source, in any language: its quotes may follow letters without a blank."""
 _HEAD = "ptxas info    : "
 _TOOL = re.compile(r"ptxas(?!Options)|nvlink")
-"""A tool's name, and not the field of fat binaries that holds its options."""
+"""A tool's name, but not the field of fat binaries that contains its options."""
 _LONGEST_CHARACTERS = 4096
 _LONGEST_ELLIPSIS = 80
 
@@ -48,43 +48,43 @@ _HALF_TOOL, _OPTION = re.compile(r"ptxas(?: \w*)?\Z"), re.compile(r"(?:^| )-[A-Z
 _HALF_NAME = re.compile(r"\A(?:p?t?x?a?s?p?t?x?a?s?|n?v?l?i?n?k?) ?\Z")
 _ELLIPSIS = re.compile(r"(?:\.{2,}|…|\[(?:\.{2,}|…)\])\Z")
 HALF_SENTENCE = re.compile(r"deprecated since PTX ISA version (?!.*future PTX ISA version\Z)")
-"""The one sentence of ptxas on deprecated instructions, without its end (11.8 to 13.5)."""
+"""ptxas's only sentence about deprecated instructions, without its end (11.8 to 13.5)."""
 _QUOTES = re.compile(r"(?<!\w)'|'(?!\w)")
-"""Apostrophes aside."""
+"""Quotes, without apostrophes."""
 
 
 def holds_piece(line: str) -> bool:
-    """Whether ``line`` says what only a report does; outside of a whole message it shows that one is torn."""
+    """Whether ``line`` contains text of reports only. Outside of a whole message, this means a torn one."""
     return (_BEGUN.match(line) or _SAID.search(line)) is not None
 
 
 def half_head(before: str) -> bool:
-    """Whether this stands before a head only where another line was cut off (a name, a command), or where two logs are
-    compared line by line."""
+    """Whether ``before``, the text before a head, is a line that was cut off (a name, a command), or a mark of a
+    side-by-side comparison of logs."""
     if _HALF_HEAD.search(before) or _HALF_TOOL.search(before.rstrip(" ").removesuffix(":").rstrip(" ")):
         return True
     return _OPTION.search(before, max(before.rfind(">"), before.rfind("|")) + 1) is not None
 
 
 def half_name(before: str) -> bool:
-    """Whether this is a tool's name of which letters are lost, or two pieces of it."""
+    """Whether ``before`` is a tool's name that lost letters, or two pieces of one."""
     return _HALF_NAME.search(before) is not None
 
 
 def may_remain(line: str) -> bool:
-    """Whether ``line`` may be what is left of a report: at a log's head, and between a kernel's lines."""
+    """Whether ``line`` may remain from a report. For lines at a log's head and between a kernel's lines."""
     return len(line) < _LONGEST_CHARACTERS and (_WORDS.search(line) is not None or holds_piece(line))
 
 
 def may_begin_report(line: str) -> bool:
-    """Whether ``line``, which is cut, may begin a report, or the command that makes one."""
+    """Whether ``line``, which is cut, may begin a report or the command that produces one."""
     text = line.lstrip()
     named = _TOOL.search(text) is not None
     return named or (text != "" and _HEAD.startswith(text)) or may_remain(text)
 
 
 def lost_beginning(line: str, following: bytes) -> bool:
-    """Whether ``line``, a log's first and no message, may be what is left of one, or of a command."""
+    """Whether ``line``, a log's first and no message, may be the end of a message or of a command."""
     quoted = half_quoted(line) and following.startswith(b"ptxas ") and not _PLACED.match(line)
     return quoted or may_remain(line) or _lacks_beginning(line)
 
@@ -98,8 +98,8 @@ def _lacks_beginning(line: str) -> bool:
 
 
 def elided(line: str) -> int | None:
-    """Where a person left out the end of ``line``, as people write that (``…``, ``[...]``, a last comma); ``None``:
-    nobody did."""
+    """Position at which a person elided the end of ``line`` (``…``, ``[...]``, a trailing comma); ``None`` if nobody
+    did."""
     if not line.endswith((" ", ",", "..", "…", "]")):
         return None
     text = line.rstrip(" ")
@@ -126,20 +126,21 @@ _STEMS = (
 )
 _STEM_LETTERS = 5
 _FIGURE_LETTERS, _ADVICE_LETTERS = 3, 8
-"""So many letters are the same where a message begins as a known one: all that says figures is known."""
+"""Letters in common that identify the beginning of a known message. Fewer for reports than for advice: all messages
+with values are known."""
 _LITERAL_LETTERS = 8
 _OPENING_LETTERS = 16
-"""A message that begins like a known one so far is that one."""
+"""A message that begins with this many letters of a known one is that one."""
 _ENDINGS = re.compile(
     r"ime = N\.N ms$|entry function '|' for '|roperties for |N registers(?:,|$)|N bytes \w+(?:\[N\])?(?:,|$)"
 )
-"""Of figures behind ptxas's name; other programs write some of them, too. N: a number."""
+"""Endings of lines with values after ptxas's name; other programs write some of them too. N: a number."""
 _NUMBER = re.compile(r"\d+(?:\+\d+)?")
 
 
 def of_known(text: str) -> bool:
-    """Whether ``text``, which no rule describes, is the beginning of a known message, begins and ends as one does, or
-    holds pieces of others."""
+    """Whether ``text``, which no rule describes, is the beginning of a known message, begins and ends like one, or
+    contains pieces of several."""
     if text in _beginnings() or text.startswith(_openings(_OPENING_LETTERS)):
         return True
     if text.startswith(_frames().get(text[-_ADVICE_LETTERS:], ())):
@@ -149,8 +150,7 @@ def of_known(text: str) -> bool:
 
 
 def breaks_off(text: str, *, figures: bool = False) -> bool:
-    """Whether ``text`` begins as a known message does, and changes inside of a word; ``figures`` where a report stands
-    there, and no advice."""
+    """Whether ``text`` begins like a known message and changes inside a word; ``figures``: it is no advice."""
     letters = _FIGURE_LETTERS if figures else _ADVICE_LETTERS
     for opening in _openings_by(letters).get(text[:letters], ()):
         same = next((at for at, (one, other) in enumerate(zip(text, opening, strict=False)) if one != other), 0)
@@ -161,19 +161,19 @@ def breaks_off(text: str, *, figures: bool = False) -> bool:
 
 @cache
 def _openings(letters: int | None = None) -> tuple[str, ...]:
-    """What the messages begin with that the grammar describes, where that is no single short word: so many letters."""
+    """First ``letters`` letters of messages that the grammar describes, unless they begin with a short word."""
     return tuple(each[:letters] for each in grammar.openings("ptxas") if len(each) >= _STEM_LETTERS)
 
 
 @cache
 def _beginnings() -> frozenset[str]:
-    """All beginnings of those."""
+    """Every prefix of those openings."""
     return frozenset(each[:end] for each in _openings() for end in range(len(each) + 1))
 
 
 @cache
 def _openings_by(letters: int) -> dict[str, list[str]]:
-    """The same by their first letters."""
+    """Openings by their first letters."""
     found: dict[str, list[str]] = {}
     for each in _openings():
         found.setdefault(each[:letters], []).append(each)
@@ -182,7 +182,7 @@ def _openings_by(letters: int) -> dict[str, list[str]]:
 
 @cache
 def _frames() -> dict[str, tuple[str, ...]]:
-    """How messages end that have names and figures between, and how such begin."""
+    """Last letters of messages with names and values in between → first letters of these messages."""
     found: dict[str, tuple[str, ...]] = {}
     for start, end in re.findall(r'^[a-z_]+: \(?"([^"]+)"[^"\n].*"([^"]+)"$', grammar.text("ptxas"), re.MULTILINE):
         if len(end) >= _ADVICE_LETTERS:
@@ -193,7 +193,7 @@ def _frames() -> dict[str, tuple[str, ...]]:
 
 @cache
 def _literals() -> tuple[str, ...]:
-    """What stands in each message of one kind."""
+    """Texts that every message of one kind contains."""
     return tuple(each for each in grammar.literals("ptxas") if len(each) >= _LITERAL_LETTERS)
 
 
@@ -212,7 +212,7 @@ _CLAUSES = (
     "N samplers",
 )
 _CLAUSE_STEMS = tuple(re.sub(r"((?:used )?N (?:bytes \w{2}|\w{3})).*", r"\1", known) for known in _CLAUSES)
-"""What no other clause begins with."""
+"""Prefixes that identify a clause."""
 _CLAUSE_WORDS = tuple(
     [
         *(known.rpartition(" ")[2] for known in _CLAUSES if (" bytes " in known) == of_bytes),
@@ -220,10 +220,10 @@ _CLAUSE_WORDS = tuple(
     ]
     for of_bytes in (False, True)
 )
-"""The last words of clauses that count things, and of those that count bytes."""
+"""Last words of clauses that count things, and of clauses that count bytes."""
 _LEAST_ENDING = 3
 _CLAUSE = re.compile(r"(?:used )?N (?:bytes )?(?![A-Za-z]{1,2}\b|[a-z]+[A-Z])")
-"""How clauses begin: with a number, and words that are whole."""
+"""Beginning of a clause: a number and whole words."""
 _NO_CLAUSE = re.compile(r"[^\w ()\[\].+-]")
 _JOINED = re.compile(
     r"\b(?:registers|barriers|cumulative|stack|[sgl]mem|textures|surfaces|samplers)\b"
@@ -232,7 +232,7 @@ _JOINED = re.compile(
 
 
 def of_known_clauses(clause: str) -> bool:
-    """Whether ``clause``, which no rule describes, is made of pieces: cut (its number may be, too), or of two lines."""
+    """Whether ``clause``, which no rule describes, is cut (perhaps inside its number) or joined from two lines."""
     form = _NUMBER.sub("N", clause)
     if any(known.startswith(form) for known in _CLAUSES) or not _CLAUSE.match(form):
         return True
@@ -244,7 +244,7 @@ def of_known_clauses(clause: str) -> bool:
 
 
 def _of_two_words(word: str, begun: Sequence[str]) -> bool:
-    """Whether ``word`` is the end of a known word, with or without the beginning of one of ``begun`` before it."""
+    """Whether ``word`` is the end of a known word, optionally after the beginning of one of ``begun``."""
     every = [*chain(*_CLAUSE_WORDS)]
     if word in every:
         return False

@@ -1,4 +1,4 @@
-"""All that was gathered of one writer's log, and the records that come of it once it has ended."""
+"""Data gathered from one writer's log, and the records made from it at the end."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class Gathered:
 
     def __init__(self) -> None:
         self.runs: list[Run] = []
-        """Those whose lines stood together."""
+        """Kernels with consecutive lines."""
         self.pending: list[PendingKernel] = []
-        """All others."""
+        """All other kernels and functions."""
 
     def whole(self) -> Iterator[Kernel]:
-        """The kernels whose lines stood together."""
+        """Kernels with consecutive lines."""
         return chain.from_iterable(run.kernels for run in self.runs)
 
     def records(
@@ -41,9 +41,12 @@ class Gathered:
         units_in_doubt: bool,
         unended: bool,
     ) -> list[Kernel]:
-        """Of all, by their lines. ``linked``: symbols of relocatable code; ``device_link``: the log shows that device
-        code is linked; ``units_in_doubt``: steps overlap, and their output may be another's; ``unended``: callees of
-        the last kernel may be missing."""
+        """Records of all kernels and functions, in line order.
+
+        ``linked``: symbols of relocatable code; ``device_link``: the log shows that device code is linked;
+        ``units_in_doubt``: steps overlap, so output may belong to another step; ``unended``: callees of the last kernel
+        may be missing.
+        """
         namesakes = self._namesakes() if seen.interleaved else None
         apart = self._may_be_relocatable(seen)
         context = Context(
@@ -63,14 +66,14 @@ class Gathered:
         every: list[Run | PendingKernel] = [*self.runs, *self.pending]
         for each in sorted(every, key=attrgetter("line")):
             kernels = each.kernels if isinstance(each, Run) else [_record(each, context)]
-            kernels[-1] = callees.added(kernels[-1])  # another's would stand before the next one
+            kernels[-1] = callees.added(kernels[-1])  # callees of another kernel would precede the next one
             if not plain or each.section.notes or each.step.relocatable:
                 kernels = [finished(kernel, each.section, each.step, context) for kernel in kernels]
             found += kernels
         return found
 
     def _namesakes(self) -> frozenset[str] | None:
-        """Symbols of several archs; ``None`` where all are for one."""
+        """Symbols reported for several archs; ``None`` if the log has at most one arch."""
         arches: dict[str, set[str | None]] = defaultdict(set)
         for kernel in self.whole():
             arches[kernel.key.symbol].add(kernel.key.arch)
@@ -81,12 +84,12 @@ class Gathered:
         return frozenset(symbol for symbol, found in arches.items() if len(found) > 1)
 
     def _may_be_relocatable(self, seen: Seen) -> bool:
-        """Whether what is linked may be code of this log whose commands are not in it.
+        """Whether the log may contain relocatable code whose compile commands it lacks.
 
-        The device functions of relocatable code (-rdc, -dc) come first and have a compile time each, as in debug builds
-        (-G) and with -Ofc max (measured, 11.8 to 13.5); those of other whole programs have none. Their number decides
-        where the order of lines proves nothing. Only where ptxas knows the callees does it sum up a kernel's stack over
-        them (measured, 9.1 to 13.5).
+        Device functions of relocatable code (-rdc, -dc) come first and have a compile time each, as in debug builds
+        (-G) and with -Ofc max (measured, 11.8 to 13.5); those of other whole programs have none. If the order of lines
+        proves nothing, the number of compile times decides. ptxas sums a kernel's stack over its callees only if it
+        knows them (measured, 9.1 to 13.5).
         """
         if seen.interleaved and seen.compile_times:
             return seen.compile_times > seen.registers_lines
@@ -95,24 +98,24 @@ class Gathered:
 
 
 class Context(Struct, frozen=True):
-    """What the whole input shows about each of its kernels."""
+    """Properties of the whole input that affect each kernel's record."""
 
     input: str
-    """What the user calls it."""
+    """Name of the input, as given by the user."""
     interleaved: bool
-    """Several compilers wrote at once: neither compile times nor units are sure."""
+    """Several compilers wrote at once: neither compile times nor units are certain."""
     relocatable: bool
-    """It shows that device code is linked, and code that may be what is."""
+    """Device code is linked, and the log contains code that may be part of that link."""
     units_in_doubt: bool
-    """Steps overlap whose output is not buffered: their objects are in doubt."""
+    """Unbuffered steps overlap: the objects of their kernels are in doubt."""
     arch_in_doubt: bool
-    """It is interleaved and holds several archs: a device function's is not known."""
+    """Output is interleaved and has several archs: the arch of a device function is unknown."""
     doubts: Doubts
     """Lines around which nothing is certain."""
     namesakes: frozenset[str]
-    """Symbols of several archs, in interleaved output: an advisory that names one does not say which."""
+    """Symbols with several archs in interleaved output: an advisory that names one is ambiguous."""
     linked: frozenset[str]
-    """Symbols that the linker reports, in interleaved output: their code is relocatable."""
+    """Symbols that the linker reports, if output is interleaved: their code is relocatable."""
 
 
 def _record(pending: PendingKernel, context: Context) -> Kernel:
@@ -135,7 +138,7 @@ def _record(pending: PendingKernel, context: Context) -> Kernel:
 
 
 def finished(kernel: Kernel, section: Section, step: Step, context: Context) -> Kernel:
-    """The record with what the whole input shows; itself where that changes nothing."""
+    """``kernel`` updated with facts about the whole input; unchanged if none applies."""
     changes: dict[str, object] = {}
     whole = section.linked and not context.interleaved
     relocatable = kernel.key.symbol in context.linked or (context.relocatable and not whole)
@@ -158,14 +161,14 @@ def finished(kernel: Kernel, section: Section, step: Step, context: Context) -> 
 
 
 class _CalleeSums:
-    """What kernels of whole programs and their callees spill together, by the lines where the kernels begin."""
+    """Cumulative spills of kernels of whole programs and their callees, by first line of the kernel."""
 
     def __init__(self, pending: Iterable[PendingKernel]) -> None:
         self._sums = _callees(pending)
-        self._summed: dict[tuple[int, tuple[int, int]], Usage] = {}  # equal figures share one record
+        self._summed: dict[tuple[int, tuple[int, int]], Usage] = {}  # equal values share one record
 
     def added(self, kernel: Kernel) -> Kernel:
-        """The kernel with what its callees spill added to its own spills; itself where that is not known."""
+        """``kernel`` with its callees' spills added to its own; unchanged if either is unknown."""
         callees, own = self._sums.get(first_line(kernel)), kernel.usage.spills
         if callees is None or own is None:
             return kernel
@@ -181,8 +184,11 @@ class _CalleeSums:
 
 
 def _callees(pending: Iterable[PendingKernel]) -> dict[int, tuple[int, int]]:
-    """What the callees of each kernel spill, where that is known of all of them: whole programs list them behind it,
-    relocatable code and debug builds before all kernels of a module."""
+    """Sum of callees' spills per kernel, if known for all of its callees.
+
+    Whole programs list callees after their kernel; relocatable code and debug builds list them before all kernels of a
+    module.
+    """
     found: dict[int, tuple[int, int] | None] = {}
     for each in pending:
         caller = each.caller_line

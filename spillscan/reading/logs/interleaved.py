@@ -1,7 +1,7 @@
 """Registers lines of kernels that several compilers report at once.
 
-``Used N registers`` names no kernel. Each kernel may have any line that comes behind its stack line and whose fields
-fit; only what all of these agree on is certain.
+``Used N registers`` names no kernel. Each kernel may own any line that follows its stack line and whose fields fit;
+only values on which all of these agree are certain.
 """
 
 from __future__ import annotations
@@ -15,15 +15,17 @@ from spillscan.reading.logs.pending import NO_USAGE, PendingKernel
 
 
 def may_own(kernel: PendingKernel, usage: Usage, *, without_abi: bool) -> bool:
-    """Whether a registers line can be ``kernel``'s; its fields may rule that out. ``without_abi``: some modules of the
-    log print no stack lines."""
+    """Whether ``kernel`` may own a registers line, judged by its fields.
+
+    ``without_abi``: some modules of the log print no stack lines.
+    """
     if kernel.stack is None:
         return without_abi or kernel.stack_in_doubt
     return _fits(kernel, usage)
 
 
 def contradicts(kernel: PendingKernel, usage: Usage) -> bool:
-    """Whether a registers line's fields show that it cannot be ``kernel``'s, whose stack line may be missing."""
+    """Whether a registers line's fields rule out ``kernel``, whose stack line may be missing."""
     banks = prints_constant_banks(kernel.arch)
     if banks and usage.constant_bytes is None:
         return False  # the clause may be cut off
@@ -31,8 +33,11 @@ def contradicts(kernel: PendingKernel, usage: Usage) -> bool:
 
 
 def _fits(kernel: PendingKernel, usage: Usage) -> bool:
-    """Measured on all fixtures: a cumulative stack is never below the kernel's own frame, and whether constant banks
-    are printed depends on the arch alone."""
+    """Whether stack size and constant banks of ``usage`` fit the kernel.
+
+    Measured on all fixtures: a cumulative stack is never below the kernel's own frame, and only the arch decides
+    whether constant banks are printed.
+    """
     prints_banks = prints_constant_banks(kernel.arch)
     if prints_banks is not None and prints_banks != (usage.constant_bytes is not None):
         return False
@@ -43,16 +48,18 @@ def _fits(kernel: PendingKernel, usage: Usage) -> bool:
 
 
 def assign(kernels: Sequence[PendingKernel], uses: Sequence[Usage], *, complete: bool) -> None:
-    """Give each kernel what all registers lines agree on that may be its own, and a reason if that is not all.
-    ``complete``: the line of each is among them."""
-    if len(uses) == len(kernels) and len({each.identity for each in kernels}) == 1:  # nothing tells them apart
+    """Give each kernel the values on which all its possible registers lines agree, and a reason if any differ.
+
+    ``complete``: every kernel's line is among ``uses``.
+    """
+    if len(uses) == len(kernels) and len({each.identity for each in kernels}) == 1:  # indistinguishable
         for kernel, usage in zip(kernels, uses, strict=True):
             kernel.usage = usage
         return
     candidates = [_candidates(each, uses) for each in kernels]
     sure = Counter(options[0] for options in candidates if options and len(set(options)) == 1)
     if complete and (not all(candidates) or sure - Counter(uses)):
-        for kernel in kernels:  # a contradiction: nothing that it would prove can be believed
+        for kernel in kernels:  # a contradiction, so nothing derived from these lines is reliable
             kernel.reasons += ("interleaved output that fits no order of its lines",)
         return
     for kernel, options in zip(kernels, candidates, strict=True):
@@ -62,7 +69,7 @@ def assign(kernels: Sequence[PendingKernel], uses: Sequence[Usage], *, complete:
 
 
 def _candidates(kernel: PendingKernel, uses: Sequence[Usage]) -> list[Usage]:
-    """Registers lines that may be ``kernel``'s."""
+    """Registers lines that ``kernel`` may own."""
     return [usage for usage in uses[kernel.first_use :] if kernel.stack is None or _fits(kernel, usage)]
 
 
@@ -75,8 +82,10 @@ def _reason(options: Sequence[Usage]) -> str:
 
 
 def settle_stacks(kernels: Iterable[PendingKernel]) -> None:
-    """Same-named kernels of different arch or unit whose stack lines came in an order that proves nothing: certain only
-    if all the lines say the same."""
+    """Decide stack lines in doubt of same-named kernels that differ in arch or unit.
+
+    They are certain only if all stack lines of the name are equal.
+    """
     doubtful: dict[str, list[PendingKernel]] = defaultdict(list)
     for kernel in kernels:
         if kernel.stack_in_doubt:

@@ -1,7 +1,7 @@
-"""What one writer's log leaves open: what was not understood, what is missing, and which lines are in doubt.
+"""Issues of one writer's log: unparsed messages, missing lines, and lines in doubt.
 
-Every gap of a log follows from it. Damage that shows itself in one place was done around it, too: whoever tears lines
-writes in blocks, and pipes hold no more than 64 KiB, some thousand lines.
+Every gap of a log derives from them. Visible damage in one place makes its neighbourhood doubtful: writers tear lines
+in blocks, and pipes buffer at most 64 KiB, some thousand lines.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from spillscan.model import Hidden, Issue, Origin, Severity
 from spillscan.reading.logs.messages import Torn
 
 MOST_OF_A_CODE = 1000
-"""How many issues of one code are kept; the rest is counted."""
+"""Most issues kept per code; the rest is counted."""
 
 NEIGHBOURHOOD_LINES = 1000
-"""How far from a torn line nothing is certain."""
+"""Distance in lines from a torn line within which nothing is certain."""
 
 FIGURES: tuple[Hidden, ...] = ("registers", "stack", "shared")
 ALL: tuple[Hidden, ...] = ("kernels", "spills", *FIGURES)
@@ -30,13 +30,17 @@ _COUNTED = ("unknown-line", "unattached-advisory", "unattached-setmaxnreg")
 
 
 def quoted(text: str) -> str:
-    """A line of the log in a message."""
+    """A line of the log, shortened for a message."""
     text = text.strip()
     return f"{text[:LONGEST_QUOTE]} …" if len(text) > LONGEST_QUOTE else text
 
 
 class IssueLog:
-    """Issues of one writer; of those that differ in numbers only, the first and a count; of very many, their number."""
+    """Issues of one writer.
+
+    Issues that differ only in numbers are merged into the first and a count. Beyond ``MOST_OF_A_CODE`` they are only
+    counted.
+    """
 
     def __init__(self, input_name: str) -> None:
         self._input = input_name
@@ -56,7 +60,7 @@ class IssueLog:
         hides: tuple[Hidden, ...] | None = None,
         symbol: str = "",
     ) -> None:
-        """One more issue, seen on ``line``."""
+        """Add an issue seen on ``line``."""
         pattern = f"{symbol} {_DIGITS.sub('0', message)}" if code in _COUNTED else f"{line} {message}"
         issue, count = self._found.get((code, pattern), (None, 0))
         if issue is None:
@@ -70,19 +74,19 @@ class IssueLog:
         self._found[code, pattern] = (issue, count + 1)
 
     def add_damage(self, message: str, line: int, *, hides: tuple[Hidden, ...] | None = None) -> None:
-        """A line of which only pieces are there: what stands around it is in doubt."""
+        """Add a torn line, which puts its neighbourhood in doubt."""
         self.add("torn-line", message, line, "error", hides=hides)
         self._damaged.append(line)
 
     def add_missing(
         self, message: str, line: int, *, hides: tuple[Hidden, ...] | None = None, symbol: str = ""
     ) -> None:
-        """Lines are missing at ``line``."""
+        """Add lines that are missing at ``line``."""
         self.add("lost-lines", message, line, "error", hides=hides, symbol=symbol)
         self.mark_doubtful(line)
 
     def add_pieces(self, message: Torn, line: int, *, at_beginning: bool) -> None:
-        """Pieces of lines; those at the beginning of the input were cut off with what stood before."""
+        """Add pieces of lines. At the beginning of the input, they were cut off with earlier lines."""
         text = quoted(message.text)
         if message.spilled:
             self.add("unread-spill-warning", f"a spill warning is incomplete: {text}", line, "error")
@@ -98,20 +102,20 @@ class IssueLog:
             self.add_damage(f"not a whole line: {text}", line)
 
     def mark_doubtful(self, line: int) -> None:
-        """Lines are missing around ``line``, and an issue says so."""
+        """Record that lines are missing around ``line`` and already reported."""
         self._missing.append(line)
 
     @property
     def complete(self) -> bool:
-        """Every line that must be there is there, and whole."""
+        """Whether no required line is missing or damaged."""
         return not (self._damaged or self._missing)
 
     def doubts(self, *, interleaved: bool) -> Doubts:
-        """The lines that are in doubt. Where several write at once, a lost line may be any writer's."""
+        """Lines in doubt. If several writers interleave, a lost line may belong to any of them."""
         return Doubts(sorted(self._damaged + (self._missing if interleaved else [])))
 
     def issues(self) -> list[Issue]:
-        """The issues in the order in which they were first seen."""
+        """Issues, in order of first occurrence."""
         kept = [
             issue if count == 1 else replace(issue, message=f"{issue.message} ({count} times)")
             for issue, count in self._found.values()
@@ -123,7 +127,7 @@ class IssueLog:
 
 
 class Doubts:
-    """Lines around which nothing is certain."""
+    """Set of lines around which nothing is certain."""
 
     def __init__(self, lines: list[int]) -> None:
         self._lines = lines

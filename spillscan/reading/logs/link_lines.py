@@ -1,4 +1,4 @@
-"""What nvlink says of kernels: properties name one, and the registers line that follows has its final figures."""
+"""nvlink's report lines: properties name a kernel, and the next registers line has its final values."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from spillscan.reading.logs.messages import LinkProperties, LinkUsed
 
 
 class LinkLines:
-    """The linker's lines of one writer, in the order in which they came."""
+    """nvlink's lines from one writer, in log order."""
 
     def __init__(self, input_name: str, issues: IssueLog) -> None:
         self._input = input_name
         self._issues = issues
         self.records: list[LinkRecord] = []
         self.symbols: set[str] = set()
-        """All that it names."""
+        """All symbols that nvlink names."""
         self._named: LinkProperties | None = None
         self._line = 0
-        self._missing = False  # a registers line, unless the next one is it
+        self._missing = False  # whether a registers line is missing, unless the next one is it
 
     @property
     def awaited(self) -> bool:
-        """Properties were read, their registers line not yet."""
+        """Whether properties were read and their registers line was not."""
         return self._named is not None
 
     def properties(self, message: LinkProperties, line: int) -> None:
-        """A kernel's name."""
+        """Record a kernel's name."""
         if self._named is not None:
             self.interrupt()
             self._missing = True
@@ -38,7 +38,7 @@ class LinkLines:
         self.symbols.add(message.symbol)
 
     def used(self, message: LinkUsed, line: int, text: str) -> None:
-        """Its figures; ``text``: the line."""
+        """Record the kernel's values, read from ``text``."""
         named, self._named = self._named, None
         missing, self._missing = self._missing, False
         if named is None or missing or message.cut:
@@ -50,7 +50,7 @@ class LinkLines:
         self.records.append(LinkRecord(named.symbol, named.arch, message.usage, origin))
 
     def forget_stacks(self, symbols: Collection[str]) -> None:
-        """The stacks of these cannot be determined, whatever number is printed."""
+        """Drop the stack size of these kernels, which cannot be determined."""
         if symbols:
             self.records = [
                 replace(each, usage=replace(each.usage, stack_bytes=None)) if each.symbol in symbols else each
@@ -58,7 +58,7 @@ class LinkLines:
             ]
 
     def interrupt(self) -> None:
-        """Something else follows the properties: their registers line is missing."""
+        """Report the missing registers line if something else follows the properties."""
         if self._named is not None:
             what = f"no registers line follows nvlink's properties of {self._named.symbol}"
             self._issues.add("lost-lines", what, self._line, "error", hides=FIGURES, symbol=self._named.symbol)

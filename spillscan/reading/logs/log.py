@@ -1,8 +1,8 @@
 """One build log, block by block.
 
-Two ways lead to the same records. Where the lines of one kernel stand together, one regular expression derived from the
-grammar takes the whole block; any other line goes through the grammar on its own. Everything else in the log is
-skipped at the speed of a search for literal text.
+There are two equivalent ways to parse a kernel. If its lines are consecutive, one regular expression derived from the
+grammar matches the whole block. Any other line is parsed by the grammar on its own. The rest of the log is skipped by a
+search for literal text.
 """
 
 from __future__ import annotations
@@ -47,15 +47,15 @@ _TOOLS = Words(
     b"Compiling entry function",
     pattern=re.compile(rb"Used \d+ registers"),
 )
-"""Near every line of interest stands one of these."""
+"""One of these is on or near every line of interest."""
 _NAMED = re.compile(rb"ptxas (?:info|warning|error|fatal)")
 _REPORT_WORDS = Words(b"ptxas", b"info    : ", b"nvlink", b" bytes s", b" registers", b"Compiling entry", b"Function p")
-"""Every line of interest holds one of these; the last two are pieces of lines that have lost their beginnings."""
+"""One of these is in every line of interest; the last two also match lines that lost their beginnings."""
 _UNWRITTEN = b"\0\0\0\0"
 _WIDE = b"p\0t\0x\0a\0s\0"
 _LONGEST_WRAPPED_BYTES = 1 << 16
 _WRAPPED = re.compile(rb"[ \t]*, ")
-"""The rest of a registers line that a mail program or a terminal wrapped."""
+"""Rest of a registers line that a mail program or a terminal wrapped."""
 _SHORT_GAP_BYTES = 512
 _NEAR_BYTES = 1 << 12
 
@@ -81,9 +81,9 @@ class _Log:
         self._writers: dict[str, tuple[Writer, Steps]] = {}
         self._default = self._writer("")
         self._latest = self._default[1]
-        """The steps of who reported last."""
+        """Steps of the writer that reported last."""
         self._line = 1
-        """The next clean line, as all lines here are; the file's are :meth:`Cleaner.placed` at the end."""
+        """Next clean line. All lines here are clean lines; :meth:`Cleaner.placed` converts them at the end."""
         self._bytes = 0
         self._recognised = 0
         self._unknown = 0
@@ -98,12 +98,12 @@ class _Log:
         self._issues: list[Issue] = []
 
     def too_long(self) -> None:
-        """The next line is not read."""
+        """Report that the next line is too long and was skipped."""
         origin = Origin(input=self._name, line=self._line)
         self._issues.append(Issue(code="line-too-long", message=TOO_LONG, severity="error", origin=origin))
 
     def take(self, text: bytes) -> None:
-        """The next text, of whole lines."""
+        """Process the next text, which consists of whole lines."""
         self._bytes += len(text)
         text = self._cleaner.clean(text, self._line)
         position, size = 0, len(text)
@@ -113,7 +113,7 @@ class _Log:
             torn = "NUL bytes: the encoding changes inside the file, or a part of it was never written"
             self._default[0].damaged(torn, self._line + text.count(b"\n", 0, text.index(b"\0")))
         next_report = _NextReports(text, any(writer.awaits_stack for writer, _ in self._writers.values()))
-        seen, seen_line = 0, self._line  # what stands before, and is no report, was looked at for failures
+        seen, seen_line = 0, self._line  # text up to here is not a report and was searched for failures
         while position < size:
             if self._default[0].idle:
                 end = self._take_blocks(text, position)
@@ -151,9 +151,9 @@ class _Log:
         self._failures.look(seen, size, seen_line)
 
     def finish(self) -> Reading:
-        """The input has ended."""
+        """End the input and make its records."""
         reading = Reading(issues=self._issues)
-        overlapping = {who: steps.overlapping for who, (_, steps) in self._writers.items()}  # no output follows others
+        overlapping = {who: steps.overlapping for who, (_, steps) in self._writers.items()}  # final: no output follows
         self._gap.close(self._latest, self._line)
         device_link = any(writer.linker.symbols or steps.device_link for writer, steps in self._writers.values())
         for who, (writer, _) in self._writers.items():
@@ -195,7 +195,7 @@ class _Log:
         return self._cleaner.placed(reading)
 
     def _unreported(self) -> Iterator[Issue]:
-        """Steps that compile device code, and of which no report stands in the log."""
+        """Report steps that compile device code but have no report in the log."""
         reports = [len(writer.modules) for writer, _ in self._writers.values()]
         if not any(reports):
             return
@@ -223,10 +223,10 @@ class _Log:
         origin = Origin(input=self._name, line=silent[0][0] if silent else self._line - 1)
         yield Issue(code="unreported-unit", message=message, severity="error", origin=origin)
 
-    # ---- the two ways ------------------------------------------------------------------------------------------
+    # ---- the two ways to parse a kernel ---------------------------------------------------------------------------
 
     def _take_blocks(self, text: bytes, position: int) -> int:
-        """Take what stands together from ``position`` on; return where it ends."""
+        """Take consecutive kernels from ``position`` on; return the position after them."""
         writer, steps = self._default
         while found := self._blocks.next(text, position):
             self._gap.close(steps, self._line)
@@ -240,9 +240,9 @@ class _Log:
         return position
 
     def _one_line(self, raw: bytes, following: bytes) -> tuple[Message | None, int]:
-        """Feed one line, and the one that follows where it was wrapped: what it says, and how many lines that took.
+        """Feed one line, joined with the next if it was wrapped. Returns its message and how many lines it took.
 
-        ``None`` for a line that is no tool's report.
+        The message is ``None`` if the line is not a tool's report.
         """
         line = printed(raw)
         who, rest = split_prefix(line)
@@ -271,7 +271,7 @@ class _Log:
         return found, lines
 
     def _report(self, found: Message, line: str, writer: Writer, steps: Steps, who: str = "", lines: int = 1) -> None:
-        """A compiler's or linker's message."""
+        """Feed a compiler's or linker's message to its writer."""
         if self._gap:
             if isinstance(found, Stack) and writer.awaits_stack and self._gap.printed(who):
                 writer.interrupted()
@@ -287,12 +287,12 @@ class _Log:
         writer.feed(found, self._line, steps.current, line)
 
     def _at_the_end(self, found: Message | None, line: str) -> Message | None:
-        """What the last line says, which has no end: it may be cut."""
+        """Message of the last line, which has no line end and may be cut."""
         if isinstance(found, Torn | Unknown) or (found is None and may_begin_report(line)):
             self._cut = line
             return None
         if isinstance(found, Module | Ignored) or (isinstance(found, Note) and found.spills is None):
-            self._cut = line  # kernels follow, or the rest of it
+            self._cut = line  # kernels follow, or the rest of the message
         if isinstance(found, Used) and " smem" not in line:  # the clause could follow
             found = replace(found, usage=replace(found.usage, shared_bytes=None))
         if isinstance(found, Used) and (found.cut or self._default[0].timed):
@@ -300,7 +300,7 @@ class _Log:
             return replace(found, cut=True)
         return found
 
-    # ---- what lies between ------------------------------------------------------------------------------------------
+    # ---- text between reports -------------------------------------------------------------------------------------
 
     def _skip(self, text: bytes, start: int, end: int) -> None:
         writer, steps = self._default
@@ -321,7 +321,7 @@ class _Log:
 
 
 class _Gap:
-    """The end of what was printed since a compiler's last line: build steps are announced there."""
+    """The last text printed since a compiler's line, in which build steps are announced."""
 
     def __init__(self) -> None:
         self._pieces: deque[bytes] = deque()
@@ -332,7 +332,7 @@ class _Gap:
         return bool(self._pieces)
 
     def add(self, text: bytes, start: int, end: int) -> None:
-        """``text[start:end]``: whole lines. No more than the last ``WINDOW_BYTES`` or so are kept."""
+        """Add ``text[start:end]``, whole lines. Only about the last ``WINDOW_BYTES`` are kept."""
         if end - start > WINDOW_BYTES:
             start = text.find(b"\n", end - WINDOW_BYTES, end) + 1 or end
             self._complete = False
@@ -343,12 +343,12 @@ class _Gap:
             self._complete = False
 
     def printed(self, who: str) -> bool:
-        """Whether ``who`` wrote any text since then."""
+        """Whether ``who`` printed text since the last compiler's line."""
         lines = (line.decode("utf-8", "replace") for piece in self._pieces for line in piece.split(b"\n"))
         return any(rest.strip() for writer, rest in map(split_prefix, lines) if writer == who)
 
     def close(self, steps: Steps, line: int) -> None:
-        """A compiler's line follows, ``line``: what was announced since the last one?"""
+        """Pass the gap's steps on, because a compiler's line follows on ``line``."""
         if self._pieces:
             steps.gap(b"".join(self._pieces), self._complete, line)
             self._pieces.clear()
@@ -356,20 +356,20 @@ class _Gap:
 
 
 class _NextReports:
-    """Where the next line of interest may be."""
+    """Finds the next position that may be on a line of interest."""
 
     def __init__(self, text: bytes, stack_awaited: bool) -> None:
         self._text = text
         self._unended = len(text) if text.endswith(b"\n") else text.rfind(b"\n") + 1
-        # What nvlink reports has `info    : ` in it, too; pieces of lines count only in the neighbourhood of reports.
+        # nvlink's reports contain `info    : ` too; pieces of lines count only near reports.
         self._next = -1 if stack_awaited or _TOOLS.stand_in(text) else len(text)
         self._positions = _REPORT_WORDS.positions(text)
 
     def at(self, position: int) -> int:
-        """The first place of one at or after ``position``; the end of the text where there is none."""
-        if self._text.startswith(b"ptxas", position):  # as most lines of a report do
+        """First such position at or after ``position``; the end of the text if there is none."""
+        if self._text.startswith(b"ptxas", position):  # most lines of a report do
             return position
-        if position > self._next + _NEAR_BYTES:  # blocks of kernels lie between
+        if position > self._next + _NEAR_BYTES:  # skipped blocks of kernels
             self._positions = _REPORT_WORDS.positions(self._text, position)
         while self._next < position:
             self._next = next(self._positions, len(self._text))
@@ -377,15 +377,17 @@ class _NextReports:
 
 
 def _may_go_on(found: Message | None, following: bytes) -> bool:
-    """Whether a line may have been wrapped: a mail program or a terminal wrote the rest of it into the next one."""
+    """Whether a mail program or a terminal may have wrapped the line, so that the next one has its rest."""
     if isinstance(found, Used):
         return found.cut or following.lstrip().startswith(b", ")
     return isinstance(found, Torn) or (isinstance(found, EntryLine) and found.arch is None)
 
 
 def _lost_beginning(found: Message | None, line: str, following: bytes) -> bool:
-    """Whether ``line``, the log's first, has lost its beginning: libraries name no tool in any of their lines, and what
-    they link begins with a module's."""
+    """Whether ``line``, the log's first, lost its beginning.
+
+    Libraries name no tool in their lines, and their link reports begin with a module's line.
+    """
     if found is None:
         return lost_beginning(line, following)
     named = isinstance(found, Stack) or "ptxas" in line or "nvlink" in line or line.startswith(("@", *BARE))

@@ -1,6 +1,6 @@
-"""What one line of a log says: the messages of ptxas and nvlink, as plain records.
+"""Messages of ptxas and nvlink, one per log line, as plain records.
 
-A line that holds pieces of a report and is no whole message is :class:`Torn`: cut, damaged, or two lines in one.
+A line that contains pieces of a report but is not a whole message is :class:`Torn`: cut, damaged, or two lines in one.
 """
 
 from __future__ import annotations
@@ -17,33 +17,33 @@ from spillscan.reading.logs import fragments
 
 @cache
 def head(tool: str) -> re.Pattern[str]:
-    """What ``tool`` puts before a message; groups ``severity``, ``location``, ``code``."""
+    """Expression for the text that ``tool`` prints before a message; groups ``severity``, ``location``, ``code``."""
     return re.compile(grammar.line_expression("_head", tool))
 
 
 class EntryLine(Struct, frozen=True):
-    """``Compiling entry function``: a kernel's block begins."""
+    """``Compiling entry function``, which begins a kernel's block."""
 
     symbol: str
-    """Empty where a person left the name out."""
+    """Name of the kernel; empty if a person left it out."""
     arch: str | None
-    """Before release 3.0 it was not printed."""
+    """Target; not printed before CUDA 3.0."""
 
 
 class Properties(Struct, frozen=True):
-    """``Function properties for``: the stack line that follows belongs to this kernel or device function."""
+    """``Function properties for``, which names the kernel or device function of the next stack line."""
 
     symbol: str
 
 
 class Stack(Struct, frozen=True):
-    """The stack line; bytes per thread."""
+    """A stack line, in bytes per thread."""
 
     frame_bytes: int
     spill_store_bytes: int
     spill_load_bytes: int
     indented: bool = True
-    """Tools indent it; a paste may not, and a cut number stands at the beginning of its line, too."""
+    """Whether the line is indented. Tools do so; a pasted line or a cut number may not be."""
 
     @property
     def spills(self) -> tuple[int, int]:
@@ -52,31 +52,31 @@ class Stack(Struct, frozen=True):
 
 
 class Used(Struct, frozen=True):
-    """``Used N registers``: names no kernel. The usage has no stack figures."""
+    """``Used N registers``, which names no kernel. The usage has no stack values."""
 
     usage: Usage
     cut: bool = False
-    """Clauses at its end are missing, or are another line's."""
+    """Whether clauses at the end are missing or belong to another line."""
 
 
 class FunctionUsage(Struct, frozen=True):
-    """``Function f, N bytes lmem``: figures and a name in one line, as people retell them."""
+    """``Function f, N bytes lmem``: values and a name in one line, as people paraphrase them."""
 
     symbol: str
     usage: Usage
 
 
 class CompileTime(Struct, frozen=True):
-    """``Compile time``: names no kernel."""
+    """``Compile time``, which names no kernel."""
 
     milliseconds: float
 
 
 class Module(Struct, frozen=True):
-    """``N bytes gmem``: the first line of one arch of one translation unit."""
+    """``N bytes gmem``, the first line per arch of a translation unit."""
 
     usage: Usage
-    """Global constant banks; unknown clauses."""
+    """Global constant banks and unknown clauses."""
 
 
 class Note(Struct, frozen=True):
@@ -84,20 +84,20 @@ class Note(Struct, frozen=True):
 
     advisory: Advisory
     symbol: str | None = None
-    """The kernel or device function that it names."""
+    """Kernel or device function that the message names."""
     spills: tuple[int, int] | None = None
     """(spill store bytes, spill load bytes) that it repeats."""
     frame_bytes: int | None = None
-    """The stack frame that it repeats, bytes per thread."""
+    """Stack frame that it repeats, in bytes per thread."""
 
     @property
     def is_error(self) -> bool:
-        """Whether the compilation failed by it."""
+        """Whether this message fails the compilation."""
         return self.advisory.severity in ("error", "fatal")
 
 
 class Ignored(Struct, frozen=True):
-    """Understood, and of no use to a record."""
+    """A known message that contributes nothing to a record."""
 
 
 class Unknown(Struct, frozen=True):
@@ -105,50 +105,50 @@ class Unknown(Struct, frozen=True):
 
     text: str
     of_report: bool = False
-    """It stands among the figures, and is no warning or advice: it may be one of them."""
+    """Whether it is printed as ``info``, without advice code: it may contain values."""
 
 
 class Torn(Struct, frozen=True):
     """A line with pieces of a report that is no whole message: cut, damaged, or of two writers."""
 
     text: str
-    """The line."""
+    """The whole line."""
 
     @property
     def spilled(self) -> bool:
-        """It is the compiler's warning of spills."""
+        """Whether the line is ptxas's warning of spills."""
         return "Registers are spilled" in self.text
 
     @property
     def of_tool(self) -> bool:
-        """It names the tool whose line it was."""
+        """Whether the line names ptxas or nvlink."""
         return any(tool in self.text for tool in ("ptxas", "nvlink"))
 
     @property
     def elided(self) -> bool:
-        """Its end was left out."""
+        """Whether a person elided the end of the line."""
         return fragments.elided(self.text) is not None
 
     @property
     def glued(self) -> bool:
-        """Another message begins in it."""
+        """Whether another message begins inside the line."""
         return len(head("ptxas").findall(self.text)) > 1
 
 
 class LinkProperties(Struct, frozen=True):
-    """nvlink's ``Function properties for``."""
+    """nvlink's ``Function properties for``, which names the kernel of the next registers line."""
 
     symbol: str
     arch: str | None
-    """nvcc 13 adds the target; without it nvlink names no arch."""
+    """Target, printed since nvcc 13; ``None`` if not printed."""
 
 
 class LinkUsed(Struct, frozen=True):
-    """nvlink's ``used N registers``: final figures of the kernel named on the line before."""
+    """nvlink's ``used N registers``: final values of the kernel named on the previous line."""
 
     usage: Usage
     cut: bool = False
-    """Clauses at its end are missing: nvlink always prints local memory."""
+    """Whether clauses at the end are missing; nvlink always prints local memory."""
 
 
 Message = (

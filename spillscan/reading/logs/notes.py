@@ -1,4 +1,4 @@
-"""Advisories and warnings, until a kernel is found that has them."""
+"""Advisories and warnings, held until their kernel is found."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from spillscan.reading.logs.pending import PendingKernel, Section, first_line
 from spillscan.reading.logs.steps import NO_STEP
 
 Placed = tuple[Note, int]
-"""A note, and its line."""
+"""A note and its line."""
 Spills = tuple[int, int] | None
-"""Bytes of (spill stores, spill loads); ``None``: not said."""
+"""Bytes of (spill stores, spill loads); ``None`` if not given."""
 _NO_KERNEL = "__cuda_dummy_entry__"
-"""What ptxas calls a module without kernels (measured, 13.0): neither its PTX nor its cubin holds it."""
+"""ptxas's name for a module without kernels (measured, 13.0); neither PTX nor cubin contains this symbol."""
 
 
 class Notes:
-    """Those that have found no kernel yet."""
+    """Notes not yet attached to a kernel."""
 
     def __init__(self, issues: IssueLog) -> None:
         self._issues = issues
         self.named: dict[str, dict[Spills, list[Placed]]] = {}
-        """By the symbol that they name, and by the spills that they report of it."""
+        """By the symbol that they name, then by the spills that they report for it."""
         self._nameless: list[Placed] = []
         self._sections: list[Section] = []
 
     def add(self, note: Note, line: int) -> None:
-        """One more, from ``line``. Errors that name no kernel are not kept: they are issues already."""
+        """Add a note from ``line``. Errors that name no kernel are not kept, as they are issues already."""
         if note.symbol == _NO_KERNEL and not note.is_error:
             return
         if note.symbol is not None:
@@ -40,7 +40,7 @@ class Notes:
             self._nameless.append((note, line))
 
     def take(self, symbol: str, spills: Spills) -> tuple[Advisory, ...]:
-        """The advisories that name ``symbol``, but for those that report other spills than ``spills``."""
+        """Remove and return advisories that name ``symbol``, except those that report spills other than ``spills``."""
         notes = self.named.get(symbol, {})
         reported = [*notes] if spills is None else [each for each in (None, spills) if each in notes]
         mine = [placed for each in reported for placed in notes.pop(each)]
@@ -51,8 +51,10 @@ class Notes:
     def attach_late(
         self, pending: list[PendingKernel], runs: list[list[Kernel]], linked: set[str], *, interleaved: bool
     ) -> set[str]:
-        """Attach warnings without amounts that stand behind the lines of their kernel: of spills, which it counts, and
-        the linker's of a stack that cannot be known, whatever the arch. The symbols of the latter."""
+        """Attach warnings without amounts that follow the lines of their kernel. Returns the symbols of dynamic stacks.
+
+        These are spill warnings of kernels with spills, and nvlink's warnings of a stack of unknown size, for any arch.
+        """
         symbols = {each.symbol for each in pending} | {kernel.key.symbol for kernels in runs for kernel in kernels}
         named = (symbols | linked) & {*self.named}
         dynamic = {symbol: self._take_late("dynamic_stack", symbol) for symbol in named}
@@ -73,7 +75,7 @@ class Notes:
         return {symbol for symbol, notes in dynamic.items() if notes}
 
     def _take_late(self, kind: str, symbol: str, line: int = 0) -> tuple[Advisory, ...]:
-        """Those of one kind that name ``symbol``, give no amounts and stand behind ``line``."""
+        """Remove and return advisories of one kind that name ``symbol``, give no amounts and follow ``line``."""
         notes = self.named.get(symbol, {}).get(None, [])
         mine = [each for each in notes if each[0].advisory.kind == kind and each[1] > line]
         if mine:
@@ -81,7 +83,7 @@ class Notes:
         return tuple(dict.fromkeys(note.advisory for note, _ in mine))
 
     def begin_section(self) -> Section:
-        """A compiler's run, which has what was said since the last one began and names no kernel."""
+        """Begin a ptxas run, which takes the nameless notes printed since the last run began."""
         section = Section(headed=True, notes=self._nameless)
         self._nameless = []
         if section.notes:
@@ -91,8 +93,11 @@ class Notes:
     def settle(
         self, pending: list[PendingKernel], reported: Iterable[tuple[str, Spills]], *, interleaved: bool
     ) -> None:
-        """The log has ended: ``pending`` grows by what only warnings name, and is not among ``reported``: (symbol,
-        spills) of records. What no kernel has is an issue."""
+        """End the log: add functions to ``pending`` that only warnings name, and report notes without a kernel as
+        issues.
+
+        ``reported``: (symbol, spills) of existing records.
+        """
         functions = {id(each.section) for each in pending if each.role == "function"}
         for section in self._sections:
             if section.entries != 1 or interleaved:
@@ -107,13 +112,13 @@ class Notes:
             notes = _in_order(by_spills)
             if all(note.frame_bytes is None and note.advisory.kind != "spill_warning" for note, _ in notes):
                 for note, line in notes:
-                    if not note.is_error:  # the failed step says it
+                    if not note.is_error:  # the failed step reports it
                         self._unattached(note, line, f"names {symbol}, which has no record")
         for note, line in self._nameless:
             self._unattached(note, line, "names no kernel")
 
     def _only_warned_of(self, records: set[tuple[str, Spills]]) -> Iterator[PendingKernel]:
-        """A log without ``-v`` holds warnings alone; those with figures are all that is known of a function."""
+        """Kernels or functions named only by warnings with values, as in a log without ``-v``."""
         for symbol, by_spills in self.named.items():
             notes = _in_order(by_spills)
             frames = {note.frame_bytes for note, _ in notes if note.frame_bytes is not None}
@@ -137,15 +142,18 @@ class Notes:
 
     def _unattached(self, note: Note, line: int, why: str) -> None:
         text = f"{note.advisory.text} ({why})"
-        if note.advisory.kind == LOST_SETTING:  # one of the kernels runs with other registers than its source says
+        if note.advisory.kind == LOST_SETTING:  # a kernel runs with registers other than its source sets
             self._issues.add("unattached-setmaxnreg", text, line, "error")
         else:
             self._issues.add("unattached-advisory", text, line, "note", symbol=note.symbol or "")
 
 
 def _of_each_kernel(section: Section) -> list[Placed]:
-    """What ptxas said once of each kernel of a section without device functions. Of setmaxnreg it says once a function
-    that it is ignored (measured, 12.4 to 13.5): of as many kernels as there are messages, all are meant."""
+    """Notes that apply to each kernel of a section without device functions.
+
+    ptxas prints once per function that setmaxnreg is ignored (measured, 12.4 to 13.5): if there are as many messages as
+    kernels, every kernel is meant.
+    """
     ignored = [(note, line) for note, line in section.notes if note.advisory.kind == LOST_SETTING]
     return ignored[:1] if len(ignored) == section.entries else []
 

@@ -1,7 +1,6 @@
-"""From one line of a log to one message: Lark parses it, and its tree becomes the message.
+"""Parse one line of a log into one message, using the Lark grammars.
 
-Kernels differ in their names, so lines are read once for all of them: what a line says of a kernel does not depend on
-its name.
+Results are cached by lines with the kernel's name replaced, because a message does not depend on the name.
 """
 
 from __future__ import annotations
@@ -39,27 +38,27 @@ from spillscan.reading.logs.messages import (
 )
 
 _LINK_REPORT = re.compile(r"nvlink |@[A-Z]@|info    : ")
-"""Where a severity counts: a tool's name, a known padding or nothing but a prefix stands around it."""
+"""Where nvlink's severity may begin: after a tool's name, known padding, or nothing but a prefix."""
 _LIBRARY_TAG = re.compile(r"@[A-Z]@")
 
 _INFO = re.compile(r"info *: ?\Z")
-"""The end of a head, where it has no code: codes stand before advice."""
+"""End of a head without an advice code; codes precede advice."""
 _DAMAGED = re.compile("[\0\ufffd]")
-"""What no tool writes into a name: bytes that were never written, and those that are no text."""
+"""Characters that no tool writes into a name: unwritten bytes and invalid text."""
 _SYMBOLS = ("QUOTED_SYMBOL", "BARE_SYMBOL", "SYMBOL")
 _OF_BUILDERS = re.compile(r"(?:ninja|make(?:\[\d+\])?): |\[\d+/\d+\] ")
-"""What no compiler says."""
+"""Text that no compiler prints."""
 _NO_USE = ("processing", "debug_section_missing", "deprecated")
-"""Messages that say nothing of what a kernel uses."""
+"""Messages unrelated to a kernel's resources."""
 _ANY_TEXT = ("source_message", "compiler_error")
-"""Messages known by their severity and place alone."""
+"""Messages known by their severity and location alone."""
 _WITH_FIGURES = ("spill_warning", "local_memory_warning")
-"""Messages that repeat figures of a report."""
+"""Messages that repeat values of a report."""
 _KERNEL = re.compile(r"ptxas (?:info|warning)[^'\n]{0,300}?(?:'| entry | properties for )(\w{2,}+)(?='| is |$)")
-"""A line with one word where a kernel's name may stand."""
+"""A line with a single word in the place of a kernel's name."""
 _TIME = re.compile(r"(?<=Compile time = )\d{1,15}(?:\.\d{1,15})?(?= ms$)")
 ANY_KERNEL = "_Z5ptxas"
-"""The most that a name of one word can do to a line: a head of ptxas may begin at its end."""
+"""Stand-in for a one-word name, in its worst case: a ptxas head may begin at its end."""
 _CLAUSE_FIELDS = {each.clause: each.name for each in PRINTED if each.clause} | {
     "frame": "stack_bytes",
     "spill_stores": "spill_store_bytes",
@@ -68,7 +67,7 @@ _CLAUSE_FIELDS = {each.clause: each.name for each in PRINTED if each.clause} | {
 
 
 def message(line: str) -> Message | None:
-    """What a line says, as it was :func:`printed`; ``None`` for a line that is no tool's report."""
+    """Message of a line as :func:`printed`; ``None`` if it is not a tool's report."""
     named = _KERNEL.search(line)
     if named is None:
         time = _TIME.search(line)
@@ -88,19 +87,21 @@ def message(line: str) -> Message | None:
 
 _KERNEL_BYTES, _TIME_BYTES = re.compile(_KERNEL.pattern.encode(), re.A), re.compile(_TIME.pattern.encode())
 Regular = EntryLine | Properties | Stack | Used | CompileTime
-"""Lines of a kernel's report."""
+"""Messages of a kernel's report lines."""
 _MOST_REGULAR = 1 << 14
 
 
 class RegularLines:
-    """Messages of whole lines of reports, as they stand in one log: those that differ in a kernel's name or a compile
-    time are one. Output of parallel compilers is read at this speed."""
+    """Messages of one log's whole report lines. Lines that differ only in kernel name or compile time share an entry.
+
+    This keeps the output of parallel compilers fast to read.
+    """
 
     def __init__(self) -> None:
         self._messages: dict[bytes, Regular] = {}
 
     def get(self, line: bytes) -> Regular | None:
-        """What ``line`` says, if one like it was added."""
+        """Message of ``line``, if it or a similar line was added."""
         if (known := self._messages.get(line)) is not None:
             return known
         form, value = _form(line)
@@ -112,7 +113,7 @@ class RegularLines:
         return CompileTime(float(value)) if isinstance(found, CompileTime) else None
 
     def add(self, line: bytes, found: Message) -> None:
-        """``line`` says so, whatever follows it."""
+        """Add the message of ``line``, if it is regular and independent of the next line."""
         form, value = _form(line)
         if not isinstance(found, Regular) or (isinstance(found, Used) and found.cut):
             return
@@ -124,7 +125,7 @@ class RegularLines:
 
 
 def _form(line: bytes) -> tuple[bytes, bytes]:
-    """``line`` without a kernel's name or a compile time, and that."""
+    """``line`` without its kernel's name or compile time, and the removed text."""
     match = _KERNEL_BYTES.match(line) or _TIME_BYTES.search(line)
     if match is None:
         return line, b""
@@ -160,18 +161,18 @@ def _read(line: str) -> Message | None:
 
 
 BARE = ("Compiling entry function", "Function ", "Used ")
-"""How lines of a report begin whose head a person left out."""
+"""Beginnings of report lines whose head a person left out."""
 
 
 def _without_head(line: str) -> Message | None:
-    """What a line says that is a whole message but for its head."""
+    """Message of a line that is whole except for its head."""
     found = _headed(f"ptxas info    : {line}") if line.startswith(BARE) else None
     whole = isinstance(found, EntryLine | Properties | FunctionUsage) or (isinstance(found, Used) and not found.cut)
     return found if whole else None
 
 
 def _headed(line: str) -> Message:
-    """What a line says that begins with ptxas's name."""
+    """Message of a line that begins with ptxas's name."""
     found = ptxas_message(line)
     if isinstance(found, EntryLine | Properties):
         return found if _is_symbol(found.symbol) else Torn(line)
@@ -186,7 +187,7 @@ def _headed(line: str) -> Message:
     if isinstance(found, Note) and found.advisory.kind not in _WITH_FIGURES:
         text = found.advisory.text
         if found.symbol is not None and found.symbol.isidentifier():
-            text = text.replace(found.symbol, "f")  # then kernels share what they are warned of
+            text = text.replace(found.symbol, "f")  # so that kernels share cached results
         broken_off = found.advisory.kind in _ANY_TEXT and fragments.breaks_off(text)
         return Torn(line) if broken_off or _of_two(text) else found
     return found
@@ -194,13 +195,13 @@ def _headed(line: str) -> Message:
 
 @lru_cache(maxsize=1024)
 def _of_two(text: str) -> bool:
-    """Whether ``text``, which may say much, holds what only another line says."""
+    """Whether ``text``, which is free text, contains text of another line."""
     joined = any(pattern.search(text) for pattern in (_OF_BUILDERS, fragments.HALF_SENTENCE))
     return joined or fragments.half_quoted(text) or holds_piece(text)
 
 
 def _is_symbol(name: str) -> bool:
-    """Whether ``name`` may be one: mangled, or as a demangler writes it."""
+    """Whether ``name`` may be a symbol, mangled or demangled."""
     if _DAMAGED.search(name):
         return False
     if " " not in name and "'" not in name:
@@ -214,7 +215,7 @@ def _library_message(text: str) -> Message | None:
     if isinstance(found, LinkProperties) and not _is_symbol(found.symbol):
         return Torn(text)
     if isinstance(found, Unknown | Ignored) and not text.startswith("nvlink"):
-        # Libraries print ptxas's own messages without its name, too.
+        # Libraries also print ptxas's own messages without its name.
         own = _headed("ptxas " + _LIBRARY_TAG.sub("", text))
         return None if isinstance(own, Unknown) else own
     if isinstance(found, Unknown):
@@ -223,7 +224,8 @@ def _library_message(text: str) -> Message | None:
 
 
 def _unknown(found: Unknown, tool: str, line: str) -> Unknown | Torn:
-    """A message that no rule describes, or what is left of one: all that tools say begins with a capital letter."""
+    """A message that no rule describes, or :class:`Torn` for a piece of one. Tools begin messages with a capital
+    letter."""
     before, text = _parted(line, tool)
     of_report = _INFO.search(before) is not None
     pieces = fragments.of_known(text) or fragments.breaks_off(text, figures=of_report)
@@ -232,20 +234,20 @@ def _unknown(found: Unknown, tool: str, line: str) -> Unknown | Torn:
 
 
 def _parted(line: str, tool: str = "ptxas") -> tuple[str, str]:
-    """The head that a tool puts before a message, and what it says; no head where another speaks."""
+    """A tool's head and the message after it; the head is empty if another tool printed the line."""
     found = head(tool).match(line)
     return (found[0], line[found.end() :]) if found else ("", line)
 
 
 @cache
 def _stack_pattern() -> re.Pattern[str]:
-    """A stack line, which may stand behind anything."""
+    """Expression for a stack line, which may follow any text."""
     return re.compile(grammar.line_expression("stack", "ptxas"))
 
 
 @lru_cache(maxsize=1 << 14)
 def ptxas_message(line: str) -> Message:
-    """What a line that starts with ``ptxas`` (or a stack line with its indent) says."""
+    """Message of a line that starts with ``ptxas``, or of an indented stack line."""
     before = head("ptxas").match(line)
     if before is None:
         stack = _stack_pattern().fullmatch(line)
@@ -280,7 +282,7 @@ _LEFT_OUT = re.compile(r"\.{2,}|…")
 
 
 def _named(symbol: str) -> str:
-    """A name as printed; empty where a person left it out, or parts of it around blanks."""
+    """A name as printed; empty if a person elided it, or elided parts of it around blanks."""
     if symbol.startswith("'") and symbol.endswith("'"):
         symbol = symbol[1:-1]
     left_out = " " in symbol and symbol.startswith((".", "…"))
@@ -288,7 +290,7 @@ def _named(symbol: str) -> str:
 
 
 def nvlink_message(line: str) -> Message:
-    """What a line of nvlink, nvJitLink or cuLink says, its tool's name included where it was printed."""
+    """Message of a line of nvlink, nvJitLink or cuLink, including the tool's name if it was printed."""
     before = head("nvlink").match(line)
     if before is None:
         return Unknown(line)
@@ -324,12 +326,12 @@ def _target() -> re.Pattern[str]:
 
 
 def _undescribed(tool: str, before: re.Match[str], line: str) -> Note | Torn | Unknown:
-    """A message that no rule describes: an error, and what ptxas says of a place in its source, whatever that is."""
+    """Message that no rule describes: an error, or one with a source location."""
     text = line[before.end() :]
     if text and before["severity"].startswith(("error", "fatal")):
-        return _note("compiler_error", before, {}, line)  # also where it begins as a known warning does
+        return _note("compiler_error", before, {}, line)  # even if it begins like a known warning
     if not text or text.startswith(grammar.openings(tool)):
-        return Unknown(line)  # it begins as a known message does
+        return Unknown(line)  # begins like a known message
     return _note("source_message", before, {}, line) if before["location"] else Unknown(text)
 
 
@@ -337,8 +339,10 @@ _CLAUSED = ("usage", "module", "function_usage")
 
 
 def _with_clauses(tool: str, text: str, line: str) -> Used | Module | FunctionUsage | Torn | Unknown | None:
-    """What a registers line, a module's first line or a function's line says; ``None`` for any other text. Clause by
-    clause: few are distinct."""
+    """Message of a registers line, a module's first line or a function's line; ``None`` for any other text.
+
+    Parsed and cached per clause, because few clauses are distinct.
+    """
     first, *pieces = text.split(",")
     rule, tokens = _body(tool, first)
     if rule not in _CLAUSED and not (pieces and first.startswith("Function ")):
@@ -359,7 +363,7 @@ def _with_clauses(tool: str, text: str, line: str) -> Used | Module | FunctionUs
 
 
 def _body(tool: str, text: str) -> tuple[str, dict[str, str]]:
-    """The rule and tokens of a message without its head; regular lines of a report need no parser."""
+    """Rule and tokens of a message without its head. Regular report lines are matched without the parser."""
     for rule, form in _regular(tool):
         if found := form.fullmatch(text):
             return rule, {name.upper(): value for name, value in found.groupdict().items()}
@@ -377,7 +381,7 @@ def _regular(tool: str) -> list[tuple[str, re.Pattern[str]]]:
 
 @lru_cache(maxsize=4096)
 def _clause(text: str) -> tuple[str, Sequence[str]] | None:
-    """The rule of a clause, without the comma before it, and its tokens; ``None`` where it is none."""
+    """Rule and tokens of a clause, given without the comma before it; ``None`` if it is not a clause."""
     if regular := grammar.choices("clause", "usage").fullmatch(f",{text}"):
         return str(regular.lastgroup), [each for each in regular.groups() if each is not None][1:]
     found = grammar.parse("usage", "clause", f",{text}")
@@ -385,9 +389,11 @@ def _clause(text: str) -> tuple[str, Sequence[str]] | None:
 
 
 def _figures(registers: int | None, clauses: Iterable[tuple[str, Sequence[str]]]) -> Used:
-    """The figures of (rule, tokens) of each clause. What follows two pieces in one clause is another line's. A whole
-    registers line without shared memory says that there is none: every release prints the clause of whatever is not 0
-    (CUDA 4.0 to 13.5)."""
+    """Values of clauses, given as (rule, tokens). Two pieces in one clause mean that the rest belongs to another line.
+
+    A whole registers line without shared memory means 0 bytes: every release prints all clauses that are not 0 (CUDA
+    4.0 to 13.5).
+    """
     figures: dict[str, int] = {}
     constants: list[tuple[int, int]] = []
     unknown: list[str] = []

@@ -1,4 +1,4 @@
-"""Kernels whose records are being gathered, and the compiler's runs that they stand in."""
+"""Kernels whose records are being gathered, and the ptxas runs that contain them."""
 
 from __future__ import annotations
 
@@ -13,36 +13,42 @@ from spillscan.reading.logs.messages import Note, Stack
 from spillscan.reading.logs.steps import Step
 
 Suspicion = Literal["foreign", "misplaced", "bare", "nameless", "unindented"]
-"""Another's properties stand between its stack and its registers; they are those of another; it has no stack line; its
-stack line has no properties before it; its stack line is not indented."""
+"""Doubts about a kernel.
+
+``foreign``: another function's properties are between its stack and registers lines; ``misplaced``: its properties are
+between those of another; ``bare``: it has no stack line; ``nameless``: no properties precede its stack line;
+``unindented``: its stack line is not indented.
+"""
 
 
 class Section(Struct, eq=False):
-    """What one ptxas run printed for one arch, as far as the order of the lines shows."""
+    """Output of one ptxas run for one arch, as far as the order of lines shows."""
 
     arch: str | None = None
-    """The arch of its kernels; ``None`` before the first one, and where it has none."""
+    """Arch of its kernels; ``None`` before the first one, or if none is printed."""
     headed: bool = False
-    """Its first line (``N bytes gmem``) was seen."""
+    """Whether its first line (``N bytes gmem``) was seen."""
     apart: bool = False
-    """Its device functions stand before kernels, or have compile times of their own, as in relocatable code and in
-    debug builds: nothing shows which kernel calls them."""
+    """Whether device functions precede kernels or have their own compile times, as in relocatable code and debug
+    builds: their callers are unknown."""
     linked: bool = False
-    """A kernel's stack was summed up over its callees: no relocatable code, of which ptxas does not know them."""
+    """Whether a kernel's stack includes its callees: not relocatable code, whose callees ptxas does not know."""
     barriers: int = 0
-    """1: a registers line counted barriers, 2: one did not; a release does either."""
+    """Bit 1: a registers line counts barriers, bit 2: one does not. A release does only one of both."""
     times: int = 0
-    """1: a kernel has a compile time, 2: one has none; a release does either."""
+    """Bit 1: a kernel has a compile time, bit 2: one has none. A release does only one of both."""
     entries: int = 0
-    """Kernels begun in it."""
+    """Number of kernels begun in it."""
     last_kernel_line: int = 0
-    """Where the last of them begins; 0: none has."""
+    """First line of the last kernel; 0: none."""
     notes: list[tuple[Note, int]] = field(default_factory=list)
     """(advisory that names no kernel, line), printed before the section's first line."""
 
     def begin(self, arch: str | None, line: int, kernels: int) -> bool:
-        """So many kernels of one arch begin, the last of them on ``line``. Whether that can be: one ptxas run compiles
-        for one arch."""
+        """Begin ``kernels`` kernels of one arch, the last on ``line``; whether the arch is possible.
+
+        One ptxas run compiles for one arch.
+        """
         one_arch = not self.headed or self.arch in (None, arch)
         self.arch, self.last_kernel_line = arch, line
         self.entries += kernels
@@ -50,16 +56,16 @@ class Section(Struct, eq=False):
 
 
 class Run(Struct, eq=False):
-    """Kernels that one ptxas run printed one behind the other, whose records are made."""
+    """Consecutive kernels of one ptxas run, with finished records."""
 
     section: Section
     step: Step
-    """The build step whose output they stand in."""
+    """Build step that printed them."""
     kernels: list[Kernel]
 
     @property
     def line(self) -> int:
-        """Where the first of them begins."""
+        """First line of the first kernel."""
         return first_line(self.kernels[0])
 
 
@@ -70,74 +76,74 @@ class PendingKernel(Struct, eq=False):
     """A kernel or device function whose record is being gathered."""
 
     symbol: str
-    """As printed."""
+    """Name as printed."""
     arch: str | None
-    """From its entry line; ``None`` for a device function, whose section knows."""
+    """Arch from its entry line; ``None`` for a device function, which takes its section's."""
     role: Role
-    """EntryLine, device function, or unknown where only a warning names it."""
+    """Kernel entry, device function, or unknown if no line begins it as either."""
     line: int
-    """Where its record begins."""
+    """First line of its record."""
     step: Step
-    """The build step whose output it stands in."""
+    """Build step that printed it."""
     section: Section
-    """The ptxas run that it stands in, by the order of the lines."""
+    """ptxas run that printed it, by the order of lines."""
     stack: Stack | None = None
-    """Its stack line; ``None`` until it comes."""
+    """Its stack line; ``None`` until read."""
     first_use: int = 0
-    """Registers lines that were unassigned before its stack line: none of them is its own."""
+    """Number of registers lines unassigned before its stack line, none of which it owns."""
     caller_line: int = 0
-    """Of a device function: where the last kernel before it in its section begins; 0: there is none."""
+    """Device functions only: first line of the previous kernel in the section; 0: none."""
     stack_in_doubt: bool = False
-    """Namesakes were open when it came: it may be one of theirs."""
+    """Whether its stack line may belong to a same-named kernel open at the same time."""
     usage: Usage = NO_USAGE
-    """Its registers line's figures."""
+    """Values of its registers line."""
     compile_ms: float | None = None
-    """Its compile time."""
+    """Compile time in milliseconds."""
     reasons: tuple[str, ...] = ()
-    """Why it is ambiguous; empty while it is not."""
+    """Why it is ambiguous; empty if it is not."""
     suspicions: frozenset[Suspicion] = frozenset()
-    """What may be wrong with it; the whole log decides."""
+    """Doubts that are decided at the end of the log."""
     advisories: tuple[Advisory, ...] = ()
     """Compiler messages that name it."""
 
     @property
     def identity(self) -> tuple[object, ...]:
-        """Kernels that are equal in this are interchangeable."""
+        """Key under which kernels are interchangeable."""
         return self.symbol, self.arch, self.step.unit, self.stack
 
     def took(self, milliseconds: float) -> None:
-        """Its compile time."""
+        """Record its compile time."""
         self.compile_ms = milliseconds
         self.section.apart |= self.role == "function"
 
     @property
     def figures(self) -> Usage:
-        """Its registers and stack lines together; a stack in doubt is left out."""
+        """Values of its registers and stack lines; a stack in doubt is left out."""
         if self.stack is None or self.stack_in_doubt:
             return self.usage
         return _of_stack(self.stack) if self.usage is NO_USAGE else _with_stack(self.usage, self.stack)
 
     @property
     def spills(self) -> tuple[int, int] | None:
-        """Bytes of (spill stores, spill loads); ``None`` where they are not known for sure."""
+        """Bytes of (spill stores, spill loads); ``None`` unless certain."""
         if self.reasons:
             return None
         return self.usage.spills if self.stack is None or self.stack_in_doubt else self.stack.spills
 
 
 def shown_by(usage: Usage) -> tuple[int, bool]:
-    """What a kernel's figures show of its ptxas run: (barriers, linked) of :class:`Section`."""
+    """(barriers, linked) of :class:`Section`, as implied by a kernel's values."""
     return 2 if usage.barriers is None else 1, usage.cumulative_stack_bytes is not None
 
 
 def first_line(kernel: Kernel) -> int:
-    """Where its record begins."""
+    """First line of the kernel's record."""
     return kernel.origins[0].line or 0
 
 
 @lru_cache(maxsize=4096)
 def _with_stack(usage: Usage, stack: Stack) -> Usage:
-    """Equal figures share one record."""
+    """``usage`` with the values of ``stack``; equal values share one record."""
     return replace(
         usage,
         stack_bytes=stack.frame_bytes,
@@ -148,5 +154,5 @@ def _with_stack(usage: Usage, stack: Stack) -> Usage:
 
 @lru_cache(maxsize=4096)
 def _of_stack(stack: Stack) -> Usage:
-    """Of a device function, which has no registers line."""
+    """Usage of a device function, which has no registers line."""
     return _with_stack(NO_USAGE, stack)

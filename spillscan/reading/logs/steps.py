@@ -1,6 +1,6 @@
-"""Which build step a compiler's output belongs to: the lines between which it stands name object and source.
+"""Match compiler output to its build step: lines around the output name object and source.
 
-Most of a build's log names none: the words that lines of interest hold are looked for all at once.
+Few lines of a build log name one, so all words that mark such lines are searched at once.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from spillscan.reading import grammar
 
 _LEAST_BYTES, _MOST_BYTES = 1 << 11, 1 << 20
 _MOST_AT_ONCE = 64
-"""The library compares vectors as long as it looks for no more words than some dozens."""
+"""Most words per search; with a few dozen at most, the library uses vector comparisons."""
 
 
 class Words:
-    """Several words, and what a pattern describes. What holds none of them is passed over at the speed of memory."""
+    """A search for several words and an optional pattern, which skips other text at memory speed."""
 
     def __init__(self, *words: bytes, pattern: re.Pattern[bytes] | None = None) -> None:
         self._pattern = pattern
@@ -33,9 +33,9 @@ class Words:
         self._overlap = max(map(len, words)) - 1
 
     def positions(self, text: bytes, start: int = 0, end: int | None = None) -> Iterator[int]:
-        """Where they stand in ``text[start:end]``, from the first on; of words that overlap, perhaps one.
+        """Positions of matches in ``text[start:end]``, ascending; of overlapping words, perhaps only one.
 
-        Reads on only where the next is asked for, in larger and larger steps where there is none.
+        Lazy: reads on only as needed, in growing windows while nothing matches.
         """
         end, size = len(text) if end is None else end, _LEAST_BYTES
         view = memoryview(text)
@@ -54,11 +54,11 @@ class Words:
             size = _LEAST_BYTES if places else min(2 * size, _MOST_BYTES)
 
     def stand_in(self, text: bytes) -> bool:
-        """Whether ``text`` holds one of them."""
+        """Whether ``text`` contains a match."""
         return next(self.positions(text), None) is not None
 
     def lines(self, text: bytes, start: int, end: int) -> Iterator[tuple[int, int]]:
-        """(begin, end) of each line of ``text[start:end]`` that holds one of them."""
+        """(begin, end) of each line of ``text[start:end]`` that contains a match."""
         finish = start
         for position in self.positions(text, start, end):
             if position >= finish:
@@ -69,7 +69,7 @@ class Words:
 
 
 WINDOW_BYTES = 1 << 17
-"""How far before a compiler's output its step is looked for."""
+"""Bytes before a compiler's output that are searched for its step."""
 
 _MAY_ANNOUNCE = re.compile(rb"\d(?:/\d|%)[^\]\n]{0,40}+\]|nvcc|clang|ptxas|nvlink|CUDA |INFO: From |# spillscan ")
 _STEP_WORDS = Words(b"[", b"nvcc", b"clang", b"CUDA ", b"INFO: From ", b"ptxas ", b"nvlink ", b"# spillscan ")
@@ -82,7 +82,7 @@ _VIRTUAL, _REAL = re.compile(r"\bcompute_\d"), re.compile(r"\bsm_\d|\bnative\b|\
 _ARCHS = re.compile(r"""(?:arch|code)[= ]["']?\[?[\w,="'\[]*""")
 _ARCH = re.compile(r"\bsm_\d+[a-z]?")
 _ELSEWHERE = re.compile(r"(?:^|\s)(?:--options-file|-optf|@)(?!\s*[=\s]?\S*includes_)")
-"""Options that stand in a file; CMake's files of folders hold no others."""
+"""Options read from a file, except CMake's files of include folders."""
 _DEVICE_LANGUAGES = ("CUDA", "NVCC", "NVCC (Device)", "HIP")
 
 
@@ -90,23 +90,23 @@ class Step(Struct, frozen=True):
     """One step of a build."""
 
     unit: str = ""
-    """Object that it writes, or else the source that it reads; empty where the line does not say."""
+    """Object that it writes, or else the source that it reads; empty if unknown."""
     buffered: bool = False
-    """The build system writes the step's output in one piece."""
+    """Whether the build system writes the step's output in one piece."""
     compiles: bool = False
-    """It compiles device code, so that output of the compiler is to be expected."""
+    """Whether it compiles device code, so that compiler output is expected."""
     relocatable: bool | None = None
-    """Whether its command line asks for relocatable device code; ``None`` where there is no command line."""
+    """Whether its command line asks for relocatable device code; ``None`` without a command line."""
     source: str = ""
-    """Source that it compiles; empty where the line does not say."""
+    """Source that it compiles; empty if unknown."""
     device: bool = False
-    """It is sure to make machine code of device code, of which ptxas can report."""
+    """Whether it certainly produces machine code of device code, which ptxas can report."""
     links: bool = False
-    """It links device code, as far as its line says."""
+    """Whether its line shows that it links device code."""
     archs: int = 1
-    """Of so many archs at least ptxas reports one by one."""
+    """Least number of archs that ptxas reports one by one."""
     reports: bool | None = None
-    """Of such a step: whether its command line lets ptxas report; ``None`` where there is no command line."""
+    """Whether its command line makes ptxas report; ``None`` if unknown, or if it produces no device machine code."""
 
 
 NO_STEP = Step()
@@ -116,29 +116,29 @@ class _Announced(Struct):
     step: Step
     line: int
     answered: bool = False
-    """A report follows it, before another step is announced."""
+    """Whether a report follows it before the next step is announced."""
 
 
 class Steps:
-    """Follows the steps of one stream. Every gap between lines of the compiler is given to :meth:`gap`."""
+    """Steps of one stream. Every gap between compiler lines is passed to :meth:`gap`."""
 
     def __init__(self) -> None:
         self.current = NO_STEP
         self.overlapping = False
-        """Two steps were announced before the first one's output: what a streaming step printed is unsure."""
+        """Whether two steps were announced before the first one's output, so that unbuffered output is in doubt."""
         self.device_link = False
-        """A step links device code."""
+        """Whether a step links device code."""
         self._unanswered = False
         self._announced: dict[str, _Announced] = {}
         self._last = _Announced(NO_STEP, 0)
 
     def output(self, *, report: bool = True) -> None:
-        """The compiler wrote something during the current step: what kernels use, or anything else."""
+        """Record compiler output during the current step; ``report``: it contains kernel resources."""
         self._unanswered = False
         self._last.answered |= report
 
     def gap(self, text: bytes, complete: bool, line: int) -> None:
-        """Lines that are not the compiler's, up to ``line``; ``complete`` unless lines before them were left out."""
+        """Process lines that are not the compiler's, up to ``line``; ``complete`` unless earlier lines were dropped."""
         found, number, counted = False, line - text.count(b"\n"), 0
         for begin, end in _STEP_WORDS.lines(text, 0, len(text)):
             if end - begin < 1 << 16 and _MAY_ANNOUNCE.search(text, begin, end):
@@ -183,10 +183,11 @@ class Steps:
         return any(each.step.reports for each in self._announced.values())
 
     def silent(self, *, asked: bool, alone: bool) -> list[tuple[int, str]]:
-        """(line, unit) of steps that are sure to have left no report of their device code, now that the log has ended:
-        one whose output would follow at once, as long as it is ``alone`` in the log, and does not; one whose command
-        asks for none, where those of others have ``asked``. What follows it may be another's where output overlaps,
-        else its environment has asked.
+        """(line, unit) of steps that certainly left no report of their device code; call at the end of the log.
+
+        These are buffered steps without a report directly after them, if they are ``alone`` in the log, and steps whose
+        command asks for none while others have ``asked``. A report after the latter may belong to another step if
+        output overlaps; otherwise, the environment asked for it.
         """
         return [
             (each.line, each.step.unit)
@@ -196,8 +197,10 @@ class Steps:
         ]
 
     def reporting(self) -> dict[str, int]:
-        """The names, without folder and suffix, of what steps make that are to leave a report, and of how many archs at
-        least: a command line and what announces it may name one object by different paths."""
+        """Least number of reported archs per object that steps make, by name without folder and suffix.
+
+        A command line and its announcement may name one object by different paths.
+        """
         found: dict[str, int] = {}
         for each in self._announced.values():
             if each.step.reports is not False:
@@ -207,12 +210,15 @@ class Steps:
 
 
 def stem(path: str) -> str:
-    """``a`` of ``sub/a.cu.o``."""
+    """File name without folder and suffixes: ``a`` of ``sub/a.cu.o``."""
     return path.replace("\\", "/").rpartition("/")[2].partition(".")[0]
 
 
 def same_object(one: str, other: str) -> bool:
-    """``sub/CMakeFiles/x.dir/a.o`` and, as a command run in ``sub`` says it, ``CMakeFiles/x.dir/a.o``."""
+    """Whether two paths may name one object, relative to different folders.
+
+    Such as ``sub/CMakeFiles/x.dir/a.o`` and, for a command run in ``sub``, ``CMakeFiles/x.dir/a.o``.
+    """
     one, other = (f"/{_plain(each)}" for each in (one, other))
     return one.endswith(other) or other.endswith(one)
 
@@ -222,7 +228,7 @@ def _plain(path: str) -> str:
 
 
 class Paths:
-    """Lines of a log by the paths that they name: a tree of their parts, the last first."""
+    """Log lines by the paths that they name, as a tree of path parts, last part first."""
 
     def __init__(self, lines: Mapping[str, int]) -> None:
         self._root = _Part()
@@ -234,7 +240,7 @@ class Paths:
             part.line = max(part.line, line)
 
     def latest(self, path: str) -> int:
-        """The last line that names :func:`same_object`; 0: none does."""
+        """Last line that names :func:`same_object`; 0: none."""
         found, part = 0, self._root
         for name in reversed(_plain(path).split("/")):
             if name not in part.before:
@@ -246,22 +252,23 @@ class Paths:
 
 class _Part(Struct):
     line: int = 0
-    """The last that names the path from here on."""
+    """Last line that names the path from here on."""
     within: int = 0
-    """The last that names a path that ends so."""
+    """Last line that names a path with this ending."""
     before: dict[str, _Part] = field(default_factory=dict)
-    """What may stand before it."""
+    """Subtrees by the preceding path part."""
 
 
 def unprefixed(line: bytes) -> str:
-    """``line`` without its prefix and the blanks around it."""
+    """``line`` without its prefix and surrounding blanks."""
     return split_prefix(line.decode("utf-8", "replace").rstrip())[1]
 
 
 @lru_cache(maxsize=4096)
 def announced(line: str) -> tuple[tuple[str, ...], bool | None]:
-    """(what the step that ``line`` announces makes and compiles, whether that is device code): host code and links
-    count, too. Nothing for any other line.
+    """(outputs and sources of the step that ``line`` announces, whether it contains device code).
+
+    Includes host code and links. Empty for any other line.
     """
     number = _status().match(line)
     activity = line[number.end() :] if number else line
@@ -279,8 +286,7 @@ def announced(line: str) -> tuple[tuple[str, ...], bool | None]:
 
 
 def progress(line: str) -> tuple[int, int] | None:
-    """(number, of how many) of the step that ``line`` announces; of 100 where it has a percentage alone; ``None`` where
-    it says neither."""
+    """(number, total) of the step that ``line`` announces; total 100 for a bare percentage; ``None`` without either."""
     status = _status().match(line)
     if status is None:
         return None
@@ -293,25 +299,27 @@ def progress(line: str) -> tuple[int, int] | None:
 
 @cache
 def _status() -> re.Pattern[str]:
-    """What a build system puts before a step: how many are done, and whatever else ``NINJA_STATUS`` asks for."""
+    """Expression for a build system's text before a step: its progress and the rest of ``NINJA_STATUS``."""
     return re.compile("|".join(grammar.terminal(each, "buildstep") for each in ("COUNT", "PERCENT", "STATUS")))
 
 
 @lru_cache(maxsize=1024)
 def parse_step(line: str) -> Step | None:
-    """The step that ``line``, :func:`unprefixed`, announces; ``None`` for any other line."""
+    """Step that ``line``, already :func:`unprefixed`, announces; ``None`` for any other line."""
     found = None if is_report(line) else grammar.parse("buildstep", "line", line)
     return None if found is None else _step(*found)
 
 
 def is_report(text: str) -> bool:
-    """Whether ``text`` is a line of ptxas's report: no step's, no failure's. Grammars that describe those take longer
-    to get ready than to read a small log."""
+    """Whether ``text`` is a line of ptxas's report, hence not a step or failure.
+
+    Avoids loading the grammars of those, which takes longer than reading a small log.
+    """
     return _REPORT.match(text) is not None
 
 
 def split_prefix(line: str) -> tuple[str, str]:
-    """(who writes, the rest): the MSBuild node, docker stage or service, and the line without that and its indent."""
+    """(writer, rest): the MSBuild node, docker stage or service, and the line without that prefix and its indent."""
     match = None if line.startswith("ptxas ") else _writer().match(line)
     if match is None or match.end() == 0 or is_report(line):
         return "", line
@@ -343,7 +351,7 @@ def _step(form: str, tokens: dict[str, str]) -> Step | None:
 
 
 def _command(line: str) -> Step | None:
-    """What a command line with nvcc, clang, ptxas or nvlink in it makes; ``None`` where it makes nothing."""
+    """Step of a command line with nvcc, clang, ptxas or nvlink; ``None`` if it names no output or source."""
     words = compilation.split(line.replace("\\", "/"))
     made = compilation.parse(words)
     if made is None or not (made.output or made.source):
@@ -362,8 +370,10 @@ def _command(line: str) -> Step | None:
 
 
 def _reports(tool: str, line: str, words: list[str]) -> bool | None:
-    """Whether ptxas says what kernels use of the machine code that a command of ``tool`` makes: as its options say;
-    ``None`` where they do not, and where it makes none of device code."""
+    """Whether the options of a ``tool`` command make ptxas report the machine code that it produces.
+
+    ``None`` if unknown, or if the command produces no device machine code.
+    """
     if tool == "nvlink" or not compilation.makes_machine_code(words):
         return None
     if compilation.asks_for_report(line) or (tool == "ptxas" and {"-v", "--verbose"} & {*words}):

@@ -1,4 +1,4 @@
-"""The lines around a message of failure: which step they announce, and which step a log came to last."""
+"""Lines around a failure message: the step that they announce, and the last step of a log."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from itertools import islice
 from spillscan.reading.logs.steps import announced, progress, same_object, unprefixed
 
 _TAIL_BYTES = 1 << 13
-"""How much of a log's end may hold its last line."""
+"""Bytes at a log's end that may contain its last line."""
 _CONTEXT_BYTES = 1 << 17
-"""How far before a message its step is looked for."""
+"""Bytes before a message that are searched for its step."""
 _MOST_LOOKED_AT = 32
-"""So many lines with a word of its name are looked at for a message's step."""
+"""Most lines with a word of its name that are checked for a message's step."""
 LONGEST_LINE_BYTES = 1 << 14
-"""What a line has beyond that is not looked at."""
+"""Longer lines are cut here."""
 
 _DEVICE_NAME = re.compile(r"(?:\.cu|\.cuda|_cu)\.(?:o|obj|cc)$|\.(?:cu|cubin|ptx|fatbin|hip)$")
 _HOST_NAME = re.compile(r"\.(?:cpp|cc|cxx|c)(?:\.(?:o|obj))?$")
 _COUNTED = re.compile(rb"\d{1,9}(?:%|/\d{1,9}| of \d{1,9})")
 _COUNT_SIGNS = (b"%", b"/", b" of ")
-"""One of these stands in whatever ``_COUNTED`` finds."""
+"""One of these is in every match of ``_COUNTED``."""
 _ALL = re.compile(rb"\b100%")
 _NUMBERED = re.compile(rb"\[ *\d{1,9}(?:/\d{1,9}|%)[^\]\n]{0,40}\] ?\S")
 _CONTAINER_STEP = re.compile(r"\] (?:[A-Z]{3,} |exporting|resolve|internal )")
@@ -30,18 +30,19 @@ _MAKES = re.compile(r"(?i)building|built target|linking|compil|generating|creati
 
 
 _WORD = re.compile(rb"[^\s/\\\"'<>:=,;()\[\]|]+")
-"""No word of a line that announces a step has more in it, but for folders."""
+"""A path part or word. Names of steps have no other characters, except folder separators."""
 
 _ANNOUNCES = re.compile(
     rb"/(?<=\d/)\d|%(?<=\d%)| of (?<=\d of )\d|-[co]|nvcc|clang|ptxas|nvlink| object |CUDA |INFO: From |# spillscan "
 )
-"""Stands in every line that announces a step. Each begins with a character of its own: ``re`` passes others quickly."""
+"""Found in every line that announces a step. Each alternative begins with its own character, so ``re`` skips quickly.
+"""
 
 _Said = tuple[tuple[str, ...], bool | None]
 
 
 class _Block:
-    """A block of a log, and where lines with its words end, as far as they were asked for: many names are."""
+    """A block of a log, with an index of its lines by word, built as needed because many names are looked up."""
 
     def __init__(self, text: bytes) -> None:
         self.text = text
@@ -50,14 +51,15 @@ class _Block:
         self._said: dict[int, _Said] = {}
 
     def lines(self, first: int, end: int) -> Iterator[_Said]:
-        """What the lines between these positions announce, backwards."""
+        """Steps that lines between these positions announce, last first."""
         while (position := self.text.rfind(b"\n", first, end)) >= 0:
             end = self.text.rfind(b"\n", 0, position) + 1
             if _ANNOUNCES.search(self.text, end, position):
                 yield announced(self._line(end, position))
 
     def lines_with(self, name: bytes, first: int, end: int) -> Iterator[_Said]:
-        """The same of those that hold the rarest word of a name, and announce anything. No other is looked at again."""
+        """Steps announced by lines that contain the rarest word of ``name``, last first. Lines without a step are
+        dropped."""
         start = max(self._known, first)
         while announcing := _ANNOUNCES.search(self.text, start, end):
             begin = max(start, self.text.rfind(b"\n", start, announcing.start()))
@@ -85,20 +87,20 @@ class _Block:
 
 
 class Surroundings:
-    """The latest two blocks of a log. Positions are those in the latest."""
+    """The latest two blocks of a log. Positions refer to the latest."""
 
     def __init__(self) -> None:
         self.block = b""
         self._latest, self._earlier = _Block(b""), _Block(b"")
         self._number, self._sought = -1, 0
-        """Where a numbered step stands, and from where on no other was looked for."""
+        """Position of a numbered step, and the position up to which the block was searched for one."""
         self._announced: tuple[int, tuple[str, bool | None]] = -1, ("", None)
-        """A position in the block, and what stands before it (:meth:`last_announced`); -1: none was asked about."""
+        """Last queried position, and its result of :meth:`last_announced`; -1: none yet."""
         self._held: dict[str, tuple[int, bool | None]] = {}
-        """The same of subjects (:meth:`holds_device_code`)."""
+        """Last queried position and result of :meth:`holds_device_code` per subject."""
 
     def begin(self, block: bytes) -> None:
-        """The next block of the log."""
+        """Begin the next block of the log."""
         self.block = block
         self._earlier, self._latest = self._latest, _Block(block)
         self._number, self._sought = -1, 0
@@ -110,12 +112,12 @@ class Surroundings:
         return unprefixed(self.block[begin : min(end, begin + LONGEST_LINE_BYTES)])
 
     def last_line(self) -> bytes:
-        """The log's last line that is not blank: as it is."""
+        """The log's last line that is not blank, with its prefix."""
         tail = self._earlier.text[-_TAIL_BYTES:] + self.block[-_TAIL_BYTES:]  # a last line without an end is a block
         return tail.rstrip().rpartition(b"\n")[2]
 
     def numbered(self, begin: int) -> bool:
-        """Whether a step with its number stands before position ``begin``."""
+        """Whether a numbered step precedes position ``begin``."""
         first = max(0, begin - _CONTEXT_BYTES)
         if self._number < first:
             found = _NUMBERED.search(self.block, max(first, self._sought), begin)
@@ -123,15 +125,17 @@ class Surroundings:
         return self._number >= 0
 
     def _said_before(self, begin: int, since: int, name: bytes = b"") -> Iterator[_Said]:
-        """What lines before position ``begin`` of the block announce, backwards: those that hold ``name``, or all;
-        none before ``since``, unless it is -1."""
+        """Steps announced before position ``begin`` of the block, last first: by lines with ``name``, or by all lines.
+
+        Nothing before position ``since``, unless it is -1.
+        """
         blocks = (self._latest, begin, since), (self._earlier, len(self._earlier.text), 0)
         for block, end, least in blocks[: 1 if since >= 0 else 2]:
             first = max(0, least - 1, end - _CONTEXT_BYTES)
             yield from block.lines_with(name, first, end) if name else block.lines(first, end)
 
     def holds_device_code(self, subject: str, begin: int) -> bool | None:
-        """By its name, or else by the lines that announce it."""
+        """Whether ``subject`` contains device code, by its name or lines that announce it; ``None`` if unknown."""
         if _DEVICE_NAME.search(subject):
             return True
         name = subject.rstrip("/").rpartition("/")[2].encode()
@@ -142,11 +146,11 @@ class Surroundings:
             if any(same_object(name, subject) for name in names):
                 found = device
                 break
-        self._held[subject] = begin, found  # who asks next looks no further back
+        self._held[subject] = begin, found  # the next query searches back to here only
         return False if found is None and _HOST_NAME.search(subject) else found
 
     def last_announced(self, begin: int) -> tuple[str, bool | None]:
-        """(what the last step before position ``begin`` makes, whether that holds device code)."""
+        """(output of the last step before position ``begin``, whether it contains device code)."""
         since, found = self._announced
         if since > begin:
             since, found = -1, ("", None)
@@ -154,13 +158,13 @@ class Surroundings:
             if device is not None:
                 found = names[0], device
                 break
-        self._announced = begin, found  # what fails next looks no further back
+        self._announced = begin, found  # the next query searches back to here only
         return found
 
     def last_step(self, lines: int) -> tuple[int, bool, str]:
-        """(line, whether others must follow, text) of the last numbered step; line 0 where there is none."""
+        """(line, whether more steps must follow, text) of the last numbered step; line 0 if there is none."""
         log = self._earlier.text + self.block
-        reached: dict[int, int] = {}  # of each count, the highest number behind
+        reached: dict[int, int] = {}  # total -> highest number of later lines
         for begin, end in _lines_with(_COUNT_SIGNS, log):
             if _COUNTED.search(log, begin, end) is None:
                 continue
@@ -171,17 +175,20 @@ class Surroundings:
             own, count = step
             number = reached[count] = max(own, reached.get(count, 0))
             if _MAKES.search(text) is None:
-                continue  # perhaps of another tool
+                continue  # perhaps another tool's
             percent = count == 100 and "%" in text.partition(" ")[0] + text[:6]
-            # Before a step that writes to the terminal itself (install, test), ninja's number lacks that step.
+            # ninja does not count a step that writes to the terminal itself (install, test) in the number printed
+            # before it.
             left = count - number - (not percent and number > own)
             return (lines - log.count(b"\n", begin) + 1, left > 0 and not (percent and _ALL.search(log)), text[:300])
         return 0, False, ""
 
 
 def _lines_with(words: Iterable[bytes], text: bytes) -> Iterator[tuple[int, int]]:
-    """(begin, end) of each line that holds one of the words, backwards. A search for literal words costs a small part
-    of one for a pattern, and most logs of ptxas number no steps."""
+    """(begin, end) of each line that contains one of the words, last first.
+
+    Faster than a pattern, and most logs of ptxas have no numbered steps.
+    """
     latest = dict.fromkeys(words, len(text))
     before = len(text)
     while True:

@@ -1,4 +1,4 @@
-"""Doubts about kernels of a log, decided when it has ended."""
+"""Doubts about kernels of a log, decided at its end."""
 
 from __future__ import annotations
 
@@ -22,34 +22,34 @@ _REASONS: dict[Suspicion, str] = {
 
 
 class Seen(Struct):
-    """What one writer's log has shown so far."""
+    """Facts seen so far in one writer's log."""
 
     messages: int = 0
-    """Of compilers and linkers."""
+    """Number of compiler and linker messages."""
     entries: int = 0
-    """Lines that begin a kernel."""
+    """Number of lines that begin a kernel."""
     names: bool = False
-    """A line names the stack line that follows."""
+    """Whether a line names the function of the next stack line."""
     stack_lines: bool = False
-    """One has an indent."""
+    """Whether an indented stack line was seen."""
     registers_lines: int = 0
-    """``Used N registers``."""
+    """Number of ``Used N registers`` lines."""
     compile_times: int = 0
-    """``Compile time = N ms``."""
+    """Number of ``Compile time = N ms`` lines."""
     with_arch: bool = False
-    """A kernel's first line names its arch."""
+    """Whether a kernel's first line names its arch."""
     without_abi: bool = False
-    """A module has no ABI, and so no stack lines."""
+    """Whether a module has no ABI, hence no stack lines."""
     interleaved: bool = False
-    """Several compilers wrote at once."""
+    """Whether several compilers wrote at once."""
     crossed: bool = False
-    """The same, by other signs than compile times that follow no kernel."""
+    """Whether output is interleaved by evidence other than compile times that follow no kernel."""
     overlapped: bool = False
-    """A kernel began while another was open."""
+    """Whether a kernel began while another was open."""
 
 
 def doubt_stack(kernel: PendingKernel, stack: Stack, missing: bool) -> None:
-    """``missing``: the stack line of the properties before, unless this is it."""
+    """Record doubts about a stack line; ``missing``: the previous properties lack theirs, unless it is this one."""
     if not stack.indented:
         kernel.suspicions |= {"unindented"}
     if missing:
@@ -58,7 +58,7 @@ def doubt_stack(kernel: PendingKernel, stack: Stack, missing: bool) -> None:
 
 
 def judge(pending: PendingKernel, seen: Seen, issues: IssueLog, *, complete: bool) -> None:
-    """Decide what is wrong with a kernel, now that the log has ended. ``complete``: no line is missing in it."""
+    """Decide the suspicions about a kernel at the end of the log; ``complete``: no line is missing."""
     entry = pending.role == "entry"
     if entry and pending.usage.registers is not None and not pending.reasons:
         _demand_clauses(pending, issues)
@@ -89,7 +89,7 @@ def _stands(suspicion: Suspicion, seen: Seen, complete: bool) -> bool:
 
 
 def _demand_clauses(pending: PendingKernel, issues: IssueLog) -> None:
-    """Clauses that its release and arch always print must be there."""
+    """Report missing clauses that the kernel's release and arch always print."""
     banks, section = prints_constant_banks(pending.arch), pending.section
     counted = section.headed and section.barriers == 3
     if (banks and pending.usage.constant_bytes is None) or (counted and pending.usage.barriers is None):
@@ -99,24 +99,26 @@ def _demand_clauses(pending: PendingKernel, issues: IssueLog) -> None:
 
 
 class CompileTimes:
-    """Those of one writer that are not where they are to be: from 12.8 on each registers line has one behind it, before
-    that none has."""
+    """Compile times of one writer that are missing or misplaced.
+
+    From 12.8 on each registers line is followed by one, before that none is.
+    """
 
     def __init__(self, issues: IssueLog) -> None:
         self._issues = issues
         self.stray: list[int] = []
-        """Lines of those that follow no kernel."""
+        """Lines of compile times that follow no kernel."""
         self._half: list[int] = []
-        """Lines of kernels that have one, or none, unlike others of the same run."""
+        """Lines of kernels that differ from others of their run in having a compile time or none."""
 
     def of_kernel(self, section: Section, compile_ms: float | None, line: int) -> None:
-        """A kernel on ``line`` has this compile time: in one compiler's run all have, or none."""
+        """Check a kernel's compile time on ``line``: either all kernels of a ptxas run have one, or none."""
         before, section.times = section.times, section.times | (2 if compile_ms is None else 1)
         if before != section.times == 3:
             self._half.append(line)
 
     def count(self, pending: list[PendingKernel], seen: Seen) -> None:
-        """The log has ended: are there more than there are lines that have one?"""
+        """Report a stray compile time at the end of the log, if there are more of them than lines that need one."""
         functions = [each.compile_ms for each in pending if each.role == "function"]
         timed = len(functions) - functions.count(None)
         if seen.overlapped or (seen.crossed and timed):
@@ -125,8 +127,10 @@ class CompileTimes:
             self._issues.add_missing("a compile time is no kernel's: its lines are missing", self.stray[0])
 
     def demand(self, runs: list[Run], pending: list[PendingKernel], seen: Seen, end_line: int) -> None:
-        """The log of one compiler after the other has ended, on ``end_line``: where the last kernel alone has none, it
-        was cut behind that one's registers line."""
+        """Report missing compile times at the end of a log that is not interleaved.
+
+        If only the last kernel has none, the log was cut after its registers line.
+        """
         last: tuple[int, float | None] = (0, 0)
         if runs:
             kernel = runs[-1].kernels[-1]
@@ -143,37 +147,37 @@ class CompileTimes:
             self._issues.add_missing(what, self._half[0])
 
 
-# Records whose kernel no line names: excerpts, logs that went through ``grep``, names that people left out.
+# Records of unnamed kernels: excerpts, logs filtered by ``grep``, names that people left out.
 
 MOST_QUOTED = 3
-"""So many lines without a kernel's name are quoted."""
+"""Most lines without a kernel's name that are quoted."""
 
 
 class Nameless(Struct):
-    """One record."""
+    """One record without a kernel's name."""
 
     kernel: PendingKernel
     text: str
-    """Its line."""
+    """First line of the record."""
     message: int
-    """Its place among the writer's messages."""
+    """Position among the writer's messages."""
 
 
 class NamelessRecords:
-    """Those of one writer, in the order of the log."""
+    """Nameless records of one writer, in log order."""
 
     def __init__(self) -> None:
         self._records: list[Nameless] = []
 
     def add(self, kernel: PendingKernel, text: str, message: int) -> None:
-        """One more, which the line ``text`` begins."""
+        """Add a record that begins with the line ``text``."""
         self._records.append(Nameless(kernel, text, message))
 
     def settle(self, pending: list[PendingKernel], issues: IssueLog, *, named: bool) -> bool:
-        """The log has ended: ``pending`` grows by them. ``named``: other kernels of the log have names. Whether a stack
-        line has lost its name among them, which one compiler alone does not do.
+        """Add the records to ``pending`` at the end of the log. Returns whether a stack line lost its name.
 
-        A stack line and the registers line behind it are one kernel's if all of them stand so.
+        ``named``: other kernels of the log have names; a single compiler would then name all. A stack line and the
+        registers line after it are joined into one kernel if all of them come in such pairs.
         """
         if not self._records:
             return False
