@@ -1,4 +1,4 @@
-"""Builds over time: a dataset of kept builds, questions to it, and audits that fill it from many files.
+"""Datasets of builds over time: audits that fill them, and queries of metrics and regressions.
 
-In: builds, folders and stores of build outputs. Out: datasets; answers, series and the builds where they turn.
+In: builds, folders and stores of build outputs. Out: datasets; query results, series of metrics, regressions.
 """

@@ -1,8 +1,8 @@
-"""Whole code bases: every log, dump, object, library and archive below some folders or URLs, into a dataset.
+"""Audit: read every log, disassembly, object, library and archive below some folders or URLs into a dataset.
 
-``find`` lists files, which are dealt into batches; a ``worker`` process carries each out: it reads, writes into the
-dataset, and may die. A ``pool`` of them works on this machine or in a cluster, and handles names only. :class:`Summary`
-is what came of it.
+``find`` lists files, ``messages`` deals them into batches. A ``worker`` process reads a batch and writes it into the
+dataset; it may crash. ``pool`` runs the workers on this machine or a cluster, and handles file names only.
+:class:`Summary` is the result.
 """
 
 from __future__ import annotations
@@ -29,38 +29,38 @@ __all__ = ["Plan", "Selection", "Summary", "Watcher", "audit"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What shall be audited, and where."""
+    """Inputs, dataset and processes of an audit."""
 
     builds: Mapping[str, Sequence[str]]
-    """Label -> files, folders, glob patterns and URLs."""
+    """Files, folders, glob patterns and URLs by label."""
     into: str
-    """The dataset: a folder or a URL."""
+    """Dataset: a folder or a URL."""
     meta: Mapping[str, str] = field(default_factory=dict)
-    """Kept with each build."""
+    """Metadata to store with each build."""
     selection: Selection = field(default_factory=Selection)
-    """What is left out."""
+    """Files to leave out."""
     processes: int | None = None
-    """On this machine; ``None``: one a processor."""
+    """Processes on this machine; ``None``: one per processor."""
     scheduler: str | None = None
-    """Address of a Dask scheduler whose workers shall do it instead."""
+    """Address of a Dask scheduler whose workers run the audit instead."""
 
 
 class Watcher(Protocol):
-    """Is kept informed while files are read."""
+    """Receiver of an audit's progress."""
 
     def expect(self, items: Sequence[Item]) -> None:
-        """These will come to an outcome."""
+        """Announce the files to read."""
 
     def count(self, outcome: FileOutcome) -> None:
-        """One of them has."""
+        """Report the outcome of one file."""
 
 
 def audit(plan: Plan, watcher: Watcher | None = None) -> Summary:
-    """Read all that is new, write it into the dataset, and say what came of it.
+    """Read all new files, write them into the dataset, and return a summary.
 
-    It may be ended at any moment, and called again: what is finished is not read twice. Raises
-    :class:`~spillscan.SpillscanError` where an input is not there, the dataset cannot be written, the cluster
-    does not answer, or it is interrupted; never for a file that cannot be read.
+    May be killed at any moment and called again: finished files are not read twice. Raises
+    :class:`~spillscan.SpillscanError` if an input does not exist, the dataset cannot be written, the cluster does not
+    answer, or the audit is interrupted; never for a file that cannot be read.
     """
     from spillscan.history.audit.stores import is_url
 
@@ -93,7 +93,7 @@ def audit(plan: Plan, watcher: Watcher | None = None) -> Summary:
 
 
 def _take_stock(summary: Summary, root: str, labels: Iterable[str]) -> None:
-    """What the builds hold and may hide, as questions count it: what was read before is not read again."""
+    """Add kernel counts and issues of the whole builds in the dataset, including files of earlier audits."""
     from spillscan.history.dataset import open_dataset
 
     dataset = open_dataset(root)
@@ -121,32 +121,32 @@ def _batches(plan: Plan, root: str, items: Mapping[str, Sequence[Item]], workers
 
 
 _LONGEST = 300
-"""Characters of one reason."""
+"""Maximum characters of one reason."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Summary:
-    """Figures of one audit."""
+    """Counts and failures of one audit."""
 
     files: Counter[State] = field(default_factory=Counter)
-    """Files by what became of them."""
+    """Number of files per outcome."""
     kernels: int = 0
-    """Entries that were read: not those of files that were in the dataset before."""
+    """Kernels read, without those of files that were already in the dataset."""
     spilling: int = 0
-    """Those of them that spill."""
+    """Number of these kernels that spill."""
     read_bytes: int = 0
     """Size of the files that were read."""
     reasons: Counter[str] = field(default_factory=Counter)
-    """Why files were skipped, and how many for each reason."""
+    """Number of skipped files per reason."""
     failed: list[FileOutcome] = field(default_factory=list)
     """Files that could not be read."""
     kept_kernels: dict[str, int] = field(default_factory=dict)
-    """Kernels of each build in the dataset, by label, those of files that were there before included."""
+    """Kernels of each build in the dataset, by label, including files that were already there."""
     issues: list[Issue] = field(default_factory=list)
-    """What was not understood of the files that were read, in this audit or an earlier one."""
+    """Issues of the files in the dataset, from this audit or an earlier one."""
 
     def count(self, outcome: FileOutcome) -> None:
-        """Take in one outcome."""
+        """Add one outcome."""
         self.files[outcome.state] += 1
         if outcome.state == "read":
             self.kernels += outcome.kernels
@@ -163,7 +163,7 @@ class Summary:
         return self.files["read"] + self.files["present"]
 
     def text(self, rows: int | None = None) -> str:
-        """A few lines; at most ``rows`` of the failed files. The same however many processes worked on it."""
+        """The summary in a few lines, with at most ``rows`` failed files; independent of the number of processes."""
         return "\n".join(self._lines(rows))
 
     def _lines(self, rows: int | None) -> Iterator[str]:
@@ -190,12 +190,11 @@ class Summary:
             yield f"{count(kinds.total(), 'gap')}: {codes}"
 
     def _empty(self) -> list[str]:
-        """Builds of which no kernel was read."""
+        """Labels of builds without kernels."""
         return [label for label, kernels in self.kept_kernels.items() if not kernels]
 
     def unseen(self) -> Iterator[Issue]:
-        """Why the audit may have missed something: it saw no kernel of a build, could not read a file, or not all of
-        it."""
+        """Reasons why the audit may be incomplete: a build without kernels, or a file that was not read completely."""
         for label in self._empty():
             named = f" of the build {printable(label, _LONGEST)}" if len(self.kept_kernels) > 1 else ""
             yield Issue(code="no-kernel", message=f"no kernel was read{named}", severity="error")

@@ -1,4 +1,7 @@
-"""From what the user names to files: folders, patterns and URLs become items, each file once. Nothing is opened."""
+"""Expand the audit's folders, patterns and URLs to items, each file once.
+
+Opens no files except run files and ``compile_commands.json``.
+"""
 
 from __future__ import annotations
 
@@ -20,16 +23,15 @@ from spillscan.output.git import git
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """What the user leaves out."""
+    """Files that the user excludes."""
 
     exclude: Sequence[str] = ()
     """Glob patterns; see :meth:`excludes`."""
     most_bytes: int | None = None
-    """Larger files are not read."""
+    """Maximum size of a file to read."""
 
     def excludes(self, below: str) -> bool:
-        """Whether a pattern matches ``below`` (the path below the input, with ``/``), or the name of the file or of one
-        of the folders in it."""
+        """Whether a pattern matches ``below``, the path below the input (with ``/``), or one of its parts."""
         parts = below.split("/")
         return any(
             fnmatchcase(below, pattern) or any(fnmatchcase(part, pattern) for part in parts)
@@ -37,7 +39,7 @@ class Selection:
         )
 
     def refusal(self, below: str, size_bytes: int | None) -> str:
-        """Why a file is not read; empty where nothing speaks against it."""
+        """Reason to skip a file; empty if it is to be read."""
         if self.exclude and self.excludes(below):
             return "excluded"
         if size_bytes == 0:
@@ -51,28 +53,28 @@ class Found(NamedTuple):
     """One name of a file."""
 
     path: str
-    """As the user would write it."""
+    """Path as the user would write it."""
     below: str
-    """The path below the input that it was found in, with ``/``."""
+    """Path below the input that contains the file, with ``/``."""
     top: str = ""
-    """The folder that it was found in; empty for a file that was named."""
+    """Folder that was searched; empty for a file that the user named."""
     size_bytes: int = 0
-    """Of the file, links followed."""
+    """Size of the file, following links."""
     identity: tuple[int, int] = (0, 0)
     """Device and inode: equal for all names of one file."""
     is_link: bool = False
     """Whether this name is a symbolic link."""
     trouble: str = ""
-    """Why it cannot be read; empty for a regular file."""
+    """Reason why it cannot be read; empty for a regular file."""
 
 
 def find(inputs: Sequence[str], label: str, selection: Selection, into: str) -> tuple[list[Item], list[FileOutcome]]:
-    """The files at or below ``inputs``, sorted by name, and what shall not be read, each with the reason.
+    """Files at or below ``inputs``, sorted by name, and the skipped or missing ones with the reason.
 
-    A file of several names (links) is taken once, by the first in order that is no symbolic link. A folder with a
-    run file is read together: run file, object and library contain the same kernels. ``into`` is
-    where the dataset lies; it is no input. Raises :class:`~spillscan.SpillscanError` for an input behind which
-    there is nothing, or that no driver opens.
+    A file with several names (links) is taken once, under the first name that is not a symbolic link. A folder with a
+    run file is read together, since run file, object and library contain the same kernels. ``into`` is the dataset's
+    folder, which is no input. Raises :class:`~spillscan.SpillscanError` for an input that does not exist or that no
+    driver opens.
     """
     items: dict[str, Item] = {}
     tops: dict[str, str] = {}
@@ -130,10 +132,10 @@ def find(inputs: Sequence[str], label: str, selection: Selection, into: str) -> 
 
 
 def local_files(given: str, selection: Selection, into: str) -> Iterator[Found]:
-    """What stands at or below a file, folder or pattern.
+    """Files at or below a file, folder or pattern.
 
-    Hidden folders and links to folders are not entered (so a loop of links is no loop), nor is ``into``, where the
-    dataset lies. Raises :class:`~spillscan.InputError` where there is nothing.
+    Skips hidden folders, links to folders (which may form loops), and ``into``, the dataset's folder. Raises
+    :class:`~spillscan.InputError` if there is no such file.
     """
     if os.path.isdir(given):
         yield from _walk(given, selection, into)
@@ -143,7 +145,7 @@ def local_files(given: str, selection: Selection, into: str) -> Iterator[Found]:
         for path in paths:
             if not os.path.isdir(path):
                 yield _found(path, os.path.basename(path))
-            elif "**" not in given and not os.path.islink(path):  # ** has found what is in it, too
+            elif "**" not in given and not os.path.islink(path):  # ** also matches the folder's files
                 yield from _walk(path, selection, into)
     else:
         raise InputError(f"there is no {given}", "give files, folders, patterns or URLs")
@@ -173,7 +175,7 @@ def _walk(top: str, selection: Selection, into: str) -> Iterator[Found]:
 def _found(path: str, below: str, top: str = "") -> Found:
     try:
         status = os.stat(path)
-    except OSError as error:  # a link to nowhere, or to itself
+    except OSError as error:  # a dangling link, or one to itself
         return Found(path, below, trouble=f"cannot be opened: {error.strerror}")
     if not stat.S_ISREG(status.st_mode):
         return Found(path, below, trouble="not a regular file")
@@ -181,7 +183,7 @@ def _found(path: str, below: str, top: str = "") -> Found:
 
 
 def commit_of(revision: str) -> dict[str, str]:
-    """Hash and date of a commit that the git repository of the current folder knows by this name; else nothing."""
+    """Hash and date of the commit ``revision`` in the current folder's git repository; empty if unknown."""
     named = f"{revision}^{{commit}}"
     try:
         done = git(
@@ -194,7 +196,7 @@ def commit_of(revision: str) -> dict[str, str]:
             named,
             option="--label",
         )
-    except SpillscanError:  # there is no git
+    except SpillscanError:  # git is not installed
         return {}
     commit, _, time = done.stdout.decode("ascii", "replace").strip().partition(" ")
     return {"commit": commit, "time": time} if not done.returncode and time else {}

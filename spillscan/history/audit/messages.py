@@ -1,4 +1,5 @@
-"""What goes between the processes of an audit: names and outcomes, never what a file holds; and how files are dealt."""
+"""Messages between the processes of an audit: file names and outcomes, never contents. Also deals files into
+batches."""
 
 from __future__ import annotations
 
@@ -10,10 +11,10 @@ from typing import Literal
 State = Literal["read", "present", "skipped", "failed"]
 
 MOST_BYTES = 64 << 20
-"""Of a batch of several files: a process that dies loses no more."""
+"""Maximum size of a batch of several files, which limits the work that a crash loses."""
 MOST_FILES = 256
 SHARES = 4
-"""Batches a process, at least, where there are files enough: so that all end at about the same time."""
+"""Minimum number of batches per process if there are enough files, so that all processes end at about the same time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,15 +22,15 @@ class Item:
     """One file to audit."""
 
     uri: str
-    """What it is called: in records, in the dataset, to the user."""
+    """Name in records, in the dataset and in messages."""
     path: str
-    """Where it is opened: absolute, or a URL."""
+    """Absolute path or URL to open."""
     size_bytes: int
-    """As it was listed."""
+    """Size when it was listed."""
     store_tag: str | None = None
-    """What its store calls its present content; ``None`` where the store does not say."""
+    """The store's tag of its present content; ``None`` if the store has none."""
     together: str = ""
-    """The input with which it is read as one; empty: it is read alone."""
+    """Input that it is read together with; empty if it is read alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,44 +38,47 @@ class Batch:
     """Files of one build that one process reads, and writes into the dataset together."""
 
     run: str
-    """Which audit it belongs to: no two have the same. What was finished when it began is known by it."""
+    """Unique id of the audit; the dataset's contents at its start are cached under it."""
     root: str
-    """The dataset: an absolute path or a URL."""
+    """Dataset: an absolute path or a URL."""
     label: str
-    """The build."""
+    """Label of the build."""
     begun: str = ""
-    """When the audit took the build up: of several, each a microsecond behind the one before, which is their order."""
+    """Time when the audit began this build; consecutive builds are a microsecond apart, which keeps their order."""
     meta: Mapping[str, str] = field(default_factory=dict)
-    """What the user says of the build."""
+    """Metadata that the user gave for the build."""
     items: tuple[Item, ...]
-    """In the order in which they are read."""
+    """Files, in reading order."""
     refused: str = ""
-    """Why these are not read, but recorded as failed; empty for files that shall be read."""
+    """Reason why the files are recorded as failed without being read; empty for files to read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileOutcome:
-    """What became of one file."""
+    """Outcome of one file."""
 
     label: str
-    """Its build."""
+    """Label of its build."""
     uri: str
-    """Its name."""
+    """Name of the file."""
     state: State
-    """Read, present in the dataset before, skipped (no build output), or failed."""
+    """Read, already present in the dataset, skipped (no build output), or failed."""
     reason: str = ""
-    """Why it was skipped or failed; one line."""
+    """Reason why it was skipped or failed, in one line."""
     size_bytes: int = 0
-    """As it was listed."""
+    """Size when it was listed."""
     kernels: int = 0
-    """Kernels that were read in it."""
+    """Kernels read from the file."""
     spilling: int = 0
-    """Those of them that spill."""
+    """Number of these kernels that spill."""
 
 
 def dealt(items: Sequence[Item], workers: int) -> Iterator[tuple[Item, ...]]:
-    """All ``items`` in batches: what is read together in one, then by size, large files alone and first, small ones
-    together. Equal input gives equal batches."""
+    """Deal all ``items`` into batches; equal input gives equal batches.
+
+    Items that are read together form one batch each. Of the rest, large files come first and alone, small ones
+    together.
+    """
     joined = sorted((item for item in items if item.together), key=lambda item: (item.together, item.uri))
     for _, group in groupby(joined, key=lambda item: item.together):
         yield tuple(group)

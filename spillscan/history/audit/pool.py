@@ -1,8 +1,9 @@
-"""Batches go to the processes of an executor: of this machine, or of a Dask cluster. A process may die: its batch is
-carried out again alone, in halves, until the file that kills is found.
+"""Run batches in the processes of an executor, on this machine or on a Dask cluster.
 
-A process that dies breaks the executor of the standard library, and with it every batch that it was given: so it is
-given no more than its processes can begin at once.
+A process may die. Its batch is then run alone, and if it dies again in halves, until the file that kills it is found.
+
+A process that dies breaks the executor of the standard library and all batches submitted to it. So the executor gets no
+more batches than its processes can start at once.
 """
 
 from __future__ import annotations
@@ -24,24 +25,24 @@ from spillscan.output.errors import InputError, SpillscanError
 from spillscan.reading import workers
 
 _MOST_DEATHS = 2
-"""Processes that one file alone may kill before it is given up."""
+"""Maximum number of processes that one file alone may kill before it is given up."""
 _TIMEOUT_SECONDS = 30
 
 
 class Pool(Protocol):
-    """Processes that carry out batches."""
+    """Processes that run batches."""
 
     size: int
-    """Batches at once."""
+    """Maximum number of batches at a time."""
     deaths: tuple[type[Exception], ...]
-    """Errors by which an executor says that a process died."""
+    """Errors that report the death of a process."""
 
     def executor(self, size: int) -> AbstractContextManager[Executor]:
-        """So many of the processes."""
+        """An executor with ``size`` processes."""
 
 
 class Machine:
-    """Processes of this machine."""
+    """Processes on this machine."""
 
     deaths: tuple[type[Exception], ...] = (BrokenProcessPool,)
 
@@ -50,19 +51,19 @@ class Machine:
 
     @contextmanager
     def executor(self, size: int) -> Iterator[Executor]:
-        """A death ends the executor and all its processes."""
+        """An executor of ``size`` processes; a death ends it and all its processes."""
         share = max(1, workers.processors() // size)
         with ProcessPoolExecutor(size, get_context("spawn"), _begin, (share,)) as pool:
             try:
                 yield pool
-            except BaseException:  # the caller stops asking: what is not written is not done
+            except BaseException:  # the caller stopped iterating: batches that are not written are not done
                 for process in list((pool._processes or {}).values()):  # 3.14: pool.kill_workers()
                     process.kill()
                 raise
 
 
 def _begin(processors: int) -> None:
-    """The start of a process: what files make libraries print concerns no one, and Ctrl-C is for its parent."""
+    """Initialize a process: discard what libraries print, and leave Ctrl-C to the parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     workers.limit_processors(processors)
     silence = os.open(os.devnull, os.O_WRONLY)
@@ -74,13 +75,13 @@ class Cluster:
     """Workers of a Dask cluster."""
 
     def __init__(self, address: str) -> None:
-        """Raises :class:`~spillscan.InputError` if no scheduler answers, or it has no worker."""
+        """Raises :class:`~spillscan.InputError` if no scheduler answers, or if it has no worker."""
         try:
             from distributed import Client
             from distributed.scheduler import KilledWorker
         except ImportError as error:
             raise InputError("a cluster needs the package distributed", "pip install 'spillscan[cluster]'") from error
-        for part in ("", ".client", ".core", ".nanny", ".scheduler", ".worker"):  # a lost worker is our concern
+        for part in ("", ".client", ".core", ".nanny", ".scheduler", ".worker"):  # deaths of workers are handled here
             logging.getLogger(f"distributed{part}").setLevel(logging.CRITICAL)
         self.deaths: tuple[type[Exception], ...] = (KilledWorker,)
         try:
@@ -95,13 +96,15 @@ class Cluster:
 
     @contextmanager
     def executor(self, size: int) -> Iterator[Executor]:
-        """A death ends a batch alone: the scheduler gives others to the workers that are left."""
+        """An executor on the cluster; a death ends only its batch, and the scheduler uses the remaining workers."""
         yield self._client.get_executor(pure=False)
 
 
 def outcomes(pool: Pool, batches: Sequence[Batch]) -> Iterator[FileOutcome]:
-    """The outcomes of all items, batch by batch. Raises :class:`~spillscan.SpillscanError` if the audit cannot go on.
-    If the caller stops asking, what was written stays."""
+    """Outcomes of all items, batch by batch; what was written stays if the caller stops iterating.
+
+    Raises :class:`~spillscan.SpillscanError` if the audit cannot go on.
+    """
     left = list(batches)
     while left:
         unfinished: list[Batch] = []
@@ -123,7 +126,7 @@ def outcomes(pool: Pool, batches: Sequence[Batch]) -> Iterator[FileOutcome]:
 
 
 def _outcome(pool: Pool, done: Future[list[FileOutcome]]) -> list[FileOutcome] | None:
-    """The outcomes of a batch; ``None`` if its process died."""
+    """Outcomes of a finished batch; ``None`` if its process died."""
     try:
         return done.result()
     except pool.deaths:
@@ -137,7 +140,7 @@ def _outcome(pool: Pool, done: Future[list[FileOutcome]]) -> list[FileOutcome] |
 
 
 def _alone(pool: Pool, batch: Batch, deaths: int = 0) -> Iterator[FileOutcome]:
-    """The outcomes of a batch in a process that has no other: if that dies, too, of its halves."""
+    """Outcomes of a batch that runs as the only one in its process; if the process dies too, of its halves."""
     with pool.executor(1) as executor:
         found = _outcome(pool, executor.submit(carry_out, batch))
     middle = len(batch.items) // 2

@@ -1,5 +1,6 @@
-"""Files by URL (object stores and web servers, through whatever driver fsspec has for them), and each file at hand:
-opened where it lies, or brought from its store into a temporary file. Stores that fail now and then are asked again.
+"""Access to files by URL, through fsspec's drivers for object stores and web servers, and to local files.
+
+Remote files are copied into a temporary file. Requests that fail are retried.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from spillscan.output.errors import InputError, SpillscanError, StoreError, Usag
 from spillscan.reading.inputs.source import BLOCK_BYTES
 
 PAUSES_SECONDS = (0.1, 0.3, 0.9, 2.7)
-"""Between attempts; behind the last, the store has failed."""
+"""Pauses between attempts; after the last, the store has failed."""
 
 LASTING = (PermissionError, ImportError, SpillscanError)
 """Errors that another attempt does not fix."""
@@ -27,9 +28,12 @@ LASTING = (PermissionError, ImportError, SpillscanError)
 T = TypeVar("T")
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
-"""At least two letters: ``C:`` is a drive."""
+"""At least two letters, since ``C:`` is a drive."""
 _TAGS = ("ETag", "etag", "md5Hash", "content_md5", "blob_id")
-"""Where drivers keep it: S3 and the Web, Google, Azure, Hugging Face. A weak ETag (``W/``) may outlive a change."""
+"""Keys of the content tag: S3 and web servers, Google, Azure, Hugging Face.
+
+A weak ETag (``W/``) is not used, as it may outlive a change.
+"""
 
 
 def is_url(name: str) -> bool:
@@ -38,14 +42,16 @@ def is_url(name: str) -> bool:
 
 
 def shown(url: str) -> str:
-    """``url`` without user name and password: names are kept and shown."""
+    """``url`` without user name and password, since names are stored and printed."""
     parts = urlsplit(url)
     return url.replace(parts.netloc, parts.netloc.rpartition("@")[2], 1) if "@" in parts.netloc else url
 
 
 def filesystem(url: str) -> tuple[Any, str]:
-    """The driver's file system, and what it calls ``url``. Raises :class:`~spillscan.UsageError` where there is
-    no driver."""
+    """The driver's file system, and its own name of ``url``.
+
+    Raises :class:`~spillscan.UsageError` if there is no driver.
+    """
     protocol = url.partition("://")[0].lower()
     try:
         from fsspec.core import url_to_fs
@@ -54,7 +60,7 @@ def filesystem(url: str) -> tuple[Any, str]:
     try:
         found, path = url_to_fs(url)
     except ImportError as error:
-        cause = error.__cause__  # fsspec's own error says in prose what this one has as a name
+        cause = error.__cause__  # carries the missing module's name; fsspec's own error only describes it
         package = (cause.name if isinstance(cause, ImportError) else None) or str(error)
         raise UsageError(f"{protocol}:// needs the package {package}", f"pip install {package}") from error
     except ValueError as error:
@@ -67,16 +73,18 @@ class Listed(NamedTuple):
 
     url: str
     below: str
-    """The path below the URL that it was found in."""
+    """Path below the URL that was listed."""
     size_bytes: int | None
-    """``None`` where the store does not say."""
+    """Size; ``None`` if the store does not report it."""
     tag: str | None
     """See :func:`tag_of`."""
 
 
 def tag_of(entry: Mapping[str, Any]) -> str | None:
-    """What a store calls the content of a file: as long as it does, the bytes are the same. ``None`` where it has no
-    name for it; a size and a time are none, for both may stay while the bytes change."""
+    """The store's tag of a file's content: the bytes are the same as long as the tag is.
+
+    ``None`` if there is none. Size and time are no substitute, since both may stay the same when the bytes change.
+    """
     for name in _TAGS:
         tag = entry.get(name)
         if isinstance(tag, str) and tag and not tag.startswith("W/"):
@@ -85,8 +93,10 @@ def tag_of(entry: Mapping[str, Any]) -> str | None:
 
 
 def listed(url: str) -> list[Listed]:
-    """Every file at or below ``url``, or that it matches, sorted. Raises :class:`~spillscan.SpillscanError`
-    where nothing is there, or the store does not answer."""
+    """All files at or below ``url``, or that it matches as a pattern, sorted.
+
+    Raises :class:`~spillscan.SpillscanError` if there are none, or if the store does not answer.
+    """
     try:
         return retried(lambda: list(_listing(url)), (*LASTING, FileNotFoundError))
     except SpillscanError:
@@ -120,8 +130,11 @@ def _listing(url: str) -> Iterator[Listed]:
 
 @contextmanager
 def opened(path: str, uri: str) -> Iterator[BinaryIO]:
-    """The file at ``path``, a local one. Raises :class:`~spillscan.InputError` unless it is a regular file that
-    can be read; a pipe that took its place since it was listed is not waited for."""
+    """Open a local file.
+
+    Raises :class:`~spillscan.InputError` unless it is a regular file that can be read. Never blocks on a pipe that
+    replaced the file since it was listed.
+    """
     try:
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     except OSError as error:
@@ -133,7 +146,7 @@ def opened(path: str, uri: str) -> Iterator[BinaryIO]:
 
 
 def digest(path: str, uri: str) -> str:
-    """SHA-256 of a local file, hexadecimal; memory does not grow with it."""
+    """SHA-256 of a local file, hexadecimal; uses constant memory."""
     with opened(path, uri) as file:
         try:
             return hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
@@ -143,8 +156,10 @@ def digest(path: str, uri: str) -> str:
 
 @contextmanager
 def fetched(url: str, uri: str) -> Iterator[str]:
-    """The path of a temporary copy of what lies at ``url``. Raises :class:`~spillscan.SpillscanError` where the
-    store does not give it, at several attempts."""
+    """Path of a temporary copy of the file at ``url``.
+
+    Raises :class:`~spillscan.SpillscanError` if the store fails at every attempt.
+    """
     descriptor, path = tempfile.mkstemp(prefix="spillscan-")
     try:
         with os.fdopen(descriptor, "wb") as copy:
@@ -155,7 +170,7 @@ def fetched(url: str, uri: str) -> Iterator[str]:
 
 
 def beginning(url: str, uri: str, size_bytes: int) -> bytes:
-    """The first ``size_bytes`` of what lies at ``url``; errors as of :func:`fetched`."""
+    """First ``size_bytes`` bytes of the file at ``url``; raises as :func:`fetched`."""
 
     def read() -> bytes:
         found, path = filesystem(url)
@@ -166,7 +181,7 @@ def beginning(url: str, uri: str, size_bytes: int) -> bytes:
 
 
 def tag(url: str, uri: str) -> str | None:
-    """What the store calls the content at ``url`` now, if anything; errors as of :func:`fetched`."""
+    """The store's present content tag of ``url``, if any; raises as :func:`fetched`."""
 
     def read() -> str | None:
         found, path = filesystem(url)
@@ -190,7 +205,7 @@ def _copy(url: str, copy: BinaryIO) -> None:
 
 
 def _asked(action: Callable[[], T], uri: str) -> T:
-    """What ``action`` returns, at several attempts; errors of drivers become one of ours."""
+    """Result of ``action`` with retries; errors of drivers become :class:`~spillscan.InputError`."""
     try:
         return retried(action)
     except SpillscanError:
@@ -202,18 +217,18 @@ def _asked(action: Callable[[], T], uri: str) -> T:
 
 
 def said(error: Exception) -> str:
-    """What an error says, in one line."""
+    """Message of an error, in one line."""
     return " ".join(str(error).split()) or type(error).__name__
 
 
 def retried(
     action: Callable[[], T], lasting: tuple[type[Exception], ...] = LASTING, pause: Callable[[float], None] = time.sleep
 ) -> T:
-    """What ``action`` returns, at the latest at its fifth attempt. Raises what the last one raised, or the first that
-    raises one of ``lasting``.
+    """Result of ``action``, after at most five attempts.
 
-    Drivers of stores raise anything: errors of sockets, HTTP libraries and their own, few of them an ``OSError``. That
-    a file is not there is no lasting error where it has just been listed: web servers that fail say so, too.
+    Raises the error of the last attempt, or the first one that is ``lasting``. Drivers of stores raise anything: errors
+    of sockets, HTTP libraries and their own, few of them an ``OSError``. ``FileNotFoundError`` is retried unless it is
+    in ``lasting``, since web servers that fail report it for files that exist.
     """
     for seconds in PAUSES_SECONDS:
         try:

@@ -1,6 +1,6 @@
-"""The work of one batch: read its files, and write what they hold into the dataset.
+"""Run one batch: read its files and write their records into the dataset.
 
-Whatever a file does, it has an outcome; only the death of the process leaves some without, and ``pool`` sees to that.
+Every file gets an outcome, whatever it does. Only the death of the process leaves some without; ``pool`` handles that.
 """
 
 from __future__ import annotations
@@ -27,31 +27,33 @@ if TYPE_CHECKING:
     from spillscan.history.dataset import Unit
 
 MANY_KERNELS = 5_000
-"""After so many, what was read is written: memory is bounded by this and one file, or what is read together."""
+"""Number of kernels read after which they are written; limits memory to this and one file (or one group of files)."""
 COMMIT_SECONDS = 2.0
-"""After so long, too: whoever ends an audit loses this and one file."""
+"""Seconds after which records are written, too; a killed audit loses this and one file."""
 NO_OUTPUT = "no build output"
-"""Why most files of a tree are skipped."""
+"""Reason why most files of a folder are skipped."""
 NO_CODE = "no GPU machine code"
-"""Why most libraries are."""
+"""Reason why most libraries are skipped."""
 
 
 class Readable(NamedTuple):
-    """A file that may hold records."""
+    """A file that may contain records."""
 
     item: Item
     path: str
-    """Where it lies on this machine."""
+    """Path on this machine."""
     content_hash: str
     tag: str | None
-    """What its store calls this content."""
+    """The store's tag of this content."""
     state: tuple[int, int]
-    """Size and time of its last change."""
+    """Size and modification time."""
 
 
 def carry_out(batch: Batch) -> list[FileOutcome]:
-    """The outcome of each item, once it is in the dataset. Raises :class:`~spillscan.SpillscanError` if that cannot be
-    written."""
+    """Run a batch; returns the outcome of each item once it is in the dataset.
+
+    Raises :class:`~spillscan.SpillscanError` if the dataset cannot be written.
+    """
     try:
         return _BatchReader(batch).run()
     except OSError as error:
@@ -59,7 +61,7 @@ def carry_out(batch: Batch) -> list[FileOutcome]:
 
 
 class _BatchReader:
-    """One batch on its way: what was read of it and is not yet written."""
+    """One batch in progress: records and outcomes not yet written."""
 
     def __init__(self, batch: Batch) -> None:
         self._batch = batch
@@ -70,7 +72,7 @@ class _BatchReader:
         self._written = time.monotonic()
 
     def run(self) -> list[FileOutcome]:
-        """Read what belongs together as one, the others one by one."""
+        """Read and write all items; those that belong together as one, the others one by one."""
         items = self._batch.items
         for group in [items] if items[0].together else [[item] for item in items]:
             if self._batch.refused:
@@ -84,7 +86,7 @@ class _BatchReader:
         return self._outcomes
 
     def _read_together(self, group: Sequence[Item]) -> None:
-        with ExitStack() as copies:  # of what stores hold
+        with ExitStack() as copies:  # copies of remote files
             found = [file for item in group if (file := self._examined(item, copies))]
             if all((file.item.uri, file.content_hash) in self._known.read for file in found):
                 for file in found:
@@ -102,7 +104,7 @@ class _BatchReader:
             self._keep(file, Build(kernels=tuple(kernels), issues=tuple(issues), stats=reading.stats))
 
     def _examined(self, item: Item, copies: ExitStack) -> Readable | None:
-        """The file, where it may hold records; its outcome, where it does not."""
+        """The file if it may contain records; else ``None``, after recording its outcome."""
         path, tag = item.path, None
         with self._accounted(item):
             if stores.is_url(item.path):
@@ -126,7 +128,7 @@ class _BatchReader:
         return None
 
     def _reading(self, readable: Readable) -> Reading | None:
-        """What it holds; its outcome, where that is nothing."""
+        """Records of a file; ``None`` after recording the outcome of a file without any."""
         item = readable.item
         with (
             self._accounted(item, readable.content_hash),
@@ -145,7 +147,7 @@ class _BatchReader:
 
     @contextmanager
     def _accounted(self, item: Item, content_hash: str = "") -> Iterator[None]:
-        """Any error that a file causes is its outcome."""
+        """Record any error as the file's outcome."""
         try:
             yield
         except Exception as error:
@@ -197,7 +199,7 @@ class _BatchReader:
 
 
 def _by_input(build: Build, uris: Sequence[str]) -> dict[str, tuple[list[Kernel], list[Issue]]]:
-    """Each kernel and issue with the input that is named first for it; members of an archive are of the archive."""
+    """Kernels and issues by the input of their first origin; members of an archive count for the archive."""
     parts: dict[str, tuple[list[Kernel], list[Issue]]] = {uri: ([], []) for uri in uris}
 
     def part(origin: Origin | None) -> tuple[list[Kernel], list[Issue]]:
@@ -212,14 +214,14 @@ def _by_input(build: Build, uris: Sequence[str]) -> dict[str, tuple[list[Kernel]
 
 
 class _Known(NamedTuple):
-    """What the dataset held when the audit began."""
+    """Contents of the dataset when the audit began."""
 
     read: frozenset[tuple[str, str]]
-    """(uri, content hash) of what was read."""
+    """(uri, content hash) of files that were read."""
     failed: frozenset[tuple[str, str, str]]
-    """(uri, content hash, reason) of what could not be."""
+    """(uri, content hash, reason) of files that could not be read."""
     tags: frozenset[tuple[str, str]]
-    """(uri, tag of its store) of what was read."""
+    """(uri, store tag) of files that were read."""
 
 
 @lru_cache(maxsize=16)
@@ -235,15 +237,17 @@ def _known(run: str, root: str, label: str) -> _Known:
 
 
 def _may_be_read(head: bytes) -> bool:
-    """Whether a file of a store that begins with these bytes is worth fetching."""
+    """Whether a remote file that begins with ``head`` is worth fetching."""
     if codecs.codec_of(head) is not None:
         return True
     return reader_for(head, binary=source.kind_of_binary(head) is not None) is not None
 
 
 def _refusal(stream: Stream) -> str:
-    """Why a file is not read; empty where it is. Little more than the beginning is looked at, of a binary its
-    sections."""
+    """Reason to skip a file; empty if it is to be read.
+
+    Looks at the beginning of a file, and at the sections of a binary.
+    """
     head = stream.head()
     binary = source.kind_of_binary(head) is not None
     reader = reader_for(head, binary=binary)
@@ -255,7 +259,7 @@ def _refusal(stream: Stream) -> str:
 
 
 def _has_code(stream: Stream) -> bool:
-    """Whether there is a cubin, a text, or damage that may hide one."""
+    """Whether a binary contains a cubin, PTX, or damage that may hide one."""
     from spillscan.reading.binary import containers
     from spillscan.reading.binary.window import DEFAULT, Budget, Window
 
@@ -264,8 +268,10 @@ def _has_code(stream: Stream) -> bool:
 
 
 def _reading_of(stream: Stream, uri: str) -> Reading | str:
-    """What a file holds, or why it is no build output. Raises :class:`~spillscan.InputError` where it is one and
-    cannot be read."""
+    """Records of a file, or the reason why it is no build output.
+
+    Raises :class:`~spillscan.InputError` if it is one and cannot be read.
+    """
     reading = contents(stream, uri)
     if reading is None:
         return NO_OUTPUT

@@ -1,14 +1,14 @@
-"""Builds kept over time: a folder, or a place in an object store, of Parquet files (docs/history.md).
+"""Datasets: builds kept over time as Parquet files in a folder or an object store (docs/history.md).
 
-``write_batch`` appends what was read of some inputs, ``seen`` says what needs no second reading, ``open_dataset``
-answers questions, ``load_build`` gives one build back. Needs the packages of ``pip install 'spillscan[data]'``; they
-are imported when they are used.
+``write_batch`` appends the records of some inputs. ``seen`` lists units that need no second reading. ``open_dataset``
+opens a dataset for queries. ``load_build`` reads one build back. All need the packages of ``pip install
+'spillscan[data]'``, which are imported on first use.
 
-``schema`` states every column once; ``store`` puts and reads whole objects. ``writing`` appends: parts under names that
-follow from the batch, then a commit record (``records``) with their checksums; ``merge`` makes the commits of an audit
-one. ``reading`` is the view of what counts: sound commits that no other replaces, each unit once. ``sql`` lets DuckDB
-read the files that records name, and locks it; ``history`` (one kernel over builds, followed by ``links``) and
-``answers`` ask it.
+``schema`` defines every column; ``store`` reads and writes whole objects. ``writing`` appends parts under names derived
+from the batch, then a commit record (``records``) with their checksums. ``merge`` joins the commits of an audit.
+``reading`` is the view of valid data: intact commits that no other replaces, each unit once. ``sql`` lets DuckDB read
+the files that records name, and locks it. ``history`` follows kernels over builds, with ``links`` for renames and
+``lookup`` for names; ``regressions`` lists their changes.
 """
 
 from __future__ import annotations
@@ -28,14 +28,13 @@ __all__ = ["Unit", "load_build", "open_dataset", "seen", "write_batch"]
 def write_batch(
     root: str, label: str, results: Sequence[tuple[Unit, Build | None]], meta: Mapping[str, str], begun: str = ""
 ) -> None:
-    """Append what was read of some inputs to the build called ``label``: all of it, or nothing that a reader sees.
+    """Append the records of some inputs to the build ``label``, atomically for readers.
 
-    ``root`` is a local folder or a URL that fsspec knows, made where it is not there. A unit without a build is one
-    that could not be read; it says why. ``meta`` is kept with the build, later words win; its ``time``, an ISO 8601
-    date, is when the build was made; without one that is ``begun``, else when this is written. The same units written
-    twice count once, by whatever process, in whatever batches and at the same time. Raises
-    :class:`~spillscan.UsageError` for a label or meta that cannot be kept, :class:`~spillscan.InputError` where the
-    place cannot be written.
+    ``root`` is a local folder or a URL that fsspec supports; it is created if missing. A unit without a build could not
+    be read; its ``failure`` is the reason. ``meta`` is stored with the build; later values win. The build's time is
+    ``time`` of ``meta``, an ISO 8601 date, else ``begun``, else the time of writing. Units written twice count once, by
+    whichever process, in whatever batches, even at the same time. Raises :class:`~spillscan.UsageError` for a label or
+    metadata that cannot be stored, :class:`~spillscan.InputError` if ``root`` cannot be written.
     """
     from spillscan.history.dataset.writing import write
 
@@ -43,16 +42,16 @@ def write_batch(
 
 
 def seen(root: str, label: str) -> list[Claim]:
-    """The units of ``label`` whose content was seen, read or failed, one a uri; none where there is no dataset."""
+    """Units of ``label`` whose content was seen, read or failed, one per uri; empty if there is no dataset."""
     from spillscan.history.dataset.reading import seen
 
     return seen(root, label)
 
 
 def open_dataset(root: str) -> Dataset:
-    """The dataset at ``root``, ready to be asked; see :class:`~spillscan.history.dataset.reading.Dataset`.
+    """Open the dataset at ``root`` for queries; see :class:`~spillscan.history.dataset.reading.Dataset`.
 
-    Raises :class:`~spillscan.InputError` where there is none, or a newer version of spillscan wrote it.
+    Raises :class:`~spillscan.InputError` if there is none, or if it has another version of the schema.
     """
     from spillscan.history.dataset.reading import Dataset
 
@@ -60,9 +59,9 @@ def open_dataset(root: str) -> Dataset:
 
 
 def load_build(root: str, label: str) -> Build:
-    """The build called ``label`` as its inputs gave it: units by uri, kernels in the order read.
+    """Build ``label`` as its inputs reported it: units by uri, kernels in reading order.
 
-    Raises :class:`~spillscan.InputError` where there is no dataset, or no such build in it.
+    Raises :class:`~spillscan.InputError` if there is no dataset, or no such build in it.
     """
     from spillscan.history.dataset.reading import Dataset
 

@@ -1,9 +1,9 @@
-"""One kernel over many builds. A kernel is followed from each build to the next as ``diff`` pairs the two.
+"""Follow kernels over many builds, pairing each build with the next as ``diff`` does.
 
-What has the same canonical name, role, arch and configuration is one kernel; of several copies the worst counts. Where
-such a name ends in one build and others begin in the next, :func:`pair` says which goes on under which: it is asked
-about both builds whole, as ``diff`` asks it. A name that comes back is the same kernel. Builds that hold no kernel say
-nothing of any.
+Kernels with the same canonical name, role, arch and configuration are one kernel; of several copies the worst values
+count. If such a key ends in one build and others begin in the next, :func:`pair` decides which continues under which
+name, given both builds complete, as in ``diff``. A name that returns is the same kernel. Builds without any kernel are
+ignored.
 """
 
 from __future__ import annotations
@@ -37,27 +37,27 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """What became of a kernel as a whole."""
+    """A change of a kernel's existence or name."""
 
     state: Literal["new", "renamed", "gone", "back"]
-    """``back``: some builds in between do not have it."""
+    """Kind of event; ``back``: some builds in between lack the kernel."""
     last: int
     """Index of the last build before."""
     first: int
     """Index of the first build after."""
     was: Kernel | None = None
-    """Of ``renamed``: the kernel as the build before names it."""
+    """If ``renamed``: the kernel under its name in the build before."""
 
 
 class Span(NamedTuple):
-    """Builds without a gap in which the figures of a kernel are the same."""
+    """Consecutive builds in which a kernel's values are the same."""
 
     first: int
-    """Index of the first."""
+    """Index of the first build."""
     last: int
-    """Index of the last."""
+    """Index of the last build."""
     point: lookup.Point
-    """Its figures."""
+    """The kernel's values."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,59 +65,59 @@ class Series:
     """One kernel of one arch over all builds."""
 
     kernel: Kernel
-    """As the last build that has it names it; with its figures as far as they are followed."""
+    """The kernel as named in the last build that has it, with the values that are followed."""
     canonical: str
-    """Its canonical name there."""
+    """Canonical name in that build."""
     builds: int
-    """Over how many builds it is followed."""
+    """Number of builds over which it is followed."""
     spans: tuple[Span, ...]
-    """Its figures, in the order of the builds; between them, builds do not have it."""
+    """Values in build order; builds between two spans lack the kernel."""
     copies: int
-    """The most copies (objects, lambdas) of one build; the figures are the worst of them."""
+    """Maximum number of copies (objects, lambdas) in one build; the values are those of the worst copy."""
     events: tuple[Event, ...] = ()
-    """Births, renames, gaps and its end, in the order of the builds. The first build gives birth to nothing."""
+    """Additions, renames, returns and the removal, in build order; none for kernels of the first build."""
     arches: frozenset[str | None] = frozenset()
-    """Those that it was compiled for: ``sm_90`` and ``sm_90a`` may follow each other."""
+    """Archs that it was compiled for; more than one if ``sm_90`` and ``sm_90a`` follow each other."""
 
     @property
     def points(self) -> list[lookup.Point | None]:
-        """Its figures, a build each; ``None`` where a build does not have it."""
+        """Values per build; ``None`` for a build without the kernel."""
         points: list[lookup.Point | None] = [None] * self.builds
         for first, last, point in self.spans:
             points[first : last + 1] = [point] * (last + 1 - first)
         return points
 
     def kernel_at(self, index: int) -> Kernel:
-        """The kernel with its figures of a build that has it."""
+        """The kernel with its values in the build at ``index``, which must have it."""
         point = next(span.point for span in self.spans if span.first <= index <= span.last)
         known = {name: point[name] for name in NUMBERS}
-        if known["spill_store_bytes"] is None and point["spill_bytes"] is not None:  # of machine code, both in one
+        if known["spill_store_bytes"] is None and point["spill_bytes"] is not None:  # machine code gives their sum only
             known |= {"spill_store_bytes": point["spill_bytes"], "spill_load_bytes": 0}
         return replace(self.kernel, usage=Usage(**known))  # type: ignore[arg-type]
 
     def values(self, metric: str) -> list[int | None]:
-        """One metric, a value a build; ``None`` where it is not known."""
+        """Values of one metric per build; ``None`` if unknown."""
         return [None if point is None else point[metric] for point in self.points]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """A metric that is known to differ between two builds."""
+    """A known change of a metric between two builds."""
 
     metric: str
-    """Its name in the table of figures."""
+    """Name of the metric."""
     before: int
-    """The value that it had."""
+    """Old value."""
     after: int
-    """The value that it has."""
+    """New value."""
     last: int
     """Index of the last build known to have the old value."""
     first: int
-    """Index of the first build known to have the new one; it is not known of those between."""
+    """Index of the first build known to have the new value; unknown for the builds between."""
 
     @property
     def worsening(self) -> int:
-        """How much worse the new value is; below 0: how much better."""
+        """Amount by which the metric got worse; negative if it got better."""
         grown = self.after - self.before
         return -grown if figure(self.metric).worse == "fewer" else grown
 
@@ -132,16 +132,15 @@ def histories(
     timed: bool = True,
     changing: bool = False,
 ) -> list[Series]:
-    """The kernels that ``pattern`` (any name of a kernel, a glob, ``re:…``) names in any of ``builds``.
-    ``timed``: whether compile times are followed,
-    too; ``changing``: all to which something may have happened, whatever they are called.
+    """Kernels that match ``pattern`` (a name of a kernel, a glob, ``re:…``) in any of ``builds``.
 
-    Raises :class:`~spillscan.InputError` where it names none.
+    ``timed``: follow compile times, too. ``changing``: ignore ``pattern`` and return all kernels that may have changed.
+    Raises :class:`~spillscan.InputError` if ``pattern`` matches none.
     """
     past = _Past(dataset, builds, launches, timed=timed)
     if changing:
         past.read(None)
-    elif (exact := compiled(pattern).exact) is not None:  # a symbol names its own kernel first
+    elif (exact := compiled(pattern).exact) is not None:  # a symbol selects its own kernel first
         past.read([canonical(exact)])
     if not past.held and not changing:
         past.read(lookup.named(dataset, pattern, past.labels))
@@ -160,8 +159,10 @@ def histories(
 
 
 def names_of(dataset: Dataset, builds: Sequence[KeptBuild], found: Iterable[Series]) -> Names:
-    """What kernels that were followed over ``builds`` are called, of all that may be called alike in the builds that
-    are spoken of: the last one that has each, and the one before each rename."""
+    """Display names of followed kernels, distinct within the builds that a report mentions.
+
+    These are the last build that has each kernel, and the one before each rename.
+    """
     labels, bases = set[str](), set[str]()
     for each in found:
         ends = [(each.spans[-1].last, each.kernel), *((event.last, event.was) for event in each.events)]
@@ -173,7 +174,7 @@ def names_of(dataset: Dataset, builds: Sequence[KeptBuild], found: Iterable[Seri
 
 
 def steps(series: Series, metric: str) -> Iterator[Step]:
-    """Where a metric changed, in the order of the builds."""
+    """Changes of a metric, in build order."""
     before: int | None = None
     last = 0
     for span in series.spans:
@@ -186,7 +187,7 @@ def steps(series: Series, metric: str) -> Iterator[Step]:
 
 
 class _Run(NamedTuple):
-    """Builds without a gap in which a key stands; counted in builds that hold kernels."""
+    """Consecutive builds that have a key, by their position among builds with kernels."""
 
     key: Key
     first: int
@@ -194,18 +195,18 @@ class _Run(NamedTuple):
 
 
 class _State(NamedTuple):
-    """Builds without a gap in which the kernels of a key are the same; counted as those of a run."""
+    """Consecutive builds in which the kernels of a key are the same; positions as in a run."""
 
     first: int
     last: int
     point: lookup.Point
     copies: int
     kernel: Kernel
-    """As the last build without a gap has it."""
+    """The kernel as in the last consecutive build that has it."""
 
 
 class _Past:
-    """Builds of a dataset, and the kernels of some names in them."""
+    """The builds of a dataset, and their kernels of some names."""
 
     def __init__(self, dataset: Dataset, builds: Sequence[KeptBuild], launches: Launches, *, timed: bool) -> None:
         self._dataset = dataset
@@ -217,16 +218,16 @@ class _Past:
         self._read: set[str] | None = set()
         self.labels = [build.label for build in builds]
         self.held: dict[Key, list[_State]] = {}
-        """Of each key, in the order of the builds."""
+        """States of each key, in build order."""
         self._points: dict[tuple[int | None, ...], lookup.Point] = {}
         self._links: dict[tuple[int, Key], Link] = {}
-        """By the position of the build before, and the key in it."""
+        """Links by the position of the build before and the key in it."""
         self._back: dict[tuple[int, Key], Link] = {}
-        """The same, by the key in the build after."""
+        """The same links by the key in the build after."""
         self._paired: set[int] = set()
 
     def read(self, names: Iterable[str] | None) -> None:
-        """Hold the kernels of these canonical names, too; ``None``: of all that not all builds have alike."""
+        """Read the kernels of these canonical names, too; ``None``: all kernels that differ between builds."""
         new = None if names is None else sorted(set(names) - (self._read or set()))
         self._read = None if new is None or self._read is None else self._read | set(new)
         labels = [self._label(at) for at in range(len(self._filled))]
@@ -238,12 +239,14 @@ class _Past:
             point = self._points.setdefault(values, lookup.Point(values))
             held = self.held.setdefault(Key.of(kernel), [])
             if held and held[-1].last + 1 == first:
-                held[-1] = held[-1]._replace(kernel=kernel)  # so that not each is kept
+                held[-1] = held[-1]._replace(kernel=kernel)  # share one record per key
             held.append(_State(first, last, point, len(copies), kernel))
 
     def chains(self) -> list[list[tuple[_Run, bool]]]:
-        """What is one kernel: its runs, each with whether it has another name than the run before. Reads the kernels
-        that those already read were called before and after."""
+        """Runs grouped by kernel, each run with whether it was renamed.
+
+        Also reads earlier and later names of kernels already read.
+        """
         while True:
             runs = self._runs()
             self._pair(runs)
@@ -266,7 +269,7 @@ class _Past:
         return chains
 
     def series(self, chain: Sequence[tuple[_Run, bool]]) -> Series:
-        """One kernel."""
+        """Series of one kernel."""
         found = [state for run, _ in chain for state in self._states(run)]
         newest = chain[-1][0]
         return Series(
@@ -287,7 +290,7 @@ class _Past:
             yield held[at]
 
     def _spans(self, state: _State) -> Iterator[Span]:
-        """A state, without builds that hold no kernel."""
+        """Spans of a state, split at builds without any kernel."""
         first = self._filled[state.first]
         for one, other in pairwise(self._filled[state.first : state.last + 1]):
             if other != one + 1:
@@ -327,7 +330,7 @@ class _Past:
         return self._back.get((run.first - 1, run.key))
 
     def _pair(self, runs: Iterable[_Run]) -> None:
-        """Know what goes on as what behind the builds in which these end, and before those in which they begin."""
+        """Find the links at the builds where ``runs`` end or begin."""
         names: dict[int, set[str]] = defaultdict(set)
         for run in runs:
             names[run.first - 1].add(run.key.canonical)

@@ -1,6 +1,6 @@
-"""Kernels that go on under another name from one build to the next, as ``diff`` pairs the two builds.
+"""Links between a kernel's names in consecutive builds, paired as ``diff`` does.
 
-A kernel whose key is in both builds is the same. Two builds are compared only if keys both end and begin between them.
+A key in both builds is the same kernel. Two builds are compared only if some keys end and others begin between them.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ Neighbours = tuple[str, str]
 """Labels of two builds, the older first."""
 
 KEY_HASH = "hash(canonical, arch, variant, role = 'function')"
-"""The number of a :class:`Key`, in SQL."""
+"""Hash of a :class:`Key`, in SQL."""
 
 
 class Key(NamedTuple):
-    """Kernels of two builds with equal keys are the same kernel."""
+    """Identity of a kernel: equal keys in two builds are the same kernel."""
 
     canonical: str
     arch: str | None
     variant: str | None
-    """What a tuner chose: candidates of one name are several kernels."""
+    """Configuration that a tuner chose: each autotuning config is a kernel of its own."""
     function: bool
 
     @classmethod
     def of(cls, kernel: Kernel) -> Key:
-        """The key of a kernel."""
+        """Key of a kernel."""
         chosen = configuration(kernel)
         variant = None if chosen is None else text(chosen)
         return cls(canonical(kernel.key.symbol), kernel.key.arch, variant, kernel.role == "function")
@@ -51,7 +51,7 @@ class Link(NamedTuple):
 
 
 def sizes_of(dataset: Dataset) -> Counter[str]:
-    """How many kernels each build has, by label."""
+    """Number of kernels in each build, by label."""
     sizes: Counter[str] = Counter()
     for commit in dataset.commits:
         sizes[commit.label] += commit.rows("kernels")
@@ -63,7 +63,7 @@ _ALONE = f"""SELECT DISTINCT label FROM (SELECT label, min(label) OVER same = ma
 
 
 def found(dataset: Dataset, wanted: Iterable[Neighbours]) -> Iterator[tuple[Neighbours, tuple[Link, ...]]]:
-    """The links between each two builds; memory holds two builds at once."""
+    """Links between each pair of builds; keeps at most two builds in memory."""
     for both in wanted:
         if len(dataset.ask(_ALONE, (), both).rows) < 2:
             yield both, ()

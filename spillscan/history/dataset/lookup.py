@@ -1,4 +1,4 @@
-"""Kernels as questions to a dataset find them: by their names, without what only whole records hold."""
+"""Look up kernels of a dataset by name, with the columns that history follows instead of whole records."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 STORED = tuple(each.name for each in RANKED)
 COLUMNS = ("arch", "canonical", "symbol", "role", "final", "confidence", "variant", "launched", *STORED, "short_name")
-"""What is followed of a kernel."""
+"""Columns of a kernel that history follows."""
 
 
 _STATES = """WITH {held}placed AS (SELECT {hash} AS key, nth, hash({alike}) AS state FROM {rows}),
@@ -42,14 +42,15 @@ _STATES = """WITH {held}placed AS (SELECT {hash} AS key, nth, hash({alike}) AS s
 def states(
     dataset: Dataset, labels: Sequence[str], names: Sequence[str] | None, *, timed: bool
 ) -> Iterator[tuple[Any, ...]]:
-    """The rows of the kernels of these canonical names, or of all that are not the same in all of these builds: one for
-    all builds in a row that hold equal ones, as the last of them has it. First a number of the key, and the indexes of
-    the first and the last build. Times differ always: whether they are looked at is ``timed``.
+    """Rows of the kernels of ``names``, or of all kernels that differ between the builds (``None``).
+
+    One row per run of consecutive builds with equal kernels, as the last of them has it: a hash of the key, the indexes
+    of the first and last build, and the columns. Compile times, which always differ, are compared only if ``timed``.
     """
     places = Rows({"label": "VARCHAR", "nth": "INTEGER"}, [(label, nth) for nth, label in enumerate(labels)])
     only, tables = ("", {}) if names is None else among(Rows({"canonical": "VARCHAR"}, [(name,) for name in names]))
     rows, held = f"kernels JOIN places USING (label){only}", ""
-    if names is not None and not tables:  # few are held, so that files are read once
+    if names is not None and not tables:  # few rows: materialize them, so that files are read once
         rows, held = "few", f"few AS MATERIALIZED (SELECT {', '.join(COLUMNS)}, nth FROM {rows}), "
     alike = [name for name in COLUMNS if name not in _NAMES and (timed or name != "compile_ms")]
     columns = [name for name in COLUMNS if name != "short_name" and (timed or name != "compile_ms")]
@@ -63,11 +64,11 @@ _NAMES = ("canonical", "arch", "symbol", "short_name")
 
 
 def named(dataset: Dataset, pattern: str, labels: Sequence[str]) -> list[str]:
-    """The canonical names of the kernels that ``pattern`` names."""
+    """Canonical names of the kernels that match ``pattern``."""
     ready = compiled(pattern)
     if ready.exact is not None:
         condition, words = "short_name = ?", [short_name(ready.exact)]
-    else:  # each name of a kernel is a piece of its symbol or of its full name
+    else:  # each name of a kernel is part of its symbol or of its full name
         needle = ready.needle.strip("\n")
         condition, words = "contains(symbol, ?) OR contains(name, ?)", [needle, needle]
     rows = dataset.ask(f"SELECT DISTINCT symbol, canonical FROM kernels WHERE {condition}", words, labels).rows
@@ -75,8 +76,7 @@ def named(dataset: Dataset, pattern: str, labels: Sequence[str]) -> list[str]:
 
 
 def shown_as(dataset: Dataset, shown: str, labels: Sequence[str]) -> list[str]:
-    """The base names of kernels that tables may call so: the words in front of the arguments, whole or cut, stand in
-    their names."""
+    """Base names of kernels that tables may show as ``shown``: those that contain all words before its arguments."""
     words = [] if shown.startswith("re:") else _WORD.findall(_BEHIND.split(shown, maxsplit=1)[0])
     condition = " AND ".join(["(contains(name, ?) OR contains(symbol, ?))"] * len(words)) or "false"
     both = [word for word in words for _ in range(2)]
@@ -88,7 +88,7 @@ _WORD, _BEHIND = re.compile(r"[^\W_]+"), re.compile(r"[~<(\[@]")
 
 
 def light_kernel(row: dict[str, Any]) -> Kernel:
-    """A kernel with the figures of a row."""
+    """A kernel with the values of a row."""
     launched = launched_of(row["launched"])
     return Kernel(
         key=KernelKey(symbol=row["symbol"], arch=row["arch"]),
@@ -104,8 +104,10 @@ def light_kernel(row: dict[str, Any]) -> Kernel:
 
 
 def names_in(dataset: Dataset, labels: Sequence[str], bases: Iterable[str] | None = None) -> Names:
-    """What the kernels of some builds are called, or those of some base names, which alone may be called alike;
-    candidates of a tuner by what they were tuned for."""
+    """Display names of the kernels of some builds, or of those with the given base names, which alone can look alike.
+
+    Autotuning configs are named with their configuration.
+    """
     places = Rows({"label": "VARCHAR", "nth": "INTEGER"}, [(label, nth) for nth, label in enumerate(labels)])
     alike, tables = ("", {}) if bases is None else among(Rows({"short_name": "VARCHAR"}, [(base,) for base in bases]))
     question = (
@@ -120,13 +122,13 @@ def names_in(dataset: Dataset, labels: Sequence[str], bases: Iterable[str] | Non
 
 
 def named_by(symbol: str, variant: str | None) -> str | Tuned:
-    """What a stored kernel is named by."""
+    """Naming key of a stored kernel."""
     settings = settings_of(variant)
     return Tuned(symbol, tuned_for(settings), "") if settings else symbol
 
 
 class Point:
-    """Figures by metric, as :func:`values_of` has them: there are very many, in far less room than dictionaries."""
+    """Values by metric, as from :func:`values_of`; a tuple needs far less memory than a dictionary."""
 
     __slots__ = ("_values",)
 
@@ -142,7 +144,7 @@ _PLACE = {name: at for at, name in enumerate(_TRACED)}
 
 
 def values_of(copies: Sequence[tuple[Kernel, dict[str, Any]]], launches: Launches) -> tuple[int | None, ...]:
-    """The figures of several copies of a kernel, each with its row: the worst of each."""
+    """Worst values over several copies of a kernel, each given with its row."""
     found = []
     for kernel, row in copies:
         took = row.get("compile_ms")
@@ -152,7 +154,7 @@ def values_of(copies: Sequence[tuple[Kernel, dict[str, Any]]], launches: Launche
 
 
 def _worst(metric: str, values: Sequence[int | None]) -> int | None:
-    """The worst; ``None`` where it is not known of one copy, which may be the worst."""
+    """Worst value; ``None`` if it is unknown for any copy."""
     known = [value for value in values if value is not None]
     if len(known) < len(values):
         return None

@@ -1,7 +1,7 @@
-"""One commit of a build in the place of several: an audit commits every few seconds, readers want few files.
+"""Merge the commits of a build into one: an audit commits every few seconds, readers want few files.
 
-A merge is an append that replaces: new parts, then one record that names them and the commits it replaces, then their
-deletion. Killed at any moment, it leaves a dataset that reads the same.
+A merge appends and replaces: it writes new parts, then one record that names them and the commits it replaces, then
+deletes those. If killed at any moment, the dataset still reads the same.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _ORDER = {"kernels": "canonical, arch, symbol, unit_id, position", "units": "uri
 
 
 def merge(root: str, labels: Collection[str]) -> None:
-    """Write each build of more than one commit as one commit. Not while it is being appended to."""
+    """Rewrite each build with several commits as one commit. Must not run while a build is being appended to."""
     dataset = Dataset.open(root)
     for label in labels:
         held = [each for each in dataset.commits if each.label == label]
@@ -54,7 +54,7 @@ def _merge(dataset: Dataset, label: str, held: Sequence[Commit]) -> None:
 
 
 def _living(dataset: Dataset, table: str, label: str, name: str) -> pyarrow.Table:
-    """The rows of a build that count, as a commit of that name has them."""
+    """Valid rows of a build, with ``name`` as their commit."""
     rows = dataset.arrow(
         f"SELECT * REPLACE (? AS commit) FROM ({dataset.source(table, [label])}) ORDER BY {_ORDER[table]}", [name]
     )
@@ -62,8 +62,10 @@ def _living(dataset: Dataset, table: str, label: str, name: str) -> pyarrow.Tabl
 
 
 def _delete(place: Store, gone: Sequence[Commit]) -> None:
-    """Records first: a file that no record names is harmless, a record whose files are gone is not. A record that was
-    written again meanwhile keeps its files."""
+    """Delete replaced commits: records before files, since a record whose files are gone is damage.
+
+    A record that was rewritten meanwhile keeps its files.
+    """
     paths = sorted({each.path for each in gone})
     place.delete(paths)
     again = {path for path, data in zip(paths, place.read(paths), strict=True) if data is not None}

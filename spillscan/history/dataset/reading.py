@@ -1,4 +1,4 @@
-"""A dataset as one view of all that counts: committed, sound, not replaced, each unit once."""
+"""View of the valid data of a dataset: committed, intact, not replaced, each unit once."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 
 class Claim(NamedTuple):
-    """One unit of a build, as far as an audit asks."""
+    """The columns of a unit that an audit needs."""
 
     uri: str
     content_hash: str
     failure: str | None
-    """Why it could not be read; ``None`` where it was."""
+    """Reason why it could not be read; ``None`` if it was read."""
     store_tag: str | None
 
     @property
@@ -37,32 +37,32 @@ class Claim(NamedTuple):
 
 
 class Held(NamedTuple):
-    """One build and how much there is of it, counted as an audit counts."""
+    """Totals of one build, counted as in an audit."""
 
     build: KeptBuild
     files: int
-    """That were read, or could not be."""
+    """Files that were read or that failed."""
     kernels: int
     spilling: int
     """Kernels that spill."""
     spill_bytes: int | None
-    """Of all kernels together; ``None``: unknown."""
+    """Sum over all kernels; ``None``: unknown."""
     unknown: int
     """Kernels whose spills are unknown."""
     code_bytes: int | None
-    """Of all kernels together; ``None``: unknown."""
+    """Sum over all kernels; ``None``: unknown."""
     failed: int
     """Files that could not be read."""
     issues: tuple[Issue, ...]
-    """What was not understood, besides failed files."""
+    """Issues, besides failed files."""
 
     @property
     def gaps(self) -> int:
-        """How many of the issues may hide something."""
+        """Number of issues that may hide something."""
         return sum(bool(issue.hidden) for issue in self.issues)
 
 
-# Of the units of one uri that counts which was seen last, and of one content a reading that did not fail.
+# Of the units of one uri, the one seen last counts; of those with the same content, one that did not fail.
 _DEAD = """CREATE TEMP TABLE dead AS SELECT label, commit, unit_id FROM (
     SELECT *, max(time) OVER (PARTITION BY label, uri, content_hash) AS seen
     FROM ({units}) JOIN commits USING (label, commit)
@@ -75,27 +75,27 @@ _LABELS = "hive_types = {'label': VARCHAR}"
 
 
 class Dataset:
-    """What lay in a dataset when it was opened; what is appended later is seen by the next who opens it.
+    """A dataset as it was when opened; later appends are not seen.
 
-    A build of which a file is lost or damaged is left out whole, and named by :attr:`damage`.
+    A build with a missing or damaged file is left out as a whole, and listed in :attr:`damage`.
     """
 
     def __init__(self, place: Store, commits: Sequence[Commit], damage: Sequence[Damage] = ()) -> None:
         self.place = place
         self.damage = tuple(damage)
-        """Files that are lost or damaged."""
+        """Missing or damaged files."""
         left_out = {label for each in damage for label in each.labels}
         self.commits = tuple(each for each in commits if each.label not in left_out)
-        """Of the builds that can be read."""
+        """Commits of the builds that can be read."""
 
     @classmethod
     def open(cls, root: str, chosen: Callable[[Sequence[KeptBuild]], str] | None = None) -> Dataset:
-        """The dataset at ``root``, or the one build of it that is ``chosen``, whatever the files of others hold.
+        """Open the dataset at ``root``, or only the build that ``chosen`` returns, ignoring the files of others.
 
-        Raises :class:`~spillscan.InputError` where there is none, or all of it is damaged.
+        Raises :class:`~spillscan.InputError` if there is no dataset, or if all of it is damaged.
         """
         with needed():
-            import duckdb  # noqa: F401 - before the store is asked
+            import duckdb  # noqa: F401 - fail before the store is accessed
             import pyarrow.parquet  # noqa: F401
         place = Store(root)
         commits, damage = records.load(place)
@@ -111,26 +111,27 @@ class Dataset:
 
     @property
     def root(self) -> str:
-        """Where it lies, as the user named it."""
+        """Root of the dataset, as the user wrote it."""
         return self.place.root
 
     @cached_property
     def builds(self) -> tuple[KeptBuild, ...]:
-        """The builds, by time."""
+        """Builds, ordered by time."""
         return records.builds_of(self.commits)
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """What they are called."""
+        """Labels of the builds, ordered by time."""
         return tuple(build.label for build in self.builds)
 
     @cached_property
     def connection(self) -> duckdb.DuckDBPyConnection:
-        """The views ``kernels``, ``units``, ``issues`` and ``builds`` in DuckDB, locked: nothing else can be read."""
+        """DuckDB connection with the views ``kernels``, ``units``, ``issues`` and ``builds``; it can read nothing
+        else."""
         return self.connect()
 
     def connect(self) -> duckdb.DuckDBPyConnection:
-        """Another :attr:`connection`."""
+        """A new connection like :attr:`connection`."""
         import pyarrow as pa
 
         tables: dict[str, pyarrow.Table | sql.Rows] = {
@@ -148,17 +149,17 @@ class Dataset:
 
     @cached_property
     def _several(self) -> frozenset[str]:
-        """Builds of more than one commit: which of their units count must be found out."""
+        """Builds with several commits, where duplicate units must be resolved."""
         return frozenset(label for label, count in Counter(each.label for each in self.commits).items() if count > 1)
 
     def source(self, table: str, labels: Collection[str] | None = None) -> str:
-        """The rows that count of all builds, or of some, as a ``SELECT``."""
+        """``SELECT`` of the valid rows of all builds, or of those in ``labels``."""
         rows = self._source(table, labels)
         alive = _LIVING if self._several and (labels is None or not self._several.isdisjoint(labels)) else ""
         return f"SELECT * FROM ({rows}) AS row{alive}"
 
     def _source(self, table: str, labels: Collection[str] | None) -> str:
-        """The committed rows of a table."""
+        """Query for all committed rows of a table."""
         parts = (part for each in self.commits if labels is None or each.label in labels for part in each.parts)
         files = ", ".join(sql.quoted(self.place.address(part.path)) for part in parts if part.table == table)
         read = f" UNION ALL BY NAME FROM read_parquet([{files}], hive_partitioning = true, {_LABELS})" if files else ""
@@ -171,12 +172,14 @@ class Dataset:
         labels: Collection[str] | None = None,
         tables: Mapping[str, pyarrow.Table | sql.Rows] | None = None,
     ) -> sql.Answer:
-        """The answer to a question of our own, which may ask ``tables``, too; ``labels``: ``kernels`` holds those of
-        these builds."""
+        """Result of an internal query, which may also use ``tables``.
+
+        ``labels``: ``kernels`` contains only the kernels of these builds.
+        """
         return sql.ask(self.connection, self._narrowed(question, labels), words, tables)
 
     def keep(self, name: str, question: str, labels: Collection[str], tables: Mapping[str, sql.Rows]) -> None:
-        """Let the answer to a question be asked by a name."""
+        """Store the result of a query as a temporary table called ``name``."""
         sql.ask(
             self.connection, f"CREATE OR REPLACE TEMP TABLE {name} AS {self._narrowed(question, labels)}", (), tables
         )
@@ -188,7 +191,7 @@ class Dataset:
         labels: Collection[str] | None = None,
         tables: Mapping[str, sql.Rows] | None = None,
     ) -> Iterator[tuple[Any, ...]]:
-        """The rows of :meth:`ask`, of which not all are held at once. Nothing else may be asked meanwhile."""
+        """Rows of :meth:`ask`, fetched in pieces. Run no other query meanwhile."""
         return sql.stream(self.connection, self._narrowed(question, labels), words, tables)
 
     def _narrowed(self, question: str, labels: Collection[str] | None) -> str:
@@ -200,13 +203,13 @@ class Dataset:
     def arrow(
         self, question: str, words: Sequence[Any] = (), tables: Mapping[str, sql.Rows] | None = None
     ) -> pyarrow.Table:
-        """The answer to a question of our own, which may ask ``tables``, too, as Arrow has it."""
+        """Result of an internal query as an Arrow table; the query may also use ``tables``."""
         with sql.unread():
             sql.hold(self.connection, tables or {})
             return self.connection.sql(question, params=list(words)).to_arrow_table()
 
     def summary(self, wanted: Iterable[KeptBuild]) -> Iterator[Held]:
-        """How much there is of each of these builds, in their order."""
+        """Totals of the ``wanted`` builds, in their order."""
         files = self._counted("SELECT label, count(*), count(failure) FROM units GROUP BY label")
         kernels = self._counted(
             "SELECT label, count(*), count(*) FILTER (spill_bytes > 0), sum(spill_bytes)::BIGINT,"
@@ -231,26 +234,27 @@ class Dataset:
 
     @property
     def kernels(self) -> duckdb.DuckDBPyRelation:
-        """All kernels of all builds, as a lazy frame: ``.filter("registers > 128").pl()`` reads what it needs."""
+        """All kernels of all builds as a lazy relation: ``.filter("registers > 128").pl()`` reads only what it
+        needs."""
         return self.connection.view("kernels")
 
     @property
     def units(self) -> duckdb.DuckDBPyRelation:
-        """All units of all builds, as a lazy frame."""
+        """All units of all builds as a lazy relation."""
         return self.connection.view("units")
 
     @property
     def issues(self) -> duckdb.DuckDBPyRelation:
-        """All issues of all builds, as a lazy frame."""
+        """All issues of all builds as a lazy relation."""
         return self.connection.view("issues")
 
     def query(self, question: str) -> duckdb.DuckDBPyRelation:
-        """What ``question``, one ``SELECT`` over the views, asks for, as a lazy frame."""
+        """Result of ``question``, one ``SELECT`` over the views, as a lazy relation."""
         sql.check(question)
         return self.connection.sql(question)
 
     def seen(self, label: str) -> list[Claim]:
-        """The units of ``label`` of which the content is known; one a uri."""
+        """Units of ``label`` whose content is known, one per uri."""
         columns = ", ".join(Claim._fields)
         rows = self.ask(f"SELECT {columns} FROM ({self.source('units', [label])}) WHERE content_hash <> ''").rows
         return [Claim(*row) for row in rows]
@@ -276,14 +280,14 @@ class Dataset:
         return Build(kernels=kernels, issues=(*failures, *map(schema.issue_of, issues)), stats=stats)
 
     def _rows(self, table: str, label: str, order: str) -> list[dict[str, Any]]:
-        """The rows of a build that count."""
+        """Valid rows of a build."""
         found: list[dict[str, Any]] = self.arrow(
             f"SELECT * FROM ({self.source(table, [label])}) ORDER BY {order}"
         ).to_pylist()
         return found
 
     def _texts(self, label: str) -> Iterator[str]:
-        """The records of a build's kernels: units by uri, kernels in the order read."""
+        """Records of a build's kernels, as JSON: units by uri, kernels in reading order."""
         question = (
             f"SELECT kernel FROM ({self.source('kernels', [label])}) JOIN"
             f" (SELECT unit_id, uri FROM ({self.source('units', [label])})) USING (unit_id) ORDER BY uri, position"
@@ -291,7 +295,7 @@ class Dataset:
         return (text for (text,) in sql.stream(self.connection, question))
 
     def kernels_of(self, labels: Collection[str], names: Collection[str] | None = None) -> dict[str, list[Kernel]]:
-        """The kernels of some builds by label, or those of these canonical names."""
+        """Kernels of the builds ``labels``, by label; with ``names``, only those with these canonical names."""
         rows = sql.Rows({"canonical": "VARCHAR"}, [(name,) for name in names or ()])
         wanted, tables = ("", {}) if names is None else sql.among(rows)
         found: dict[str, list[Kernel]] = {label: [] for label in labels}
@@ -302,12 +306,12 @@ class Dataset:
 
 
 def advice(root: str) -> str:
-    """What to do about a damaged dataset."""
+    """Advice for a damaged dataset."""
     return f"`spillscan history verify --dataset {shlex.quote(root)}` lists the damage; audit the build again"
 
 
 def verify(root: str) -> list[Damage]:
-    """All that is lost or damaged. Raises :class:`~spillscan.InputError` where there is no dataset."""
+    """All missing or damaged files. Raises :class:`~spillscan.InputError` if there is no dataset."""
     with needed():
         import pyarrow.parquet  # noqa: F401
     place = Store(root)
@@ -318,10 +322,10 @@ def verify(root: str) -> list[Damage]:
 
 
 def seen(root: str, label: str) -> list[Claim]:
-    """See :func:`spillscan.history.dataset.seen`. What is damaged was not seen."""
+    """See :func:`spillscan.history.dataset.seen`. Damaged units count as not seen."""
     check_label(label)
     with needed():
-        import duckdb  # noqa: F401 - before the store is asked
+        import duckdb  # noqa: F401 - fail before the store is accessed
         import pyarrow.parquet  # noqa: F401
     place = Store(root)
     commits, _ = records.load(place, label)

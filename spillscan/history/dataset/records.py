@@ -1,6 +1,6 @@
-"""Commit records, which say which files of a dataset count, and whether these are as their records say.
+"""Commit records, which name the valid files of a dataset, and checks of these files against them.
 
-A batch counts from the moment its record is there, and no file counts that no record names.
+A batch becomes valid when its record is written. A file that no record names does not count.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     """One Parquet file."""
 
     path: str
-    """Below the root."""
+    """Path below the root."""
     table: str
-    """``kernels``, ``units``, ``issues``."""
+    """``kernels``, ``units`` or ``issues``."""
     rows: int
-    """How many it holds."""
+    """Number of rows."""
     size_bytes: int = msgspec.field(name="bytes")
-    """Its size."""
+    """Size of the file."""
     xxh3: str
     """XXH3 of its bytes, 128 bits, hexadecimal."""
 
@@ -45,64 +45,66 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Commit(msgspec.Struct, frozen=True, kw_only=True):
-    """What one append, or one merge, made; its record is this, as JSON."""
+    """Result of one append or merge; stored as a JSON record."""
 
     version: int = msgspec.field(name="schema_version", default=schema.VERSION)
-    """Of the schema of its files."""
+    """Version of the schema of its files."""
     tool: str = msgspec.field(name="tool_version", default="")
-    """The version of spillscan that wrote it."""
+    """Version of spillscan that wrote it."""
     name: str
     """16 hexadecimal digits, the same for the same batch."""
     label: str
-    """The build."""
+    """Label of the build."""
     time: str
-    """When what it holds was last committed: ISO 8601, UTC, microseconds; a merge makes nothing newer."""
+    """Time of the last commit of its rows: ISO 8601, UTC, microseconds; a merge keeps it."""
     first_time: str = ""
-    """When its build was begun, or the first of what a merge holds; empty: when it was committed."""
+    """Time when the build, or the first of the merged commits, was begun; empty: the time of the commit."""
     meta: dict[str, str] = {}
-    """What the user said of the build."""
+    """Metadata that the user gave for the build."""
     parts: tuple[Part, ...]
-    """Its files."""
+    """Files of the commit."""
     replaces: dict[str, str] = {}
-    """Commits whose rows this one holds instead, by name, with their times: one that was written again since is not
-    replaced."""
+    """Times of the commits that this one replaces, by name.
+
+    A commit that was written again later is not replaced.
+    """
 
     @property
     def path(self) -> str:
-        """Where its record lies."""
+        """Path of its record."""
         return f"{folder(COMMITS, self.label)}/{self.name}{_SUFFIX}"
 
     def rows(self, table: str) -> int:
-        """Rows of one table."""
+        """Number of rows in ``table``."""
         return sum(part.rows for part in self.parts if part.table == table)
 
 
 class Damage(NamedTuple):
-    """A file of a dataset that is not as its record says, and what it takes out of the answers."""
+    """A file that does not match its record, and the builds that are lost with it."""
 
     path: str
-    """Below the root."""
+    """Path below the root."""
     labels: tuple[str, ...]
-    """The builds that it belongs to; none where they are not known."""
+    """Labels of its builds; empty if unknown."""
     why: str
 
     def text(self, root: str) -> str:
-        """For people, in one line."""
+        """Message, in one line."""
         named = ", ".join(map(printable, self.labels[:3])) + (" …" if len(self.labels) > 3 else "")
         return f"{f'{named}: ' if named else ''}{printable(f'{root}/{self.path}')} {self.why}"
 
 
 class Records(NamedTuple):
-    """What the records of a dataset say."""
+    """Commit records of a dataset."""
 
     commits: list[Commit]
-    """By time."""
+    """Valid commits, ordered by time."""
     damaged: list[Damage]
-    """Records that are not sound."""
+    """Damaged records."""
 
 
 def to_bytes(commit: Commit) -> bytes:
-    """A record, as it is stored, with the digest of all else in it."""
+    """Record of a commit as stored, with a digest over the rest."""
     record = msgspec.to_builtins(commit)
     return (json.dumps(record | {_DIGEST: _digest(record)}, indent=1) + "\n").encode()
 
@@ -111,14 +113,16 @@ _DIGEST = "digest"
 
 
 def _digest(record: dict[str, Any]) -> str:
-    """SHA-256 of a record without its digest, however it is spaced and sorted."""
+    """SHA-256 of a record without its digest; independent of whitespace and key order."""
     rest = {name: value for name, value in record.items() if name != _DIGEST}
     return sha256(json.dumps(rest, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
 def parsed(data: bytes | str, path: str) -> Commit:
-    """What :func:`to_bytes` wrote. Raises ``ValueError`` where it is damaged, and :class:`~spillscan.InputError` where
-    another version of the schema wrote it."""
+    """Parse the result of :func:`to_bytes`.
+
+    Raises ``ValueError`` if it is damaged, :class:`~spillscan.InputError` if it has another version of the schema.
+    """
     try:
         record = json.loads(data)
         version = record["schema_version"]
@@ -135,7 +139,7 @@ def parsed(data: bytes | str, path: str) -> Commit:
 
 
 def load(store: Store, label: str | None = None) -> Records:
-    """The commits of all builds, or of one, that no other replaces."""
+    """Commits of all builds, or of ``label``, that no other commit replaces."""
     place = COMMITS if label is None else folder(COMMITS, label)
     paths = [path for path in store.list(place) if path.endswith(_SUFFIX)]
     found: list[Commit] = []
@@ -156,16 +160,16 @@ def load(store: Store, label: str | None = None) -> Records:
 
 
 def _labels_of(path: str) -> tuple[str, ...]:
-    """The build whose record lies there, as its folder says."""
+    """Label of a path, from the name of its folder."""
     owner = path.split("/")[1]
     return (unquote(owner.removeprefix("label=")),) if owner.startswith("label=") else ()
 
 
 def check(store: Store, commits: Sequence[Commit], *, digests: bool | None = None) -> list[Damage]:
-    """The files that these commits name and that are lost, or are not as their records say.
+    """Files of ``commits`` that are missing or do not match their records.
 
-    Digests are those of all bytes: of a folder they are compared unless ``digests`` is false, of an object store, which
-    would have to send them, where it is true; else sizes are.
+    Compares digests if ``digests``, else sizes only. By default digests are compared in a folder, but not in an object
+    store, which would have to transfer all bytes.
     """
     parts = {part.path: (each.label, part) for each in commits for part in each.parts}
     digests = store.local if digests is None else digests
@@ -187,45 +191,45 @@ def check(store: Store, commits: Sequence[Commit], *, digests: bool | None = Non
 
 
 def uncommitted(store: Store, commits: Sequence[Commit], damage: Sequence[Damage]) -> list[Damage]:
-    """Builds that have units and no commit record."""
+    """Builds with units but without a commit record."""
     known = {each.label for each in commits} | {label for each in damage for label in each.labels}
     labels = {_labels_of(path) for path in store.list("units")}
     why = "has no record: it was lost, or the audit was interrupted"
     return [Damage(folder(COMMITS, label), (label,), why) for (label,) in sorted(labels - {()}) if label not in known]
 
 
-# The builds of a dataset, as their commits make them up, and their order.
+# Builds, collected from their commits, and their order.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptBuild:
-    """What a dataset knows of one build as a whole."""
+    """Summary of one build in a dataset."""
 
     label: str
-    """What it is called."""
+    """Label of the build."""
     time: datetime
-    """When it was made: ``time`` of its meta, else when it was begun."""
+    """Time of the build: ``time`` of its metadata, else when it was begun."""
     meta: dict[str, str]
-    """What was said of it; of several commits the later word."""
+    """Metadata; of several commits the latest value."""
     first_commit: datetime
-    """When it was begun."""
+    """Time when it was begun."""
     last_commit: datetime
-    """When its last commit was written."""
+    """Time of its last commit."""
 
     @property
     def commit(self) -> str:
-        """Its commit in short, as its meta says; empty where its label says it, or nothing does."""
+        """Abbreviated git commit from the metadata; empty if the label already is the commit, or if unknown."""
         commit = self.meta.get("commit", "")
         return "" if commit.startswith(self.label) else commit[:8]
 
     @property
     def named(self) -> str:
-        """``nightly-41 (1f2e3d4c)``: its label, and its commit where that is another word."""
+        """Label, with the commit if it has another name: ``nightly-41 (1f2e3d4c)``."""
         return f"{self.label} ({self.commit[:8]})" if self.commit else self.label
 
 
 def builds_of(commits: Iterable[Commit]) -> tuple[KeptBuild, ...]:
-    """The builds that ``commits`` hold, by time; those of one moment by label."""
+    """Builds of ``commits``, ordered by time, then by label."""
     by_label: dict[str, list[Commit]] = {}
     for commit in sorted(commits, key=lambda each: (each.time, each.name)):
         by_label.setdefault(commit.label, []).append(commit)
@@ -233,7 +237,7 @@ def builds_of(commits: Iterable[Commit]) -> tuple[KeptBuild, ...]:
 
 
 def table_of(builds: Sequence[KeptBuild]) -> Rows:
-    """What the view ``builds`` is made of: the entries of ``meta`` are a list."""
+    """Table for the view ``builds``; ``meta`` is a list of entries."""
     moment = "TIMESTAMP WITH TIME ZONE"
     columns = {"label": "VARCHAR", "time": moment, "position": "BIGINT", "meta": "STRUCT(key VARCHAR, value VARCHAR)[]"}
     return Rows(

@@ -1,7 +1,7 @@
-"""Regressions and improvements: what happened to the kernels of one family in one build, as one row.
+"""Regressions and improvements: one row per change of the kernels of a family in a build.
 
-A change is a regression if the rules of ``diff`` and ``check`` say so of the figures before and after; a kernel that
-spills when it is new is one, too.
+A change is a regression if the rules of ``diff`` and ``check`` report it for the values before and after. A new kernel
+that spills is one, too.
 """
 
 from __future__ import annotations
@@ -28,27 +28,27 @@ _SEVERITIES = ("error", "warning", "note")
 
 
 class Occurrence(NamedTuple):
-    """What happened to one kernel from one build to the next that has it or could have it."""
+    """A change of one kernel between two builds."""
 
     series: Series
     state: str
     """``changed``, or the state of an :class:`~spillscan.history.dataset.history.Event`."""
     steps: tuple[Step, ...]
-    """Figures that changed, the most important first."""
+    """Metrics that changed, the most important first."""
     last: int
     """Index of the build before."""
     first: int
     """Index of the build after."""
     was: Kernel | None = None
-    """Of ``renamed``: the kernel under its old name."""
+    """If ``renamed``: the kernel under its old name."""
     rules: tuple[str, ...] = ()
-    """Of a regression: the rules that say so."""
+    """If a regression: the rules that report it."""
     severity: str = ""
-    """Of a regression: its highest severity."""
+    """If a regression: its highest severity."""
 
     @property
     def order(self) -> tuple[object, ...]:
-        """Regressions first, by severity; then by figure, the largest change first."""
+        """Sort key: regressions first, by severity; then by metric, the largest change first."""
         severity = _SEVERITIES.index(self.severity) if self.severity else len(_SEVERITIES)
         step = self.steps[0] if self.steps else None
         about = () if step is None else (rank(step.metric), -abs(step.after - step.before))
@@ -60,27 +60,29 @@ class Row(NamedTuple):
 
     worst: Occurrence
     kernels: int
-    """To how many kernels it happened, over all archs."""
+    """Number of kernels with this change, over all archs."""
     names: int
-    """How many names they have."""
+    """Number of distinct names of these kernels."""
     archs: tuple[str, ...]
 
     @property
     def regressed(self) -> bool:
-        """Whether it is a regression."""
+        """Whether the change is a regression."""
         return bool(self.worst.severity)
 
     @property
     def improved(self) -> bool:
-        """Whether the most important figure got better, and no rule is broken."""
+        """Whether the most important metric got better, and no rule is broken."""
         return not self.regressed and bool(self.worst.steps) and self.worst.steps[0].worsening < 0
 
 
 def occurrences(
     found: Iterable[Series], metrics: Sequence[str], policy: Policy, *, alone: bool = False
 ) -> list[Occurrence]:
-    """All that happened to these kernels, regressions first. ``alone``: only these metrics count; each that got worse
-    is a regression."""
+    """All changes of the kernels, regressions first.
+
+    ``alone``: consider only ``metrics``; each that got worse is a regression.
+    """
     if alone:
         every = [each for series in found for each in _changes(series, metrics)]
         every = [each._replace(severity="note") if each.steps[0].worsening > 0 else each for each in every]
@@ -106,7 +108,7 @@ def _events(series: Series) -> Iterator[Occurrence]:
 
 
 def _judged(every: Sequence[Occurrence], policy: Policy) -> Iterator[Occurrence]:
-    """With the rules that each breaks."""
+    """The occurrences with the rules that each breaks."""
     changes: dict[int, Change] = {}
     for at, each in enumerate(every):
         if each.state == "new":
@@ -130,7 +132,7 @@ def _judged(every: Sequence[Occurrence], policy: Policy) -> Iterator[Occurrence]
 
 
 def rows(found: Iterable[Occurrence], names: Names) -> list[Row]:
-    """Occurrences of one family, build and direction as one row, under the worst; in the same order."""
+    """Group occurrences of one family, build and direction into a row under the worst, in the same order."""
     groups: dict[tuple[object, ...], list[Occurrence]] = defaultdict(list)
     for each in found:
         better = bool(each.steps) and each.steps[0].worsening < 0
@@ -148,7 +150,7 @@ def rows(found: Iterable[Occurrence], names: Names) -> list[Row]:
 
 
 def reasons(dataset: Dataset, builds: Sequence[KeptBuild], found: Sequence[Row]) -> dict[int, str]:
-    """Why the figures of rows changed, by their index, as ``diff --why`` says of the records; others are missing."""
+    """Causes of changed values, by index of the row, as ``diff --why`` finds them in the records; absent if unknown."""
     asked = {at: row.worst for at, row in enumerate(found) if row.worst.state == "changed"}
     names = sorted({each.series.canonical for each in asked.values()})
     labels = sorted({builds[at].label for each in asked.values() for at in (each.last, each.first)})

@@ -1,6 +1,6 @@
-"""The tables of a dataset. Each row is a struct, from which Arrow's schema and the documentation follow.
+"""Tables of a dataset. Each row is a struct, from which Arrow's schema and the documentation are generated.
 
-The column ``kernel`` has the whole record (``scan -f json``); the other columns are for queries.
+The column ``kernel`` contains the whole record (``scan -f json``); the other columns are for queries.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ VERSION = 1
 
 
 class Launched(Struct, frozen=True):
-    """How a kernel is launched."""
+    """Launch of a kernel, as far as known."""
 
     launch_bounds: LaunchBounds | None
     dynamic_shared: bool | None
@@ -66,7 +66,7 @@ KernelRow: Any = msgspec.defstruct(
         _column("commit", str, "commit that wrote it"),
     ],
 )
-"""One kernel; the rows of a file are in the order of ``canonical``."""
+"""One kernel; the rows of a file are ordered by ``canonical``."""
 
 
 class UnitRow(Struct):
@@ -112,13 +112,13 @@ class Column(NamedTuple):
 
     name: str
     kind: Any
-    """``str``, ``int``, ``float``, ``bool``, or ``tuple`` of texts; each may be null."""
+    """``str``, ``int``, ``float``, ``bool``, or ``tuple`` of strings; each may be null."""
     about: str
 
 
 @lru_cache
 def columns(table: str) -> tuple[Column, ...]:
-    """The columns of a table, besides ``label``, which is a folder."""
+    """Columns of a table, except ``label``, which is in the path."""
     found = []
     for name, hint in get_type_hints(TABLES[table], include_extras=True).items():
         kind, meta = get_args(hint)
@@ -150,9 +150,9 @@ def encoded(table: str, rows: Sequence[Any]) -> pyarrow.Table:
         values = [getattr(row, field.name) for row in rows]
         try:
             arrays.append(pa.array(values, field.type))
-        except UnicodeEncodeError:  # half a surrogate, as names of files may have
+        except UnicodeEncodeError:  # lone surrogates, as in file names
             arrays.append(pa.array([None if each is None else storable(each) for each in values], field.type))
-        except OverflowError:  # no tool counts that far
+        except OverflowError:  # only from damaged input
             known = [each if each is None or abs(each) <= _LARGEST else None for each in values]
             arrays.append(pa.array(known, field.type))
     return pa.Table.from_arrays(arrays, schema=schema)

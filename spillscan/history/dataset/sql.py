@@ -1,8 +1,8 @@
-"""Views of DuckDB that can be asked anything and reach nothing else.
+"""DuckDB views that accept any query but can read nothing else.
 
-DuckDB reads the files that records name, and no others: access to all else, to networks, extensions and settings is
-switched off before the first question. What is asked is besides held to one ``SELECT`` whose table functions only
-count. Memory is bounded; what does not fit is spilled to a temporary folder.
+DuckDB reads only the files that records name: access to other files, networks, extensions and settings is switched off
+before the first query. A user's query must be one ``SELECT`` whose table functions only generate rows. Memory is
+bounded; DuckDB spills the rest to a temporary folder.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 
 MEMORY = "512MB"
-"""What one question may hold, unless ``$SPILLSCAN_MEMORY`` says otherwise."""
+"""Memory limit of a query, unless ``$SPILLSCAN_MEMORY`` sets another."""
 _MEMORY_VARIABLE = "SPILLSCAN_MEMORY"
 _SPILLED = "20GB"
-"""What one question may spill to disk."""
+"""Limit of what a query may spill to disk."""
 _LOCKS = (
     "SET preserve_insertion_order = false",
     "SET TimeZone = 'UTC'",
@@ -44,21 +44,22 @@ _COUNTING = frozenset(("range", "generate_series", "unnest"))
 
 
 class Rows(NamedTuple):
-    """A table that is asked, as DuckDB takes it from Python: to make one of Arrow's loads pandas, where there is
-    one."""
+    """A table from Python values; an Arrow table would make DuckDB import pandas if installed."""
 
     columns: Mapping[str, str]
-    """The type of each, as SQL writes it."""
+    """SQL type of each column."""
     values: Sequence[Sequence[Any]]
-    """A row each."""
+    """Rows."""
 
 
 _FEW = 200
 
 
 def among(wanted: Rows) -> tuple[str, dict[str, Rows]]:
-    """What stands behind a table of which only the rows with ``wanted`` values are asked for, and the table that is
-    asked besides. Few names stand in the question itself: so statistics of files say which need not be read."""
+    """Clause that selects the rows with ``wanted`` values, and the table that it needs.
+
+    A few names are part of the query itself, so that file statistics can rule out files.
+    """
     columns = ", ".join(wanted.columns)
     if len(wanted.columns) > 1 or len(wanted.values) > _FEW:
         return f" SEMI JOIN wanted USING ({columns})", {"wanted": wanted}
@@ -66,7 +67,7 @@ def among(wanted: Rows) -> tuple[str, dict[str, Rows]]:
 
 
 class Answer(NamedTuple):
-    """What a question gave."""
+    """Result of a query."""
 
     columns: tuple[str, ...]
     rows: list[tuple[Any, ...]]
@@ -78,8 +79,10 @@ def connect(
     files: Sequence[str],
     driver: Any = None,
 ) -> duckdb.DuckDBPyConnection:
-    """A connection with ``tables`` in which ``statements`` were carried out, and that can read ``files`` (of the fsspec
-    file system ``driver``) and nothing else."""
+    """A connection with ``tables`` that can read only ``files``, after running ``statements``.
+
+    ``driver``: fsspec file system of the files.
+    """
     with needed():
         import duckdb
     connection = duckdb.connect(":memory:")
@@ -88,10 +91,10 @@ def connect(
         connection.execute(f"SET memory_limit = {quoted(memory)}")
     except duckdb.Error as error:
         raise UsageError(f"{memory!r} is not an amount of memory", "write it as 2GB") from error
-    with suppress(duckdb.Error):  # in notebooks without ipywidgets there is none, and the setting is refused
+    with suppress(duckdb.Error):  # notebooks without ipywidgets have no progress bar and refuse the setting
         connection.execute("SET enable_progress_bar = false")
     spill = os.path.join(tempfile.gettempdir(), f"spillscan-{os.getpid()}-{os.urandom(4).hex()}")
-    connection.execute(f"SET temp_directory = {quoted(spill)}")  # DuckDB makes and deletes it
+    connection.execute(f"SET temp_directory = {quoted(spill)}")  # DuckDB creates and deletes it
     connection.execute(f"SET max_temp_directory_size = '{_SPILLED}'")
     if driver is not None:
         connection.register_filesystem(driver)
@@ -106,12 +109,12 @@ def connect(
 
 
 def quoted(text: str) -> str:
-    """``text`` as SQL writes it."""
+    """``text`` as an SQL string literal."""
     return "'" + text.replace("'", "''") + "'"
 
 
 def hold(connection: duckdb.DuckDBPyConnection, tables: Mapping[str, pyarrow.Table | Rows]) -> None:
-    """Let ``tables`` be asked by their names."""
+    """Make ``tables`` available to queries by name."""
     for name, table in tables.items():
         if not isinstance(table, Rows):
             connection.register(name, table)
@@ -127,7 +130,7 @@ def ask(
     words: Sequence[Any] = (),
     tables: Mapping[str, pyarrow.Table | Rows] | None = None,
 ) -> Answer:
-    """The answer to a question of our own."""
+    """Result of an internal query."""
     with unread():
         hold(connection, tables or {})
         found = connection.execute(question, list(words))
@@ -140,7 +143,7 @@ def stream(
     words: Sequence[Any] = (),
     tables: Mapping[str, pyarrow.Table | Rows] | None = None,
 ) -> Iterator[tuple[Any, ...]]:
-    """The rows of an answer, of which not all are held at once. Nothing else may be asked meanwhile."""
+    """Rows of an internal query, fetched in pieces. Run no other query meanwhile."""
     with unread():
         hold(connection, tables or {})
         found = connection.execute(question, list(words))
@@ -153,7 +156,7 @@ _AT_ONCE = 1 << 11
 
 @contextmanager
 def unread() -> Iterator[None]:
-    """Questions of our own: where one fails, the dataset cannot be read, or memory does not suffice."""
+    """Translate errors of internal queries: the dataset is unreadable, or memory does not suffice."""
     import duckdb
 
     try:
@@ -167,10 +170,9 @@ def unread() -> Iterator[None]:
 def ask_anything(
     connection: duckdb.DuckDBPyConnection, question: str, *, seconds: float, most_rows: int | None = None
 ) -> Answer:
-    """The answer to a question of the user: one ``SELECT`` over the views.
+    """Result of a user's query: one ``SELECT`` over the views.
 
-    Raises :class:`~spillscan.UsageError` where it is something else, is wrong, or takes more time or memory than
-    it may.
+    Raises :class:`~spillscan.UsageError` if it is anything else, is wrong, or exceeds its time or memory.
     """
     import duckdb
 
@@ -193,7 +195,7 @@ def ask_anything(
 
 
 def check(question: str) -> None:
-    """Refuse what is not one ``SELECT`` that reads nothing but views."""
+    """Reject anything but one ``SELECT`` that reads only views."""
     with needed():
         import duckdb
 

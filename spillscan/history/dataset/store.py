@@ -1,7 +1,6 @@
-"""The place of a dataset, a folder or any object store that fsspec knows, and the names of objects in it.
+"""Storage of a dataset, a folder or any object store that fsspec supports, and the names of its objects.
 
-Objects are put whole: a reader sees all of one or nothing of it. Labels may be any text: only harmless characters
-reach a path.
+Objects are written as a whole: a reader sees all of one or nothing. Labels may be any text and are escaped in paths.
 """
 
 from __future__ import annotations
@@ -28,22 +27,22 @@ class Unit:
     uri: str
     """Path or URL, the same in every audit of the build."""
     content_hash: str
-    """Hash of its bytes, hexadecimal; empty where they could not be fetched."""
+    """Hash of its bytes, hexadecimal; empty if they could not be fetched."""
     size_bytes: int | None = None
-    """Its bytes as they are stored; ``None`` where that is not known."""
+    """Stored size; ``None`` if unknown."""
     failure: str | None = None
-    """Why it could not be read, one line; ``None`` where it was read."""
+    """Reason why it could not be read, in one line; ``None`` if it was read."""
     store_tag: str | None = None
-    """What its store calls this content (an ETag): while it does, the bytes are these; ``None`` where it has none."""
+    """The store's tag of this content (an ETag), which changes with the bytes; ``None`` if it has none."""
 
     @property
     def id(self) -> str:
-        """What its rows are known by: 16 hexadecimal digits of uri and content."""
+        """Id of the unit in rows: 16 hexadecimal digits of uri and content."""
         return digest(self.uri, self.content_hash)
 
 
 def digest(*words: str) -> str:
-    """16 hexadecimal digits that stand for ``words``."""
+    """Digest of ``words``: 16 hexadecimal digits."""
     hasher = blake2b(digest_size=8)
     for word in words:
         data = word.encode("utf-8", "surrogatepass")
@@ -54,24 +53,24 @@ def digest(*words: str) -> str:
 
 KERNELS, UNITS, ISSUES, COMMITS = "kernels", "units", "issues", "commits"
 _LONGEST = 200
-"""Characters of one step of a path; file systems take 255."""
+"""Maximum characters of one part of a path; file systems allow 255."""
 
 
 def check_label(label: str) -> None:
-    """Refuse a label that cannot be the name of a folder."""
+    """Reject a label that cannot be the name of a folder."""
     shown, hint = clip(printable(label), 60), "call the build by a commit, a tag or a date"
     try:
         escaped = _escaped(label.encode().decode())
     except UnicodeEncodeError:
         raise UsageError(f"the label {shown} is not text", hint) from None
-    if not label or label == "__HIVE_DEFAULT_PARTITION__":  # how readers of such folders spell null
+    if not label or label == "__HIVE_DEFAULT_PARTITION__":  # spelling of null in Hive partitions
         raise UsageError(f"{shown!r} is not a label", hint)
     if len(escaped) > _LONGEST:
         raise UsageError(f"the label {shown} is too long", f"at most {_LONGEST} letters and digits")
 
 
 def folder(table: str, label: str) -> str:
-    """``kernels/label=v1``: Hive's way to write a column as a folder."""
+    """Folder of a table's build in Hive's notation: ``kernels/label=v1``."""
     return f"{table}/label={_escaped(label)}"
 
 
@@ -81,7 +80,7 @@ def _escaped(text: str) -> str:
 
 @contextlib.contextmanager
 def needed(what: str = "a dataset") -> Iterator[None]:
-    """Imports of packages from the extra ``data``; :class:`~spillscan.InputError` if one is missing."""
+    """Context for imports from the extra ``data``; :class:`~spillscan.InputError` if a package is missing."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -92,19 +91,19 @@ def needed(what: str = "a dataset") -> Iterator[None]:
 
 
 DRAFT = ".draft-"
-"""Prefix of files that are not whole yet."""
+"""Prefix of files that are not yet complete."""
 
 
 class State(NamedTuple):
-    """An object as it is now."""
+    """Present state of an object."""
 
     size_bytes: int
     xxh3: str
-    """Its checksum; empty if it was not asked for."""
+    """Checksum; empty if not requested."""
 
 
 def checksum(file: Any) -> str:
-    """XXH3 of a file, 128 bits, hexadecimal: finds damage, not forgery."""
+    """XXH3 of a file, 128 bits, hexadecimal: detects damage, not forgery."""
     return file_digest(file, xxh3_128).hexdigest()
 
 
@@ -112,7 +111,7 @@ class Store:
     """Objects below a root, by paths with forward slashes."""
 
     def __init__(self, root: str) -> None:
-        """Raises :class:`~spillscan.InputError` if ``root`` is a file, or no driver knows its kind of URL."""
+        """Raises :class:`~spillscan.InputError` if ``root`` is a file, or if no driver supports its kind of URL."""
         if os.path.isfile(root):
             raise InputError(f"{root} is a file, not a dataset", "`spillscan history audit FILE …` makes one of files")
         self.root = root
@@ -128,16 +127,16 @@ class Store:
 
     @property
     def driver(self) -> Any:
-        """The file system by which DuckDB reads it; ``None`` for a folder, which DuckDB reads by itself."""
+        """File system through which DuckDB reads; ``None`` for a folder, which DuckDB reads itself."""
         return None if self.local else self._fs
 
     def address(self, path: str) -> str:
-        """The name of an object for DuckDB."""
+        """Name of an object for DuckDB."""
         full = f"{self._base}/{path}"
         return full if self.local else str(self._fs.unstrip_protocol(full))
 
     def put(self, path: str, data: bytes) -> None:
-        """Put an object, whole, in the place of an older one."""
+        """Write a whole object, replacing an older one."""
         with _failing(f"cannot write {self.root}"):
             if self.local:
                 _replace(f"{self._base}/{path}", data)
@@ -145,12 +144,12 @@ class Store:
                 self._fs.pipe_file(f"{self._base}/{path}", data)
 
     def read(self, paths: Sequence[str]) -> list[bytes | None]:
-        """The objects; ``None`` for one that is not there."""
+        """Contents of the objects; ``None`` for a missing one."""
         full = [f"{self._base}/{path}" for path in paths]
         with _failing(f"cannot read {self.root}"):
             if self.local or len(full) < 2:
                 return [self._one(path) for path in full]
-            found: dict[str, Any] = self._fs.cat(full, on_error="return")  # at once
+            found: dict[str, Any] = self._fs.cat(full, on_error="return")  # concurrently
             results = [found.get(path, found.get(path.lstrip("/"))) for path in full]
             for each in results:
                 if isinstance(each, BaseException) and not isinstance(each, FileNotFoundError):
@@ -164,7 +163,7 @@ class Store:
             return None
 
     def list(self, folder: str) -> dict[str, int]:
-        """Sizes of all objects below ``folder``, by path; none if it is not there."""
+        """Sizes of all objects below ``folder``, by path; empty if it does not exist."""
         self._fs.invalidate_cache()
         with _failing(f"cannot read {self.root}"):
             try:
@@ -175,14 +174,14 @@ class Store:
         return {path.lstrip("/").removeprefix(base): entry["size"] or 0 for path, entry in sorted(entries.items())}
 
     def delete(self, paths: Sequence[str]) -> None:
-        """Delete those of the objects that are there."""
+        """Delete the objects that exist."""
         with _failing(f"cannot delete from {self.root}"):
             for path in paths:
                 with contextlib.suppress(FileNotFoundError):
                     self._fs.rm_file(f"{self._base}/{path}")
 
     def state(self, recorded: Mapping[str, str]) -> dict[str, State]:
-        """Those objects that are there, by path; checksums are made of those that have one ``recorded``."""
+        """State of the objects that exist, by path; checksums only for those with a ``recorded`` one."""
         sizes: dict[str, int] = {}
         for folder in sorted({path.rpartition("/")[0] if self.local else path.partition("/")[0] for path in recorded}):
             sizes |= self.list(folder)
@@ -204,11 +203,11 @@ class Store:
 
 
 _READERS = 4
-"""Threads that read objects to be checked."""
+"""Threads that checksum objects."""
 
 
 def _replace(path: str, data: bytes) -> None:
-    """Write a local file, whole or not at all, and so that it survives a crash of the machine."""
+    """Write a local file atomically and durably (fsync)."""
     folder = os.path.dirname(path)
     os.makedirs(folder, exist_ok=True)
     draft = os.path.join(folder, f"{DRAFT}{os.getpid()}-{os.urandom(4).hex()}")
@@ -226,7 +225,7 @@ def _replace(path: str, data: bytes) -> None:
 
 @contextlib.contextmanager
 def _failing(what: str) -> Iterator[None]:
-    """Errors of files say what was to be done, and so do those of stores, whose drivers raise anything."""
+    """Prefix errors of files and stores with ``what``; drivers of stores may raise any exception."""
     try:
         yield
     except SpillscanError:

@@ -1,7 +1,7 @@
-"""Appending.
+"""Append batches to a dataset.
 
-An append writes its parts first, each under a name that follows from the batch, then the record that makes them count.
-Killed at any moment, it leaves a dataset that reads the same.
+An append first writes its parts, under names derived from the batch, then the record that makes them valid. If killed
+at any moment, the dataset still reads the same.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from spillscan.model import Build
 
 LARGEST_PART_ROWS = 1 << 18
-"""More rows become several files."""
+"""Maximum rows per file; more become several files."""
 GROUP_ROWS = 1 << 13
-"""Rows of a row group: what is read to find one kernel."""
+"""Rows per row group, the amount read to find one kernel."""
 
 
 def write(
@@ -51,7 +51,7 @@ def write(
     if not distinct:
         return
     with needed():
-        import pyarrow.parquet  # noqa: F401 - before anything is written
+        import pyarrow.parquet  # noqa: F401 - fail before anything is written
     batch = batch_name(label, [unit for unit, _ in distinct.values()])
     aim = Store(root)
     units = [schema.unit_row(unit, build, batch) for unit, build in distinct.values()]
@@ -74,19 +74,19 @@ def write(
 
 
 def put(aim: Store, commit: Commit, units: pyarrow.Table) -> None:
-    """Write the units of a batch, and make it count."""
+    """Write the units of a batch, then its record, which makes it valid."""
     below = folder(UNITS, commit.label)
     parts = [put_part(aim, "units", f"{below}/{commit.name}", piece) for piece in pieces(units)]
     aim.put(commit.path, to_bytes(msgspec.structs.replace(commit, parts=(*commit.parts, *parts))))
 
 
 def now() -> str:
-    """The time of a commit."""
+    """Present time, as stored in a commit."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def batch_name(label: str, units: Iterable[Unit]) -> str:
-    """The same for the same units of one build, read by the same spillscan."""
+    """Name of a batch: the same for the same units of one build and version of spillscan."""
     read = sorted((unit.id, unit.failure or "") for unit in units)
     return digest(str(schema.VERSION), __version__, label, *(word for pair in read for word in pair))
 
@@ -97,14 +97,17 @@ def _put_rows(aim: Store, table: str, folder: str, name: str, rows: Sequence[Any
 
 
 def pieces(rows: pyarrow.Table) -> Iterator[pyarrow.Table]:
-    """Rows as they go into files."""
+    """Rows split into pieces of one file each."""
     for start in range(0, rows.num_rows, LARGEST_PART_ROWS):
         yield rows.slice(start, LARGEST_PART_ROWS)
 
 
 def put_part(aim: Store, table: str, stem: str, rows: pyarrow.Table) -> Part:
-    """Write one Parquet file, with checksums of its pages, under a name that follows from its bytes: what a record
-    names is never overwritten. Its columns are plain enough to need no second schema, Arrow's, half of a small file."""
+    """Write one Parquet file with page checksums, under a name derived from its bytes.
+
+    Files that a record names are so never overwritten. Arrow's own schema is left out: the columns are simple, and it
+    would be half of a small file.
+    """
     import pyarrow.parquet as pq
 
     buffer = io.BytesIO()
