@@ -1,16 +1,16 @@
-"""Reads ptxas build logs and SASS dumps into per-kernel records.
+"""Reads ptxas build logs and SASS disassembly into per-kernel records.
 
-``scan(paths)`` reads inputs into a :class:`~spillscan.model.Build`; ``diff(base, head)`` compares two;
-``occupancy(arch, registers=…, threads_per_block=…)`` says what the hardware makes of a kernel; ``open_dataset(root)``
-opens builds that were kept; ``assert_no_spills(paths)`` is for tests. ``docs/python.md`` lists the names that stay.
-Everything is imported on first use, so that ``import spillscan`` costs almost nothing.
+``scan(paths)`` reads inputs into a :class:`~spillscan.model.Build`; ``diff(base, head)`` compares two builds;
+``occupancy(arch, registers=…, threads_per_block=…)`` computes a kernel's occupancy; ``open_dataset(root)`` opens stored
+builds; ``assert_no_spills(paths)`` is for tests. ``docs/python.md`` lists the stable names. Everything is imported on
+first use, so that ``import spillscan`` costs almost nothing.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
 
-TYPE_CHECKING = False  # `typing` takes as long to import as all of this package
+TYPE_CHECKING = False  # importing `typing` takes as long as importing all of this package
 if TYPE_CHECKING:
     from spillscan.history.dataset import open_dataset
     from spillscan.judging.compare.pairing import diff
@@ -65,7 +65,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """Import a public name from its home module when it is first asked for."""
+    """Import a public name from its home module on first use."""
     if name not in _HOMES:
         raise AttributeError(f"module 'spillscan' has no attribute {name!r}")
     value = getattr(import_module(f"spillscan.{_HOMES[name]}"), name)

@@ -1,4 +1,4 @@
-"""Arguments and exit codes, nothing else: 0 clean, 1 findings, 2 nothing can be said. Commands are in ``commands/``."""
+"""Parse arguments and set the exit status: 0 clean, 1 findings, 2 undecided or error. Commands are in ``commands/``."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from spillscan.output.terminal import complain, for_people
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status; errors become one line on standard error.
 
-    :class:`BrokenPipeError` where whoever reads the output left.
+    Raises :class:`BrokenPipeError` if the reader of the output has left.
     """
     words = sys.argv[1:] if argv is None else argv
     for_people(sys.stdout)
     if not words:
         commands.build_parser("").print_help(sys.stderr)
         return 2
-    gc.disable()  # one command, records without cycles: collecting would only walk them again and again
+    gc.disable()  # records have no cycles: collecting would only traverse them again and again
     try:
         arguments = commands.build_parser(words[0]).parse_args(words)
         status: int = arguments.run(arguments)
@@ -35,7 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         raise
     except OSError as error:
-        # A full disk behind standard output, most of all: what opens files by name names them itself.
+        # Mostly a full disk behind standard output: code that opens files by name names them itself.
         complain(f"{error.filename or 'standard output'}: {error.strerror or error}")
         return 2
     except KeyboardInterrupt:
@@ -53,25 +53,26 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 _LIBRARIES = {
-    "OPENBLAS_NUM_THREADS": "1",  # NumPy's BLAS, which nothing here calls, starts a thread for each processor
-    "ARROW_DEFAULT_MEMORY_POOL": "system",  # its own keeps what was read: a seventh more at the end
+    "OPENBLAS_NUM_THREADS": "1",  # NumPy's BLAS, never called here, starts a thread per processor
+    "ARROW_DEFAULT_MEMORY_POOL": "system",  # Arrow's own pool keeps freed memory: 1/7 more at the end
 }
 _LONGEST_REASON = 300
-"""Characters of what an unexpected error says."""
+"""Maximum characters of an unexpected error's message."""
 
 
 def entry() -> NoReturn:
-    """The installed command: :func:`main`, then leave at once. Freeing a million records one by one takes time, too."""
+    """Entry point of the installed command: :func:`main`, then exit at once without freeing a million records one by
+    one."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # closed by the caller (`>&-`): nothing reads it
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - to the end
     for name, value in _LIBRARIES.items():
-        if name not in os.environ:  # for this process only: what it starts for the user is given os.environ
+        if name not in os.environ:  # for this process only: programs that it starts for the user get os.environ
             os.putenv(name, value)
     try:
         try:
             status = main()
-        except SystemExit as ended:  # argparse: --help, --version, a wrong call
+        except SystemExit as ended:  # argparse: --help, --version, a usage error
             status = ended.code if isinstance(ended.code, int) else 0
         sys.stdout.flush()
         sys.stderr.flush()
@@ -81,7 +82,7 @@ def entry() -> NoReturn:
 
 
 def _end_by_sigpipe() -> NoReturn:
-    """End as Unix tools do where the reader of the output left (`| head`): a shell says 141."""
+    """Die of SIGPIPE as Unix tools do if the reader of the output has left (`| head`); the shell's status is 141."""
     if hasattr(signal, "SIGPIPE"):
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGPIPE)

@@ -1,4 +1,4 @@
-"""The Python interface: read a build, and assert that its kernels do not spill."""
+"""Python interface: read a build, and assert that its kernels do not spill."""
 
 from __future__ import annotations
 
@@ -26,8 +26,11 @@ def scan(
     *,
     live: bool = False,
 ) -> Build:
-    """Read logs, dumps, binaries, folders of them, glob patterns, snapshots, builds of datasets (``data/@v1``) and
-    ``-`` (standard input) into one build."""
+    """Read inputs into one build.
+
+    ``paths``: logs, disassemblies, binaries, folders of them, glob patterns, snapshots, builds of datasets
+    (``data/@v1``) and ``-`` (standard input).
+    """
     return pipeline.scan(paths, watch, live=live, load_kept=_build_of_dataset)
 
 
@@ -38,7 +41,7 @@ def _build_of_dataset(root: str, label: str) -> Build:
 
 
 _NAMED = 8
-"""How many kernels a message names."""
+"""Maximum number of kernels that a message names."""
 
 
 def assert_no_spills(
@@ -48,11 +51,11 @@ def assert_no_spills(
     arch: str | None = None,
     max_spill_bytes: int = 0,
 ) -> None:
-    """Assert that no kernel of what was ``built`` (a library, an object, a log, a folder, a build) spills.
+    """Assert that no kernel of ``built`` (a library, an object, a log, a folder, a build) spills.
 
-    ``kernel`` is a glob, or ``re:`` with an expression, on symbol, full or short name; ``arch`` narrows it. Raises
-    :class:`AssertionError` where one spills more than ``max_spill_bytes`` per thread, and where it is not known whether
-    one does; :class:`~spillscan.InputError` where an input cannot be read or no kernel is of that name.
+    ``kernel`` is a glob, or ``re:`` with a regular expression, on the symbol, full or short name; ``arch`` limits it to
+    one arch. Raises :class:`AssertionError` if a kernel spills more than ``max_spill_bytes`` per thread, or if that is
+    unknown; :class:`~spillscan.InputError` if an input cannot be read or no kernel matches.
     """
     build = built if isinstance(built, Build) else scan(built)
     kept = tuple(each for each in build.kernels if arch in (None, each.key.arch) and matches(each, kernel))

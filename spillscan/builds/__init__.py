@@ -1,5 +1,4 @@
-"""Builds that are watched: the launcher inside a build, what it wrote, the run file, compile commands; and which GPUs
-the result runs on.
+"""Builds recorded by ``spillscan run``, compile commands, and the GPUs that can run the result.
 
-In: a build; a compiler's command line; a run file. Out: reports and outputs to read; gaps of what is missing.
+In: a build; a compiler's command line; a run file. Out: reports and outputs to read; gaps for missing input.
 """

@@ -1,4 +1,4 @@
-"""The account of a run that ended: its calls, the files with GPU code that it left, and what earlier runs knew."""
+"""Account of a finished run: its compiler calls, the files with GPU code that it left, and records of earlier runs."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from spillscan.builds.record import BuildRecord, Call, Output, Run
 from spillscan.output import folders
 
 HELD, LIST = "held", "list"
-"""In the folder of a run: a file that the process holds as long as it lives, and what was known before the build."""
+"""Files in the folder of a run: one that the process locks while it lives, and the state before the build."""
 _RELEASE = re.compile(rb"\bV(\d+(?:\.\d+)+)")
 
 
 class Known(Struct, frozen=True, kw_only=True):
-    """What is known before a build begins."""
+    """State before a build begins."""
 
     since_ns: int
     tops: tuple[str, ...]
@@ -39,22 +39,22 @@ class Known(Struct, frozen=True, kw_only=True):
 
 
 class Account(NamedTuple):
-    """A run that ended, and what its run file knows now."""
+    """A finished run and the new contents of its run file."""
 
     build: BuildRecord
     status: int
-    """Exit status of the build, below 0 a signal."""
+    """Exit status of the build; negative: a signal."""
     calls: tuple[Call, ...]
     """Calls of this run, without compiler checks."""
     kept: int
-    """Calls of earlier runs."""
+    """Number of calls kept from earlier runs."""
     checks: tuple[Call, ...]
 
 
 def after(before: BuildRecord, at_start: BuildRecord, run: Run, contains_code: Callable[[str], bool]) -> Account:
-    """The account of ``run``: what ``before`` knows, runs that were killed, and what changed.
+    """Account of ``run``: the records in ``before``, runs that were killed, and what changed.
 
-    ``at_start``: the run file when it began; ``contains_code``: whether a compressed file contains GPU code.
+    ``at_start``: the run file when the run began; ``contains_code``: whether a compressed file contains GPU code.
     """
     killed = [each for each in before.runs if each.kept and each.kept != run.kept and _was_killed(each.kept)]
     ended = [run.kept, *(each.kept for each in killed)]
@@ -100,7 +100,7 @@ def _has_sources(call: Call) -> bool:
 
 
 def _settles(run: Run, earlier: Run, at_start: BuildRecord) -> bool:
-    """Whether ``run`` takes the place of an ``earlier`` one: the same again, or a good one after a failed one."""
+    """Whether ``run`` replaces an ``earlier`` one: the same command again, or a success after a failure."""
     if earlier not in at_start.runs or earlier.folder != run.folder:
         return False
     return earlier.command == run.command or bool(earlier.status and run.status == 0 and run.did)
@@ -114,7 +114,7 @@ def _output(path: str) -> Output:
 
 
 def _as_it_is(output: Output, replaced: list[Call], new: tuple[Call, ...]) -> Output:
-    """An output that this run did not change; it may have code of a source that was compiled again."""
+    """An output that this run did not change; marked if it has old code of a source that was compiled again."""
     lost = set(output.pieces).difference(*(call.pieces for call in new))
     for call in replaced:
         if not lost.isdisjoint(call.pieces):
@@ -135,7 +135,7 @@ def _known(kept: str) -> Known:
 
 
 def _calls(kept: str) -> Iterator[Call]:
-    """The calls that ended, and those that only began."""
+    """Calls that ended, and those that only began."""
     for path in glob.glob(os.path.join(glob.escape(kept), "*.call")):
         with suppress(OSError, ValueError, SyntaxError, msgspec.MsgspecError), open(path, encoding="ascii") as file:
             said = ast.literal_eval(file.read())
@@ -157,7 +157,7 @@ def _finished(call: Call) -> Call:
 
 @cache
 def _release(compiler: str) -> str:
-    """The release of a compiler: ``13.0.88``; empty if it does not say."""
+    """Release of a compiler, such as ``13.0.88``; empty if it reports none."""
     try:
         said = subprocess.run([compiler, "--version"], capture_output=True, check=False, timeout=30).stdout
     except (OSError, subprocess.SubprocessError):
@@ -167,7 +167,7 @@ def _release(compiler: str) -> str:
 
 
 def _toolkit(call: Call) -> str:
-    """The folder of the compiler's toolkit, or as much of it as does not contain the build: ``~/bin/nvcc``."""
+    """Folder of the compiler's toolkit, or as much of it as does not contain the build: ``~/bin/nvcc``."""
     found = os.path.realpath(shutil.which(call.command[0]) or call.command[0])
     compiler = launcher.behind_scripts(found)
     programs, build = os.path.dirname(compiler), os.path.join(os.path.realpath(call.folder), "")

@@ -1,4 +1,4 @@
-"""Calls with which configure steps try a compiler; some are meant to fail."""
+"""Compiler checks: calls with which configure steps try a compiler. Some are meant to fail."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _CMAKE = re.compile(r"cmake\d*(?:\.exe)?\Z")
 _SCRATCH = re.compile(r"(.*?)/(?:CMakeFiles|meson-private)(?:/|\Z)")
 _OF_CONFIGURE = re.compile(r"(?:\A|/)conftest\.\w+\Z|/share/cmake[^/]*/Modules/")
 _WRITTEN_LAST = ("CMakeFiles/TargetDirectories.txt", "meson-private/install.dat", "config.status")
-"""Files that a configure step writes at its end, if it ends well."""
+"""Files that a successful configure step writes last."""
 
 
 def is_check(call: Call) -> bool:
-    """Whether a configure step that ended well called a compiler without a source of the build."""
+    """Whether a successful configure step made the call, without a source file of the build."""
     step = next((each for each in call.ancestors if _configures(each[1:]) is not None), None)
     if step is None or not _configures(step[1:]):
         return False

@@ -1,4 +1,4 @@
-"""Compile commands of CUDA sources: of a run file, or of ``compile_commands.json`` (CMake, ninja, Bear, Bazel).
+"""Compile commands of CUDA sources, from a run file or ``compile_commands.json`` (CMake, ninja, Bear, Bazel).
 
 https://clang.llvm.org/docs/JSONCompilationDatabase.html
 """
@@ -18,26 +18,26 @@ _AGAIN = "let the build system write it again"
 
 
 class Command(NamedTuple):
-    """One compilation of what may hold device code."""
+    """A compile command for a source that may contain device code."""
 
     words: tuple[str, ...]
-    """Its command line."""
+    """Command line."""
     folder: str
-    """Its working directory."""
+    """Working directory."""
     source: str
-    """What it compiles, as seen from here."""
+    """Source, relative to the current folder if possible."""
     object: str
-    """What it writes, as seen from here; empty if it does not say."""
+    """Output, relative to the current folder if possible; empty if not specified."""
 
     @property
     def by_nvcc(self) -> bool:
-        """Whether nvcc is its compiler."""
+        """Whether nvcc is the compiler."""
         parsed = compilation.parse(self.words)
         return parsed is not None and parsed.tool == "nvcc"
 
 
 def is_database(path: str) -> bool:
-    """Whether a file is a run file, or called as a list of compile commands is."""
+    """Whether a file is a run file, or named like a compilation database."""
     name = os.path.basename(path)
     listed = name.startswith("compile_commands") and name.endswith(".json") and os.path.isfile(path)
     return listed or record.is_one(path)
@@ -46,7 +46,7 @@ def is_database(path: str) -> bool:
 def commands(path: str) -> list[Command]:
     """The compilations of CUDA code in ``path``, each object once, in their order.
 
-    Raises InputError if the file is no such list, or lists none of them.
+    Raises InputError if the file is no compilation database, or lists no CUDA code.
     """
     if record.is_one(path):
         build = record.read(path)
@@ -78,7 +78,7 @@ def _command(entry: Any, path: str, number: int) -> Command | None:
         folder, source, output = entry["directory"], entry["file"], entry.get("output", "")
         if not all(isinstance(word, str) and "\0" not in word for word in (*words, folder, source, output)):
             raise TypeError
-        os.fsencode("".join((*words, folder, source, output)))  # half a character of JSON is in no path
+        os.fsencode("".join((*words, folder, source, output)))  # lone surrogates from JSON are in no path
     except (KeyError, TypeError, ValueError, AttributeError):
         raise InputError(f"{path}: entry {number} is not a compilation", _AGAIN) from None
     parsed = compilation.parse(words)
@@ -99,8 +99,10 @@ def _command(entry: Any, path: str, number: int) -> Command | None:
 
 
 def seen_from_here(path: str, top: str) -> str:
-    """``path`` below the folder of the list as that is called, or below the current one where that is called from here
-    (CMake's sources lie beside its build folder): so that it is the same in each checkout."""
+    """``path`` below the database's folder, spelled as that was named, else relative to the current folder.
+
+    CMake's sources are outside its build folder. The result is the same in each checkout.
+    """
     real = os.path.join(real_path(path), "")
     for place in (top,) if os.path.isabs(top) else (top, ""):
         folder = os.path.join(real_path(place or os.curdir), "")
@@ -110,6 +112,8 @@ def seen_from_here(path: str, top: str) -> str:
 
 
 def real_path(path: str) -> str:
-    """``path`` without links. One longer than any system takes leads nowhere: following it costs the square of its
-    length."""
+    """``path`` without links.
+
+    A path longer than any system allows is not resolved, since that would take time quadratic in its length.
+    """
     return os.path.realpath(path) if len(path) < _LONGEST_PATH else os.path.abspath(path)

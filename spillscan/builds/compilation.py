@@ -1,4 +1,4 @@
-"""What a compiler's command line makes: which object, from which source, and whether the code is relocatable."""
+"""Parse a compiler's command line: its object and sources, and whether the code is relocatable."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from itertools import pairwise
 from typing import NamedTuple
 
 SOURCES = (".cu", ".ptx", ".cubin", ".cpp", ".cc", ".cxx", ".c")
-"""Suffixes of what a CUDA compiler or linker reads as source."""
+"""Suffixes of files that a CUDA compiler or linker reads."""
 
 OBJECTS = (".o", ".obj", ".cubin", ".fatbin")
-"""How the files end that compilers write."""
+"""Suffixes of files that compilers write."""
 HOST_SOURCES = (".cpp", ".cc", ".cxx", ".c")
-"""Suffixes of what holds no device code, unless the command line says that it does."""
+"""Suffixes of sources without device code, unless an option says otherwise."""
 
 _TOOL = re.compile(r"(nvcc|clang|ptxas|nvlink)(?:\+\+)?(?:-\d+)?(?:\.exe)?$")
 _REPORT = re.compile(
@@ -24,10 +24,11 @@ _NO_MACHINE_CODE = re.compile(
     r"--?(?:ptx|cuda|optix-ir|preprocess|dryrun|dlto|version|help|device-link|dlink|lib)"
     r"|-E|-M{1,2}|--generate-(?:nonsystem-)?dependencies|-fsyntax-only|-emit-llvm|-cc1|-S|-V|-h"
 )
-"""Options with which a compiler makes no machine code of a source, or only links; ``-MD`` and the like do both."""
+"""Options with which a compiler makes no machine code, or only links; with ``-MD`` and similar options it still
+does."""
 _QUOTED = re.compile(r"""'([^']*+)'|"((?>(?:[^"\\]++|\\.)*))"|\\(.)""", re.S)
 _WORDS = re.compile(rf"""(?>(?:[^ \t\r\n"'\\]++|{_QUOTED.pattern})+)|["'\\]""", re.S)
-"""Those of a shell; a quote or backslash alone has no end."""
+"""Words as a shell splits them; a lone quote or backslash is an unclosed one."""
 _UNQUOTED = re.compile(r"[^ \t\r\n]+")
 _ESCAPED, _OPEN = re.compile(r"\\([\\\"])"), frozenset("\"'\\")
 _LTO, _REAL = re.compile(r"\blto_\d"), re.compile(r"\bsm_\d")
@@ -41,26 +42,26 @@ class Compilation(NamedTuple):
     tool: str
     """``nvcc``, ``clang``, ``ptxas`` or ``nvlink``."""
     tool_index: int
-    """Where in the words it stands: launchers such as ccache stand before it."""
+    """Index of the tool in the words, after launchers such as ccache."""
     output: str = ""
-    """The file that it is to write; empty where the command line does not say."""
+    """Output file; empty if not specified."""
     source: str = ""
-    """The first source."""
+    """First source."""
     paths: tuple[str, ...] = ()
     """All sources, in order."""
     relocatable: bool = False
-    """It asks for relocatable device code (``-dc``, ``-rdc=true``)."""
+    """Whether it requests relocatable device code (``-dc``, ``-rdc=true``)."""
     compiles: bool = False
-    """It stops after the compilation (``-c``, ``-dc``, ``-cubin``, ``-fatbin``, ``-ptx``)."""
+    """Whether it stops after the compilation (``-c``, ``-dc``, ``-cubin``, ``-fatbin``, ``-ptx``)."""
 
     @property
     def sources(self) -> int:
-        """How many sources it names."""
+        """Number of sources."""
         return len(self.paths)
 
     @property
     def object(self) -> str:
-        """The file that it writes: as given, or what the tool names by itself; empty where that cannot be said."""
+        """The file that it writes: as specified, or the tool's default; empty if there is no single one."""
         if self.output or not self.sources:
             return self.output
         if not self.compiles:
@@ -75,18 +76,20 @@ _CHECK = re.compile(
 
 
 def is_check(path: str) -> bool:
-    """Whether ``path`` is of what CMake, Meson or a configure script compiles to look at its compiler, or what they
-    write of that; some of it is to fail."""
+    """Whether ``path`` belongs to a compiler check of CMake, Meson or a configure script, or to its log.
+
+    Some checks are meant to fail.
+    """
     return _CHECK.search(path.replace("\\", "/")) is not None
 
 
 def default_object(source: str) -> str:
-    """The object that a tool writes of ``source`` where nobody names it."""
+    """Default name of the object for ``source``."""
     return posixpath.splitext(posixpath.basename(source))[0] + ".o"
 
 
 def parse(words: Sequence[str]) -> Compilation | None:
-    """What the command ``words`` makes; ``None`` where none of them is a compiler or linker of device code."""
+    """The compilation that the command ``words`` does; ``None`` if it calls no compiler or linker of device code."""
     found = ((index, _TOOL.search(word)) for index, word in enumerate(words) if not word.startswith("-"))
     tool_index, tool = next((each for each in found if each[1]), (-1, None))
     if tool is None:
@@ -126,11 +129,11 @@ def parse(words: Sequence[str]) -> Compilation | None:
 
 
 _OF_PLACES = re.compile(r"-(?:I|isystem|iquote|L|o|M[DFTPQ])|--?(?:include-path|output-|dependency-|gencode|arch|code)")
-"""Options of where files are, and of targets."""
+"""Options for file locations and targets."""
 
 
 def options(words: Sequence[str]) -> tuple[str, list[str]]:
-    """The tool that the command ``words`` calls, and what it asks of it: without files, folders and targets."""
+    """The tool of the command ``words``, and its options without files, folders and targets."""
     found = parse(words)
     if found is None:
         return "", []
@@ -143,7 +146,7 @@ def options(words: Sequence[str]) -> tuple[str, list[str]]:
 
 
 def makes_machine_code(words: Sequence[str]) -> bool:
-    """Whether the command ``words`` compiles device code to machine code, as far as its options say."""
+    """Whether the command ``words`` compiles device code to machine code, judging by its options."""
     asked = (word for word in words if word.startswith("-"))
     if not holds_device_code(words) or any(map(_NO_MACHINE_CODE.fullmatch, asked)):
         return False
@@ -152,8 +155,10 @@ def makes_machine_code(words: Sequence[str]) -> bool:
 
 
 def split(text: str, *, whole: bool = False) -> list[str]:
-    """The words of a command line as a shell splits it; at blanks where its quotes are not closed. Where it is to be
-    ``whole``, that is a :class:`ValueError`."""
+    """Split a command line into words as a shell does; at blanks if a quote is not closed.
+
+    With ``whole``, raises :class:`ValueError` instead if a quote is not closed.
+    """
     if _OPEN.isdisjoint(text):
         return _UNQUOTED.findall(text)
     words = [match[0] for match in _WORDS.finditer(text)]
@@ -170,7 +175,7 @@ def _bare(quoted: re.Match[str]) -> str:
 
 
 def holds_device_code(words: Sequence[str]) -> bool | None:
-    """Whether a source in the command ``words`` may hold device code; ``None`` where there is no source."""
+    """Whether a source in the command ``words`` may contain device code; ``None`` if there is no source."""
     sources = [word for word in words if word.endswith(SOURCES) and not word.startswith("-")]
     if not sources:
         return None
@@ -181,5 +186,5 @@ def holds_device_code(words: Sequence[str]) -> bool | None:
 
 
 def asks_for_report(command: str) -> bool:
-    """Whether ``command`` lets ptxas say what kernels use."""
+    """Whether ``command`` makes ptxas report resource usage."""
     return _REPORT.search(command) is not None

@@ -1,8 +1,8 @@
-"""Which GPUs can run what a file holds: its machine code, and the PTX that their driver compiles.
+"""GPUs that can run a file's code: its machine code, or PTX compiled by the driver.
 
-Compatibility is that of the CUDA C++ Programming Guide; of machine code in
-:func:`~spillscan.occupancy.devices.runs_on`. PTX is compiled for any GPU of its own compute capability or a later one;
-with a letter, for those that run machine code with that letter.
+Compatibility follows the CUDA C++ Programming Guide; for machine code see :func:`~spillscan.occupancy.devices.runs_on`.
+PTX can be compiled for any GPU of its own compute capability or a later one; PTX for an arch with a suffix letter only
+for GPUs that run machine code with that letter.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from spillscan.model import Build, Gap, Issue, Origin
 from spillscan.model.symbols import arch_family, natural
 from spillscan.occupancy.devices import resolve, runs_on
 
-# CUDA releases: what their drivers take, and what brings their toolkits.
+# CUDA releases: the PTX ISA that their drivers accept, and images with their toolkits.
 
 ISA_OF_RELEASE = {
     **{f"10.{minor}": f"6.{minor + 3}" for minor in range(3)},
@@ -25,8 +25,11 @@ ISA_OF_RELEASE = {
     **{f"12.{minor}": f"8.{minor if minor < 6 else minor - 1}" for minor in range(10)},
     **{f"13.{minor}": f"9.{minor}" for minor in range(6)},
 }
-"""The newest PTX ISA version that a driver of a CUDA release takes: "PTX Release History" of the PTX ISA's release
-notes up to 13.1, and what ptxas of 11.8, 12.0, 12.4, 12.6, 12.8, 12.9, 13.0, 13.2 and 13.5 says its own is."""
+"""Newest PTX ISA version that a driver of each CUDA release accepts.
+
+From "PTX Release History" in the PTX ISA's release notes up to 13.1, and as reported by ptxas of 11.8, 12.0, 12.4,
+12.6, 12.8, 12.9, 13.0, 13.2 and 13.5.
+"""
 
 IMAGE_OF_RELEASE = {
     **{
@@ -38,44 +41,46 @@ IMAGE_OF_RELEASE = {
         for version in ("12.6.3", "12.8.1", "12.9.1", "13.0.2", "13.1.1", "13.4.2")
     },
 }
-"""The image with each release's toolkit, as public Dockerfiles name them."""
+"""Image with each release's toolkit, as named in public Dockerfiles."""
 
 
 REQUIREMENT = re.compile(r"(?:sm|compute)_\d+[af]?")
-"""What may be required: machine code for just this arch; PTX that any GPU from this compute capability on can run."""
+"""Syntax of a requirement: machine code for exactly one arch, or PTX that any GPU from a compute capability on can
+run."""
 _TEGRA = frozenset({"sm_32", "sm_53", "sm_62", "sm_72", "sm_87", "sm_101", "sm_110"})
-"""Machine code is compatible neither among these nor with others (the same guide, "Binary Compatibility")."""
+"""Tegra archs, whose machine code is compatible neither with each other nor with other GPUs (the same guide, "Binary
+Compatibility")."""
 
 
 class Terms(Protocol):
-    """What a policy demands of a file."""
+    """Requirements of a policy for a file."""
 
     @property
     def require_archs(self) -> tuple[str, ...]:
-        """What it must hold."""
+        """Archs that the file must contain."""
 
     @property
     def driver_release(self) -> str | None:
-        """The CUDA release whose drivers must take its PTX; ``None``: any."""
+        """CUDA release whose drivers must accept the PTX; ``None``: any."""
 
 
 class Archs(Struct):
-    """What a file holds GPU code for."""
+    """Archs that a file contains GPU code for."""
 
     machine: set[str] = field(default_factory=set)
-    """``sm_90a``."""
+    """Machine code: ``sm_90a``."""
     portable: set[str] = field(default_factory=set)
     """PTX: ``compute_90``."""
     versions: dict[str, set[str | None]] = field(default_factory=dict)
-    """Of the PTX for an arch, its ISA versions: ``8.5``; ``None`` where it does not say."""
+    """ISA versions of the PTX per arch, such as ``8.5``; ``None`` if unknown."""
 
     def add_ptx(self, arch: str, version: str | None) -> None:
-        """A module."""
+        """Add a PTX module."""
         self.portable.add(arch)
         self.versions.setdefault(arch, set()).add(version)
 
     def too_new(self, release: str) -> dict[str, list[str]]:
-        """PTX that a driver of a CUDA ``release`` does not take, or is not known to: its ISA versions, by arch."""
+        """ISA versions, by arch, of PTX that a driver of CUDA ``release`` rejects or may reject."""
         most = _number(ISA_OF_RELEASE[release])
         found = {
             arch: [version or "unknown" for version in versions if version is None or _number(version) > most]
@@ -84,22 +89,22 @@ class Archs(Struct):
         return {arch: sorted(found[arch], key=natural) for arch in sorted(found, key=natural) if found[arch]}
 
     def for_driver(self, release: str | None) -> Archs:
-        """What a driver of a CUDA ``release`` can do with it; ``None``: one that takes all."""
+        """The code that a driver of CUDA ``release`` can use; ``None``: a driver that accepts all PTX."""
         new = self.too_new(release) if release is not None else {}
         return Archs(machine=self.machine, portable=self.portable - new.keys(), versions=self.versions)
 
     def lacks(self, wanted: Iterable[str]) -> list[str]:
-        """Those of what is ``wanted`` that it does not hold."""
+        """``wanted`` archs that the file does not cover."""
         return [arch for arch in wanted if arch not in self.machine and not self._compiles(arch)]
 
     def unasked(self, wanted: Sequence[str]) -> list[str]:
-        """What it holds and none of what is ``wanted`` asks for."""
+        """Archs in the file that serve none of the ``wanted`` ones."""
         extra = [arch for arch in self.machine if arch not in wanted]
         extra += [arch for arch in self.portable if not any(_serves(arch, each) for each in wanted)]
         return sorted(extra, key=natural)
 
     def without_fallback(self) -> list[str]:
-        """Machine code for just one compute capability or family, without PTX that later GPUs can run."""
+        """Machine code for one compute capability or family only, without PTX that later GPUs can run."""
         return [
             arch
             for arch in sorted(self.machine, key=natural)
@@ -110,7 +115,7 @@ class Archs(Struct):
         return any(_serves(arch, wanted) for arch in self.portable)
 
     def for_gpu(self, name: str) -> tuple[list[str], list[str]]:
-        """Of machine code and of PTX, what runs on a GPU; the driver takes PTX where there is no machine code."""
+        """Machine code and PTX that can run on a GPU; the driver uses PTX if there is no machine code."""
         target = resolve(name)[0].target
         alike = (arch for arch in self.machine if arch_family(arch) == target or _TEGRA.isdisjoint({arch, target}))
         machine = [arch for arch in alike if runs_on(arch, name)]
@@ -119,7 +124,7 @@ class Archs(Struct):
 
 
 def _serves(arch: str, wanted: str) -> bool:
-    """Whether PTX for ``arch`` is as good as that for ``wanted``."""
+    """Whether PTX for ``arch`` satisfies the requirement ``wanted``."""
     if not wanted.startswith("compute_") or not wanted[-1].isdigit() or not arch[-1].isdigit():
         return arch == wanted
     return int(arch.removeprefix("compute_")) <= int(wanted.removeprefix("compute_"))
@@ -137,7 +142,7 @@ def _number(version: str) -> tuple[int, ...]:
 
 
 def of_build(build: Build) -> dict[str, Archs]:
-    """By binary; where no binary was read, of the whole build, under no name."""
+    """Archs by binary; if no binary was read, those of the whole build, under an empty name."""
     found: dict[str, Archs] = {}
     for kernel in build.kernels:
         for origin in kernel.origins:
@@ -150,7 +155,7 @@ def of_build(build: Build) -> dict[str, Archs]:
 
 
 def gaps(held: Mapping[str, Archs], terms_of: Callable[[str], Terms]) -> Iterator[Gap]:
-    """What files do not hold that they must, and what they hold for newer drivers alone."""
+    """Archs that files lack although required, and PTX that only newer drivers accept."""
     for name, archs in held.items():
         terms = terms_of(name)
         origin = Origin(input=name, format="binary") if name else None
@@ -166,7 +171,7 @@ def gaps(held: Mapping[str, Archs], terms_of: Callable[[str], Terms]) -> Iterato
 
 
 def notes(held: Mapping[str, Archs], terms_of: Callable[[str], Terms]) -> Iterator[Issue]:
-    """What no setting asks for, and what no later GPU can run, of files of which something is required."""
+    """Notes on files with requirements: code that no setting requires, and code that no later GPU can run."""
     for name, archs in held.items():
         terms = terms_of(name)
         origin = Origin(input=name, format="binary") if name else None

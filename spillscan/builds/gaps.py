@@ -1,4 +1,4 @@
-"""What a run file leaves open: failed calls, files that changed since, kernels that are lost."""
+"""Gaps of a run file: failed calls, files that changed since, lost kernels."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NAMED = 3
 
 
 def units(build: BuildRecord) -> Iterator[Unit]:
-    """The compilations of a build that name a source."""
+    """Compilations of a build that name a source."""
     for call in build.calls:
         if call.source:
             yield Unit(
@@ -41,7 +41,7 @@ def _state(call: Call) -> State:
 
 
 def issues(build: BuildRecord, name: str) -> Iterator[Issue]:
-    """What a run file of that ``name`` leaves open."""
+    """Issues of the run file ``name``."""
     for message in _of_runs(build):
         yield _issue("build-incomplete", message, name)
     digest_of = cache(_digest_of)
@@ -66,7 +66,7 @@ def issues(build: BuildRecord, name: str) -> Iterator[Issue]:
 
 
 def to_read(build: BuildRecord) -> list[Output]:
-    """The outputs that are there, without those whose code others have."""
+    """Existing outputs, without those whose code others contain."""
     found, known = [], set[str]()
     for output in build.outputs:
         if not known.issuperset(output.pieces) and output.is_as_it_was:
@@ -89,7 +89,7 @@ def _of_runs(build: BuildRecord) -> Iterator[str]:
 
 
 def _is_mended(failed: Call, calls: Sequence[Call]) -> bool:
-    """Whether a later call compiled the same in the same run. One without a named source may have had another."""
+    """Whether a later successful call compiled the same; one without a named source may have had another."""
     later = (call for call in calls if call.status == 0 and call.began_ns > failed.began_ns and call.sources)
     return any(call.repeats(failed) for call in later)
 
@@ -118,7 +118,7 @@ def _of_output(output: Output, only_there: bool) -> Iterator[Issue]:
 
 def _digest_of(path: str) -> str:
     with suppress(OSError, ValueError):
-        if entry_of(path) is not None:  # no FIFO
+        if entry_of(path) is not None:  # not a FIFO
             with open(path, "rb") as file:
                 return hashlib.file_digest(file, "sha256").hexdigest()
     return ""

@@ -1,8 +1,7 @@
-"""Compiler launcher: runs one call of a compiler in a watched build, and records how it ended, what it reported, and
-which files it read and wrote.
+"""Compiler launcher: runs one compiler call of a recorded build, and records its status, its report and its files.
 
-Few modules are imported, because it starts once per call. Of the compiler's options it knows those that name outputs
-and options files.
+Imports few modules, since it starts once per call. Of the compiler's options it knows only those that name outputs and
+options files.
 """
 
 from __future__ import annotations
@@ -19,13 +18,13 @@ from itertools import pairwise
 
 from spillscan.builds.pieces import pieces
 
-TYPE_CHECKING = False  # `typing` takes as long as all the rest
+TYPE_CHECKING = False  # importing `typing` takes as long as everything else
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from typing import Any
 
 RUN = "SPILLSCAN_RUN"
-"""Environment variable with the folder in which a run keeps its calls. Its name begins with the run's process."""
+"""Environment variable with the folder of a run's calls. The folder's name begins with the run's process id."""
 FLAGS = ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS")
 FIGURES = re.compile(
     rb"^(?:(?:ptxas|nvlink) ?(?:\S.*?, line \d+; )?info *: (?:\d+ bytes gmem|Compiling entry function |Function "
@@ -33,7 +32,7 @@ FIGURES = re.compile(
     rb"|(?:ptxas *\.)? +\d+ bytes stack frame, \d+ bytes spill stores, ).*\n",
     re.MULTILINE,
 )
-"""The lines that ``-Xptxas -v`` adds."""
+"""Lines that ``-Xptxas -v`` adds."""
 _ASKS = re.compile(r"(?:^| )(?:--?res(?:ource)?-usage|(?:-Xptxas|--ptxas-options)[ =,]\S*?(?:-v|--verbose)\b)")
 _DRY_RUN = frozenset(("--dryrun", "-dryrun", "-#"))
 _OUTPUT_OPTIONS = frozenset(
@@ -48,14 +47,14 @@ _MOST_ANCESTORS, _MOST_WORDS = 64, 16
 
 
 def main(command: Sequence[str]) -> int:
-    """Run ``command`` as its caller would; its exit status."""
+    """Run ``command`` as its caller would; returns its exit status."""
     folder = os.environ.pop(RUN, "")
     began = os.path.join(folder, f"{os.getpid()}.began")
     try:
         started = os.stat(began).st_mtime_ns
         key = os.path.join(folder, f"{started}-{os.getpid()}")
         os.rename(began, f"{key}.began")
-    except OSError:  # a full disk, or the run is over: the build goes on
+    except OSError:  # a full disk, or the run is over: continue the build unrecorded
         os.execvp(command[0], list(command))
     is_nvcc = os.path.basename(command[0]).startswith("nvcc")
     words, texts = _words(command)
@@ -83,7 +82,7 @@ def main(command: Sequence[str]) -> int:
 
 
 def _words(command: Sequence[str]) -> tuple[list[str], set[str]]:
-    """The words of a command with those of variables and options files in their places; and these files."""
+    """Words of a command with environment variables and options files expanded, and the paths of these files."""
     before, after = (_split(os.environ.get(name, "")) for name in FLAGS)
     words, files = [command[0], *before, *command[1:], *after], set[str]()
     at = 1
@@ -108,7 +107,7 @@ def _split(text: str) -> list[str]:
         return text.split()
     from shlex import split
 
-    with suppress(ValueError):  # a quote that is not closed
+    with suppress(ValueError):  # an unclosed quote
         return split(text)
     return text.split()
 
@@ -120,7 +119,7 @@ def _text(path: str) -> str:
 
 
 def _files(words: list[str], texts: set[str], started: int, *, compiled: bool) -> dict[str, Any]:
-    """The files that the words of a call name: those that it read, with digests, and those that it wrote."""
+    """Files that the words of a call name: read ones with digests, and written ones."""
     outputs = {word for before, word in pairwise(words) if before in _OUTPUT_OPTIONS}
     options = [word.partition("=") for word in words]
     outputs |= {value for option, _, value in options if option in _OUTPUT_OPTIONS}
@@ -128,7 +127,7 @@ def _files(words: list[str], texts: set[str], started: int, *, compiled: bool) -
     found = {path: kind for path in named if (kind := _kind(path))}
     wrote = [path for path, kind in found.items() if kind == "binary" and _is_later(path, started)]
     read = [path for path, kind in found.items() if kind == "text" and path not in outputs]
-    if compiled and not wrote:  # an output that no word names
+    if compiled and not wrote:  # the output is not named
         folders = filter(os.path.isdir, (".", *outputs))
         near = [os.path.join(folder, name) for folder in folders for name in os.listdir(folder)]
         wrote = [path for path in near if _kind(path) == "binary" and _is_later(path, started)]
@@ -142,7 +141,7 @@ def _files(words: list[str], texts: set[str], started: int, *, compiled: bool) -
 
 
 def _kind(path: str) -> str:
-    """``text`` or ``binary``; empty if there is no such regular file."""
+    """``text`` or ``binary``; empty if ``path`` is not a regular file."""
     with suppress(OSError, ValueError):
         if stat.S_ISREG(os.stat(path).st_mode):
             with open(path, "rb") as file:
@@ -152,7 +151,7 @@ def _kind(path: str) -> str:
 
 def _is_later(path: str, started: int) -> bool:
     with suppress(OSError):
-        return os.stat(path).st_ctime_ns > started  # equal: just before, since the clock of files is coarse
+        return os.stat(path).st_ctime_ns > started  # equal means before: file times are coarse
     return False
 
 
@@ -166,7 +165,7 @@ def _digest(path: str, started: int) -> str:
 
 
 def _headers(gcc: str, clang: str, compiler: str) -> set[str] | None:
-    """The files that the host compiler opened, but for those of the toolkit and the system; ``None`` if unknown."""
+    """Files that the host compiler opened, except the toolkit's and the system's; ``None`` if unknown."""
     top = os.path.dirname(os.path.dirname(behind_scripts(os.path.realpath(compiler))))
     left_out = (*_SYSTEM, *((top + os.sep,) if top not in ("/", "/usr", "/usr/local") else ()))
     found: set[str] | None = None
@@ -181,14 +180,14 @@ def _headers(gcc: str, clang: str, compiler: str) -> set[str] | None:
 
 
 def _of_rules(lines: Iterable[str]) -> Iterator[str]:
-    """The prerequisites in rules of make."""
+    """Prerequisites in make rules."""
     for line in lines:
         for word in re.findall(r"(?:\\ |\S)+", line.partition(": ")[2]):
             yield word.replace("\\ ", " ").replace("$$", "$")
 
 
 def _ancestors(kept: str) -> Iterator[list[str]]:
-    """Working directory and command line of each ancestor up to the run, the nearest first."""
+    """Working directory and command line of each ancestor process up to the run, the nearest first."""
     number, run = os.getppid(), os.path.basename(kept).partition("-")[0]
     with suppress(OSError, ValueError, IndexError):
         for _ in range(_MOST_ANCESTORS):
@@ -202,8 +201,10 @@ def _ancestors(kept: str) -> Iterator[list[str]]:
 
 
 def behind_scripts(path: str) -> str:
-    """The program that ``path`` calls, if it is a script that only does that: nvcc looks for its toolkit next to the
-    name by which it is called."""
+    """The program that the script ``path`` only forwards to, else ``path``.
+
+    nvcc locates its toolkit relative to the name by which it is called.
+    """
     with suppress(OSError), open(path, encoding="utf-8", errors="replace") as file:
         if found := _EXEC.match(file.read(1 << 12)):
             return os.path.realpath(found[1])
@@ -211,7 +212,10 @@ def behind_scripts(path: str) -> str:
 
 
 def _is_program(name: str) -> bool:
-    """Whether a compiler is no other script: what one starts may be a cache, which must not see the variables."""
+    """Whether a compiler is the real nvcc or a forwarding script.
+
+    Other scripts may start a cache, which must not see the variables.
+    """
     from shutil import which
 
     path = behind_scripts(os.path.realpath(which(name) or name))
@@ -229,7 +233,7 @@ def _write(key: str, call: dict[str, Any]) -> None:
 
 
 def _ran(command: list[str]) -> tuple[int, bytes]:
-    """(status, standard error) of a compiler; below 0 the signal that ended it."""
+    """Run a compiler; returns (status, standard error). A negative status is the signal that ended it."""
     seen, printed = _channel()
     try:
         child = os.posix_spawnp(command[0], command, os.environ, file_actions=[(os.POSIX_SPAWN_DUP2, printed, 2)])
@@ -241,29 +245,32 @@ def _ran(command: list[str]) -> tuple[int, bytes]:
         signal.signal(number, lambda received, _: os.kill(child, received))
     kept = []
     waits = [seen, *([os.pidfd_open(child)] if hasattr(os, "pidfd_open") else [])]
-    with suppress(OSError):  # a terminal whose other side is closed
-        # what a killed compiler started may hold the pipe open
+    with suppress(OSError):  # a terminal whose other end is closed
+        # children of a killed compiler may keep the pipe open
         while seen in select.select(waits, [], [])[0] and (data := os.read(seen, 1 << 16)):
             kept.append(data)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), b"".join(kept)
 
 
 def _channel() -> tuple[int, int]:
-    """(where to read, where the compiler writes): a terminal if standard error is one, for compilers' colours."""
+    """File descriptors (to read, for the compiler to write).
+
+    A pseudo-terminal if standard error is a terminal, so that compilers print colors.
+    """
     if not os.isatty(2):
         return os.pipe()
     import termios
 
     seen, printed = os.openpty()
     settings = termios.tcgetattr(printed)
-    settings[1] = 0  # as written: the terminal behind adds what it adds
+    settings[1] = 0  # no output processing: the outer terminal does it
     termios.tcsetattr(printed, termios.TCSANOW, settings)
     return seen, printed
 
 
 def _die_of(number: int) -> int:
-    """End as the compiler ended, so that the caller sees the same signal."""
-    with suppress(OSError):  # nobody handles SIGKILL
+    """Die of the signal that ended the compiler, so that the caller sees the same status."""
+    with suppress(OSError):  # SIGKILL has no handler
         signal.signal(number, signal.SIG_DFL)
     os.kill(os.getpid(), number)
     return 128 + number

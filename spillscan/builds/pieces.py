@@ -1,4 +1,4 @@
-"""GPU code in the bytes of a file, whatever its name and format."""
+"""Find GPU code in the bytes of a file, whatever its name and format."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import mmap
 import re
 from hashlib import blake2b, file_digest
 
-TYPE_CHECKING = False  # the launcher starts once per call, and `typing` takes as long as all the rest
+TYPE_CHECKING = False  # the launcher starts once per call, and importing `typing` takes as long as everything else
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -18,8 +18,10 @@ _HEAD_BYTES = 1 << 12
 
 
 def pieces(path: str) -> tuple[str, ...]:
-    """Digests of each cubin and fat binary in a file: equal code has equal ones in all files. PTX and a compressed file
-    have one digest of the whole file."""
+    """Digests of each cubin and fat binary in a file; equal code has equal digests in all files.
+
+    PTX and compressed files have one digest of the whole file.
+    """
     try:
         with open(path, "rb") as file:
             head = file.read(_HEAD_BYTES)
@@ -34,13 +36,13 @@ def pieces(path: str) -> tuple[str, ...]:
 
 
 def is_packed(path: str) -> bool:
-    """Whether a file is compressed, so that only reading shows what it contains."""
+    """Whether a file is compressed, so that its contents are known only after reading it."""
     with open(path, "rb") as file:
         return file.read(8).startswith(PACKED)
 
 
 def is_linked(path: str) -> bool:
-    """Whether a device linker's output is in a file."""
+    """Whether a file contains output of the device linker."""
     try:
         with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             return data.find(_LINK_STUB) >= 0
@@ -67,7 +69,7 @@ def _end_of_fatbin(data: mmap.mmap, begin: int) -> int:
 
 
 def _end_of_cubin(data: mmap.mmap, begin: int) -> int:
-    """Where a cubin ends, by its section headers; 0 for another ELF file."""
+    """End of a cubin, from its section headers; 0 for another ELF file."""
     head = data[begin : begin + 64]
     if len(head) < 52 or head[18:20] != b"\xbe\0":
         return 0

@@ -1,6 +1,6 @@
-"""The run file of ``spillscan run``: calls of compilers with their reports, and files with GPU code.
+"""The run file of ``spillscan run``: compiler calls with their reports, and files with GPU code.
 
-Paths are absolute, so that the file means the same whatever its name and wherever it is.
+Paths are absolute, so that the file can be renamed and moved.
 """
 
 from __future__ import annotations
@@ -29,63 +29,63 @@ _LONGEST_NAME = 60
 
 
 class Call(Struct, frozen=True, kw_only=True):
-    """One call of a compiler."""
+    """One compiler call."""
 
     id: str
-    """When it began, in ns, and its process: distinguishes it from all others."""
+    """Unique id: start time in ns and process id."""
     command: tuple[str, ...]
-    """Its words, with those of variables and options files in their places."""
+    """Words of the command, with environment variables and options files expanded."""
     folder: str
-    """Its working directory."""
+    """Working directory."""
     ancestors: tuple[tuple[str, ...], ...] = ()
-    """Working directory and command line of those that called it; only while the build runs."""
+    """Working directory and command line of each ancestor process; only while the build runs."""
     folders: tuple[str, ...] = ()
-    """The folders of files that its words name; only while the build runs."""
+    """Folders of the files that the words name; only while the build runs."""
     sources: tuple[str, ...] = ()
-    """The texts that its words name, as they name them."""
+    """Text files that the words name, as written."""
     files: Mapping[str, str] = {}
     """SHA-256 of each source and header that it read; empty if the file changed meanwhile."""
     headers: bool = False
     """Whether ``files`` contains all headers."""
     wrote: tuple[str, ...] = ()
-    """The binary files that it wrote, as its words name them."""
+    """Binary files that it wrote, as the words name them."""
     pieces: tuple[str, ...] = ()
-    """Their GPU code."""
+    """Digests of the GPU code in the files that it wrote."""
     status: int | None = None
-    """Exit status, below 0 the signal that ended it; ``None``: it never ended."""
+    """Exit status; negative: the signal that ended it; ``None``: it never ended."""
     report: str = ""
-    """Its standard error."""
+    """Standard error of the compiler."""
     version: str = ""
     """Release of the compiler: ``13.0.88``; empty if unknown."""
 
     @property
     def began_ns(self) -> int:
-        """When it began."""
+        """Start time in ns."""
         return int(self.id.partition("-")[0])
 
     @property
     def source(self) -> str:
-        """Its first source, as seen from here; empty if it names none."""
+        """First source, relative to the current folder if possible; empty if it names none."""
         found = [each for each in (*self.sources, *self.command) if each.endswith(".cu")] or self.sources
         return tree.shown(self.path(found[0])) if found else ""
 
     @property
     def object(self) -> str:
-        """The first file that it wrote, as seen from here; empty if it wrote none."""
+        """First file that it wrote, relative to the current folder if possible; empty if it wrote none."""
         return tree.shown(self.path(self.wrote[0])) if self.wrote else ""
 
     @property
     def name(self) -> str:
-        """What people call it: its source, else its command."""
+        """Display name: the source, else the command."""
         return self.source or shlex.join(self.command)[:_LONGEST_NAME]
 
     @property
     def archs(self) -> frozenset[str]:
-        """The archs that it names."""
+        """Archs in the command line."""
         return frozenset(_ARCH.findall(" ".join(self.command)))
 
     def repeats(self, other: Call) -> bool:
-        """Whether it compiles the same: equal words, or the same files and archs."""
+        """Whether it compiles the same as ``other``: equal words, or the same files and archs."""
         if self.folder != other.folder or self.archs != other.archs:
             return False
         named, words = {*self.sources, *self.wrote}, {*other.command}
@@ -93,7 +93,7 @@ class Call(Struct, frozen=True, kw_only=True):
         return same or self.command == other.command
 
     def path(self, name: str) -> str:
-        """The absolute path of a file that it names."""
+        """Absolute path of a file that the words name."""
         return os.path.normpath(os.path.join(self.folder, name))
 
 
@@ -102,17 +102,17 @@ class Output(Struct, frozen=True, kw_only=True):
 
     path: str
     entry: tuple[int, int, int]
-    """Inode, ctime and size, which tell sooner than its content that it is as it was."""
+    """Inode, ctime and size; a faster check for changes than the content."""
     pieces: tuple[str, ...]
-    """Its GPU code."""
+    """Digests of its GPU code."""
     linked: bool = False
     """Whether a device linker wrote part of it."""
     older_than: str = ""
-    """A source that was compiled again, and of which it has the earlier code."""
+    """Source that was compiled again since, while the file has its old code."""
 
     @property
     def is_as_it_was(self) -> bool:
-        """Whether its GPU code is there and unchanged."""
+        """Whether the file exists with unchanged GPU code."""
         entry = tree.entry_of(self.path)
         return entry == self.entry or (entry is not None and pieces(self.path) == self.pieces)
 
@@ -122,11 +122,11 @@ class Run(Struct, frozen=True, kw_only=True):
 
     command: tuple[str, ...]
     folder: str
-    """Its working directory."""
+    """Working directory."""
     status: int | None = None
-    """Exit status, below 0 the signal that ended it; ``None``: it runs, or was killed."""
+    """Exit status; negative: the signal that ended it; ``None``: still running, or killed."""
     kept: str = ""
-    """While it runs, the folder that contains its calls and its list of files."""
+    """While it runs: the folder with its calls and its list of files."""
     did: bool = False
     """Whether it compiled or wrote anything."""
 
@@ -136,17 +136,19 @@ class BuildRecord(Struct, frozen=True, kw_only=True):
 
     format: str = FORMAT
     runs: tuple[Run, ...] = ()
-    """In the order in which they ended; of the same command the last."""
+    """Runs in the order in which they ended; only the last of the same command."""
     watched: tuple[str, ...] = ()
     """Folders whose files were compared."""
     calls: tuple[Call, ...] = ()
-    """In the order in which they began."""
+    """Calls in the order in which they began."""
     outputs: tuple[Output, ...] = ()
-    """The smallest first: objects before what is made of them."""
+    """Outputs, smallest first, so that objects precede what is linked from them."""
 
     def new_in(self, output: Output) -> set[str]:
-        """The GPU code of an output that no call wrote which ended well. A device linker that no call shows adds one
-        piece, which is of seen code."""
+        """GPU code of an output that no successful call wrote.
+
+        A device linker that was not recorded adds one piece, linked from recorded code; that one does not count.
+        """
         unseen = set(output.pieces).difference(*(call.pieces for call in self.calls if call.status == 0))
         return set() if output.linked and len(unseen) == 1 else unseen
 
@@ -166,18 +168,18 @@ def is_one(path: str) -> bool:
 
 
 def encoded(build: BuildRecord) -> str:
-    """The file's text; each digest once."""
+    """Text of the file; each pair of path and digest is stored once."""
     digests: dict[tuple[str, str], int] = {}
     calls = []
     for call in build.calls:
         read = [digests.setdefault(each, len(digests)) for each in call.files.items()]
         calls.append({**msgspec.to_builtins(call), "files": read})
     plain = {**msgspec.to_builtins(build), "calls": calls, "files": list(digests)}
-    return json.dumps(plain, separators=(",", ":")) + "\n"  # names of files that are no UTF-8 stay as they are
+    return json.dumps(plain, separators=(",", ":")) + "\n"  # escapes file names that are not UTF-8
 
 
 def decoded(data: bytes, name: str) -> BuildRecord:
-    """The contents of a run file called ``name``.
+    """Parse the contents of the run file ``name``.
 
     Raises InputError if it is damaged, or of another release.
     """
@@ -195,9 +197,9 @@ def decoded(data: bytes, name: str) -> BuildRecord:
 
 
 def read(path: str) -> BuildRecord | None:
-    """The contents of the run file ``path``; ``None`` if there is no file.
+    """Contents of the run file ``path``; ``None`` if there is no file.
 
-    Raises InputError if it is no sound run file.
+    Raises InputError if it cannot be read, is damaged, or of another release.
     """
     try:
         with open(path, "rb") as file:

@@ -1,5 +1,8 @@
-"""Run a build with a launcher in its way: as ``nvcc`` first on ``PATH``, in a folder that looks like the toolkit's, and
-as CMake's compiler launcher. What it does not see is known by the files that the build leaves."""
+"""Run a build and record it through a launcher.
+
+The launcher is installed as the first ``nvcc`` on ``PATH``, in a folder that mimics the toolkit's, and as CMake's
+compiler launcher. Compilations that bypass it are found by the files that the build leaves.
+"""
 
 from __future__ import annotations
 
@@ -34,11 +37,11 @@ case "${{{launcher.RUN}:+x}}${{1##*/}}" in xnvcc*|xclang*) ;; *) exec "$@" ;; es
 printf '%s\\0' "$PWD" "$@" 2>/dev/null >"${launcher.RUN}/$$.began"
 exec {shlex.join((sys.executable, "-I", "-S", "-c", _START))} "$@"
 """
-"""Leaves a trace before the launcher has started; ``SET`` is the compiler, if it is not among the words."""
+"""Launcher script; it leaves a trace before Python starts. ``SET`` inserts the compiler if the words lack it."""
 
 
 def watch(command: Sequence[str], also: Sequence[str], path: str, contains_code: Callable[[str], bool]) -> Account:
-    """Run ``command``, and account for it in the run file ``path``."""
+    """Run ``command``, and record it in the run file ``path``."""
     if shutil.which(command[0]) is None:
         raise UsageError(f"cannot run {command[0]}: no such command", "check its spelling and PATH")
     target = Target(path)
@@ -57,7 +60,7 @@ def watch(command: Sequence[str], also: Sequence[str], path: str, contains_code:
         with _locked(path):
             try:
                 now = record.read(path) or BuildRecord()
-            except InputError:  # the build damaged it
+            except InputError:  # the build damaged the file
                 now = before
             found = account.after(now, before, replace(run, status=status), contains_code)
             target.write(record.encoded(found.build))
@@ -65,13 +68,13 @@ def watch(command: Sequence[str], also: Sequence[str], path: str, contains_code:
 
 
 def _place() -> str:
-    """The folder of runs: a killed one stays there."""
+    """Folder for runs; a killed run's folder remains there."""
     os.makedirs(place := folders.kept("runs"), exist_ok=True)
     return place
 
 
 def _list(before: BuildRecord, also: Sequence[str], kept: str) -> None:
-    """Keep the list of watched files before the build."""
+    """Store the list of watched files before the build."""
     since_ns = os.stat(kept).st_ctime_ns
     watched = tree.Watched([_place(), folders.kept("launchers"), *filter(None, [_toolkit(shutil.which("nvcc"))])])
     tops = tuple(watched.outermost([tree.top_of(os.curdir), *also, *filter(os.path.isdir, before.watched)]))
@@ -81,7 +84,7 @@ def _list(before: BuildRecord, also: Sequence[str], kept: str) -> None:
 
 @contextlib.contextmanager
 def _locked(path: str) -> Iterator[None]:
-    """Keep other runs from writing the run file ``path``."""
+    """Lock the run file ``path`` against other runs."""
     os.makedirs(folder := folders.kept("locks"), exist_ok=True)
     name = hashlib.sha256(os.fsencode(os.path.realpath(path))).hexdigest()[:16]
     with open(os.path.join(folder, name), "ab") as file:
@@ -93,8 +96,10 @@ def _locked(path: str) -> Iterator[None]:
 
 
 def _wait(command: Sequence[str], environment: Mapping[str, str]) -> int:
-    """Run a build with its standard streams as they are; its exit status, below 0 a signal. The terminal sends its
-    signals to the build, too; others are passed on."""
+    """Run a build with our standard streams; returns its exit status; negative: a signal.
+
+    The terminal also sends its signals to the build; SIGTERM is passed on.
+    """
     try:
         build = subprocess.Popen(command, env=environment, close_fds=False)
     except OSError as error:
@@ -109,17 +114,17 @@ def _wait(command: Sequence[str], environment: Mapping[str, str]) -> int:
 
 
 def _variables(environment: Mapping[str, str], kept: str) -> dict[str, str]:
-    """The environment variables that put the launcher in the build's way; what the user has set stays."""
+    """Environment variables that install the launcher; the user's own settings are kept, except PATH."""
     path = environment.get("PATH", os.defpath)
     found = {"CMAKE_EXPORT_COMPILE_COMMANDS": "ON"}
     real = shutil.which("nvcc", path=path)
     if real is not None:
         front = _front(real)
         nvcc, launch = os.path.join(front, "bin", "nvcc"), os.path.join(front, "launch")
-        # CMake would keep the launcher for the compiler; torch.utils.cpp_extension; FindCUDA
+        # CMake would store the launcher as the compiler; torch.utils.cpp_extension; FindCUDA
         found |= {"CUDACXX": real, "PYTORCH_NVCC": nvcc, "CUDA_NVCC_EXECUTABLE": nvcc}
         found["CMAKE_CUDA_COMPILER_LAUNCHER"] = launch
-        if " " not in front:  # it is split at blanks
+        if " " not in front:  # CCACHE_PREFIX is split at blanks
             found["CCACHE_PREFIX"] = launch
     found = {name: value for name, value in found.items() if not environment.get(name)}
     if real is not None:
@@ -128,13 +133,15 @@ def _variables(environment: Mapping[str, str], kept: str) -> dict[str, str]:
 
 
 def _toolkit(real: str | None) -> str:
-    """The folder of the toolkit whose nvcc is ``real``; empty if there is none."""
+    """Folder of the toolkit whose nvcc is ``real``; empty if there is none."""
     return "" if real is None else os.path.dirname(os.path.dirname(launcher.behind_scripts(os.path.realpath(real))))
 
 
 def _front(real: str) -> str:
-    """A folder that looks like the toolkit of the compiler ``real``, with the launcher in its place. Its path, content
-    and times are the same from run to run, because caches take them for the compiler's."""
+    """A folder that mimics the toolkit of the compiler ``real``, with the launcher as its nvcc.
+
+    Its path, content and times are the same in every run, because caches hash them as the compiler's.
+    """
     target = launcher.behind_scripts(os.path.realpath(real))
     tools = os.path.dirname(target)
     number = hashlib.sha256(f"{_SCRIPT}\0{target}".encode()).hexdigest()[:16]

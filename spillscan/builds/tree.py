@@ -1,4 +1,4 @@
-"""Watched folders: a list of their files before a build, and the files that differ after it."""
+"""Watched folders: list their files before a build, and find those that differ after it."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ def top_of(folder: str) -> str:
 
 
 def shown(path: str) -> str:
-    """An absolute path as seen from here, if it lies below the current folder."""
+    """An absolute path, relative to the current folder if it is below that."""
     return path.removeprefix(os.path.join(os.getcwd(), ""))
 
 
 class Watched:
-    """The folders that a run watches, without those of the system and of toolkits."""
+    """Rules for the folders that a run watches; excludes the system's and toolkits'."""
 
     def __init__(self, left_out: Iterable[str]) -> None:
         self._left_out = tuple(os.path.join(os.path.realpath(each), "") for each in (*_SYSTEM, *left_out))
         homes = (os.sep, os.path.expanduser("~"), tempfile.gettempdir(), "/tmp", "/var/tmp", "/home")
         self._shallow = frozenset(map(os.path.realpath, homes))
-        """Folders of which only the files of their own are listed: below them is what others own."""
+        """Folders of which only direct files are listed, since their subfolders belong to others."""
 
     def allows(self, folder: str) -> bool:
-        """Whether a folder is watched if something leads there."""
+        """Whether a folder may be watched."""
         return not os.path.join(os.path.realpath(folder), "").startswith(self._left_out)
 
     def found(self, folders: Iterable[str]) -> list[str]:
-        """The folders of calls that are watched from now on, without those that lie below another."""
+        """Folders of compiler calls to watch from now on, without those below another."""
         wanted = (os.path.realpath(each) for each in folders if self.allows(each))
         return self.outermost(each for each in wanted if each not in self._shallow)
 
@@ -57,11 +57,11 @@ class Watched:
         return found
 
     def covers(self, tops: Iterable[str], folder: str) -> bool:
-        """Whether a folder is one of ``tops``, or watched with one of them."""
+        """Whether a folder is one of ``tops``, or watched as part of one."""
         return any(folder == top or (top not in self._shallow and folder.startswith(f"{top}/")) for top in tops)
 
     def files(self, tops: Iterable[str]) -> dict[str, Entry]:
-        """All files of the folders and below them, and links by their own paths. Each real folder is entered once."""
+        """All files in and below the folders; links under their own paths, too. Each real folder is entered once."""
         found: dict[str, Entry] = {}
         waiting = [each for each in map(os.path.realpath, tops) if self.allows(each)]
         entered = set[str]()
@@ -84,14 +84,14 @@ class Watched:
         return found
 
     def changed(self, before: Mapping[str, Entry], tops: Iterable[str]) -> set[str]:
-        """The real paths of files that are new or not as they were, and of all files to which a new link leads."""
+        """Real paths of new and changed files, and of all files that a new link leads to."""
         found = {path for path, entry in self.files(tops).items() if before.get(path) != entry}
         led = {os.path.realpath(path) for path in found if os.path.islink(path)}
         found |= led | set(self.files(filter(os.path.isdir, led)))
         return {path for path in found if os.path.isfile(path) and not os.path.islink(path)}
 
     def changed_since(self, since_ns: int, tops: Iterable[str]) -> set[str]:
-        """The files of folders of which there is no list: those that are later, or in a later folder below the top."""
+        """Files of unlisted folders that changed since ``since_ns``, or whose parent folder did, below the top."""
         later: dict[str, bool] = {}
 
         def is_later(path: str, top: str) -> bool:

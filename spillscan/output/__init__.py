@@ -1,5 +1,6 @@
-"""What every command writes with, and where files lie: a terminal's tables and charts, CSV, harmless text, progress,
-files that appear whole or not at all, and the errors that become one line.
+"""Output of all commands: terminal tables and charts, CSV, escaped text, progress, atomic files, one-line errors.
 
 In: text, rows, pieces of a document. Out: bytes on standard output, standard error and disk.
+
+Also locates folders: plug-ins, package data, caches.
 """

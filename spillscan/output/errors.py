@@ -1,4 +1,4 @@
-"""What can be wrong with an input, a configuration or a call; each error says what is wrong and what to do."""
+"""Errors in an input, a configuration or a call; each names the problem and the fix."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from os.path import commonprefix
 
 
 class SpillscanError(Exception):
-    """One line for the user: what is wrong, and what to do about it. The command exits with 2."""
+    """One-line message for the user: the problem, and how to fix it. The command exits with 2."""
 
     def __init__(self, what: str, hint: str = "") -> None:
         super().__init__(what, hint)
@@ -23,7 +23,7 @@ class InputError(SpillscanError):
 
 
 class NoBuildError(InputError):
-    """An input is a report of spillscan's own that holds no build."""
+    """The input is a spillscan report that contains no build."""
 
 
 class StoreError(InputError):
@@ -35,23 +35,23 @@ class UsageError(SpillscanError):
 
 
 class UndecidedError(SpillscanError):
-    """The input was read, but leaves open what a gate must know; a gate never passes on a guess."""
+    """The input was read, but lacks data that a gate needs; a gate never passes on a guess."""
 
 
 def nearest(name: str, known: Collection[str]) -> str:
-    """The hint of an error: ``did you mean max_registers?``, else all that is known if that is little."""
+    """Hint for an unknown name: ``did you mean max_registers?``, else all known names if they are few."""
     if near := closest(name, known):
         return f"did you mean {near}?"
     return f"one of {', '.join(known)}" if len(known) <= _FEW else ""
 
 
 _FEW = 10
-"""Names that a hint may list."""
+"""Maximum number of names in a hint."""
 _LIKE = 0.6
 
 
 def closest(name: str, known: Collection[str]) -> str:
-    """The known name that is most like ``name``, or begins most like it; empty if none is like it."""
+    """The known name most similar to ``name`` or to its beginning; empty if none is similar."""
     from difflib import SequenceMatcher
 
     word = name.lower().replace("-", "_")
@@ -61,7 +61,7 @@ def closest(name: str, known: Collection[str]) -> str:
         return max(SequenceMatcher(None, word, text).ratio() for text in (other, other[: len(word)]))
 
     def rank(other: str) -> tuple[float, int]:
-        return likeness(other), len(commonprefix([word, other.lower()]))  # noqa: RUF071 - not of paths
+        return likeness(other), len(commonprefix([word, other.lower()]))  # noqa: RUF071 - not paths
 
     best = max(known, key=rank, default="")
     return best if best and likeness(best) >= _LIKE else ""

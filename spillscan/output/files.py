@@ -1,4 +1,4 @@
-"""Files that are written only where asked: whole or not at all, and never through a link out of their folder."""
+"""Write files atomically, only where asked, and never through a link out of their folder."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from spillscan.output.folders import DRAFT
 
 _DRAFT = f"{DRAFT}report-"
 _YOUNG_SECONDS = 60
-"""A younger draft may not be held yet."""
+"""Seconds; a younger draft may not be locked yet."""
 _WRITTEN_CHARACTERS = 1 << 15
-"""So many are written at once: few enough that their memory is used again, not asked of the system each time."""
+"""Characters written at a time; few enough that the memory is reused."""
 
 
 _KINDS = {stat.S_IFIFO: "FIFO", stat.S_IFSOCK: "socket", stat.S_IFDIR: "folder", stat.S_IFCHR: "device"}
 
 
 def refuse_odd(path: str, mode: int) -> None:
-    """Refuse what is no regular file: reading it may wait, or never end."""
+    """Reject anything but a regular file, which might block or never end."""
     if not stat.S_ISREG(mode):
         raise UsageError(f"{path} is a {_KINDS.get(stat.S_IFMT(mode), 'device')}; expected a file")
 
 
 def is_open_file(path: str) -> bool:
-    """Whether ``path`` names a file that the caller has opened for us: ``/dev/stdin``, a process substitution."""
+    """Whether ``path`` names a file that the caller has already opened: ``/dev/stdin``, a process substitution."""
     return path == "/dev/stdin" or path.startswith(("/dev/fd/", "/proc/self/fd/"))
 
 
 def read_text(path: str, most: int, what: str) -> str:
-    """The text of a small regular file that holds ``what`` (``a policy``), without a byte order mark."""
+    """Text of a small regular file, without a byte order mark. ``what`` names the expected content (``a policy``)."""
     try:
         refuse_odd(path, os.stat(path).st_mode)
         with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
@@ -62,21 +62,22 @@ class Target(Struct, frozen=True):
     """A file to write."""
 
     path: str
-    """As the user gave it."""
+    """Path as the user wrote it."""
     append: bool = False
-    """Write behind what the file holds, as ``$GITHUB_STEP_SUMMARY`` wants it, instead of in its place."""
+    """Append to the file, as ``$GITHUB_STEP_SUMMARY`` requires, instead of replacing it."""
 
     @classmethod
     def parse(cls, text: str) -> Target | None:
-        """``FILE``, or ``+FILE`` to append; ``None`` where there is no name. A file ``+x`` is ``./+x``."""
+        """Parse ``FILE``, or ``+FILE`` to append; ``None`` if there is no name. A file ``+x`` is written ``./+x``."""
         path = text.removeprefix("+")
         return cls(path, append=path != text) if path else None
 
     def check(self) -> None:
-        """Refuse what has no folder, and what a link would lead out of the folder that was named.
+        """Reject a path without a folder, and a link that leads out of the named folder.
 
-        A relative path stays below the current folder (or as many folders above it as it begins with ``..``), whatever
-        links a checkout holds; a file that is a link stays in its folder. ``/dev`` and ``/proc`` are the system's own.
+        A relative path stays below the current folder (or as many folders above it as the path has leading ``..``),
+        whatever links a checkout contains. A file that is a link must stay in its folder. ``/dev`` and ``/proc`` are
+        exempt.
         """
         folder, name = os.path.split(self.path)
         if os.path.exists(self.path) and not os.path.abspath(self.path).startswith(("/dev/", "/proc/")):
@@ -97,7 +98,7 @@ class Target(Struct, frozen=True):
             raise UsageError(f"{self.path} is a link to {aim}", "name that file itself if you mean it")
 
     def write(self, text: str) -> None:
-        """Write ``text``, whole or not at all."""
+        """Write ``text`` atomically."""
         self.check()
         draft = self.draft()
         try:
@@ -107,15 +108,15 @@ class Target(Struct, frozen=True):
             draft.discard()
 
     def draft(self) -> Draft:
-        """A place to write the text to before the file is touched."""
-        import tempfile  # only what writes a file pays for it
+        """A temporary file for the text, before the target is touched."""
+        import tempfile  # imported only by commands that write files
 
         real = os.path.realpath(self.path)
         try:
             mode = os.stat(self.path).st_mode
         except OSError:
             mode = 0
-        direct = bool(mode) and not stat.S_ISREG(mode)  # a device or a pipe: there is nothing to replace
+        direct = bool(mode) and not stat.S_ISREG(mode)  # a device or pipe, which cannot be replaced
         try:
             if self.append or direct:
                 if stat.S_ISDIR(mode):
@@ -132,7 +133,7 @@ class Target(Struct, frozen=True):
 
 
 class Draft:
-    """Text on its way to a :class:`Target`."""
+    """Text being written for a :class:`Target`."""
 
     def __init__(self, target: Target, real: str, file: TextIO, temporary: str | None) -> None:
         self._target = target
@@ -141,7 +142,7 @@ class Draft:
         self._temporary = temporary
 
     def fill(self, write: Callable[[TextIO], object]) -> None:
-        """Let ``write`` write the text."""
+        """Call ``write`` with the temporary file."""
         try:
             write(self._file)
             self._file.flush()
@@ -149,7 +150,7 @@ class Draft:
             raise self._failed(error) from error
 
     def commit(self) -> None:
-        """Put the text in its place."""
+        """Move the text to its target."""
         try:
             if self._temporary is None:
                 self._append()
@@ -163,14 +164,14 @@ class Draft:
             raise self._failed(error) from error
 
     def discard(self) -> None:
-        """Leave nothing behind but what was committed."""
+        """Remove the temporary file, if not committed."""
         self._file.close()
         if self._temporary is not None:
             os.unlink(self._temporary)
             self._temporary = None
 
     def _append(self) -> None:
-        """Write behind the file's end; what fails half-way is cut off again."""
+        """Append to the file; a partial write is truncated again."""
         self._file.seek(0)
         with open(self._real, "ab", buffering=0) as file:
             regular = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
@@ -192,13 +193,13 @@ class Form(Struct, frozen=True):
     """One ``-f FORMAT[:FILE]``."""
 
     name: str
-    """The format."""
+    """Format."""
     target: Target | None
-    """The file; ``None`` is standard output."""
+    """Target file; ``None`` is standard output."""
 
 
 def parse_forms(wanted: Sequence[str], names: Sequence[str]) -> list[Form]:
-    """The forms asked for, of a command that knows the formats ``names``; without any, text."""
+    """Parse the requested forms for a command with the formats ``names``; the default is text."""
     forms = [_form(text, names) for text in wanted or ("text",)]
     if sum(form.target is None for form in forms) > 1:
         raise UsageError("two formats for standard output", "give all but one a file: -f json:build.json")
@@ -227,7 +228,7 @@ def _form(text: str, names: Sequence[str]) -> Form:
 
 
 def put(forms: Sequence[Form], pieces: Callable[[Form], Iterable[str | bytes]]) -> None:
-    """Write the ``pieces`` of each form where it was asked for: all files first, then standard output."""
+    """Write the ``pieces`` of each form to its target: all files first, then standard output."""
     drafts: list[Draft] = []
     try:
         for form in forms:
@@ -242,14 +243,14 @@ def put(forms: Sequence[Form], pieces: Callable[[Form], Iterable[str | bytes]]) 
             draft.discard()
     for form in forms:
         if form.target is None:
-            if form.name != "text" and hasattr(sys.stdout, "reconfigure"):  # text has the terminal's encoding
+            if form.name != "text" and hasattr(sys.stdout, "reconfigure"):  # text keeps the terminal's encoding
                 sys.stdout.reconfigure(encoding="utf-8", errors="replace")
             _copy(pieces(form), sys.stdout)
 
 
 def _copy(pieces: Iterable[str | bytes], file: TextIO) -> None:
-    """Write what is all text, or all bytes of UTF-8 text."""
-    raw = getattr(file, "buffer", None)  # what takes the place of standard output in a notebook has none
+    """Write pieces that are all text, or all UTF-8 bytes."""
+    raw = getattr(file, "buffer", None)  # absent from a notebook's standard output
     file.flush()
     batch: list[str] = []
     characters = 0

@@ -1,5 +1,4 @@
-"""Where files lie: plug-ins, what the package carries, what may be kept for the next run; and drafts of files, which a
-process holds as long as it lives."""
+"""Locate folders (plug-ins, package data, caches), and lock drafts of files while their process lives."""
 
 from __future__ import annotations
 
@@ -14,19 +13,21 @@ from zlib import crc32
 from spillscan.output.errors import SpillscanError
 
 DRAFT = ".spillscan-"
-"""How names of files begin that are not whole yet: records of compilers that still run, or were killed, and reports."""
+"""Prefix of incomplete files: records of running or killed compilers, and reports."""
 
 
 def modules(package: Iterable[str]) -> list[str]:
-    """The modules of a package, by its ``__path__``, that are plug-ins: whose names begin with no underscore. The
-    standard library's ``pkgutil`` loads half of itself for that."""
+    """Plug-ins of a package, given its ``__path__``: modules whose names have no leading underscore.
+
+    Cheaper than ``pkgutil``, which imports many modules.
+    """
     files = (name for folder in package for name in os.listdir(folder))
     return sorted(name.removesuffix(".py") for name in files if name.endswith(".py") and not name.startswith("_"))
 
 
 @cache
 def shipped(name: str) -> str:
-    """A folder inside the installed package, or beside it in a checkout."""
+    """A folder of data in the installed package, or next to it in a checkout."""
     package = os.path.dirname(os.path.dirname(__file__))
     for candidate in (os.path.join(package, name), os.path.join(os.path.dirname(package), name)):
         if os.path.isdir(candidate):
@@ -35,9 +36,10 @@ def shipped(name: str) -> str:
 
 
 def kept(name: str) -> str:
-    """By the XDG base directory specification: ``$XDG_CACHE_HOME/spillscan/NAME``, else below ``~/.cache``.
+    """Cache folder by the XDG base directory specification: ``$XDG_CACHE_HOME/spillscan/NAME``, else below
+    ``~/.cache``.
 
-    Raises :class:`RuntimeError` where nobody knows a home.
+    Raises :class:`RuntimeError` if there is no home folder.
     """
     home = os.environ.get("XDG_CACHE_HOME", "")
     home = home if os.path.isabs(home) else os.path.expanduser("~/.cache")
@@ -47,10 +49,10 @@ def kept(name: str) -> str:
 
 
 def remember(name: str, file: str, value: object) -> None:
-    """Keep a value that JSON has for the next run, where that can be."""
+    """Store a JSON value for the next run, if possible."""
     import json
 
-    with contextlib.suppress(OSError, RuntimeError):  # a home that is read-only, or none
+    with contextlib.suppress(OSError, RuntimeError):  # no home folder, or a read-only one
         folder = kept(name)
         os.makedirs(folder, mode=0o700, exist_ok=True)
         draft = os.path.join(folder, f"{file}.{os.getpid()}")
@@ -60,7 +62,7 @@ def remember(name: str, file: str, value: object) -> None:
 
 
 def remembered(name: str, file: str) -> Any:
-    """What :func:`remember` kept; ``None`` where there is nothing, or it is damaged."""
+    """The value that :func:`remember` stored; ``None`` if there is none, or if it is damaged."""
     import json
 
     with contextlib.suppress(OSError, RuntimeError, ValueError):
@@ -72,7 +74,7 @@ def remembered(name: str, file: str) -> Any:
 
 
 def hold(descriptor: int) -> None:
-    """Let others see that the process lives which writes this file. A file system without locks shows nothing."""
+    """Lock a file to show that the process that writes it lives. No effect on file systems without locks."""
     with contextlib.suppress(ImportError, OSError):
         import fcntl
 
@@ -80,7 +82,7 @@ def hold(descriptor: int) -> None:
 
 
 def is_held(path: str) -> bool | None:
-    """Whether the process lives that writes the draft ``path``; ``None`` where that is not known."""
+    """Whether the process that writes the draft ``path`` lives; ``None`` if unknown."""
     try:
         import fcntl
 
@@ -94,7 +96,7 @@ def is_held(path: str) -> bool | None:
 
 
 def sweep(folder: str, is_draft: Callable[[str], bool], older_than_seconds: float = 0) -> None:
-    """Delete drafts, by their names, whose process was killed."""
+    """Delete drafts whose process was killed, found by their names."""
     with contextlib.suppress(OSError):
         names = filter(is_draft, os.listdir(folder or os.curdir))
         for path in [os.path.join(folder, name) for name in names]:

@@ -1,4 +1,4 @@
-"""Pieces of Markdown: code spans, words, tables, what is folded; nothing in them acts."""
+"""Markdown fragments without active content: code spans, plain words, tables, collapsed sections."""
 
 from __future__ import annotations
 
@@ -8,30 +8,30 @@ from itertools import groupby
 
 from spillscan.output.safe import printable
 
-_TABLE_SIGNS = str.maketrans({"`": "'", "|": "¦"})  # what would end a span, or a cell even inside of one
-# Our own words and figures: letters, digits, and signs that mean nothing where a blank or the end follows them.
+_TABLE_SIGNS = str.maketrans({"`": "'", "|": "¦"})  # these would end a code span, or a cell even inside one
+# Our own words and numbers: letters, digits, and punctuation that is no markup before a blank or the end.
 _WORDS = re.compile(r"(?:[^\W_]|[ ()+→↑↓%=…-]|[.,:;](?= |$)|(?<=\d)[.,](?=\d)|(?<=[ks])/SM(?!\w))*")
-_REFERENCE = re.compile(r"[0-9a-fA-F]{7}|GH-|  |^[ +=-]")  # commits, issues; what a line must not begin with
+_REFERENCE = re.compile(r"[0-9a-fA-F]{7}|GH-|  |^[ +=-]")  # commits, issues; markup at the start of a line
 
 _LONGEST = 600
-"""Characters of a text."""
+"""Maximum characters of a text."""
 
 Row = Sequence[str]
 
 
 def code(text: str, most: int = 120) -> str:
-    """``text`` as a code span, printable and never long."""
+    """``text`` as a code span, printable and at most ``most`` characters."""
     shown = printable(text, most).translate(_TABLE_SIGNS).strip()
     return f"`{shown}`" if shown else "-"
 
 
 def linked(text: str, address: str) -> str:
-    """``text``, which is Markdown already, as a link to an address of ours; as it is where there is none."""
+    """``text``, already Markdown, as a link to one of our addresses; unchanged if ``address`` is empty."""
     return f"[{text}]({address})" if address else text
 
 
 def words(text: str) -> str:
-    """``text``: plain words and figures as they are, a bound in words, all else as code spans."""
+    """Escape ``text``: plain words and numbers unchanged, a bound in words, everything else as code spans."""
     text = text.replace("≤", "up to ")
     if not text or _plain(text):
         return text or code(text)
@@ -40,7 +40,8 @@ def words(text: str) -> str:
 
 
 def _pieces(text: str) -> list[str]:
-    """Its words; what stands in angles, as of ``scale<float, 2>``, or in the brackets of a call is one."""
+    """Words of a text; anything in angle brackets, as in ``scale<float, 2>``, or in a call's parentheses stays
+    together."""
     found: list[str] = []
     waiting: list[str] = []
     depth = 0
@@ -52,7 +53,7 @@ def _pieces(text: str) -> list[str]:
         if depth <= 0:
             found.append(" ".join(waiting))
             waiting, depth = [], 0
-    return found + waiting  # what nothing closes is no name
+    return found + waiting  # an unclosed bracket is no name
 
 
 def _plain(text: str) -> bool:
@@ -60,7 +61,7 @@ def _plain(text: str) -> bool:
 
 
 def _span(text: str) -> str:
-    """A code span without the signs of our own sentences around it."""
+    """A code span that leaves out the surrounding punctuation of our own sentences."""
     core = text.strip().rstrip(".,:;")
     behind = text.strip()[len(core) :]
     lead = "(" * (core.startswith("(") and core.count("(") > core.count(")"))
@@ -70,7 +71,7 @@ def _span(text: str) -> str:
 
 
 def table(header: Row, rows: Iterable[Row], right: Sequence[str] = ()) -> Iterator[str]:
-    """A table's lines; ``right`` columns are aligned to the right. Cells must be Markdown already."""
+    """Lines of a table; columns in ``right`` are right-aligned. Cells must already be Markdown."""
     yield f"| {' | '.join(header)} |"
     yield f"|{'|'.join('--:' if name in right else ':--' for name in header)}|"
     for row in rows:
@@ -78,7 +79,7 @@ def table(header: Row, rows: Iterable[Row], right: Sequence[str] = ()) -> Iterat
 
 
 def fold(title: str, lines: Iterable[str]) -> Iterator[str]:
-    """``lines`` behind a title that opens them; the title is ours, never a log's."""
+    """``lines`` as a collapsed section. The title must be our own text, never from a log."""
     yield f"<details><summary>{title}</summary>"
     yield ""
     yield from lines
@@ -87,7 +88,7 @@ def fold(title: str, lines: Iterable[str]) -> Iterator[str]:
 
 
 def within(lines: Iterable[str], most_bytes: int) -> tuple[list[str], int]:
-    """(the first lines that fit into ``most_bytes`` with their newlines; how many are left out)."""
+    """(first lines that fit into ``most_bytes`` with their newlines, number of lines left out)."""
     kept: list[str] = []
     left_out = size = 0
     for line in lines:

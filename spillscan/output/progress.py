@@ -1,6 +1,6 @@
-"""How far long work is, by tqdm: a line on standard error, only where a person watches, gone when the work is done.
+"""Progress of long work, by tqdm: a line on standard error, shown only on a terminal and erased at the end.
 
-tqdm is imported where a line may be shown, and nowhere else.
+tqdm is imported only if a line may be shown.
 """
 
 from __future__ import annotations
@@ -18,39 +18,39 @@ if TYPE_CHECKING:
     from typing import Self
 
 DELAY_SECONDS = 1.0
-"""Shorter work shows nothing."""
+"""Seconds before a line is shown; shorter work shows nothing."""
 _PAUSE_SECONDS = 0.1
 _LONGEST_NAME = 30
 
 
 class Progress:
-    """One line that is kept up to date; where no person can see it, nothing."""
+    """A progress line; does nothing if standard error is not a terminal."""
 
     def __init__(self, doing: str, unit: str = "B") -> None:
         self._doing, self._unit = doing, unit
         self.watched = watched()
-        """Whether a person sees it."""
+        """Whether the line can be seen."""
         self._bar: Any = None
 
     def expect(self, total: int) -> None:
-        """So much is to be done, in the unit; 0: not known."""
+        """Start, with ``total`` units to do; 0: unknown."""
         self.close()
         if self.watched:
             self._bar = self._begin(total)
 
     def reach(self, done: int, at: str = "") -> None:
-        """So much is done; ``at`` is being worked on."""
+        """Set the amount done; ``at``: the current item."""
         if self._bar is not None:
             self.advance(done - self._bar.n, at)
 
     def advance(self, amount: int, at: str = "") -> None:
-        """So much more is done."""
+        """Add to the amount done; ``at``: the current item."""
         if self._bar is not None:
             self._bar.set_postfix_str(printable(at, _LONGEST_NAME), refresh=False)
             self._bar.update(amount)
 
     def close(self) -> None:
-        """Leave the terminal as it was."""
+        """Erase the line."""
         if self._bar is not None:
             self._bar.close()
             self._bar = None
@@ -68,7 +68,7 @@ class Progress:
 
         from tqdm import tqdm
 
-        # Workers are forked: no thread of tqdm's own, and no lock between processes.
+        # Workers are forked, so tqdm must not start a thread or use a lock between processes.
         tqdm.monitor_interval = 0
         tqdm.set_lock(RLock())
         size = self._unit == "B"
@@ -87,19 +87,19 @@ class Progress:
 
 
 class Input(Protocol):
-    """What is read."""
+    """An input that is read."""
 
     @property
     def uri(self) -> str:
-        """Its place; ``-`` for standard input."""
+        """Its path or URL; ``-`` for standard input."""
 
     @property
     def bytes(self) -> int:
-        """Its size as it lies on disk."""
+        """Its size on disk."""
 
 
 class Reading:
-    """How far the inputs of a build are read: counts the bytes of each as they lie on disk."""
+    """Progress of reading inputs, in bytes on disk."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
@@ -107,11 +107,11 @@ class Reading:
         self._read_bytes = 0
 
     def expect(self, sources: Sequence[Input]) -> None:
-        """These will be read."""
+        """Announce the inputs to read."""
         self._progress.expect(sum(each.bytes for each in sources))
 
     def read(self, each: Input, read_bytes: int) -> None:
-        """So many bytes of ``each`` were read."""
+        """Report that ``read_bytes`` bytes of ``each`` were read in total."""
         if each is not self._current:
             self._current, self._read_bytes = each, 0
         self._progress.advance(

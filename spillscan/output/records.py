@@ -1,4 +1,4 @@
-"""Rows and documents as CSV and JSON: one writer of each, for every command."""
+"""Write rows and documents as CSV and JSON, for every command."""
 
 from __future__ import annotations
 
@@ -16,13 +16,16 @@ _COMPACT = (",", ":")
 
 
 def row(values: Sequence[Any]) -> str:
-    """One record of RFC 4180. Cells that a spreadsheet would run begin with a quote, and characters that are no text
-    are replaced; lists and objects are JSON."""
+    """One record of RFC 4180.
+
+    Cells that a spreadsheet would run as a formula get a leading quote, unprintable characters are replaced, and lists
+    and objects become JSON.
+    """
     return rows([values])
 
 
 def rows(records: Iterable[Sequence[Any]]) -> str:
-    """Several records of RFC 4180, each as :func:`row` writes it."""
+    """Several records of RFC 4180, each as in :func:`row`."""
     buffer = io.StringIO()
     csv.writer(buffer, lineterminator="\r\n").writerows(map(_cell, values) for values in records)
     return buffer.getvalue()
@@ -36,7 +39,7 @@ def _cell(value: Any) -> Any:
 
 
 def array(items: Iterable[str], indent: str = "  ") -> Iterator[str]:
-    """JSON texts as an array, one a line."""
+    """JSON texts as an array, one per line."""
     yield "["
     separator = f"\n{indent}"
     for item in items:
@@ -46,8 +49,10 @@ def array(items: Iterable[str], indent: str = "  ") -> Iterator[str]:
 
 
 def document(value: Any) -> Iterator[str]:
-    """JSON text: an object over several lines, an array one item a line. Items of iterators, of which there may be very
-    many, are made when they are written."""
+    """JSON text: an object over several lines, an array with one item per line.
+
+    Items of iterators, which may be very many, are created as they are written.
+    """
     if isinstance(value, list | Iterator):
         yield from array(map(compact, value))
     elif isinstance(value, Mapping) and any(isinstance(each, Iterator) for each in value.values()):
@@ -66,16 +71,16 @@ def document(value: Any) -> Iterator[str]:
 
 
 _AT_ONCE = 1000
-"""Items that are made at once: each text that is indented leaves a circle of functions behind."""
+"""Number of items to encode at a time; each indented text leaves a reference cycle of functions."""
 
 
 def _indented(value: Any, line: str = "\n") -> str:
-    """JSON text over several lines, which begin with ``line``."""
+    """JSON text over several lines, each beginning with ``line``."""
     return json.dumps(plain(value), indent=1, allow_nan=False).replace("\n", line)
 
 
 def objects(records: Iterable[Sequence[Any]]) -> Iterator[dict[str, Any]]:
-    """Records, the heads first, as objects of JSON; what several columns are called has a number."""
+    """Records as JSON objects; the first record contains the names. Repeated names get a number."""
     rows = iter(records)
     heads = next(rows)
     names = [f"{name}_{heads[:at].count(name) + 1}" if name in heads[:at] else name for at, name in enumerate(heads)]
@@ -83,20 +88,22 @@ def objects(records: Iterable[Sequence[Any]]) -> Iterator[dict[str, Any]]:
 
 
 def compact(value: Any) -> str:
-    """JSON text in one line."""
+    """JSON text on one line."""
     return json.dumps(plain(value), allow_nan=False, separators=_COMPACT)
 
 
 def harmless(text: AnyStr) -> AnyStr:
-    """JSON that means the same and holds no ``##[command]``, which GitHub's runner obeys anywhere in a line that a step
-    prints. Outside of strings JSON has no ``#``."""
+    """Equivalent JSON without ``##[command]``, which GitHub's runner executes anywhere in a printed line.
+
+    Outside of strings JSON has no ``#``.
+    """
     if isinstance(text, bytes):
         return text.replace(b"##", b"#\\u0023") if _holds_two(text) else text
     return text.replace("##", "#\\u0023") if "#" in text else text
 
 
 def _holds_two(text: bytes) -> bool:
-    """Whether ``##`` stands in it: one sign is found in a tenth of the time that two take, and there are few."""
+    """Whether the text contains ``##``. Searching for a single ``#`` is ten times as fast, and there are few."""
     at = text.find(b"#")
     while at >= 0 and not text.startswith(b"#", at + 1):
         at = text.find(b"#", at + 1)
@@ -104,7 +111,7 @@ def _holds_two(text: bytes) -> bool:
 
 
 def plain(value: Any) -> Any:
-    """``value`` as JSON has it: moments as ISO 8601, what is no number as null."""
+    """``value`` with JSON types: times as ISO 8601, NaN and infinity as null."""
     if value is None or isinstance(value, str | int):
         return value
     if isinstance(value, float):

@@ -1,4 +1,4 @@
-"""Text from logs made harmless: one line that neither a terminal nor a CI service takes for anything but text.
+"""Escape text from logs to one line that neither a terminal nor a CI service interprets.
 
 Names, paths and messages come from logs, and logs from whoever opened the pull request.
 """
@@ -8,22 +8,23 @@ from __future__ import annotations
 import re
 
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
-"""Stands for each character that could act."""
+"""Replaces each character that could have an effect."""
 
-# GitHub's runner takes `##[error]` anywhere in a line for a command (actions/runner, ActionCommand.TryParse), Azure's
-# agent `##vso[…]`, TeamCity `##teamcity[…]`.
+# GitHub's runner interprets `##[error]` anywhere in a line as a command (actions/runner, ActionCommand.TryParse),
+# Azure's agent `##vso[…]`, TeamCity `##teamcity[…]`.
 _HASH_COMMAND = re.compile(r"##(?=\w*\[)")
-# GitHub's runner takes a line that begins with `::` for one, after blanks (ActionCommand.TryParseV2).
+# GitHub's runner interprets a line that begins with `::`, after blanks, as a command (ActionCommand.TryParseV2).
 _COLON_COMMAND = re.compile(r"(\s*)::")
 
 _PLAIN = bytes(range(0x20, 0x7F))
 
 
 def printable(text: str, most: int | None = None) -> str:
-    """``text`` as one line: no control, format or bidirectional characters, no half surrogates, and no command of a CI
-    service. With ``most``, at most so many characters: the middle is left out.
+    """``text`` as one line without control, format or bidirectional characters, lone surrogates and CI commands.
+
+    With ``most``, at most that many characters: the middle is left out.
     """
-    is_plain = text.isascii() and not text.encode().translate(None, _PLAIN)  # in a tenth of the other's time
+    is_plain = text.isascii() and not text.encode().translate(None, _PLAIN)  # ten times as fast as isprintable
     if not is_plain and not text.isprintable():  # Cc, Cf, Cs, Co, Cn, Zl, Zp and blanks other than the space
         text = "".join(sign if sign.isprintable() else REPLACEMENT for sign in text)
     if "##" in text:
@@ -34,7 +35,7 @@ def printable(text: str, most: int | None = None) -> str:
 
 
 def clip(text: str, most: int) -> str:
-    """``text`` in at most ``most`` characters: head and tail, ``…`` between them."""
+    """``text`` in at most ``most`` characters: head and tail with ``…`` between."""
     if len(text) <= most:
         return text
     tail = most // 3

@@ -1,6 +1,7 @@
-"""What a person at a terminal gets: the one rule for colors and width, plain lines, and tables whose columns give way.
+"""Terminal output: the rules for colors and width, plain lines, and tables that fit the width.
 
-Nothing that comes from a log acts here: :func:`say`, :func:`complain`, :func:`paint` and :func:`table` escape it.
+:func:`say`, :func:`complain`, :func:`paint` and :func:`table` escape their text, so that nothing from a log has an
+effect.
 """
 
 from __future__ import annotations
@@ -20,39 +21,39 @@ from spillscan.output.safe import clip, printable
 RED, YELLOW, GREEN, DIM, BOLD, END = "\x1b[31m", "\x1b[33m", "\x1b[32m", "\x1b[2m", "\x1b[1m", "\x1b[0m"
 MARKED = "\x1b[1;33m"
 PLAIN_WIDTH = 120
-"""Columns where no terminal says how many there are."""
+"""Width in columns if there is no terminal."""
 _NARROWEST = 60
 _LONGEST_COMPLAINT = 1000
-"""Characters of a line on standard error: names in it may be very long."""
+"""Maximum characters of a line on standard error; names in it may be very long."""
 _WANTED_NAME, _SMALLEST_NAME, _LEAST_NAME = 44, 16, 8
 _READABLE_NAME = {True: 24, False: 40}
-"""Characters of a name before other columns give way: at 80 columns or fewer, and above."""
+"""Characters of a name before other columns are hidden: at up to 80 columns, and above."""
 _MANY = 4
-"""Rows, with the header, of which equal columns are worth a caption."""
+"""Rows, including the header, above which equal columns move to a caption."""
 
 Cell = str | Callable[[int], str]
-"""A text, or, of what has a shorter name, what it is called in so many characters."""
+"""Text, or a function that returns a name in at most the given number of characters."""
 Row = tuple[Sequence[Cell], str]
 """Cells and the color of the row."""
 
 
 class Style(NamedTuple):
-    """How a person wants it; machine formats ignore it."""
+    """Style of output for people; machine formats ignore it."""
 
     width: int = 100
     """Columns of the terminal."""
     color: bool = False
     """Whether escape sequences may be used."""
     rows: int | None = 25
-    """Most rows of a table; ``None`` shows all."""
+    """Maximum rows of a table; ``None`` shows all."""
     ascii_only: bool = False
-    """Whether the terminal shows nothing but ASCII."""
+    """Whether the terminal shows only ASCII."""
 
 
 def style_of(rows: int | None = None, to_terminal: bool = True) -> Style:
-    """How whoever reads standard output wants it; a file wants it plain.
+    """Style of standard output; plain for a file.
 
-    ``NO_COLOR`` wins over ``FORCE_COLOR`` (``0``: not forced), which wins over what the terminal is.
+    ``NO_COLOR`` wins over ``FORCE_COLOR`` (``0``: not forced), which wins over the terminal's type.
     """
     stream = sys.stdout
     terminal = to_terminal and stream.isatty()
@@ -65,7 +66,7 @@ def style_of(rows: int | None = None, to_terminal: bool = True) -> Style:
 
 
 def columns(otherwise: int) -> int:
-    """How wide the terminal is, as :func:`shutil.get_terminal_size` says, which loads each archiver that there is."""
+    """Width of the terminal, as :func:`shutil.get_terminal_size` finds it, without importing every archiver."""
     try:
         found = int(os.environ.get("COLUMNS", ""))
     except ValueError:
@@ -79,12 +80,12 @@ def columns(otherwise: int) -> int:
 
 
 def watched() -> bool:
-    """Whether a person watches standard error, on a terminal that can write a line over."""
+    """Whether standard error is a terminal that can overwrite a line."""
     return sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
 
 
 def for_people(stream: TextIO) -> None:
-    """Have a stream write what its encoding, which is the terminal's, cannot show in signs that it can."""
+    """Make a stream replace characters that its encoding lacks by similar ones."""
     if isinstance(stream, io.TextIOWrapper):
         stream.reconfigure(errors=_PLAINLY)
 
@@ -102,7 +103,7 @@ codecs.register_error(_PLAINLY, _plainly)
 
 
 def _acts_on_colors() -> bool:
-    """Whether the console acts on escape sequences: that of Windows does when it is asked to."""
+    """Whether the console interprets escape sequences; Windows' does after a request."""
     if sys.platform != "win32":
         return True
     import ctypes
@@ -113,14 +114,17 @@ def _acts_on_colors() -> bool:
 
 
 def say(lines: Iterable[str]) -> None:
-    """Print lines, made printable."""
+    """Print lines, escaped."""
     for line in lines:
         print(printable(line))
 
 
 def hung(lines: Iterable[str], style: Style, indent: int | None = None) -> Iterator[str]:
-    """Lines, made printable, within the terminal's width; where one goes on it is indented, by four more than it begins
-    with if nothing else is said. No word is broken: paths are for copying."""
+    """Lines, escaped and wrapped to the terminal's width.
+
+    Continuation lines are indented by ``indent``, by default four more than the line itself. Words are not broken, so
+    that paths can be copied.
+    """
     for line in lines:
         lead = " " * (len(line) - len(line.lstrip()) + 4 if indent is None else indent)
         yield from wrap(
@@ -129,7 +133,7 @@ def hung(lines: Iterable[str], style: Style, indent: int | None = None) -> Itera
 
 
 def complain(text: str) -> None:
-    """A line on standard error."""
+    """Print a line to standard error."""
     print(printable(f"spillscan: {text}", _LONGEST_COMPLAINT), file=sys.stderr)
 
 
@@ -142,10 +146,13 @@ def table(
     caption: bool = False,
     words: Collection[str] = (),
 ) -> Iterator[str]:
-    """Columns as wide as they must be. Where that is too wide for the style, first the ``spare`` columns go, which a
-    last line names, then names and units are cut, and ``words``, the widest first. ``left`` columns are aligned to the
-    left. Cells of the first column may be names, which fit the room that the others leave. A row of one cell is a
-    heading: a line across all columns. ``caption``: columns that are equal in all of many rows are said once, above."""
+    """Lines of a table, with columns as wide as needed.
+
+    If the table is too wide, ``spare`` columns are hidden first and named in a last line; then names and units are cut,
+    and ``words`` columns, the widest first. ``left`` columns are left-aligned. Cells of the first column may be names
+    that adapt to the remaining width. A row of one cell is a heading across all columns. With ``caption``, columns with
+    equal cells in many rows move to a line above.
+    """
     named = [cells[0] for cells, _ in rows if not _is_heading(cells, header)]
     fits = any(callable(name) for name in named)
     shown = [header, *(cells for cells, _ in rows if not _is_heading(cells, header))]
@@ -193,7 +200,7 @@ def table(
 
 
 _ZERO = re.compile(r"(  )0(?=  |$)")
-"""A cell of 0, which is dim."""
+"""A cell of 0, which is dimmed."""
 
 
 def _in_room(cell: Cell, room: int) -> str:
@@ -205,7 +212,7 @@ def _is_heading(cells: Sequence[Cell], header: Sequence[str]) -> bool:
 
 
 def _excess(grid: Sequence[Sequence[str]], style: Style, keeping: int) -> int:
-    """How much too wide the table is when names and units are cut to ``keeping`` characters."""
+    """Number of columns by which the table is too wide if names and units are cut to ``keeping`` characters."""
     widths = [max(map(len, column)) for column in zip(*grid, strict=True)]
     for column in {0, len(widths) - 1 if grid[0][-1] == "unit" else 0}:
         widths[column] = min(widths[column], keeping)
@@ -221,19 +228,19 @@ def _line(cells: Sequence[str], widths: Sequence[int], aligned_left: Sequence[bo
 
 
 def fold(more: int, style: Style, about: str = "") -> Iterator[str]:
-    """A line for the tail of a table, and what is to be known ``about`` it; none where there is no tail."""
+    """A line for rows left out of a table, with ``about`` them; none if nothing is left out."""
     if more:
         yield paint(f"… {more:,} more{about} (--all shows them)", DIM, style)
 
 
 def paint(text: str, color: str, style: Style) -> str:
-    """``text`` made printable, in ``color`` where the style wants colors."""
+    """``text`` escaped, in ``color`` if the style has colors."""
     shown = printable(text)
     return f"{color}{shown}{END}" if style.color and color and shown else shown
 
 
 def spark(values: Sequence[int | None], width: int, *, least: int = 0, ascii_only: bool = False) -> str:
-    """One line of columns, each as high as the largest of its values above ``least``; blank if none is known."""
+    """A sparkline; each bar is the maximum of its values, above ``least``; blank if none is known."""
     columns = min(width, len(values))
     cuts = [len(values) * at // columns for at in range(columns + 1)] if columns else [0]
     tops = [
