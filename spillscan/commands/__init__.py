@@ -20,16 +20,16 @@ from spillscan.output.terminal import columns
 
 
 class Command(Protocol):
-    """What a module of a command, or of a verb, offers."""
+    """Interface of the module of a command or verb."""
 
     EPILOG: str
-    """The last line of its help: an example."""
+    """Last line of its help: an example."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Declare the arguments."""
 
     def run(self, arguments: argparse.Namespace) -> int:
-        """Do the work; return the exit status."""
+        """Run the command; return the exit status."""
 
 
 GROUPS: dict[str, dict[str, str]] = {
@@ -60,20 +60,21 @@ GROUPS: dict[str, dict[str, str]] = {
         "completion": "print a completion script for bash, zsh or fish",
     },
 }
-"""Commands by what people do, with one line for each, in the order of the help."""
+"""Commands by group, with one line of help each, in the order of the help."""
 COMMANDS = {name: about for commands in GROUPS.values() for name, about in commands.items()}
 _NAME_COLUMN = 12
 
 
 class _Formatter(argparse.HelpFormatter):
-    """argparse makes one for each argument that is declared, and would ask :mod:`shutil` for its width."""
+    """Help formatter that gets the width from :func:`columns`; argparse creates one per argument, and :mod:`shutil` is
+    slow."""
 
     def __init__(self, prog: str) -> None:
         super().__init__(prog, width=columns(80) - 2)
 
 
 _LONGEST_ERROR = 300
-"""Characters of an error: words of a call may be long, and hostile."""
+"""Maximum characters of an error, since words of a call may be long and hostile."""
 _CHOICE = re.compile(
     r"(?:argument (?P<argument>\S+): )?invalid choice: (?P<word>'.*'|\".*\") \(choose from (?P<all>.*)\)"
 )
@@ -81,13 +82,13 @@ _UNKNOWN = re.compile(r"unrecognized arguments: (?P<word>\S+)")
 
 
 class Parser(argparse.ArgumentParser):
-    """Answers a wrong option, value or name in one line, with the nearest right one."""
+    """Argument parser that reports a wrong option, value or name in one line, with the nearest valid one."""
 
     def __init__(self, **declared: Any) -> None:
         super().__init__(**{"formatter_class": _Formatter, "allow_abbrev": False, **declared})
 
     def format_help(self) -> str:
-        """The help, with one line of usage."""
+        """The help, with usage in one line."""
         self.usage = self.usage or self._usage()
         return super().format_help()
 
@@ -100,14 +101,14 @@ class Parser(argparse.ArgumentParser):
         return " ".join(words).replace("%", "%%")
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """As argparse does; the parser of the command that was called complains."""
+        """Parse arguments; errors are reported by the parser of the command that was called."""
         found, extras = self.parse_known_args(args, namespace)
         if extras:
             getattr(found, "parser", self).error(f"unrecognized arguments: {' '.join(extras)}")
         return found
 
     def error(self, message: str) -> NoReturn:
-        """Exit with 2, after one line."""
+        """Print an error in one line, and exit with 2."""
         what, hint = message, ""
         if found := _CHOICE.match(message):
             what, hint = self._wrong_choice(
@@ -132,10 +133,10 @@ class Parser(argparse.ArgumentParser):
 
 
 class _Overview(Parser):
-    """The parser of all commands, whose help groups them by what people do."""
+    """Parser of all commands, whose help groups them."""
 
     def format_help(self) -> str:
-        """The commands by what people do, and what to do first."""
+        """The help: commands by group, and what to run first."""
         lines = [f"usage: {self.usage}", self.description, ""]
         for heading, commands in GROUPS.items():
             lines += [f"{heading}:", *(f"  {name:{_NAME_COLUMN}}{about}" for name, about in commands.items())]
@@ -143,7 +144,7 @@ class _Overview(Parser):
 
 
 def build_parser(only: str | None = None) -> Parser:
-    """The argument parser of every command, or of ``only`` one; it knows the others by name."""
+    """Argument parser of every command, or of ``only`` one, which knows the others only by name."""
     parser = _Overview(
         prog="spillscan",
         usage="spillscan COMMAND ...",
@@ -163,13 +164,13 @@ def build_parser(only: str | None = None) -> Parser:
 
 
 def add_verbs(parser: argparse.ArgumentParser, verbs: Mapping[str, tuple[str, Any]], required: bool = False) -> None:
-    """Verbs of a command: by name, a line on each, and its module."""
+    """Add subcommands (verbs) to a command: by name, its line of help and its module."""
     subparsers = parser.add_subparsers(metavar="VERB", required=required, parser_class=Parser)
     inherited = {action.dest for action in parser._actions}
     for name, (about, command) in verbs.items():
         for action in _add(subparsers, name, about, command)._actions:
             if action.dest in inherited and action.dest != "help":
-                action.default = argparse.SUPPRESS  # else it would undo what was said before the verb
+                action.default = argparse.SUPPRESS  # otherwise it would override an option given before the verb
 
 
 def _add(subparsers: Any, name: str, about: str, command: Command) -> Parser:

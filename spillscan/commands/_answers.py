@@ -13,7 +13,7 @@ from spillscan.reports.table import Table
 
 
 def forms_of(arguments: argparse.Namespace) -> list[Form]:
-    """What -f asks for: refused, where it is wrong, before any work is done."""
+    """Parse -f, and reject errors before any work is done."""
     return parse_forms(arguments.format, arguments.formats)
 
 
@@ -27,8 +27,10 @@ def answer(
     markdown: Callable[[], Iterable[str]] = tuple,
     rows: int | None = None,
 ) -> None:
-    """Write an answer in each of the ``forms``: lines of text or Markdown, a value for JSON, rows of CSV, heads
-    first, the pieces of a page."""
+    """Write a result in each of ``forms``.
+
+    ``text`` and ``markdown``: lines; ``json``: a value; ``csv``: rows, the header first; ``html``: pieces of a page.
+    """
 
     def pieces(form: Form) -> Iterable[str | bytes]:
         if form.name == "text":
@@ -43,5 +45,5 @@ def answer(
 
 
 def show(forms: Sequence[Form], table: Table[Any], most: int | None = None) -> None:
-    """Write a table as text, of which people see the first ``most`` rows, CSV, or JSON."""
+    """Write a table as text (its first ``most`` rows), CSV or JSON."""
     answer(forms, text=lambda style: table.text(style, most), json=table.document, csv=table.records)

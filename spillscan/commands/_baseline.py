@@ -29,23 +29,23 @@ MOST_NAMED = 3
 
 
 class Gate(NamedTuple):
-    """What a build is checked against besides its limits."""
+    """Policy and baseline to check a build against."""
 
     path: str | None
-    """The baseline file, as the user gave it; ``None`` without one."""
+    """Baseline file, as the user wrote it; ``None`` without one."""
     baseline: Baseline | None
-    """What is known of the build."""
+    """The baseline; ``None`` without one."""
     policy: Policy
-    """What makes the findings."""
+    """Policy whose rules report the findings."""
     own: Baseline | None = None
-    """With ``--baseline-from``: the baseline of the change itself."""
+    """With ``--baseline-from``: the baseline in the work tree."""
     arguments: str = ""
-    """Inputs and options that give ``baseline`` the same build, file and limits, as words of a shell."""
+    """Inputs and options for ``spillscan baseline`` to use the same build, file and limits, as shell words."""
     from_base: bool = False
-    """Whether the baseline is that of the merge base, which this change cannot write."""
+    """Whether policy and baseline are those of the merge base, which this change cannot modify."""
 
     def _offer(self, action: str) -> str:
-        """The command that brings the file up to this build."""
+        """Command that updates the baseline file to this build."""
         return f"`{' '.join(filter(None, ('spillscan baseline', action, self.arguments)))}`"
 
     def judge(
@@ -57,8 +57,11 @@ class Gate(NamedTuple):
         undecided: Sequence[Undecided] = (),
         of_changes: bool = False,
     ) -> BaselineResult:
-        """The result on the findings of ``build`` (or of its changes), the selected part of ``whole``, and what rules
-        left ``undecided``. A build is held against the recorded figures, too."""
+        """Apply the baseline to the findings of ``build``, or of its changes (``of_changes``).
+
+        ``build`` is the selected part of ``whole``; ``undecided``: results that rules left open. A build is also
+        compared with the recorded metrics.
+        """
         from msgspec.structs import replace
 
         from spillscan.judging.baseline.model import BaselineResult
@@ -96,8 +99,8 @@ class Gate(NamedTuple):
         return finding.rule == "spill" and id(finding.kernel) in traded and not limited
 
     def needs(self, terms: Sequence[Terms]) -> frozenset[Hidden]:
-        """What the gate must know of kernels under these terms: what rules of builds need, and those by which the
-        build is held against recorded figures."""
+        """Metrics that the gate needs from kernels under ``terms``: those of the rules, and of the comparison with the
+        baseline."""
         from spillscan.judging.rules import judged
 
         needs = judged(terms, "build", self.policy.fail_on)
@@ -108,7 +111,7 @@ class Gate(NamedTuple):
         return needs | judged(terms, "change", self.policy.fail_on) & JUDGED
 
     def report(self, report: Report, result: BaselineResult) -> Report:
-        """``report`` with the findings and what the baseline makes of them."""
+        """``report`` with the findings and the result of the baseline."""
         from msgspec import structs
 
         build = structs.replace(report.build, issues=(*report.build.issues, *self.issues(result, report.build)))
@@ -116,7 +119,7 @@ class Gate(NamedTuple):
         return structs.replace(report, build=build, findings=result.findings, baseline=result if shown else None)
 
     def issues(self, result: BaselineResult, build: Build) -> list[Issue]:
-        """What there is to say of the file."""
+        """Notes on the baseline file."""
         from spillscan.model import Issue, Origin
 
         origin = Origin(input=self.path or "", format="baseline")
@@ -124,7 +127,7 @@ class Gate(NamedTuple):
         return [Issue(code=code, message=text, severity="note", origin=origin) for code, text in said.items()]
 
     def _of_records(self, build: Build) -> dict[str, str]:
-        """What there is to say of the whole file, by kind of issue."""
+        """Notes on the whole file, by kind of issue."""
         said = {}
         if self.baseline is not None and (others := others_than(self.baseline.toolkits, build.toolkits)):
             recorded = ", ".join(self.baseline.toolkits)
@@ -135,7 +138,7 @@ class Gate(NamedTuple):
         return said
 
     def _of_kernels(self, result: BaselineResult) -> dict[str, str]:
-        """Recorded kernels that are not there, and others that are, as far as no gap says so, by kind of issue."""
+        """Notes on removed, renamed and unrecorded kernels that no gap reports, by kind of issue."""
         from spillscan.judging.baseline.model import identity_of
         from spillscan.naming import Names
         from spillscan.reports.pairings import renaming
@@ -166,7 +169,7 @@ class Gate(NamedTuple):
         return said
 
     def gaps(self, result: BaselineResult) -> list[Gap]:
-        """What a build lacks of what the baseline knows."""
+        """Gaps between the baseline and a build that lacks some of its data."""
         from spillscan.model import Gap, at_least
 
         found: list[Gap] = []
@@ -189,7 +192,7 @@ class Gate(NamedTuple):
 
 
 def add_gate(parser: argparse.ArgumentParser) -> None:
-    """What every gate takes: how it reports, what is judged, what may be unknown; --baseline and what belongs to it."""
+    """Add the options of all gates: reports, selection, what to accept, and --baseline with its options."""
     _options.add_output(parser)
     _options.add_selection(parser)
     _policy.add_rename(parser)
@@ -205,7 +208,7 @@ def add_gate(parser: argparse.ArgumentParser) -> None:
 
 
 def gate(arguments: argparse.Namespace, inputs: Sequence[str]) -> Gate:
-    """The policy and baseline that the arguments ask for, for the build of these ``inputs``."""
+    """Policy and baseline of the parsed arguments, for a build of ``inputs``."""
     if arguments.baseline_from is not None:
         return _gate_from(arguments, inputs)
     policy = _policy.policy_of(arguments)
@@ -219,7 +222,7 @@ def gate(arguments: argparse.Namespace, inputs: Sequence[str]) -> Gate:
 
 
 def _gate_from(arguments: argparse.Namespace, inputs: Sequence[str]) -> Gate:
-    """The gate of the merge base, which a change cannot weaken."""
+    """Gate with policy and baseline of the merge base, which a change cannot weaken."""
     from msgspec.structs import replace
 
     from spillscan.commands._merge_base import MergeBase
@@ -261,8 +264,10 @@ def _without_base(arguments: argparse.Namespace) -> argparse.Namespace:
 
 
 def again(arguments: argparse.Namespace, inputs: Sequence[str]) -> str:
-    """Inputs and options that give ``baseline write`` the same build, file and limits; a build from standard input has
-    no name."""
+    """Inputs and options for ``baseline write`` to use the same build, file and limits.
+
+    Standard input is left out.
+    """
     words = [each for each in inputs if each != "-"]
     for name in ("arch", "launch", "severity", "set", "accept"):
         given = getattr(arguments, "settings" if name == "set" else name, None) or ()
@@ -273,7 +278,7 @@ def again(arguments: argparse.Namespace, inputs: Sequence[str]) -> str:
 
 
 def read(path: str, arguments: str = "BUILD") -> Baseline:
-    """The baseline in the file ``path``; ``arguments``: those of the command that makes it."""
+    """Read the baseline file ``path``. ``arguments``: those of the command that would create it, for the message."""
     from spillscan.judging.baseline.file import parse
 
     if not os.path.lexists(path):
@@ -283,7 +288,7 @@ def read(path: str, arguments: str = "BUILD") -> Baseline:
 
 
 def only(baseline: Baseline, archs: Sequence[str]) -> Baseline:
-    """What ``baseline`` has of the archs that the user asked for."""
+    """``baseline`` limited to ``archs``; unchanged if there are none."""
     if not archs:
         return baseline
     from msgspec.structs import replace
@@ -292,14 +297,16 @@ def only(baseline: Baseline, archs: Sequence[str]) -> Baseline:
 
 
 def _named(kernels: Sequence[Accepted]) -> str:
-    """``3 kernels (gemm<8> (sm_80), …)``."""
+    """Number and first names of kernels: ``3 kernels (gemm<8> (sm_80), …)``."""
     names = list(dict.fromkeys(f"{each.name} ({each.identity.arch or 'arch unknown'})" for each in kernels))
     return printable(f"{count(len(kernels), 'kernel')} ({_few(names)})")
 
 
 def others_than(recorded: Sequence[str], releases: Sequence[str]) -> list[str]:
-    """Those of these ``releases`` that are none of the ``recorded`` ones, where any are. One may be identified by its
-    beginning: ``12.6`` of ``12.6.85``."""
+    """The ``releases`` that match none of the ``recorded`` ones; empty if nothing is recorded.
+
+    Either may be a prefix of the other: ``12.6`` matches ``12.6.85``.
+    """
     known = [f"{each}." for each in recorded]
     found = {each: f"{each}." for each in releases if known}
     return [each for each, it in found.items() if not any(it.startswith(old) or old.startswith(it) for old in known)]

@@ -16,7 +16,7 @@ _GLOB = frozenset("*?[]")
 
 
 def accept_lines(gate: Gate, inputs: Sequence[str], failing: Sequence[Finding]) -> Iterator[str]:
-    """How to accept the ``failing`` findings: all of them by the baseline, the first by an entry of the policy."""
+    """How to accept the ``failing`` findings: all by the baseline, or the first by an entry in the policy."""
     if not failing:
         return
     if gate.from_base:
@@ -36,7 +36,7 @@ def accept_lines(gate: Gate, inputs: Sequence[str], failing: Sequence[Finding]) 
 
 
 def acceptance(finding: Finding) -> str:
-    """An entry of ``accept`` for one finding."""
+    """Entry of ``accept`` for one finding."""
     kernel = finding.kernel
     symbol, *others = names_of(kernel.named_by)
     name = next((each for each in others[1:] if not _GLOB & {*each}), symbol)
@@ -46,7 +46,7 @@ def acceptance(finding: Finding) -> str:
 
 
 def not_checked(build: Build, policy: Policy) -> Iterator[str]:
-    """What the input leaves open that no limit of the policy asks for."""
+    """Data missing from the input that no limit of the policy needs."""
     kernels = [kernel for kernel in build.kernels if kernel.role != "function"]
     unlaunched = [kernel for kernel in kernels if policy.launch_of(kernel) is None]
     if unlaunched:

@@ -19,7 +19,7 @@ from spillscan.reading.inputs.source import expand
 
 
 def inputs_or_stdin(inputs: Sequence[str]) -> list[str]:
-    """``inputs``; without any, standard input where something is piped into it, else what ``spillscan run`` left."""
+    """``inputs``, or by default standard input if it is a pipe or file, else the run file of ``spillscan run``."""
     if inputs:
         return list(inputs)
     if _is_piped():
@@ -33,24 +33,26 @@ LEFT = f"{record.NAME} where `spillscan run` left it"
 
 
 def inputs_or_left(inputs: Sequence[str]) -> list[str]:
-    """``inputs``; without any what ``spillscan run`` left here, and nothing where it left nothing."""
+    """``inputs``, or by default the run file of ``spillscan run`` in the current folder, if any."""
     return list(inputs) or [record.NAME] * os.path.isfile(record.NAME)
 
 
 def _is_piped() -> bool:
-    """Whether standard input is a pipe or a file; a terminal and the null device are devices of characters."""
+    """Whether standard input is a pipe or a file, not a terminal or the null device."""
     if sys.stdin is None or sys.stdin.closed:
         return False
     try:
         return not stat.S_ISCHR(os.fstat(sys.stdin.fileno()).st_mode)
-    except (OSError, ValueError):  # a text in its place
+    except (OSError, ValueError):  # replaced by a text stream
         return True
 
 
 def kernel_of(arguments: argparse.Namespace, call: str, number: int | None = None) -> tuple[str, list[str]]:
-    """The kernel and the inputs of a ``call`` that has the kernel first, or names it by --kernel. Refused is one with
-    another ``number`` of inputs, or an input where the kernel belongs and a kernel where an input does. Inputs alone
-    (one, where ``number`` is open) mean all their kernels."""
+    """Kernel and inputs of a ``call`` with the kernel first, or in --kernel.
+
+    Raises UsageError if the number of inputs is not ``number``, or if kernel and input are swapped. Inputs alone (one,
+    if ``number`` is ``None``) select all their kernels.
+    """
     kernel, inputs = arguments.words[0], arguments.words[1:]
     if arguments.kernel is None and len(inputs) == (number or 1) - 1 and (kernel == "-" or os.path.exists(kernel)):
         return "*", arguments.words
@@ -71,7 +73,7 @@ def scan(
     *,
     live: bool = False,
 ) -> Build:
-    """:func:`spillscan.scan`, with its progress where a person watches."""
+    """:func:`spillscan.scan` with a progress line on a terminal."""
     try:
         with Progress("reading") as progress:
             watch = Reading(progress) if progress.watched else None
@@ -84,4 +86,4 @@ def scan(
 
 
 _read: deque[Build] = deque(maxlen=2)
-"""What was read last stays there until the process ends: freeing the records one by one takes time, too."""
+"""Last builds read; kept until the process ends, since freeing their records one by one takes time."""

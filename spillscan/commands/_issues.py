@@ -19,7 +19,7 @@ _ORDER = {"error": 0, "warning": 1, "note": 2}
 
 
 def report_issues(issues: Sequence[Issue]) -> None:
-    """The most severe issues, a line each, on standard error; where there are too many, of each kind as many."""
+    """Print the most severe issues to standard error, one per line; if there are too many, some of each kind."""
     ranked = sorted(issues, key=lambda issue: _ORDER[issue.severity])
     if len(ranked) > ISSUES_SHOWN:
         before = Counter[str]()
@@ -36,10 +36,10 @@ def report_issues(issues: Sequence[Issue]) -> None:
 
 
 def conclude(found: Verdict, issues: Sequence[Issue] = (), *, shown: bool = False) -> int:
-    """Exit status of a gate, after the ``issues`` of its input that are no gaps.
+    """Exit status of a gate, after printing the ``issues`` of its input that are no gaps.
 
-    If a gap keeps the gate from passing, the first one is the error; not if the report on standard output has
-    ``shown`` the gaps.
+    If a gap keeps the gate from passing, raises UndecidedError with the first gap, unless the report on standard output
+    has ``shown`` the gaps.
     """
     first = found.gaps[0] if found.status == 2 else None
     listed = {(gap.code, gap.message, gap.origin) for gap in found.gaps}
@@ -64,7 +64,7 @@ def _families(kernels: Sequence[Kernel]) -> str:
 
 
 def refuse_issues(issues: Sequence[Issue]) -> None:
-    """``--strict``: what was not understood is an error."""
+    """``--strict``: raise UndecidedError if any issue is more than a note."""
     severe = [issue for issue in issues if issue.severity != "note"]
     if severe:
         raise UndecidedError(f"{count(len(severe), 'issue')} in the input (--strict): {severe[0].message}")

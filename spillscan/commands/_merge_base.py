@@ -19,7 +19,7 @@ _MOST_LINKS = 8
 
 
 class MergeBase:
-    """The commit at which a branch left ``revision``, seen from the current folder."""
+    """Merge base of HEAD and ``revision``, with paths relative to the current folder."""
 
     def __init__(self, revision: str) -> None:
         self.revision = revision
@@ -44,11 +44,12 @@ class MergeBase:
         self.commit = base.decode().split()[0]
 
     def label(self, path: str) -> str:
-        """What messages call the file."""
+        """Name of the file in messages."""
         return f"{path} at {self.commit[:12]}"
 
     def find(self, name: str) -> str | None:
-        """The file ``name`` of this folder or the nearest above it that the merge base has, relative to this folder."""
+        """Path of the file ``name`` in this folder or the nearest parent that contains it at the merge base, relative
+        to this folder."""
         folder, climbed = self.prefix.rstrip("/"), ""
         while True:
             if self._mode(join(folder, name)) is not None:
@@ -58,7 +59,7 @@ class MergeBase:
             folder, climbed = dirname(folder), f"../{climbed}"
 
     def text(self, path: str, most: int) -> str | None:
-        """Text of ``path``, which is relative to this folder or absolute; ``None`` if the merge base has none."""
+        """Text of ``path``, relative to this folder or absolute; ``None`` if the merge base lacks it."""
         wanted = (
             os.path.relpath(path, os.path.realpath(self.top))
             if os.path.isabs(path)
@@ -88,7 +89,7 @@ class MergeBase:
         return decoded(self._asked("cat-file", "blob", f"{self.commit}:{wanted}") or b"", self.label(path))
 
     def _first(self, path: str) -> tuple[str, str | None]:
-        """The first link or submodule on the way to ``path``, else ``path``, with its mode."""
+        """First link or submodule in ``path``, else ``path`` itself, and its mode."""
         parts = path.split("/")
         for end in range(1, len(parts)):
             at = "/".join(parts[:end])
@@ -98,11 +99,11 @@ class MergeBase:
         return path, self._mode(path)
 
     def _mode(self, path: str) -> str | None:
-        """Mode of a path at the merge base; ``None`` if it has none."""
+        """Mode of a path at the merge base; ``None`` if it does not exist."""
         found = self._asked("--literal-pathspecs", "ls-tree", "-z", "--full-tree", self.commit, "--", path)
         return found.split(b" ", 1)[0].decode() if found else None
 
     def _asked(self, *words: str) -> bytes | None:
-        """What git prints; ``None`` if it fails."""
+        """Output of git; ``None`` if it fails."""
         done = git(os.curdir, *words, option=OPTION)
         return None if done.returncode else done.stdout

@@ -33,13 +33,13 @@ from spillscan.reports.words import counted, label_of
 
 _DATABASE = "compile_commands.json"
 _HEIGHT = 4
-"""Folders above an input that are searched for a list of its compilations."""
+"""Number of folders above an input to search for a compilation database."""
 _MOST_WAYS = 3
-"""Families that a failing output gives next steps for."""
+"""Maximum number of families with next steps in a failing output."""
 
 
 class Asked(NamedTuple):
-    """The inputs and options of the command that prints, as typed."""
+    """Inputs and options of the running command, as typed."""
 
     inputs: Sequence[str]
     config: Sequence[str] = ()
@@ -47,11 +47,11 @@ class Asked(NamedTuple):
     launches: Sequence[str] = ()
     """--launch."""
     builds: Sequence[str] = ()
-    """The two builds whose instructions are not compared yet."""
+    """The two builds whose instructions were not yet compared."""
 
     @classmethod
     def by(cls, arguments: argparse.Namespace, inputs: Sequence[str], builds: Sequence[str] = ()) -> Asked:
-        """What was asked by parsed arguments."""
+        """Inputs and options from parsed arguments."""
         given = vars(arguments)
         config = ["--config", given["config"]] if given.get("config") else []
         settings = [word for text in given.get("settings") or () for word in ("--set", text)]
@@ -60,7 +60,7 @@ class Asked(NamedTuple):
 
 
 def with_ways(report: Report, asked: Asked, policy: Policy) -> Report:
-    """The report with next steps for the families of its findings, the first families first."""
+    """The report with next steps for the first families of its findings."""
     names, families = report.names, dict[str, list[Kernel]]()
     first: dict[str, Finding] = {}
     there = {each.key for each in report.build.kernels}
@@ -96,19 +96,19 @@ def with_ways(report: Report, asked: Asked, policy: Policy) -> Report:
 
 
 def goal_of(policy: Policy, kernel: Kernel, rule: str) -> Goal:
-    """What a fix of a rule's findings is for, within the limits of the policy."""
+    """Goal of a fix for a rule's findings, within the policy's limits."""
     limits = policy.terms_of(kernel).limits
     wanted, most = wanted_by(rule), limits["max_registers"]
     return Goal("blocks" if wanted == "registers" and most is None else wanted, limits["min_blocks_per_sm"], most)
 
 
 def _by_callees(kernel: Kernel, finding: Finding) -> bool:
-    """Whether the spills that were found are those of called functions."""
+    """Whether the kernel itself has no spills, so that a spill finding is due to called functions."""
     return finding.rule.startswith("spill") and kernel.spills == (0, 0)
 
 
 def _callees(kernel: Kernel, kernels: Sequence[Kernel], names: Names) -> str:
-    """Which functions spill in the place of a kernel that does not."""
+    """Cause text that names the called functions that spill."""
     functions = [each for each in kernels if each.role == "function" and each.key.arch == kernel.key.arch]
     spilling = sorted((each for each in functions if sum(each.spills or ())), key=damage)
     called = [each for each in spilling if each.caller == kernel.key.symbol]
@@ -119,7 +119,7 @@ def _callees(kernel: Kernel, kernels: Sequence[Kernel], names: Names) -> str:
 
 
 _OF_FRAMES = ("local-array", "stack")
-"""Rules about the stack frame; `show` lists what is in it."""
+"""Rules about the stack frame; `show` lists its contents."""
 
 
 def _next(about: Ranked, finding: Finding, source: str, asked: Asked, names: Names, launches: Launches) -> str:
@@ -133,8 +133,10 @@ def _next(about: Ranked, finding: Finding, source: str, asked: Asked, names: Nam
 
 
 def databases_near(inputs: Sequence[str]) -> dict[str, set[str]]:
-    """Real paths of the sources and outputs of each list of compilations: of the run files among the inputs, else of
-    the lists near them."""
+    """Real paths of sources and outputs by compilation database.
+
+    Uses the run files among the inputs, else the databases near the inputs.
+    """
     own = [path for path in inputs if record.is_one(path)]
     folders = dict.fromkeys([os.curdir, "build"])
     for each in inputs:
@@ -163,8 +165,10 @@ def commands_for(
     *,
     tried: bool = False,
 ) -> Iterator[str]:
-    """Commands to paste, the most useful first. ``source``: what compiles the kernel; ``tried``: `advise --try` prints
-    them."""
+    """Commands to paste, the most useful first.
+
+    ``source``: what compiles the kernel, from :func:`source_of`; ``tried``: whether `advise --try` prints them.
+    """
     kernel, launch = about.worst, launches.launch_of(about.worst)
     if not kernel.key.symbol:
         return
@@ -187,7 +191,7 @@ def commands_for(
 
 
 def _held_by(kernel: Kernel, inputs: Sequence[str]) -> Sequence[str]:
-    """The inputs that the kernel was read from; all if that is unknown."""
+    """Inputs that the kernel was read from; all inputs if unknown."""
     code = [kernel.sass.origin] if kernel.sass and kernel.sass.origin else []
     own = [each.input.replace("\\", "/") + "/" for each in (*kernel.origins, *code)]
     kept = [each for each in inputs if any(path.startswith(each.replace("\\", "/").rstrip("/") + "/") for path in own)]
@@ -200,13 +204,15 @@ def _show(kernel: Kernel, inputs: Sequence[str], names: Names) -> str:
 
 
 def _called(kernel: Kernel, names: Names) -> str:
-    """The kernel's displayed name if it says all and no other kernel has it; else its symbol."""
+    """Display name of the kernel if complete and unambiguous, else its symbol."""
     return names.argument(kernel.named_by)
 
 
 def source_of(kernel: Kernel, databases: Mapping[str, set[str]]) -> str:
-    """The command that the kernel's log has, which made what the log says; else the list of compilations that holds its
-    source or object, else its source where that can be read and needs no options.
+    """What to compile the kernel from: a command, a compilation database or a source; empty if unknown.
+
+    The command from the kernel's log that made it, else the database with its source or object, else its source if that
+    is readable and needs no options.
     """
     lines = kernel.sass.local.lines if kernel.sass else ()
     files = [kernel.source, kernel.key.unit, *(origin.input for origin in kernel.origins)]
@@ -226,7 +232,7 @@ def source_of(kernel: Kernel, databases: Mapping[str, set[str]]) -> str:
 
 
 def _logged(origin: Origin, own: Collection[str]) -> str:
-    """The last command of a log, before a kernel's ``origin``, that compiles one of its ``own`` files; empty: none."""
+    """Last command of a log, before the kernel's ``origin``, that compiles one of its ``own`` files; empty if none."""
     found = ""
     if origin.line is not None and os.path.isfile(origin.input):
         for number, source, command in _compilations_in(origin.input):
@@ -237,8 +243,10 @@ def _logged(origin: Origin, own: Collection[str]) -> str:
 
 @lru_cache(maxsize=4)
 def _compilations_in(path: str) -> tuple[tuple[int, str, str], ...]:
-    """The commands of a log that compile a source which is there: line, real path of the source, command. Kernels of
-    one log ask for it one after the other."""
+    """Commands of a log that compile one existing source: line, real path of the source, command.
+
+    Cached, since the kernels of one log ask in turn.
+    """
     found = []
     with open(path, encoding="utf-8", errors="replace") as file:
         for number, line in enumerate(file, 1):
@@ -260,8 +268,11 @@ _LARGEST_SOURCE = 4 << 20
 
 
 def _stands_alone(path: str) -> bool:
-    """Whether a source that is there compiles without unknown options: all that it includes, and what that includes,
-    stands beside what includes it, or comes with the compiler."""
+    """Whether an existing source compiles without include options.
+
+    True if everything that it includes, directly or not, is found next to the including file or comes with the
+    compiler.
+    """
     left, seen = [path], {path}
     while left:
         path = left.pop()

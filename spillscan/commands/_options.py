@@ -13,17 +13,17 @@ from spillscan.output.errors import UsageError, nearest
 _REPORTS = "text (default), json, csv, markdown, html; check and diff: also sarif, github, gitlab, junit, rdjsonl"
 DATASET_VARIABLE, DATASET = "SPILLSCAN_DATASET", "spillscan-data"
 GROUPINGS: Final = ("family", "kernel", "file", "namespace", "arch")
-"""What kernels are grouped by for people."""
+"""Groupings of kernels in tables."""
 
 Parser = argparse._ActionsContainer
-"""A parser, or a group of one."""
+"""A parser or a group of arguments."""
 
 
-# ---- kinds --------------------------------------------------------------------------------------------------------
+# ---- types --------------------------------------------------------------------------------------------------------
 
 
 def whole_number(text: str) -> int:
-    """An argument that must be 0 or more."""
+    """Argument type: whole number of 0 or more."""
     try:
         value = int(text)
     except ValueError:
@@ -34,7 +34,7 @@ def whole_number(text: str) -> int:
 
 
 def positive_number(text: str) -> int:
-    """An argument that must be 1 or more."""
+    """Argument type: whole number of 1 or more."""
     number = whole_number(text)
     if number < 1:
         raise argparse.ArgumentTypeError("it must be 1 or more")
@@ -42,28 +42,28 @@ def positive_number(text: str) -> int:
 
 
 def flag(parser: Parser, name: str, about: str) -> None:
-    """An option without a word."""
+    """Add an option without a value."""
     parser.add_argument(name, action="store_true", help=about)
 
 
 def words(parser: Parser, name: str, metavar: str, about: str, **more: Any) -> None:
-    """An option that may stand several times; its words are a list."""
+    """Add a repeatable option; its values form a list."""
     parser.add_argument(name, action="append", default=[], metavar=metavar, help=f"{about}; repeatable", **more)
 
 
 def number(
     parser: Parser, name: str, about: str, metavar: str = "N", least: int = 0, default: int | None = None
 ) -> None:
-    """An option that takes a whole number of ``least`` (0 or 1) or more."""
+    """Add an option with a whole number of ``least`` (0 or 1) or more."""
     kind = positive_number if least else whole_number
     parser.add_argument(name, type=kind, metavar=metavar, default=default, help=about)
 
 
-# ---- what is read -------------------------------------------------------------------------------------------------
+# ---- inputs -------------------------------------------------------------------------------------------------------
 
 
 def add_inputs(parser: Parser, *, default: str = "") -> None:
-    """INPUT…, with standard input as the default where it is a pipe; ``default``: what is taken instead, in words."""
+    """Add INPUT…; ``default`` describes what is read without it, if not standard input."""
     about = (
         "build log, object, library, wheel, SASS disassembly, snapshot (scan -f json), run file, folder, glob, "
         "build of a dataset (data/@LABEL), or - for standard input"
@@ -73,24 +73,24 @@ def add_inputs(parser: Parser, *, default: str = "") -> None:
 
 
 def _input(text: str) -> str:
-    """A name behind ``--``, so written that a printed command does not take it for an option."""
+    """A name after ``--``, written so that a printed command does not parse it as an option."""
     return f"./{text}" if text.startswith("-") and text != "-" else text
 
 
 def add_dataset(parser: Parser) -> None:
-    """--dataset."""
+    """Add --dataset."""
     about = f"folder or URL (s3://bucket/path) of the dataset (default: ${DATASET_VARIABLE}, else {DATASET})"
     parser.add_argument("--dataset", metavar="PLACE", help=about)
 
 
 def add_strict(parser: Parser) -> None:
-    """--strict."""
+    """Add --strict."""
     about = "exit with 2 if any input was not understood"
     parser.add_argument("--strict", action="store_true", default=None, help=about)
 
 
 def _several(known: Collection[str]) -> Callable[[str], tuple[str, ...]]:
-    """Reads words of those that are ``known``, with commas between them."""
+    """Argument type: comma-separated words, each one of ``known``."""
 
     def read(text: str) -> tuple[str, ...]:
         if wrong := [word for word in text.split(",") if word not in known]:
@@ -101,13 +101,13 @@ def _several(known: Collection[str]) -> Callable[[str], tuple[str, ...]]:
 
 
 def add_set(parser: Parser, about: str) -> None:
-    """--set; ``about``: what its keys are."""
+    """Add --set; ``about`` describes its keys."""
     about += "; repeatable"
     parser.add_argument("--set", action="append", default=[], dest="settings", metavar="KEY=VALUE", help=about)
 
 
 def keyed(texts: Iterable[str], known: Collection[str]) -> dict[str, str]:
-    """What --set says, by key."""
+    """Parse the values of --set, by key."""
     found = {}
     for text in texts:
         name, equals, value = text.partition("=")
@@ -120,57 +120,57 @@ def keyed(texts: Iterable[str], known: Collection[str]) -> dict[str, str]:
 
 
 def add_with(parser: Parser, also: Mapping[str, str]) -> None:
-    """--with, which is called ``also``; what else is read or shown, and what that is."""
+    """Add --with, whose values are the keys of ``also``; its values describe them."""
     about = "; ".join(f"{word}: {what}" for word, what in also.items())
     parser.add_argument(
         "--with", dest="also", action="extend", default=[], type=_several(also), metavar="WHAT,…", help=f"also {about}"
     )
 
 
-# ---- which kernels ------------------------------------------------------------------------------------------------
+# ---- selection ----------------------------------------------------------------------------------------------------
 
 
 def add_arch(parser: Parser) -> None:
-    """--arch."""
+    """Add --arch."""
     words(parser, "--arch", "ARCH", "only this arch, such as sm_90a")
 
 
 def add_selection(parser: Parser) -> None:
-    """--arch and --kernel."""
+    """Add --arch and --kernel."""
     add_arch(parser)
     about = "only kernels with a matching name: symbol, full, short or as printed"
     words(parser, "--kernel", "GLOB", about)
 
 
 def add_called(parser: Parser, inputs: str, about: str) -> None:
-    """KERNEL and ``inputs``, ``about`` which is said; the kernel by --kernel, too, as where many are chosen."""
+    """Add KERNEL and ``inputs``, described by ``about``; also --kernel, as in commands that select several kernels."""
     first = "a printed name, a glob such as '*gemm*', or part of the symbol; omit it with --kernel"
     parser.add_argument("words", metavar=f"KERNEL {inputs}", nargs="+", help=f"KERNEL: {first}. {inputs}: {about}")
     parser.add_argument("--kernel", metavar="GLOB", help="the kernel, instead of KERNEL")
 
 
 def add_one_arch(parser: Parser) -> None:
-    """--arch, once."""
+    """Add --arch, for a single arch."""
     parser.add_argument("--arch", help="only this arch, such as sm_90a")
 
 
 def add_launches(parser: Parser) -> None:
-    """--launch."""
+    """Add --launch."""
     about = "block size and dynamic shared memory of the kernels that match GLOB; repeatable, the last match wins"
     parser.add_argument("--launch", metavar="GLOB=THREADS[,BYTES]", help=about, action="append", default=[])
 
 
 def add_devices(parser: Parser, what: str) -> None:
-    """--device; ``what`` is done on it."""
+    """Add --device; ``what`` is done on it."""
     about = f"{what} on this device, such as H200 or sm_86; repeatable (default: each kernel's own arch)"
     parser.add_argument("--device", metavar="NAME", help=about, action="append", default=[])
 
 
-# ---- what is shown ------------------------------------------------------------------------------------------------
+# ---- output -------------------------------------------------------------------------------------------------------
 
 
 def add_formats(parser: argparse.ArgumentParser, *formats: str) -> None:
-    """-f, any number of times; ``formats``: what it may be, the first is the default."""
+    """Add -f, repeatable; ``formats``: allowed values, the first is the default."""
     formats = formats or ("text", "json", "csv")
     _add_formats(parser, formats, f"{formats[0]} (default), {', '.join(formats[1:])}")
 
@@ -182,7 +182,7 @@ def _add_formats(parser: argparse.ArgumentParser, formats: Sequence[str], named:
 
 
 def add_output(parser: argparse.ArgumentParser) -> None:
-    """-f, --top and --all of a command that writes reports."""
+    """Add -f, --top, --all and --source-root, for commands that write reports."""
     _add_formats(parser, (), _REPORTS)
     about = "show source files below DIR on the page (-f html)"
     parser.add_argument("--source-root", metavar="DIR", help=about)
@@ -190,34 +190,35 @@ def add_output(parser: argparse.ArgumentParser) -> None:
 
 
 _WITH_WAYS = frozenset({"text", "html", "markdown", "sarif", "github"})
-"""Formats that show them."""
+"""Formats that show cause, fix and next command."""
 
 
 def shows_ways(arguments: argparse.Namespace) -> bool:
-    """Whether cause, fix and next command are shown: to find them takes as long as a large log does."""
+    """Whether a requested format shows cause, fix and next command; finding them takes as long as reading a large
+    log."""
     asked = {text.partition(":")[0] for text in arguments.format or ("text",)}
     return not asked.isdisjoint(_WITH_WAYS)
 
 
 def add_rows(parser: argparse.ArgumentParser, default: int, counted: str, whole: str) -> None:
-    """--top and --all; ``counted``: what --top counts, ``whole``: what --all shows all of."""
+    """Add --top and --all; ``counted``: what --top counts, ``whole``: what --all shows all of."""
     rows = parser.add_mutually_exclusive_group()
     number(rows, "--top", f"{counted} (default: {default})", default=default)
     flag(rows, "--all", f"show all {whole}")
 
 
 def rows_of(arguments: argparse.Namespace) -> int | None:
-    """How many rows of text are wanted; ``None``: all."""
+    """Maximum number of text rows; ``None``: all."""
     return None if arguments.all else int(arguments.top)
 
 
 def add_sort(parser: Parser, about: str, known: Sequence[str] = ()) -> None:
-    """--sort; ``about``: what is sorted, and how it stands without; ``known``: by what else than compared figures."""
+    """Add --sort; ``about``: what is sorted, and the default order; ``known``: keys other than metrics."""
     parser.add_argument("--sort", metavar="METRIC", help=about, choices=known or _names(figures.METRICS))
 
 
 def add_metric(parser: Parser, known: Sequence[Figure], about: str) -> None:
-    """--metric, one of the ``known`` figures, as often as it is given."""
+    """Add --metric, repeatable, one of the ``known`` metrics."""
     about = f"{about}; `spillscan explain metrics` lists them; repeatable"
     parser.add_argument("--metric", metavar="NAME", help=about, action="append", default=[], choices=_names(known))
 
@@ -227,7 +228,7 @@ def _names(known: Sequence[Figure]) -> list[str]:
 
 
 def add_levels(parser: Parser, levels: Sequence[str], default: Sequence[str], more: str = "") -> None:
-    """--by and --base of what is added up in groups of groups; ``more`` is said of the levels."""
+    """Add --by and --base for sums in nested groups; ``more`` is appended to the help of the levels."""
     about = f"groups, and groups in these (default: {','.join(default)}): {', '.join(levels)}{more and '; ' + more}"
     parser.add_argument("--by", metavar="LEVEL,…", help=about, type=_several(levels), default=tuple(default))
     about = "an older input: show how much each group grew, largest change first"

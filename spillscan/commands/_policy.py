@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from spillscan.model.usage import Severity
 
 NO_FILE = "none"
-"""Value of --config for no file."""
+"""Value of --config that disables the file."""
 FAIL_ON = ("error", "warning", "note", "never")
 _OF_OPTIONS = ("fail_on", "baseline", "devices")
-"""Keys that have options of their own."""
+"""Keys with options of their own."""
 
 
 def add_file(parser: argparse.ArgumentParser) -> None:
-    """--config and --set."""
+    """Add --config and --set."""
     parser.add_argument("--config", metavar="FILE", help="policy file, or none (default: the nearest spillscan.yaml)")
     _options.add_set(
         parser,
@@ -36,7 +36,7 @@ def add_file(parser: argparse.ArgumentParser) -> None:
 
 
 def add_severity(parser: argparse.ArgumentParser) -> None:
-    """--severity."""
+    """Add --severity."""
     parser.add_argument(
         "--severity",
         action="append",
@@ -46,7 +46,7 @@ def add_severity(parser: argparse.ArgumentParser) -> None:
 
 
 def add_accept(parser: argparse.ArgumentParser) -> None:
-    """--accept."""
+    """Add --accept."""
     parser.add_argument(
         "--accept",
         action="append",
@@ -56,7 +56,7 @@ def add_accept(parser: argparse.ArgumentParser) -> None:
 
 
 def add_rename(parser: argparse.ArgumentParser) -> None:
-    """--rename."""
+    """Add --rename."""
     parser.add_argument(
         "--rename",
         action="append",
@@ -67,13 +67,16 @@ def add_rename(parser: argparse.ArgumentParser) -> None:
 
 
 def add_fail_on(parser: argparse.ArgumentParser) -> None:
-    """--fail-on."""
+    """Add --fail-on."""
     parser.add_argument("--fail-on", choices=FAIL_ON, help="lowest severity that fails (default: error)")
 
 
 def policy_of(arguments: argparse.Namespace, base: MergeBase | None = None, *, of_files: bool = False) -> Policy:
-    """The policy: defaults < file < the options among ``arguments``. ``base``: the file is that of the merge base, and
-    of the work tree's only launches and renames count. ``of_files``: for `size`, which checks files, not kernels."""
+    """Policy in force: defaults, overridden by the file, overridden by options.
+
+    With ``base``, the file is that of the merge base, and the work tree's file counts only for launches and renames.
+    ``of_files``: for `size`, which checks files instead of kernels.
+    """
     from spillscan.judging.policy.file import LIMITS, keys
     from spillscan.judging.policy.reading import from_options, load
 
@@ -112,7 +115,7 @@ def _at_merge_base(base: MergeBase, options: Layer, config: str | None, *, searc
 
 
 def today() -> date:
-    """The day of ``SOURCE_DATE_EPOCH``, else this day; in UTC, so that it is the same everywhere."""
+    """Date of ``SOURCE_DATE_EPOCH``, else today; in UTC, so that it is the same everywhere."""
     epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
     if not epoch:
         return datetime.now(UTC).date()
@@ -123,12 +126,15 @@ def today() -> date:
 
 
 _SOON_DAYS = 7
-"""An entry of ``accept`` that ends within so many days is a note."""
+"""Days before its end at which an entry of ``accept`` becomes a note."""
 
 
 def with_rot(build: Build, policy: Policy) -> Build:
-    """``build`` with a note on each part of the policy that no longer fits it: patterns that name no kernel, launches
-    that its code contradicts, entries of ``accept`` that have expired or soon will."""
+    """``build`` with an issue for each outdated part of the policy.
+
+    Patterns that match no kernel, launches that the code contradicts, entries of ``accept`` that have expired or soon
+    will.
+    """
     from msgspec.structs import replace
 
     from spillscan.model import Issue, Origin

@@ -13,18 +13,18 @@ _HELP = "what the fixture spillscan_build reads: logs, libraries, folders"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The option, and the setting, whose paths are relative to its file."""
+    """Register the option and the ini setting, whose paths are relative to the ini file."""
     parser.getgroup("spillscan").addoption("--spillscan-build", action="append", metavar="INPUT", help=_HELP)
     parser.addini("spillscan_build", _HELP, type="paths")
 
 
 @pytest.fixture(scope="session")
 def spillscan_build(pytestconfig: pytest.Config) -> spillscan.Build:
-    """The build, read once; a test that asks for it fails where there is none."""
+    """The build, read once per session; tests that use it fail if no input is set."""
     paths = pytestconfig.getoption("spillscan_build") or pytestconfig.getini("spillscan_build")
     if not paths:
         pytest.fail("no build: give --spillscan-build INPUT, or set spillscan_build", pytrace=False)
-    import spillscan  # not in every run of pytest
+    import spillscan  # not needed in every run of pytest
 
     try:
         return spillscan.scan(paths)

@@ -18,21 +18,21 @@ from spillscan.output.safe import printable
 
 
 class Selection(NamedTuple):
-    """What a call names."""
+    """Values of --arch, --kernel and --launch."""
 
     archs: Sequence[str] = ()
-    """Of --arch; none: all."""
+    """--arch; empty: all archs."""
     patterns: Sequence[str] = ()
-    """Of --kernel: any of them; none: all."""
+    """--kernel, any of which may match; empty: all kernels."""
     launches: Sequence[str] = ()
-    """Of --launch: ``GLOB=THREADS``."""
+    """--launch: ``GLOB=THREADS``."""
 
     def of(self, build: Build) -> Build:
-        """The chosen kernels of ``build``; :class:`InputError` if a part names nothing, or none is left."""
+        """The selected kernels of ``build``; :class:`InputError` if an option matches nothing, or if none is left."""
         return self.of_all([build])[0]
 
     def of_all(self, builds: Sequence[Build]) -> list[Build]:
-        """The same of several builds, of which one must have what a part names."""
+        """:meth:`of` for several builds; each option must match a kernel of at least one."""
         wanted = self._by_shown_names(builds)
         kernels = [kernel for build in builds for kernel in build.kernels]
         wanted.refuse_unmatched(kernels)
@@ -42,10 +42,10 @@ class Selection(NamedTuple):
         return kept
 
     def refuse_unmatched(self, kernels: Sequence[Kernel]) -> None:
-        """Each part must name one of the ``kernels``, where there are any."""
+        """Raise InputError if an option matches none of ``kernels``; nothing is checked without kernels."""
         if not kernels or not any(self):
             return
-        import shlex  # takes its time, as the next does, and few calls name anything
+        import shlex  # imported only if needed: both modules are slow, and few calls select kernels
         from difflib import get_close_matches
 
         for arch in self.archs:
@@ -66,7 +66,7 @@ class Selection(NamedTuple):
                 raise InputError(f"no kernel matches {option} {pattern!r}", f"{_meant(near)}{listing}")
 
     def _by_shown_names(self, builds: Sequence[Build]) -> Selection:
-        """With the symbols of kernels that a table called so in the place of patterns that name none otherwise."""
+        """The selection with patterns that match no kernel replaced by the symbols of kernels displayed so."""
         kernels = [kernel for build in builds for kernel in build.kernels] if self.patterns else []
         found = {pattern for pattern in self.patterns if any(matches(kernel, pattern) for kernel in kernels)}
         if found.issuperset(self.patterns):
@@ -91,21 +91,21 @@ class Selection(NamedTuple):
 
 
 def shown(names: Names, pattern: str) -> list[str]:
-    """Patterns of the kernels that a table called ``pattern``; the pattern itself where none is."""
+    """Patterns of the kernels displayed as ``pattern``; ``pattern`` itself if there are none."""
     called = names.called(pattern.removesuffix(" (function)").removesuffix(" (?)"))
     return [f"re:{re.escape(names_of(key)[0])}" for key in called] or [pattern]
 
 
 def wanted(kernels: Sequence[Kernel], pattern: str, names: Names) -> list[Kernel]:
-    """The kernels that a word names: by a glob or an expression for any of their names, by what a table calls them,
-    else by a part of their symbol."""
+    """Kernels that match ``pattern``: a glob or regular expression on any name, a displayed name, else part of the
+    symbol."""
     patterns = [pattern, *shown(names, pattern)]
     found = [kernel for kernel in kernels if any(matches(kernel, each) for each in patterns)]
     return found or [kernel for kernel in kernels if pattern in kernel.key.symbol]
 
 
 def refuse_devices(kernels: Sequence[Kernel], names: Sequence[str]) -> None:
-    """A device that no kernel runs on would say nothing, silently."""
+    """Raise InputError if no kernel runs on one of the devices, which would otherwise be ignored silently."""
     archs = sorted({kernel.key.arch for kernel in kernels if kernel.key.arch}) if names else []
     for name in names:
         if not any([runs_on(arch, name) for arch in archs]):  # noqa: C419 - an unknown name is refused in any case
@@ -113,7 +113,7 @@ def refuse_devices(kernels: Sequence[Kernel], names: Sequence[str]) -> None:
 
 
 def _archs(kernels: Sequence[Kernel]) -> str:
-    """``sm_80, sm_90``."""
+    """Archs of the kernels: ``sm_80, sm_90``."""
     return ", ".join(sorted({kernel.key.arch for kernel in kernels if kernel.key.arch})) or "no arch"
 
 

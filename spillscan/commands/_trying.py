@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def add_try(parser: argparse.ArgumentParser, shown: str) -> None:
-    """--try of a command that shows ``shown``."""
+    """Add --try to a command that shows ``shown``."""
     _options.flag(
         parser,
         "--try",
@@ -26,7 +26,7 @@ def add_try(parser: argparse.ArgumentParser, shown: str) -> None:
 
 
 def trials_of(arguments: argparse.Namespace, wanted: Sequence[tuple[Kernel, str]], launches: Launches) -> list[Trial]:
-    """The trial of each kernel if --try was given; with each kernel what ``sweep`` would be given to compile it."""
+    """Trial of each kernel if --try was given. ``wanted``: kernels with their source, as for ``sweep``."""
     if not vars(arguments)["try"]:
         return []
     from spillscan.advice.sweep.compiling import Workshop
@@ -37,7 +37,7 @@ def trials_of(arguments: argparse.Namespace, wanted: Sequence[tuple[Kernel, str]
 
 
 def trial_data(trial: Trial | None, untried: str) -> dict[str, Any] | None:
-    """The trial for JSON; ``None`` if it was not asked for, and nothing prevents it."""
+    """A trial as JSON data; ``None`` if it was not requested, and there is no reason against it."""
     if trial is None and not untried:
         return None
     from spillscan.reports.sweep import point_data

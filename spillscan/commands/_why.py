@@ -29,9 +29,9 @@ _NONE = "no kernel of both builds takes more registers or spills more"
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """0; with --kernel all matching kernels, else those that take more registers or spill more, the worst first."""
+    """Return 0. With --kernel show all matching kernels, else those with more registers or spills, worst first."""
     forms = parse_forms(arguments.format, ("text", "json"))
-    _policy.policy_of(arguments)  # a mistake in it is said, though nothing here obeys it
+    _policy.policy_of(arguments)  # report mistakes in it, although it has no effect here
     builds = [_inputs.scan(path) for path in arguments.inputs]
     names = Names(*([kernel.named_by for kernel in build.kernels] for build in builds))
     base, head = Selection(arguments.arch, arguments.kernel).of_all(builds)
@@ -60,14 +60,14 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _grown(before: Kernel, after: Kernel) -> list[tuple[int, int]]:
-    """Spills and registers of both, as far as both say."""
+    """Spills and registers (before, after), as far as both builds report them."""
     spills = [sum(each.spills) if each.spills else None for each in (before, after)]
     both = (spills, [each.usage.registers for each in (before, after)])
     return [(old, new) if old is not None and new is not None else (0, 0) for old, new in both]
 
 
 class _Report:
-    """What is said of one kernel."""
+    """Report on one kernel."""
 
     def __init__(self, called: str, found: Growth) -> None:
         self.called, self.found = printable(called), found
@@ -78,7 +78,7 @@ class _Report:
         self.at_least = [bool(peak and peak.at_least) for peak in peaks]
 
     def lines(self) -> Iterator[str]:
-        """What people read: figures of both builds, then what differs and what is not known."""
+        """Text: metrics of both builds, then differences, then unknowns."""
 
         found = self.found
         yield f"{self.called}  {found.after.key.arch or 'unknown arch'}"
@@ -96,7 +96,7 @@ class _Report:
         yield from (f"  unknown: {text}" for text in found.unknown)
 
     def document(self) -> dict[str, Any]:
-        """The same for machines; pairs are [old, new]."""
+        """JSON data; pairs are [old, new]."""
         found = self.found
         return {
             "symbol": found.after.key.symbol,

@@ -33,7 +33,7 @@ from spillscan.reports.words import label_of, summary
 EPILOG = "Example: spillscan advise build/ --launch 'gemm*=256' --top 5"
 _LONGEST = 400
 _NAMED = 3
-"""Kernels with local memory but no spills that are named; the rest is counted."""
+"""Maximum number of named kernels with local memory but no spills; the rest is counted."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """0; 2 if the input cannot be read."""
+    """Return 0; exit status 2 if the input cannot be read."""
     forms = _answers.forms_of(arguments)
     policy = _policy.policy_of(arguments)
     inputs = _inputs.inputs_or_stdin(arguments.inputs)
@@ -86,14 +86,14 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 class _Launches:
-    """Launches by the policy, else by a profile."""
+    """Launches from the policy, else from a profile."""
 
     def __init__(self, policy: Launches, profile: Sequence[Matched]) -> None:
         self._policy = policy
         self._seen = {id(each.kernel): each.launch.launch for each in profile if each.kernel}
 
     def launch_of(self, kernel: Kernel) -> Launch | None:
-        """The launch; ``None`` if it is unknown."""
+        """Launch of a kernel; ``None`` if unknown."""
         said = self._policy.launch_of(kernel)
         seen = self._seen.get(id(kernel))
         return settled(kernel, seen) if seen is not None and (said is None or said.source == "bounds") else said
@@ -103,11 +103,11 @@ class _Launches:
 
 
 Given = Sequence[tuple[Advice, Sequence[str]]]
-"""Advice on each family, and the commands to continue with."""
+"""Advice on each family, and the next commands."""
 
 
 def _left_open(build: Build, launches: Launches, names: Names) -> Iterator[str]:
-    """Kernels without advice, and why."""
+    """Reasons why kernels have no advice."""
     entries = [kernel for kernel in build.kernels if kernel.role == "entry"]
     silent = sum(kernel.spills is None for kernel in entries)
     unlaunched = sum(not spill_weight(kernel) and launches.launch_of(kernel) is None for kernel in entries)
@@ -140,7 +140,7 @@ def _text(build: Build, given: Given, rest: Sequence[str], more: int, names: Nam
         for heading, text in facts(made, steps):
             lead = f"   {heading if heading != last else '':8}"
             last = heading
-            if heading == "next":  # a command is one line
+            if heading == "next":  # keep a command on one line
                 yield printable(f"{lead}{text}")
             else:
                 yield from hung([lead + printable(text, _LONGEST)], style, indent=len(lead))

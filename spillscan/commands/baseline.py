@@ -50,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """0, or 2 where the input or the file is wrong; then the file is left as it is."""
+    """Return 0; exit status 2 on a wrong input or file, with the file unchanged."""
     status: int = arguments.work(arguments)
     return status
 
@@ -72,7 +72,7 @@ def write(arguments: argparse.Namespace) -> int:
 
 
 def accepted(read: Build, arguments: argparse.Namespace, policy: Policy, old: Baseline | None = None) -> Recording:
-    """What was ``read``, as a baseline that accepts it; refused where not all of it is there."""
+    """Baseline that accepts the build ``read``; raises if the build is incomplete."""
     build = _whole(read, arguments, policy, _not_final(read))
     judgement = check(build, policy)
     undecided = [each.kernel for each in judgement.undecided]
@@ -102,7 +102,7 @@ def _policy_and_path(arguments: argparse.Namespace) -> tuple[Policy, str]:
 
 
 def _whole(everything: Build, arguments: argparse.Namespace, policy: Policy, more: Iterable[Gap] = ()) -> Build:
-    """What was asked for of ``everything``, if there is all of it. ``more``: further gaps."""
+    """The selected part of a build; raises if the build is incomplete. ``more``: further gaps."""
     needed = judged(policy.terms_of_all(everything.kernels), "build", policy.fail_on)
     gaps = [*gaps_of(everything, (), needed, policy), *more]
     _issues.conclude(verdict((), gaps, policy), everything.issues)
@@ -110,7 +110,7 @@ def _whole(everything: Build, arguments: argparse.Namespace, policy: Policy, mor
 
 
 def _not_final(build: Build) -> Iterator[Gap]:
-    """Kernels whose registers only a device link decides, and it is not in the build: growth would not be noticed."""
+    """Gap for kernels without final registers, since the build lacks the device link: growth would go unnoticed."""
     waiting = [each for each in build.kernels if each.final is False and each.role == "entry"]
     if waiting:
         named = listed([each.short_name for each in waiting[:_NAMED]], len(waiting) - _NAMED)

@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """0 clean, 1 findings; :class:`UndecidedError` where the input leaves open what the check must know."""
+    """Return 0 (clean) or 1 (findings); raise :class:`UndecidedError` if the input lacks data that the check needs."""
     forms = render.check_forms(arguments.format, "check")
     gate = _baseline.gate(arguments, arguments.inputs)
     policy = gate.policy

@@ -16,9 +16,9 @@ EPILOG = 'Example: eval "$(spillscan completion bash)"'
 
 SHELLS = ("bash", "zsh", "fish")
 _FILES = ("INPUT", "BUILD", "DUMP", "FILE", "CSV")
-"""Metavariables of arguments that name files."""
+"""Metavariables of arguments that are files."""
 _SEVERAL = re.compile(r'^  "\(\*\)::?', re.MULTILINE)
-"""How shtab (1.13) says in zsh that an argument may stand several times: it is offered for the first alone."""
+"""Notation of shtab 1.13 for a repeatable argument in zsh, which would complete only the first."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,7 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
             action.choices = [*all_rules(), *KINDS]
         elif action.metavar in _FILES and action.choices is None:
             action.complete = shtab.FILE  # type: ignore[attr-defined]
-        if isinstance(action.metavar, str):  # zsh takes what stands behind a colon for a command
+        if isinstance(action.metavar, str):  # zsh parses text after a colon as a command
             action.metavar = re.sub(r"\W+", " ", action.metavar).strip()
     text = shtab.complete(parser, arguments.shell)
     print(_SEVERAL.sub('  "*:', text) if arguments.shell == "zsh" else text)
@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _actions(parser: argparse.ArgumentParser) -> Iterator[tuple[argparse.ArgumentParser, argparse.Action]]:
-    """Every argument of every command."""
+    """All arguments of all commands, each with its parser."""
     for action in parser._actions:
         yield parser, action
         if isinstance(action, argparse._SubParsersAction):

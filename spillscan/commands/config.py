@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """0; an error in the policy is exit 2."""
+    """Return 0; exit status 2 on an error in the policy."""
     policy = _policy.policy_of(arguments)
     rules, origins = list(all_rules().values()), "origins" in arguments.also
     if arguments.kernel:
@@ -45,14 +45,14 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-# A policy as text, itself a policy file, with the origin of each value beside it where that is asked for. Pure.
+# A policy as text that is itself a policy file, optionally with the origin of each value. Pure.
 
 _Line = tuple[str, str]
 """(text, origin)."""
 
 
 def listed(policy: Policy, rules: Sequence[Rule], *, origins: bool) -> Iterator[str]:
-    """The policy in force, a line each; read as a file it says the same."""
+    """Lines of the policy in force; reading them as a file gives the same policy."""
     lines = [_setting(key, policy.setting(key.name)) for key in keys().values()]
     lines += _severities(rules, [layer.levels for layer in policy.layers])
     accepted = [each for layer in policy.layers for each in layer.accept]
@@ -74,7 +74,7 @@ def listed(policy: Policy, rules: Sequence[Rule], *, origins: bool) -> Iterator[
 
 
 def listed_for(policy: Policy, kernel: Kernel, rules: Sequence[Rule], *, origins: bool) -> Iterator[str]:
-    """What holds for one kernel, likewise."""
+    """Lines of the values for one kernel, as in :func:`listed`."""
     said = policy.said_of(kernel)
     per_kernel = [key for key in keys().values() if key.per_kernel]
     lines = [_setting(key, said.settings.get(key.name, Setting(key.default, DEFAULT))) for key in per_kernel]
@@ -97,7 +97,7 @@ def _severities(rules: Sequence[Rule], levels: Sequence[Mapping[str, Setting[Lev
     lines: list[_Line] = [("severity:", "")]
     for rule in rules:
         setting = said.get(rule.id, Setting(rule.severities, DEFAULT))
-        own = "# " if rule.least and rule.id not in said else ""  # the effect decides, which no value says
+        own = "# " if rule.least and rule.id not in said else ""  # the default severity depends on the effect
         lines.append((f"  {own}{rule.id}: {setting.value}", setting.origin))
     return lines
 
@@ -141,7 +141,7 @@ def _value(value: Any) -> str:
 
 
 def _quoted(text: str) -> str:
-    """A double-quoted word; what does not print is escaped, as YAML and JSON both read it below U+10000."""
+    """A double-quoted YAML string; unprintable characters are escaped."""
     plain = json.dumps(text, ensure_ascii=False)
     return "".join(sign if sign.isprintable() else f"\\U{ord(sign):08x}" for sign in plain)
 

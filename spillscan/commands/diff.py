@@ -31,9 +31,9 @@ from spillscan.reports import render
 from spillscan.reports.report import Report
 
 _OF_ONE_BUILD = ("no-kernel", "fewer-kernels", "not-comparable", "unknown-code")
-"""Gaps that are none of a comparison."""
+"""Gaps that concern a single build, not the comparison."""
 _GROUPINGS = tuple(each for each in _options.GROUPINGS if each != "arch")
-"""Archs have columns beside each other."""
+"""Groupings other than by arch; archs are columns."""
 _EQUAL = "both inputs are the same, byte by byte"
 
 EPILOG = "Example: spillscan diff main.json build.log --fail-on error"
@@ -76,7 +76,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """0, or 1 where something got worse by at least ``--fail-on``; 2 where the builds leave that open."""
+    """Return 0, or 1 on a regression of at least ``--fail-on``; exit status 2 if the builds leave that open."""
     arguments.gated = arguments.fail_on is not None
     if arguments.fail_on == "code":
         arguments.severity = [*(arguments.severity or ()), f"{OTHER.id}=error"]
@@ -110,7 +110,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _as_it_was(build: Build) -> Build:
-    """An older build, whose sources may have changed since: that is what it is compared for."""
+    """An older build without ``stale-unit`` issues: its sources are expected to have changed since."""
     return replace(build, issues=tuple(issue for issue in build.issues if issue.code != "stale-unit"))
 
 
@@ -140,14 +140,14 @@ def _report(
     policy: Policy,
     gate: _baseline.Gate,
 ) -> tuple[Report, Verdict]:
-    """What the builds show, of those kernels that were ``kept``, and the verdict on the newest."""
+    """Report on the ``kept`` kernels of the builds, and the verdict on the newest build."""
     gated, by_code = arguments.gated, bool({"code", "code-text"} & {*arguments.also})
     base, head = kept[0], kept[-1]
     table = None
     if by_arch:
         metrics = list(dict.fromkeys(arguments.metric)) or ["spill_bytes", "registers"]
         table = matrix(kept, _labels(arguments.inputs), metrics, policy)
-    # the code of equal kernels may not be known
+    # kernels with equal metrics may have unknown code
     every = by_code or any(OTHER.id in entry.levels for entry in policy.entries)
     compared = not by_arch or gated
     found = (
@@ -199,7 +199,7 @@ def _code_changes(found: Comparison, *, text: bool) -> list[CodeChange]:
 
 
 def _same(one: Path, other: Path) -> bool:
-    """Whether both are the same files, byte by byte. What cannot be read again is not known to be."""
+    """Whether two paths have the same files, byte for byte; false if one cannot be read again."""
     from filecmp import cmp
 
     if one.is_dir() and other.is_dir():
@@ -209,7 +209,7 @@ def _same(one: Path, other: Path) -> bool:
 
 
 def _labels(paths: Sequence[str]) -> list[str]:
-    """Paths as short as they still differ."""
+    """The shortest path suffixes that tell the paths apart."""
     parts = [path.rstrip("/").split("/") for path in paths]
     for length in range(1, max(map(len, parts))):
         short = ["/".join(part[-length:]) for part in parts]

@@ -20,9 +20,9 @@ from spillscan.output.terminal import PLAIN_WIDTH, Style, hung, say, style_of, t
 EPILOG = "Example: spillscan explain spill"
 
 WIDTH = 100
-"""Columns of running text."""
+"""Width of running text in columns."""
 _SPARE = ("a block", "barriers")
-"""Columns of the device table that a narrow terminal goes without."""
+"""Columns of the device table to hide on a narrow terminal."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """0; an unknown name is exit 2, with the nearest that there is."""
+    """Return 0; exit status 2 for an unknown name, with the nearest known one."""
     if arguments.rule == "devices":
         return _devices(arguments)
     if arguments.rule == "metrics":
@@ -66,7 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def lines(rule: Rule, about: Explanation) -> Iterator[str]:
-    """What there is to say of ``rule``, for a terminal."""
+    """Text about ``rule``, for a terminal."""
     judges = " and ".join(f"a {judged}" for each in checks() if each.rule == rule for judged in each.judges)
     yield from _explained(rule.id, about, f"{rule.severities}; checks {judges}")
     yield ""
@@ -77,7 +77,7 @@ def lines(rule: Rule, about: Explanation) -> Iterator[str]:
 
 
 def kind_lines(code: str, about: Explanation) -> Iterator[str]:
-    """What there is to say of a kind of issue, for a terminal."""
+    """Text about a kind of issue, for a terminal."""
     hides = KINDS[code]
     yield from _explained(code, about, f"may hide {', '.join(hides)}" if hides else "hides nothing that a gate judges")
     if hides:
@@ -97,7 +97,7 @@ def _explained(name: str, about: Explanation, facts: str) -> Iterator[str]:
 
 
 def suppression(rule: Rule) -> tuple[str, ...]:
-    """A piece of a policy file that turns ``rule`` off for some kernels."""
+    """Excerpt of a policy file that turns ``rule`` off for some kernels."""
     other = "warning" if rule.severity == "error" else "error"
     return (
         "severity:",
@@ -113,7 +113,7 @@ def suppression(rule: Rule) -> tuple[str, ...]:
 
 
 def _devices(arguments: argparse.Namespace) -> int:
-    """The device table, or one device with the source of each figure."""
+    """Print the device table, or one device with the source of each value."""
     chosen = [device(arguments.device)] if arguments.device else list(devices())
     _answers.answer(
         _answers.forms_of(arguments),
@@ -127,7 +127,7 @@ def _devices(arguments: argparse.Namespace) -> int:
 
 
 def _metrics(arguments: argparse.Namespace) -> int:
-    """Names of the metrics, as --sort, --metric, JSON and SQL use them, with units and meanings."""
+    """Print the names of metrics, as in --sort, --metric, JSON and SQL, with units and meanings."""
     width = max(len(each.name) for each in figures.METRICS)
     rows = [{"name": each.name, "unit": each.unit, "meaning": each.about} for each in figures.METRICS]
     _answers.answer(
@@ -139,6 +139,7 @@ def _metrics(arguments: argparse.Namespace) -> int:
 
 
 def _table(chosen: Sequence[Device], style: Style) -> Iterator[str]:
-    """One line a device; a narrow terminal gets one GPU of each, and goes without what seldom differs."""
+    """Device table, one line per device. A narrow terminal gets one GPU per device, and no columns that seldom
+    differ."""
     rows = [(device_row(device, 2 if style.width >= PLAIN_WIDTH else 1), "") for device in chosen]
     yield from table(DEVICE_HEADS, rows, style, ("target", "architecture", "GPUs"), _SPARE)

@@ -28,7 +28,7 @@ from spillscan.output.terminal import complain, say
 EPILOG = "Example: spillscan run -- make; spillscan init --try"
 _BRANCH = re.compile(r"ref: refs/remotes/origin/([A-Za-z][\w./-]*)$")
 _LONGEST_FAILURE = 20
-"""Last lines of a failed command that are printed."""
+"""Maximum number of last lines of a failed command to print."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """0; 1 if the tried job fails; 2 if the build cannot be read or the job has something to fill in."""
+    """Return 0; 1 if the tried job fails, 2 if the build cannot be read or the job has placeholders."""
     inputs = _inputs.inputs_or_left(arguments.inputs)
     if not inputs:
         raise UsageError("no build is recorded", "first: spillscan run -- COMMAND, for each step of the build")
@@ -94,19 +94,19 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _one_command(text: str) -> str:
-    """A shell command as one that `spillscan run` starts."""
+    """A shell command as a single command for `spillscan run`."""
     return f"bash -c {shlex.quote(text)}" if set(text) & set("|&;<>()$`") else text
 
 
 def _recorded(inputs: Sequence[str]) -> Iterator[str]:
-    """The commands that `spillscan run` recorded, as typed."""
+    """Commands that `spillscan run` recorded, as typed."""
     for path in filter(record.is_one, inputs):
         build = record.read(path)
         yield from (_from_here(shlex.join(run.command), run.folder) for run in (build.runs if build else ()))
 
 
 def _from_here(command: str, folder: str) -> str:
-    """A command that runs in ``folder``, from the repository's top."""
+    """A command that runs in ``folder``, as called from the repository's top."""
     place = os.path.relpath(folder or os.curdir)
     if place == os.curdir:
         return command
@@ -114,13 +114,13 @@ def _from_here(command: str, folder: str) -> str:
 
 
 def _ci_file() -> str:
-    """The file of the CI service: GitLab's if a pipeline or the remote shows it, else GitHub's."""
+    """Path of the CI configuration: GitLab's if a pipeline or the remote is GitLab's, else GitHub's."""
     gitlab = "gitlab" in _text_of(".git/config") and not os.path.isdir(".github")
     return jobs.PIPELINE if gitlab or os.path.exists(jobs.PIPELINE) else jobs.WORKFLOW
 
 
 def _pipeline(job: jobs.Job) -> str:
-    """GitLab's file with the job; as it is if it has one."""
+    """Text of GitLab's configuration with the job; unchanged if it already has one."""
     text = _text_of(jobs.PIPELINE)
     if re.search(r"^spillscan:", text, re.M):
         return text
@@ -130,21 +130,21 @@ def _pipeline(job: jobs.Job) -> str:
 
 
 def _ignoring(text: str) -> str:
-    """The text of `.gitignore` with the run file."""
+    """Text of `.gitignore` with the run file."""
     if record.NAME in text.split():
         return text
     return text + "\n" * (bool(text) and not text.endswith("\n")) + record.NAME + "\n"
 
 
 def _branch() -> str:
-    """The branch that changes go into: the remote's default, else ``master`` if it is checked out, else ``main``."""
+    """Target branch of changes: the remote's default, else ``master`` if it is checked out, else ``main``."""
     remote = _BRANCH.match(_text_of(".git/refs/remotes/origin/HEAD"))
     here = "master" if _text_of(".git/HEAD").strip() == "ref: refs/heads/master" else "main"
     return remote[1] if remote else here
 
 
 def _text_of(path: str) -> str:
-    """The text of a file; empty if there is none."""
+    """Text of a file; empty if it does not exist."""
     try:
         refuse_odd(path, os.stat(path).st_mode)
         with open(path, encoding="utf-8", errors="surrogateescape") as file:
@@ -162,7 +162,7 @@ def _spillscan(*words: str) -> int:
 
 
 def _tried(job: jobs.Job, written: Sequence[str]) -> int:
-    """Run the job's commands in a clean clone with the files that were written; 1 if one fails."""
+    """Run the job's commands in a clean clone with the written files; returns 1 if one fails."""
     with tempfile.TemporaryDirectory(prefix="spillscan-try-") as folder:
         clone, tools, home = (os.path.join(folder, name) for name in ("clone", "tools", "home"))
         _clone(clone)

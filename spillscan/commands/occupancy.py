@@ -55,12 +55,12 @@ _KEYS = {
     "cache_preference": f"{', '.join(PREFERENCES)} (3.x)",
     "global_caching": f"{', '.join(CACHING)} (5.2, 5.3, 6.1 and 6.2)",
 }
-"""What --set takes for one configuration."""
+"""Keys of --set for one configuration."""
 _NEEDED = "needed are a device, --threads and --registers"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments. Figures are checked in ``run``, so that each error is one line."""
+    """Declare the arguments. Values are checked in ``run``, so that each error is one line."""
     parser.add_argument(
         "inputs", nargs="*", metavar="ARCH|INPUT", help="a device such as sm_89, 9.0 or H100, or a build"
     )
@@ -88,7 +88,7 @@ _OF_ONE = ("threads", "registers", "shared", "dynamic_shared", "launch_bounds")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """0; 2 if a figure is impossible or an input cannot be read."""
+    """Return 0; exit status 2 if a value is impossible or an input cannot be read."""
     forms = _answers.forms_of(arguments)
     first, *others = arguments.inputs or [""]
     asked = any(getattr(arguments, name) is not None for name in _OF_ONE)
@@ -115,7 +115,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _set(texts: Sequence[str]) -> dict[str, str | None]:
-    """Words by key; ``None`` if not given."""
+    """Values of --set by key; ``None`` if not given."""
     given = _options.keyed(texts, _KEYS)
     for key, words in (("cache_preference", PREFERENCES), ("global_caching", CACHING)):
         if key in given and given[key] not in words:
@@ -124,14 +124,14 @@ def _set(texts: Sequence[str]) -> dict[str, str | None]:
 
 
 class _Answer(NamedTuple):
-    """One configuration in each form."""
+    """Result for one configuration, in each form."""
 
     text: Callable[[Style], Iterable[str]]
-    """Lines for people."""
+    """Lines of text."""
     data: Mapping[str, Any]
-    """For JSON."""
+    """JSON data."""
     rows: Sequence[Mapping[str, Any]]
-    """For CSV, by column."""
+    """CSV rows, by column."""
 
 
 def _answer(arguments: argparse.Namespace, device: Device, gpu: Gpu | None) -> _Answer:
@@ -212,7 +212,7 @@ def _one(arguments: argparse.Namespace, configuration: Configuration, gpu: Gpu |
 
 
 def _records(rows: Sequence[Mapping[str, Any]]) -> Iterator[Sequence[Any]]:
-    """Rows of CSV, the header first; what is a list has ``+`` between its words."""
+    """CSV records, the header first; items of lists are joined by ``+``."""
     yield tuple(rows[0])
     for row in rows:
         yield ["+".join(value) if isinstance(value, list) else value for value in row.values()]
@@ -222,7 +222,7 @@ def _records(rows: Sequence[Mapping[str, Any]]) -> Iterator[Sequence[Any]]:
 
 
 def _of_build(arguments: argparse.Namespace, forms: Sequence[Form]) -> None:
-    """The kernels of a build, worst first."""
+    """Print the kernels of a build, worst first."""
     arguments.devices = ",".join(arguments.device) or None
     policy = _policy.policy_of(arguments)
     inputs = _inputs.inputs_or_stdin(arguments.inputs)
@@ -255,7 +255,8 @@ def _of_build(arguments: argparse.Namespace, forms: Sequence[Form]) -> None:
 
 
 def _summaries(kernel: Kernel, policy: Policy) -> Iterator[tuple[str | None, Summary]]:
-    """(device, summary) on each device of the policy that runs the kernel; without any, on the kernel's own arch."""
+    """(device, summary) for each device of the policy that runs the kernel; without devices, for the kernel's own
+    arch."""
     arch = kernel.key.arch
     for device in judged_on(arch, policy.devices) or (arch,):
         yield device, summarise(kernel.usage, device, policy.launch_of(kernel))
@@ -301,7 +302,7 @@ def _lines(
 def _fixes(
     kernel: Kernel, device: str | None, summary: Summary, code: Mapping[int, Pressure], trial: Trial | None
 ) -> list[Fix]:
-    """Fixes of its spills if it spills, else of its occupancy."""
+    """Fixes for the kernel's spills if it has any, else for its occupancy."""
     trial = trial if _its_own(kernel, device) else None
     goal = Goal("spills" if sum(kernel.spills or ()) else "blocks")
     return fixes(kernel, summary.launch, code.get(id(kernel)), trial, goal, on=device)
@@ -313,7 +314,7 @@ _Row = tuple[Kernel, str | None, Summary]
 def _table(
     rows: Sequence[_Row], names: Names, code: Mapping[int, Pressure], trials: Mapping[int, Trial]
 ) -> Table[_Row]:
-    """A row a kernel and device, with the way to fewer spills, else to a further block."""
+    """Table with one row per kernel and device, with the fix for spills, else for occupancy."""
 
     def fix(row: _Row) -> str:
         kernel, device, summary = row
@@ -337,7 +338,7 @@ def _table(
 
 
 def _its_own(kernel: Kernel, device: str | None) -> bool:
-    """Whether what was compiled, for the kernel's arch, holds on a device."""
+    """Whether results compiled for the kernel's arch are valid on ``device``."""
     arch = kernel.key.arch
     return device == arch or (None not in (device, arch) and resolve(str(device))[0] == resolve(str(arch))[0])
 

@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """0; 2 if the profile or the build cannot be read."""
+    """Return 0; exit status 2 if the profile or the build cannot be read."""
     forms = _answers.forms_of(arguments)
     if arguments.profile == "-" and "-" in arguments.inputs:
         raise UsageError("standard input is both profile and build", "give one of them as a file")
@@ -57,7 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _select(launches: Sequence[Matched], arches: Sequence[str], globs: Sequence[str]) -> list[Matched]:
-    """Launches that each option selects; InputError if an option selects none."""
+    """Launches that the options select; InputError if an option selects none."""
     kept = list(launches)
     for option, wanted in (("--arch", arches), ("--kernel", globs)):
         found = {one: [each for each in launches if _selected(each, option, one)] for one in wanted}

@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """The build's exit status; 128 and the signal if one ended it."""
+    """Return the build's exit status; 128 plus the signal if one ended it."""
     from spillscan.builds import record
     from spillscan.builds.run import watch
 
@@ -68,7 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _contains_code(path: str) -> bool:
-    """Whether a compressed file contains GPU code."""
+    """Whether a compressed file contains GPU code; true if it cannot be read."""
     from spillscan.reading.inputs.source import DEFAULT, Source
     from spillscan.reading.pipeline import holds_images
     from spillscan.reading.readers import contents
@@ -77,7 +77,7 @@ def _contains_code(path: str) -> bool:
         with Source(path).open() as stream:
             reading = contents(stream, path, DEFAULT, named=False)
     except InputError:
-        return True  # reading says what is wrong
+        return True  # reading it later reports the error
     return holds_images(path) or (reading is not None and bool(reading.functions or reading.portable))
 
 

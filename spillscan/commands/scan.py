@@ -50,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Show what was read: 0, or 2 where nothing was understood."""
+    """Print the kernels; return 0, exit status 2 if nothing was understood."""
     render.check_forms(arguments.format, "scan")
     policy = _policy.policy_of(arguments)
     arches: list[str] | None = []
@@ -58,7 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
         from spillscan.advice.sweep.assembly import arches_of, assembled
 
         arches = arches_of(arguments.assemble)
-        if arches is None:  # an input that stands behind the option
+        if arches is None:  # an input after the option
             arguments.inputs.insert(0, arguments.assemble)
     inputs = _inputs.inputs_or_stdin(arguments.inputs)
     build = _inputs.scan(inputs, live="live" in arguments.also)
@@ -78,7 +78,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _with_code(build: Build) -> Build:
-    """The build with the code of what was read from binaries."""
+    """The build with machine code for kernels from binaries."""
     texts = texts_of(build.kernels)
     return replace(
         build,
@@ -90,10 +90,12 @@ def _with_code(build: Build) -> Build:
 
 
 def _marked(build: Build, kept: Build, *, named: bool) -> Build:
-    """What was selected of a build, marked as such: read again, it is no whole build. ``named``: by kernels' names,
-    else by archs alone."""
+    """The selected kernels, with an issue that marks the build as incomplete if it is read again.
+
+    ``named``: selected by kernel names, else only by archs.
+    """
     if len(kept.kernels) == len(build.kernels):
         return kept
     message = f"a selection: {len(kept.kernels):,} of the {count(len(build.kernels), 'kernel')} of the build"
-    hides = None if named else ()  # what archs there are is said wherever a build is shown
+    hides = None if named else ()  # the archs are shown wherever a build is
     return replace(kept, issues=(*kept.issues, Issue(code="selected-kernels", message=message, hides=hides)))

@@ -36,9 +36,9 @@ from spillscan.reports.render import sources_of
 
 EPILOG = "Example: spillscan show 'gemm<8>' build/ --arch sm_90"
 _CURVE = 64
-"""Columns of the curve of live registers."""
+"""Width of the curve of live registers in columns."""
 _SHOWN = 4
-"""Places of a slot that are printed; the rest is counted."""
+"""Maximum number of printed places per slot; the rest is counted."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -61,7 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Do the work; return the exit status."""
+    """Print the spill maps; return the exit status."""
     called, inputs = _inputs.kernel_of(arguments, "spillscan show KERNEL INPUT")
     build = _inputs.scan(inputs)
     given = ", ".join(inputs)
@@ -76,7 +76,7 @@ def run(arguments: argparse.Namespace) -> int:
     if sass:
         if all(kernel.sass.origin is None or kernel.sass.origin.format != "binary" for kernel in found if kernel.sass):
             raise UsageError("--with sass is for binaries", f"{given} is none")
-        nvdisasm()  # say so before anything is printed
+        nvdisasm()  # fail before anything is printed
     found = sorted(found, key=damage)
     whole = len(found) == 1 or sass or source
     full = [k for k in found if whole or (k.sass and k.sass.local.total.accesses)]
@@ -115,7 +115,7 @@ def _head(called: str, kernel: Kernel) -> str:
 
 
 def lines(called: str, kernel: Kernel, stats: SassStats, pressure: Pressure | None, most: int | None) -> Iterator[str]:
-    """The map of one function."""
+    """Spill map of one function."""
     local = stats.local
     yield _head(called, kernel)
     if called != kernel.key.symbol:
@@ -164,7 +164,8 @@ def lines(called: str, kernel: Kernel, stats: SassStats, pressure: Pressure | No
 
 
 def _pressure(pressure: Pressure, kernel: Kernel) -> Iterator[str]:
-    """The most registers that are live at once, the curve by address, where it is high, and what is live there."""
+    """Text about register pressure: the peak, the curve by address, lines with high pressure, and live ranges at the
+    peak."""
     peak = pressure.peak
     held = spillmap.registers_of(kernel.usage.registers, kernel.sass) if kernel.sass else ""
     place = spillmap.where(peak.source)
@@ -184,7 +185,7 @@ def _pressure(pressure: Pressure, kernel: Kernel) -> Iterator[str]:
 
 
 _AROUND = 2
-"""Instructions that stand around each that is hot."""
+"""Number of instructions to show on either side of each spill, or of the register peak."""
 
 
 def source_lines(
@@ -194,8 +195,10 @@ def source_lines(
     sources: Mapping[str, Sequence[str]],
     advice: dict[str, list[tuple[int, str]]],
 ) -> Iterator[str]:
-    """Source lines beside their instructions where it spills, without spills where most registers are live; what lies
-    between is counted. ``advice`` stands at its line, or behind all."""
+    """Source lines with their instructions at spills, or without spills at the register peak.
+
+    The instructions between are counted. ``advice`` is printed at its line, the rest at the end.
+    """
     accesses = {access.address // INSTRUCTION: access for access in stats.local.accesses}
     hot = {row for row, access in accesses.items() if access.kind == "spill"} or {pressure.peak.address // INSTRUCTION}
     shown = sorted({near for row in hot for near in range(row - _AROUND, row + _AROUND + 1) if 0 <= near < code.rows})
@@ -232,7 +235,7 @@ def source_lines(
 
 
 def _role(role: WarpRole) -> str:
-    """``role from 0x1eb0 on, 240 registers: spill stores 256 B, spill loads 308 B; all of local memory 564 B``."""
+    """Text of one warp role: its first address, registers, spills and local memory."""
     place = "from the start" if role.address is None else f"from {role.address:#x}"
     budget = "as launched" if role.address is None else f"{role.registers or 'an unknown number of'} registers"
     spill = role.spill
@@ -254,7 +257,7 @@ _TIMEOUT_SECONDS = 600
 
 
 def nvdisasm() -> str:
-    """The program: on the path, of a toolkit, or of the PyPI wheel. Raises where there is none."""
+    """Path of nvdisasm: on PATH, in a toolkit, or in the PyPI wheel. Raises UsageError if there is none."""
     homes = [Path(home) / "bin" for name in ("CUDA_HOME", "CUDA_PATH") if (home := os.environ.get(name))]
     wheel = importlib.util.find_spec("nvidia")
     for place in wheel.submodule_search_locations or () if wheel else ():
@@ -266,7 +269,7 @@ def nvdisasm() -> str:
 
 
 def text_of(kernel: Kernel, code: MachineCode) -> str:
-    """What nvdisasm prints for one function of a cubin, with source lines where it has line information."""
+    """nvdisasm's output for one function of a cubin, with source lines if it has line information."""
     program = nvdisasm()
     with tempfile.TemporaryDirectory(prefix="spillscan-") as folder:
         file = Path(folder) / "kernel.cubin"

@@ -55,8 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """0; 1 where a file is larger than the policy allows; 2 where an input cannot be read, or part of it could not, or
-    code is missing that the policy requires."""
+    """Return 0; 1 if a file exceeds the policy's size, 2 if an input is not fully readable or lacks required code."""
     forms = _answers.forms_of(arguments)
     policy = _policy.policy_of(arguments, of_files=True)
     alone = next((level for level in arguments.by if level in _ALONE), "")

@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """0; 2 if nothing compiles. A setting that fails is a row."""
+    """Return 0; exit status 2 if nothing compiles. A setting that fails is a row."""
     forms = _answers.forms_of(arguments)
     settings = parse_settings(arguments.limits, arguments.bounds)
     archs = _archs(arguments.arch)

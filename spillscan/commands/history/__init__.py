@@ -33,7 +33,7 @@ _VERBS = {
 }
 EPILOG = "Example: spillscan history --dataset data/ --launch 'gemm*=256' -f markdown:history.md"
 _EXPLAINED = 50
-"""Rows whose cause is looked up."""
+"""Maximum number of rows whose cause is looked up."""
 _MAIN = ("spill_bytes", "registers", "resident_blocks")
 """Metrics of a kernel that are always shown."""
 
@@ -53,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """0; 2 if there is no dataset, or a part of it is damaged."""
+    """Return 0; exit status 2 if there is no dataset, or if part of it is damaged."""
     forms = _answers.forms_of(arguments)
     dataset = dataset_of(arguments)
     policy = _policy.policy_of(arguments)
@@ -75,14 +75,14 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 class _Answer(NamedTuple):
-    """Tables by name, the folded ones only on request, and lines that sum them up."""
+    """Tables by name, tables shown only on request (``folded``), and summary lines."""
 
     tables: Mapping[str, Table[Any]]
     folded: Mapping[str, Table[Any]]
     summary: Sequence[str]
 
     def text(self, style: Style, most: int | None) -> Iterator[str]:
-        """Tables that have rows, then the summary; the folded ones if all is asked for."""
+        """Tables with rows, then the summary; folded tables only if all rows are requested."""
         shown = [*self.tables.values(), *(self.folded.values() if most is None else ())]
         for table in (each for each in shown if each.rows):
             yield from table.text(style, most)
@@ -90,7 +90,7 @@ class _Answer(NamedTuple):
         yield from self.summary
 
     def document(self) -> dict[str, Any]:
-        """All tables by name."""
+        """All tables, by name."""
         return {name: list(table.document()) for name, table in (*self.tables.items(), *self.folded.items())}
 
     def markdown(self, most: int | None) -> Iterator[str]:
@@ -143,7 +143,7 @@ def _summary(found: Sequence[Row], builds: Sequence[KeptBuild], held: Sequence[H
 
 
 def _columns(found: Sequence[Row], dataset: Dataset, builds: Sequence[KeptBuild], names: Names) -> list[Column[Row]]:
-    """What happened, since when and why, for people and machines."""
+    """Columns for text and JSON: the change, its build and its cause."""
     said = {id(found[at]): why for at, why in reasons(dataset, builds, found[:_EXPLAINED]).items()}
     one_year = len({build.time.year for build in builds}) == 1
 
@@ -185,7 +185,7 @@ def _steps(row: Row) -> list[list[Any]]:
 
 
 def _change(row: Row, names: Names) -> str:
-    """``spills 0 → 520 B, blocks/SM 2 → 4``, or what became of the kernel."""
+    """Changed metrics, ``spills 0 → 520 B, blocks/SM 2 → 4``, or the kernel's event."""
     if row.worst.steps:
         summed = any(step.metric == "spill_bytes" for step in row.worst.steps)
         shown = [step for step in row.worst.steps if not (summed and step.metric in _SUMMANDS)]
@@ -198,7 +198,7 @@ def _change(row: Row, names: Names) -> str:
 
 
 _STEPS = 3
-"""Figures of a row that are shown."""
+"""Maximum number of changed metrics per row."""
 _SUMMANDS = ("spill_store_bytes", "spill_load_bytes")
 
 
@@ -214,12 +214,12 @@ _WIDTH = 8
 
 
 def sparkline(values: Sequence[int | None]) -> str:
-    """The values from their least up; a space if none is known."""
+    """Sparkline that begins at the minimum; blank if no value is known."""
     return spark(values, _WIDTH, least=min((each for each in values if each is not None), default=0))
 
 
 def _of_build(build_of: Callable[[Any], KeptBuild]) -> list[Column[Any]]:
-    """Label, date and commit of a row's build."""
+    """Columns for label, date and commit of a row's build."""
     return [
         Column("build", "build", lambda row: build_of(row).label, left=True),
         Column("date", "date", lambda row: build_of(row).time, True, text=lambda row: f"{build_of(row).time:%Y-%m-%d}"),
@@ -265,7 +265,7 @@ class _Point(NamedTuple):
 
 
 def _kernels(dataset: Dataset, arguments: argparse.Namespace, policy: Any, asked: Sequence[str]) -> _Answer:
-    """A table per kernel, with one row per build that has it."""
+    """Tables of the matching kernels, with one row per build that has the kernel."""
     builds = dataset.builds
     timed = "compile_ms" in asked
     found = {

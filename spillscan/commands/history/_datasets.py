@@ -12,21 +12,22 @@ from spillscan.output.nouns import count
 
 
 def dataset_of(arguments: argparse.Namespace) -> Dataset:
-    """The dataset that was asked for."""
+    """Open the dataset of the parsed arguments."""
     dataset = Dataset.open(place_of(arguments))
     import pyarrow
 
-    pyarrow.set_memory_pool(pyarrow.system_memory_pool())  # the others keep a third more than they use
+    pyarrow.set_memory_pool(pyarrow.system_memory_pool())  # the other pools keep a third more than they use
     return dataset
 
 
 def place_of(arguments: argparse.Namespace) -> str:
-    """The place of the dataset that was asked for."""
+    """Folder or URL of the dataset: --dataset, environment variable or default."""
     return str(arguments.dataset or os.environ.get(DATASET_VARIABLE) or DATASET)
 
 
 def answered(dataset: Dataset) -> int:
-    """0; raises :class:`~spillscan.output.errors.UndecidedError` if damaged builds are left out of the answer."""
+    """Return 0; raise :class:`~spillscan.output.errors.UndecidedError` if damaged builds are missing from the
+    result."""
     if not dataset.damage:
         return 0
     more = len(dataset.damage) - 1

@@ -53,7 +53,7 @@ def _jobs(text: str) -> int | str:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Audit: 0, or 2 where nothing was understood, or something may be hidden."""
+    """Return 0; exit status 2 if nothing was understood, or if something may be hidden."""
     policy = _policy.policy_of(arguments)
     check_label(arguments.label)
     plan = Plan(
@@ -90,25 +90,25 @@ def _selection(exclude: Sequence[str]) -> Selection:
 
 
 class _Files:
-    """A :class:`~spillscan.history.audit.Watcher`: bytes and files."""
+    """A :class:`~spillscan.history.audit.Watcher` that shows bytes and files in a progress line."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
         self._done = self._all = 0
 
     def expect(self, items: Sequence[Item]) -> None:
-        """These will come to an outcome."""
+        """Set the number of files and bytes."""
         self._all = len(items)
         self._progress.expect(sum(item.size_bytes for item in items))
 
     def count(self, outcome: FileOutcome) -> None:
-        """One of them has."""
+        """Count one finished file."""
         self._done += 1
         self._progress.advance(outcome.size_bytes, f"{self._done:,} of {count(self._all, 'file')}")
 
 
 def _meta(arguments: argparse.Namespace) -> dict[str, str]:
-    """Words that are kept with the build; of a commit that git knows here its hash and date, too."""
+    """Metadata to store with the build; hash and date, too, if git knows its commit."""
     given: dict[str, str] = {}
     for text in arguments.meta:
         key, equals, value = text.partition("=")

@@ -20,7 +20,7 @@ from spillscan.output.terminal import complain
 from spillscan.reports.table import of_rows
 
 _GRACE_SECONDS = 1.0
-"""Behind the time limit, for DuckDB to obey."""
+"""Time after the limit for DuckDB to react to the interruption."""
 EPILOG = 'Example: spillscan history query "SELECT label, count(*) FROM kernels WHERE spill_bytes > 0 GROUP BY label"'
 
 
@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """0; :class:`~spillscan.UsageError` for what cannot be answered."""
+    """Return 0; raise :class:`~spillscan.UsageError` if the query fails."""
     forms = _answers.forms_of(arguments)
     sql.check(arguments.query)
     dataset = dataset_of(arguments)
@@ -53,7 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 @contextmanager
 def _ended_after(seconds: float) -> Iterator[None]:
-    """A function of DuckDB that makes one enormous value looks at no interruption: then the process has to go."""
+    """Exit the process after ``seconds``: DuckDB functions that build one huge value ignore interruptions."""
 
     def end() -> None:
         complain("the query exceeded its time; ask for less, or give it --timeout")

@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """0, or 2 if a file is lost or damaged."""
+    """Return 0; exit status 2 if a file is missing or damaged."""
     forms = _answers.forms_of(arguments)
     root = place_of(arguments)
     rows = [(", ".join(each.labels), each.path, each.why) for each in verify(root)]
