@@ -82,7 +82,7 @@ def entry() -> NoReturn:
 
 
 def _end_by_sigpipe() -> NoReturn:
-    """Die of SIGPIPE as Unix tools do if the reader of the output has left (`| head`); the shell's status is 141."""
+    """End with SIGPIPE as Unix tools do if the reader of the output has left (`| head`); the shell's status is 141."""
     if hasattr(signal, "SIGPIPE"):
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGPIPE)

@@ -269,7 +269,7 @@ def _channel() -> tuple[int, int]:
 
 
 def _die_of(number: int) -> int:
-    """Die of the signal that ended the compiler, so that the caller sees the same status."""
+    """End with the signal that ended the compiler, so that the caller sees the same status."""
     with suppress(OSError):  # SIGKILL has no handler
         signal.signal(number, signal.SIG_DFL)
     os.kill(os.getpid(), number)

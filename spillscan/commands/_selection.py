@@ -66,7 +66,7 @@ class Selection(NamedTuple):
                 raise InputError(f"no kernel matches {option} {pattern!r}", f"{_meant(near)}{listing}")
 
     def _by_shown_names(self, builds: Sequence[Build]) -> Selection:
-        """The selection with patterns that match no kernel replaced by the symbols of kernels displayed so."""
+        """The selection with patterns that match nothing replaced by the kernels that tables show under that name."""
         kernels = [kernel for build in builds for kernel in build.kernels] if self.patterns else []
         found = {pattern for pattern in self.patterns if any(matches(kernel, pattern) for kernel in kernels)}
         if found.issuperset(self.patterns):

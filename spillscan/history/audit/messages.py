@@ -28,7 +28,7 @@ class Item:
     size_bytes: int
     """Size when it was listed."""
     store_tag: str | None = None
-    """The store's tag of its present content; ``None`` if the store has none."""
+    """The store's tag of its current content; ``None`` if the store has none."""
     together: str = ""
     """Input that it is read together with; empty if it is read alone."""
 

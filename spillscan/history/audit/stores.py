@@ -181,7 +181,7 @@ def beginning(url: str, uri: str, size_bytes: int) -> bytes:
 
 
 def tag(url: str, uri: str) -> str | None:
-    """The store's present content tag of ``url``, if any; raises as :func:`fetched`."""
+    """The store's current content tag of ``url``, if any; raises as :func:`fetched`."""
 
     def read() -> str | None:
         found, path = filesystem(url)

@@ -95,7 +95,7 @@ DRAFT = ".draft-"
 
 
 class State(NamedTuple):
-    """Present state of an object."""
+    """Current state of an object."""
 
     size_bytes: int
     xxh3: str

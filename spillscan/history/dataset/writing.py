@@ -81,7 +81,7 @@ def put(aim: Store, commit: Commit, units: pyarrow.Table) -> None:
 
 
 def now() -> str:
-    """Present time, as stored in a commit."""
+    """Current time, as stored in a commit."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
@@ -105,7 +105,7 @@ def pieces(rows: pyarrow.Table) -> Iterator[pyarrow.Table]:
 def put_part(aim: Store, table: str, stem: str, rows: pyarrow.Table) -> Part:
     """Write one Parquet file with page checksums, under a name derived from its bytes.
 
-    Files that a record names are so never overwritten. Arrow's own schema is left out: the columns are simple, and it
+    So files that a record names are never overwritten. Arrow's own schema is left out: the columns are simple, and it
     would be half of a small file.
     """
     import pyarrow.parquet as pq
