@@ -1,9 +1,9 @@
-"""What goes out: a report is rendered by formats, each a module of ``formats/``, and by pages of HTML.
+"""Reports: one module of ``formats/`` per output format, and HTML pages in ``page/``.
 
-In: a :class:`~spillscan.reports.report.Report`, groups of figures, curves. Out: text in a format, written by
-``render``.
+Input: a :class:`~spillscan.reports.report.Report`, groups of sizes, or sweep curves. Output: text in a format,
+written by ``render``.
 
-A format renders pieces of text and opens nothing. ``render`` gathers what formats cannot know (terminal, repository),
-and ``output/files.py`` puts files in their places, all of them or none. ``output/safe.py`` makes a text from a log one
-harmless line, and each format adds its own escapes.
+A format renders pieces of text and opens no file. ``render`` gathers what formats cannot know (terminal, repository),
+and ``output/files.py`` puts all files in place, or none. ``output/safe.py`` reduces log text to one harmless line, and
+each format adds its own escapes.
 """

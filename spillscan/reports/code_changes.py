@@ -1,4 +1,4 @@
-"""Machine code of two builds for people: the verdict on each kernel, what differs, and how much code grew."""
+"""Machine code of two builds as text: a verdict per kernel, the differences, and the growth of the code."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from spillscan.reports.words import cell, label_of
 
 _COLORS = {"differs": RED, "not compared": YELLOW, "identical": DIM}
 _HUNKS = 3
-"""Hunks that are shown of a kernel."""
+"""Hunks shown per kernel."""
 _OPCODES = 4
-"""Opcodes that are named of a hunk."""
+"""Opcodes named per hunk."""
 _KERNELS = 12
-"""Kernels that Markdown shows; JSON has all."""
+"""Kernels shown in Markdown; JSON has all."""
 _KERNEL_WIDTH, _COLUMNS = 24, ("kernel", "arch", "code", "instructions", "why")
 
 
@@ -35,7 +35,7 @@ def summary(report: Report) -> str:
 
 
 def text_lines(report: Report, style: Style) -> Iterator[str]:
-    """A row per kernel that has more to say than that it is identical, differences first; the counts."""
+    """One row per kernel that has reasons to show, its instruction diff if requested, and the counts."""
     if report.code_changes is None:
         return
     found = [each for each in report.code_changes if each.reasons]
@@ -71,8 +71,7 @@ def _table(shown: Sequence[CodeChange], report: Report, style: Style) -> Iterato
 
 
 def markdown_lines(report: Report) -> list[tuple[str, tuple[str, ...]]]:
-    """(kernel and verdict, reasons and places) of the kernels that differ or were not compared, as far as a comment has
-    room."""
+    """Kernels that differ or were not compared, as (kernel and verdict, reasons and hunks); at most ``_KERNELS``."""
     found = [each for each in report.code_changes or () if each.verdict != "identical"][:_KERNELS]
     return [
         (f"{label_of(each.change.kernel, report.names)}: {each.verdict}", tuple(code_lines(each)[1:])) for each in found
@@ -80,7 +79,7 @@ def markdown_lines(report: Report) -> list[tuple[str, tuple[str, ...]]]:
 
 
 def code_lines(found: CodeChange) -> list[str]:
-    """All of one kernel: the verdict, the reasons, the first places."""
+    """Verdict, reasons and first hunks of one kernel."""
     return [found.verdict, *found.reasons, *map(hunk_line, found.hunks[:_HUNKS])]
 
 
@@ -101,11 +100,11 @@ def said(moved: Sequence[Moved]) -> str:
 
 
 _GROWN = 5
-"""Families that are named."""
+"""Families named in the line on code growth."""
 
 
 def code_bytes(report: Report) -> Iterator[str]:
-    """How much the machine code grew, and the families that it is due to; nothing if a kernel's size is unknown."""
+    """Growth of the machine code, and the families that cause it; nothing if a kernel's size is unknown."""
     code_bytes = BY_NAME["code_bytes"].get
     assert code_bytes is not None
     grown = Counter[str]()

@@ -1,4 +1,4 @@
-"""Two builds for people: one kernel after the other, worst first, what it was and what it is, and the totals."""
+"""Differences between two builds as text: each kernel before and after, worst first, and the totals."""
 
 from __future__ import annotations
 
@@ -27,20 +27,22 @@ COLUMNS = ("kernel", "arch", "metric", "before → after", "blocks/SM", LIMITED)
 _LEFT = ("kernel", "arch", "metric", "before → after", LIMITED)
 _OWN_COLUMN = ("resident_blocks", "active_warps")
 _COUNTS = tuple(each.name for each in FIGURES if each.name.endswith(("_stores", "_loads")))
-"""Numbers of instructions: shown only where the bytes beside them stay the same."""
+"""Instruction counts, shown only if no other metric of the kernel changed."""
 _NEEDED = ("spill_store_bytes", "spill_load_bytes", "registers")
 _SUMMED = ("spill_store_bytes", "spill_load_bytes", "stack_bytes", "shared_bytes")
 _COUNTED = ("registers", "resident_blocks")
-"""What has no sum of use: how many kernels it rose and fell in."""
+"""Metrics without a meaningful sum: totals count the kernels in which they rose and fell."""
 _FOOTPRINT = "footprint_bytes"
 _COLORS = {"error": RED, "warning": YELLOW, "note": DIM}
 _FIGURES = re.compile(r"^[a-z ]+:?(?: ?[a-z ]*[\d,]+ → [\d,]+(?: B)? \(\+[\d,]+\)[,;]?)+ ?")
-"""What a finding's message begins with and a row of the table says, too."""
+"""Start of a finding's message that repeats a row of the table."""
 
 
 def lines(report: Report, style: Style) -> Iterator[str]:
-    """A row a change and figure, under it what a rule says of it; the totals, the count of changes, and the verdict.
-    Where that are more rows than the style has, by family."""
+    """One row per changed metric, findings below their kernel's rows; then totals, counts and the verdict.
+
+    Changes are grouped by family if they need more rows than the style has.
+    """
     changes = report.changes
     yield from pairings.toolkits(report)
     if not changes:
@@ -95,30 +97,33 @@ def lines(report: Report, style: Style) -> Iterator[str]:
 
 
 class Entry(Struct, frozen=True):
-    """What changed alike for several archs of one kernel."""
+    """Change that several archs of one kernel have in common."""
 
     changes: Sequence[Change]
-    """One an arch."""
+    """One per arch."""
     metrics: Sequence[Metric]
-    """The figures that are shown."""
+    """Metrics shown."""
     findings: Sequence[Finding]
-    """What rules find in any of them, as far as it is shown."""
+    """Listed findings about any of the changes."""
 
     @property
     def change(self) -> Change:
-        """The one that is shown for all."""
+        """The change shown for all archs."""
         return self.changes[0]
 
     @property
     def lines(self) -> int:
-        """About how many lines it takes, those of notes aside, which say little more than the figures."""
+        """Approximate number of lines, without those of notes, which repeat the metrics."""
         severe = {(each.rule, each.severity) for each in self.findings if each.severity != "note"}
         return max(1, len(self.metrics)) + len(severe)
 
 
 def entries(report: Report) -> list[Entry]:
-    """All changes, those with findings first; what changed alike for several archs of one kernel is one. Kernels of an
-    arch that one build alone has are left out unless a finding is about them: :func:`pairings.archs` counts them."""
+    """All changes, the most severe findings or the largest growth of ``report.sort`` first; equal archs are merged.
+
+    Kernels of an arch that only one build has are omitted unless they have an error or a warning;
+    :func:`pairings.archs` counts them.
+    """
     found: dict[int, list[Finding]] = defaultdict(list)
     for finding in words.counted(report):
         found[id(finding.kernel)].append(finding)
@@ -152,12 +157,12 @@ def entries(report: Report) -> list[Entry]:
 
 
 def _growth_of(entry: Entry, name: str | None) -> int:
-    """By how much a figure grew in the kernel where it grew most; what fell stands behind what did not change."""
+    """Growth of the metric ``name`` in the arch where it grew most; negative if it fell."""
     return max(sum(_delta(metric) for metric in change.metrics if metric[0] == name) for change in entry.changes)
 
 
 def _alike(change: Change, metrics: Sequence[Metric]) -> object:
-    """Equal for archs of one kernel of which all that is shown is equal."""
+    """Key that is equal for archs of one kernel with equal rows."""
     kernel = change.kernel
     before = change.before.named_by if change.before is not None else None
     brief = _brief(kernel) if change.state in ("added", "removed") else ""
@@ -171,8 +176,10 @@ def _alike(change: Change, metrics: Sequence[Metric]) -> object:
 def _chosen(
     found: Sequence[Entry], report: Report, most: int | None
 ) -> Sequence[tuple[Sequence[Entry] | None, Sequence[Entry]]]:
-    """(family, its entries that are shown): all where they have room, else of each family the worst. An entry that is
-    shown by itself has no family."""
+    """(family, entries to show): all entries if they fit in ``most`` lines, else the worst of each family.
+
+    An entry shown on its own has no family.
+    """
     if report.by is None and (most is None or sum(entry.lines for entry in found) <= most):
         return [(None, [entry]) for entry in found]
     groups = families(found, report)
@@ -187,7 +194,7 @@ def _chosen(
 
 
 def families(found: Sequence[Entry], report: Report) -> list[list[Entry]]:
-    """The entries of each family (kernel, file, namespace: as the report groups), in the order of its first."""
+    """Entries by group (``report.by``, by default the family), in the order of each group's first entry."""
     groups: dict[str, list[Entry]] = defaultdict(list)
     for entry in found:
         groups[shared_label(entry.change.kernel, report.by or "family", report.names)].append(entry)
@@ -199,7 +206,7 @@ def _length(shown: tuple[Sequence[Entry] | None, Sequence[Entry]]) -> int:
 
 
 def _title(family: Sequence[Entry], report: Report, width: int) -> str:
-    """``mul_mat_q: 20 errors; spills 12↑ +3,456 B; registers 20↑ 4↓; 169 changed``, as far as it fits."""
+    """``mul_mat_q: 20 errors; spills 12↑ +3,456 B; registers 20↑ 4↓; 169 changed``, parts that fit ``width``."""
     label = shared_label(family[0].change.kernel, report.by or "family", report.names)
     title = f"{printable(label, words.LONGEST_NAME)}:"
     for part in summed_up(family):
@@ -209,7 +216,7 @@ def _title(family: Sequence[Entry], report: Report, width: int) -> str:
 
 
 def summed_up(family: Sequence[Entry]) -> list[str]:
-    """``20 errors``, ``spills 12↑ +3,456 B``, ``registers 20↑ 4↓``, ``169 changed``: what became of a family."""
+    """``20 errors``, ``spills 12↑ +3,456 B``, ``registers 20↑ 4↓``, ``169 changed``: a family's changes."""
     changes = [change for entry in family for change in entry.changes]
     parts = [words.severities([finding for entry in family for finding in entry.findings])]
     for label, several in (("spills", ("spill_store_bytes", "spill_load_bytes")), ("registers", ("registers",))):
@@ -226,12 +233,12 @@ def summed_up(family: Sequence[Entry]) -> list[str]:
 
 
 def _arrows(rose: int, fell: int) -> str:
-    """``20↑ 4↓``: how many rose, and how many fell."""
+    """``20↑ 4↓``: how many rose and how many fell."""
     return " ".join(f"{number:,}{way}" for way, number in (("↑", rose), ("↓", fell)) if number)
 
 
 def _said(entry: Entry, report: Report, style: Style) -> Iterator[tuple[str, str]]:
-    """``  error [registers] src/gla.cu:50: 32 → 48 allocated``: a line a rule, without the figures that stand above."""
+    """``  error [registers] src/gla.cu:50: 32 → 48 allocated``: one line per rule, without the values in the table."""
     rules: dict[tuple[str, str], list[Finding]] = defaultdict(list)
     for finding in entry.findings:
         rules[finding.rule, finding.severity].append(finding)
@@ -246,7 +253,7 @@ def _said(entry: Entry, report: Report, style: Style) -> Iterator[tuple[str, str
 
 
 def _folded(found: Sequence[Entry], shown: Sequence[Entry], style: Style) -> Iterator[str]:
-    """How many changes are not shown, and what rules say of them."""
+    """Number of changes that are not shown, and their findings by severity."""
     kept = set(map(id, shown))
     rest = [entry for entry in found if id(entry) not in kept]
     tally = words.severities([finding for entry in rest for finding in entry.findings])
@@ -254,7 +261,7 @@ def _folded(found: Sequence[Entry], shown: Sequence[Entry], style: Style) -> Ite
 
 
 class _Wide:
-    """How wide numbers are, so that those of all rows stand under each other."""
+    """Column widths that align the numbers of all rows."""
 
     def __init__(self, metrics: Sequence[Metric]) -> None:
         self.before = max((len(_number(metric, before)) for metric in metrics for before in metric[1:2]), default=0)
@@ -282,20 +289,20 @@ def _unit(metric: Metric) -> str:
 
 
 def _large(metric: Metric) -> bool:
-    """Whether its bytes are so many that people write MiB."""
+    """Whether values are printed with binary prefixes: memory footprints, and byte counts from 1 MiB."""
     name, *values = metric
     many = max(map(abs, filter(None, values)), default=0) >= 1 << 20
     return name.startswith(_FOOTPRINT) or (figure(name).unit == "B" and many)
 
 
 def held_by(entry: Entry, report: Report) -> str:
-    """The library, source or unit of a kernel of whose name there are others, or how many files; else empty."""
+    """Library, source or unit of a kernel whose name is not unique, or the number of files; else empty."""
     found = {report.places.get(id(change.kernel), "") for change in entry.changes}
     return next(iter(found)) if len(found) == 1 else count(len(found), "file")
 
 
 def change_rows(entry: Entry, wide: _Wide | None, name: Cell, report: Report) -> Iterator[Row]:
-    """Rows of :data:`COLUMNS` for one entry, and their colors; numbers are padded as ``wide`` says."""
+    """Rows of :data:`COLUMNS` for one entry, with their colors; ``wide`` sets the padding of numbers."""
     wide = wide or _Wide([])
     change = entry.change
     kernel = change.kernel
@@ -321,7 +328,7 @@ def change_rows(entry: Entry, wide: _Wide | None, name: Cell, report: Report) ->
 
 
 def archs_of(entry: Entry) -> str:
-    """``sm_80, 90``; ``sm_90 → sm_90a`` of a kernel that has another now."""
+    """``sm_80, 90``; ``sm_90 → sm_90a`` if the arch changed."""
     change = entry.change
     sides = dict.fromkeys(side.key.arch for side in (change.before, change.after) if side)
     if len(sides) > 1:
@@ -330,7 +337,7 @@ def archs_of(entry: Entry) -> str:
 
 
 def _remarks(change: Change) -> list[tuple[str, str, str]]:
-    """(label, text, color) of what is no figure."""
+    """(label, text, color) of changes that are not metrics: launch bounds, compiler messages, shared-memory spills."""
     found = [("launch bounds", words.bounds(change), YELLOW)] if change.bounds else []
     found += [("ptxas says", kind.replace("_", " "), YELLOW) for kind in change.appeared]
     found += [("no longer says", kind.replace("_", " "), "") for kind in change.vanished]
@@ -340,10 +347,10 @@ def _remarks(change: Change) -> list[tuple[str, str, str]]:
 
 
 def _figures(change: Change) -> list[Metric]:
-    """What a person wants to see of a change."""
+    """Metrics of a change that the table shows."""
     shown = [metric for metric in change.metrics if metric[0].partition("[")[0] not in _OWN_COLUMN and _worth(metric)]
     stacks = [metric[1:] for metric in shown if metric[0] in ("stack_bytes", "cumulative_stack_bytes")]
-    if len(stacks) > len(set(stacks)):  # nothing is called
+    if len(stacks) > len(set(stacks)):  # equal without calls
         shown = [metric for metric in shown if metric[0] != "cumulative_stack_bytes"]
     quiet = [metric for metric in shown if metric[0] not in _COUNTS]
     return (quiet or shown) + [metric for metric in change.unknown if metric[0] in _NEEDED]
@@ -384,7 +391,7 @@ def _limiters(effect: Effect) -> str:
 
 
 def _total_rows(total: Sequence[Total], wide: _Wide) -> Iterator[Row]:
-    """What changed over all kernels."""
+    """Rows of the totals over all kernels."""
     found = {each.name: each for each in total}
     lead = "total"
     for name in (*_SUMMED, *_COUNTED):

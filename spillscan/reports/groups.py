@@ -1,4 +1,4 @@
-"""Kernels in groups: by family, which is one template, by file, by namespace or by arch; the worst group first."""
+"""Kernels grouped by family (one template), file, namespace or arch; the worst group first."""
 
 from __future__ import annotations
 
@@ -23,28 +23,28 @@ _LONGEST_LABEL = 60
 _SHORTEST_LABEL = 12
 _NONE_SPILLS = "0 spilling"
 INSTANCES: Final = 3
-"""Instances that are shown of a family; the rest is counted."""
+"""Instances shown per family; the rest is counted."""
 _FEW_ARCHS = 3
-"""Archs of one row that are listed; of more the first, the last and their number are shown."""
+"""Most archs listed in a row; of more, the first, the last and their number are shown."""
 
 
 class Group(Struct, frozen=True, kw_only=True):
-    """Kernels that have something in common."""
+    """Kernels with a common property."""
 
     label: str
-    """What they are called together."""
+    """Name of the group."""
     kernels: tuple[Kernel, ...]
     """Worst first."""
     template: bool = False
-    """The family that they are."""
+    """Whether the group is a family."""
     spilling: int
-    """How many are known to spill."""
+    """Number of kernels known to spill."""
     spill_bytes: int
-    """Bytes of spill stores and loads of all, as far as they are known."""
+    """Bytes of all known spill stores and loads."""
 
     @property
     def family(self) -> bool:
-        """Whether they are several instances of one template, of which the arguments say enough."""
+        """Whether the group is a family of several instances, which their arguments tell apart."""
         return self.template and len({kernel.named_by for kernel in self.kernels}) > 1
 
     def title(self, width: int) -> str:
@@ -64,33 +64,33 @@ class Group(Struct, frozen=True, kw_only=True):
 
 
 def none_spills(kernels: Iterable[Kernel]) -> str:
-    """``0 spilling, 26 with other local memory``, of kernels that are not known to spill."""
+    """``0 spilling, 26 with other local memory``, for kernels that are not known to spill."""
     others = len(other_local(kernels))
     return _NONE_SPILLS + (f", {others:,} with other local memory" if others else "")
 
 
 def other_local(kernels: Iterable[Kernel]) -> list[Kernel]:
-    """Those that do not spill, nor do their callees, and use local memory; what uses most first."""
+    """Kernels that use local memory although neither they nor their callees spill, the largest use first."""
     quiet = (each for each in kernels if each.spills == (0, 0) and not sum(each.cumulative_spills or ()))
     using = [(each, _local(each)) for each in quiet]
     return [each for each, used in sorted(using, key=lambda pair: -pair[1]) if used]
 
 
 def _local(kernel: Kernel) -> int:
-    """Bytes of local memory, of a dump those that it moves."""
+    """Bytes of local memory as reported, else the bytes that the code accesses."""
     moved = kernel.sass.local.total.bytes if kernel.sass else 0
     return kernel.usage.stack_bytes or kernel.usage.local_bytes or moved
 
 
 def shared_label(kernel: Kernel, by: By, names: Names) -> str:
-    """What a kernel's group is called."""
+    """Label of a kernel's group."""
     if by in ("family", "kernel"):
         return (names.base if by == "family" else names.of)(kernel.named_by)
     return str(_key(kernel, by, names) or "arch unknown")
 
 
 def archs_cell(archs: Iterable[str | None], missing: str = "-") -> str:
-    """The archs of which a row says the same: ``sm_80, 86, 90a``, ``sm_70 … 120 (8)``."""
+    """Archs that share a row: ``sm_80, 86, 90a``, ``sm_70 … 120 (8)``."""
     found = sorted({arch or missing for arch in archs}, key=natural)
     same = all(arch.startswith("sm_") for arch in found)
     shown = [arch.removeprefix("sm_") if same and at else arch for at, arch in enumerate(found)]
@@ -98,10 +98,12 @@ def archs_cell(archs: Iterable[str | None], missing: str = "-") -> str:
 
 
 def grouped(kernels: Iterable[Kernel], by: By, names: Names) -> Iterator[Group]:
-    """The kernels in groups, most spilled bytes first, then as kernels are ordered by damage. Tables show some of many:
-    what is not asked for is not put in order."""
+    """Groups of kernels, most spilled bytes first, then by the damage of their worst kernel.
+
+    Groups are sorted lazily, since tables may show only some of many.
+    """
     found: dict[object, list[Kernel]] = {}
-    if by == "family":  # of what has one name there is one
+    if by == "family":  # the family depends on the name alone: look it up once per name
         named: dict[str | Tuned, list[Kernel]] = {}
         for kernel in kernels:
             named.setdefault(kernel.named_by, []).append(kernel)

@@ -1,4 +1,4 @@
-"""The table of kernels that ``scan`` prints, in text and in Markdown: its rows, the worst first, and its columns."""
+"""Kernel table that ``scan`` prints, in text and in Markdown: its rows, the worst first, and its columns."""
 
 from __future__ import annotations
 
@@ -20,45 +20,45 @@ from spillscan.reports.report import Report
 from spillscan.reports.table import Column
 
 _FEW = 4
-"""Rows of which families would take too many for their titles."""
+"""Most rows of a table without families, whose titles would take too many of the rows."""
 _SEVERAL = 16
-"""Kernels that are looked at for a row: as many as a kernel has archs."""
+"""Kernels examined per row: a kernel may have as many archs."""
 UNKNOWN, UNSURE = "-", "?"
 
 
 class KernelRow(NamedTuple):
-    """One kernel, for all archs of which the row says the same."""
+    """One kernel, with all archs that share the row."""
 
     archs: Sequence[Kernel]
     summary: Summary
-    """Residency at its launch."""
+    """Residency at the kernel's launch."""
     under: bool = False
-    """Whether it is shown below the title of its family."""
+    """Whether the row is below the title of its family."""
 
     @property
     def kernel(self) -> Kernel:
-        """The first of them."""
+        """Kernel of the first arch."""
         return self.archs[0]
 
 
 class KernelTable(NamedTuple):
-    """Rows and titles of groups, the columns, and how many kernels have no row."""
+    """Kernel rows and group titles, columns, and the number of kernels without a row."""
 
     rows: Sequence[KernelRow | Group]
     columns: Sequence[Column[KernelRow]]
     hidden: int
     grouped: bool
     units: bool
-    """Whether several copies of a kernel differ by their unit."""
+    """Whether the table has copies of a kernel that only their library tells apart."""
 
     @property
     def kernels(self) -> list[KernelRow]:
-        """The rows without titles."""
+        """Kernel rows without the titles."""
         return [row for row in self.rows if isinstance(row, KernelRow)]
 
 
 def kernel_table(report: Report, most: int | None) -> KernelTable:
-    """The worst kernels in at most so many rows; by family if there are many more."""
+    """The worst kernels in at most ``most`` rows, by family if there are many more."""
     kernels = [kernel for kernel in report.build.kernels if not kernel.is_helper]
     many = most is not None and _FEW < most < len(kernels)
     by: By = report.by or ("family" if many and not report.sort else "kernel")
@@ -128,7 +128,7 @@ def _occupancy(row: KernelRow) -> tuple[str, str]:
 
 
 def _in_loops(kernel: Kernel) -> str:
-    """``48 to depth 2``: spill instructions inside loops, and the depth of the deepest."""
+    """``48 to depth 2``: spill instructions inside loops, and their greatest loop depth."""
     if kernel.sass is None:
         return UNKNOWN
     looping = kernel.sass.local.spills_in_loops
@@ -136,14 +136,13 @@ def _in_loops(kernel: Kernel) -> str:
 
 
 def _live(kernel: Kernel) -> str:
-    """``≥30``: at least so many registers are live at once."""
+    """``≥30``: most registers live at once, ``≥`` if it is a lower bound."""
     peak = kernel.sass.live_peak if kernel.sass else None
     return UNKNOWN if peak is None else f"{'≥' * peak.at_least}{peak.registers:,}"
 
 
 def _unit(archs: Sequence[Kernel], inputs: int, report: Report) -> str:
-    """The library of one of several copies; the source that the kernel was compiled from, else the object; else, of
-    several inputs, the one that names it."""
+    """Library of a copy, else the source, else the object; with several inputs, else the input in parentheses."""
     found = set()
     for kernel in archs:
         unit = report.libraries.get(id(kernel)) or source_of(kernel) or kernel.key.unit
@@ -154,11 +153,11 @@ def _unit(archs: Sequence[Kernel], inputs: int, report: Report) -> str:
     return found.pop() if len(found) == 1 else count(len(found), "file")
 
 
-# ---- which rows there are -----------------------------------------------------------------------------------------
+# ---- choice of rows -----------------------------------------------------------------------------------------------
 
 
 def _order(sort: str | None) -> Callable[[Kernel], tuple[Any, ...]]:
-    """The sort key of kernels: damage, or a metric, the largest first, unknown values last."""
+    """Sort key of kernels: damage, or a metric with the largest first and unknown values last."""
     get = BY_NAME[sort].get if sort else None
     if get is None:
         return damage
@@ -171,7 +170,7 @@ def _order(sort: str | None) -> Callable[[Kernel], tuple[Any, ...]]:
 
 
 def equal_archs(kernels: Iterable[Kernel], launches: Launches, most: int | None) -> list[KernelRow]:
-    """The first rows of kernels in that order, at most so many; archs of one kernel whose cells are equal share one."""
+    """Rows of kernels in the given order, at most ``most``; archs of one kernel with equal cells share a row."""
     found: list[tuple[list[Kernel], Summary]] = []
     alike: dict[object, list[list[Kernel]]] = {}
     for kernel in kernels:
@@ -179,7 +178,7 @@ def equal_archs(kernels: Iterable[Kernel], launches: Launches, most: int | None)
         key = (kernel.named_by, kernel.role, kernel.usage, kernel.final, kernel.confidence, kernel.spill_bounds,
                *_occupancy(KernelRow([kernel], summary)), _live(kernel))  # fmt: skip
         rows = alike.setdefault(key, [])
-        row = next((row for row in rows if _in_loops(row[0]) == _in_loops(kernel)), None)  # takes long: the last
+        row = next((row for row in rows if _in_loops(row[0]) == _in_loops(kernel)), None)  # slow, so compared last
         if row is not None:
             row.append(kernel)
         elif most is None or len(found) < most:
@@ -191,7 +190,7 @@ def equal_archs(kernels: Iterable[Kernel], launches: Launches, most: int | None)
 def _of_groups(
     groups: Iterable[Group], most: int | None, launches: Launches
 ) -> Iterator[tuple[Group, list[KernelRow]]]:
-    """The groups of which so many rows in all are shown: of each the worst, and of those that spill several."""
+    """Groups with their rows, at most ``most`` rows in all: the worst kernel of each, several if several spill."""
     room = most
     for group in () if room == 0 else groups:
         if room is None:

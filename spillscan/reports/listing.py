@@ -1,4 +1,4 @@
-"""Findings and gaps for a terminal: a line that problem matchers read, and an aligned block below it."""
+"""Findings and gaps for a terminal: a line for problem matchers, and an aligned block below it."""
 
 from __future__ import annotations
 
@@ -33,13 +33,12 @@ from spillscan.reports.words import (
 )
 
 _LEAST_TEXT = 40
-"""Columns of a block's text at least."""
+"""Minimum width of a block's text, in columns."""
 
 
 def finding_lines(findings: Sequence[Finding], report: Report, style: Style) -> Iterator[str]:
-    """``src/gemm.cu:50: error: gemm<8> (sm_80) spills … [spill]`` and below it an aligned block.
-
-    No more findings than the style has rows. If there are more, one line is for all of a family by one rule: the worst,
+    """``src/gemm.cu:50: error: gemm<8> (sm_80) spills … [spill]``, with an aligned block below it.
+    Shows at most ``style.rows`` findings. If there are more, findings of a family by one rule share a line: the worst,
     and their number.
     """
     many = style.rows is not None and len(findings) > style.rows
@@ -54,7 +53,7 @@ def finding_lines(findings: Sequence[Finding], report: Report, style: Style) -> 
 
 
 def _lines_row(finding: Finding, report: Report) -> Iterator[tuple[str, str]]:
-    """``lines``: ``gemm.cu:25 68%, :21 16%``, if the lines of the spills or arrays are known."""
+    """``lines``: ``gemm.cu:25 68%, :21 16%``, if source lines of the spills or arrays are known."""
     from spillscan.reading.machine.spillmap import TOP, share_text
 
     shown, file = [], ""
@@ -69,11 +68,11 @@ def _lines_row(finding: Finding, report: Report) -> Iterator[tuple[str, str]]:
 
 
 _HEADING = 6
-"""Columns of a heading in a block."""
+"""Width of a heading in a block, in columns."""
 
 
 def block(rows: Iterable[tuple[str, str]], style: Style) -> Iterator[str]:
-    """``  cause   …``: rows of (heading, text), wrapped to the style's width; a command stays whole, to be pasted."""
+    """``  cause   …``: rows of (heading, text), wrapped to the style's width; commands stay whole for pasting."""
     for heading, text in rows:
         lead = f"  {heading:<{_HEADING}} "
         width = max(style.width - len(lead), _LEAST_TEXT)
@@ -83,7 +82,7 @@ def block(rows: Iterable[tuple[str, str]], style: Style) -> Iterator[str]:
 
 
 def _finding_line(group: Sequence[Finding], report: Report, style: Style) -> str:
-    """The line of a finding, whole: editors and problem matchers read it."""
+    """One finding as a single line, never wrapped, for editors and problem matchers."""
     finding, kernel = group[0], group[0].kernel
     source = source_place(finding, report.tree)
     place = str(source) if source else printable(str(finding.origin)) if finding.origin else ""
@@ -102,14 +101,14 @@ def _finding_line(group: Sequence[Finding], report: Report, style: Style) -> str
 
 
 def incomplete_lines(report: Report, style: Style) -> Iterator[str]:
-    """``build.log:48: incomplete: the log ends … [truncated]`` and its fix; gaps that the policy accepts after them."""
+    """``build.log:48: incomplete: the log ends … [truncated]`` and its fix, then gaps that the policy accepts."""
     for group in few_of_a_kind(report.gaps):
         if isinstance(group, str):
             yield paint(group, DIM, style)
             continue
         first = group[0]
         place = f"{first.origin}: " if first.origin and not first.kernel else ""
-        known = explanations("gaps").get(first.code)  # a snapshot of a newer release may have other kinds
+        known = explanations("gaps").get(first.code)  # absent if a newer release wrote the snapshot
         yield paint(f"{place}incomplete: {gap_text(group, report.names)} [{first.code}]", YELLOW, style)
         yield from block([("fix", known.fix.rstrip("."))] if known else (), style)
     for line in gap_lines(report.accepted, report.names):
@@ -117,7 +116,7 @@ def incomplete_lines(report: Report, style: Style) -> Iterator[str]:
 
 
 def verdict_lines(report: Report, style: Style, listed: Sequence[Finding]) -> Iterator[str]:
-    """Findings of a diff that no table shows, gaps, and how many findings there are."""
+    """Findings of a diff that its table does not show, next steps, gaps, and the number of findings."""
     yield from finding_lines(listed, report, style)
     shown = set(map(id, listed)) if style.rows is None or len(listed) <= style.rows else set()
     for way in report.details.ways:

@@ -1,4 +1,4 @@
-"""How two builds were paired, for people: libraries of one alone, rules of renames, and why two kernels are one."""
+"""Pairing of two builds as text: libraries that only one has, rename rules, and evidence for pairs."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from spillscan.reports import words
 from spillscan.reports.report import Report
 
 _FEW_TOOLKITS = 4
-"""Versions of toolkits that are listed."""
+"""Toolkit versions listed."""
 _RULES = 5
-"""How many rules of renames are shown."""
+"""Rename rules shown."""
 _WIDEST = 60
 """Characters of a full name, and of a rule."""
 
@@ -35,7 +35,7 @@ def counts(changes: Sequence[Change]) -> list[str]:
 
 
 def whole_archs(report: Report) -> dict[tuple[str, str], list[Change]]:
-    """Kernels of archs that one build alone has, by arch and state."""
+    """Changes of kernels whose arch only one build has, by arch and state."""
     known = {"added": _archs(report.base), "removed": _archs(report.build)}
     found: dict[tuple[str, str], list[Change]] = {}
     for change in report.changes:
@@ -57,14 +57,13 @@ def archs(report: Report) -> Iterator[str]:
 
 
 def other_code(report: Report) -> Iterator[str]:
-    """How many kernels have equal metrics and different code, unless their code was compared."""
+    """Number of kernels with equal metrics and different code, unless the code was compared."""
     if report.recoded and report.code_changes is None:
         yield f"{count(len(report.recoded), 'kernel')} with equal metrics and different code (--with code)"
 
 
 def toolkits(report: Report) -> Iterator[str]:
-    """Which toolkits made the two builds, where they are not the same, and what became of the kernels that moved from
-    one to another: as one group."""
+    """Toolkit versions of the two builds if they differ, and the changed kernels that moved between toolkits."""
     old, new = report.toolkits
     if old == new or not old or not new:
         return
@@ -78,13 +77,13 @@ def toolkits(report: Report) -> Iterator[str]:
 
 
 def _versions(found: Sequence[str]) -> str:
-    """``12.8.93, 13.0.88``; of many the first, the last and their number."""
+    """``12.8.93, 13.0.88``; of many, the first, the last and their number."""
     many = f"{found[0]} … {found[-1]} ({len(found)})"
     return printable(", ".join(found) if len(found) <= _FEW_TOOLKITS else many, _WIDEST)
 
 
 def libraries(report: Report) -> Iterator[str]:
-    """Shared libraries that one build alone has: their kernels were compared with no others."""
+    """Shared libraries that only one build has, so that their kernels have no counterpart."""
     for state, build in (("added", report.build), ("removed", report.base)):
         some = [change.kernel for change in report.changes if change.state == state]
         for name, number in whole(some, build.kernels if build else ()).items():
@@ -92,7 +91,7 @@ def libraries(report: Report) -> Iterator[str]:
 
 
 def rules(changes: Sequence[Change]) -> Iterator[str]:
-    """The substitutions that explain renames, those of the most kernels first."""
+    """Substitutions that explain renames, those of the most kernels first."""
     known = Counter(
         (change.evidence.rule, change.evidence.explains) for change in changes if change.evidence.kind == "substitution"
     )
@@ -103,7 +102,7 @@ def rules(changes: Sequence[Change]) -> Iterator[str]:
 
 
 def renaming(change: Change, names: Names) -> str:
-    """``old → new``, and what says so; where only what is around the names differs, the old one in full."""
+    """``old → new`` with the evidence; if only the context of the names differs, the new name and the full old one."""
     assert change.before is not None
     old, new = names.of(change.before.named_by), names.of(change.kernel.named_by)
     full = change.before.name
@@ -116,7 +115,7 @@ def renaming(change: Change, names: Names) -> str:
 
 
 def because(change: Change) -> str:
-    """Why a renamed kernel is taken for the same: ``flash → fa3 explains 15``."""
+    """Evidence that a renamed kernel is the same: ``flash → fa3 explains 15``."""
     evidence = change.evidence
     how = "stated" if evidence.kind == "stated" else f"explains {evidence.explains:,}"
     return f"{printable(evidence.rule, _WIDEST)} {how}"

@@ -1,4 +1,4 @@
-"""Writes reports where they were asked for: standard output, or files that appear whole or not at all."""
+"""Write reports to standard output or to files, which are written completely or not at all."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SHOWN_CODE = 60
 _DETAILED = frozenset({"html", "markdown"})
 _LARGEST_SOURCE = 4 << 20
 _WIDE = 120
-"""Columns of what is no terminal's."""
+"""Columns that names are shortened to in formats other than text."""
 
 
 def write(
@@ -36,11 +36,10 @@ def write(
     rows: int | None,
     source_root: str | None = None,
 ) -> None:
-    """Write ``report`` in each of the ``wanted`` forms ``FORMAT[:FILE]``; without any, as text to standard output.
-    ``source_root``: where source files may be read.
+    """Write ``report`` in each form ``FORMAT[:FILE]`` of ``wanted``; without any, as text to standard output.
 
-    Files are complete and in their places before standard output begins. Raises
-    :class:`~spillscan.UsageError` where a file cannot be written; then none of them is.
+    ``source_root``: folder in which source files may be read. Files are complete and in place before standard output
+    begins. Raises :class:`~spillscan.UsageError` if a file cannot be written; then none of them is.
     """
     forms = check_forms(wanted, report.kind)
     report = report.extended(tree_here())
@@ -59,7 +58,7 @@ def write(
 
 
 def check_forms(wanted: Sequence[str], kind: Kind) -> list[Form]:
-    """The forms asked for. Refuses a wrong ``-f`` before any work is done."""
+    """Parse the forms asked for; raise UsageError for a wrong ``-f`` before any work is done."""
     known = formats.names()
     if any(text.partition(":")[0] not in known for text in wanted):
         known = _able(kind)
@@ -71,17 +70,17 @@ def check_forms(wanted: Sequence[str], kind: Kind) -> list[Form]:
 
 
 def shows_gaps(forms: Sequence[Form]) -> bool:
-    """Whether a form on standard output lists gaps for people."""
+    """Whether a form prints gaps as text to standard output."""
     return any(form.name == "text" and form.target is None for form in forms)
 
 
 def _able(kind: Kind) -> tuple[str, ...]:
-    """The formats that can show reports of a kind. All are imported for it."""
+    """Formats that can show reports of ``kind``; imports all formats."""
     return tuple(name for name, module in formats.all_formats().items() if kind in module.KINDS)
 
 
 def _code(report: Report, detailed: Collection[str]) -> tuple[dict[int, Pressure], dict[int, CodeText]]:
-    """Live registers and code of what is shown in detail: kernels that spill, and both sides of those that grew."""
+    """Live registers and code of kernels shown in detail: those that spill, and both sides of those that grew."""
     wanted = {id(each.worst): each.worst for each in report.first} if detailed else {}
     if "html" in detailed:
         found = {id(each.kernel) for each in report.findings}
@@ -98,8 +97,10 @@ def _code(report: Report, detailed: Collection[str]) -> tuple[dict[int, Pressure
 
 
 def sources_of(shown: Iterable[Pressure], root: str) -> dict[str, list[str]]:
-    """The source files that stand below ``root``, of lines that are shown: nothing else is ever read, whatever a
-    binary's debug information names."""
+    """Source files below ``root`` that contain lines of the shown code.
+
+    Nothing outside ``root`` is ever read, whatever a binary's debug information names.
+    """
     from spillscan.reports.page.code import files_of
 
     if not os.path.isdir(root):
@@ -119,8 +120,7 @@ def sources_of(shown: Iterable[Pressure], root: str) -> dict[str, list[str]]:
 
 
 def tree_here() -> Tree:
-    """The repository around the current folder: the CI service's checkout where it holds it, else git's, else the
-    folder itself."""
+    """Repository around the current folder: the CI checkout if it contains the folder, else git's, else the folder."""
     here = os.path.realpath(os.getcwd())
     checkouts = (os.environ.get(name) for name in ("GITHUB_WORKSPACE", "CI_PROJECT_DIR"))
     roots = [os.path.realpath(folder) for folder in checkouts if folder]
@@ -147,11 +147,11 @@ def tree_here() -> Tree:
 
 _SOURCES = (".cu", ".cuh", ".h", ".hpp", ".hxx", ".inl", ".inc", ".cpp", ".cc", ".cxx")
 _MOST_FILES, _MOST_ENTRIES = 4_000, 100_000
-"""Source files in which definitions are looked for, and files among which those are looked for."""
+"""Source files searched for definitions, and files walked to find them."""
 
 
 def _sources_below(root: str) -> Iterator[str]:
-    """The source files below ``root`` that may define kernels; hidden folders are left out."""
+    """Source files below ``root`` that may define kernels, except those in hidden folders."""
     left, files = _MOST_ENTRIES, 0
     for place, folders, names in os.walk(root):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
@@ -166,7 +166,7 @@ def _sources_below(root: str) -> Iterator[str]:
 
 
 def _source(root: str, path: str) -> str:
-    """The text of a source file; empty where it defines no kernel, or cannot be read."""
+    """Text of a source file; empty if it defines no kernel or cannot be read."""
     try:
         with open(os.path.join(root, path), "rb") as file:
             data = file.read(_LARGEST_SOURCE)
@@ -183,15 +183,15 @@ def _is_file_below(root: str) -> Callable[[str], bool]:
     return holds
 
 
-# What a CI service says of the change at hand: where its files and this run are to be seen, and what it changed.
+# The change under test as described by the CI service: URLs of its files and of this run, and its diff.
 #
-# Read from the variables of GitHub's and GitLab's jobs; elsewhere nothing is known, and reports have no links.
+# Read from the job variables of GitHub and GitLab; elsewhere unknown, and reports have no links.
 
 _PLAIN = re.compile(r"https?://[\w.:/~%+-]+")
 
 
 def addresses(environment: Mapping[str, str]) -> tuple[str, str]:
-    """(what stands before the path of a file, and the page of this run); empty where no service says it."""
+    """(URL prefix of a file's path, URL of this run); empty if no CI service provides it."""
     get = environment.get
     if repository := get("GITHUB_REPOSITORY"):
         top = f"{get('GITHUB_SERVER_URL')}/{repository}"
@@ -202,14 +202,16 @@ def addresses(environment: Mapping[str, str]) -> tuple[str, str]:
 
 
 def base_of(environment: Mapping[str, str]) -> str:
-    """What a pull or merge request is to be merged into; empty where this is none."""
+    """Target of a pull or merge request; empty outside of requests."""
     branch = environment.get("GITHUB_BASE_REF")
     return f"origin/{branch}" if branch else environment.get("CI_MERGE_REQUEST_DIFF_BASE_SHA", "")
 
 
 def changed(root: str, base: str) -> Callable[[str], Mapping[int, bool]]:
-    """The lines of a file below ``root`` that the diff of a request shows: see :func:`shown`. git is asked once, when
-    first needed; where it does not know ``base`` (a shallow clone), there are none."""
+    """Lines of a file below ``root`` that are in the request's diff: see :func:`shown`.
+
+    git runs once, on first use; if it does not know ``base`` (a shallow clone), there are no lines.
+    """
 
     @cache
     def lines() -> Mapping[str, Mapping[int, bool]]:
@@ -230,11 +232,11 @@ _HUNK = re.compile(r"@@ -\d+(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 
 
 def shown(diff: str) -> dict[str, dict[int, bool]]:
-    """The lines of the new files that a diff has, by path, and of each whether it is new, or stands beside what is."""
+    """Lines of the new files in a diff, by path and line number: ``True`` if added, ``False`` if context."""
     found: dict[str, dict[int, bool]] = defaultdict(dict)
     path, old, new, at = "", 0, 0, 0
     for line in diff.split("\n"):
-        if old > 0 or new > 0:  # nothing that stands in a hunk is taken for a heading
+        if old > 0 or new > 0:  # no line in a hunk is a header
             old -= line[:1] in ("", " ", "-")
             if line[:1] in ("", " ", "+"):
                 found[path][at] = line[:1] == "+"

@@ -1,4 +1,4 @@
-"""What a report is of: a build, with what was judged and compared; every format renders the same one."""
+"""Data of a report: a build with its findings and changes; every format renders the same object."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ if TYPE_CHECKING:
 Kind = Literal["scan", "check", "diff", "matrix"]
 ALL_KINDS: tuple[Kind, ...] = ("scan", "check", "diff")
 FIRST = 8
-"""Families that a page says what to do about."""
+"""Families for which a page has advice."""
 EXPLAINED = 20
-"""Changes of which a report says why they grew."""
+"""Changes whose growth a report explains."""
 _GROWTH = frozenset({"registers", "spill_store_bytes", "spill_load_bytes", "spill_bytes"})
 JUDGED: tuple[Kind, ...] = ("check", "diff")
-"""The commands that have findings; ``scan`` judges nothing."""
+"""Commands that have findings; ``scan`` checks nothing."""
 
 
 class Way(Struct, frozen=True, kw_only=True):
-    """The way on from the findings of one family."""
+    """Next step for the findings of one family."""
 
     finding: Finding
-    """The first of them: where findings stand one by one, it shows the way."""
+    """First finding of the family; if findings are listed one by one, the next step is below it."""
     made: Advice
-    """Advice on its worst kernel."""
+    """Advice on the family's worst kernel."""
     command: str
-    """What leads on from here, to be pasted; empty where the input cannot be read again."""
+    """Next command, to be pasted; empty if the input cannot be read again."""
 
     @property
     def kernel(self) -> Kernel:
@@ -62,67 +62,67 @@ class Way(Struct, frozen=True, kw_only=True):
 
 
 class Details(Struct, frozen=True, kw_only=True):
-    """What is shown of kernels beside their figures, read once it is known which are shown."""
+    """Details of the kernels shown, read once these are known."""
 
     code: Mapping[int, Pressure]
     """Live registers of kernels that are shown in detail, by the ``id`` of the kernel."""
     sources: Mapping[str, Sequence[str]]
-    """Lines of source files, by the name that debug information gives the file."""
+    """Lines of source files, by the file's name in the debug information."""
     texts: Mapping[int, CodeText] = field(default_factory=dict)
     """The code of kernels that are shown in detail, by the ``id`` of the kernel."""
     ways: Sequence[Way] = ()
-    """The way on from the findings; none where nothing fails, or it is not wanted."""
+    """Next steps for the findings; empty if nothing fails, or they are not wanted."""
     accept: Sequence[str] = ()
-    """How to accept what fails."""
+    """Command that accepts what fails."""
     not_checked: Sequence[str] = ()
-    """What the input leaves open, without a gate that asks for it."""
+    """Values that the input lacks and that no gate requires."""
 
 
 class Report(Struct, frozen=True, kw_only=True, dict=True):
-    """What a report is of: a build, with findings after ``check``, with changes after ``diff``."""
+    """Data of a report: a build, with findings after ``check`` and changes after ``diff``."""
 
     kind: Kind
-    """Which command asks; ``matrix`` is ``diff`` with several builds or archs side by side."""
+    """Command of the report; ``matrix`` is ``diff`` with several builds or archs side by side."""
     build: Build
-    """The build; of a diff, the head."""
+    """The build; for a diff, the head."""
     base: Build | None = None
-    """Of a diff, the base."""
+    """The base of a diff."""
     by: By | None = None
-    """How kernels are grouped for people; ``None``: by family where not all of them are shown."""
+    """Grouping of kernels for people; ``None``: by family if not all of them are shown."""
     sort: str | None = None
-    """The figure by which kernels stand in a table for people, the largest first; ``None``: worst first."""
+    """Metric that sorts kernels in tables for people, largest first; ``None``: worst first."""
     read: tuple[Build, ...] = ()
-    """All that was read, of which ``build`` may be a part: what kernels are called does not depend on what is shown."""
+    """All builds read, of which ``build`` may be a part: names do not depend on what is shown."""
     findings: tuple[Finding, ...] = ()
     """Most severe first."""
     changes: tuple[Change, ...] = ()
     """Worst first."""
     unsettled: tuple[Change, ...] = ()
-    """Of a diff, the pairs in which nothing is known to differ, but a build does not report all."""
+    """Pairs of a diff without a known difference, for which a build does not report everything."""
     recoded: tuple[Change, ...] = ()
-    """Of a diff, the pairs of equal figures and other machine code."""
+    """Pairs of a diff with equal metrics and different machine code."""
     code_changes: tuple[CodeChange, ...] | None = None
-    """Of a diff, what became of machine code, what surely differs first; ``None``: it was not asked for."""
+    """Comparison of machine code in a diff, certain differences first; ``None`` if not requested."""
     matrix: Matrix | None = None
-    """Of a matrix, the table."""
+    """Table of a matrix."""
     launches: Launches = LaunchMap()
-    """How kernels are launched, as far as it is known."""
+    """Launches of kernels, as far as known."""
     gaps: tuple[Gap, ...] = ()
-    """What may be hidden of what the rules judge."""
+    """Missing input that could hide a finding."""
     accepted: tuple[Gap, ...] = ()
-    """What may be hidden, and the policy accepts."""
+    """Gaps that the policy accepts."""
     fail_on: str = "error"
-    """Mildest severity that fails the check; ``never``."""
+    """Lowest severity that fails the check, or ``never``."""
     tree: Tree = Tree()
-    """The repository that places are relative to."""
+    """Repository that places are relative to."""
     details: Details = Details(code={}, sources={})
-    """Machine code and sources, for the formats that show them."""
+    """Machine code, sources and next steps, for the formats that show them."""
     baseline: BaselineResult | None = None
-    """What the baseline makes of the findings; ``None`` without one."""
+    """Comparison of the findings with the baseline; ``None`` without one."""
 
     @cached_property
     def names(self) -> Names:
-        """What kernels are called in this report: by the instances in all of its builds."""
+        """Names of kernels in this report, by the instances in all of its builds."""
         builds = self.read or (self.build, *([self.base] if self.base is not None else []))
         columns = zip(*(row.cells for row in self.matrix.rows), strict=True) if self.matrix is not None else ()
         kernels = (*(build.kernels for build in builds), *columns)
@@ -133,15 +133,14 @@ class Report(Struct, frozen=True, kw_only=True, dict=True):
         return Names(*named)
 
     def extended(self, tree: Tree | None = None, **details: Any) -> Report:
-        """The report with another tree, or more details. What was worked out of its kernels stays: none of it depends
-        on these."""
+        """The report with another tree or more details; keeps cached values, which depend on neither."""
         found = replace(self, tree=tree or self.tree, details=replace(self.details, **details))
         vars(found).update(vars(self))
         return found
 
     @property
     def annotated(self) -> Sequence[Finding]:
-        """What is annotated, in order: of a request what its diff shows goes first."""
+        """Findings to annotate, in order; in a request, those that its diff shows first."""
         if self.tree.changed is None:
             return self.open_findings
 
@@ -152,17 +151,17 @@ class Report(Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def of_baseline(self) -> list[Issue]:
-        """What there is to say of the baseline itself: kernels that it does not know, suppressions that are idle."""
+        """Issues of the baseline itself: kernels that it does not know, unused suppressions."""
         return [each for each in self.build.issues if each.origin is not None and each.origin.format == "baseline"]
 
     @property
     def toolkits(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Of a diff, versions of the toolkits that made the code of the base and of the head, as far as it says."""
+        """Toolkit versions that made the code of the base and of the head, as far as known."""
         return self.base.toolkits if self.base is not None else (), self.build.toolkits
 
     @cached_property
     def holders(self) -> Mapping[str, set[str]]:
-        """The inputs that hold a shared library, by its name."""
+        """Inputs that contain a shared library, by its name."""
         found: dict[str, set[str]] = {}
         for kernel in self.build.kernels:
             if kernel.origins:
@@ -171,17 +170,17 @@ class Report(Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def libraries(self) -> Mapping[int, str]:
-        """The library of each kernel that its name and arch do not tell from copies in others, by its ``id``."""
+        """Library of each kernel that its name and arch do not tell from other copies, by its ``id``."""
         return self._copies(lambda kernel: library_of(kernel, str))
 
     @cached_property
     def places(self) -> Mapping[int, str]:
-        """The library, source or unit of each kernel that its name and arch do not tell from others, by its ``id``."""
+        """Library, source or unit of each kernel that its name and arch do not tell from others, by its ``id``."""
         return self._copies(lambda kernel: library_of(kernel, str) or source_of(kernel) or kernel.key.unit)
 
     @cached_property
     def units(self) -> Mapping[int, str]:
-        """The object of each kernel that was built from its source more than once (Debug, Release), by its ``id``."""
+        """Object of each kernel that was built from its source more than once (Debug, Release), by its ``id``."""
         by_source: dict[str, list[Kernel]] = {}
         for kernel in self.build.kernels:
             by_source.setdefault(kernel.source, []).append(kernel)
@@ -203,7 +202,7 @@ class Report(Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def first(self) -> list[Ranked]:
-        """The families that come first of what there is to do."""
+        """Families to fix first."""
         from spillscan.advice.ranking import ranked
 
         return ranked(self.build.kernels, self.names, self.launches)[:FIRST]
@@ -212,11 +211,11 @@ class Report(Struct, frozen=True, kw_only=True, dict=True):
         """Advice on a family, as ``advise`` gives it."""
         from spillscan.advice.families import advice
 
-        code = None if about.worst.caller else self.details.code.get(id(about.worst))  # the caller's is in it
+        code = None if about.worst.caller else self.details.code.get(id(about.worst))  # includes the caller's code
         return advice(about, self.launches, self.tree, code)
 
     def growths(self, most: int) -> list[Growth]:
-        """Why some of these grew, as far as anything that is known explains it."""
+        """Causes of growth of the first ``most`` kernels that grew; those without a known cause are omitted."""
         from spillscan.judging.compare.causes import Growth, makers
 
         code, old, new = self.details.code, makers(self.base or self.build), makers(self.build)
@@ -229,7 +228,7 @@ class Report(Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def open_findings(self) -> tuple[Finding, ...]:
-        """The findings that no baseline excuses, most severe first."""
+        """Findings that the baseline does not excuse, most severe first."""
         return tuple(finding for finding in self.findings if not finding.excused)
 
 

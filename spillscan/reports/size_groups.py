@@ -1,4 +1,4 @@
-"""What is added up, in groups of groups, beside what it was before: bytes of files, time of compilations."""
+"""Sums in nested groups, with earlier sums if there are any: bytes of files, compile times."""
 
 from __future__ import annotations
 
@@ -20,61 +20,61 @@ NO_KERNEL = "(no kernel)"
 
 
 class Measure(NamedTuple):
-    """One of the figures that are added up; groups are sorted by the first."""
+    """One of the values that are summed; groups are sorted by the first."""
 
     name: str
-    """In JSON and CSV: ``stored_bytes``."""
+    """Name in JSON and CSV: ``stored_bytes``."""
     head: str
-    """Above its column: ``stored``."""
+    """Head of the column: ``stored``."""
     digits: int = 0
-    """Behind the decimal point; of bytes none."""
+    """Decimals; none for bytes."""
     bytes: bool = False
-    """Whether people read it as bytes, with their unit beside each."""
+    """Whether people read it as bytes, with a unit after each value."""
 
     def text(self, value: float, sign: str = "") -> str:
-        """For people."""
+        """Value for people."""
         return size(round(value), sign) if self.bytes else f"{value:{sign},.{self.digits}f}"
 
 
 class Part(NamedTuple):
-    """What is in one group at each level."""
+    """One summand, with its group at each level."""
 
     labels: tuple[str, ...]
-    """Of the groups, from the outermost in."""
+    """Labels of the groups, the outermost first."""
     values: tuple[float, ...]
-    """By measure."""
+    """Values by measure."""
     old: bool
-    """Whether it is of an older input."""
+    """Whether it comes from an older input."""
 
 
 class SizeGroup(Struct, frozen=True, kw_only=True):
-    """The sum of parts that have something in common."""
+    """Sum of parts with a common property."""
 
     label: str
-    """What they have in common: an architecture, a file, a family of kernels."""
+    """Common property: an architecture, a file, a family of kernels."""
     values: tuple[float, ...]
-    """By measure."""
+    """Sums by measure."""
     before: tuple[float, ...] | None
-    """By measure in the older inputs; ``None`` where there are none."""
+    """Sums of the older inputs by measure; ``None`` without older inputs."""
     groups: Sequence[SizeGroup] = ()
-    """The parts by their label at the next level, the largest first; beside older inputs, what changed most."""
+    """Parts by their label at the next level, the largest first; with older inputs, the largest change first."""
 
     @property
     def growth(self) -> tuple[float, ...]:
-        """By how much it grew."""
+        """Growth by measure; without older inputs, the sums."""
         if self.before is None:
             return self.values
         return tuple(now - then for now, then in zip(self.values, self.before, strict=True))
 
     def rows(self) -> Iterator[tuple[str | float, ...]]:
-        """The innermost groups, each behind the labels of all around it."""
+        """Innermost groups, each preceded by the labels of all groups around it."""
         if not self.groups:
             yield self.label, *self.values, *(self.before or ())
         for group in self.groups:
             yield from ((self.label, *row) for row in group.rows())
 
     def document(self, measures: Sequence[Measure]) -> dict[str, Any]:
-        """For JSON."""
+        """JSON object of the group."""
         names = [each.name for each in measures]
         found: dict[str, Any] = {"label": self.label, **dict(zip(names, self.values, strict=True))}
         if self.before is not None:
@@ -85,14 +85,14 @@ class SizeGroup(Struct, frozen=True, kw_only=True):
 
 
 class SizeGroups(NamedTuple):
-    """What was measured in several ways, or in one, each in groups of groups."""
+    """Nested groups of one or several measurements."""
 
     roots: Sequence[SizeGroup]
-    """Of each way all that was measured."""
+    """Sum of everything per measurement."""
     levels: Sequence[str]
-    """What groups are of, from the outermost in."""
+    """Kinds of groups, the outermost first."""
     measures: Sequence[Measure]
-    """What is added up."""
+    """Measures that are summed."""
 
     @property
     def compared(self) -> bool:
@@ -100,23 +100,25 @@ class SizeGroups(NamedTuple):
         return any(root.before is not None for root in self.roots)
 
     def records(self, source: str = "") -> Iterator[Sequence[Any]]:
-        """Records of CSV, the heads first; ``source``: the head of what the roots are called, where that is said."""
+        """CSV records, heads first; ``source``: head of the column of root labels, which is omitted if empty."""
         names = [each.name for each in self.measures]
         before = [f"{BEFORE}{name}" for name in names if self.compared]
         yield *([source] if source else []), *self.levels, *names, *before
         yield from (row[not source :] for root in self.roots for row in root.rows())
 
     def documents(self) -> list[dict[str, Any]]:
-        """Objects of JSON, one a root."""
+        """JSON objects, one per root."""
         return [root.document(self.measures) for root in self.roots]
 
     def page(self, title: str) -> Iterator[str]:
-        """A page with a treemap, piece by piece."""
+        """Yield a page with a treemap in pieces."""
         return weight_document(title, self.documents(), self.measures, self.lines(STATIC.rows, STATIC))
 
     def lines(self, most: int | None, style: Style) -> Iterator[str]:
-        """A table: of each measure its sum, and its change, else of the first the share of its root; ``most`` groups of
-        each group."""
+        """Table of the sums with their changes, or with the first measure's share of its root.
+
+        ``most``: subgroups shown of each group.
+        """
         columns = ["what"]
         for at, measure in enumerate(self.measures):
             columns += [measure.head, "change"] if self.compared else [measure.head, ""][: 2 - bool(at)]
@@ -146,7 +148,7 @@ class SizeGroups(NamedTuple):
 
 
 def whole(parts: Iterable[Part], measures: Sequence[Measure], compared: bool, label: str = "total") -> SizeGroup:
-    """All parts; ``compared``: there are older inputs."""
+    """Sum of all parts; ``compared``: whether there are older inputs."""
     sums: dict[tuple[tuple[str, ...], bool], list[float]] = {}
     for part in parts:
         known = sums.get((part.labels, part.old))
@@ -177,7 +179,7 @@ def _group(
 
 
 def of_kernels(names: Names) -> dict[str, Callable[[str], str]]:
-    """What a symbol is grouped by, by level."""
+    """Functions that give a symbol's group, by level."""
     return {
         "family": cache(names.base),
         "kernel": cache(names.of),

@@ -1,4 +1,4 @@
-"""Curves of a sweep as text, JSON, CSV, Markdown and a page."""
+"""Sweep curves as text, JSON, CSV, Markdown and a page."""
 
 from __future__ import annotations
 
@@ -89,12 +89,12 @@ _COLUMNS: tuple[Column[Point], ...] = (
 
 
 def point_data(point: Point) -> dict[str, Any]:
-    """One point for JSON; ``None`` if unknown."""
+    """One point as a JSON object; unknown values are ``None``."""
     return {each.name: each.value(point) for each in _COLUMNS if each.name is not None}
 
 
 def document(curves: Sequence[Curve]) -> dict[str, Any]:
-    """The curves for JSON."""
+    """The curves as a JSON object."""
     return {
         "version": VERSION,
         "curves": [
@@ -107,7 +107,7 @@ def document(curves: Sequence[Curve]) -> dict[str, Any]:
 
 
 def records(curves: Sequence[Curve]) -> Iterator[Sequence[Any]]:
-    """Rows of CSV, one per kernel and setting, heads first."""
+    """CSV records, one per kernel and setting, heads first."""
     yield [*_HEAD, *(each.name for each in _COLUMNS if each.name is not None)]
     for curve in curves:
         head = [getattr(curve, name) for name in _HEAD]
@@ -154,7 +154,7 @@ def title(curve: Curve, names: Names) -> str:
 
 
 def sentences(curve: Curve) -> Iterator[str]:
-    """Failures and remarks of ptxas, with the settings that they are about."""
+    """Failures and remarks of ptxas, each with the settings where it occurs."""
     said: dict[str, list[str]] = {}
     for each in curve.points:
         for line in [each.failure] if each.failure else each.remarks:
@@ -163,14 +163,14 @@ def sentences(curve: Curve) -> Iterator[str]:
 
 
 def worst_first(curves: Sequence[Curve]) -> list[Curve]:
-    """The kernel that spills most as it is first; curves of one kernel together, in their own order."""
+    """Curves of the kernel that spills most unchanged first; curves of one kernel together, in their own order."""
     ranked = sorted(curves, key=lambda each: (-(each.as_is.spill_bytes or 0), -(each.as_is.registers or 0)))
     place = {curve.symbol: at for at, curve in reversed(list(enumerate(ranked)))}
     return sorted(curves, key=lambda curve: place[curve.symbol])
 
 
 def html(curves: Sequence[Curve]) -> Iterator[str]:
-    """The page, piece by piece, in the order of ``curves``."""
+    """Yield the page in pieces, in the order of ``curves``."""
     called = Names(curve.symbol for curve in curves)
     swept = [
         {

@@ -1,5 +1,6 @@
-"""An answer that is rows: each column is said once, with what people and what machines read of a row; it becomes text,
-CSV, JSON, Markdown, and a table of a page.
+"""Tables of rows: each column is defined once, with its value for people and for machines.
+
+A table becomes text, CSV, JSON, Markdown, or a table of a page.
 """
 
 from __future__ import annotations
@@ -17,31 +18,31 @@ from spillscan.output.terminal import DIM, Cell, Row, Style, fold, hung, table
 
 T = TypeVar("T")
 _WIDEST_CELL, _LINES_BELOW = 72, 4
-"""Characters of a cell for people; lines as long of one that is shown below its row."""
+"""Characters of a cell for people; lines of that width for a cell shown below its row."""
 
 
 class Column(NamedTuple, Generic[T]):
     """One column of a table."""
 
     head: str | None
-    """What stands above it for people; ``None``: it is for machines alone."""
+    """Head for people; ``None`` if the column is only for machines."""
     name: str | None
-    """What it is called in CSV and JSON; ``None``: it is for people alone."""
+    """Name in CSV and JSON; ``None`` if the column is only for people."""
     value: Callable[[T], Any]
-    """What a row has in it; texts, numbers, moments, lists; ``None`` where it is not known."""
+    """Value of a row: a text, number, time or list; ``None`` if unknown."""
     left: bool = False
-    """Whether it holds words, which stand at the left."""
+    """Whether it contains words, which are left-aligned."""
     spare: bool = False
-    """Whether it may be left out where the terminal is narrow."""
+    """Whether it may be omitted on a narrow terminal."""
     text: Callable[[T], Any] | None = None
-    """What people read, where it is not the value."""
+    """Value for people, if it differs."""
     link: Callable[[T], str] | None = None
-    """Where Markdown leads to, an address of the web; empty: nowhere."""
+    """Link target in Markdown, a web address; empty for no link."""
     below: bool = False
     """Whether a terminal shows it below the row, on lines of its own."""
 
     def cell(self, row: T) -> str:
-        """The cell for people: numbers with separators, ``-`` for what is not known."""
+        """Cell for people: numbers with separators, ``-`` if unknown."""
         value = (self.text or self.value)(row)
         if not isinstance(value, str):
             value = plain(value)
@@ -52,7 +53,7 @@ class Column(NamedTuple, Generic[T]):
         return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else compact(value)
 
     def markdown(self, row: T) -> str:
-        """The cell in Markdown."""
+        """Cell in Markdown."""
         address = self.link(row) if self.link is not None else ""
         cell = self.cell(row)
         return markdown.linked(cell if cell == "-" else markdown.words(cell), address)
@@ -60,44 +61,46 @@ class Column(NamedTuple, Generic[T]):
 
 @dataclass(frozen=True, kw_only=True)
 class Table(Generic[T]):
-    """Rows, and the columns in which they are shown."""
+    """Rows and their columns."""
 
     columns: Sequence[Column[T]]
     rows: Sequence[T]
     title: str = ""
-    """Above it, for people."""
+    """Title above the table, for people."""
     notes: Sequence[str] = ()
-    """Lines below it, for people."""
+    """Lines below the table, for people."""
     empty: str = ""
-    """What people read where there is no row; empty: the heads."""
+    """Text shown instead of a table without rows; if empty, the heads are shown."""
     called: Callable[[T, int], str] | None = None
-    """What a row's kernel is called in so many characters: the first column for people. Then columns that are equal in
-    all rows are said once, above."""
+    """Name of a row's kernel in a given number of characters: the first column for people.
+
+    Columns that are equal in all rows are then shown once, above the table.
+    """
     counted: str = ""
-    """What more rows are, where not all are shown: ``changes``."""
+    """Noun for rows that are not shown: ``changes``."""
 
     @cached_property
     def shown(self) -> list[Column[T]]:
-        """The columns for people; of those that may be left out, such as say something of a row."""
+        """Columns for people; optional ones only if some row has a value."""
         shown = [column for column in self.columns if column.head is not None]
         return [each for each in shown if not (each.spare and self.rows) or any(map(each.cell, self.rows))]
 
     @property
     def heads(self) -> list[str]:
-        """What stands above them."""
+        """Heads of the columns for people."""
         return [column.head or "" for column in self.shown]
 
     @property
     def left(self) -> list[str]:
-        """The heads of those that hold words."""
+        """Heads of the columns that contain words."""
         return [column.head or "" for column in self.shown if column.left]
 
     def cells(self, row: T) -> list[str]:
-        """A row for people."""
+        """Cells of a row for people."""
         return [column.cell(row) for column in self.shown]
 
     def text(self, style: Style, most: int | None = None) -> Iterator[str]:
-        """Lines for people, who see the first ``most`` rows."""
+        """Lines for people, with the first ``most`` rows."""
         yield from wrap(self.title, style.width, break_long_words=False)
         if self.empty and not self.rows:
             yield f"  {self.empty}" if self.title else self.empty
@@ -127,17 +130,17 @@ class Table(Generic[T]):
                 yield from (([part], DIM) for part in hung([f"  {column.head}: {said}"], style, indent=4))
 
     def records(self) -> Iterator[Sequence[Any]]:
-        """Records of CSV and Parquet, the names of columns first."""
+        """Records of CSV and Parquet, column names first."""
         columns = [column for column in self.columns if column.name is not None]
         yield [column.name for column in columns]
         yield from ([column.value(row) for column in columns] for row in self.rows)
 
     def document(self) -> Iterator[dict[str, Any]]:
-        """Objects of JSON, each made when it is asked for."""
+        """JSON objects, created on demand."""
         return objects(self.records())
 
     def markdown(self, most: int | None) -> Iterator[str]:
-        """A section of Markdown, with the first ``most`` rows."""
+        """Section of Markdown, with the first ``most`` rows."""
         yield from (f"## {markdown.words(self.title)}", "") if self.title else ()
         if self.rows:
             rows = self.rows[:most]
@@ -157,8 +160,7 @@ def of_rows(
     names: Sequence[str] | None = None,
     **more: Any,
 ) -> Table[Any]:
-    """A table of rows that are the same for people and machines; ``names``: what machines call the columns, else as
-    their ``heads``."""
+    """Table whose rows are the same for people and machines; ``names`` for machines are by default the ``heads``."""
     both = zip(heads, names or heads, strict=True)
     columns = [Column(head, name, _cell_at(at), head in left) for at, (head, name) in enumerate(both)]
     return Table(columns=columns, rows=rows, **more)

@@ -1,4 +1,4 @@
-"""What files weigh: all their bytes in groups of groups, and which of their code stands in them several times."""
+"""Sizes of files: all bytes in nested groups, and duplicate code."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ HOST = "host and packing"
 
 
 class Weighed(NamedTuple):
-    """One input, taken apart."""
+    """One input, with its bytes by kind."""
 
     name: str
-    """As the user knows it."""
+    """Name that the user gave."""
     weight: Weight
-    """Its bytes by what they are, as :func:`~spillscan.reading.binary.size_accounting.weigh` counts them."""
+    """Bytes by kind, as counted by :func:`~spillscan.reading.binary.size_accounting.weigh`."""
 
 
 _Label = Callable[[str, Key], str]
 
 
 def tree(weighed: Sequence[Weighed], levels: Sequence[str], base: Sequence[Weighed] = ()) -> SizeGroup:
-    """All bytes, in groups of groups; beside those of older inputs, where there are any."""
+    """All bytes in nested groups, with those of older inputs if there are any."""
     inputs = [*((each, False) for each in weighed), *((each, True) for each in base)]
     labels = _labels(Names(dict.fromkeys(key.symbol for each, _ in inputs for key in each.weight.sums if key.symbol)))
     wanted = [labels[level] for level in levels]
@@ -62,31 +62,33 @@ def _labels(names: Names) -> dict[str, _Label]:
 
 
 class Duplicate(Struct, frozen=True, kw_only=True):
-    """Code that stands in several places."""
+    """Code that occurs in several places."""
 
     symbol: str
-    """Of the first."""
+    """Symbol of the first copy."""
     symbols: int
-    """Different names that it has."""
+    """Number of distinct symbols."""
     copies: int
-    """Places where it stands."""
+    """Number of copies."""
     objects: int
-    """Different sources or objects among these."""
+    """Number of distinct sources or objects with a copy."""
     archs: tuple[str, ...]
-    """Architectures among these."""
+    """Architectures with a copy."""
     files: int
-    """Inputs and archive members among these."""
+    """Number of inputs and archive members with a copy."""
     code_bytes: int
-    """Of one copy, unpacked."""
+    """Unpacked bytes of one copy."""
     saved_bytes: int
     """Unpacked bytes of all copies but one."""
     saved_stored_bytes: int
-    """The same as they are stored, by their share of what is compressed together; the largest copy stays."""
+    """Stored bytes of all copies but the largest, by their share of what is compressed together."""
 
 
 def duplicates(weighed: Sequence[Weighed]) -> list[Duplicate]:
-    """Equal code, what costs most first. Whether one copy can serve for all is for the builder to judge: each
-    architecture needs its own."""
+    """Equal code, the most wasted bytes first.
+
+    Whether one copy can serve for all is up to the developer: each architecture needs its own.
+    """
     found: defaultdict[str, list[tuple[str, Copy, int]]] = defaultdict(list)
     for each in weighed:
         for copy in each.weight.copies:
@@ -116,25 +118,25 @@ def _stored(weight: Weight, copy: Copy) -> int:
 
 
 class Alike(Struct, frozen=True, kw_only=True):
-    """Two architectures, and how much of their code is equal."""
+    """Two architectures, and the amount of their equal code."""
 
     archs: tuple[str, str]
     """The two targets, the older first."""
     functions: int
-    """Functions that stand in both, by file and symbol."""
+    """Functions that both have, by file and symbol."""
     equal: int
-    """Of them, those whose code is equal."""
+    """Functions of these whose code is equal."""
     equal_bytes: int
-    """Their code, unpacked, once."""
+    """Unpacked bytes of the equal code, counted once."""
 
     @property
     def identical(self) -> bool:
-        """Whether that is all of it."""
+        """Whether all functions that both have are equal."""
         return self.equal == self.functions
 
 
 def alike(weighed: Sequence[Weighed]) -> list[Alike]:
-    """Every two architectures that have equal code, most of it first."""
+    """Pairs of architectures with equal code, most bytes first."""
     held: defaultdict[str, defaultdict[tuple[str, str, str], dict[str, int]]]
     held = defaultdict(lambda: defaultdict(dict))
     for each in weighed:
@@ -151,7 +153,7 @@ def alike(weighed: Sequence[Weighed]) -> list[Alike]:
 
 
 def archs(weighed: Iterable[Weighed]) -> dict[str, Archs]:
-    """What each file holds code for, each member of an archive that holds any; an input without any holds none."""
+    """Architectures that each file or archive member has code for; empty for an input without any."""
     found: dict[str, Archs] = {}
     for each in weighed:
         here: dict[str, Archs] = {}

@@ -1,4 +1,4 @@
-"""Words that several reports use: what a build is, what a kernel and a figure are called, what a finding says."""
+"""Wording shared by reports: texts for builds, kernels, metrics and findings."""
 
 from __future__ import annotations
 
@@ -30,62 +30,63 @@ from spillscan.reports.report import Report, Way
 LONGEST_NAME, LONGEST_ARCH, LONGEST_MESSAGE = 120, 24, 600
 """Characters of a kernel's name, an arch and a finding's message in reports for people."""
 LONGEST_LINE = 120
-"""Characters of a line of a legend."""
+"""Characters of a legend or path."""
 MOST_LEGENDS = 3
-"""Families for which reports for people say what letters stand for."""
+"""Families whose parameter letters are explained in reports for people."""
 MOST_OF_A_KIND = 3
-"""Lines that one kind of gap gets in reports for people."""
+"""Lines per kind of gap in reports for people."""
 MOST_FAMILIES = 6
-"""Families that are named of kernels of which a gap says the same."""
+"""Families named for kernels with the same gap."""
 MOST_ARCHES = 16
-"""Archs that are listed; a real build has a dozen."""
+"""Archs listed; real builds have about a dozen."""
 UNCOUNTED = "no build record: a missing report would go unnoticed (record with `spillscan run`)"
-"""Of a build without units."""
+"""Note for a build without units."""
 
 
 def named(kernel: Kernel, names: Names) -> str:
-    """The kernel's name, and what it is if it is no kernel."""
+    """The kernel's name, with its role unless it is an entry."""
     role = {"entry": "", "function": " (function)", "unknown": " (?)"}[kernel.role]
     return names.of(kernel.named_by) + role
 
 
 def cell(kernel: Kernel, names: Names, *, under: bool = False) -> str:
-    """The kernel's name in a table; of an instance ``under`` its family's title, its arguments."""
+    """The kernel's name in a table; only its arguments if it is ``under`` the title of its family."""
     return f"  {names.arguments(kernel.named_by)}" if under else named(kernel, names)
 
 
 def name_of(kernel: Kernel, names: Names) -> str:
-    """What the kernel is called, printable and never long."""
+    """Printable name of the kernel, cut to a limit."""
     return printable(names.of(kernel.named_by), LONGEST_NAME)
 
 
 def family_of(kernel: Kernel, names: Names) -> str:
-    """What the kernel's family is called, printable and never long."""
+    """Printable name of the kernel's family, cut to a limit."""
     return printable(names.base(kernel.named_by), LONGEST_NAME) or "(no name)"
 
 
 def label_of(kernel: Kernel, names: Names) -> str:
-    """``gemm<8> (sm_90a)``; with the object and the kernel where several may have it."""
+    """``gemm<8> (sm_90a)``, with the object and the calling kernel if there are any."""
     parts = [printable(kernel.key.arch or "arch unknown", LONGEST_ARCH), copy_of(kernel, names, kernel.key.unit)]
     return f"{name_of(kernel, names)} ({', '.join(filter(None, parts))})"
 
 
 def copy_number(kernel: Kernel) -> str:
-    """``#2``: which of several copies in one object it is; empty where it is the only one."""
+    """``#2``: number among several copies in one object; empty for the only one."""
     return "".join(kernel.key.unit.partition("#")[1:])
 
 
 def copy_of(kernel: Kernel, names: Names, unit: str = "") -> str:
-    """``#2, in gemm<8>``: which of several copies in one object it is, and of which kernel; empty where it is the only
-    one; ``unit``: to be said instead of the number."""
+    """``#2, in gemm<8>``: number among several copies in one object, and the calling kernel; empty if there is neither.
+
+    ``unit`` replaces the number.
+    """
     unit = unit or copy_number(kernel)
     caller = f"in {printable(names.of(kernel.caller), LONGEST_NAME)}" if kernel.caller else ""
     return ", ".join(filter(None, (printable(unit, LONGEST_NAME), caller)))
 
 
 def spills_of(kernel: Kernel, missing: str) -> tuple[str, str]:
-    """Spill stores and loads of the kernel itself, in bytes: what is known, else the bounds that the code sets, else
-    ``missing``."""
+    """Spill stores and loads of the kernel itself in bytes: exact, else bounds from the code, else ``missing``."""
     bounds = kernel.own_spill_bounds
     if bounds is None:
         return missing, missing
@@ -94,33 +95,33 @@ def spills_of(kernel: Kernel, missing: str) -> tuple[str, str]:
 
 
 def message_of(finding: Finding) -> str:
-    """What the finding says, printable and never long."""
+    """Printable message of the finding, cut to a limit."""
     return printable(finding.message, LONGEST_MESSAGE)
 
 
 class Fields(NamedTuple):
-    """What every machine-readable format says of one finding, or of a gap."""
+    """Fields of a finding or gap that all machine-readable formats share."""
 
     rule: str
-    """Of the rule, or the kind of gap."""
+    """Rule, or kind of gap."""
     severity: Severity | None
-    """``None`` of a gap."""
+    """``None`` for a gap."""
     kernel: str
-    """The kernel as :func:`label_of` names it; empty of a gap."""
+    """The kernel as :func:`label_of` names it; empty for a gap."""
     detail: str
-    """What was found, and where several source lines share in it."""
+    """Message, with the source lines if several share the finding."""
     place: Place
-    """Where it is annotated."""
+    """Place of the annotation."""
     fingerprint: str
 
     @property
     def text(self) -> str:
-        """A sentence about the kernel."""
+        """Sentence about the kernel."""
         return f"{self.kernel} {self.detail}".lstrip()
 
 
 def fields_of(finding: Finding, report: Report) -> Fields:
-    """What every format says of ``finding``."""
+    """Fields of ``finding``."""
     place = annotated_place(finding, report.tree)
     label = label_of(finding.kernel, report.names)
     detail = detail_of(finding, report, place)
@@ -128,7 +129,7 @@ def fields_of(finding: Finding, report: Report) -> Fields:
 
 
 def gap_fields(report: Report) -> Iterator[Fields]:
-    """The same of gaps, those that say the same together."""
+    """Fields of gaps, equal ones merged."""
     for group in _alike(report.gaps):
         text = gap_text(group, report.names)
         digest = blake2s(text.encode("utf-8", "replace"), digest_size=16).hexdigest()
@@ -139,8 +140,10 @@ IN_DIFF = " (shown at a line of the request's diff, in the kernel of this name)"
 
 
 def detail_of(finding: Finding, report: Report, place: Place) -> str:
-    """:func:`message_of`, and where several source lines share in it, which (see :func:`lines_of`), or that the
-    ``place`` at which it is annotated was found by name."""
+    """:func:`message_of`, with the source lines that share the finding (see :func:`lines_of`).
+
+    A mark follows if the ``place`` is in the request's diff, or was found by name.
+    """
     lines = lines_of(finding, report)
     behind = IN_DIFF if place.in_diff else "" if lines else by_name_mark(place)
     return message_of(finding) + (f"; {lines}" if lines else "") + behind
@@ -152,8 +155,7 @@ def by_name_mark(place: Place | None) -> str:
 
 
 def lines_of(finding: Finding, report: Report) -> str:
-    """``by weight 62 % at src/gemm.cu:50 (inlined: math.cuh:9), 20 % at src/gemm.cu:58``; empty where nothing names
-    lines."""
+    """``by weight 62 % at src/gemm.cu:50 (inlined: math.cuh:9), 20 % at src/gemm.cu:58``; empty without lines."""
     from spillscan.reading.machine.spillmap import TOP, share_text
 
     found = heaviest(finding, report.tree)[:TOP]
@@ -162,7 +164,7 @@ def lines_of(finding: Finding, report: Report) -> str:
 
 
 def gap_lines(gaps: Iterable[Gap], names: Names) -> Iterator[str]:
-    """Gaps, a printable line for each group that says the same; of a kind, no more than a few lines and a count."""
+    """One printable line per group of equal gaps; of each kind a few lines and a count."""
     for group in few_of_a_kind(gaps):
         if isinstance(group, str):
             yield group
@@ -174,7 +176,7 @@ def gap_lines(gaps: Iterable[Gap], names: Names) -> Iterator[str]:
 
 
 def few_of_a_kind(gaps: Iterable[Gap]) -> Iterator[list[Gap] | str]:
-    """Groups of gaps that say the same, a few of each kind; then a line for each kind that has more."""
+    """Groups of equal gaps, a few of each kind; then a line for each kind that has more."""
     shown: Counter[str] = Counter()
     left_out: Counter[str] = Counter()
     for group in _alike(gaps):
@@ -188,12 +190,12 @@ def few_of_a_kind(gaps: Iterable[Gap]) -> Iterator[list[Gap] | str]:
 
 
 def one_of_a_kind(gaps: Iterable[Gap], names: Names) -> Iterator[tuple[str, Gap, str]]:
-    """(code, first gap, printable text) of each group of gaps that say the same."""
+    """(code, first gap, printable text) of each group of equal gaps."""
     return ((group[0].code, group[0], gap_text(group, names)) for group in _alike(gaps))
 
 
 def _alike(gaps: Iterable[Gap]) -> Iterable[list[Gap]]:
-    """Gaps by kind; those of kernels together where they say the same."""
+    """Gaps by kind and message; those without a kernel also by origin."""
     groups: dict[tuple[str, str, object], list[Gap]] = {}
     for gap in gaps:
         groups.setdefault((gap.code, gap.message, None if gap.kernel else gap.origin), []).append(gap)
@@ -201,7 +203,7 @@ def _alike(gaps: Iterable[Gap]) -> Iterable[list[Gap]]:
 
 
 def gap_text(group: Sequence[Gap], names: Names) -> str:
-    """Message of gaps that say the same, with their kernel or how many kernels they are about."""
+    """Message of a group of equal gaps, with their kernel or the number of kernels."""
     kernels, message = [gap.kernel for gap in group if gap.kernel], printable(group[0].message, LONGEST_MESSAGE)
     if not kernels:
         return message
@@ -210,7 +212,7 @@ def gap_text(group: Sequence[Gap], names: Names) -> str:
 
 
 def families_of(kernels: Iterable[Kernel], names: Names) -> str:
-    """``gemm: 12, softmax: 4, 7 more families``: the families of these kernels, the largest first; of one, its name."""
+    """``gemm: 12, softmax: 4, 7 more families``: families of the kernels, the largest first; of one, its name."""
     numbers = Counter(family_of(kernel, names) for kernel in kernels)
     if len(numbers) == 1:
         return next(iter(numbers))
@@ -220,7 +222,7 @@ def families_of(kernels: Iterable[Kernel], names: Names) -> str:
 
 
 def summary(build: Build) -> str:
-    """``1,055 kernels (sm_80, sm_90), 90 spilling: 5,204 B stores, 5,300 B loads``, and what is uncertain of them."""
+    """``1,055 kernels (sm_80, sm_90), 90 spilling: 5,204 B stores, 5,300 B loads``, and their uncertainties."""
     entries = [kernel for kernel in build.kernels if kernel.role != "function"]
     functions = [kernel for kernel in build.kernels if kernel.role == "function" and not kernel.is_helper]
     helpers = sum(kernel.is_helper for kernel in build.kernels)
@@ -239,7 +241,7 @@ def summary(build: Build) -> str:
 
 
 def checked(build: Build) -> str:
-    """``12 kernels, 3 device functions (sm_80, sm_90a)``: what a gate looked at."""
+    """``12 kernels, 3 device functions (sm_80, sm_90a)``: kernels that a gate checked."""
     functions = sum(kernel.role == "function" and not kernel.is_helper for kernel in build.kernels)
     kernels = count(sum(kernel.role != "function" for kernel in build.kernels), "kernel")
     return kernels + (f", {count(functions, 'device function')}" if functions else "") + _in_archs(build)
@@ -251,7 +253,7 @@ def _in_archs(build: Build) -> str:
 
 
 def arches_of(build: Build) -> str:
-    """``sm_80, sm_90``; empty where the input names none."""
+    """``sm_80, sm_90``; empty if the input names none."""
     named = {kernel.key.arch for kernel in build.kernels if kernel.key.arch}
     arches = sorted({printable(arch, LONGEST_ARCH) for arch in named}, key=natural)
     more = f" … {len(arches) - MOST_ARCHES:,} more" if len(arches) > MOST_ARCHES else ""
@@ -269,8 +271,7 @@ def _spilling(kernels: Sequence[Kernel]) -> str:
 
 
 def alike(findings: Iterable[Finding], report: Report) -> list[list[Finding]]:
-    """Findings of one family (file, namespace, arch: as the report groups) by one rule together, in their order, which
-    is the worst first."""
+    """Findings of one group (``report.by``, by default the family) and rule together, in their order, worst first."""
     families: dict[object, list[Finding]] = {}
     for finding in findings:
         label = shared_label(finding.kernel, report.by or "family", report.names)
@@ -280,7 +281,7 @@ def alike(findings: Iterable[Finding], report: Report) -> list[list[Finding]]:
 
 
 def place_text(finding: Finding, report: Report) -> str:
-    """The line of the source, else of the log or file (of a package: its library), as short as it is clear."""
+    """Line of the source, else of the log or file (of a package: its library), as short as it is clear."""
     if source := source_place(finding, report.tree):
         return f"{source}{BY_NAME if source.by_name else ''}"
     origin = finding.origin
@@ -295,7 +296,7 @@ def place_text(finding: Finding, report: Report) -> str:
 
 
 def baseline_line(report: Report) -> Iterator[str]:
-    """``baseline: 1 new, 1 worse, 40 known``: only what there is."""
+    """``baseline: 1 new, 1 worse, 40 known``, without states that do not occur."""
     if report.baseline is not None:
         counts = [f"{number:,} {state}" for state, number in report.baseline.counts().items() if number]
         yield f"baseline: {', '.join(counts) or 'nothing recorded, nothing found'}"
@@ -307,13 +308,13 @@ def not_checked_lines(report: Report) -> Iterator[str]:
 
 
 def way_facts(way: Way) -> Iterator[tuple[str, str]]:
-    """What is said of the way on from the findings of a family; a command is whole, so that it can be pasted."""
+    """(heading, text) of a family's next step; a command is never cut, so that it can be pasted."""
     for heading, text in way.lines:
         yield heading, printable(text, None if heading == "next" else LONGEST_MESSAGE)
 
 
 def way_markdown(way: Way, but: str = "") -> Iterator[str]:
-    """The same in Markdown, the command as code; without the text ``but``."""
+    """Next step in Markdown, with the command as code and without the text ``but``."""
     for heading, text in way_facts(way):
         if text == but:
             continue
@@ -321,17 +322,17 @@ def way_markdown(way: Way, but: str = "") -> Iterator[str]:
 
 
 def counted(report: Report) -> list[Finding]:
-    """The open findings of a diff that are listed: notes only where they count, since their figures stand in tables."""
+    """Open findings that a diff lists: notes only if they can fail the check, since tables show their values."""
     return [each for each in report.open_findings if each.severity != "note" or report.fail_on == "note"]
 
 
 def fails(report: Report) -> bool:
-    """Whether findings count, so that there is a way on from them."""
+    """Whether any open finding fails the check."""
     return any(at_least(each.severity, report.fail_on) for each in report.open_findings)
 
 
 def bounds(change: Change) -> str:
-    """``128 → 512 threads``: launch bounds that changed."""
+    """``128 → 512 threads``: changed launch bounds."""
     assert change.bounds is not None
     old, new = ("none" if each is None else f"{each:,}" for each in change.bounds)
     return f"{old} → {new} threads"

@@ -1,9 +1,9 @@
-"""One module a format, found by being there.
+"""Report formats, one module each, discovered from the folder.
 
-A format module has ``FORMAT``, ``HELP``, ``KINDS`` and ``render(report, style)``: pieces of text in order, or of UTF-8.
-It opens no file and asks no terminal; ``reports/render.py`` does. All text is deterministic: same report, same bytes.
-What comes from logs is hostile: each format makes it harmless by its own rules, and ``tests/reports/test_hostile.py``
-holds every format to that.
+A format module has ``FORMAT``, ``HELP``, ``KINDS`` and ``render(report, style)``, which yields text or UTF-8 bytes.
+It opens no file and queries no terminal; ``reports/render.py`` does. Output is deterministic: same report, same bytes.
+Log text is hostile: each format escapes it by its own rules, and ``tests/reports/test_hostile.py`` checks every
+format.
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ from spillscan.reports.report import Kind, Report
 
 
 class ReportFormat(Protocol):
-    """What a report module offers."""
+    """Interface of a format module."""
 
     FORMAT: str
     HELP: str
     KINDS: tuple[Kind, ...]
 
     def render(self, report: Report, style: Style) -> Iterator[str] | Iterator[bytes]:
-        """The report's text, piece by piece; bytes are UTF-8."""
+        """Yield the report in pieces; bytes are UTF-8."""
 
 
 @cache
 def names() -> tuple[str, ...]:
-    """Of all formats; each is that of its module."""
+    """Names of all formats, equal to their module names."""
     return tuple(folders.modules(__path__))
 
 
 @cache
 def of_name(name: str) -> ReportFormat:
-    """One of :func:`names`; the others need not be imported for it."""
+    """Format module of one of :func:`names`, without importing the others."""
     return cast(ReportFormat, import_module(f"{__name__}.{name}"))
 
 
 def all_formats() -> dict[str, ReportFormat]:
-    """Every format by its name."""
+    """All formats by name."""
     return {name: of_name(name) for name in names()}

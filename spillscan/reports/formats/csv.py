@@ -1,4 +1,4 @@
-"""One row a kernel (of a diff: one row a changed figure), for spreadsheets."""
+"""One row per kernel, finding or changed metric, for spreadsheets."""
 
 from __future__ import annotations
 
@@ -22,8 +22,10 @@ _PLACE = ("input", "line")
 
 
 def render(report: Report, style: Style) -> Iterator[str]:
-    """RFC 4180 with a header; absent figures are empty. Cells that a spreadsheet would run begin with a quote, and
-    characters that are no text are replaced."""
+    """RFC 4180 with a header; unknown values are empty.
+
+    Cells that a spreadsheet would execute begin with a quote; characters that are not text are replaced.
+    """
     if report.matrix is not None:
         yield from _matrix(report.matrix)
         return

@@ -1,7 +1,7 @@
-"""Annotations of a GitHub Actions run: workflow commands, as many as the runner shows, worst first.
+"""GitHub Actions annotations: workflow commands, as many as the runner shows, worst first.
 
-Limits and escapes as in actions/runner (``ExecutionContext.cs``, ``ActionCommand.cs``): 10 annotations a type and step,
-4,096 characters a message; ``%``, CR and LF are escaped, in properties ``:`` and ``,`` too.
+Limits and escapes follow actions/runner (``ExecutionContext.cs``, ``ActionCommand.cs``): 10 annotations per type and
+step, 4,096 characters per message; ``%``, CR and LF are escaped, in properties also ``:`` and ``,``.
 """
 
 from __future__ import annotations
@@ -21,14 +21,16 @@ HELP = "GitHub annotations, 10 of each severity, worst first"
 KINDS = JUDGED
 
 SHOWN = 10
-"""Annotations of one type that the runner keeps of one step."""
+"""Annotations per type that the runner keeps for a step."""
 _LONGEST = 4096
 _COMMANDS: dict[Severity, str] = {"error": "error", "warning": "warning", "note": "notice"}
 
 
 def render(report: Report, style: Style) -> Iterator[str]:
-    """Workflow commands, a line each: gaps, issues of the baseline, then findings; if there are more
-    than the runner shows, the last notice says so."""
+    """One workflow command per line: gaps, baseline issues, then findings.
+
+    If there are more than the runner shows, the last notice says so.
+    """
     findings = report.annotated
     counts = Counter(finding.severity for finding in findings)
     unknown = "\n".join(gap_lines(report.gaps, report.names))
@@ -64,7 +66,7 @@ def render(report: Report, style: Style) -> Iterator[str]:
 
 
 def _message(finding: Finding, report: Report, message: str) -> str:
-    """``message``, and below it what to do about the first finding of a family."""
+    """``message``, followed by cause, fixes and next command if ``finding`` is the first of its family."""
     for way in report.details.ways:
         for heading, text in way_facts(way) if way.finding is finding else ():
             if len(message) + len(heading) + len(text) + 3 <= _LONGEST:

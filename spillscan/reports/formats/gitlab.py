@@ -1,6 +1,6 @@
-"""GitLab's Code Quality report: one JSON array, shown beside a merge request.
+"""GitLab Code Quality report: one JSON array, shown in a merge request.
 
-Fields as in GitLab's documentation (``ci/testing/code_quality``): equal fingerprints become one entry, and paths are
+Fields follow GitLab's documentation (``ci/testing/code_quality``): equal fingerprints become one entry, and paths are
 relative to the repository.
 """
 
@@ -21,11 +21,14 @@ KINDS = JUDGED
 
 _SEVERITIES: dict[Severity | None, str] = {"error": "major", "warning": "minor", "note": "info", None: "critical"}
 _TOP = 1
-"""The service takes no entry without a line: if only the file is known, its top."""
+"""Line used if only the file is known: GitLab rejects entries without a line."""
 
 
 def render(report: Report, style: Style) -> Iterator[str]:
-    """The array, one finding per line; recorded findings stay: the service compares with its own older report."""
+    """JSON array with one finding per line, suppressed ones omitted.
+
+    Includes known findings of the baseline, because GitLab compares with its own older report.
+    """
     findings = (fields_of(each, report) for each in report.findings if each.baseline_state != "suppressed")
     yield from array(json.dumps(_entry(each)) for each in (*findings, *gap_fields(report)))
     yield "\n"

@@ -1,4 +1,4 @@
-"""One self-contained HTML page: overview, table of kernels, changes between two builds."""
+"""One self-contained HTML page: overview, kernel table, and changes between two builds."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ HELP = "one self-contained page to look at"
 KINDS = ALL_KINDS
 
 _BECAME = 500
-"""Kernels of which a page says what became of their code."""
+"""Kernels whose code comparison is on a page."""
 
 
 def render(report: Report, style: Style) -> Iterator[str]:
-    """The page; see ``docs/internals/page.md``."""
+    """Yield the HTML page; see ``docs/internals/page.md``."""
     found = payload(report)
     lines = (line for piece in text.render(report, STATIC) for line in piece.splitlines())
     yield from document(found["title"] or "spillscan", found, ASSETS, lines)
@@ -53,12 +53,12 @@ ASSETS = (
     "changes",
     *KERNEL_ASSETS,
 )
-"""Style sheets and scripts of a report's page, in the order of loading."""
+"""Style sheets and scripts of a report's page, in loading order."""
 _LONGEST_TITLE = 120
 
 
 def payload(report: Report) -> dict[str, Any]:
-    """What the views of :mod:`spillscan.reports.page` read, in the order of their use."""
+    """Data for the views of :mod:`spillscan.reports.page`, in the order of use."""
     summaries = Summaries(report.launches)
     kernels = sorted((kernel for kernel in report.build.kernels if not kernel.is_helper), key=damage)
     index = {id(kernel): number for number, kernel in enumerate(kernels)}
@@ -109,14 +109,14 @@ _LONGEST_REASON = 600
 
 
 def _place(finding: Finding, report: Report) -> str:
-    """Its lines by weight, else its place; with the library where copies in several are of one source."""
+    """Source lines of a finding by spill cost, else its place; with the library if several share the source."""
     place = lines_of(finding, report) or place_text(finding, report)
     library = report.libraries.get(id(finding.kernel)) if source_place(finding, report.tree) else None
     return f"{place}, in {library}" if library else place
 
 
 def _first(report: Report, index: Index) -> list[dict[str, Any]]:
-    """The way on from what fails; then what to do first, as ``advise`` says it."""
+    """Advice for the page: next steps of failing findings, then the families to fix first, as in ``advise``."""
     ways = report.details.ways
     shown = {way.made.ranked.family for way in ways}
     entries: list[tuple[str, str, Advice, Sequence[str]]] = [
@@ -142,7 +142,7 @@ def _first(report: Report, index: Index) -> list[dict[str, Any]]:
 
 
 def _code(report: Report, kernels: Sequence[Kernel], first: Sequence[int]) -> dict[int, dict[str, Any]]:
-    """Machine code, and what would end the spills of each kernel."""
+    """Machine code of kernels, with the first fix of those that spill."""
     found = code_of(kernels, report.details.code, report.details.texts, report.details.sources, first)
     for number, made in found.items():
         kernel, launch = kernels[number], report.launches.launch_of(kernels[number])
@@ -157,7 +157,7 @@ def _code(report: Report, kernels: Sequence[Kernel], first: Sequence[int]) -> di
 
 
 def _spills_alone(kernel: Kernel) -> bool:
-    """Whether it spills, and its code is its own, not in that of a kernel."""
+    """Whether the kernel spills in its own code, not as a function within another kernel's code."""
     return sum(kernel.spills or ()) > 0 and not kernel.caller
 
 
@@ -171,7 +171,7 @@ def _changes(report: Report, index: Index) -> dict[str, Any]:
 
 
 def _verdict(report: Report) -> dict[str, Any]:
-    """How many findings of each severity are open, what keeps the gate from deciding, and what a baseline says."""
+    """Open findings by severity, gaps, accepted gaps, and the baseline's counts."""
     counts = Counter(finding.severity for finding in report.open_findings)
     baseline = report.baseline.counts() if report.baseline is not None else {}
     return {
@@ -188,7 +188,7 @@ def _views(report: Report) -> list[dict[str, str]]:
 
 
 def title(report: Report) -> str:
-    """The inputs: ``build.log``, ``base.log → head.log``, ``a.log and 3 more``."""
+    """Inputs as a title: ``build.log``, ``base.log → head.log``, ``a.log and 3 more``."""
     sides = [_inputs(build) for build in (report.base, report.build) if build is not None]
     return clip(" → ".join(side for side in sides if side), _LONGEST_TITLE)
 

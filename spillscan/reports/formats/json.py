@@ -1,4 +1,4 @@
-"""Everything, for machines; of a scan it is a snapshot that spillscan reads again."""
+"""Complete report for machines; that of a scan is a snapshot, which spillscan can read."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ Metrics = dict[str, tuple[Count | None, Count | None]]
 
 
 class MessagesJson(msgspec.Struct):
-    """Kinds of compiler messages that one build alone has for the kernel."""
+    """Kinds of compiler messages that only one build has for the kernel."""
 
     appeared: tuple[str, ...]
     """in the newer build"""
@@ -54,71 +54,73 @@ class MessagesJson(msgspec.Struct):
 
 
 class EvidenceJson(msgspec.Struct):
-    """Why two kernels are taken for one."""
+    """Why two kernels are considered the same."""
 
     kind: EvidenceKind
-    """identity: equal names, whatever checkout or toolkit wrote them; substitution: a rule that explains all kernels of
-    a function; stated: by renamed in the policy or --rename"""
+    """identity: equal names, regardless of checkout and toolkit; substitution: a rule that explains all kernels of a
+    function; stated: renamed in the policy or by --rename
+    """
     rule: str
-    """the substitution, flash → fa3; empty without"""
+    """the substitution, such as flash → fa3; empty without one"""
     explains: Count
-    """how many names the substitution explains"""
+    """number of names that the substitution explains"""
 
 
 class ChangeJson(msgspec.Struct):
-    """What became of one kernel between two builds."""
+    """Change of one kernel between two builds."""
 
     state: Literal["added", "removed", "changed", "renamed", "unknown", "recoded"]
-    """unknown stands in unsettled only, recoded in recoded only, the others in changes only"""
+    """unknown only in unsettled, recoded only in recoded, the others only in changes"""
     before: KernelJson | None
-    """in the base; null where it was added"""
+    """kernel in the base; null if it was added"""
     after: KernelJson | None
-    """in the head; null where it was removed"""
+    """kernel in the head; null if it was removed"""
     metrics: Metrics
-    """[before, after] of each figure that is known of both builds and that differs; several devices in brackets:
-    resident_blocks[H200]"""
+    """[before, after] of each metric that is known in both builds and differs; with several devices, the device in
+    brackets: resident_blocks[H200]
+    """
     unknown: Metrics
-    """[before, after] of each figure that is known of one build alone: neither equal nor different"""
+    """[before, after] of each metric that is known in only one build: neither equal nor different"""
     messages: MessagesJson
-    """kinds of compiler messages that one build alone has for the kernel"""
+    """kinds of compiler messages that only one build has for the kernel"""
     occupancy: tuple[Effect, ...]
-    """residency by device; pairs are [before, after]"""
+    """residency per device; pairs are [before, after]"""
     evidence: EvidenceJson | None = None
-    """why the two are taken for one; null where one of them is"""
+    """why the two are considered the same; null if before or after is null"""
 
 
 class CodeChangeJson(msgspec.Struct):
-    """Machine code of one kernel in two builds, compared."""
+    """Comparison of one kernel's machine code in two builds."""
 
     symbol: str
-    """in the head"""
+    """symbol in the head"""
     arch: str | None
-    """as that of the kernel"""
+    """arch of the kernel"""
     unit: str
-    """as that of the kernel"""
+    """unit of the kernel"""
     verdict: CodeVerdict
-    """identical: equal instructions up to one renaming of registers, and equal data and attributes referred to"""
+    """identical: equal instructions up to one renaming of registers, and equal referenced data and attributes"""
     reasons: tuple[str, ...]
-    """what differs, or why it was not compared, one line each"""
+    """what differs, or why the code was not compared, one line each"""
     hunks: tuple[Hunk, ...]
-    """where instructions differ, the deepest loop first"""
+    """places where instructions differ, the deepest loop first"""
     text: tuple[str, ...]
-    """diff of the instructions, if asked for"""
+    """diff of the instructions, if requested"""
 
 
 class PlaceJson(msgspec.Struct):
-    """A line of the source, or of the input; a file where its line is not known."""
+    """A line of the source or of the input; a file if the line is unknown."""
 
     path: str
     """relative to the repository"""
     line: Count | None
-    """1-based; null: only the file is known"""
+    """1-based; null if only the file is known"""
     inlined: str | None
-    """of code that was inlined here: the line itself"""
+    """for code that was inlined at this line: its own source line"""
     share: Annotated[float, msgspec.Meta(ge=0, le=1)] | None
-    """of the weight of the spills or arrays: bytes, ten times as many for each loop around them; null: not weighed"""
+    """share of the spill cost of spills or arrays (bytes × 10 per enclosing loop); null if not computed"""
     by_name: bool = False
-    """whether the line is where a source defines a kernel of that name, since nothing else says where it stands"""
+    """whether the line is that of a kernel definition with this name, for lack of other information"""
 
 
 class FindingJson(msgspec.Struct):
@@ -136,17 +138,17 @@ class FindingJson(msgspec.Struct):
     baseline_state: BaselineState | None
     suppression: str | None
     places: tuple[PlaceJson, ...] = ()
-    """where it stands; of spills and arrays with line information the three heaviest source lines"""
+    """place of the finding; for spills and arrays with line information, the three costliest source lines"""
 
 
 class GapJson(msgspec.Struct):
-    """What may be hidden of what the rules judge."""
+    """Missing input that could hide a finding."""
 
     code: str
     hides: tuple[Hidden, ...]
     message: str
     symbol: str | None
-    """the kernel, as the tool printed it; null: of no one kernel"""
+    """the kernel, as the tool printed it; null if the gap is not about one kernel"""
     name: str | None
     arch: str | None
     unit: str | None
@@ -155,7 +157,7 @@ class GapJson(msgspec.Struct):
 
 
 class CountsJson(msgspec.Struct):
-    """How many findings are in each state."""
+    """Number of findings per state."""
 
     new: Count
     """not recorded"""
@@ -166,48 +168,48 @@ class CountsJson(msgspec.Struct):
     better: Count
     """better than recorded"""
     fixed: Count
-    """recorded, and no longer there"""
+    """recorded, but no longer present"""
     stale: Count
-    """recorded of kernels that are no longer there"""
+    """recorded for kernels that no longer exist"""
     suppressed: Count
-    """excused by hand"""
+    """suppressed by hand"""
 
 
 class AcceptedJson(msgspec.Struct):
-    """What a baseline records and the build does not have."""
+    """Baseline record without a counterpart in the build."""
 
     identity: str
     """the kernel's identity"""
     short_name: str
     """its short name, as recorded"""
     arch: str | None
-    """its compilation target"""
+    """its target architecture"""
     role: Literal["entry", "function"]
-    """what it is"""
+    """whether it is a kernel or a device function"""
     rule: str | None
-    """the rule; null for a kernel of which nothing else is recorded"""
+    """the rule; null if only the kernel is recorded"""
 
 
 class BaselineJson(msgspec.Struct):
-    """What a build's findings are to a baseline."""
+    """Comparison of a build's findings with a baseline."""
 
     counts: CountsJson
     """findings by state"""
     fixed: tuple[AcceptedJson, ...]
-    """recorded, and the kernel no longer has the finding"""
+    """recorded, but the kernel no longer has the finding"""
     unreported: tuple[AcceptedJson, ...]
-    """recorded, and the input does not say what the rule must know"""
+    """recorded, but the input lacks what the rule needs"""
     stale: tuple[AcceptedJson, ...]
-    """recorded, and the kernel is no longer there"""
+    """recorded, but the kernel no longer exists"""
 
 
 class ColumnJson(msgspec.Struct):
-    """Where the cells of a column were compiled."""
+    """Build and target of a matrix column."""
 
     build: Count
-    """place in builds"""
+    """index in builds"""
     arch: str | None
-    """by arch: the target"""
+    """target; null if unknown"""
 
 
 class CellJson(msgspec.Struct):
@@ -218,73 +220,72 @@ class CellJson(msgspec.Struct):
     confidence: Confidence
     final: bool | None
     metrics: dict[str, Count | None]
-    """every figure by name"""
+    """all metrics by name"""
 
 
 class RowJson(msgspec.Struct):
     """One kernel of a matrix."""
 
     symbol: str
-    """in the latest build that has it"""
+    """symbol in the latest build that has it"""
     name: str
     short_name: str
     unit: str
     role: Role
     cells: tuple[CellJson | None, ...]
-    """one a column; null where that build has no such kernel"""
+    """one per column; null if that build has no such kernel"""
 
 
 class ReportJson(msgspec.Struct):
-    """What scan, check and diff write with -f json. A scan's is a snapshot: an input of every command."""
+    """Output of scan, check and diff with -f json. A scan's output is a snapshot: an input of every command."""
 
     schema_version: Literal[1]
-    """of this schema"""
+    """version of this schema"""
     tool_version: str
-    """the spillscan that wrote it"""
+    """version of spillscan that wrote it"""
     issues: tuple[IssueJson, ...]
-    """what was not understood"""
+    """input that was not understood"""
     stats: StatsJson
-    """how much was read"""
+    """amount of input read"""
     kernels: tuple[KernelJson, ...] = ()
-    """of a scan or check: all kernels"""
+    """scan, check: all kernels"""
     portable: tuple[PortableCode, ...] = ()
-    """of a scan or check: PTX and LTO-IR, of which machine code is still to be made; absent where there is none"""
+    """scan, check: PTX and LTO-IR not yet compiled to machine code; absent if there is none"""
     empty_units: tuple[str, ...] = ()
-    """of a scan or check: objects that were compiled, and that hold no kernel; absent where there is none"""
+    """scan, check: compiled objects without kernels; absent if there are none"""
     changes: tuple[ChangeJson, ...] = ()
-    """of a diff: kernels that differ, worst first"""
+    """diff: kernels that differ, worst first"""
     unsettled: tuple[ChangeJson, ...] = ()
-    """of a diff: pairs in which nothing is known to differ, but not all is known of both; state is unknown"""
+    """diff: pairs without a known difference, but with unknown values; state is unknown"""
     recoded: tuple[ChangeJson, ...] = ()
-    """of a diff: pairs of equal figures and other machine code; state is recoded"""
+    """diff: pairs with equal metrics and different machine code; state is recoded"""
     toolkits: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
-    """of a diff: versions of the toolkits that made the code of the base and of the head, as far as it says"""
+    """diff: toolkit versions that made the code of the base and of the head, as far as known"""
     code: tuple[CodeChangeJson, ...] = ()
-    """of a diff --with code: kernels of both builds with other code, what surely differs first"""
+    """diff --with code: kernels of both builds with different code, certain differences first"""
     builds: tuple[str, ...] = ()
-    """of a matrix: what the builds are called"""
+    """matrix: names of the builds"""
     columns: tuple[ColumnJson, ...] = ()
-    """of a matrix: where the cells of each row were compiled"""
+    """matrix: build and target of each column"""
     rows: tuple[RowJson, ...] = ()
-    """of a matrix: one kernel each"""
+    """matrix: one kernel each"""
     findings: tuple[FindingJson, ...] = ()
-    """of check and diff"""
+    """check, diff: the findings"""
     gaps: tuple[GapJson, ...] = ()
-    """of check and diff: what may be hidden of what the rules judge; accepted ones last"""
+    """check, diff: missing input that could hide a finding; accepted gaps last"""
     counted: bool = False
-    """of a check: whether any input says what the build was to compile; else a unit whose report is lost is not
-    missed"""
+    """check: whether any input lists what the build was to compile; if not, a missing report goes unnoticed"""
     baseline: BaselineJson | None = None
-    """where there is a baseline"""
+    """comparison with the baseline, if there is one"""
 
 
 def render(report: Report, style: Style) -> Iterator[bytes]:
-    """One JSON object in ASCII; see ``schema/build.schema.json``."""
+    """Yield one JSON object in ASCII; see ``schema/build.schema.json``."""
     return (harmless(piece if isinstance(piece, bytes) else piece.encode()) for piece in _pieces(report))
 
 
 def _pieces(report: Report) -> Iterator[str | bytes]:
-    """The members of :class:`ReportJson` that a report of its kind has, one item a line."""
+    """Members of :class:`ReportJson` that a report of this kind has, one item per line."""
     yield f'{{"schema_version": {SCHEMA_VERSION},\n "tool_version": {text(__version__)},\n'
     if report.kind == "diff":
         yield from array("changes", map(_change, report.changes))

@@ -1,6 +1,6 @@
-"""JUnit XML: a suite an arch, a case a kernel, so that every CI service shows each kernel's history.
+"""JUnit XML: a suite per arch and a case per kernel, so that every CI service shows each kernel's history.
 
-The form is that of Jenkins (``junit-10.xsd`` of its xunit plugin), which GitLab, Azure and others read too.
+The format is Jenkins's (``junit-10.xsd`` of its xunit plugin), which GitLab, Azure and others read too.
 """
 
 from __future__ import annotations
@@ -21,12 +21,15 @@ HELP = "JUnit XML: a suite an arch, a case a kernel"
 KINDS = JUDGED
 
 _MOST_GAPS = 100
-"""Kinds of gaps that are listed."""
+"""Kinds of gaps listed."""
 
 
 def render(report: Report, style: Style) -> Iterator[str]:
-    """``<testsuites>``. A kernel fails where a finding reaches ``--fail-on`` and is skipped where it cannot be judged;
-    what the input lacks is an error of the suite ``input``. There is always a case."""
+    """The ``<testsuites>`` element, which always has a case.
+
+    A kernel fails if a finding reaches ``--fail-on`` and is skipped if it cannot be checked. Gaps of the input are
+    errors of the suite ``input``.
+    """
     yield '<?xml version="1.0" encoding="UTF-8"?>\n<testsuites name="spillscan">\n'
     found: dict[int, list[Finding]] = defaultdict(list)
     for finding in report.findings:
@@ -34,7 +37,7 @@ def render(report: Report, style: Style) -> Iterator[str]:
     unknown = {id(gap.kernel): gap.message for gap in report.gaps if gap.kernel is not None}
     suites: dict[str, list[Kernel]] = defaultdict(list)
     kernels = {id(kernel): kernel for kernel in report.build.kernels}
-    kernels |= {id(finding.kernel): finding.kernel for finding in report.findings}  # none may be left out
+    kernels |= {id(finding.kernel): finding.kernel for finding in report.findings}  # never drop a finding's kernel
     for kernel in kernels.values():
         suites[kernel.key.arch or "unknown arch"].append(kernel)
     for arch in sorted(suites):
@@ -69,7 +72,7 @@ def _suite(
 
 
 def _worst_families_first(kernels: list[Kernel], report: Report, found: dict[int, list[Finding]]) -> list[Kernel]:
-    """Kernels of a family beside each other, the families with most findings first; else in the order given."""
+    """Kernels by family, those with most findings first; unchanged order if there are no findings."""
     if not found:
         return kernels
     number: Counter[str] = Counter()
@@ -84,7 +87,7 @@ def _worst_families_first(kernels: list[Kernel], report: Report, found: dict[int
 
 
 def _input(report: Report) -> Iterator[str]:
-    """What keeps the gate from judging the build as a whole."""
+    """Suite ``input`` with the gaps that are not about one kernel."""
     groups = list(one_of_a_kind((gap for gap in report.gaps if gap.kernel is None), report.names))[:_MOST_GAPS]
     if not groups:
         return
@@ -97,7 +100,7 @@ def _input(report: Report) -> Iterator[str]:
 
 
 def _case_names(kernels: list[Kernel], names: Names) -> Iterator[str]:
-    """Short names; with the object where a name stands for several kernels, else with a number."""
+    """Unique names: short ones, with the object if several kernels share the name, numbered if still equal."""
     short = Counter(name_of(kernel, names) for kernel in kernels)
     seen: Counter[str] = Counter()
     for kernel in kernels:

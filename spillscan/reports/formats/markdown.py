@@ -1,6 +1,6 @@
-"""Markdown for a comment on a pull request or a job's summary: a verdict, one table, all else folded.
+"""Markdown for a pull-request comment or a job summary: a verdict, one table, the rest folded.
 
-GitHub takes comments of 65,536 characters and summaries of 1 MiB.
+GitHub accepts comments of 65,536 characters and summaries of 1 MiB.
 """
 
 from __future__ import annotations
@@ -44,40 +44,43 @@ HELP = "Markdown for a comment on a pull request or a step summary"
 KINDS = ALL_KINDS
 
 MARK = "<!-- spillscan -->"
-"""Ends every report: a workflow finds the comment to update by it."""
+"""Last line of every report, by which a workflow finds the comment to update."""
 TABLE_BYTES = 17_000
-"""Of one table, in UTF-8. A report has three at most: with all else it stays under GitHub's 65,536 characters."""
+"""UTF-8 bytes per table.
+
+A report has at most three; with everything else it stays below GitHub's 65,536 characters.
+"""
 CODE_BYTES = 10_000
-"""Of the section on machine code."""
+"""Bytes of the section on machine code."""
 SHOWN = 20
-"""Rows that are shown at once."""
+"""Rows shown unfolded."""
 _FOLDED = 200
-"""Rows that are folded; the rest is counted."""
+"""Rows in a folded table; the rest is counted."""
 _ONE_ROW = 4
-"""Rows of one family by one rule of which only the worst is shown at once."""
+"""Rows of a family and rule from which only the worst is shown unfolded."""
 _LIST_BYTES, _FIRST = 8_000, 5
-"""Of a list of advice, and of how many families it is about."""
+"""Bytes of a list of advice, and families with advice."""
 _EXPLAINED, _LONGEST_REASON = 5, 300
-"""Changes whose growth is explained; characters of each reason."""
+"""Changes whose growth is explained, and characters per reason."""
 _HIDDEN = ("cmem", "bar", "unit", "in loops", "live")
-"""Columns of the table of kernels that a comment has no room for."""
+"""Columns of the kernel table that a comment has no room for."""
 
 
 def render(report: Report, style: Style) -> Iterator[str]:
-    """The report; its last line is :data:`MARK`."""
+    """Yield the report; its last line is :data:`MARK`."""
     parts = {"scan": _scan, "check": _check, "diff": _diff}[report.kind](report)
     yield "\n".join(parts) + f"\n\n{MARK}\n"
 
 
 def _head(mark: str, verdict: str, facts: Iterable[str]) -> Iterator[str]:
-    """The verdict, and one line of facts."""
+    """The verdict as a heading, and one line of facts."""
     yield f"### {f'{mark} ' * bool(mark)}spillscan: {verdict}"
     yield ""
     yield " · ".join(filter(None, facts))
 
 
 def _build_facts(report: Report) -> Iterator[str]:
-    """The build, what is uncertain of it, and this run."""
+    """Facts about the build: summary, uncertainties, baseline, and a link to this run."""
     for line in summary(report.build).splitlines():
         yield words(line.lstrip("?* "))
     yield from baseline_line(report)
@@ -112,7 +115,7 @@ def _scan(report: Report) -> Iterator[str]:
 
 
 def _first(report: Report) -> Iterator[str]:
-    """What to fix first, folded, as ``advise`` says it."""
+    """Folded list of what to fix first, as in ``advise``."""
     lines = []
     for each in report.first[:_FIRST]:
         lines.append(f"- **{_name(report, each.worst)}** {words(why_here(each))}")
@@ -158,7 +161,7 @@ def _diff(report: Report) -> Iterator[str]:
 
 
 def _mark(report: Report) -> str:
-    """Whether the gate passes."""
+    """Emoji for the result of the gate: failed, warnings, or passed."""
     failing = any(at_least(each.severity, report.fail_on) for each in report.open_findings)
     return "❌" if failing or report.gaps else "⚠️" if _severe(report.open_findings) else "✅"
 
@@ -176,13 +179,13 @@ def _severe(findings: Sequence[Finding]) -> list[Finding]:
 
 
 def _source(build: Build) -> str:
-    """The input of a build, or how many there are."""
+    """Input of a build, or the number of inputs."""
     inputs = {kernel.origins[0].input for kernel in build.kernels if kernel.origins}
     return code(min(inputs), LONGEST_LINE) if len(inputs) == 1 else count(len(inputs), "input")
 
 
 def _deltas(report: Report) -> str:
-    """``**+520 B spills, −2 blocks/SM**``: spills of all kernels, and the most blocks that one lost."""
+    """``**+520 B spills, −2 blocks/SM**``: change of all spills, and the most blocks that one kernel lost."""
     spills = totals((report.base or Build()).kernels, report.changes, ("spill_store_bytes", "spill_load_bytes"))
     moved = sum(each.after - each.before for each in spills)
     pairs = (effect.blocks for change in report.changes for effect in change.effects if effect.blocks)
@@ -192,7 +195,7 @@ def _deltas(report: Report) -> str:
 
 
 def _judged(report: Report) -> Iterator[str]:
-    """Gaps, the findings that matter, and folded: next steps, other findings, accepted gaps."""
+    """Gaps and severe findings; then, folded, next steps, other findings and accepted gaps."""
     if report.gaps:
         yield from ("", "**Incomplete input; the gate cannot pass:**", "")
         yield from (f"- {words(line)}" for line in gap_lines(report.gaps, report.names))
@@ -211,14 +214,14 @@ def _judged(report: Report) -> Iterator[str]:
 
 
 class _FindingRow(NamedTuple):
-    """Findings that say the same of several archs of one kernel, and how many more like it have no row next to it."""
+    """Equal findings of several archs of a kernel, and the number of similar findings without a row next to it."""
 
     findings: Sequence[Finding]
     more: int = 0
 
 
 def _rows(findings: Sequence[Finding], report: Report) -> tuple[list[_FindingRow], list[_FindingRow]]:
-    """Rows that are shown, and those that are folded: of a family by one rule all but the worst, if they are many."""
+    """(rows to show, rows to fold): of many rows of a family and rule, only the worst is shown."""
     shown: list[_FindingRow] = []
     folded: list[_FindingRow] = []
     for group in alike(findings, report):
@@ -236,7 +239,7 @@ def _rows(findings: Sequence[Finding], report: Report) -> tuple[list[_FindingRow
 
 
 def _next_steps(ways: Sequence[Way], report: Report) -> Iterator[str]:
-    """Cause, other fixes and command of the first families, folded."""
+    """Folded list of cause, other fixes and command of the first families."""
     lines = []
     for way in ways:
         lines.append(f"- **{_name(report, way.kernel)}**")
@@ -245,10 +248,10 @@ def _next_steps(ways: Sequence[Way], report: Report) -> Iterator[str]:
 
 
 def _finding_table(report: Report, found: Sequence[_FindingRow]) -> Iterator[str]:
-    """The folder of all places is in the head."""
+    """Table of findings; the folder common to all places is in a column head."""
     shown = found[:_FOLDED]
     paths = [str(place) for each in shown for place in _places(report, each.findings[0])]
-    common = commonprefix(paths) if len(shown) > 1 else ""  # noqa: RUF071 - of which whole folders are kept
+    common = commonprefix(paths) if len(shown) > 1 else ""  # noqa: RUF071 - cut to whole folders below
     folder = common[: common.rfind("/") + 1]
     rows = [_cells(report, each, folder) for each in shown]
     line = f"line in {code(folder, LONGEST_LINE)}" if folder else "line"
@@ -268,18 +271,18 @@ def _cells(report: Report, row: _FindingRow, folder: str) -> Row:
 
 
 def _fix(way: Way) -> str:
-    """The first fix."""
+    """Text of the first fix; empty if there is none."""
     return next((text for heading, text in way.lines if heading not in ("cause", "next")), "")
 
 
 def _places(report: Report, finding: Finding) -> Sequence[Place | str]:
-    """Of spills and arrays whose source is known the heaviest lines; else the line of the source, or of the log."""
+    """Costliest lines of spills and arrays if the source is known; else the line of the source or log."""
     lines = heaviest(finding, report.tree)[:TOP]
     return lines or [source_place(finding, report.tree) or place_text(finding, report)]
 
 
 def _where(report: Report, finding: Finding, folder: str) -> str:
-    """Its places without the folder, each with its share."""
+    """Places of a finding relative to ``folder``, each with its share."""
     cells = []
     for place in _places(report, finding):
         shown = code(str(place).removeprefix(folder))
@@ -292,7 +295,7 @@ def _where(report: Report, finding: Finding, folder: str) -> str:
 
 
 def _change_rows(report: Report) -> tuple[list[Row], int]:
-    """The rows of changes, and how many changes are left out: if they are many, of each family the worst."""
+    """Rows of changes, and the number of changes left out; if there are many, the worst of each family."""
     found = entries(report)
     many = len(found) > SHOWN or report.by is not None
     rows: list[Row] = []
@@ -314,7 +317,7 @@ def _change_rows(report: Report) -> tuple[list[Row], int]:
 
 
 def _code(report: Report) -> Iterator[str]:
-    """Machine code that changed, folded."""
+    """Folded section on changed machine code."""
     if first := code_changes.summary(report):
         lines = [
             line
@@ -327,7 +330,7 @@ def _code(report: Report) -> Iterator[str]:
         yield from fold(first, [*kept, *more]) if lines else (first,)
 
 
-# ---- what they share ----------------------------------------------------------------------------------------------
+# ---- shared by the kinds ------------------------------------------------------------------------------------------
 
 
 def _folded_list(title: str, lines: Sequence[str]) -> Iterator[str]:
@@ -338,7 +341,7 @@ def _folded_list(title: str, lines: Sequence[str]) -> Iterator[str]:
 
 
 def _sized(header: Row, rows: Sequence[Row], noun: str, more: int = 0, right: Sequence[str] = ()) -> Iterator[str]:
-    """A table that takes no more than its part of the report, and a line that counts what is left out."""
+    """A table of at most :data:`TABLE_BYTES`, and a line that counts the rows left out."""
     lines, left_out = within(table(header, rows, right), TABLE_BYTES)
     yield from lines
     if left_out + more:
@@ -347,7 +350,7 @@ def _sized(header: Row, rows: Sequence[Row], noun: str, more: int = 0, right: Se
 
 
 def _name(report: Report, kernel: Kernel, placed: bool = False) -> str:
-    """The kernel's name; unless it is ``placed`` next to that, the library that holds this copy."""
+    """The kernel's name; unless its place is shown (``placed``), also the library that contains this copy."""
     found = [name_of(kernel, report.names), *filter(None, (copy_number(kernel),))]
     caller = f" in {code(report.names.of(kernel.caller), LONGEST_NAME)}" if kernel.caller else ""
     library = "" if placed else _library(report.libraries.get(id(kernel), ""))

@@ -1,8 +1,8 @@
-"""SARIF 2.1.0 (OASIS standard, errata 01) for code scanning, within what GitHub takes.
+"""SARIF 2.1.0 (OASIS standard, errata 01) for code scanning, within GitHub's limits.
 
-GitHub's limits (docs: "SARIF support for code scanning"): 10 MB after gzip, 25,000 results a run of which the 5,000
-most severe are kept, 25,000 rules, 1,024 characters a description; no empty strings; every result needs a location; of
-the fingerprints only ``primaryLocationLineHash`` counts.
+GitHub's limits (docs: "SARIF support for code scanning"): 10 MB after gzip; 25,000 results per run, of which the 5,000
+most severe are kept; 25,000 rules; 1,024 characters per description; no empty strings; every result needs a location;
+only the fingerprint ``primaryLocationLineHash`` counts.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ KINDS = JUDGED
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 MOST_RESULTS = 25_000
-"""Results of one run that GitHub accepts."""
+"""Results per run that GitHub accepts."""
 _MOST_NOTIFICATIONS = 100
 _LONGEST_DESCRIPTION = 1024
 _LONGEST_NAME = 200
-"""Longer symbols and full names are left out: their fingerprint and short name remain."""
+"""Longer symbols and full names are omitted; fingerprint and short name remain."""
 _STATES = {"new": "new", "worse": "updated", "better": "updated", "known": "unchanged"}
 _PROBLEMS = {"error": "error", "warning": "warning", "note": "recommendation"}
 _PLACEHOLDER = re.compile(r"\{(\d+)\}")
 
 
 def render(report: Report, style: Style) -> Iterator[str]:
-    """One log with one run, one result a line."""
+    """One log with one run, one result per line."""
     yield f'{{"$schema": "{SCHEMA}",\n "version": "2.1.0",\n "runs": [{{\n'
     driver = {
         "name": "spillscan",
@@ -98,7 +98,7 @@ _HERE = "What to do here"
 
 
 def _codes(report: Report) -> set[str]:
-    """The kinds of what was not understood, or is not known."""
+    """Documented codes of the report's issues and gaps."""
     kinds = {issue.code for issue in report.build.issues} | {gap.code for gap in report.gaps}
     return kinds & explanations("gaps").keys()
 
@@ -111,7 +111,7 @@ def _kind(code: str) -> dict[str, Any]:
 def _result(report: Report, finding: Finding) -> dict[str, Any]:
     fields = fields_of(finding, report)
     place = fields.place
-    line = place.line or 1  # GitHub takes no result without one
+    line = place.line or 1  # GitHub rejects results without a line
     return {
         "ruleId": fields.rule,
         "level": fields.severity,
@@ -135,8 +135,10 @@ def _result(report: Report, finding: Finding) -> dict[str, Any]:
 
 
 def _state(report: Report, finding: Finding) -> dict[str, Any]:
-    """What is known of the result in an older run: what the baseline says; of a regression, that the base build did not
-    have it. What is suppressed is reported as suppressed."""
+    """``baselineState`` and suppressions of a result.
+
+    The state is the one from the baseline; regressions of a diff are new.
+    """
     state = _STATES.get(finding.baseline_state or ("new" if report.kind == "diff" else ""))
     known: dict[str, Any] = {"baselineState": state} if state else {}
     if finding.baseline_state == "suppressed":
@@ -153,7 +155,7 @@ def _function(kernel: Kernel, called: Names) -> dict[str, str]:
 
 
 def _properties(kernel: Kernel, called: Names) -> dict[str, Any]:
-    """The kernel's figures, and the family by which viewers may group results."""
+    """The kernel's metrics, and its family, by which viewers can group results."""
     figures = {name: getattr(kernel.usage, name) for name in NUMBERS}
     known = {name: figure for name, figure in figures.items() if figure is not None}
     return {
@@ -165,7 +167,7 @@ def _properties(kernel: Kernel, called: Names) -> dict[str, Any]:
 
 
 def _invocation(report: Report) -> dict[str, Any]:
-    """How the run went: what was not understood, or could not be judged."""
+    """Result of the run: whether the input was complete, with issues and gaps as notifications."""
     notes = [_notification(report, issue) for issue in report.build.issues[:_MOST_NOTIFICATIONS]]
     known = {(issue.code, issue.origin) for issue in report.build.issues}
     notes += [
@@ -189,7 +191,7 @@ def _notification(report: Report, issue: Issue) -> dict[str, Any]:
 
 
 def _text(text: str) -> str:
-    """A plain message in which nothing is an embedded link or a placeholder (SARIF 2.1.0, 3.11.5 and 3.11.6)."""
+    """Plain message, with embedded links and placeholders escaped (SARIF 2.1.0, 3.11.5 and 3.11.6)."""
     if "](" in text:
         text = re.sub(r"([\[\]\\])", r"\\\1", text)
     return _PLACEHOLDER.sub(r"{{\1}}", text)

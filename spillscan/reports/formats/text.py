@@ -1,4 +1,4 @@
-"""Tables for people: worst first, the tail folded, unknown shown as unknown."""
+"""Tables for people: worst first, the rest folded, unknown values marked as unknown."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ HELP = "tables, worst first (default)"
 KINDS = (*ALL_KINDS, "matrix")
 
 _SPARE = ("cmem", "bar", "stack", "unit", "smem", "in loops", "limited by")
-"""Columns that give way on a narrow terminal, in this order."""
+"""Columns omitted on a narrow terminal, in this order."""
 
 
 def render(report: Report, style: Style) -> Iterator[str]:
-    """The report as lines of text no wider than the style's width where the names can be cut."""
+    """Yield the report as lines that fit the style's width if the names can be cut."""
     for line in _LINES[report.kind](report, style):
         yield line + "\n"
 
@@ -60,7 +60,7 @@ def _scan(report: Report, style: Style) -> Iterator[str]:
 
 
 def _below(report: Report, shown: Sequence[KernelRow]) -> Iterator[str]:
-    """The sentences under the table."""
+    """Summary and legend below the table."""
     yield from words.summary(report.build).splitlines()
     yield from _portable_lines(report.build)
     if any(bounds and bounds[0] != bounds[1] for bounds in (row.kernel.own_spill_bounds for row in shown)):
@@ -111,8 +111,10 @@ def _diff(report: Report, style: Style) -> Iterator[str]:
 
 
 def _matrix(report: Report, style: Style) -> Iterator[str]:
-    """Archs side by side, a table per metric, the widest spread first: the kernels in which it differs, or all of them
-    if all rows are wanted."""
+    """Archs side by side, one table per metric, the widest spread first.
+
+    Tables have the kernels that differ, or all of them if ``style.rows`` is ``None``.
+    """
     matrix = report.matrix
     assert matrix is not None
     heads = [arch or "arch?" for arch, _ in groupby(column.arch for column in matrix.columns)]
@@ -142,7 +144,7 @@ def _matrix(report: Report, style: Style) -> Iterator[str]:
 
 
 def _only_some(matrix: Matrix) -> Iterator[str]:
-    """Archs that only some of the builds have."""
+    """Archs that only some of the builds have, with those builds."""
     for arch, group in groupby(matrix.columns, key=lambda column: column.arch):
         there = [matrix.builds[column.build] for column in group]
         if len(there) < len(matrix.builds):
@@ -150,7 +152,7 @@ def _only_some(matrix: Matrix) -> Iterator[str]:
 
 
 def _differs(matrix: Matrix, row: MatrixRow, metric: str) -> bool:
-    """Whether two cells hold different values, or one holds none where another does."""
+    """Whether two cells of the row have different values; unknown differs from known."""
     values = {value for value, cell in zip(matrix.values(row, metric), row.cells, strict=True) if cell is not None}
     return len(values) > 1
 
@@ -175,7 +177,7 @@ _LINES: dict[str, Callable[[Report, Style], Iterator[str]]] = {
 
 
 def _portable_lines(build: Build) -> Iterator[str]:
-    """``compute_90: 65 modules of PTX, 1,700 kernels, 135,774,621 B``: what is still to be made machine code of."""
+    """``compute_90: 65 modules of PTX, 1,700 kernels, 135,774,621 B``: code without machine code yet."""
     groups: dict[tuple[str, str], list[PortableCode]] = {}
     for module in build.portable:
         groups.setdefault((module.arch or "arch unknown", module.form), []).append(module)

@@ -1,6 +1,6 @@
-"""One self-contained HTML file that people look at: no network, no framework, nothing from a log that acts.
+"""Self-contained HTML pages: no network, no framework, no active content from logs.
 
-``document`` puts style sheets, scripts and a payload into one file; ``payload`` makes the payload of a report, and
-``series`` pages of trends and sweeps. Assets are hand-written and lie in ``assets/``; a view is a script that registers
-itself by name (``docs/internals/page.md``).
+``document`` combines style sheets, scripts and a payload in one file. ``formats/html.py`` makes the payload of a
+report, ``series`` and ``history`` those of other pages. Assets are hand-written, in ``assets/``; a view is a script
+that registers itself by name (``docs/internals/page.md``).
 """

@@ -1,5 +1,7 @@
-"""What a page shows of machine code: live registers by address, and source beside instructions. Only of the worst
-kernels, as far as there is room."""
+"""Machine code on a page: live registers by address, and source next to instructions.
+
+Only the worst kernels are shown, as far as there is room.
+"""
 
 from __future__ import annotations
 
@@ -17,17 +19,17 @@ from spillscan.reading.machine.liveness import INSTRUCTION
 from spillscan.reports.page.columns import Texts
 
 POINTS = 400
-"""Of a curve; where a kernel has more instructions, a point is the most of its place."""
+"""Most points of a curve; in longer kernels, a point is the maximum of several instructions."""
 CODE_BYTES = 2_500_000
-"""Bytes that source and machine code may take in a page, before they are packed; the worst kernels get theirs."""
+"""Bytes of source and machine code in a page before compression, given to the worst kernels first."""
 AROUND = 6
-"""Source lines that stand around each that has code."""
+"""Source lines shown around each line that has code."""
 INSTRUCTIONS = 40_000
-"""That are listed of a kernel; the rest is counted."""
+"""Instructions listed per kernel; the rest is counted."""
 _LONGEST_LINE, _LONGEST_PLACE = 160, 200
 
 Sources = Mapping[str, Sequence[str]]
-"""The lines of source files, by the name that debug information gives the file."""
+"""Lines of source files, by the file's name in the debug information."""
 
 
 def code_of(
@@ -37,8 +39,10 @@ def code_of(
     sources: Sources,
     first: Sequence[int] = (),
 ) -> dict[int, dict[str, Any]]:
-    """By the number of a kernel in ``kernels``, which come worst first; those of some numbers ``first``. Without their
-    instructions where these have no room."""
+    """Code of kernels by their index in ``kernels``, which are sorted worst first; indices in ``first`` come before.
+
+    Instructions are omitted once there is no room.
+    """
     found: dict[int, dict[str, Any]] = {}
     room = CODE_BYTES
     for number in dict.fromkeys((*first, *range(len(kernels)))):
@@ -56,7 +60,7 @@ def code_of(
 
 
 def _curve(kernel: Kernel, held: Pressure) -> dict[str, Any]:
-    """Live registers by place; ``unit``: bytes of one."""
+    """Live registers by address; ``unit`` is the number of bytes per point."""
     counts, peak = held.live.counts.tolist(), held.peak
     step = -(-len(counts) // POINTS)
     local = kernel.sass.local if kernel.sass else NO_TRAFFIC
@@ -76,12 +80,15 @@ def _curve(kernel: Kernel, held: Pressure) -> dict[str, Any]:
 
 
 _KINDS: dict[AccessClass, str] = {"spill": "s", "array": "a", "frame": "f", "helper": "h", "unknown": "u"}
-"""A letter for each class of accesses; a capital stores."""
+"""Letter of each access class; uppercase for stores."""
 
 
 def _code(kernel: Kernel, held: Pressure, text: CodeText | None, sources: Sources) -> dict[str, Any]:
-    """Source beside machine code: of each instruction its text, live registers, loops around it, its line with the
-    calls that it was inlined through, and of an access its class and slot; lines, with their text where it is known."""
+    """Source next to machine code.
+
+    Per instruction: text, live registers, loop depth, source line with the calls it was inlined through, and the class
+    and slot of a local-memory access. Per file: lines, with their text if known.
+    """
     code = _readable(text)
     shown = held.live.counts.tolist()[:INSTRUCTIONS]
     names, ranks = held.opcodes
@@ -146,15 +153,14 @@ def _name_of(file: str) -> str:
 
 
 def _chain(source: SourceLine | None) -> Iterator[tuple[str, int]]:
-    """A line, and the calls that it was inlined through, outwards."""
+    """A source line, then the calls it was inlined through, innermost first."""
     while source is not None:
         yield source.file, source.line
         source = source.inlined_at
 
 
 def _file(found: Mapping[int, float], text: Sequence[str] | None) -> Iterator[list[Any]]:
-    """``[line, share of the spills, its text]``: lines that have code, and of a source that is known what is around
-    them."""
+    """``[line, share of the spills, text]`` of lines with code, and of lines around them if the source is known."""
     wanted = set(found)
     if text is not None:
         wanted |= {near for line in found for near in range(line - AROUND, line + AROUND + 1) if 0 < near <= len(text)}
@@ -164,7 +170,7 @@ def _file(found: Mapping[int, float], text: Sequence[str] | None) -> Iterator[li
 
 
 def _defined(code: Code, accesses: Iterable[LocalAccess]) -> list[list[int]]:
-    """``[row of a spill store, row of the last instruction above it that writes what it stores]``."""
+    """``[row of a spill store, row of the last instruction before it that writes the stored value]``."""
     found = []
     for access in accesses:
         row = access.address // INSTRUCTION
@@ -178,5 +184,5 @@ def _defined(code: Code, accesses: Iterable[LocalAccess]) -> list[list[int]]:
 
 
 def files_of(held: Pressure) -> set[str]:
-    """The files that the code of a kernel comes from, as its debug information names them."""
+    """Files that a kernel's code comes from, as named in its debug information."""
     return {file for source in set(held.sources) for file, _ in _chain(source)}

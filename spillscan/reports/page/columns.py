@@ -1,6 +1,6 @@
-"""The kernels of a build as columns: what the table of a page sorts, filters and shows.
+"""Kernels of a build as columns, which the page's table sorts, filters and shows.
 
-100,000 kernels are twelve lists of numbers, not 100,000 objects; texts stand once and are numbered.
+100,000 kernels are about a dozen lists of numbers, not 100,000 objects; each text is stored once and numbered.
 """
 
 from __future__ import annotations
@@ -24,15 +24,17 @@ from spillscan.output.safe import clip, printable
 from spillscan.reports.page.document import packed
 
 FUNCTION, UNKNOWN_ROLE, AMBIGUOUS, NOT_FINAL, ASSUMED, AT_MOST, BY_BOUNDS = 1, 2, 4, 8, 16, 32, 64
-"""Flags of a kernel: no entry; only a message names it; figures not sure; registers before the link; occupancy at the
-best block size, because it is not known how it is launched."""
+"""Flags of a kernel, in this order.
+
+Device function; known only from a message; ambiguous metrics; registers before the link; occupancy at the best block
+size; occupancy is an upper bound; block size from launch bounds.
+"""
 LONGEST_NAME, LONGEST_ARCH, LONGEST_UNIT, LONGEST_LEGEND = 120, 24, 300, 300
-"""Characters of what a table shows of them; the full name comes on demand."""
+"""Characters shown of names, archs, units and legends; the full name is shown on demand."""
 
 
 def identifiers(kernels: Sequence[Kernel]) -> list[str]:
-    """A name for each kernel's address, the same in the page of another build: of its identity and arch; namesakes are
-    numbered."""
+    """Kernel identifiers for URLs, stable across builds: hashes of identity and arch, numbered if repeated."""
     seen: dict[str, int] = {}
     identities = {symbol: f"{canonical(symbol)}\n" for symbol in dict.fromkeys(each.key.symbol for each in kernels)}
     found = []
@@ -45,7 +47,7 @@ def identifiers(kernels: Sequence[Kernel]) -> list[str]:
 
 
 def columns(kernels: Sequence[Kernel], summaries: Summaries, called: Names) -> dict[str, Any]:
-    """The kernels in the order given; ``None`` where the input did not say."""
+    """Columns of the kernels, in the given order; ``None`` for values that the input does not report."""
     arches, units, limiters, files, callers = Texts(), Texts(), Texts(), Texts(), Texts()
     families, namespaces = Texts(), Texts()
     binaries = (each.origins[0].input for each in kernels if each.origins and each.origins[0].format == "binary")
@@ -53,7 +55,7 @@ def columns(kernels: Sequence[Kernel], summaries: Summaries, called: Names) -> d
     symbols = [kernel.named_by for kernel in kernels]
     keys = {key: number for number, key in enumerate(dict.fromkeys(symbols))}
     full = [demangle(symbol_of(key)) for key in keys]
-    asked = [summaries.of(kernel) for kernel in kernels]  # kernels of one summary share what is shown of it
+    asked = [summaries.of(kernel) for kernel in kernels]  # kernels that share a summary share its cells
     known = {number: _residency(found, limiters) for number, found in {id(each): each for each in asked}.items()}
     residency = [known[id(found)] for found in asked]
     shown = _shown(kernels)
@@ -91,7 +93,7 @@ def columns(kernels: Sequence[Kernel], summaries: Summaries, called: Names) -> d
 
 
 def _object(kernel: Kernel, several: bool) -> str:
-    """What holds the kernel; of ``several`` binaries with the one that it is in."""
+    """Object that contains the kernel; with ``several`` binaries, prefixed by the kernel's binary."""
     unit = kernel.key.unit
     if not several or not kernel.origins or kernel.origins[0].format != "binary":
         return unit
@@ -99,8 +101,7 @@ def _object(kernel: Kernel, several: bool) -> str:
 
 
 def _residency(found: Summary | None, limiters: Texts) -> tuple[int, int | None, int | None, int | None]:
-    """Flags, occupancy in thousandths, all that binds, and what does; of a device function, which is never launched,
-    nothing."""
+    """Flags, occupancy in thousandths, number of the limiters' text, and limiter; 0 or ``None`` if unknown."""
     if found is None:
         return 0, None, None, None
     bound = LIMITERS.index(binds(found))
@@ -113,7 +114,7 @@ def _residency(found: Summary | None, limiters: Texts) -> tuple[int, int | None,
 
 
 def _flags(kernel: Kernel) -> int:
-    """What is to be said of a kernel itself."""
+    """Flags that come from the kernel's record, not from its occupancy."""
     return (
         {"entry": 0, "function": FUNCTION, "unknown": UNKNOWN_ROLE}[kernel.role]
         | (AMBIGUOUS if kernel.confidence == "ambiguous" else 0)
@@ -122,8 +123,10 @@ def _flags(kernel: Kernel) -> int:
 
 
 def _shown(kernels: Sequence[Kernel]) -> dict[Figure, list[int | None]]:
-    """Of each figure that is known of any kernel a value for each. Of kernels without code, those that share a record
-    of figures, as readers give equal ones, share all."""
+    """Values of each metric that is known for at least one kernel.
+
+    Kernels without code that share a usage record, as readers create them for equal values, share all values.
+    """
     alike = [id(kernel.usage if kernel.sass is None else kernel) for kernel in kernels]
     distinct = dict(zip(alike, kernels, strict=True))
     found = {}
@@ -142,11 +145,11 @@ _KEYS = {
     "shared_bytes": "shared",
     "barriers": "barriers",
 }
-"""Figures that have a column even where they are known of no kernel, and what addresses of a page call them."""
+"""Metrics that always have a column, even without values, and their names in the page's URLs."""
 
 
 def _figures() -> Iterator[tuple[Figure, Callable[[Kernel], int | None]]]:
-    """What is printed, as it is printed; spills that no line counts, as the code shows them."""
+    """Printed metrics in column order, then code size; spills come from the code if no line reports them."""
     places = {name: place for place, name in enumerate(_KEYS)}
     for each in sorted(PRINTED, key=lambda each: places.get(each.name, len(places))):
         get = BY_NAME[each.name].get if each.name.startswith("spill") else each.get
@@ -161,17 +164,17 @@ _FIGURES = dict(_figures())
 
 
 def sorted_by(name: str) -> dict[str, str]:
-    """What addresses of a page call the order by a figure, of kernels and of changes."""
+    """Sort order by a metric in the page's URLs, for kernels and for changes."""
     return {"table": f"-{_KEYS.get(name, name)}", "changes": f"-{figure(name).label}"}
 
 
 def shown_name(key: Key, called: Names) -> str:
-    """What tables call a kernel: short, printable."""
+    """Short printable name of a kernel for tables."""
     return called.of(key) or "(no name)"
 
 
 def shown_family(key: Key, called: Names) -> str:
-    """What tables call a kernel's family."""
+    """Name of a kernel's family for tables."""
     return _family(called.base(key))
 
 
@@ -180,7 +183,7 @@ def _family(base: str) -> str:
 
 
 def shown_namespace(key: Key) -> str:
-    """The namespace that a kernel is from."""
+    """Namespace of a kernel."""
     return _namespace(demangle(symbol_of(key)))
 
 
@@ -189,7 +192,7 @@ def _namespace(name: str) -> str:
 
 
 def shown_file(kernel: Kernel) -> str:
-    """The name of the source that a kernel is from; empty where nothing says it."""
+    """File name of a kernel's source; empty if unknown."""
     return _base_of(source_of(kernel))
 
 
@@ -198,26 +201,26 @@ def _base_of(path: str) -> str:
 
 
 def shown_arch(arch: str | None) -> str | None:
-    """A target as tables show it."""
+    """Target as shown in tables."""
     return None if arch is None else clip(arch, LONGEST_ARCH)
 
 
 class Texts:
-    """Texts by number, each once, in the order of coming."""
+    """Distinct texts, numbered in the order of first use."""
 
     def __init__(self) -> None:
         self.texts: list[str] = []
         self._numbers: dict[str, int] = {}
 
     def number(self, text: str) -> int:
-        """The text's number."""
+        """Number of ``text``, which is added if it is new."""
         number = self._numbers.setdefault(text, len(self.texts))
         if number == len(self.texts):
             self.texts.append(text)
         return number
 
     def numbers(self, values: Sequence[Any], shown: Callable[[Any], str | None]) -> list[int | None]:
-        """Of each value the number of its text, ``None`` without one; equal ones are shown once."""
+        """Number of each value's text, ``None`` without one; each distinct value is formatted once."""
         texts = {value: shown(value) for value in dict.fromkeys(values)}
         found = {value: None if text is None else self.number(text) for value, text in texts.items()}
         return [found[value] for value in values]
@@ -226,20 +229,20 @@ class Texts:
 LIMITERS = (
     *("registers", "shared memory", "block slots", "barriers", "several", "warp slots", "cannot launch", "unknown"),
 )
-"""What can limit a kernel, the parts that can be changed first."""
+"""Limiters of a kernel, those that its code can change first."""
 
 
 class Summaries:
-    """Occupancy of kernels, each distinct question asked once. Builds have many kernels and few distinct figures."""
+    """Occupancy of kernels, computed once per distinct input: builds have many kernels and few distinct values."""
 
     def __init__(self, launches: Launches) -> None:
         self._launches = launches
         self._found: dict[tuple[object, ...], Summary] = {}
         self._of: dict[int, Summary | None] = {}
-        """By the ``id`` of a kernel of the report."""
+        """Summaries by the ``id`` of a kernel of the report."""
 
     def of(self, kernel: Kernel) -> Summary | None:
-        """What residency knows of it; ``None`` for a device function, which is never launched."""
+        """Residency of ``kernel``; ``None`` for a device function, which is never launched."""
         if id(kernel) not in self._of:
             self._of[id(kernel)] = self._asked(kernel)
         return self._of[id(kernel)]
@@ -255,7 +258,7 @@ class Summaries:
 
 
 def binds(found: Summary | None) -> str:
-    """One of :data:`LIMITERS`. Where warp slots bind too, nothing that the kernel uses stands in the way."""
+    """Limiter, one of :data:`LIMITERS`; warp slots win ties, since then fewer resources would not help."""
     if found is None or found.occupancy is None:
         return "unknown"
     if not found.occupancy.can_launch:

@@ -1,5 +1,6 @@
-"""The details of all kernels of a page: each distinct residency once; spill maps, a strip of a kernel's code with marks
-for accesses to local memory and bands for loops, as far as there is room.
+"""Details of all kernels of a page: each distinct residency once, and spill maps, as far as there is room.
+
+A spill map is a strip of a kernel's code with marks for local-memory accesses and bands for loops.
 """
 
 from __future__ import annotations
@@ -19,20 +20,20 @@ from spillscan.output.safe import clip
 from spillscan.reading.machine import spillmap
 
 MARKS = 1000
-"""Places along the strip; where a kernel has more instructions, a mark stands for all accesses of its place."""
+"""Positions along the strip; in longer kernels, a mark covers all accesses at its position."""
 LISTED = 60
-"""Slots and sentences that are listed; the rest is counted."""
+"""Slots and sentences listed; the rest is counted."""
 _LETTERS: dict[AccessClass, str] = {"spill": "s", "array": "a", "frame": "f", "helper": "h", "unknown": "u"}
 _DEEPEST = 9
 
 
 def spill_map(kernel: Kernel, marks: int = MARKS) -> dict[str, Any] | None:
-    """What the strip shows; ``None`` where no machine code was read or it uses no local memory.
-
-    ``marks`` is ``None`` where a snapshot was read: it keeps how many accesses there are, not where. Else its columns
-    are: ``at`` (place, as the difference to the mark before), ``what`` (a letter a mark: spill, array, frame, unknown;
-    a capital stores), ``depth`` (a digit a mark, ``?`` unknown), ``count``, ``slot`` and ``line`` (numbers in ``slots``
-    and ``lines``, -1 where there is none, or not one). ``shares``: what each line has of the weight of all spills.
+    """Spill map of a kernel; ``None`` if no machine code was read or it does not use local memory.
+    Its ``marks`` are ``None`` if the kernel is from a snapshot, which has the number of accesses but not their
+    addresses. Else their columns are: ``at`` (position, relative to the previous mark), ``what`` (a letter per mark:
+    spill, array, frame, helper, unknown; uppercase for stores), ``depth`` (a digit per mark, ``?`` unknown), ``count``,
+    ``slot`` and ``line`` (indices in ``slots`` and ``lines``, -1 if none or not unique). ``shares``: each line's share
+    of the spill cost.
     """
     stats = kernel.sass
     if stats is None or not stats.local.total.accesses:
@@ -63,7 +64,7 @@ def spill_map(kernel: Kernel, marks: int = MARKS) -> dict[str, Any] | None:
 
 
 def _strip_bytes(stats: SassStats) -> int:
-    """How far the code reaches: a function in the code of a kernel has the addresses of that."""
+    """Length of the strip in bytes; a function inside a kernel's code has addresses of that kernel."""
     return max(stats.code_bytes, *(each.address + _instruction_bytes(stats) for each in stats.local.accesses), 0)
 
 
@@ -72,7 +73,7 @@ def _instruction_bytes(stats: SassStats) -> int:
 
 
 def _marks(stats: SassStats, slots: Sequence[spillmap.Slot], places: Sequence[str], most: int) -> dict[str, Any]:
-    """All accesses of one class, direction and depth at one place are one mark."""
+    """Marks of a spill map, one for all accesses of the same class, direction, depth and position."""
     unit = max(_instruction_bytes(stats), -(-_strip_bytes(stats) // most))
     slot_of = {
         (access.address, access.store): number
@@ -102,7 +103,7 @@ def _marks(stats: SassStats, slots: Sequence[spillmap.Slot], places: Sequence[st
 
 
 def _lines(local: LocalTraffic) -> dict[str, Any]:
-    """Every line as the code comes to it, of a snapshot the heaviest first, and its share of the spills."""
+    """Source lines in code order (of a snapshot, the costliest first), and their shares of the spills."""
     shares = dict.fromkeys((spillmap.where(access.source) for access in local.accesses if access.source), 0.0)
     for line in local.lines:
         place = spillmap.where(line.source)
@@ -111,9 +112,9 @@ def _lines(local: LocalTraffic) -> dict[str, Any]:
 
 
 def _bands(accesses: Sequence[LocalAccess], instruction: int) -> Iterator[list[int]]:
-    """``[depth, first byte, byte behind the last]`` of each stretch whose accesses are all that deep, outermost first.
+    """``[depth, first byte, end]`` of each stretch whose accesses are all at least that deep, outermost first.
 
-    Accesses say how many loops are around them, not where these begin and end: a loop reaches at least so far.
+    Accesses record how many loops surround them, not where these begin and end: a loop covers at least the stretch.
     """
     deepest = max((access.depth or 0 for access in accesses), default=0)
     for depth in range(1, min(deepest, _DEEPEST) + 1):
@@ -130,11 +131,11 @@ def _bands(accesses: Sequence[LocalAccess], instruction: int) -> Iterator[list[i
 
 
 ASSETS = ("source", "spillmap", "kernel")
-"""Scripts and style sheets that draw the details of a kernel, in the order of loading."""
+"""Scripts and style sheets for the details of a kernel, in loading order."""
 MAP_BYTES = 400_000
-"""Bytes of a page that spill maps may take; the worst kernels get theirs."""
+"""Bytes of a page for spill maps, given to the worst kernels first."""
 FINE = 12
-"""Maps with all their places; the others have a quarter."""
+"""Maps at full resolution; the others have a quarter of it."""
 
 
 def details(
@@ -143,12 +144,12 @@ def details(
     before: Mapping[int, Kernel] | None = None,
     first: Sequence[int] = (),
 ) -> dict[str, Any]:
-    """Details of kernels, which come worst first.
+    """Details of kernels, which are sorted worst first.
 
-    ``subjects``: the distinct residencies. ``details``: for each kernel the number of its subject (-1: never launched)
-    and, if it uses local memory, its spill map; ``False`` if the page has no more room. Kernels whose numbers are in
-    ``first`` get their maps before the others. ``before``: the older build's kernels by the number of their
-    successors; the page's ``before`` has their subjects by the same number, if these differ.
+    ``subjects``: the distinct residencies. ``details``: for each kernel the index of its subject (-1: never launched)
+    and, if it uses local memory, its spill map; ``False`` if the page has no more room. Kernels whose indices are in
+    ``first`` get their maps before the others. ``before``: kernels of the older build by the index of their successor;
+    the result's ``before`` has their subjects by the same index, if these differ.
     """
     numbered = _Subjects(summary_of)
     found: list[list[Any]] = [[numbered.number(kernel)] for kernel in kernels]
@@ -175,7 +176,7 @@ def details(
 
 
 class _Subjects:
-    """Residencies by number, each distinct one once."""
+    """Distinct residencies by number."""
 
     def __init__(self, summary_of: Callable[[Kernel], Summary | None]) -> None:
         self.subjects: list[dict[str, Any]] = []
@@ -184,7 +185,7 @@ class _Subjects:
         self._asked: dict[int, tuple[Summary, int]] = {}
 
     def number(self, kernel: Kernel) -> int:
-        """Of the kernel's residency; -1 where it is never launched."""
+        """Index of the kernel's residency; -1 if it is never launched."""
         summary = self._summary_of(kernel)
         if summary is None:
             return -1
@@ -198,14 +199,14 @@ class _Subjects:
 
 
 LONGEST_REASON = 200
-"""Characters: a reason may quote what a log calls the arch."""
+"""Characters of a reason, which may quote an arch from a log."""
 
 
 def subject(summary: Summary) -> dict[str, Any]:
-    """Residency of one kernel on its own device, as finished texts; empty ones are left out.
+    """Residency of one kernel on its own device, as display texts; empty ones are omitted.
 
     ``limits``: for each resource its name, the blocks per SM that it allows, and whether it is a limiter. Without
-    ``result`` the residency is unknown, and ``unknown`` says why. ``assumed``: the launch is unknown, and the figures
+    ``result`` the residency is unknown, and ``unknown`` says why. ``assumed``: the launch is unknown, and the values
     are those of the block size that fills an SM best.
     """
     found = summary.occupancy
@@ -226,7 +227,7 @@ def subject(summary: Summary) -> dict[str, Any]:
 
 
 def _notes(summary: Summary) -> list[str]:
-    """What a reader must know of the figures."""
+    """Caveats about the values."""
     notes = []
     found, local = summary.occupancy, summary.local_memory
     if found is not None and found.limit_barriers is not None and summary.barriers_assumed:

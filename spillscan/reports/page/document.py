@@ -1,9 +1,9 @@
-"""One HTML file: its own style sheet, its own script, and data that is text until the script reads it.
+"""HTML file with an inline style sheet, an inline script, and data that is text until the script reads it.
 
-The content security policy names the two by their hashes and allows nothing else: no request, no other script, no style
-attribute, no markup made of text. What comes from logs is inside of JSON in which no ``<`` stands, or escaped HTML.
+The content security policy allows these two by hash and nothing else: no request, other script, style attribute or
+markup made of text. Log text is only in JSON without any ``<``, or in escaped HTML.
 
-Where no script runs, the page shows what a terminal does.
+Without JavaScript, the page shows the terminal's output.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from spillscan.output.terminal import Style
 
 _ASSETS = Path(__file__).parent / "assets"
 COMMON = ("base", "core", "controls", "table", "chart")
-"""What every page has: design tokens, the frame, and the components that views are made of."""
+"""Assets of every page: design tokens, the frame, and the components of views."""
 _ESCAPES = re.compile(r"(?:\\u[0-9a-f]{4})+|\\.")
 _encode = json.JSONEncoder(ensure_ascii=True, separators=(",", ":")).encode
 
@@ -33,12 +33,11 @@ _encode = json.JSONEncoder(ensure_ascii=True, separators=(",", ":")).encode
 def document(
     title: str, payload: Mapping[str, Any], assets: Sequence[str], static: Iterable[str] = ()
 ) -> Iterator[str]:
-    """The file's text, piece by piece.
-
-    ``payload`` is JSON as the views read it; its ``views`` are the pages, the first of them shown at first:
-    ``{"name": "overview", "label": "Overview"}``. A value may be an iterator of JSON texts, which is written as an
-    array: for what is large. ``assets`` are names of files in ``assets/`` without suffix, in the order of loading;
-    :data:`COMMON` come by themselves. ``static`` are lines of text for readers without JavaScript.
+    """Yield the file in pieces.
+    ``payload`` is the data for the views, written as JSON; its ``views`` are the pages, the first of them shown
+    initially: ``{"name": "overview", "label": "Overview"}``. A large value may be an iterator of JSON texts, which is
+    written as an array. ``assets`` are names of files in ``assets/`` without suffix, in loading order; :data:`COMMON`
+    are always included. ``static`` are lines of text for readers without JavaScript.
     """
     style, script = _style(tuple(assets)), _script(tuple(assets))
     policy = (
@@ -59,12 +58,12 @@ def document(
 
 
 def text(value: str, most: int | None = None) -> str:
-    """A log's text in HTML, between tags or in a quoted attribute: one printable line, at most ``most`` characters."""
+    """Log text as HTML, for content or a quoted attribute: one printable line, at most ``most`` characters."""
     return escape(printable(value, most))
 
 
 def _json(payload: Mapping[str, Any]) -> Iterator[str]:
-    """An object, a value at a time: as it is, or where it is large ``{"deflated": …}``, which the script unpacks."""
+    """A JSON object, one value at a time; large values are ``{"deflated": …}``, which the script unpacks."""
     mark = "{"
     for name, value in payload.items():
         made = "[" + ",\n".join(value) + "]" if isinstance(value, Iterator) else _encode(value)
@@ -76,14 +75,16 @@ def _json(payload: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _harmless(piece: str) -> str:
-    """JSON that ends no script element, holds no command of a CI service (outside of strings it has neither sign), and
-    shows only what is printable: what comes from a log may be put into a payload as it is."""
-    shown = _ESCAPES.sub(_printable_escape, piece) if "\\" in piece else piece  # numbers have none, and are many
+    """JSON that cannot end a script element or form a CI command, and shows only printable characters.
+
+    Outside strings JSON contains neither, so that log text may be put into a payload unchanged.
+    """
+    shown = _ESCAPES.sub(_printable_escape, piece) if "\\" in piece else piece  # fast path for long lists of numbers
     return harmless(shown.replace("<", "\\u003c"))
 
 
 def _printable_escape(match: re.Match[str]) -> str:
-    """An escape of JSON, or several of them, as far as they are printable."""
+    """One or several JSON escapes, without unprintable characters."""
     if match[0][1] in '"\\/':
         return match[0]
     return _encode(printable(json.loads(f'"{match[0]}"')))[1:-1]
@@ -112,29 +113,32 @@ def _hash(source: str) -> str:
 
 
 STATIC = Style(width=160, rows=50)
-"""How tables are shown without JavaScript."""
+"""Style of tables shown without JavaScript."""
 
 
-# ---- what is large, deflated: the script unpacks it (``unpack`` of ``core.js``) --------------------------------------
+# ---- deflated values, for ``unpack`` of ``core.js`` ------------------------------------------------------------------
 
 PLAIN_CHARACTERS = 60_000
-"""Values of a payload, and names together, that have no more are written as they are."""
+"""Longest value of a payload, and longest total of names, that is written uncompressed."""
 MOST_CHARACTERS = 96_000_000
-"""What a browser should hold: beyond it each name keeps its head and tail."""
+"""Most characters of names for a browser's memory; if there are more, each name is cut in the middle."""
 _LEAST_CHARACTERS = 300
 _CHUNK_CHARACTERS = 2_000_000
 
 
 def deflated(text: str) -> str:
-    """What ``unpack`` of ``core.js`` reads: DEFLATE in base64. A higher level takes twice the time for a twentieth."""
+    """Text as ``unpack`` of ``core.js`` reads it: DEFLATE in base64.
+
+    A higher level takes twice the time to save a twentieth.
+    """
     return b64encode(zlib.compress(text.encode(), 6)).decode()
 
 
 def packed(pairs: Sequence[tuple[str, str]]) -> dict[str, Any]:
-    """``plain``: [symbols, demangled names]; or ``packed``: each of the two in chunks, a chunk being a JSON list,
-    deflated, in base64. Symbols stand beside symbols: what names of one template share is then near enough to be found.
+    """``plain``: [symbols, demangled names]; or ``packed``: both in chunks, each a JSON list, deflated, in base64.
 
-    A demangled name that is the symbol is empty. ``cut``: how many characters a name keeps; ``None``: none is cut.
+    Symbols are packed separately from names: the common parts of one template are then near enough to compress well. A
+    demangled name is empty if it equals the symbol. ``cut``: characters kept of each name; ``None`` if none is cut.
     """
     total = sum(len(symbol) + len(name) for symbol, name in pairs)
     cut = None if total <= MOST_CHARACTERS else max(_LEAST_CHARACTERS, MOST_CHARACTERS // (2 * len(pairs)))

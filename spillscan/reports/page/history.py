@@ -1,4 +1,4 @@
-"""The page of a dataset: the tables of ``spillscan history`` in one file."""
+"""Page of a dataset: the tables of ``spillscan history`` in one file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LONGEST_CELL = 300
 def history_document(
     title: str, tables: Mapping[str, Table[Any]], folded: Mapping[str, Table[Any]], summary: Sequence[str]
 ) -> Iterator[str]:
-    """The page, piece by piece: a summary, tables, and folded tables."""
+    """Yield the page in pieces: a summary, tables, and folded tables."""
     listed = [(each, False) for each in tables.values()] + [(each, True) for each in folded.values()]
     payload = {
         **head(title, "history", "History"),

@@ -1,5 +1,6 @@
-"""What a page shows of a build as a whole, as JSON: how many kernels spill, how much, what limits them, what was not
-understood; and of changes and findings.
+"""Overview of a build for a page, as JSON: spills, limiters, registers and input issues.
+
+Changes and findings are here, too.
 """
 
 from __future__ import annotations
@@ -32,12 +33,12 @@ from spillscan.reports.report import Report
 from spillscan.reports.words import UNCOUNTED
 
 BIN_REGISTERS = 8
-"""Registers are allocated in eights: a bar of the histogram is one allocation step."""
+"""Width of a histogram bar: registers are allocated in units of 8."""
 MOST_ISSUES, LONGEST_MESSAGE, LONGEST_PLACE = 200, 600, 300
 
 
 def overview(build: Build, summaries: Summaries) -> dict[str, Any]:
-    """The figures of the first page, as JSON."""
+    """Data of the first page, as JSON."""
     entries = [kernel for kernel in build.kernels if kernel.role != "function"]
     arches = _by_arch(entries, summaries)
     return {
@@ -69,7 +70,7 @@ def _spilling(kernels: Sequence[Kernel]) -> dict[str, int]:
 
 
 def _by_arch(kernels: Sequence[Kernel], summaries: Summaries) -> list[dict[str, Any]]:
-    """Of each arch its kernels, how many spill, and how many each limiter binds (as :data:`LIMITERS`)."""
+    """Per arch: its kernels, how many spill, and the number per limiter (in the order of :data:`LIMITERS`)."""
     groups: dict[str | None, list[Kernel]] = {}
     for kernel in kernels:
         groups.setdefault(kernel.key.arch, []).append(kernel)
@@ -92,7 +93,7 @@ def _by_arch(kernels: Sequence[Kernel], summaries: Summaries) -> list[dict[str, 
 
 
 def _registers(kernels: Iterable[Kernel]) -> dict[str, Any]:
-    """Kernels by allocation step, those that spill and those that do not."""
+    """Histogram of kernels by allocated registers, separately for those that spill and those that do not."""
     bars = [[0, 0] for _ in range(256 // BIN_REGISTERS)]
     unreported = 0
     counted = Counter((kernel.usage.registers, sum(kernel.spills or (0,)) > 0) for kernel in kernels)
@@ -111,7 +112,7 @@ def _registers(kernels: Iterable[Kernel]) -> dict[str, Any]:
 
 
 def issues(found: Sequence[Issue]) -> dict[str, Any]:
-    """The most severe, and how many there are of each severity."""
+    """The most severe issues, and the number of issues of each severity."""
     order: tuple[Severity, ...] = ("error", "warning", "note")
     ranked = sorted(found, key=lambda issue: order.index(issue.severity))
     counts = Counter(issue.severity for issue in found)
@@ -130,14 +131,14 @@ def issues(found: Sequence[Issue]) -> dict[str, Any]:
 
 
 Index = dict[int, int]
-"""A kernel's number in the table by the ``id`` of its object."""
+"""Index of a kernel in the table, by the ``id`` of its object."""
 _LONGEST_SYMBOL = 400
 
 
 def findings(
     found: Sequence[Finding], index: Index, called: Names, place: Callable[[Finding], str]
 ) -> list[dict[str, Any]]:
-    """Every finding, most severe first; ``kernel`` is its number in the table, ``None`` where it is not in it."""
+    """All findings, most severe first; ``kernel`` is the kernel's index in the table, ``None`` if it has none."""
     return [
         {
             "rule": finding.rule,
@@ -154,14 +155,15 @@ def findings(
 
 
 def named(kernel: Kernel, called: Names) -> dict[str, Any]:
-    """What tables call a kernel, and its arch."""
+    """Name and arch of a kernel, as in tables."""
     return {"name": shown_name(kernel.named_by, called), "arch": shown_arch(kernel.key.arch)}
 
 
 def changes(severities: Mapping[int, Severity], index: Index, report: Report, unchanged: int) -> dict[str, Any]:
-    """Every change of a report. Figures are (number in ``metrics``, before, after);
-    ``because`` says why a renamed kernel is taken for the older one;
-    ``severities`` are those of the findings by the ``id`` of their kernel; ``library`` tells copies apart."""
+    """All changes of a report.
+    Figures are (index in ``metrics``, before, after). ``severities`` are those of findings, by the ``id`` of their
+    kernel. ``library`` tells copies of a kernel apart; ``because`` is the evidence for a rename.
+    """
     called, found = report.names, report.changes
     base = report.base.kernels if report.base is not None else ()
     metrics: dict[str, int] = {}
@@ -225,11 +227,11 @@ def changes(severities: Mapping[int, Severity], index: Index, report: Report, un
 
 
 _MAIN = ("spill_store_bytes", "spill_load_bytes", "registers", "resident_blocks", "code_bytes")
-"""Metrics of a diff that are shown at once; the others are folded."""
+"""Metrics of a diff shown at once; the others are folded."""
 
 
 def _worth(metric: Metric) -> bool:
-    """Whether a page shows it: not the little of a whole GPU that small stacks reserve."""
+    """Whether a page shows the metric; small memory footprints are omitted."""
     name, before, after = metric
     return not name.startswith("footprint_bytes") or max(before or 0, after or 0) >= WORTH_SHOWING_BYTES
 

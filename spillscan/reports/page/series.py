@@ -1,4 +1,4 @@
-"""Pages that stand alone, of figures over register caps, and of what is added up in groups of groups."""
+"""Standalone pages: metrics by register limit, and sums in nested groups."""
 
 from __future__ import annotations
 
@@ -14,14 +14,16 @@ _LONGEST_LABEL = 60
 
 
 def sweep_document(title: str, swept: Sequence[Mapping[str, Any]], lines: Iterable[str]) -> Iterator[str]:
-    """The page of a sweep, piece by piece; ``swept``: kernels, the most to gain first, as ``sweep.js`` reads them;
-    ``lines``: what a terminal shows."""
+    """Yield the page of a sweep in pieces.
+
+    ``swept``: kernels as ``sweep.js`` reads them, those with the most to gain first; ``lines``: the terminal's output.
+    """
     payload = {**head(title, "sweep", "Sweep"), "swept": swept}
     yield from document(title, payload, ("sweep",), lines)
 
 
 def head(title: str, view: str, label: str) -> dict[str, Any]:
-    """What every such page says of itself."""
+    """Payload fields common to these pages."""
     return {
         "title": clip(title, LONGEST_NAME),
         "tool": f"spillscan {__version__}",
@@ -31,19 +33,21 @@ def head(title: str, view: str, label: str) -> dict[str, Any]:
 
 
 BEFORE = "base_"
-"""Before the name of a measure: its value in the older inputs."""
+"""Prefix of a measure's name for its value in the older inputs."""
 
 Measure = tuple[str, str, int, bool]
-"""Name of a figure of the groups, head of its column, digits behind the point, whether it is bytes."""
+"""Name of a measure, head of its column, decimals, and whether it is in bytes."""
 
 
 def weight_document(
     title: str, groups: Sequence[Mapping[str, Any]], measures: Sequence[Measure], lines: Iterable[str] = ()
 ) -> Iterator[str]:
-    """The page's text, piece by piece; ``lines``: what a terminal shows. Each group has a ``label``, its ``measures``,
-    perhaps also those before, and ``groups``; areas are the first measure."""
+    """Yield the page of sizes in pieces.
+    Each group has a ``label``, its ``measures``, possibly those of older inputs, and ``groups``; areas are proportional
+    to the first measure. ``lines``: the terminal's output.
+    """
     names = [name for name, *_ in measures]
-    root = groups[0] if len(groups) == 1 else {"label": "all", "groups": groups}  # what has no sum
+    root = groups[0] if len(groups) == 1 else {"label": "all", "groups": groups}  # several roots have no sum
     compared = f"{BEFORE}{names[0]}" in groups[0]
     payload = {
         **head(title, "size", "Size"),
