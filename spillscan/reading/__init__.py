@@ -1,5 +1,5 @@
-"""What comes in: one walk through inputs and archives to readers of logs, dumps, binaries and snapshots, and the join
-of what they say of one kernel.
+"""Reading of inputs: walk through files and archives, readers of logs, disassembly, binaries and snapshots, and the
+join of records of one kernel.
 
-In: paths, streams of bytes. Out: one :class:`~spillscan.model.Build`, with an issue for whatever was not understood.
+From paths or streams of bytes to one :class:`~spillscan.model.Build`, with an issue for anything not understood.
 """

@@ -10,8 +10,10 @@ if TYPE_CHECKING:
 
 
 class RuleExpressions:
-    """Writes rules of a grammar as regular expressions. As a lexer does, each terminal takes what it can and gives
-    nothing back: none of the expressions reads a text twice over."""
+    """Regular expressions for rules of a grammar.
+
+    Terminals are possessive, as in a lexer, so no expression scans a text twice.
+    """
 
     def __init__(self, lark: Lark) -> None:
         self._terminals = {terminal.name: terminal for terminal in lark.terminals}
@@ -21,16 +23,16 @@ class RuleExpressions:
         self._captured: set[str] = set()
 
     def rule(self, name: str, capture: bool = True) -> str:
-        """The expression of one rule."""
+        """Expression for one rule."""
         repeated = [e for e in self._expansions[name] if e and e[0].name == name]
         once = [e for e in self._expansions[name] if not e or e[0].name != name]
-        # The lexer tries terminals by priority; so does the alternation.
+        # The lexer tries terminals by priority; the alternation does the same.
         once.sort(key=self._priority, reverse=True)
         body = self._choice(once, capture and not repeated)
         return f"(?>{body})+" if repeated else body
 
     def _choice(self, expansions: list[list[Symbol]], capture: bool) -> str:
-        """Alternatives with their common beginnings factored out, so that an optional end stays one branch."""
+        """Alternatives with common beginnings factored out, so that an optional end stays one branch."""
         by_first: dict[Symbol, list[list[Symbol]]] = {}
         for expansion in expansions:
             if expansion:
@@ -50,7 +52,7 @@ class RuleExpressions:
         expression = self._terminals[name].pattern.to_regexp()
         if self._terminals[name].pattern.type == "re":
             expression = f"(?>{expression})"
-        hidden = name.startswith("_") or getattr(symbol, "filter_out", False)  # a literal that no terminal names
+        hidden = name.startswith("_") or getattr(symbol, "filter_out", False)  # an unnamed literal
         if capture and not hidden and name not in self._captured:
             self._captured.add(name)
             return f"(?P<{name}>{expression})"

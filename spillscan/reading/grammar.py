@@ -1,9 +1,9 @@
-"""The grammars: parsers that Lark makes of them, and expressions for text that comes in bulk.
+"""Grammars: their Lark parsers, and regular expressions for bulk text.
 
-A grammar is the only statement of a format. :func:`parse` gives a line to Lark, whose tree becomes a message. An
-expression is derived from a rule where millions of lines are passed by: the whole block of a regular kernel, prefixes
-of CI services, lines of SASS listings. ``make grammar`` writes both into ``compiled/``, because to compose a parser
-takes longer than to read most logs; what is missing there, or is of another text or another Lark, is made anew.
+A format is defined by its grammar alone. :func:`parse` parses a line with Lark. If millions of lines are to be scanned,
+an expression is derived from a rule instead: the whole block of a regular kernel, prefixes of CI services, lines of
+SASS listings. ``make grammar`` saves both in ``compiled/``, because composing a parser takes longer than reading most
+logs. Saved ones that are missing, or belong to another grammar text or Lark version, are composed again.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 COMPILED = os.path.join(os.path.dirname(__file__), "compiled")
 PARSED = ("ptxas", "nvlink", "usage", "buildstep", "buildfailure")
-"""The grammars by whose parsers logs are read."""
+"""Grammars whose parsers read logs."""
 
 
 @cache
 def text(name: str) -> str:
-    """The source of grammar ``name``."""
+    """Source of grammar ``name``."""
     with open(_path(name), encoding="utf-8") as file:
         return file.read()
 
@@ -41,7 +41,7 @@ def _path(name: str) -> str:
 
 @cache
 def checksum(name: str) -> str:
-    """Another one for another text of the grammar or of those that it imports."""
+    """Checksum of the grammar and of those that it imports."""
     texts = [text(each) for each in (name, *re.findall(r"^%import \.(\w+)", text(name), re.M))]
     return f"{crc32(chr(10).join(texts).encode()):08x}"
 
@@ -51,7 +51,7 @@ def checksum(name: str) -> str:
 
 @cache
 def load(name: str) -> Lark:
-    """The LALR parser of grammar ``name``, with every rule as a start: as it was saved, or composed."""
+    """LALR parser of grammar ``name``, with every rule as a start; loaded from ``compiled/`` or composed."""
     import lark
 
     with suppress(OSError), open(os.path.join(COMPILED, f"{name}.lalr"), "rb") as file:
@@ -61,20 +61,20 @@ def load(name: str) -> Lark:
 
 
 def stamp(name: str) -> str:
-    """The first line of a saved parser: what it was made of."""
+    """First line of a saved parser, which identifies its Lark version and grammar."""
     import lark
 
     return f"{lark.__version__} {checksum(name)}\n"
 
 
 def compose(name: str) -> Lark:
-    """The parser of grammar ``name``, from its text."""
+    """Build the parser of grammar ``name`` from its source."""
     return _lark(name, parser="lalr")
 
 
 @cache
 def lexer(name: str) -> Lark:
-    """The grammar's rules and terminals, without a parser."""
+    """Rules and terminals of the grammar, without a parser."""
     return _lark(name, parser=None, lexer="basic")
 
 
@@ -86,7 +86,7 @@ def _lark(name: str, **options: Any) -> Lark:
 
 
 def tree(name: str, start: str, line: str) -> Tree[Any] | None:
-    """What rule ``start`` of grammar ``name`` makes of ``line``; ``None``: it does not describe it."""
+    """Parse tree of ``line`` with rule ``start`` of grammar ``name``; ``None`` if it does not match."""
     from lark.exceptions import UnexpectedInput
 
     try:
@@ -97,8 +97,8 @@ def tree(name: str, start: str, line: str) -> Tree[Any] | None:
 
 @lru_cache(maxsize=4096)
 def parse(name: str, start: str, line: str) -> tuple[str, dict[str, str]] | None:
-    """The rule among those that ``start`` chooses from that describes ``line``, and its tokens by the names of visible
-    terminals; ``None``: none does."""
+    """Alternative of ``start`` that matches ``line``, and its tokens by name of visible terminal; ``None`` if none
+    does."""
     found = tree(name, start, line)
     if found is None:
         return None
@@ -112,32 +112,32 @@ def parse(name: str, start: str, line: str) -> tuple[str, dict[str, str]] | None
 
 
 def local_name(qualified: str) -> str:
-    """``usage__barriers`` -> ``barriers``: Lark prefixes what a grammar imports from another."""
+    """Name without Lark's import prefix: ``usage__barriers`` → ``barriers``."""
     return qualified.lstrip("_").rpartition("__")[2]
 
 
 def literals(name: str) -> tuple[str, ...]:
-    """The literal texts of a grammar."""
+    """Literal texts of a grammar."""
     return tuple(each.pattern.value for each in load(name).terminals if each.pattern.type == "str")
 
 
 @cache
 def openings(name: str) -> tuple[str, ...]:
-    """The literal texts with which rules begin."""
+    """Literal texts with which rules begin."""
     by_name = {each.name: each.pattern for each in load(name).terminals}
     first = dict.fromkeys(rule.expansion[0].name for rule in load(name).rules if rule.expansion)
     return tuple(by_name[each].value for each in first if each in by_name and by_name[each].type == "str")
 
 
 def scan_words(name: str) -> tuple[str, ...]:
-    """Literal texts of which one stands in every line that the grammar describes, as its comments say."""
+    """Literal texts, one of which is in every line that the grammar describes; listed in its ``scan`` comments."""
     return tuple(word for line in re.findall(r"(?m)^// scan: (.*)$", text(name)) for word in json.loads(line))
 
 
 # ---- expressions ---------------------------------------------------------------------------------------------------
 
 _SASS = "sass"
-"""The grammar whose lines most readers of machine code ask for."""
+"""Default grammar, used by most readers of machine code."""
 EXPRESSIONS = "expressions.json"
 Forms = tuple[tuple[str, str], ...]
 
@@ -158,8 +158,11 @@ def _derived(name: str, what: str, write: Callable[[], str]) -> str:
 
 
 def expression(name: str, rule: str) -> str:
-    """A regular expression for what ``rule`` of grammar ``name`` describes. A visible terminal becomes a named group
-    where it first occurs. Rules that refer to themselves do not qualify, but for Lark's ``*`` and ``+``."""
+    """Regular expression for ``rule`` of grammar ``name``.
+
+    The first occurrence of a visible terminal becomes a named group. Rules must not be recursive, except through Lark's
+    ``*`` and ``+``.
+    """
     from spillscan.reading.expressions import RuleExpressions
 
     return _derived(name, f"rule {rule}", lambda: RuleExpressions(lexer(name)).rule(rule))
@@ -172,13 +175,14 @@ def pattern(name: str, rule: str) -> re.Pattern[bytes]:
 
 
 def kernel_block() -> bytes:
-    """The expression of the whole block of a regular kernel: its properties are those of the kernel that it names."""
+    """Expression for the whole block of a regular kernel, whose properties must name the same kernel as its entry
+    line."""
     name = re.escape("(?P<PROPERTIES_SYMBOL>") + r".*?\)\)"
     return re.sub(name, "(?P=ENTRY_SYMBOL)", expression("ptxas", "kernel_block"), flags=re.DOTALL).encode()
 
 
 def terminal(terminal_name: str, name: str = _SASS) -> str:
-    """The expression of one terminal of grammar ``name``."""
+    """Expression for one terminal of grammar ``name``."""
     return _derived(name, f"terminal {terminal_name}", lambda: _terminal(lexer(name), terminal_name))
 
 
@@ -187,8 +191,11 @@ def _terminal(lark: Lark, name: str) -> str:
 
 
 def rule_expression(lark: Lark, rule: str) -> str:
-    """The expression of a rule that is a sequence of terminals, some of them optional; of any other form it is a
-    mistake. Each visible terminal is a group of its name in lower case."""
+    """Expression for a rule that is a sequence of terminals, some optional.
+
+    Each visible terminal becomes a group, named in lower case. Raises LookupError for an unknown rule, ValueError for a
+    rule of another form.
+    """
     expansions = {
         tuple(symbol.name for symbol in expansion.expansion)
         for expansion in lark.rules
@@ -214,7 +221,8 @@ def line_expression(rule: str, name: str = _SASS) -> str:
 
 
 def _named_choices(lark: Lark, rule: str) -> str:
-    """The expression of a rule's alternatives that have a name, each a group of it; a name of several is left out."""
+    """Expression for a rule's named alternatives, each a group of that name. Names of several alternatives are left
+    out."""
     forms: dict[str, list[str]] = {}
     for each in lark.rules:
         if each.origin.name == rule and each.alias:
@@ -225,7 +233,7 @@ def _named_choices(lark: Lark, rule: str) -> str:
 
 
 def choice_expression(rule: str, name: str) -> str:
-    """An expression of a rule's named alternatives: the group that matches in full names the alternative."""
+    """Expression for a rule's named alternatives; the matching group names the alternative."""
     return _derived(name, f"choices {rule}", lambda: _named_choices(lexer(name), rule))
 
 
@@ -237,17 +245,17 @@ def choices(rule: str, name: str) -> re.Pattern[str]:
 
 @cache
 def line(rule: str, name: str = _SASS) -> re.Pattern[bytes]:
-    """The compiled expression of a line rule of grammar ``name``, over bytes."""
+    """Compiled expression for a line rule of grammar ``name``, over bytes."""
     return re.compile(line_expression(rule, name).encode())
 
 
 @cache
 def line_starts(rule: str, name: str = _SASS) -> re.Pattern[bytes]:
-    """As :func:`line`, but only where a line begins, to go through many lines at once."""
+    """Expression as of :func:`line` that matches only at line starts, to search many lines at once."""
     return re.compile(b"(?m:^)" + line_expression(rule, name).encode())
 
 
-# ---- what `make grammar` writes ------------------------------------------------------------------------------------
+# ---- output of `make grammar` ---------------------------------------------------------------------------------------
 
 _RULES = (("ptxas", "kernel_block"), ("prefix", "dated"), ("prefix", "clock"), ("prefix", "writer"))
 _TERMINALS = (
@@ -269,19 +277,19 @@ def compiled() -> Iterator[tuple[str, bytes]]:
     choice_expression("clause", "usage")
     for name in _LINES:
         for rule in {str(each.origin.name) for each in lexer(name).rules}:
-            with suppress(ValueError, KeyError):  # it is no sequence of terminals
+            with suppress(ValueError, KeyError):  # not a sequence of terminals
                 line_expression(rule, name)
     yield EXPRESSIONS, json.dumps(_compiled(), indent=1, sort_keys=True, ensure_ascii=False).encode() + b"\n"
     for name in PARSED:
         saved = BytesIO()
         parser = compose(name)
-        parser.options.options["source_path"] = f"{name}.lark"  # not the folder of this checkout
+        parser.options.options["source_path"] = f"{name}.lark"  # independent of this checkout's folder
         parser.save(saved)
         yield f"{name}.lalr", stamp(name).encode() + saved.getvalue()
 
 
 def write() -> None:
-    """Write ``compiled/`` anew. Equal parsers are equal bytes only with PYTHONHASHSEED=0."""
+    """Write ``compiled/``. Output is reproducible only with PYTHONHASHSEED=0."""
     os.makedirs(COMPILED, exist_ok=True)
     for name, content in compiled():
         with open(os.path.join(COMPILED, name), "wb") as file:

@@ -1,4 +1,4 @@
-"""The pipeline: sources -> readers -> records -> one build. Inputs keep their order, whatever runs first."""
+"""Read sources with their readers and join the records into one build. Inputs keep their order."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
     from spillscan.model.code import PortableCode
 
 KeptBuilds = Callable[[str, str], Build]
-"""Gives a build by the place of its dataset and its label."""
+"""Returns a build, given its dataset's path and its label."""
 
 HINT = "compile with nvcc -Xptxas -v (or --resource-usage) and keep its standard error"
 
 
 class Watch(Protocol):
-    """Is kept informed while inputs are read."""
+    """Progress callbacks for reading inputs."""
 
     def expect(self, sources: Sequence[source.Source]) -> None:
-        """These will be read, in this order."""
+        """Called first with the sources, in the order in which they will be read."""
 
     def read(self, each: source.Source, read_bytes: int) -> None:
-        """So many bytes of ``each`` were read, as they lie on disk."""
+        """Called with the number of bytes read so far of ``each``, as stored on disk."""
 
 
 def scan(
@@ -43,11 +43,12 @@ def scan(
     live: bool = False,
     load_kept: KeptBuilds | None = None,
 ) -> Build:
-    """Read logs, dumps, binaries, folders of them, glob patterns, snapshots and ``-`` (standard input) into one build.
+    """Read logs, disassembly, binaries, folders of them, glob patterns, snapshots and ``-`` (standard input) into one
+    build.
 
-    ``watch`` learns how far it is. ``live``: also how many registers are live at once in binaries.
-    ``load_kept``: what gives a build of a dataset by its place and label (``data/@v1``). Raises
-    :class:`~spillscan.InputError` where an input cannot be read or nothing in all of them is understood.
+    ``watch`` is told of progress. ``live``: also count live registers in binaries. ``load_kept``: returns a build of a
+    dataset, given its place and label (``data/@v1``). Raises :class:`~spillscan.InputError` if an input cannot be read,
+    or if nothing in any of them is understood.
     """
     if isinstance(paths, str | os.PathLike):
         paths = [paths]
@@ -93,7 +94,7 @@ def scan(
 
 
 def _left_out(paths: Sequence[str]) -> Iterator[Issue]:
-    """What folders hold that is not read: one line. Folders of version control are nobody's build."""
+    """One issue that names the skipped files of folders. Folders of version control are not mentioned."""
     named = [path for path in paths if os.path.basename(path) not in _NO_BUILD]
     if named:
         message = f"not read: {listed(named[:_NAMED], len(named) - _NAMED)} (hidden, or of a configure step)"
@@ -111,7 +112,7 @@ def _is_empty(reading: Reading) -> bool:
 
 
 def holds_images(path: str) -> bool:
-    """Whether GPU code is found in a file: it may have no functions."""
+    """Whether a file contains GPU code, even without functions."""
     from spillscan.reading.binary import containers
     from spillscan.reading.binary.window import DEFAULT, Budget, Window
 
@@ -124,8 +125,10 @@ def holds_images(path: str) -> bool:
 
 
 def _made_of(reading: Reading, name: str, names: Mapping[str, str]) -> str:
-    """The one of the inputs ``names`` (by absolute path) that what stands in ``name`` was read from, as a report in
-    JSON says that lies in the folder of its inputs; empty where there is none."""
+    """Input among ``names`` (by absolute path) from which the report ``name`` was made; empty if there is none.
+
+    A JSON report may be in the same folder as its inputs.
+    """
     own = os.path.abspath(name)
     for place in sorted({kernel.origins[0].input for kernel in reading.kernels if kernel.origins} - {name}):
         within = os.path.abspath(place)
@@ -137,7 +140,7 @@ def _made_of(reading: Reading, name: str, names: Mapping[str, str]) -> str:
 
 
 def build_of(reading: Reading) -> Build:
-    """What was read, with the linker's figures and the machine code joined to the kernels that they are about."""
+    """Build from all records, with link records and machine code joined to their kernels."""
     kernels, issues = list(reading.kernels), list(reading.issues)
     if reading.links:
         from spillscan.reading.join import merge_links
@@ -153,7 +156,7 @@ def build_of(reading: Reading) -> Build:
 
         kernels, contradictions = attach_sidecars(kernels, reading.sidecars)
         issues += contradictions
-    said = {issue.origin for issue in issues if issue.code == "ptx-only"}  # by a snapshot
+    said = {issue.origin for issue in issues if issue.code == "ptx-only"}  # already reported by a snapshot
     issues += (issue for issue in still_portable(reading.portable, kernels) if issue.origin not in said)
     filled = {kernel.key.unit for kernel in kernels} if reading.empty_units else set()
     return Build(
@@ -167,7 +170,7 @@ def build_of(reading: Reading) -> Build:
 
 
 def still_portable(modules: Iterable[PortableCode], kernels: Iterable[Kernel]) -> Iterator[Issue]:
-    """What is still to be made machine code of is nothing that a gate has seen."""
+    """Issues for kernels that exist only as PTX, whose resources no gate can check."""
     alone: dict[str, dict[str, None]] = {}
     known: set[str] | None = None
     for module in modules:
@@ -187,7 +190,7 @@ def still_portable(modules: Iterable[PortableCode], kernels: Iterable[Kernel]) -
 def _read(
     each: source.Source, options: Options, watch: Callable[[int], None] | None, load_kept: KeptBuilds | None
 ) -> Reading | None:
-    """What one source holds; ``None`` for a file of a folder that is neither text nor holds machine code."""
+    """Records of one source; ``None`` for a file of a folder that is neither text nor contains machine code."""
     if load_kept is not None and (kept := source.parse(each.uri)):
         build = load_kept(kept.root, kept.label)
         stats = replace(build.stats, recognised_lines=max(1, build.stats.recognised_lines))

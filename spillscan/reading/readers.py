@@ -1,7 +1,7 @@
-"""Who reads what, one reader a format, listed once, the most particular first; and what one input holds: its own
-records, or those of what is packed in it. Whatever the way to some bytes, the same readers get them.
+"""Readers by format, most specific first, and the records of one input or of the archive members in it.
 
-A reader is a module, and one that is none is refused by mypy.
+All bytes go through the same readers, however they are packed. A reader is a module that matches :class:`Reader`, as
+checked by mypy.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ if TYPE_CHECKING:
 
 
 class Reader(Protocol):
-    """What a reader module offers."""
+    """Interface of a reader module."""
 
     FORMAT: str
-    """Its name."""
+    """Name of the format."""
 
     def sniff(self, head: bytes) -> bool:
-        """Whether an input that begins with ``head``, its first 64 KiB, is of this format."""
+        """Whether an input that begins with ``head``, its first 64 KiB, has this format."""
 
     def read(self, stream: Stream, name: str, options: Options = ...) -> Reading:
-        """Read it all. ``name`` is what the user calls the input."""
+        """Read the whole input. ``name`` is its name as given by the user."""
 
 
 @cache
 def of_text() -> tuple[Reader, ...]:
-    """Those that are asked about text; the last takes any."""
+    """Readers tried for text; the last accepts any."""
     from spillscan.reading import dumps, logs
     from spillscan.reading.inputs import build_file, ptx, sidecars, snapshot
 
@@ -42,22 +42,22 @@ def of_text() -> tuple[Reader, ...]:
 
 @cache
 def of_binaries() -> tuple[Reader, ...]:
-    """Those that are asked about what is no text."""
+    """Readers tried for binary data."""
     from spillscan.reading import binary
 
     return (binary,)
 
 
 def reader_for(head: bytes, *, binary: bool = False) -> Reader | None:
-    """The reader whose format ``head`` begins; ``None`` where no reader takes it."""
+    """First reader that accepts ``head``; ``None`` if none does."""
     return next((reader for reader in (of_binaries() if binary else of_text()) if reader.sniff(head)), None)
 
 
 def contents(stream: Stream, name: str, options: Options = DEFAULT, *, named: bool = True) -> Reading | None:
-    """The records of one input, those of the members of an archive among them; ``None`` where no reader takes it.
-    ``named``: whether it is meant; else what people write is no log.
+    """Records of one input, including those of archive members; ``None`` if no reader accepts it.
 
-    Raises :class:`~spillscan.InputError` where it cannot be read.
+    ``named``: whether the user named it; otherwise files usually written by hand are not read as logs. Raises
+    :class:`~spillscan.InputError` if it cannot be read.
     """
     from spillscan.reading import binary
 
@@ -73,10 +73,10 @@ def contents(stream: Stream, name: str, options: Options = DEFAULT, *, named: bo
         return reading
 
     def beside(window: Window, inner: str) -> Reading:
-        return Reading() if inner == name else text(window, inner)  # the input itself was read
+        return Reading() if inner == name else text(window, inner)  # the input itself was already read
 
     again = stream.again()
-    if again is not None:  # text that says nothing may hold code, or have something packed behind it
+    if again is not None:  # text without records may contain code, or precede packed data
         walked = binary.read(again, name, options, texts=beside)
         if walked.understood or walked.issues:
             walked.add(reading or Reading())
@@ -85,7 +85,7 @@ def contents(stream: Stream, name: str, options: Options = DEFAULT, *, named: bo
 
 
 def _text(window: Window, name: str, options: Options) -> Reading:
-    """What a member that is text holds. What cannot be read of it is an issue, and hides no other."""
+    """Records of an archive member that is text. An unreadable member becomes an issue and does not affect others."""
     from spillscan.reading.binary.archive import WindowFile
 
     try:
@@ -97,6 +97,6 @@ def _text(window: Window, name: str, options: Options) -> Reading:
 
 
 def unreadable(uri: str, error: Exception) -> Reading:
-    """That an input cannot be read, which is an issue."""
+    """Reading with one issue: the input cannot be read."""
     message = str(error) if isinstance(error, InputError) else f"cannot read {uri}: {error}"
     return Reading(issues=[Issue(code="unreadable", message=message, severity="error", origin=Origin(input=uri))])

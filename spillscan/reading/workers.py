@@ -1,7 +1,6 @@
-"""Processors that this process may use, and the pool: forked processes that make something of each of many files, or
-members of a library.
+"""Number of usable processors, and a pool of forked processes that map a function over many files or members.
 
-A process is forked, so that it has what is to be read without a copy.
+Processes are forked, so that they share the input data without a copy.
 """
 
 from __future__ import annotations
@@ -27,19 +26,18 @@ POSSIBLE = hasattr(os, "fork")
 
 _CONTROL_GROUP = Path("/sys/fs/cgroup/cpu.max")
 _LENGTH = struct.Struct("<Q")
-"""What stands before a message: how many bytes it has."""
+"""Header of a message: its size in bytes."""
 _limit: int | None = None
 
 
 def limit_processors(count: int) -> None:
-    """Let this process use no more than ``count``: it is one of several that share the machine."""
+    """Limit this process to ``count`` processors, because it shares the machine with others."""
     global _limit  # noqa: PLW0603 - a property of the process, as its affinity is
     _limit = count
 
 
 def processors() -> int:
-    """Processors that the scheduler lets this process have, no more than its control group pays for, nor than
-    :func:`limit_processors` says."""
+    """Number of usable processors, by scheduler affinity, control group quota and :func:`limit_processors`."""
     found = _granted()
     return found if _limit is None else max(1, min(found, _limit))
 
@@ -54,8 +52,7 @@ def _granted() -> int:
 
 
 def send(stream: BinaryIO, message: object) -> None:
-    """Write ``message`` to another process of this program, at once: it may wait for it. Raises ``BrokenPipeError``
-    where the other side has gone."""
+    """Write ``message`` to another process of this program and flush. Raises ``BrokenPipeError`` if that has ended."""
     data = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
     stream.write(_LENGTH.pack(len(data)))
     stream.write(data)
@@ -63,7 +60,7 @@ def send(stream: BinaryIO, message: object) -> None:
 
 
 def receive(stream: BinaryIO) -> bytes:
-    """The next message, pickled; empty where the other side has gone, in the middle of one or not."""
+    """Next message, still pickled; empty if the other side has ended, even in the middle of a message."""
     head = stream.read(_LENGTH.size)
     if len(head) < _LENGTH.size:
         return b""
@@ -73,22 +70,22 @@ def receive(stream: BinaryIO) -> bytes:
 
 
 LEAST_BYTES = 64 << 20
-"""Of each process, decompressed: below, it costs more than it saves."""
+"""Least decompressed bytes per process; a process for less costs more than it saves."""
 _MOST = 8
-"""Processes."""
+"""Most processes."""
 _PORTIONS = 16
-"""Of each process: many, so that none waits long for the last; each is sent as a whole."""
+"""Portions per process. Many, so that no process waits long for the last; each is sent as a whole."""
 _NUMBER_BYTES = 4
 
 
 def in_order(
     make: Callable[[_T], _R], items: Sequence[_T], sizes: Sequence[int], failure: str, least: int | None = None
 ) -> Iterator[_R]:
-    """What is made of each of ``items``, in their order, by as many processes as pay: neighbours by one. ``sizes``: how
-    much work each is; ``least``: of a process (default: :data:`LEAST_BYTES`).
+    """Results of ``make`` for ``items``, in order, from as many processes as are worthwhile.
 
-    What ``make`` raises is raised here. Raises :class:`~spillscan.SpillscanError` where a process dies: ``failure``
-    says what it leaves undone.
+    Neighbours share a process. ``sizes``: work per item; ``least``: least work per process (default:
+    :data:`LEAST_BYTES`). Exceptions of ``make`` are raised here. Raises :class:`~spillscan.SpillscanError` if a process
+    dies; ``failure`` is the message about unfinished work.
     """
     count = min(processors(), sum(sizes) // (least or LEAST_BYTES), _MOST) if POSSIBLE else 1
     if count < 2:
@@ -104,7 +101,7 @@ def in_order(
                 yield at, [make(items[each]) for each in portions[at]]
 
         running: list[_Worker] = []
-        with suppress(OSError):  # the system gives fewer processes, which do it all
+        with suppress(OSError):  # with fewer processes, those do all the work
             for _ in range(count):
                 running.append(_Worker(share(), failure))
                 stack.callback(running[-1].stop)
@@ -119,7 +116,7 @@ def in_order(
 
 
 def _portions(sizes: Sequence[int], most: int) -> list[range]:
-    """Neighbours that are made together, about so many times as much work as another."""
+    """Split items into at most about ``most`` ranges of similar total size."""
     least = sum(sizes) / most
     found, begin, held = [], 0, 0
     for at, size in enumerate(sizes, 1):
@@ -131,7 +128,7 @@ def _portions(sizes: Sequence[int], most: int) -> list[range]:
 
 
 def _numbers(count: int) -> BinaryIO:
-    """Numbers from 0 on, each of which is read once, by any of the processes that have the file."""
+    """Pipe with the numbers 0 to ``count`` - 1, each read once, by any of the processes that share it."""
     readable, writable = os.pipe()
     with open(writable, "wb") as file:
         file.write(b"".join(number.to_bytes(_NUMBER_BYTES, "little") for number in range(count)))
@@ -139,16 +136,16 @@ def _numbers(count: int) -> BinaryIO:
 
 
 class _Worker:
-    """A process, which sends each of some messages as it is made."""
+    """A process that sends messages as they are made."""
 
     def __init__(self, messages: Iterable[object], failure: str) -> None:
-        """``failure``: what it leaves undone where it dies. Raises ``OSError`` where the system gives no process."""
+        """Fork the process; ``failure`` describes its unfinished work if it dies. Raises ``OSError`` if fork fails."""
         from multiprocessing.connection import Pipe
 
         self._failure = failure
         self.results, theirs = Pipe(duplex=False)
         with theirs, warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # it does not use the threads that libraries started
+            warnings.simplefilter("ignore", DeprecationWarning)  # it does not use threads that libraries started
             try:
                 self._process = os.fork()
             except OSError:
@@ -159,7 +156,7 @@ class _Worker:
                 _serve(messages, theirs)
 
     def receive(self) -> Any:
-        """The next message; ``None``: there are no more. Raises what kept the process from making it."""
+        """Next message; ``None`` after the last. Raises the exception that the process sent or died of."""
         try:
             message = pickle.loads(self.results.recv_bytes())
         except EOFError:
@@ -173,7 +170,7 @@ class _Worker:
         return message
 
     def stop(self) -> None:
-        """End the process, if it still runs."""
+        """Kill the process, if it still runs."""
         if self._process:
             with suppress(ProcessLookupError):
                 os.kill(self._process, signal.SIGKILL)
@@ -182,7 +179,7 @@ class _Worker:
 
 
 def _serve(messages: Iterable[object], results: Connection) -> NoReturn:
-    """What a process does. It never returns, and leaves nothing of the caller's behind: buffers, handlers."""
+    """Run a child process: send all messages, then exit without running the parent's cleanup or handlers."""
     status = 1
     try:
         limit_processors(1)
@@ -198,7 +195,7 @@ def _serve(messages: Iterable[object], results: Connection) -> NoReturn:
 
 
 def _arrivals(running: list[_Worker]) -> Iterator[Any]:
-    """A message at least, of each process one at most; what has no more is no longer ``running``."""
+    """At least one message, at most one per process. Removes finished processes from ``running``."""
     from multiprocessing.connection import wait
 
     ready = wait([each.results for each in running])

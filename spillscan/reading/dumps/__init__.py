@@ -1,4 +1,4 @@
-"""SASS dumps and resource listings: cuobjdump -sass, nvdisasm, cuobjdump -res-usage."""
+"""Readers of disassembly and resource listings: cuobjdump -sass, nvdisasm, cuobjdump -res-usage."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ DumpFormat = Literal["sass", "nvdisasm", "res_usage"]
 FORMAT = "sass"
 
 HEAD = 1 << 16
-"""Bytes of an input that show its format."""
+"""Bytes at the beginning of an input from which its format is detected."""
 
 _COMPILER = re.compile(r"\b(?:ptxas|nvlink) +(?:info|warning|error|fatal) *:")
 
 
 class DumpReader(Protocol):
-    """What reads one format."""
+    """Reader of one disassembly or listing format."""
 
     account: DumpAccount
 
     def __iter__(self) -> Iterator[SassFunction | FunctionUsage | Issue]:
-        """Functions and issues in the order of the input."""
+        """Functions and issues, in input order."""
 
 
 def sniff(head: bytes) -> bool:
-    """Whether ``head`` shows the first lines of a dump."""
+    """Whether ``head`` begins a disassembly or resource listing."""
     return form_of(head) is not None
 
 
 def read(stream: Stream, name: str, options: Options = DEFAULT) -> Reading:
-    """The functions of one dump."""
+    """Functions and issues of one disassembly or listing."""
     from spillscan.model.code import SassFunction
     from spillscan.reading.dumps.common import unsupported
 
@@ -57,7 +57,7 @@ def read(stream: Stream, name: str, options: Options = DEFAULT) -> Reading:
     reading.issues.extend(refused.values())
     log_line = next((issue for issue in reading.issues if _COMPILER.search(issue.message)), None)
     if log_line is not None:
-        # A gate must not pass because half of its input was taken for the other half's noise.
+        # A gate must not pass because half of its input was skipped as noise.
         message = "the disassembly contains lines of a compiler log, which were skipped; pass them as two files"
         reading.issues.append(Issue(code="mixed-input", message=message, severity="error", origin=log_line.origin))
     account = dump.account
@@ -72,7 +72,7 @@ def read(stream: Stream, name: str, options: Options = DEFAULT) -> Reading:
 
 
 def form_of(head: bytes) -> DumpFormat | None:
-    """The format of an input that begins with ``head`` (at least 64 KiB of it, if there is so much)."""
+    """Format of an input that begins with ``head``, its first 64 KiB; ``None`` if unknown."""
     if _is_json(head):
         return "nvdisasm"
     pasted = b"ptxas" not in head and re.search(rb"(?m)^[ \t]*REG:\d+ STACK:(?:\d|UNKNOWN)", head)
@@ -88,12 +88,12 @@ def form_of(head: bytes) -> DumpFormat | None:
 
 
 def _is_json(head: bytes) -> bool:
-    """Whether it is what nvdisasm -json prints."""
+    """Whether ``head`` begins output of nvdisasm -json."""
     return head.lstrip().startswith(b"[") and b'"SM"' in head and b'"Producer"' in head
 
 
 def reader(chunks: Iterable[bytes], origin_name: str) -> DumpReader:
-    """The reader of a dump, which comes in chunks of any sizes. Memory is bounded whatever its size."""
+    """Reader for a disassembly given as chunks of any size, in bounded memory. Raises InputError if it is none."""
     chunks, head = iter(chunks), b""
     while len(head) < HEAD and (chunk := next(chunks, b"")):
         head += chunk

@@ -1,5 +1,5 @@
-"""What the readers of all dumps share: lines of a stream, which rule describes a line, and the account of what was read
-and not understood."""
+"""Shared code of the disassembly readers: lines of a stream, matching a line to a grammar rule, and statistics of one
+input."""
 
 from __future__ import annotations
 
@@ -16,18 +16,21 @@ from spillscan.reading import grammar
 from spillscan.reading.inputs.encoding import TOO_LONG, whole_lines
 
 SHOWN = 20
-"""Unknown lines that get a message of their own; of more, the rest is counted."""
+"""Most unknown lines that get their own message; the rest is counted."""
 
 FIRST_ARCH = 50
-"""Maxwell. The control flow of Kepler is not analysed."""
+"""Maxwell, the first architecture whose machine code is read. The control flow of Kepler is not analysed."""
 
 _CHARACTERS = 120
-"""Of a line that a message shows."""
+"""Characters of a line shown in a message."""
 
 
 def pieces(chunks: Iterable[bytes], account: DumpAccount, too_long: Callable[[], None]) -> Iterator[bytes]:
-    """Some whole lines at a time, behind a line end, in bounded memory; the last may have no end. One longer than any
-    is empty, and said by ``too_long`` before the piece that begins with it. ``chunks``: the dump, of any sizes."""
+    """Blocks of whole lines from ``chunks`` of any size, each preceded by a line end, in bounded memory.
+
+    The last block may lack its final line end. A line that is too long is replaced by an empty one, and ``too_long`` is
+    called before the block that begins with it.
+    """
 
     def counted() -> Iterator[bytes]:
         for data in chunks:
@@ -39,7 +42,7 @@ def pieces(chunks: Iterable[bytes], account: DumpAccount, too_long: Callable[[],
 
 
 def lines(chunks: Iterable[bytes], account: DumpAccount, too_long: Callable[[], None]) -> Iterator[bytes]:
-    """Each line with its end; the last may have none. A lone carriage return ends none."""
+    """Lines with their ends; the last may have none. A lone carriage return does not end a line."""
     for piece in pieces(chunks, account, too_long):
         _, *whole, rest = piece.split(b"\n")
         yield from (line + b"\n" for line in whole)
@@ -49,8 +52,7 @@ def lines(chunks: Iterable[bytes], account: DumpAccount, too_long: Callable[[], 
 
 @lru_cache(maxsize=4096)
 def known(text: bytes, form: str, rules: tuple[str, ...]) -> tuple[str, tuple[bytes, ...]]:
-    """The first rule of a grammar that describes the beginning of a line, and its values; an empty rule where none
-    does."""
+    """First rule of a grammar that matches the beginning of a line, and its values; an empty rule if none does."""
     for rule in rules:
         if match := grammar.line(rule, form).match(text):
             return rule, match.groups(b"")
@@ -58,12 +60,12 @@ def known(text: bytes, form: str, rules: tuple[str, ...]) -> tuple[str, tuple[by
 
 
 def decode(text: bytes) -> str:
-    """A name as it stands in a dump."""
+    """A name from a disassembly, as text; invalid bytes are escaped."""
     return text.decode("utf-8", "backslashreplace")
 
 
 def unsupported(arch: str | None, origin: Origin | None) -> Issue | None:
-    """Why functions of an architecture are left out; ``None`` where they are not."""
+    """Issue for functions of an architecture that is not supported; ``None`` if it is."""
     number = re.match(r"sm_([0-9]+)", arch or "")
     if number is None or int(number[1]) >= FIRST_ARCH:
         return None
@@ -72,10 +74,10 @@ def unsupported(arch: str | None, origin: Origin | None) -> Issue | None:
 
 
 class DumpAccount(Struct):
-    """What became of one dump: counts, filled while it is read, and the issues that follow from them."""
+    """Statistics of one input, filled while it is read, and the issues derived from them."""
 
     input: str
-    """What the user calls the dump."""
+    """Name of the input, as given by the user."""
     form: str
     """Its format, which is also the name of its grammar."""
     lines: int = 0
@@ -87,16 +89,16 @@ class DumpAccount(Struct):
     unknown_lines: int = 0
     """Lines that no grammar rule describes."""
     undecodable_bytes: int = 0
-    """Bytes outside ASCII."""
+    """Number of bytes outside ASCII."""
     hides: tuple[Hidden, ...] | None = None
-    """What unknown lines may hide."""
+    """Properties that unknown lines may hide."""
     damaged_names: int = 0
-    """Functions whose names are not text."""
+    """Number of functions whose names are not valid text."""
     unwritten: bool = False
-    """It holds NUL bytes, which no tool writes."""
+    """Whether it contains NUL bytes, which no tool writes."""
 
     def origin(self, line: int | None = None) -> Origin:
-        """A place in the dump."""
+        """Location in the input."""
         return Origin(input=self.input, line=line, format=self.form)
 
     def issue(
@@ -108,7 +110,7 @@ class DumpAccount(Struct):
         hides: tuple[Hidden, ...] | None = None,
         symbol: str = "",
     ) -> Issue:
-        """Something that is wrong with the dump."""
+        """An issue of this input."""
         return Issue(
             code=code, message=message, severity=severity, origin=self.origin(line), hides=hides, symbol=symbol
         )
@@ -116,8 +118,10 @@ class DumpAccount(Struct):
     def unknown_line(
         self, text: bytes, line: int, symbol: str | None = None, hides: tuple[Hidden, ...] | None = None
     ) -> Issue | None:
-        """A line that no rule describes; inside of the function ``symbol`` it may have been an instruction. ``None``
-        where there were too many to show."""
+        """Issue for a line that no rule describes; ``None`` if too many were reported.
+
+        Inside the function ``symbol``, the line may have been an instruction.
+        """
         shown = ascii(decode(text.rstrip()))[1:-1][:_CHARACTERS]
         if grammar.line("diagnostic").match(text):
             return self.issue("tool-message", f"the disassembly contains a message of its tool: {shown}", line)
@@ -132,15 +136,15 @@ class DumpAccount(Struct):
         )
 
     def truncated(self, what: str, line: int | None = None, symbol: str = "") -> Issue:
-        """The dump ends where it cannot."""
+        """Issue for an input that ends too early."""
         return self.issue("truncated", what, line, "error", symbol=symbol)
 
     def too_long(self, line: int) -> Issue:
-        """A line that is not read."""
+        """Issue for a line too long to be read."""
         return self.issue("line-too-long", TOO_LONG, line, "error")
 
     def summary(self) -> Iterator[Issue]:
-        """What is said once, at the end."""
+        """Issues reported once, at the end of the input."""
         if self.unwritten:
             yield self.issue(
                 "damaged-listing", "NUL bytes: a part of the disassembly was never written", severity="error"

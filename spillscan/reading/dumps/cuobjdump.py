@@ -1,7 +1,7 @@
-"""Reads `cuobjdump -sass`.
+"""Reader of `cuobjdump -sass`.
 
-The lines of a function are read as a table (:mod:`spillscan.reading.dumps.table`); those between functions, and those
-that do not make one, one by one.
+The lines of a function are read as a table (:mod:`spillscan.reading.dumps.table`). Lines between functions, and lines
+that do not form a table, are read one by one.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ _RULES = (
 """Lines before and between functions."""
 
 _BLANKS = b" \n\r"
-"""What lines inside of functions begin with, as a rule."""
+"""Usual first characters of lines inside functions."""
 
 
 def _longer(text: bytes, at: int, stop: int) -> int:
-    """Where the first address begins that has a digit more than the first one: what stands behind it is moved."""
+    """Position of the first line whose address has one digit more than the first one; later columns shift there."""
     first = grammar.line_starts("statement").search(text, at, stop)
     longer = text.find(b"/*1%b*/" % (b"0" * len(first["address"])), at, stop) if first else -1
     return text.rfind(b"\n", at, longer) + 1 if longer > 0 else at
 
 
 class Dump:
-    """One dump: an iterator of functions and issues. ``account`` says how much was read, and is final at the end."""
+    """Functions and issues of one disassembly. ``account`` counts the lines read and is final at the end."""
 
     def __init__(self, chunks: Iterable[bytes], origin: str) -> None:
         self.account = DumpAccount(origin, FORMAT)
@@ -55,11 +55,11 @@ class Dump:
         self._member = BEFORE_ALL
         self._code: Listing | None = None
         self._stray = False
-        """It was reported that the beginning of a function is missing."""
+        """Whether the missing beginning of a function was already reported."""
         self._headless = True
-        """No function has begun yet."""
+        """Whether no function has begun yet."""
         self._announced = False
-        """A cubin has begun, and nothing of it was seen yet."""
+        """Whether a cubin has begun of which nothing was read yet."""
         self._ready: list[SassFunction | Issue] = []
 
     def __iter__(self) -> Iterator[SassFunction | Issue]:
@@ -81,7 +81,7 @@ class Dump:
         self._ready.append(self.account.too_long(self._line))
 
     def _piece(self, text: bytes) -> None:
-        """Read whole lines; before each stands a line end. No line of a function holds a tab, as a rule."""
+        """Read whole lines, each preceded by a line end. Lines inside a function usually contain no tab."""
         at, end = 1, len(text)
         while at < end:
             if self._code is not None and text[at] in _BLANKS:
@@ -95,7 +95,7 @@ class Dump:
             at = stop
 
     def _body(self, code: Listing, text: bytes, at: int, stop: int) -> int:
-        """Read lines of a function; return where those begin that are still to be read."""
+        """Read lines of a function; return the position after them."""
         end, number = stop, self._line
         if found := table(text, at, end, number) or table(text, at, end := _longer(text, at, stop), number):
             code.keep(found, end - at)
@@ -106,13 +106,13 @@ class Dump:
         return stop
 
     def _single(self, text: bytes) -> None:
-        """Read one line, whatever it is."""
+        """Read one line of any kind."""
         code = self._code
         if code is not None and (head := self._head.match(text)) and (opcode := opcode_of(head["word"])):
             address = int(head["address"], 16)
             code.count(address, address, [(opcode, 1)])
             code.instruction(address, operation(text[head.start("word") :]), self._line, None)
-            if not self._statement.match(text):  # what is missing may be more than its end
+            if not self._statement.match(text):  # the missing part may contain more than the line's end
                 self._unknown_line(text)
         elif code is None or not self._encoding.match(text):
             self._between(text)
@@ -159,7 +159,7 @@ class Dump:
         self._ready.append(self.account.truncated(message, self._line, code.symbol))
 
     def _lost_head(self, message: str) -> None:
-        """What stood before is counted nowhere; once before each function."""
+        """Report that earlier lines were not counted; once before each function."""
         if not self._stray:
             self._stray = True
             self._ready.append(self.account.issue("damaged-listing", message, self._line, "error"))

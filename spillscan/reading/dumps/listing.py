@@ -1,7 +1,6 @@
-"""One function of a dump while it is read, whichever reader reads it, and the record that it becomes at its end.
+"""One function of a disassembly while it is read, for all readers, and the record made at its end.
 
-What matters for local memory, accesses to it and what moves control, is read from the text only where the function does
-use local memory; that is known at its end.
+Accesses to local memory and control flow are parsed only if the function uses local memory, which is known at its end.
 """
 
 from __future__ import annotations
@@ -37,26 +36,26 @@ ANNOTATION = b"SpillRefill"
 STORE = b"STL"
 
 KEPT_BYTES = 8 << 20
-"""Of one function's text."""
+"""Bytes of a function's text kept unparsed."""
 
 
 class Member(NamedTuple):
-    """The cubin of a dump that a function stands in."""
+    """A cubin of the disassembly."""
 
     number: int = 0
-    """Of the cubins of the dump; -1 before the first."""
+    """Number among the cubins of the input; -1 before the first."""
     arch: str | None = None
     identifier: str = ""
     object: str = ""
-    """``libgemm.a:gemm.o`` of a static library."""
+    """Object in its archive, such as ``libgemm.a:gemm.o`` for a static library."""
 
     @property
     def unit(self) -> str:
-        """The object that holds it, without its archive."""
+        """Object that contains the cubin, without its archive."""
         return self.object.rpartition(":")[2]
 
     def after(self, rule: str, values: Sequence[bytes]) -> Member:
-        """What is known behind a line of this rule of `cuobjdump`'s grammars."""
+        """Cubin after a line of this rule of `cuobjdump`'s grammars."""
         if rule == "member":
             return self._replace(object=decode(values[0]))
         if rule == "image":
@@ -71,27 +70,27 @@ class Member(NamedTuple):
 
 
 BEFORE_ALL = Member(-1)
-"""No cubin has begun."""
+"""State before the first cubin."""
 
 
 class Listing:
-    """What is known of a function so far."""
+    """State of a function while it is read."""
 
     role: Role = "unknown"
     last_address = 0
     disordered = False
-    """An instruction stands before one with a smaller address."""
+    """Whether addresses are not ascending."""
     obscure = False
-    """It accesses local memory at an address that is not understood."""
+    """Whether it accesses local memory at an address that cannot be parsed."""
     annotations = False
     shared_spills = 0
     registers: int | None = None
     live_peak: LivePeak | None = None
     labels: Mapping[bytes, int] = MappingProxyType({})
     parts: tuple[int, ...] = ()
-    """Where callees begin in the same listing, if the dump says so; else the targets of its calls."""
+    """Start addresses of callees in the same listing, if it names them; otherwise targets of calls are used."""
     helpers: Collection[int] | None = None
-    """Those of them that ptxas brings along; ``None`` where the dump does not name them."""
+    """Start addresses of helper functions that ptxas adds; ``None`` if the listing does not name callees."""
 
     def __init__(self, symbol: str, member: Member, origin: Origin) -> None:
         self.symbol = symbol
@@ -99,26 +98,26 @@ class Listing:
         self.origin = origin
         self.opcodes: Counter[str] = Counter()
         self.marked: list[Instruction] = []
-        """What accesses local memory and what moves control, as far as it was read."""
+        """Parsed instructions that access local memory or move control."""
         self.stack: list[tuple[int, bytes]] = []
-        """(address, operands) of the instructions other than STL and LDL that name R1, as far as they were read."""
+        """(address, operands) of parsed instructions that name R1, other than STL and LDL."""
         self._tables: list[Table] = []
         self._kept_bytes = 0
 
     @property
     def local_count(self) -> int:
-        """Accesses to local memory."""
+        """Number of instructions that access local memory."""
         return self.opcodes["STL"] + self.opcodes["LDL"]
 
     def count(self, first: int, last: int, counts: Iterable[tuple[str, int]]) -> None:
-        """Instructions behind those before: the addresses of the first and the last, and how many there are of each."""
+        """Count further instructions, given their first and last address and the count per opcode."""
         self.disordered |= bool(self.opcodes) and first <= self.last_address
         self.last_address = last
         for opcode, count in counts:
             self.opcodes[opcode] += count
 
     def instruction(self, address: int, operation: Operation, line: int | None, source: SourceLine | None) -> None:
-        """Keep one that was counted, if it matters for local memory."""
+        """Keep a counted instruction, if it matters for local memory."""
         _, opcode, _, operands, _ = operation
         if self._tables:
             self._read_kept()
@@ -128,7 +127,8 @@ class Listing:
             self.stack.append((address, operands))
 
     def keep(self, table: Table, size: int) -> None:
-        """Count a table; what else it says is read when the function ends, if it matters then, or is very long."""
+        """Count a table's instructions and keep it; it is parsed at the function's end if needed, or earlier if very
+        long."""
         self.count(int(table.addresses.item(0), 16), int(table.addresses.item(-1), 16), table.counts)
         self._tables.append(table)
         self._kept_bytes += size
@@ -148,7 +148,7 @@ class Listing:
             yield from table.stack_uses()
 
     def record(self) -> SassFunction:
-        """What the function is, at its end."""
+        """Record of the function; call at its end."""
         role, traffic, arch = self._role(), NO_TRAFFIC, self.member.arch
         roles: tuple[WarpRole, ...] = ()
         if self.local_count or SETS_REGISTERS in self.opcodes:
@@ -187,20 +187,20 @@ class Listing:
         )
 
     def targets(self) -> Iterator[bytes]:
-        """Labels that its branches name, where it accesses local memory."""
+        """Labels that its branches name, if it accesses local memory."""
         for _, operation, *_ in self.marked if self.local_count else ():
             if operation[1] in KINDS and (label := flow.form(*operation[:4]).label):
                 yield label
 
     def damage(self, account: DumpAccount) -> Iterator[Issue]:
-        """What its addresses say of instructions that were not read, or were read twice."""
+        """Issues if its addresses show missing or repeated instructions."""
         if self.obscure:
             message = f"{self.symbol} accesses local memory at an address that is not understood"
             yield account.issue("damaged-listing", message, self.origin.line, "error", symbol=self.symbol)
         found, words, arch = sum(self.opcodes.values()), self.last_address // WORD + 1, self.member.arch
         wide, narrow = self.last_address // (2 * WORD) + 1, words - -(-words // WORDS_A_GROUP)
         right = {wide, narrow}
-        if arch is not None and arch.isprintable():  # else it is not known here
+        if arch is not None and arch.isprintable():  # otherwise the instruction size is unknown
             right = {narrow} if instruction_bytes(arch, 0) == WORD else {wide}
         if self.disordered or found not in right:
             message = f"the listing of {self.symbol} is damaged: {found} instructions up to {self.last_address:#x}"
@@ -211,7 +211,7 @@ class Listing:
 
 
 def _marked(lines: Sequence[Instruction], labels: Mapping[bytes, int]) -> Marked:
-    """What matters for local memory, by address; in a damaged dump one may stand twice."""
+    """Instructions that matter for local memory, by address. In a damaged listing, an address may occur twice."""
     accesses = sorted((each for each in lines if each[1][1] in LOCAL), key=itemgetter(0))
     numbers = [line for _, _, line, _ in accesses if line is not None]
     sources = [source for *_, source in accesses]
@@ -230,7 +230,7 @@ def _marked(lines: Sequence[Instruction], labels: Mapping[bytes, int]) -> Marked
 
 @lru_cache(maxsize=1 << 15)
 def _access(operation: Operation) -> int:
-    """An access as a number, and behind it the register that it stores, or loads into."""
+    """An access as a number, followed by the register that it stores or loads into, in the low bits."""
     guard, opcode, modifiers, operands, note = operation
     target = accesses.target(modifiers, operands)
     number = accesses.number(Access(opcode == STORE, bool(guard), ANNOTATION in note, target))
@@ -242,4 +242,4 @@ def _access(operation: Operation) -> int:
 
 _REGISTER_BITS = 8
 _REGISTER = 0xFF
-"""Of a number and a register: the register; where that is none, it is RZ's."""
+"""Mask for the register in such a number; RZ's number if there is no register."""

@@ -1,4 +1,4 @@
-"""Reads the text of `nvdisasm`: instructions, labels, source lines, live registers, spill annotations."""
+"""Reader of `nvdisasm` text: instructions, labels, source lines, live registers, spill annotations."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _RULES = (
 
 
 class Disassembly:
-    """One text: an iterator of functions and issues; ``account`` says how much was read."""
+    """Functions and issues of one disassembly; ``account`` counts the lines read."""
 
     def __init__(self, chunks: Iterable[bytes], origin: str) -> None:
         self.account = DumpAccount(origin, FORMAT)
@@ -166,7 +166,7 @@ class Disassembly:
 
 
 def _cut(text: bytes) -> tuple[int | None, bytes]:
-    """A line without the columns of live registers, and how many general registers are live there."""
+    """Number of live general registers on a line, and the line without its register columns."""
     columns = grammar.line("columns", FORMAT).search(text)
     if columns is None:
         return None, text
@@ -175,7 +175,8 @@ def _cut(text: bytes) -> tuple[int | None, bytes]:
 
 
 def _chain(frames: list[tuple[str, int]]) -> SourceLine:
-    """The lines in front of an instruction as one chain: innermost first, each followed by where it was inlined."""
+    """Source lines before an instruction as one chain: innermost first, each followed by the line that it is inlined
+    at."""
     chain: SourceLine | None = None
     for file, line in reversed(frames):
         chain = SourceLine(file=file, line=line, inlined_at=chain)
@@ -184,11 +185,11 @@ def _chain(frames: list[tuple[str, int]]) -> SourceLine:
 
 
 def _arch(before: bytes, number: bytes, after: bytes) -> str:
-    """``sm_90a`` from the flags of an ELF header."""
+    """Architecture from the flags of an ELF header, such as ``sm_90a``."""
     return f"sm_{number.decode()}{'a' if b'EF_CUDA_ACCELERATORS' in before + after else ''}"
 
 
 def _helps(name: str, kernel: str) -> bool:
-    """Whether a function in a kernel's code is none that ptxas copied there of the program's own."""
+    """Whether a function in a kernel's code was added by ptxas, rather than copied from the program."""
     copied = f"${kernel}$"
     return not name.startswith(copied) or is_helper(name.removeprefix(copied))

@@ -1,4 +1,4 @@
-"""Reads `cuobjdump -res-usage`: registers, stack, shared memory and constant banks of each function."""
+"""Reader of `cuobjdump -res-usage`: registers, stack, shared memory and constant banks per function."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from spillscan.reading.dumps.listing import BEFORE_ALL, Member
 FORMAT = "res_usage"
 
 DRIVER_SHARED_BYTES = 1024
-"""Shared memory that the driver keeps in each block from sm_90 on. -res-usage counts it, ptxas does not."""
+"""Shared memory that the driver reserves per block from sm_90 on. -res-usage includes it, ptxas does not."""
 FIRST_ARCH_WITH_RESERVE = 90
 
 _RULES = ("figures", "function", "image", "field", "underline", "compressed", "title", "common", "globals", "member")
 
 
 _ALWAYS = frozenset(b"REG STACK SHARED LOCAL TEXTURE SURFACE SAMPLER".split())
-"""Figures of every function."""
+"""Values printed for every function."""
 _BANKED = b"CONSTANT"
 _NAMES = (*_ALWAYS, _BANKED)
 
 
 class ResourceUsage:
-    """One listing: an iterator of functions and issues; ``account`` says how much was read."""
+    """Functions and issues of one listing; ``account`` counts the lines read."""
 
     def __init__(self, chunks: Iterable[bytes], origin: str) -> None:
         self.account = DumpAccount(origin, FORMAT)
@@ -37,7 +37,7 @@ class ResourceUsage:
         account, member = self.account, BEFORE_ALL
         symbol, number, text = "", 0, b""
         seen: set[str] = set()
-        """Functions of the cubin."""
+        """Symbols listed in the current cubin."""
         long: list[Issue] = []
         titled = False
         read = lines(self._chunks, self.account, lambda: long.append(account.too_long(number + 1)))
@@ -81,10 +81,10 @@ class ResourceUsage:
         yield from account.summary()
 
     def _without_figures(self, symbol: str, line: int) -> Issue:
-        return self.account.truncated(f"the figures of {symbol} are missing", line)  # or are the next one's
+        return self.account.truncated(f"the figures of {symbol} are missing", line)  # or belong to the next
 
     def _function(self, symbol: str, member: Member, text: bytes, line: int, *, pasted: bool) -> FunctionUsage:
-        """``pasted``: no title stands above its lines."""
+        """Usage of one function; ``pasted``: no title precedes its lines."""
         found: dict[str, int | None] = {}
         banks: list[tuple[int, int]] = []
         for match in grammar.line("figure", FORMAT).finditer(text):
@@ -97,7 +97,7 @@ class ResourceUsage:
         number = "".join(filter(str.isdigit, member.arch or ""))
         if shared is not None and shared >= DRIVER_SHARED_BYTES and not pasted:
             if not number:
-                shared = None  # with the driver's reserve or without
+                shared = None  # unknown whether the driver's reserve is included
             elif int(number) >= FIRST_ARCH_WITH_RESERVE:
                 shared -= DRIVER_SHARED_BYTES
         return FunctionUsage(
@@ -106,7 +106,7 @@ class ResourceUsage:
             identifier=member.identifier or member.unit,
             usage=Usage(
                 registers=found.get("REG"),
-                # it is that of the whole call tree; people retell it as the kernel's
+                # covers the whole call tree; pasted lines use it for the kernel's own
                 stack_bytes=found.get("STACK") if pasted or found.get("STACK") == 0 else None,
                 cumulative_stack_bytes=found.get("STACK"),
                 shared_bytes=shared,
@@ -122,7 +122,7 @@ class ResourceUsage:
 
 
 def _indented(text: bytes) -> bytes:
-    """A pasted line with the indent that it was printed with."""
+    """A pasted line with its original indent."""
     line = text.strip()
     if line.startswith(b"REG:"):
         return b"  " + line
@@ -130,7 +130,7 @@ def _indented(text: bytes) -> bytes:
 
 
 def _is_piece(name: bytes, bank: bytes | None) -> bool:
-    """Whether ``name`` is put together from the beginning of a known name and the end of one: text between is lost."""
+    """Whether ``name`` joins the beginning of a known name and the end of one, so that text in between is lost."""
     if name in _NAMES:
         return (bank is not None) != (name == _BANKED)
     return any(

@@ -1,7 +1,7 @@
 """Lines of a function as a table: cuobjdump pads all lines of a function to one width.
 
-Lines that do not make one are read one by one. The beginnings of lines, up to the modifiers of the opcode, are read by
-the grammar, equal ones once; so is what a line says of local memory, where that matters.
+Lines that do not form a table are read one by one. The grammar parses the beginnings of lines, up to the opcode's
+modifiers, once per distinct text. It parses the rest of a line only if that matters for local memory.
 """
 
 from __future__ import annotations
@@ -22,46 +22,46 @@ from spillscan.reading.machine.flow import KINDS, offset
 
 LOCAL = frozenset({b"STL", b"LDL"})
 MARKED = LOCAL | KINDS.keys()
-"""Opcodes of the lines that matter for local memory."""
+"""Opcodes that matter for local memory."""
 
 Operation = tuple[bytes, bytes, bytes, bytes, bytes]
-"""What an instruction does: predicate, opcode, modifiers, operands and remark as printed."""
+"""Predicate, opcode, modifiers, operands and remark of an instruction, as printed."""
 
 Instruction = tuple[int, Operation, int | None, SourceLine | None]
-"""One that matters for local memory: address, operation, the line of the dump, the source line."""
+"""An instruction that matters for local memory: address, operation, line of the disassembly, source line."""
 
 _ANY_ADDRESS = b"        /*0000"
 _GAP = len("*/                   ")
-"""Between an address and its opcode. A predicate stands in it, but a uniform one stands behind it (``@UP0 ``)."""
+"""Width between an address and its opcode. It includes a predicate, but a uniform one follows it (``@UP0 ``)."""
 _LONGEST_GUARD = len("@!UP0 A")
 _LONGEST_WORD = 36
-"""Opcode and modifiers; lines with longer ones are read line by line."""
+"""Longest opcode with modifiers; longer ones are read line by line."""
 _ONES = np.tri(_LONGEST_WORD, k=-1, dtype=np.uint8)
-"""Row n holds n ones, and zeros behind them."""
+"""Row n has n ones followed by zeros."""
 bytes(1 << 24)
-"""glibc keeps what is freed of blocks up to the largest that was freed (mallopt(3), M_MMAP_THRESHOLD): else the columns
-of each table are fresh pages."""
+"""Raises glibc's M_MMAP_THRESHOLD (mallopt(3)) by freeing a large block, so that memory for columns is reused. Without
+it, the columns of each table would be fresh pages."""
 _STACK_POINTER = re.compile(rb"R1(?<!\wR1)(?!\w)")
 
 
 class Table(NamedTuple):
-    """Some statements of a function, kept until it is known whether it matters what they say."""
+    """Statements of a function, kept unparsed until they are needed."""
 
     lines: int
-    """How many there are, those of encodings too."""
+    """Number of lines, including those with encodings only."""
     numbers: NDArray[np.int64]
-    """Lines of the dump, 1-based."""
+    """Line numbers in the disassembly, 1-based."""
     addresses: NDArray[Any]
-    """As printed; ascending."""
+    """Addresses as printed, ascending."""
     counts: list[tuple[str, int]]
-    """Opcodes, and how many there are; one may stand there more than once."""
+    """Opcodes and their counts; an opcode may occur more than once."""
     heads: list[bytes]
-    """Of each, what stands between its address and the end of its opcode's modifiers."""
+    """Text of each statement from its address to the end of its opcode's modifiers."""
     statements: NDArray[Any]
-    """What stands between address and encoding."""
+    """Text of each statement between address and encoding."""
 
     def marked(self) -> Iterator[Instruction]:
-        """Those that matter for local memory."""
+        """Statements that matter for local memory."""
         marked = {head for head in {*self.heads} if opcode_at(head).encode() in MARKED}
         rows = [*compress(range(len(self.heads)), map(marked.__contains__, self.heads))]
         operations = map(operation, self.statements[rows].tolist())
@@ -69,7 +69,7 @@ class Table(NamedTuple):
         return zip(addresses, operations, self.numbers[rows].tolist(), repeat(None), strict=False)
 
     def stack_uses(self) -> Iterator[tuple[int, bytes]]:
-        """(address, operands) of those that name the stack pointer, STL and LDL apart."""
+        """(address, operands) of statements that name the stack pointer, other than STL and LDL."""
         found = _STACK_POINTER.finditer(self.statements.tobytes())
         for row in dict.fromkeys(match.start() // self.statements.itemsize for match in found):
             _, opcode, _, operands, _ = operation(bytes(self.statements[row]))
@@ -79,14 +79,14 @@ class Table(NamedTuple):
 
 @lru_cache(maxsize=1 << 14)
 def opcode_of(word: bytes) -> str:
-    """The opcode without predicate and modifiers; empty where there is none."""
+    """Opcode without predicate and modifiers; empty if there is none."""
     match = grammar.line("word").fullmatch(word)
     return match["opcode"].decode() if match else ""
 
 
 @lru_cache(maxsize=1 << 14)
 def operation(text: bytes) -> Operation:
-    """Of a statement whose opcode is known; what stands before its predicate are the end of its address and blanks."""
+    """Parse a statement whose opcode is known. Text before its predicate must be the end of its address and blanks."""
     begin = len(text) - len(text.lstrip(b"*/ "))
     match = grammar.line("operation").match(text, begin, text.find(b";") + 1 or len(text))
     assert match, text
@@ -95,14 +95,16 @@ def operation(text: bytes) -> Operation:
 
 @lru_cache(maxsize=1 << 14)
 def opcode_at(head: bytes) -> str:
-    """The opcode of a line, of which this stands behind the address; empty where none stands there."""
+    """Opcode of a line, given the text after its address; empty if there is none."""
     match = grammar.line("head").match(_ANY_ADDRESS + head)
     return opcode_of(match["word"]) if match else ""
 
 
 def table(text: bytes, at: int, stop: int, number: int) -> Table | None:
-    """Whole lines, the first of which is line ``number`` of the dump; ``None`` where they are not of one width, or not
-    all of them statements and encodings."""
+    """Table of whole lines whose first is line ``number`` of the disassembly.
+
+    ``None`` unless all lines have one width and are statements or encodings.
+    """
     first, width = grammar.line_starts("statement").search(text, at, stop), text.find(b"\n", at) + 1 - at
     if first is None or (stop - at) % width:
         return None
@@ -138,7 +140,7 @@ def table(text: bytes, at: int, stop: int, number: int) -> Table | None:
 
 
 def _beginnings(rows: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Of each row what stands before the first blank behind its opcode; zeros in place of the rest."""
+    """Beginning of each row, up to the first blank after its opcode, padded with zeros."""
     heads = rows[:, : _GAP + _LONGEST_WORD].copy()
     blank = heads[:, _GAP:] == ord(" ")
     blank[heads[:, _GAP] == ord("@"), :_LONGEST_GUARD] = False
@@ -147,5 +149,5 @@ def _beginnings(rows: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 
 def _texts(columns: NDArray[np.uint8]) -> NDArray[Any]:
-    """Each row as a text, without zeros at its end."""
+    """Each row as a text, without trailing zeros."""
     return np.ascontiguousarray(columns).view(f"S{columns.shape[1]}")[:, 0]

@@ -1,1 +1,1 @@
-"""What is given to a command: files, folders, archives, streams, snapshots, builds of datasets."""
+"""Inputs of a command: files, folders, archives, streams, snapshots, builds of datasets."""

@@ -1,4 +1,5 @@
-"""What files hold other files, and what holds none: by their beginnings, one list for every way to a file."""
+"""File formats by their first bytes: archives that are opened, archives that are not, and files without machine
+code."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ import re
 from collections.abc import Mapping
 
 HEAD_BYTES = 512
-"""What an archive is known by."""
+"""Bytes at the beginning of a file that identify an archive."""
 
 KINDS: Mapping[str, str] = {
     "zip": "a zip archive or wheel",
@@ -17,7 +18,7 @@ KINDS: Mapping[str, str] = {
     "rpm": "an RPM package",
     "sqlite": "an SQLite database",
 }
-"""Archives by name. Of zip, tar and static libraries the members are read."""
+"""Archives by name. The members of zip, tar and static libraries are read."""
 
 _MAGICS = {
     b"PK\x03\x04": "zip",
@@ -51,25 +52,25 @@ SEALED: Mapping[bytes, str] = {
     b"-----BEGIN PGP MESSAGE": "encrypted by PGP",
     b"-----BEGIN AGE ENCRYPTED": "encrypted by age",
 }
-"""What begins so is packed in a way that is not read here."""
+"""First bytes of packed formats that are not supported."""
 
 BARREN = (
     *(b"\x89PNG", b"%PDF", b"\xff\xd8\xff", b"PAR1", b"\x93NUMPY", b"\x89HDF", b"GGUF", b"RIFF", b"OggS", b"ID3"),
     *(b"GIF8", b"\0asm", b"\0\1\0\0\0", b"OTTO", b"wOFF", b"wOF2", b"true\0", b"BM", b"II*\0", b"MM\0*"),
     *(b"fLaC", b"\x1aE\xdf\xa3", *(bytes((0, 0, 0, size)) + b"ftyp" for size in range(16, 64, 4))),
 )
-"""What files of formats begin with that hold no machine code: pictures, fonts, sound, tables of numbers."""
+"""First bytes of formats that contain no machine code: pictures, fonts, sound, tables of numbers."""
 
 WRITTEN_BY_HAND = (
     *(".cuh", ".h", ".hpp", ".md", ".rst", ".html", ".cmake", ".mk", ".bazel", ".ipynb"),
     *("makefile", "cmakelists.txt", "meson.build", "dockerfile"),
 )
-"""How names of text files end that may quote a log, and are none: a build inside its sources has them, and pages of
-reports, beside its records."""
+"""Name endings of text files that may quote a log but are not one. They occur in source trees used as build folders,
+and among reports."""
 
 
 def kind(head: bytes) -> str | None:
-    """Which of :data:`KINDS` begins so; ``None`` for anything else."""
+    """Which of :data:`KINDS` a file that begins with ``head`` is; ``None`` for anything else."""
     found = next((name for magic, name in _MAGICS.items() if head.startswith(magic)), None)
     if found is None and _CPIO.match(head):
         return "cpio"
@@ -77,13 +78,12 @@ def kind(head: bytes) -> str | None:
 
 
 def is_tar(head: bytes) -> bool:
-    """Whether the first 512 bytes are the header of a member: its checksum is right, or it has the mark that POSIX and
-    GNU give it."""
+    """Whether the first 512 bytes are a tar member's header: they have a valid checksum or the mark of POSIX or GNU."""
     return len(head) >= HEAD_BYTES and (head[257:263] in (b"ustar\0", b"ustar ") or has_tar_checksum(head))
 
 
 def has_tar_checksum(head: bytes) -> bool:
-    """Whether the first 512 bytes are the sound header of a member of a tar archive: text may hold the mark alone."""
+    """Whether the first 512 bytes are a tar member's header with a valid checksum. Text may contain the mark alone."""
     stated = head[_TAR_CHECKSUM_AT : _TAR_CHECKSUM_AT + 8]
     if not _TAR_CHECKSUM.fullmatch(stated):
         return False
@@ -93,5 +93,5 @@ def has_tar_checksum(head: bytes) -> bool:
 
 
 def sealed(head: bytes) -> str | None:
-    """How something is packed that is not opened here; ``None`` where nothing says that it is."""
+    """Description of an unsupported packed format; ``None`` if ``head`` is not one."""
     return next((how for magic, how in SEALED.items() if head.startswith(magic)), None)

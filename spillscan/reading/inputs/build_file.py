@@ -1,4 +1,4 @@
-"""The run file of ``spillscan run``: reports of its compilers, and what it leaves open."""
+"""Reader of the run file of ``spillscan run``: compiler reports, and gaps of the build."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ sniff = record.sniff
 
 
 def read(stream: Stream, name: str, options: Options = DEFAULT) -> Reading:
-    """What compilers said of kernels; the outputs are inputs of their own."""
+    """Kernels that compilers reported, and gaps; outputs are separate inputs."""
     build = record.decoded(stream.read(LARGEST_BYTES), name)
     total = Reading(stats=Stats(inputs=1, recognised_lines=1))
     total.units += gaps.units(build)
@@ -40,19 +40,19 @@ def read(stream: Stream, name: str, options: Options = DEFAULT) -> Reading:
 def _placed(kernel: Kernel, call: record.Call, name: str) -> Kernel:
     unit = kernel.key.unit or call.object or call.source
     arch = kernel.key.arch or (min(machine) if len(machine := set(filter(_ARCH.match, call.archs))) == 1 else None)
-    origins = (Origin(input=name),)  # a line of the report is no line of the file
-    key = replace(kernel.key, unit=unit, arch=arch)  # ptxas names no arch with device functions
+    origins = (Origin(input=name),)  # lines of the report are not lines of the file
+    key = replace(kernel.key, unit=unit, arch=arch)  # ptxas prints no arch for device functions
     return replace(kernel, key=key, source=kernel.source or call.source, origins=origins)
 
 
 def outputs_of(path: str) -> list[str]:
-    """The outputs to read with the run file ``path``; none if it is none."""
+    """Outputs to read along with ``path``; empty if it is not a run file."""
     from spillscan.output.errors import InputError
 
     if not record.is_one(path):
         return []
     try:
         build = record.read(path)
-    except InputError:  # who reads it says so
+    except InputError:  # reported when the file itself is read
         return []
     return [shown(each.path) for each in gaps.to_read(build)] if build else []

@@ -1,5 +1,4 @@
-"""Compression of files, by their first bytes: one list of codecs, for text that is streamed and for members of
-archives."""
+"""Compression formats by their first bytes: one list of codecs, for streamed text and for archive members."""
 
 from __future__ import annotations
 
@@ -10,48 +9,48 @@ from importlib import import_module
 from typing import NamedTuple, Protocol
 
 PIECE_BYTES = 1 << 20
-"""Most that an engine gives at a time."""
+"""Most bytes that an engine returns per call."""
 HEAD_BYTES = 4096
-"""What a trial decompresses, at most."""
+"""Most bytes that :func:`begins` decompresses."""
 _MAGIC_BYTES = 16
-"""A magic is not longer."""
+"""Upper limit for the length of a magic."""
 
 
 class Engine(Protocol):
-    """Decompresses one stream, as :class:`bz2.BZ2Decompressor` does."""
+    """Decompressor of one stream, with the interface of :class:`bz2.BZ2Decompressor`."""
 
     @property
     def eof(self) -> bool:
-        """Whether its end was seen."""
+        """Whether the end of the stream was reached."""
 
     @property
     def needs_input(self) -> bool:
-        """Whether nothing more comes of what it was given."""
+        """Whether more input is needed for more output."""
 
     @property
     def unused_data(self) -> bytes:
-        """What stands behind its end."""
+        """Bytes after the end of the stream."""
 
     def decompress(self, data: bytes | memoryview, max_length: int = -1) -> bytes:
-        """The next bytes, no more than ``max_length``. Raises what its codec says."""
+        """Next bytes, at most ``max_length``. Raises the exceptions of its codec (:func:`errors`)."""
 
 
 class Codec(NamedTuple):
-    """A way to compress."""
+    """A compression format."""
 
     name: str
     magic: re.Pattern[bytes]
-    """First bytes of a stream, which no other file has."""
+    """First bytes of a stream, distinct from any other file's."""
     make: Callable[[], Engine]
-    """An engine for one stream. May raise ``ImportError``."""
+    """Makes an engine for one stream. May raise ``ImportError``."""
 
 
 class CodecError(Exception):
-    """The bytes are no sound stream of their codec."""
+    """The data is not a valid stream of its codec."""
 
 
 class _Inflate:
-    """Deflate with zlib's interface made that of the others."""
+    """zlib's decompressor with the interface of :class:`Engine`."""
 
     def __init__(self, form: int) -> None:
         self._engine = zlib.decompressobj(form)
@@ -74,7 +73,7 @@ class _Inflate:
         given = self._tail + bytes(data) if self._tail else data
         found = self._engine.decompress(given, max(0, max_length))
         self._tail = b"" if self._engine.eof else self._engine.unconsumed_tail
-        # The library may hold more of its output than was asked for.
+        # zlib may buffer more output than was asked for
         self._asks = not self._tail and len(found) != max_length
         return bytes(found)
 
@@ -86,21 +85,21 @@ def _zstd() -> Engine:
 
 
 def _engine(module: str, name: str, *arguments: int) -> Callable[[], Engine]:
-    """Of a library that is loaded when it is needed."""
+    """Factory of an engine from a module that is imported on first use."""
     return lambda: getattr(import_module(module), name)(*arguments)
 
 
 _XZ = 1
-"""A format of :mod:`lzma`."""
+"""``lzma.FORMAT_XZ``, without importing :mod:`lzma`."""
 
 
 def deflate() -> Engine:
-    """Without a header, as members of zip archives are."""
+    """Engine for deflate data without a header, as in zip archives."""
     return _Inflate(-zlib.MAX_WBITS)
 
 
 _SKIPPABLE = rb"[\x50-\x5f]\x2a\x4d\x18"
-"""A frame that holds no data: LZ4 and zstd have the same."""
+"""A frame without data, the same for LZ4 and zstd."""
 
 CODECS = (
     Codec("gzip", re.compile(rb"\x1f\x8b\x08[\0-\x1f]"), lambda: _Inflate(zlib.MAX_WBITS | 16)),
@@ -109,14 +108,14 @@ CODECS = (
     Codec("zstd", re.compile(rb"\x28\xb5\x2f\xfd|" + _SKIPPABLE), _zstd),
     Codec("lz4", re.compile(rb"\x04\x22\x4d\x18"), _engine("lz4.frame", "LZ4FrameDecompressor")),
 )
-"""All of them."""
+"""All supported codecs."""
 
 MAGICS = (b"\x1f\x8b\x08", b"\xfd7zXZ\0", b"BZh", b"\x28\xb5\x2f\xfd", b"\x04\x22\x4d\x18")
-"""What they are looked for by, among other bytes."""
+"""Literal bytes to search for streams in other data."""
 
 
 def errors() -> tuple[type[Exception], ...]:
-    """What engines raise for damaged data."""
+    """Exceptions that engines raise for damaged data."""
     import lzma
 
     from spillscan.reading.inputs import zstd
@@ -125,12 +124,12 @@ def errors() -> tuple[type[Exception], ...]:
 
 
 def codec_of(head: bytes) -> Codec | None:
-    """What ``head``, the first bytes of a file, is compressed with; ``None``: with nothing that is known here."""
+    """Codec of a file that begins with ``head``; ``None`` if it is not compressed in a supported format."""
     return next((codec for codec in CODECS if codec.magic.match(head)), None)
 
 
 def begins(codec: Codec, head: bytes) -> bool:
-    """Whether the first bytes decompress."""
+    """Whether the first bytes decompress without error."""
     try:
         codec.make().decompress(head[:HEAD_BYTES], HEAD_BYTES)
     except errors():
@@ -139,10 +138,10 @@ def begins(codec: Codec, head: bytes) -> bool:
 
 
 def unpacked(codec: Codec, chunks: Iterable[bytes | memoryview], behind: Callable[[int], None]) -> Iterator[bytes]:
-    """All streams that stand behind each other, in pieces; zeros may stand between them, with which tapes are filled
-    up. Where something else follows, ``behind`` learns how many bytes of the chunks so far are not used.
+    """Decompress all concatenated streams, in pieces.
 
-    Raises :class:`CodecError` for damaged data, ``EOFError`` where it is cut off.
+    Zeros may follow a stream, as padding of tapes. If other data follows, ``behind`` is called with the number of
+    unused bytes of the chunks so far. Raises :class:`CodecError` for damaged data, ``EOFError`` if it is truncated.
     """
     damaged = errors()
     engine: Engine | None = codec.make()

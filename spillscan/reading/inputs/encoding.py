@@ -1,6 +1,5 @@
-"""Text as UTF-8, whatever its writers made of it: UTF-16 with or without a mark, several encodings in one file
-(PowerShell appends UTF-16 to what another program wrote), and JSON lines, in which container runtimes keep output.
-"""
+"""Convert text to UTF-8: from UTF-16 with or without a mark, from several encodings in one file (PowerShell appends
+UTF-16 to another program's output), and from the JSON lines in which container runtimes store output."""
 
 from __future__ import annotations
 
@@ -12,19 +11,19 @@ from itertools import chain
 
 _MARKS = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 _WIDE = {"utf-16-le": re.compile(rb"(?:[\t\r\n -~]\0){4}"), "utf-16-be": re.compile(rb"(?:\0[\t\r\n -~]){4}")}
-"""What UTF-16 is known by: no text of another encoding, and no row of zeros, looks like that."""
+"""UTF-16 text; neither text in another encoding nor a row of zeros matches."""
 _BYTES = re.compile(rb"[\t\r\n -~]{16}")
-"""What text of one byte a letter is known by where UTF-16 stood before."""
+"""Text of one byte per character, searched for after UTF-16."""
 _HELD_BACK_BYTES = 64
 _LONGEST_RECORD_BYTES = 1 << 22
 _HEAD_BYTES = 1 << 16
-"""Within these the first of JSON lines stands."""
+"""Bytes at the beginning that must contain the first JSON line."""
 _JSON_LINE = re.compile(rb'^\{"(?:log|message|msg|line)": ?"', re.MULTILINE)
 _JSON_KEYS = ("log", "message", "msg", "line")
 
 
 def is_encoded(first: bytes) -> bool | None:
-    """Whether text that begins with ``first`` is anything but UTF-8; ``None`` where it is no text at all."""
+    """Whether text that begins with ``first`` is anything but plain UTF-8; ``None`` if it is not text."""
     if first.startswith((*_MARKS, codecs.BOM_UTF8)):
         return True
     if b"\0" in first[:4096]:
@@ -33,7 +32,7 @@ def is_encoded(first: bytes) -> bool | None:
 
 
 def decoded(first: bytes, chunks: Iterator[bytes]) -> Iterator[bytes]:
-    """``first`` and then ``chunks``, as UTF-8."""
+    """``first`` and then ``chunks``, converted to UTF-8."""
     text = _decoded(first, chunks)
     head = next(text, b"")
     if _JSON_LINE.search(head, 0, _HEAD_BYTES):
@@ -44,7 +43,7 @@ def decoded(first: bytes, chunks: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _decoded(first: bytes, chunks: Iterator[bytes]) -> Iterator[bytes]:
-    """Each stretch by its own encoding."""
+    """Convert each section from its own encoding."""
     encoding = _MARKS.get(first[:2], "")
     first = first[2:] if encoding else first.removeprefix(codecs.BOM_UTF8)
     waiting = b""
@@ -58,7 +57,8 @@ def _decoded(first: bytes, chunks: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _converted(data: bytes, encoding: str, *, last: bool) -> tuple[bytes, bytes, str]:
-    """(text, bytes that must wait for what follows them, encoding at the end); no encoding: one byte a letter."""
+    """(text, unconverted bytes that need more input, encoding at the end). An empty encoding means one byte per
+    character."""
     out, position, size = [], 0, len(data)
     while position < size:
         start = position
@@ -72,7 +72,7 @@ def _converted(data: bytes, encoding: str, *, last: bool) -> tuple[bytes, bytes,
             position += 2 * (data[position : position + 2] in _MARKS)
             continue
         narrow = _BYTES.search(data, position)
-        if narrow is not None:  # a letter before it may look like the first of it
+        if narrow is not None:  # a character before it may look like its first
             end, following = narrow.start() + (narrow.start() - position) % 2, ""
         else:
             end, following = size if last else max(position, size - _HELD_BACK_BYTES), encoding
@@ -87,18 +87,18 @@ def _converted(data: bytes, encoding: str, *, last: bool) -> tuple[bytes, bytes,
 
 
 def _wide_from(data: bytes, position: int) -> tuple[int, str]:
-    """(where UTF-16 begins, which), with its mark; the end of ``data`` where none does."""
+    """(position of UTF-16 with its mark, its encoding); the end of ``data`` and ``""`` if there is none."""
     found = {name: match.start() for name, wide in _WIDE.items() if (match := wide.search(data, position))}
     if not found:
         return len(data), ""
     little, big = (found.get(name, len(data)) for name in _WIDE)
-    # The other byte order sees the same letters one byte off; a line end before it may be of one byte.
+    # The other byte order matches the same text one byte off; a line end before it may be a single byte.
     start, encoding = (big, "utf-16-be") if big < little or data[little:big] == b"\n" else (little, "utf-16-le")
     return (start - 2, encoding) if data[max(position, start - 2) : start] in _MARKS else (start, encoding)
 
 
 def _unwrapped(chunks: Iterator[bytes]) -> Iterator[bytes]:
-    """What a program wrote, from the lines that its container's runtime made of it. Other lines stay as they are."""
+    """Program output extracted from a container runtime's JSON lines. Other lines are unchanged."""
     rest = b""
     for chunk in chunks:
         *lines, rest = (rest + chunk).split(b"\n")
@@ -118,22 +118,22 @@ def _message(line: bytes, end: bytes) -> bytes:
     if key is None:
         return line + end
     text: str = record[key]
-    # Docker keeps line ends, and cuts long lines into several records.
+    # Docker keeps line ends and splits long lines into several records.
     return (text if key == "log" or text.endswith("\n") else text + "\n").encode("utf-8", "replace")
 
 
-# Text in blocks of whole lines. What no tool prints, a line above 1 MB, never reaches what reads lines.
+# Text in blocks of whole lines. Lines above 1 MiB, which no tool prints, are dropped here.
 
 LONGEST_BYTES = 1 << 20
-"""Longer lines are no tool's report: symbols of 70,000 characters are the longest seen."""
+"""Longest line read; the longest symbols seen have 70,000 characters."""
 TOO_LONG = "a line of more than 1 MiB, which no tool prints, was not read"
 
 
 def whole_lines(chunks: Iterable[bytes], too_long: Callable[[], None], lead: bytes = b"") -> Iterator[bytes]:
-    """Blocks of whole lines, ``lead`` before each; only the last may lack its line end.
+    """Blocks of whole lines, each preceded by ``lead``; only the last may lack its line end.
 
     A line above :data:`LONGEST_BYTES` is replaced by an empty one; ``too_long`` is called before the block that begins
-    with it. No more than twice that is held.
+    with it. At most twice that is kept in memory.
     """
     rest, dropping = b"", False
     for piece in _cut(chunks):
@@ -156,7 +156,8 @@ def whole_lines(chunks: Iterable[bytes], too_long: Callable[[], None], lead: byt
 
 
 def _cut(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """Pieces, none of which can hold a whole line that is too long."""
+    """Split chunks into pieces of at most :data:`LONGEST_BYTES`, so that none contains a whole line that is too
+    long."""
     for chunk in chunks:
         if len(chunk) <= LONGEST_BYTES:
             yield chunk

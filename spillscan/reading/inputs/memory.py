@@ -1,5 +1,6 @@
-"""Bytes of files in memory: mapped ones are searched as quickly as others, and the pages that were read are given back,
-else a large file counts as a whole. What is decompressed is put into the same memory each time.
+"""File data in memory: fast search of mapped files, release of pages already read, and reused scratch memory.
+
+Without the release, a large mapped file would count fully as memory of this process.
 """
 
 from __future__ import annotations
@@ -13,13 +14,13 @@ from typing import Any
 import numpy as np
 
 Buffer = bytes | bytearray | mmap.mmap
-"""What holds a file: an mmap is searched and sliced without a copy of what is not asked for."""
+"""Data of a file. An mmap is searched and sliced without copying the rest."""
 
 _MANY_BYTES = 1 << 16
 
 
 def find(buffer: Buffer, text: bytes, begin: int, end: int) -> int:
-    """Where ``text`` stands first in ``buffer[begin:end]``; -1: nowhere."""
+    """First position of ``text`` in ``buffer[begin:end]``; -1 if there is none."""
     if end - begin >= _MANY_BYTES and (memmem := _memmem()) is not None:
         first = np.frombuffer(buffer, np.uint8, end - begin, begin).ctypes.data
         at = memmem(first, end - begin, text, len(text))
@@ -29,7 +30,7 @@ def find(buffer: Buffer, text: bytes, begin: int, end: int) -> int:
 
 @cache
 def _memmem() -> Any:
-    """The C library's search; that of a mapped file takes a step a byte. ``None`` where it has none."""
+    """The C library's ``memmem``, because ``mmap.find`` compares byte by byte; ``None`` if unavailable."""
     try:
         found = ctypes.CDLL(None).memmem
     except (AttributeError, OSError, TypeError):  # Windows
@@ -42,19 +43,19 @@ def _memmem() -> Any:
 
 
 _STEP_BYTES = 16 << 20
-"""How far reading goes on before pages are given back: a call for each member would cost more than it saves."""
+"""Bytes read before pages are released; a system call per member would cost more than it saves."""
 
 
 class Pages:
-    """Those of a file that is read from its beginning on, once or in several rounds. What is asked for again comes from
-    the system's cache."""
+    """Pages of a file that is read front to back, once or several times. Released pages are read again from the
+    system's cache."""
 
     def __init__(self) -> None:
         self._left = 0
 
     def leave(self, buffer: Buffer, position: int) -> None:
-        """Everything before ``position`` was read."""
-        if position < self._left:  # another round
+        """Release the pages before ``position``, which were read."""
+        if position < self._left:  # the file is read again
             self._left = 0
         if not isinstance(buffer, mmap.mmap) or position < self._left + _STEP_BYTES:
             return
@@ -65,25 +66,23 @@ class Pages:
 
 
 class Scratch:
-    """Memory for what is of use until the next is put into its place. To make new pages costs as much as to decompress
-    into them."""
+    """Memory reused for temporary data, because allocating new pages costs as much as decompressing into them."""
 
     def __init__(self) -> None:
         self._memory: mmap.mmap | None = None
 
     def memory(self, size: int) -> mmap.mmap:
-        """Bytes for ``size`` or more; those of the last call, if they are enough."""
+        """Memory of at least ``size`` bytes; the last call's, if it is large enough."""
         if self._memory is None or len(self._memory) < size:
-            self._memory = None  # first give back the smaller one
+            self._memory = None  # release the smaller one first
             self._memory = _own_pages(max(size, 1))
         return self._memory
 
 
 def _own_pages(size: int) -> mmap.mmap:
-    """Memory of which a forked process has a copy, in large pages where the system has them. Raises
-    ``MemoryError``."""
+    """Private memory, copied on fork, in huge pages if the system has them. Raises ``MemoryError``."""
     try:
-        if not hasattr(mmap, "MAP_PRIVATE"):  # Windows, where nothing forks
+        if not hasattr(mmap, "MAP_PRIVATE"):  # Windows, which has no fork
             return mmap.mmap(-1, size)
         made = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     except OSError as error:

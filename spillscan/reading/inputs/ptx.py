@@ -1,4 +1,4 @@
-"""PTX: which kernels a module holds, and for what it is written. No machine code: the driver is still to make it."""
+"""Reader of PTX: a module's kernels, target and version. It has no machine code yet; the driver compiles it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from spillscan.reading.inputs.source import DEFAULT, Options, Stream
 FORMAT = "ptx"
 
 LARGEST_BYTES = 1 << 32
-"""A module is read as a whole."""
+"""Largest module read; modules are read whole."""
 
 _BEGINNING = re.compile(rb"(?>(?:\s|//[^\n]*\n|/\*.*?\*/)*)\.version\s+\d+\.\d+\s", re.DOTALL)
 _VERSION = re.compile(rb"^[^\S\n]*\.version\s+(\d{1,3}\.\d{1,3})\s", re.MULTILINE)
@@ -21,17 +21,17 @@ _NAME = re.compile(rb"\s+([A-Za-z_$%][\w$%]*)")
 _BODY_OR_END = re.compile(rb"[{;]")
 _ENTRY = b".entry"
 _LONGEST_LINKAGE = 100
-"""Characters before ``.entry`` on its line."""
+"""Most characters before ``.entry`` on its line."""
 
 
 def sniff(head: bytes) -> bool:
-    """A module begins with its version; comments may stand before it."""
+    """Whether ``head`` begins a PTX module: with its version, optionally after comments."""
     return _BEGINNING.match(head) is not None
 
 
 def read(stream: Stream, name: str, _: Options = DEFAULT) -> Reading:
-    """The one module of a file."""
-    from spillscan.model.code import PortableCode  # every input is sniffed at
+    """The single module of a file."""
+    from spillscan.model.code import PortableCode  # deferred: this module runs for every input's format detection
 
     text = stream.read(LARGEST_BYTES)
     origin = Origin(input=name, format=FORMAT)
@@ -47,25 +47,25 @@ def read(stream: Stream, name: str, _: Options = DEFAULT) -> Reading:
 
 
 def target(text: bytes) -> str | None:
-    """``compute_90a``; ``None`` where the module does not say."""
+    """Target such as ``compute_90a``; ``None`` if not specified."""
     match = _TARGET.search(text)
     return f"compute_{match[1].decode()}" if match else None
 
 
 def version(text: bytes) -> str | None:
-    """``8.5``; ``None`` where the beginning of a module does not say."""
+    """PTX version such as ``8.5``; ``None`` if not specified."""
     match = _VERSION.search(text)
     return match[1].decode() if match else None
 
 
 def kernels(text: bytes) -> Iterator[str]:
-    """The symbols of all entries that have a body, in order."""
+    """Symbols of all entries with a body, in order."""
     at, mark = text.find(_ENTRY), 0
     while at >= 0:
         line = text.rfind(b"\n", max(0, at - _LONGEST_LINKAGE), at) + 1 or max(0, at - _LONGEST_LINKAGE)
         name = _NAME.match(text, at + len(_ENTRY))
         if name and _LINKAGE.match(text[line:at]):
-            if mark < name.end():  # else it is that of an entry before it, too
+            if mark < name.end():  # otherwise it belongs to an earlier entry as well
                 found = _BODY_OR_END.search(text, name.end())
                 mark = len(text) if found is None else found.start()
             if text[mark : mark + 1] == b"{":

@@ -1,15 +1,15 @@
-"""What compilers of Python code write beside the machine code: how it is launched, and what it was tuned for.
+"""Reader of metadata that Python kernel compilers write next to machine code: launch and tuning parameters.
 
-A reader as all others, for the files of a cache folder that are text:
+Reads the text files of a cache folder:
 
-| file | of | says |
+| file | compiler | content |
 |---|---|---|
-| ``KERNEL.json`` | Triton, and Inductor, which compiles by it | warps, stages, dynamic shared memory, cluster |
-| ``KERNEL.ttir``, ``.source`` | Triton | the tile: shapes of its matrix product, else of what it stores |
-| ``MODULE.meta`` | Warp | dynamic shared memory of each kernel |
+| ``KERNEL.json`` | Triton, and Inductor, which uses Triton | warps, stages, dynamic shared memory, cluster |
+| ``KERNEL.ttir``, ``.source`` | Triton | tile: shape of its matrix product, else of its stored block |
+| ``MODULE.meta`` | Warp | dynamic shared memory per kernel |
 | ``MODULE.cu`` | Warp | threads per block |
 
-:mod:`spillscan.reading.join` brings them to the kernels of the code that lies beside.
+:mod:`spillscan.reading.join` attaches them to the kernels of that machine code.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from spillscan.reading.inputs.source import DEFAULT, HEAD_BYTES, Options, Stream
 FORMAT = "sidecar"
 
 LARGEST_BYTES = 4 << 20
-"""None is larger; what is belongs to something else."""
+"""Largest sidecar; larger files are something else."""
 LARGEST_SHARED_BYTES = 1 << 20
-"""More shared memory has no device."""
+"""More shared memory than any device has."""
 
 _TRITON = re.compile(rb'\s*\{[^{}]{0,200}"(?:hash|target)"\s*:')
 _WARP_META = re.compile(rb'\s*\{\s*"\w+_smem_bytes"\s*:\s*\d+')
 _WARP_SOURCE = re.compile(rb"^#define WP_TILE_BLOCK_DIM (\d{1,4})\s*$", re.MULTILINE)
 _IR = re.compile(rb"\btt\.func public @")
 _FUNCTION = re.compile(r'\btt\.func public @(?:([\w$.]+)|"([^"\n]+)")')
-# The first of a line, which is gone over once.
+# Matches the first of a line, so that each line is scanned once.
 _PRODUCT = re.compile(
     r"^(?>[^\n]*?\btt\.dot\w*\b)[^\n]*?: tensor<(\d{1,9})x(\d{1,9})x[^<>]*> \* tensor<(\d{1,9})x(\d{1,9})x[^<>]*> ->",
     re.MULTILINE,
@@ -46,14 +46,14 @@ _STORE = re.compile(r"^(?>[^\n]*?\btt\.store\b)[^\n]*?: tensor<((?:\d{1,9}x){1,8
 
 
 def sniff(head: bytes) -> bool:
-    """One of the files above, by what it begins with."""
+    """Whether ``head`` begins one of these files."""
     if _TRITON.match(head):
         return b'"num_warps"' in head and b'"shared"' in head
     return bool(_WARP_META.match(head) or _WARP_SOURCE.search(head, 0, 4096) or _IR.search(head))
 
 
 def read(stream: Stream, name: str, _: Options = DEFAULT) -> Reading:
-    """What one of them says; nothing where it is damaged: then the launches are as unknown as without it."""
+    """Sidecars of one file. A damaged file gives none, which leaves the launches unknown."""
     text = stream.read(LARGEST_BYTES)
     origin = Origin(input=name, format=FORMAT)
     place = place_of(name)
@@ -72,7 +72,7 @@ def read(stream: Stream, name: str, _: Options = DEFAULT) -> Reading:
 
 
 def beside(path: str) -> list[str]:
-    """The sidecars of one file of machine code that was given without its folder."""
+    """Sidecars of a machine code file that was given without its folder."""
     if not path.endswith(".cubin"):
         return []
     found = []
@@ -84,13 +84,15 @@ def beside(path: str) -> list[str]:
 
 
 def place_of(path: str) -> str:
-    """Folder and stem: what files have in common that belong together (``wp_m.sm90.cubin``, ``wp_m.meta``)."""
+    """Folder and stem, which related files share (``wp_m.sm90.cubin``, ``wp_m.meta``)."""
     return join(dirname(path), basename(path).partition(".")[0])
 
 
 def _triton(table: dict[str, Any], place: str, origin: Origin) -> Iterator[Sidecar]:
-    """Metadata of one kernel. Its warps are those of 32 threads, also where some of them only load (warp-specialised
-    code counts them in)."""
+    """Metadata of one Triton kernel.
+
+    Its warps have 32 threads and include warps that only load, in warp-specialised code.
+    """
     warps, lanes = _whole(table.get("num_warps"), 32), _whole(table.get("warp_size", 32), 64)
     shared = _whole(table.get("shared"), LARGEST_SHARED_BYTES, least=0)
     ctas = _whole(table.get("num_ctas", 1), 16) or 1
@@ -115,8 +117,8 @@ def _triton(table: dict[str, Any], place: str, origin: Origin) -> Iterator[Sidec
 
 
 def _tiles(text: str, place: str, origin: Origin) -> Iterator[Sidecar]:
-    """The tile of the one kernel of a module: rows, columns and depth of its largest matrix product, else the shape of
-    the largest block that it stores."""
+    """Tile of a module's only kernel: rows, columns and depth of its largest matrix product, or else the shape of its
+    largest stored block."""
     functions = list(_FUNCTION.finditer(text))
     if len(functions) != 1:
         return
@@ -138,5 +140,5 @@ def _warp(table: dict[str, Any], place: str, origin: Origin) -> Iterator[Sidecar
 
 
 def _whole(value: object, most: int, least: int = 1) -> int | None:
-    """A whole number of least to most; ``None`` where it is none."""
+    """``value`` if it is an integer from ``least`` to ``most``; otherwise ``None``."""
     return value if isinstance(value, int) and not isinstance(value, bool) and least <= value <= most else None

@@ -1,4 +1,4 @@
-"""What ``scan -f json`` wrote: builds are compared without keeping their logs."""
+"""Reader of snapshots written by ``scan -f json``, which allow comparing builds without their logs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from spillscan.reading.inputs.source import DEFAULT, Options, Stream
 FORMAT = "snapshot"
 
 LARGEST_BYTES = 1 << 32
-"""A snapshot is read as a whole; this is some four million kernels."""
+"""Largest snapshot read, about four million kernels; snapshots are read whole."""
 
 _BEGINNING = re.compile(rb'\s*\{\s*"schema_version"\s*:')
 _OF_CHANGES = re.compile(
@@ -20,12 +20,12 @@ _OF_CHANGES = re.compile(
 
 
 def sniff(head: bytes) -> bool:
-    """A JSON object that begins with its schema version."""
+    """Whether ``head`` begins a JSON object with a schema version."""
     return _BEGINNING.match(head) is not None
 
 
 def read(stream: Stream, name: str, _: Options = DEFAULT) -> Reading:
-    """The build of one snapshot. Raises :class:`~spillscan.output.errors.NoBuildError` for what ``diff`` wrote."""
+    """Build of one snapshot. Raises :class:`~spillscan.output.errors.NoBuildError` for a report of ``diff``."""
     from spillscan.model.serialize import build_of
 
     data = stream.read(LARGEST_BYTES)

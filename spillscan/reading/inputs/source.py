@@ -1,7 +1,7 @@
-"""Inputs as bounded streams of whole lines: paths, folders, globs, ``-``; plain or compressed. Where a path can stand,
-``data/@v1`` names a build of a dataset.
+"""Inputs as bounded streams of whole lines: paths, folders, globs, ``-``; plain or compressed.
 
-Text comes as UTF-8 (:mod:`spillscan.reading.inputs.encoding`).
+``data/@v1`` names a build of a dataset and is accepted wherever a path is. Text is converted to UTF-8
+(:mod:`spillscan.reading.inputs.encoding`).
 """
 
 from __future__ import annotations
@@ -26,12 +26,10 @@ from spillscan.reading.inputs.encoding import TOO_LONG, decoded, is_encoded, who
 
 
 class Options(Struct, frozen=True, kw_only=True):
-    """What a reader is asked for beyond what it always reads. What a format does not have, its reader passes
-    over."""
+    """Optional work that a reader is asked for. Readers ignore what their format does not have."""
 
     live: bool = False
-    """How many registers are live at once in binaries."""
-    """Fields of :class:`~spillscan.reading.binary.window.Limits` that are not to be the default."""
+    """Whether to count live registers in binaries."""
 
 
 DEFAULT = Options()
@@ -48,7 +46,7 @@ class Reference(NamedTuple):
 
 
 def parse(text: str) -> Reference | None:
-    """``PLACE/@LABEL``; ``None`` for anything else, and for what is a file or folder of that name."""
+    """Parse ``PLACE/@LABEL``; ``None`` for anything else, and for an existing file or folder of that name."""
     root, mark, label = text.partition(_MARK)
     if not mark or not root or not label or os.path.exists(text):
         return None
@@ -56,16 +54,16 @@ def parse(text: str) -> Reference | None:
 
 
 BLOCK_BYTES = 1 << 20
-"""How much is read at a time: what stays in the processor's cache is searched several times as fast."""
+"""Bytes read per call: data that fits the processor's cache is searched several times faster."""
 
 HEAD_BYTES = 1 << 16
-"""How much of an input its format is known by."""
+"""Bytes at the beginning of an input from which its format is detected."""
 
 LARGEST_BUFFER_BYTES = 1 << 32
-"""What is read into memory of a binary that comes through a pipe."""
+"""Most bytes of a piped binary that are read into memory."""
 
 _PACKED_BYTES = 1 << 16
-"""What is read at a time of a compressed file."""
+"""Bytes read per call from a compressed file."""
 
 _BINARY_KINDS = {
     b"\x7fELF": "an ELF binary",
@@ -79,25 +77,28 @@ _BINARY_KINDS = {
 }
 
 _GPU_CODE = (b"\x7fELF\2\1\1", b"\x50\xed\x55\xba\1\0\x10\0")
-"""What cubins and fat binaries begin with, wherever they stand in a file."""
+"""First bytes of cubins and fat binaries, at any position of a file."""
 
 
 class Source(Struct, frozen=True):
-    """One input by the name the user knows it by."""
+    """One input, under the name that the user knows."""
 
     uri: str
     """Path as given or found, or ``-``."""
     explicit: bool = True
-    """False for a file that was only found in a folder: nothing is claimed of what it holds."""
+    """Whether the user named it. A file merely found in a folder need not contain anything."""
 
     @property
     def bytes(self) -> int:
-        """Its size as it lies on disk; 0 where that is not known before it is read."""
+        """Size on disk; 0 if unknown before reading."""
         return os.path.getsize(self.uri) if os.path.isfile(self.uri) else 0
 
     def open(self, watch: Callable[[int], None] | None = None) -> Stream:
-        """The input's bytes, decompressed and decoded; ``watch`` learns how many were read of it, as they lie on disk.
-        Errors name the input."""
+        """The input's bytes, decompressed and decoded.
+
+        ``watch`` is called with the number of bytes read so far, as stored on disk. Raises ``InputError`` that names
+        the input.
+        """
         if self.uri == "-":
             if sys.stdin is None:  # the caller closed it
                 raise InputError("cannot read standard input: it is closed", "name a file")
@@ -119,7 +120,7 @@ class Stream:
         self._chunks = self._decoded()
         self._ahead: list[bytes] = []
         self._whole: bytes | None = None
-        """All of what cannot be mapped, once it was asked for."""
+        """Cache of the whole input, if it cannot be mapped and was requested."""
 
     def __enter__(self) -> Stream:
         return self
@@ -128,7 +129,7 @@ class Stream:
         self._raw.close()
 
     def head(self) -> bytes:
-        """The first bytes, without consuming them: enough to know the format."""
+        """First bytes, enough to detect the format, without consuming them."""
         have = sum(map(len, self._ahead))
         while have < HEAD_BYTES and (chunk := next(self._chunks, b"")):
             self._ahead.append(chunk)
@@ -136,7 +137,7 @@ class Stream:
         return b"".join(self._ahead)[:HEAD_BYTES]
 
     def chunks(self) -> Iterator[bytes]:
-        """Everything, in pieces of any size."""
+        """All data, in pieces of any size."""
         while self._ahead:
             yield self._ahead.pop(0)
         if self._watch is None:
@@ -150,7 +151,8 @@ class Stream:
             yield chunk
 
     def read(self, limit_bytes: int) -> bytes:
-        """Everything at once, for formats that cannot be streamed."""
+        """All data at once, for formats that cannot be streamed. Raises InputError if it is larger than
+        ``limit_bytes``."""
         pieces, size = [], 0
         for chunk in self.chunks():
             pieces.append(chunk)
@@ -160,8 +162,7 @@ class Stream:
         return b"".join(pieces)
 
     def buffer(self) -> bytes | mmap.mmap:
-        """Everything as it is stored, to be read from anywhere in it: a file is mapped, anything else is read, and
-        decompressed as it comes."""
+        """All data for random access. A file is mapped as stored; anything else is read and decompressed."""
         if self._label != "standard input":
             try:
                 return mmap.mmap(self._raw.fileno(), 0, access=mmap.ACCESS_READ)
@@ -172,14 +173,14 @@ class Stream:
         return self._whole
 
     def again(self) -> Stream | None:
-        """The same from its beginning, whatever was read of it; ``None`` of what is gone once it was read."""
+        """A new stream from the beginning; ``None`` if the input cannot be read again."""
         if not self._raw.seekable():
             return None
         self._raw.seek(0)
         return Stream(self._raw, self._label)
 
     def state(self) -> tuple[int, int] | None:
-        """Size and time of the last change of a regular file; ``None`` of anything else."""
+        """Size and modification time of a regular file; ``None`` for anything else."""
         try:
             status = os.fstat(self._raw.fileno())
         except (OSError, AttributeError):
@@ -187,10 +188,10 @@ class Stream:
         return (status.st_size, status.st_mtime_ns) if stat.S_ISREG(status.st_mode) else None
 
     def lines(self, too_long: Callable[[], None] | None = None) -> Iterator[bytes]:
-        """Everything, in blocks of whole lines; only the last may lack its newline.
+        """All data, in blocks of whole lines; only the last may lack its newline.
 
-        A line of more than 1 MiB is replaced by an empty one, and said by ``too_long`` before the block that begins
-        with it; without, it raises :class:`~spillscan.InputError`.
+        A line of more than 1 MiB is replaced by an empty one, and ``too_long`` is called before the block that begins
+        with it. Without ``too_long``, such a line raises :class:`~spillscan.InputError`.
         """
         return whole_lines(self.chunks(), too_long or self._refuse)
 
@@ -232,7 +233,7 @@ class Stream:
             raise InputError(f"cannot read {self._label}: {error.strerror or error}") from error
 
     def _unpacked(self, codec: codecs.Codec, start: bytes) -> Iterator[bytes]:
-        """All frames of a compressed file, in blocks."""
+        """Decompress all frames of a compressed file, in blocks."""
 
         def behind(_: int) -> None:
             raise codecs.CodecError("something else follows it")
@@ -250,7 +251,7 @@ class Stream:
 
 
 def widen(stream: BinaryIO) -> None:
-    """Let a pipe hold as much as is read at a time: its writer and this process then wait for each other less often."""
+    """Enlarge a pipe to one read, so that writer and reader wait for each other less often."""
     with contextlib.suppress(ImportError, AttributeError, OSError, ValueError):  # no pipe, not Linux, not allowed
         import fcntl
 
@@ -263,7 +264,7 @@ def _blocks(stream: BinaryIO, size: int = BLOCK_BYTES) -> Iterator[bytes]:
 
 
 def kind_of_binary(head: bytes) -> str | None:
-    """``a PNG image`` and the like; ``None`` where ``head`` may be text."""
+    """Description such as ``a PNG image``; ``None`` if ``head`` may be text."""
     for magic, kind in _BINARY_KINDS.items():
         if head.startswith(magic):
             return kind
@@ -273,15 +274,15 @@ def kind_of_binary(head: bytes) -> str | None:
         return "binary data"
     sample = head[:4096]
     controls = sum(sample.count(byte) for byte in range(32) if byte not in b"\t\n\v\f\r\x1b")
-    high = sum(byte >= 0x80 for byte in sample) if 0 in sample else 0  # text of letters beyond ASCII holds no NUL
+    high = sum(byte >= 0x80 for byte in sample) if 0 in sample else 0  # non-ASCII text contains no NUL
     return "binary data" if controls * 10 > len(sample) or high * 4 > len(sample) else None
 
 
 def expand(inputs: Sequence[str], left_out: list[str] | None = None) -> list[Source]:
-    """The sources that ``inputs`` name: files, ``-``, folders (all files below, sorted), glob patterns, builds of
-    datasets. ``left_out`` gets the files and folders that are not read.
+    """Sources named by ``inputs``: files, ``-``, folders (all files below, sorted), globs, builds of datasets.
 
-    Raises :class:`~spillscan.InputError` for a path that does not exist or a pattern that matches nothing.
+    Adds files and folders that are skipped to ``left_out``. Raises :class:`~spillscan.InputError` for a path that does
+    not exist or a pattern that matches nothing.
     """
     sources: list[Source] = []
     left_out = [] if left_out is None else left_out
@@ -305,7 +306,7 @@ def expand(inputs: Sequence[str], left_out: list[str] | None = None) -> list[Sou
             for path in found:
                 if not os.path.isdir(path):
                     sources.append(Source(path))
-                elif "**" not in given:  # ** has found what is in it, too
+                elif "**" not in given:  # ** has already found its files
                     sources.extend(Source(below, explicit=False) for below in _files_below(path, left_out))
         else:
             raise InputError(f"there is no {given}", "give a log file, a folder of logs, or - for standard input")
@@ -313,7 +314,7 @@ def expand(inputs: Sequence[str], left_out: list[str] | None = None) -> list[Sou
 
 
 def _is_dataset(folder: str) -> bool:
-    """Whether ``spillscan history audit`` writes its builds into ``folder``."""
+    """Whether ``folder`` is a dataset of ``spillscan history audit``."""
     try:
         labels = os.listdir(os.path.join(folder, "commits"))
     except OSError:
@@ -327,14 +328,15 @@ _TOOLS_FOLDERS = frozenset(
         *(".venv", ".tox", ".nox", ".eggs", ".direnv", ".mypy_cache", ".pytest_cache", ".ruff_cache"),
     )
 )
-"""Hidden folders of tools that hold no build."""
+"""Hidden folders of tools, which contain no build."""
 
 
 def _files_below(folder: str, left_out: list[str]) -> Iterator[str]:
-    """Every file below ``folder``, sorted, those of linked folders last; each folder once, whatever links lead to it.
-    A link that leads nowhere is one, which cannot be read. ``left_out`` gets hidden files (what ninja keeps, drafts of
-    reports), hidden folders of tools, and what CMake and others compile to look at their compilers; a dataset holds
-    other builds than this one."""
+    """All files below ``folder``, sorted, those of linked folders last. Each folder is visited once.
+
+    A broken link counts as an unreadable file. Adds hidden files (ninja's state, drafts of reports), hidden folders of
+    tools, and files of compiler checks by CMake and others to ``left_out``. Skips datasets, which contain other builds.
+    """
 
     def unreadable(error: OSError) -> None:
         raise InputError(f"cannot read {error.filename}: {error.strerror}") from error

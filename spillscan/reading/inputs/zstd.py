@@ -1,4 +1,4 @@
-"""zstd: Python's own from 3.14 on, before that the package that backports it. Imported where such data is met."""
+"""zstd: Python's own module since 3.14, the backports package before. Imported only when such data is found."""
 
 import sys
 
@@ -17,7 +17,7 @@ else:
 __all__ = ["ZstdError", "compress", "decompress", "decompressor", "get_frame_info"]
 
 _WINDOW_BITS = 27
-"""Of what a frame may refer back to: 128 MiB, as zstd's own command allows."""
+"""Log2 of the largest window that a frame may refer back to: 128 MiB, as in zstd's own command."""
 
 
 def decompressor() -> ZstdDecompressor:

@@ -1,7 +1,7 @@
-"""Records of one kernel from several inputs become one kernel: what the linker made of its registers, what a dump says
-of its code, what compilers wrote beside their output. Pure: records in, records and issues out.
+"""Join records of one kernel from several inputs: the linker's registers, machine code, sidecars.
 
-Nothing is overwritten: where two disagree, both stay and an issue names both places.
+Pure functions from records to records and issues. Nothing is overwritten: if two inputs disagree, both values stay and
+an issue names both places.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from spillscan.reading.join.code import attach_code
 __all__ = ("attach_code", "attach_sidecars", "merge_links")
 
 
-# What the linker made of relocatable code: it has the last word on registers.
+# Link records: the linker's registers of relocatable code are final.
 
 
 def merge_links(kernels: Iterable[Kernel], links: Iterable[LinkRecord]) -> list[Kernel]:
-    """``kernels`` with the linker's final figures where ``links`` has them.
+    """``kernels`` with the linker's final values if ``links`` has them.
 
-    In relocatable code ptxas's registers are not final: the linker knows what the kernel calls. A link record without
-    arch is taken only where it cannot be another arch's.
+    In relocatable code ptxas's registers are not final, because only the linker knows the kernel's callees. A link
+    record without arch is used only if it cannot belong to another arch.
     """
     records: dict[str, list[LinkRecord]] = defaultdict(list)
     for link in links:
@@ -70,7 +70,8 @@ def _linked(kernel: Kernel, links: list[LinkRecord], arches: int) -> Kernel:
 
 
 def _final(compiled: Usage, linked: Usage) -> Usage:
-    """The linker's figures; its stack is the whole call tree's, the compiler's is the kernel's own."""
+    """``compiled`` with the linker's values. The linker's stack is the whole call tree's, the compiler's is the
+    kernel's own."""
     return replace(
         compiled,
         **{each.name: getattr(linked, each.linker) for each in PRINTED if each.linker},
@@ -85,11 +86,11 @@ def _link_only(link: LinkRecord) -> Kernel:
     )
 
 
-# What compilers wrote beside their output: launches and configurations.
+# Sidecars: launches and configurations that compilers write next to their output.
 
 
 def attach_sidecars(kernels: Iterable[Kernel], sidecars: Sequence[Sidecar]) -> tuple[list[Kernel], list[Issue]]:
-    """``kernels`` with what was written beside their code, and an issue where that contradicts it."""
+    """``kernels`` with the values of their sidecars, and an issue for each contradiction with the code."""
     found: dict[tuple[str, str], list[Sidecar]] = {}
     for each in sidecars:
         found.setdefault((each.place, each.symbol), []).append(each)
@@ -144,6 +145,6 @@ def _with(kernel: Kernel, beside: Sequence[Sidecar]) -> tuple[Kernel, list[Issue
 
 
 def _said(values: Iterable[int | None]) -> int | None:
-    """What all say that say anything; ``None`` where none does, or they differ."""
+    """The one value that all known values share; ``None`` if none is known or they differ."""
     known = {value for value in values if value is not None}
     return known.pop() if len(known) == 1 else None

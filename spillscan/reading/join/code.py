@@ -1,4 +1,4 @@
-"""What dumps, binaries and resource listings say of the code of kernels that a log reports."""
+"""Join machine code and resource listings to the kernels that a log reports."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from spillscan.model.symbols import is_helper
 from spillscan.model.usage import PRINTED, Figure
 from spillscan.output.nouns import between, count, listed
 
-# Kernels that no log names: dumps, binaries and resource listings do.
+# Kernels that no log names, only disassembly, binaries and resource listings.
 
 
 def alone(items: Iterable[SassFunction | FunctionUsage]) -> Iterator[Kernel]:
-    """Kernels that only dumps and listings name, one for each symbol, arch and unit."""
+    """Kernels named only by machine code and listings, one per symbol, arch and unit."""
     found: dict[tuple[str, str | None, str, str], Kernel] = {}
     copies: Counter[tuple[str, str | None, str, str]] = Counter()
     for item in items:
@@ -29,7 +29,7 @@ def alone(items: Iterable[SassFunction | FunctionUsage]) -> Iterator[Kernel]:
         first = place = item.symbol, item.arch, item.identifier, caller
         kernel = found.get(place)
         while kernel is not None and kernel.sass is not None and isinstance(item, SassFunction):
-            copies[first] += 1  # the same symbol in another member of the dump
+            copies[first] += 1  # the same symbol in another cubin
             place = item.symbol, item.arch, f"{item.identifier}#{copies[first]}", caller
             kernel = found.get(place)
         found[place] = _kernel_with(kernel, item, place[2])
@@ -37,7 +37,7 @@ def alone(items: Iterable[SassFunction | FunctionUsage]) -> Iterator[Kernel]:
 
 
 def _kernel_with(kernel: Kernel | None, item: SassFunction | FunctionUsage, unit: str) -> Kernel:
-    """The kernel as one more input says it; ``None``: the first that does."""
+    """``kernel`` with the values of one more input; a new kernel if it is ``None``."""
     origin = origin_of(item)
     key = kernel.key if kernel else KernelKey(symbol=item.symbol, arch=item.arch, unit=unit)
     origins = kernel.origins if kernel else ()
@@ -65,7 +65,7 @@ def _kernel_with(kernel: Kernel | None, item: SassFunction | FunctionUsage, unit
 
 
 def _with_callees(usage: Usage, item: SassFunction) -> Usage:
-    """The usage with what ptxas marked as spills of a kernel's callees in its listing, where nothing else says it."""
+    """``usage`` with the callees' spills that ptxas annotated in its listing, unless it already has them."""
     local = item.stats.local
     if usage.cumulative_spills is not None or local.cumulative is None or local.evidence != "annotation":
         return usage
@@ -74,14 +74,14 @@ def _with_callees(usage: Usage, item: SassFunction) -> Usage:
 
 
 def origin_of(item: SassFunction | FunctionUsage) -> Origin | None:
-    """Where a listing or a dump has it; ``None`` where that is not known."""
+    """Location of the function in its listing or disassembly; ``None`` if unknown."""
     return item.origin if isinstance(item, FunctionUsage) else item.stats.origin
 
 
 _Item = TypeVar("_Item", SassFunction, FunctionUsage)
 
 _NAMED = 3
-"""Units that a message names."""
+"""Most units that a message names."""
 _ARCHIVES = (".a", ".lib")
 _FROM_LISTING = tuple(each for each in PRINTED if each.listed)
 
@@ -89,7 +89,8 @@ _FROM_LISTING = tuple(each for each in PRINTED if each.listed)
 def attach_code(
     kernels: Iterable[Kernel], functions: Iterable[SassFunction | FunctionUsage]
 ) -> tuple[list[Kernel], list[Issue]]:
-    """Kernels with their ``sass``, functions that no log names as kernels of their own, and what contradicts."""
+    """Join functions to ``kernels``. Returns kernels with ``sass``, new kernels for unlogged functions, and
+    contradictions."""
     functions = list(functions)
     known = _marked_relocatable(kernels, functions)
     found, copies = _without_copies(list(_folded(_without_linked(functions))))
@@ -115,7 +116,7 @@ def attach_code(
             candidates = [function for function in candidates if agrees(function.stats.local, kernel)] or candidates
         callers = {function.caller for function in candidates}
         if len(candidates) > 1 and len({_figures(function) for function in candidates}) == 1:
-            candidates = candidates[:1]  # the same code in an object and in what it was linked into
+            candidates = candidates[:1]  # the same code in an object and in its linked binary
         if len(candidates) == 1:
             joined, contradictions = _with_dump(joined, candidates[0])
             if len(callers) == 1 and candidates[0].caller:
@@ -140,7 +141,7 @@ def attach_code(
 
 
 def _in_no_log(unlogged: Sequence[SassFunction | FunctionUsage]) -> str:
-    """Says of which units, by their objects or dumps, no log reports."""
+    """Message that no log reports these functions, naming their objects or disassembly."""
     places = dict.fromkeys(origin.input for item in unlogged if (origin := origin_of(item)))
     named = listed([*places][:_NAMED], len(places) - _NAMED) or "the dump"
     are = "is" if len(unlogged) == 1 else "are"
@@ -148,7 +149,7 @@ def _in_no_log(unlogged: Sequence[SassFunction | FunctionUsage]) -> str:
 
 
 def _marked_relocatable(kernels: Iterable[Kernel], functions: Iterable[SassFunction | FunctionUsage]) -> list[Kernel]:
-    """The kernels of a log; what it does not say is relocatable is so where an object says it."""
+    """Kernels of a log, marked as not final if an object shows that they are relocatable."""
     objects = {(item.symbol, item.arch) for item in functions if isinstance(item, SassFunction) and item.final is False}
     return [
         replace(kernel, final=False)
@@ -159,8 +160,10 @@ def _marked_relocatable(kernels: Iterable[Kernel], functions: Iterable[SassFunct
 
 
 def _are_copies(kernel: Kernel, candidates: Sequence[SassFunction]) -> bool:
-    """Whether these are the code of one device function: copied into each kernel of a whole program, of which the log
-    has one report, or compiled for several archs, which the log does not name with it."""
+    """Whether ``candidates`` are copies of one device function with a single report in the log.
+
+    Copies are in each kernel of a whole program, or one per arch, which the log does not print for device functions.
+    """
     if kernel.role == "entry":
         return False
     archs = {function.arch for function in candidates}
@@ -170,7 +173,7 @@ def _are_copies(kernel: Kernel, candidates: Sequence[SassFunction]) -> bool:
 
 
 def _folded(functions: Iterable[SassFunction | FunctionUsage]) -> Iterator[SassFunction | FunctionUsage]:
-    """All but further copies of what ptxas brings along: the linker leaves one in each object that needs it."""
+    """``functions`` without repeated ptxas helpers, of which the linker leaves one in each object that needs it."""
     seen = set()
     for function in functions:
         if is_helper(function.symbol) and not (isinstance(function, SassFunction) and function.role == "entry"):
@@ -182,7 +185,7 @@ def _folded(functions: Iterable[SassFunction | FunctionUsage]) -> Iterator[SassF
 
 
 def _without_linked(functions: Iterable[SassFunction | FunctionUsage]) -> list[SassFunction | FunctionUsage]:
-    """All but relocatable code that was linked into another of the binaries: the linker has the last word."""
+    """``functions`` without relocatable code that is linked into another of the binaries, whose values are final."""
     found = list(functions)
     binaries = [item for item in found if isinstance(item, SassFunction) and item.usage is not None]
     relocatable = [item for item in binaries if item.final is False]
@@ -194,14 +197,16 @@ def _without_linked(functions: Iterable[SassFunction | FunctionUsage]) -> list[S
 
 
 _Copies = dict[Hashable, list[Origin]]
-"""Where else code is that was compiled once, by that."""
+"""Further locations of identical code, by symbol, arch, caller and digest."""
 
 
 def _without_copies(
     functions: list[SassFunction | FunctionUsage],
 ) -> tuple[list[SassFunction | FunctionUsage], _Copies]:
-    """All but what archives have of an object among the binaries, and programs and libraries of either (they were made
-    from it), and where that was."""
+    """Drop copies of code that was compiled once, and return where they were.
+
+    Objects take precedence over archives, and both over the programs and libraries linked from them.
+    """
     compiled = [item for item in functions if isinstance(item, SassFunction) and item.stats.digest is not None]
     stages = {path: _stage(path) for path in {item.stats.origin.input for item in compiled if item.stats.origin}}
     if len(set(stages.values())) < 2:
@@ -223,12 +228,12 @@ def _without_copies(
 
 
 def _stage(path: str) -> int:
-    """0 of what compilers write, 1 of what archivers make of it, 2 of what is linked."""
+    """Build stage of a file: 0 object, 1 archive, 2 linked binary."""
     return 0 if path.endswith(OBJECTS) else 1 if path.endswith(_ARCHIVES) else 2
 
 
 def _with_copies(kernels: list[Kernel], copies: _Copies) -> list[Kernel]:
-    """The kernels with the files that hold their code, too, among their origins."""
+    """``kernels`` with the locations of further copies of their code added to their origins."""
     if not copies:
         return kernels
     codes = ((each.key.symbol, each.key.arch, each.caller, each.sass.digest if each.sass else None) for each in kernels)
@@ -246,8 +251,11 @@ def _by_symbol(items: Iterable[_Item]) -> dict[str, list[_Item]]:
 
 
 def _pick(kernel: Kernel, items: Sequence[_Item]) -> list[_Item]:
-    """Those of the kernel's arch and, where both sides name one and it decides, of its unit. A unit that is one of
-    the files is that file."""
+    """Items that match the kernel's arch and unit.
+
+    The unit counts only if both sides name one and it is decisive. A unit that equals an input's path selects that
+    file.
+    """
     arch = kernel.key.arch
     fitting = [item for item in items if arch is None or item.arch is None or item.arch == arch]
     mine = [
@@ -264,8 +272,10 @@ def _pick(kernel: Kernel, items: Sequence[_Item]) -> list[_Item]:
 
 
 def _may_be(function: SassFunction, kernel: Kernel) -> bool:
-    """Whether ``function`` has each figure that log and code must agree in: where two programs have a kernel of one
-    name, a log without units does not say whose it reports."""
+    """Whether ``function`` matches ``kernel`` in every value on which log and code must agree.
+
+    Distinguishes same-named kernels of two programs if the log has no units.
+    """
     if kernel.final is False:
         return True
     usage = function.usage or Usage(registers=function.stats.registers)
@@ -302,18 +312,18 @@ def _with_dump(kernel: Kernel, function: SassFunction) -> tuple[Kernel, list[Iss
 
 
 def _figures(function: SassFunction) -> Hashable:
-    """What equal code has in common."""
+    """Key under which equal code compares equal."""
     stats, local = function.stats, function.stats.local
     return function.usage, function.final, stats.instructions, stats.opcodes, local.accesses
 
 
 def _code(function: SassFunction) -> Hashable:
-    """What a function of an object and its copy in what it was linked into have in common."""
+    """Key shared by a function of an object and its copy in a linked binary."""
     return function.symbol, function.arch, _figures(function)
 
 
 def _with_binary(kernel: Kernel, function: SassFunction) -> tuple[Kernel, list[Issue]]:
-    """What the log does not say is taken from the binary; a linked one has the last word on relocatable code."""
+    """Fill values missing from the log from the binary. For relocatable code, a linked binary's values are final."""
     usage, origin = function.usage, function.stats.origin
     assert usage is not None
     assert origin is not None
@@ -327,7 +337,7 @@ def _with_binary(kernel: Kernel, function: SassFunction) -> tuple[Kernel, list[I
 
 
 def _with_listing(kernel: Kernel, listing: FunctionUsage) -> tuple[Kernel, list[Issue]]:
-    """What the log does not say is taken from the resource listing; what both say must be equal."""
+    """Fill values missing from the log from the resource listing. Values present in both must be equal."""
     kernel, issues = _filled(kernel, listing.usage, listing.origin, _FROM_LISTING, "the resource listing")
     return replace(kernel, origins=(*kernel.origins, listing.origin)), issues
 
@@ -335,7 +345,7 @@ def _with_listing(kernel: Kernel, listing: FunctionUsage) -> tuple[Kernel, list[
 def _filled(
     kernel: Kernel, usage: Usage, origin: Origin, figures: Sequence[Figure], whose: str
 ) -> tuple[Kernel, list[Issue]]:
-    """The kernel with what only the other input says, and an issue where both have it and differ."""
+    """``kernel`` with its missing values filled from ``usage``, and an issue for each contradiction."""
     issues = []
     missing = {}
     for figure in figures:
@@ -374,25 +384,25 @@ def _missing(kernel: Kernel) -> Issue:
     )
 
 
-# Spills that a log counts, compared with the accesses of the code.
+# Compare spills reported by a log with accesses of the code.
 
 Bytes = tuple[int, int]
-"""Stored, loaded."""
+"""Bytes stored and loaded."""
 
 
 def _counted(local: LocalTraffic, kernel: Kernel) -> Bytes | None:
-    """What ptxas would print; ``None`` where the code alone does not say."""
+    """Spill bytes that ptxas would print for this code; ``None`` if unknown from the code alone."""
     traffic = local.spills(kernel.role)
     return None if traffic is None else traffic.pair
 
 
 def agrees(local: LocalTraffic, kernel: Kernel) -> bool:
-    """Whether the code's spills are those that the log counts, bytes of stores and of loads."""
+    """Whether the code's spill store and load bytes equal those of the log."""
     return kernel.usage.spills == _counted(local, kernel)
 
 
 def contradicts(local: LocalTraffic, kernel: Kernel, reported: Bytes) -> str:
-    """How code and log differ in the kernel's spills, one line; empty where both may be right."""
+    """One-line description of how code and log differ in spills; empty if they are compatible."""
     least, most = local.bounds(kernel.role, own=True)
     if all(low <= each <= high for low, each, high in zip(least.pair, reported, most.pair, strict=True)):
         return ""
@@ -404,7 +414,7 @@ def contradicts(local: LocalTraffic, kernel: Kernel, reported: Bytes) -> str:
 
 
 def weigh(stats: SassStats, kernel: Kernel, reported: Bytes) -> SassStats:
-    """The evidence that the log adds to what the text alone allows to say."""
+    """``stats`` with local accesses classified again, using the log's spill count as evidence."""
     local = stats.local
     if local.evidence != "last-use":
         return stats
@@ -415,13 +425,15 @@ def weigh(stats: SassStats, kernel: Kernel, reported: Bytes) -> SassStats:
     accesses = _from_slot_on(local.accesses, reported)
     if not accesses:
         return stats
-    roles = tuple(replace(role, spill=None) for role in stats.roles)  # they were counted by the classes before
+    roles = tuple(replace(role, spill=None) for role in stats.roles)  # they were counted with the old classes
     return replace(stats, local=replace(local, accesses=accesses, evidence="log"), roles=roles)
 
 
 def _from_slot_on(accesses: Sequence[LocalAccess], reported: Bytes) -> tuple[LocalAccess, ...]:
-    """The accesses with another class, if there is an offset from which on the slots hold just the bytes that the log
-    counts, none where it counts none: arrays lie below the spill area. Empty where no offset fits."""
+    """Accesses reclassified so that slots from some offset on contain exactly the spill bytes of the log.
+
+    Arrays are below the spill area. If the log reports no spills, no slot is one. Empty if no offset fits.
+    """
     own = [(access.slot, access) for access in accesses if not access.part and access.slot is not None]
     for lowest in (inf, *sorted({slot for slot, _ in own}, reverse=True)):
         chosen = [access for slot, access in own if slot >= lowest]
@@ -440,8 +452,10 @@ def _bytes(accesses: Iterable[LocalAccess], *, store: bool) -> int:
 
 
 def _decided(access: LocalAccess, lowest: float, both: set[int]) -> AccessClass:
-    """The class of an access where the spills are the slots from ``lowest`` on; ``both``: bytes of slots that are
-    stored and loaded, which what a callee is given is not."""
+    """Class of an access if slots from ``lowest`` on are spills.
+
+    ``both``: bytes of slots both stored and loaded; arguments for a callee are not.
+    """
     slot = access.slot
     if access.part or slot is None:
         return access.kind
