@@ -1,4 +1,4 @@
 """Causes and fixes of spills and low occupancy, tried settings, profiles, and the files that gate a repository.
 
-In: kernels, profiles, compile commands. Out: ranked fixes, curves of settings, launches, texts of policies and jobs.
+From kernels, profiles and compile commands to ranked fixes, curves of settings, launches, policy files and CI jobs.
 """

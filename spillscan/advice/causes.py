@@ -1,7 +1,7 @@
-"""Causes of spills: what limits a kernel's registers, and which values hold them where most are live at once.
+"""Causes of spills: a kernel's register limit, and the values live at its peak register pressure.
 
-That a group of values holds so many registers is a fact of the code. How many fewer the kernel would need without it
-is an upper bound, since ptxas would order the instructions in another way.
+The number of registers that a group of values occupies is a fact of the code. The registers saved without the group are
+an upper bound, since ptxas would schedule the instructions differently.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from spillscan.reading.machine.held import Value
 
 Kind = Literal["copies", "inlined", "double", "accumulators"]
-"""Instructions of one line repeated; code inlined at one call; 64-bit floating point; results of tensor
+"""Repeated instructions of one line; code inlined at one call; 64-bit floating point; results of tensor
 instructions."""
 
 _LEAST, _SHARE = 4, 8
-"""Fewest registers of a group that is named, and the part of all live values that it needs at least."""
+"""Fewest registers of a reported group, and the divisor that gives its smallest share of all live values."""
 _COPIES = 3
 """Repetitions of a line's instruction that mean an unrolled loop or an array in registers."""
 _SHOWN = 3
@@ -41,21 +41,21 @@ class Holding(NamedTuple):
     """One group of values that are live at the point of the highest register pressure."""
 
     kind: Kind
-    """What they have in common."""
+    """Property that the values share."""
     registers: int
-    """Registers that they occupy, those in spill slots included."""
+    """Registers that they occupy, including those in spill slots."""
     fewer: int
-    """Registers that the kernel needs fewer without the group, at most."""
+    """Upper bound for registers saved without the group."""
     lines: tuple[str, ...]
-    """Source lines, ``gemm.cu:31``, the most registers first."""
+    """Source lines such as ``gemm.cu:31``, most registers first."""
     cause: str
     """One line that describes the group."""
     relief: str
-    """Change of the source that would need fewer registers."""
+    """Source change that would need fewer registers."""
 
 
 def holdings(code: Pressure, local: LocalTraffic, tree: Tree) -> list[Holding]:
-    """Groups of values that hold many registers at the peak, the largest gain first."""
+    """Groups of values that occupy many registers at the peak, largest gain first."""
     row, values = code.values(local)
     live = code.demand(local) or code.peak.registers
     least = max(_LEAST, len(values) // _SHARE)
@@ -65,7 +65,7 @@ def holdings(code: Pressure, local: LocalTraffic, tree: Tree) -> list[Holding]:
 
 
 def at_lines(held: Sequence[Holding]) -> dict[str, list[tuple[int, str]]]:
-    """(registers that it gains at most, sentence) of each source line, by the file's base name and line."""
+    """(most registers saved, sentence) per source line, by the file's base name and line."""
     found: dict[str, list[tuple[int, str]]] = defaultdict(list)
     for each in held:
         gain = f"at most {count(each.fewer, 'register')} fewer"
@@ -79,12 +79,12 @@ class _Groups:
         self._code, self._row, self._values, self._live, self._tree = code, row, values, live, tree
 
     def all(self) -> Iterator[Holding]:
-        """Every group."""
+        """All groups."""
         yield from self._copies()
         yield from self._inlined()
         yield from self._of_class(
             "double", "fp64", "64-bit floating-point values hold", "use float instead of double", self._live // 2
-        )  # half of all: loads, copies and selections of doubles do not show their type
+        )  # half of all, because loads, copies and selections of doubles do not show their type
         yield from self._of_class("accumulators", "tensor", "results of tensor instructions hold", "use smaller tiles")
 
     def _copies(self) -> Iterator[Holding]:
@@ -107,7 +107,7 @@ class _Groups:
         yield Holding(
             "copies",
             held.total(),
-            self._live - sum(min(its.values()) for its in several.values()),  # values computed from a copy go, too
+            self._live - sum(min(its.values()) for its in several.values()),  # values computed from a copy go too
             tuple(line for line, _ in held.most_common(_SHOWN)),
             f"unrolled loop or register array: live at once are {results}",
             f"use a smaller #pragma unroll factor or array at {held.most_common(1)[0][0]}",
@@ -135,7 +135,7 @@ class _Groups:
             )
 
     def _line_of_call(self, row: int) -> str:
-        """The line of the kernel at which an instruction was inlined; empty if it was not."""
+        """Line of the kernel at which an instruction was inlined; empty if it was not."""
         source = self._code.sources[row]
         if source is None or source.inlined_at is None:
             return ""
@@ -174,8 +174,10 @@ def _base(path: str) -> str:
 def causes(
     kernel: Kernel, tree: Tree, code: Pressure | None, held: Sequence[Holding] = (), limit: str = ""
 ) -> Iterator[str]:
-    """Facts of code and records that explain a kernel's spills; ``limit``: what limits its registers, if compiling it
-    has shown that."""
+    """Facts from code and records that explain a kernel's spills.
+
+    ``limit``: a sentence about its register limit, if compiling it has shown one.
+    """
     if kernel.saves_for_callers:
         yield "it saves registers for its callers (callee-saved)"
     if for_debugger(kernel):
@@ -211,15 +213,15 @@ def for_debugger(kernel: Kernel) -> bool:
 
 
 def most_registers(kernel: Kernel) -> int:
-    """Registers that an instruction of the kernel's arch can name."""
+    """Most registers that an instruction of the kernel's arch can address."""
     here = device_of(kernel)
     return MOST_REGISTERS if here is None else here.max_registers_per_thread
 
 
 def _limit(kernel: Kernel) -> str:
-    """What limits the kernel's registers, as its binary or log has it; empty if unknown.
+    """Sentence about the kernel's register limit, from its binary or log; empty if unknown.
 
-    A binary holds the threads of the launch bounds and the resulting limit, but not the minimum of blocks, nor
+    A binary contains the threads of the launch bounds and the resulting limit, but not the minimum of blocks, nor
     ``__maxnreg__`` as such.
     """
     registers, allowed = kernel.usage.registers, kernel.sass.register_cap if kernel.sass else None
@@ -250,13 +252,13 @@ def _limiting(kernel: Kernel, limit: int) -> str:
 
 
 def limit_of(kernel: Kernel) -> int | None:
-    """The register limit that ptxas obeyed; ``None`` if there is none, or it is unknown."""
+    """Register limit that ptxas obeyed; ``None`` if there is none, or it is unknown."""
     allowed = kernel.sass.register_cap if kernel.sass else None  # unknown of device functions
     return limited_by_option(kernel) if allowed in (None, MOST_REGISTERS) else allowed
 
 
 def limited_by_option(kernel: Kernel) -> int | None:
-    """The limit of ``-maxrregcount``; ``None`` without it, and if launch bounds override it."""
+    """Register limit by ``-maxrregcount``; ``None`` without it, or if launch bounds override it."""
     maker = kernel.sass.maker if kernel.sass else None
     named = _LIMIT_OPTION.search(maker.options if maker else "") or next(
         (match for each in kernel.advisories if (match := _LIMIT_OPTION.search(each.text))), None
@@ -265,7 +267,7 @@ def limited_by_option(kernel: Kernel) -> int | None:
 
 
 def device_of(kernel: Kernel) -> Device | None:
-    """The device of the kernel's arch; ``None`` if it is unknown."""
+    """Device of the kernel's arch; ``None`` if unknown."""
     try:
         return None if kernel.key.arch is None else device(kernel.key.arch)
     except UsageError:

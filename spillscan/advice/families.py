@@ -28,15 +28,15 @@ class Advice:
     ranked: Ranked
     """The family."""
     places: tuple[Place, ...] = ()
-    """Source lines of its spills, the most costly first."""
+    """Source lines of its spills, most costly first."""
     causes: tuple[str, ...] = ()
-    """Facts, one sentence each; empty: unknown."""
+    """Facts, one sentence each; empty if unknown."""
     fixes: tuple[Fix, ...] = ()
-    """The best first."""
+    """Fixes, best first."""
     need: Need | None = None
-    """Registers that end its spills; ``None``: unknown."""
+    """Registers needed to end its spills; ``None`` if unknown."""
     trial: Trial | None = None
-    """What was compiled; ``None`` if it was not asked for."""
+    """Compiled settings; ``None`` if not requested."""
     untried: str = ""
     """Why nothing can be compiled; empty if it can."""
 
@@ -50,7 +50,10 @@ def advice(
     untried: str = "",
     goal: Goal | None = None,
 ) -> Advice:
-    """Advice on a family. ``code``: live registers of its worst kernel; ``untried``: why that cannot be compiled."""
+    """Advice on a family.
+
+    ``code``: live registers of its worst kernel; ``untried``: why that kernel cannot be compiled.
+    """
     kernel = about.worst
     launch = launches.launch_of(kernel)
     untried = untried if trial is None else trial.missing
@@ -78,7 +81,7 @@ def advice(
 
 
 def facts(made: Advice, commands: Sequence[str] = ()) -> Iterator[tuple[str, str]]:
-    """(heading, text) of all that is known of a family."""
+    """(heading, text) of each known fact about a family."""
     if made.ranked.about == "spills":
         lines = ", ".join(f"{place.text} {share_text(place.share or 0)}" for place in made.places)
         binary = "" if made.ranked.worst.sass else ", and pass the binary"

@@ -1,7 +1,7 @@
-"""Fixes of one kernel: the list from which check, advise, occupancy and the pages print.
+"""Fixes of one kernel, as printed by check, advise, occupancy and the HTML pages.
 
-A ``fix`` was compiled, or follows from the kernel's figures without a compilation. An ``option`` was compiled, and has
-a price: new spills, fewer blocks per SM than the policy asks for, or blocks lost to shared memory. A ``try`` rests on
+A ``fix`` was compiled, or follows from the kernel's values without compiling. An ``option`` was compiled and has a
+price: new spills, fewer blocks per SM than the policy demands, or blocks lost to shared memory. A ``try`` is based on
 an estimate.
 """
 
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 Kind = Literal["fix", "option", "try"]
 Wanted = Literal["spills", "blocks", "registers", "launch", "roles", "none"]
-"""What a fix is for: fewer spills, more blocks per SM, registers within ``max_registers``, a launch that succeeds,
+"""Purpose of a fix: fewer spills, more blocks per SM, registers within ``max_registers``, a launch that succeeds,
 registers of warp roles."""
 
 LEAST_SETMAXNREG = 24
@@ -60,14 +60,14 @@ _INLINE = f"__forceinline__: an inlined function saves no registers for its call
 
 
 class Fix(NamedTuple):
-    """One thing to do about a kernel."""
+    """One proposed change for a kernel."""
 
     kind: Kind
     text: str
 
 
 class Goal(NamedTuple):
-    """What fixes are for, and what the policy asks of them."""
+    """Purpose of fixes, and limits that the policy sets for them."""
 
     wanted: Wanted = "spills"
     min_blocks: int | None = None
@@ -76,7 +76,7 @@ class Goal(NamedTuple):
     """Most registers per thread."""
 
     def allows(self, point: Point) -> bool:
-        """Whether the policy takes what was compiled."""
+        """Whether a compiled setting is within the policy's limits."""
         few = self.min_blocks is not None and (point.blocks or 0) < self.min_blocks
         many = self.max_registers is not None and (point.registers or 0) > self.max_registers
         return not few and not many
@@ -99,17 +99,17 @@ _WANTED: dict[str, Wanted] = {
 
 
 def wanted_by(rule: str) -> Wanted:
-    """The kind of fix that findings of a rule get."""
+    """Purpose of fixes for findings of a rule."""
     return _WANTED.get(rule, "none")
 
 
 class Need(NamedTuple):
-    """How many registers end the spills of a kernel."""
+    """Number of registers that ends a kernel's spills."""
 
     registers: int
-    """Per thread; more than an instruction can name: no register limit ends them."""
+    """Registers per thread. If an instruction cannot address that many, no register limit ends the spills."""
     basis: Literal["tried", "estimate"]
-    """Compiled, or values that are live at once with those in spill slots (ptxas may need more)."""
+    """Compiled, or estimated from values live at once, including spill slots (ptxas may need more)."""
 
 
 def fixes(
@@ -121,8 +121,10 @@ def fixes(
     held: Sequence[Holding] = (),
     on: str | None = None,
 ) -> list[Fix]:
-    """Fixes of the wanted kind, the best first; ``held``: groups of values at the peak, ``on``: a device other than
-    that of the kernel's arch."""
+    """Fixes for the goal, best first.
+
+    ``held``: groups of values at the peak; ``on``: a device other than that of the kernel's arch.
+    """
     if goal.wanted == "none":
         return []
     if for_debugger(kernel):
@@ -143,7 +145,7 @@ def fixes(
 
 
 def registers_needed(kernel: Kernel, code: Pressure | None, trial: Trial | None = None) -> Need | None:
-    """How many registers end a kernel's spills; ``None`` if unknown."""
+    """Number of registers that ends a kernel's spills; ``None`` if unknown."""
     if trial is not None and trial.ends is not None and trial.ends.registers is not None:
         return Need(trial.ends.registers, "tried")
     local = kernel.sass.local if kernel.sass else NO_TRAFFIC
@@ -202,14 +204,14 @@ def _tried(trial: Trial, curve: Curve, goal: Goal) -> Iterator[Fix]:
 
 
 def _spills_less(before: Point, after: Point) -> bool:
-    """Whether a setting has fewer spills at no cost in blocks per SM."""
+    """Whether a setting reduces spills at no cost in blocks per SM."""
     if after.spill_bytes is None or before.spill_bytes is None or before.blocks is None or after.blocks is None:
         return False
     return after.spill_bytes < before.spill_bytes and after.blocks >= before.blocks
 
 
 def _higher_limit(kernel: Kernel, launch: Launch | None, need: Need | None, on: str | None) -> Iterator[Fix]:
-    """Settings that leave more registers."""
+    """Fixes that allow more registers."""
     now, most = kernel.usage.registers, most_registers(kernel)
     least = need.registers if need is not None else 0 if now is None else now + 1
     if now is None or now >= most or least > most:
@@ -256,7 +258,7 @@ def _blocks_at(configuration: Configuration, registers: int) -> int:
 
 
 def _limit_setting(kernel: Kernel, limit: int) -> str:
-    """A register limit without a block size: ``__maxnreg__``, which excludes launch bounds."""
+    """Source text of a register limit without a block size: ``__maxnreg__``, which excludes launch bounds."""
     maker = kernel.sass.maker if kernel.sass else None
     if maker is not None and (0, 0) < release(maker.version) < FIRST_WITH_MAXNREG:
         return f"-maxrregcount={limit} for its file"
@@ -265,13 +267,13 @@ def _limit_setting(kernel: Kernel, limit: int) -> str:
 
 
 def _in_place(kernel: Kernel) -> str:
-    """`` in place of __maxnreg__`` if the binary shows that launch bounds would meet one."""
+    """`` in place of __maxnreg__`` if the binary shows that the kernel has that, which excludes launch bounds."""
     limited = kernel.launch_bounds is None and limit_of(kernel) is not None and limited_by_option(kernel) is None
     return " in place of __maxnreg__" if limited else ""
 
 
 def _shared_memory(kernel: Kernel, launch: Launch | None) -> Iterator[Fix]:
-    """Spilling to shared memory: CUDA 13, no dynamic shared memory, launch bounds, no relocatable code."""
+    """Spilling to shared memory; requires CUDA 13, launch bounds, no dynamic shared memory, no relocatable code."""
     maker = kernel.sass.maker if kernel.sass else None
     if maker is None or not spills_to_shared(maker.version, maker.options) or kernel.dynamic_shared is not False:
         return
@@ -289,7 +291,7 @@ def _shared_memory(kernel: Kernel, launch: Launch | None) -> Iterator[Fix]:
 
 
 def _of_roles(kernel: Kernel, launch: Launch | None) -> Iterator[Fix]:
-    """Registers per role that the block has: what its roles ask for, the largest reduced."""
+    """Registers per role that fit the block's total: the roles' own values, with the largest reduced."""
     threads = launch.threads_per_block if launch else kernel.launch_bounds.threads if kernel.launch_bounds else None
     roles = [] if kernel.sass is None else [role.registers for role in kernel.sass.roles if role.address is not None]
     asked = sorted(registers for registers in roles if registers is not None)
@@ -322,7 +324,7 @@ def _fewer_registers(kernel: Kernel, goal: Goal) -> Iterator[Fix]:
 
 
 def _more_blocks(trial: Trial | None, goal: Goal) -> Iterator[Fix]:
-    """What compiling launch bounds for one more block brought."""
+    """Result of compiling launch bounds for one more block."""
     if trial is None or trial.curve is None or trial.direction != "more blocks" or not trial.steps:
         return
     before, step = trial.curve.as_is, trial.steps[0]
@@ -333,8 +335,10 @@ def _more_blocks(trial: Trial | None, goal: Goal) -> Iterator[Fix]:
 
 
 def of_occupancy(occupancy: Occupancy, launch: Launch | None = None, *, tried: bool = False) -> list[Fix]:
-    """Fixes of one configuration: what makes the launch possible, else what brings more resident blocks or warps;
-    ``tried``: register limits were compiled, and need not be proposed."""
+    """Fixes of one configuration: changes that make the launch possible, or that add resident blocks or warps.
+
+    ``tried``: register limits were compiled, and need not be proposed.
+    """
     if not occupancy.can_launch:
         return list(_of_launch(occupancy, tried=tried))
     source = launch.source if launch else "given"

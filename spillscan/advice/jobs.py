@@ -1,4 +1,4 @@
-"""Texts that `init` writes: the policy, and the CI job of GitHub or GitLab that repeats a build and checks it."""
+"""Files that `init` writes: the policy, and the GitHub or GitLab job that repeats a build and checks it."""
 
 from __future__ import annotations
 
@@ -24,40 +24,40 @@ TO_FILL_IN = {
     "<SPILLSCAN>": "what pip installs: a git URL or a wheel (--install SPEC)",
     "<IMAGE>": "a container image with nvcc",
 }
-"""Words of a job that nobody but the user knows."""
+"""Placeholders of a job that only the user can fill in."""
 _LONGEST_LIST = 14
-"""Families without a known launch that a policy lists."""
+"""Most families without a known launch that a policy lists."""
 _UNLINKED = "registers-not-final"
 _PACKAGES = {"cmake": "cmake", "ninja": "ninja-build", "meson": "meson ninja-build", "scons": "scons", "ctest": "cmake"}
-"""What Debian calls the build tools that an image of the toolkit lacks."""
+"""Debian packages of build tools that a toolkit image lacks."""
 
 
 class Job(Struct, frozen=True, kw_only=True):
-    """What a CI job runs."""
+    """Parameters of a CI job."""
 
     commands: tuple[str, ...]
-    """What builds, as typed; each behind ``spillscan run --``."""
+    """Build commands as typed, each run as ``spillscan run -- COMMAND``."""
     install: str = "<SPILLSCAN>"
-    """What pip installs."""
+    """Argument of pip install."""
     image: str = "<IMAGE>"
-    """The container, which has nvcc."""
+    """Container image with nvcc."""
     branch: str = "main"
-    """The branch that changes go into."""
+    """Branch that changes are merged into."""
 
     @property
     def packages(self) -> str:
-        """Debian packages that the image lacks."""
+        """Debian packages to install into the image."""
         tools = dict.fromkeys(re.findall(r"[\w+-]+", " ".join(self.commands).lower()))
         return " ".join(["git", "python3-venv", *(_PACKAGES[tool] for tool in tools if tool in _PACKAGES)])
 
     @property
     def build(self) -> tuple[str, ...]:
-        """The build step."""
+        """Commands of the build step."""
         return tuple(f"spillscan run -- {each}" for each in self.commands)
 
 
 def check_command(branch: str, forms: str) -> str:
-    """The gate step; ``branch``: the variable that has the target branch of a pull request."""
+    """Command of the gate step; ``branch``: the variable with a pull request's target branch."""
     return f'spillscan check spillscan-build.json ${{{branch}:+--baseline-from "origin/${branch}"}} {forms}'
 
 
@@ -65,7 +65,7 @@ def check_command(branch: str, forms: str) -> str:
 
 
 def policy(kernels: Sequence[Kernel], launches: Sequence[tuple[str, Launch]] = ()) -> str:
-    """A policy: the baseline, the ``launches`` that the user gave, and the families without a known launch."""
+    """Text of a policy: the baseline, the ``launches`` that the user gave, and the families without a known launch."""
     lines = [
         "# Limits of the gate: `spillscan config` lists all keys, `spillscan explain RULE` explains a finding.",
         "version: 1",
@@ -99,8 +99,10 @@ def _quoted(pattern: str) -> str:
 
 
 def unknown_families(kernels: Iterable[Kernel], given: Sequence[str]) -> list[tuple[str, list[Kernel]]]:
-    """(pattern, kernels) of each family whose launch is unknown, the largest first; ``given``: patterns of launches
-    that the user gave."""
+    """(pattern, kernels) of each family whose launch is unknown, largest first.
+
+    ``given``: patterns of launches that the user gave.
+    """
     silent = [
         kernel
         for kernel in kernels
@@ -117,7 +119,7 @@ def unknown_families(kernels: Iterable[Kernel], given: Sequence[str]) -> list[tu
 
 
 def _pattern(base: str, members: Sequence[Kernel]) -> str:
-    """A pattern that names all of a family."""
+    """Pattern that matches all kernels of a family, if possible; otherwise its first kernel's symbol."""
     for pattern in (base, f"{base}<*", f"*{base}*"):
         if all(matches(kernel, pattern) for kernel in members):
             return printable(pattern)
@@ -128,7 +130,7 @@ def _pattern(base: str, members: Sequence[Kernel]) -> str:
 
 
 def installed_from() -> str:
-    """What pip installs to get this copy (PEP 610); empty if it was installed from a local folder or file."""
+    """Argument of pip that installs this copy (PEP 610); empty if it was installed from a local folder or file."""
     try:
         found = distribution("spillscan")
         direct = json.loads(found.read_text("direct_url.json") or "null")
@@ -144,7 +146,8 @@ def installed_from() -> str:
 
 
 def image_of(toolkits: Sequence[str]) -> str:
-    """The public image with the newest of the toolkits that made a build, if its Python is recent enough."""
+    """Public image with the newest toolkit of a build; ``<IMAGE>`` unless it is on Ubuntu 24.04, with a recent
+    Python."""
     for version in reversed(toolkits):
         image = IMAGE_OF_RELEASE.get(".".join(version.split(".")[:2]), "")
         return image if "ubuntu24.04" in image else "<IMAGE>"
@@ -152,7 +155,7 @@ def image_of(toolkits: Sequence[str]) -> str:
 
 
 def workflow(job: Job) -> str:
-    """The workflow of GitHub."""
+    """Text of a GitHub workflow."""
     gate = check_command("GITHUB_BASE_REF", '-f github -f markdown:+"$GITHUB_STEP_SUMMARY" -f markdown:comment.md')
     return f"""\
 name: spillscan
@@ -188,7 +191,7 @@ jobs:
 
 
 def pipeline(job: Job, stages: Sequence[str] = ()) -> str:
-    """The job of GitLab; ``stages``: those of the pipeline that it joins."""
+    """Text of a GitLab job; ``stages``: stages of the pipeline that it joins."""
     stage = "" if not stages or "test" in stages else f"\n  stage: {stages[-1]}"
     gate = check_command("CI_MERGE_REQUEST_TARGET_BRANCH_NAME", "-f text -f gitlab:gl-code-quality-report.json")
     return f"""\

@@ -1,4 +1,4 @@
-"""Families of kernels by spill cost, then those limited by occupancy alone, each with lines, causes and fixes."""
+"""Rank families of kernels: by spill cost, then those limited by occupancy alone."""
 
 from __future__ import annotations
 
@@ -22,45 +22,44 @@ if TYPE_CHECKING:
     from spillscan.occupancy.launches import Launches
 
 About = Literal["spills", "occupancy"]
-"""It spills; or it does not, and few of its blocks are resident."""
+"""Problem of a family: its kernels spill; or they do not, and occupancy is limited."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """A family, and why it stands where it does."""
+    """A family, and the values that determine its rank."""
 
     about: About
-    """What is to be fixed."""
+    """Problem to be fixed."""
     family: str
-    """What its kernels are called together."""
+    """Name that its kernels share."""
     kernels: tuple[Kernel, ...]
-    """Those of the family that it is true of, the worst first."""
+    """Kernels of the family with that problem, worst first."""
     weight: int
-    """Bytes of their spills, ten times as many for each loop around them; 0 where they spill nothing."""
+    """Spill cost: bytes of spills, times ten per enclosing loop; 0 without spills."""
     share: float
-    """Of the weight of all kernels: 0 to 1."""
+    """Share of all kernels' spill cost, 0 to 1."""
     spill_ns: float | None = None
-    """Time on the GPU that a profile measured, times the share of spills in the instructions executed; ``None`` where
-    it does not say."""
+    """Profiled GPU time times the share of spills in executed instructions; ``None`` if not profiled."""
     time_ns: float | None = None
-    """Time on the GPU that a profile measured."""
+    """Profiled GPU time; ``None`` if not profiled."""
 
     @property
     def worst(self) -> Kernel:
-        """The kernel that the rest is said of."""
+        """Worst kernel, to which all advice refers."""
         return self.kernels[0]
 
 
 def ranked(
     kernels: Sequence[Kernel], names: Names, launches: Launches, profile: Sequence[Matched] = ()
 ) -> list[Ranked]:
-    """Families that spill, what weighs most first (with a profile, what takes most time first), then those that
-    occupancy limits, what leaves most of an SM empty first."""
+    """Families that spill, by spill cost (with a profile, by time), then those limited by occupancy, by empty warp
+    slots."""
     launched: dict[int, list[Matched]] = {}
     for measured in profile:
         if measured.kernel is not None:
             launched.setdefault(id(measured.kernel), []).append(measured)
-    kernels = [kernel for kernel in kernels if not kernel.is_helper]  # ptxas's own code: nobody can change it
+    kernels = [kernel for kernel in kernels if not kernel.is_helper]  # nobody can change ptxas's own code
     weights = {id(kernel): spill_weight(kernel) for kernel in kernels}
     total = sum(weights.values())
     spilling: dict[str, list[Kernel]] = {}
@@ -89,10 +88,10 @@ def ranked(
 
 
 def spill_weight(kernel: Kernel) -> int:
-    """Bytes that a kernel's own spills move, ten times as many for each loop around them; as printed where no code
-    shows loops."""
+    """Spill cost: bytes that a kernel's own spills move, times ten per enclosing loop; printed bytes if loops are
+    unknown."""
     spills = kernel.spills
-    if spills == (0, 0):  # loops are not looked for in vain
+    if spills == (0, 0):  # skip the search for loops
         return 0
     if kernel.sass is None or not kernel.sass.instructions:
         return sum(spills or ())
@@ -102,7 +101,7 @@ def spill_weight(kernel: Kernel) -> int:
 
 
 def _times(launched: Sequence[Matched]) -> tuple[float | None, float | None]:
-    """(time on spills, time on the GPU)."""
+    """(GPU time spent on spills, GPU time) in ns; ``None`` if unknown."""
     shares = [(each.launch.metrics.get("duration_ns"), each.launch.spill_share) for each in launched]
     return (
         _sum(time * share if time is not None and share is not None else None for time, share in shares),
@@ -116,8 +115,10 @@ def _sum(values: Iterable[float | None]) -> float | None:
 
 
 def _empty(kernel: Kernel, launches: Launches, asked: dict[tuple[object, ...], float | None]) -> float | None:
-    """The share of warp slots that a kernel leaves empty where something can be done about it; ``None`` where nothing
-    can, where its launch is not known, and where a profile says to leave it. ``asked``: what was answered already."""
+    """Share of warp slots that a kernel leaves empty; ``None`` unless its launch is known and a fix exists.
+
+    ``asked``: cache of earlier results.
+    """
     if kernel.role != "entry" or kernel.spills != (0, 0):
         return None
     launch = launches.launch_of(kernel)
@@ -132,7 +133,7 @@ def _empty(kernel: Kernel, launches: Launches, asked: dict[tuple[object, ...], f
 
 
 def summary_of(kernel: Kernel, launch: Launch | None) -> Summary | None:
-    """Its occupancy; ``None`` where its launch cannot be."""
+    """Occupancy of a kernel; ``None`` if its launch is impossible."""
     try:
         return summarise(kernel.usage, kernel.key.arch, launch)
     except UsageError:
@@ -140,7 +141,7 @@ def summary_of(kernel: Kernel, launch: Launch | None) -> Summary | None:
 
 
 def why_here(about: Ranked) -> str:
-    """``3 kernels, 74 % of the spill cost``."""
+    """Why a family is ranked here, such as ``3 kernels, 74 % of the spill cost``."""
     words = [count(len(about.kernels), "kernel")]
     if about.about == "spills":
         words.append(f"{share_text(about.share)} of the spill cost")

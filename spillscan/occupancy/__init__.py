@@ -1,6 +1,7 @@
-"""Occupancy of a kernel on a device: resident blocks, limits, limiters. Reads nothing but the device table.
+"""Occupancy of a kernel on a device: resident blocks, limits, limiters. Its only data is the device table.
 
-``occupancy("sm_89", registers=153, threads_per_block=512)`` answers one configuration, ``summary.summarise`` a kernel.
+``occupancy("sm_89", registers=153, threads_per_block=512)`` computes one configuration, ``summary.summarise`` a
+kernel's.
 """
 
 from __future__ import annotations
@@ -33,12 +34,12 @@ def occupancy(
     """Theoretical occupancy of one launch on ``arch`` (``sm_90``, ``sm_90a``, ``9.0`` or ``H100``).
 
     Units are those of the field names: registers per thread, bytes per block, percent of the SM's largest shared
-    memory. ``static_shared_bytes`` is what ptxas prints, without the driver's reserve. ``barriers`` defaults to 1, as
-    in the header's converters; ptxas prints the true count ("used N barriers"). ``max_dynamic_shared_bytes`` is the
-    kernel's attribute of that name; ``None`` means not opted in (48 KB).
+    memory. ``static_shared_bytes`` is the value that ptxas prints, without the driver's reserve. ``barriers`` defaults
+    to 1, as in the header's converters; ptxas prints the true count ("used N barriers"). ``max_dynamic_shared_bytes``
+    is the kernel's attribute of that name; ``None`` means not opted in (48 KB).
 
-    Impossible figures and unknown devices raise :class:`~spillscan.UsageError`. A possible launch that does not
-    fit has ``resident_blocks == 0`` and says why in ``reasons``. Rules: ``formula.py``, each with its source.
+    Impossible values and unknown devices raise :class:`~spillscan.UsageError`. A possible launch that does not fit has
+    ``resident_blocks == 0`` and explanations in ``reasons``. The rules and their sources are in ``formula.py``.
     """
     return resident(
         check(
@@ -60,7 +61,7 @@ def occupancy(
 
 
 class _Package(ModuleType):
-    """The package answers when it is called, since ``spillscan.occupancy`` is both its name and the function's."""
+    """Callable package, because ``spillscan.occupancy`` is both its name and the function's."""
 
     __call__ = staticmethod(occupancy)
 

@@ -8,7 +8,7 @@ from spillscan.occupancy.model import LIMITERS, Limiter, Occupancy
 from spillscan.output.nouns import count
 
 LOW_FRACTION = 0.25
-"""Below about this, low occupancy is worth a look where latency is not hidden otherwise."""
+"""Below about this, low occupancy may matter unless latency is hidden in other ways."""
 
 LABELS: Mapping[str, str] = {
     "warps": "warp slots",
@@ -21,17 +21,17 @@ LABELS: Mapping[str, str] = {
 
 
 def limited_by(limiters: Iterable[str]) -> str:
-    """``warp slots, registers``: what binds, in words; what is no limiter (``cannot launch``) stays as it is."""
+    """Limiters in words, such as ``warp slots, registers``; other words (``cannot launch``) are unchanged."""
     return ", ".join(LABELS.get(name, name) for name in limiters)
 
 
 def findings(occupancy: Occupancy) -> tuple[tuple[Limiter, str], ...]:
-    """(limiter, its figures) of each limiter, in the order of ``LIMITERS``."""
+    """(limiter, its values) of each limiter, in the order of ``LIMITERS``."""
     return tuple((name, _ABOUT[name](occupancy)) for name in LIMITERS if name in occupancy.limiters)
 
 
 def verdict(occupancy: Occupancy) -> str:
-    """One plain sentence on what the figure is worth."""
+    """One sentence that rates the occupancy."""
     if not occupancy.can_launch:
         return "This launch fails."
     if occupancy.fraction >= 1:

@@ -1,5 +1,4 @@
-"""Launch bounds: the register cap that ptxas derives from them, and those that bring more blocks or leave more
-registers."""
+"""Launch bounds: the register limit that ptxas derives from them, and bounds for more blocks or more registers."""
 
 from __future__ import annotations
 
@@ -12,39 +11,43 @@ from spillscan.occupancy.model import Configuration, Occupancy
 from spillscan.output.errors import UsageError
 
 REGISTER_STEP = 8
-"""Registers are given out in eights a thread."""
+"""Allocation granularity of registers per thread."""
 PARTITIONS = 4
-"""ptxas counts with four partitions on every target, also on 6.0, whose SM has two (probed, 23 targets)."""
+"""ptxas assumes four partitions on every target, also on 6.0, whose SM has two (probed, 23 targets)."""
 
 
 def least_limit(device: Device) -> int:
-    """Smallest register limit that ptxas obeys, of ``-maxrregcount`` and ``__maxnreg__``; it raises smaller ones
-    ("adjusting … to lower bound of 24"). Probed with ptxas 12.9 and 13.0 on sm_50 to sm_120."""
+    """Smallest register limit that ptxas obeys in ``-maxrregcount`` and ``__maxnreg__``.
+
+    It raises smaller ones ("adjusting … to lower bound of 24"). Probed with ptxas 12.9 and 13.0 on sm_50 to sm_120.
+    """
     return 24 if device.version >= (7, 0) else 16
 
 
 class RegisterCap(Struct, frozen=True, kw_only=True):
-    """What ptxas makes of ``__launch_bounds__(threads, blocks)``."""
+    """Register limit that ptxas derives from ``__launch_bounds__(threads, blocks)``."""
 
     threads: int
     """Largest block size promised."""
     blocks: int
-    """Least blocks per SM asked for."""
+    """Minimum blocks per SM requested."""
     registers: int
-    """Most registers per thread that ptxas then allocates."""
+    """Resulting register limit per thread."""
     ignored: str = ""
-    """Why ptxas ignores the number of blocks (it warns); ``registers`` is then the cap by ``threads`` alone,
-    and a heuristic of ptxas may well choose less. Empty where it honours the number."""
+    """Why ptxas ignores the number of blocks, with a warning; empty if it does not.
+
+    ``registers`` is then the limit by ``threads`` alone, and a heuristic of ptxas may choose fewer.
+    """
 
 
 def register_cap(device: Device, threads: int, blocks: int = 1) -> RegisterCap:
-    """The register cap that ptxas derives from ``__launch_bounds__(threads, blocks)``.
+    """Register limit that ptxas derives from ``__launch_bounds__(threads, blocks)``.
 
-    ``floor(registers of a partition / (32 * warps of a partition))``, rounded down to 8: (256, 6) gives 40,
-    not 42. A block must also fit its own limit (32 K registers on 3.2, 5.3 and 6.2). More threads or blocks
-    than the SM holds: ptxas warns and ignores ``blocks``. Probed with ptxas 11.8, 12.9, 13.0 and 13.5 on 23
-    targets. With one argument only, ptxas has heuristics besides and may use less. Raises
-    :class:`~spillscan.UsageError` for impossible bounds.
+    ``floor(registers of a partition / (32 * warps of a partition))``, rounded down to 8: (256, 6) gives 40, not 42. A
+    block must also fit its own limit (32 K registers on 3.2, 5.3 and 6.2). If the bounds exceed the SM's threads or
+    blocks, ptxas warns and ignores ``blocks``. Probed with ptxas 11.8, 12.9, 13.0 and 13.5 on 23 targets. With one
+    argument only, ptxas also has heuristics and may use fewer. Raises :class:`~spillscan.UsageError` for impossible
+    bounds.
     """
     if not 1 <= threads <= device.max_threads_per_block:
         raise UsageError(f"launch bounds: threads must be 1 to {device.max_threads_per_block:,}, not {threads:,}")
@@ -58,7 +61,7 @@ def register_cap(device: Device, threads: int, blocks: int = 1) -> RegisterCap:
     warps = -(-threads // WARP_THREADS)
     resident_warps = min(warps * (1 if ignored else blocks), device.max_warps_per_sm)
     unit = max(device.register_alloc_unit // WARP_THREADS, 1)
-    partitions = 1 if device.sub_partitions == 1 else PARTITIONS  # 1 only where an assumption takes them away
+    partitions = 1 if device.sub_partitions == 1 else PARTITIONS  # 1 only if an assumption removes partitions
     by_sm = device.registers_per_sm // partitions // (WARP_THREADS * -(-resident_warps // partitions))
     by_block = device.registers_per_block // partitions // (WARP_THREADS * -(-warps // partitions))
     cap = min(by_sm, by_block) // unit * unit
@@ -67,20 +70,20 @@ def register_cap(device: Device, threads: int, blocks: int = 1) -> RegisterCap:
 
 
 class Bounds(Struct, frozen=True, kw_only=True):
-    """Launch bounds that would bring more blocks, if registers are what binds."""
+    """Launch bounds that would add resident blocks, if registers are the limiter."""
 
     threads: int
     """First argument of ``__launch_bounds__``."""
     blocks: int
     """Second argument."""
     registers: int
-    """The cap they make."""
+    """Register limit that results."""
     shed: int
-    """Registers per thread that ptxas would have to do without; it spills what it cannot."""
+    """Registers per thread to save; ptxas spills those that it cannot save."""
 
 
 def bounds_for_more_blocks(occupancy: Occupancy) -> Bounds | None:
-    """The launch bounds that bring the next block; ``None`` where fewer registers bring none."""
+    """Launch bounds for one more resident block; ``None`` if fewer registers do not add one."""
     configuration = occupancy.configuration
     device = configuration.device
     threads = configuration.threads_per_block
@@ -93,7 +96,7 @@ def bounds_for_more_blocks(occupancy: Occupancy) -> Bounds | None:
     reached = resident(replace(configuration, registers=cap.registers)).resident_blocks
     if reached < blocks:
         return None
-    most = register_cap(device, threads, reached)  # the same cap may bring several
+    most = register_cap(device, threads, reached)  # the same limit may add several blocks
     return Bounds(
         threads=threads,
         blocks=blocks if most.ignored or most.registers != cap.registers else reached,
@@ -103,8 +106,7 @@ def bounds_for_more_blocks(occupancy: Occupancy) -> Bounds | None:
 
 
 def bounds_for_more_registers(configuration: Configuration) -> tuple[RegisterCap, ...]:
-    """The launch bounds that leave more registers than the kernel takes, the smallest step first: of each cap those
-    with the most blocks."""
+    """Launch bounds that allow more registers than the kernel uses, lowest limit first, each with the most blocks."""
     device, threads = configuration.device, configuration.threads_per_block
     most = min(device.max_threads_per_sm // threads, device.max_blocks_per_sm)
     if not 0 < threads <= device.max_threads_per_block:
@@ -118,6 +120,6 @@ def bounds_for_more_registers(configuration: Configuration) -> tuple[RegisterCap
 
 
 def largest_block(device: Device, registers: int) -> int:
-    """The most threads, in whole warps, of a block whose threads may have so many registers; 0: none."""
+    """Most threads per block, in whole warps, at ``registers`` per thread; 0 if none fits."""
     sizes = range(device.max_threads_per_block, 0, -WARP_THREADS)
     return next((size for size in sizes if register_cap(device, size).registers >= registers), 0)

@@ -1,4 +1,4 @@
-"""Occupancy and devices as plain data, for JSON and CSV. Every key is stable, units are in the names."""
+"""Occupancy and devices as plain data, for JSON and CSV. Keys are stable and contain their units."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from spillscan.occupancy.summary import Summary
 
 
 def as_data(occupancy: Occupancy, wanted_blocks: int | None = None) -> dict[str, Any]:
-    """Everything about one configuration, for JSON; every key is stable, units in names."""
+    """All data about one configuration, for JSON. Keys are stable and contain their units."""
     configuration = occupancy.configuration
     best = best_block_sizes(configuration)
     blocks = wanted_blocks or occupancy.resident_blocks
@@ -58,7 +58,7 @@ def as_data(occupancy: Occupancy, wanted_blocks: int | None = None) -> dict[str,
 
 
 def as_row(occupancy: Occupancy) -> dict[str, Any]:
-    """The answer alone, as in one row of ``--from``."""
+    """The result alone, as in one row of ``--from``."""
     return {
         "resident_blocks": occupancy.resident_blocks,
         "active_warps": occupancy.active_warps,
@@ -69,8 +69,10 @@ def as_row(occupancy: Occupancy) -> dict[str, Any]:
 
 
 def summary_data(summary: Summary) -> dict[str, Any]:
-    """One kernel's occupancy for JSON; where the launch is open, or its dynamic shared memory, no blocks, and the rest
-    is "at most"."""
+    """One kernel's occupancy for JSON.
+
+    If its launch or dynamic shared memory is unknown, ``resident_blocks`` is ``None`` and the rest are upper bounds.
+    """
     found = summary.occupancy
     local = summary.local_memory
     return {
@@ -92,7 +94,7 @@ def summary_data(summary: Summary) -> dict[str, Any]:
 
 
 def device_data(device: Device) -> dict[str, Any]:
-    """Everything the table says of one device, for JSON."""
+    """All data about one device, for JSON."""
     return {
         "target": device.target,
         "compute_capability": device.compute_capability,

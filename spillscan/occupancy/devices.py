@@ -1,4 +1,4 @@
-"""The device table: what one SM of each compute capability has, read from ``device_tables/*.yaml``."""
+"""The device table: resources of an SM per compute capability, read from ``device_tables/*.yaml``."""
 
 from __future__ import annotations
 
@@ -23,42 +23,42 @@ _Type = TypeVar("_Type")
 _TARGET = re.compile(r"(?:sm_|compute_|cc ?)?(\d{1,2})\.?(\d)([af]?)")
 _BRANDS = {"nvidia", "geforce", "tesla", "quadro", "jetson", "gpu", "generation", "edition", "with", "design"}
 _BOARDS = re.compile(r"\d+gb|pcie|sxm\d?|hbm\w*|nvl|laptop|mobile|max|q|workstation|server|agx")
-"""Words for boards of one product, whose numbers of SMs differ."""
+"""Words for boards of one product, which differ in their number of SMs."""
 _NUMBER = re.compile(r"([a-z]*)(\d+)")
 _GENERATIONS = re.compile(r"kepler|maxwell|pascal|volta|turing|ampere|ada|hopper|blackwell")
 
 
 Count = Annotated[int, Meta(ge=0)]
 Keys = Annotated[tuple[str, ...], Meta(min_length=1)]
-"""Of ``sources.yaml``."""
+"""Keys of ``sources.yaml``."""
 
 
 class Gpu(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A product with this compute capability."""
 
     name: str
-    """As the vendor writes it, without "NVIDIA"."""
+    """Vendor's name, without "NVIDIA"."""
     multiprocessors: int | None
-    """SMs of the whole GPU; ``None`` where no source was found, or where boards of this name differ."""
+    """SMs of the whole GPU; ``None`` if no source was found, or if boards of this name differ."""
     source: Keys
     """Keys of ``sources.yaml``."""
 
 
 class Conflict(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A source that gives another figure than the table."""
+    """A source that contradicts the table."""
 
     figure: str
     """Field of :class:`Device`."""
     source: str
     """Key of ``sources.yaml``."""
     says: int
-    """What that source says."""
+    """The source's value."""
     why: str
-    """Why the table keeps its own."""
+    """Why the table keeps its own value."""
 
 
 class Multiprocessor(Struct, frozen=True, kw_only=True):
-    """What one SM has, and how it is handed out. Each figure bears a source in its device's file."""
+    """Resources of one SM and their allocation rules. Each value has a source in its device's file."""
 
     max_threads_per_sm: Count
     """Resident threads per SM."""
@@ -71,11 +71,11 @@ class Multiprocessor(Struct, frozen=True, kw_only=True):
     registers_per_block: Count
     """32-bit registers that one block may allocate."""
     max_registers_per_thread: Count
-    """What the instruction set can address."""
+    """Most registers that an instruction can address."""
     register_alloc_unit: Count
-    """Registers; each warp's allocation is a multiple of it."""
+    """Allocation granularity of registers per warp."""
     sub_partitions: Count
-    """Parts of the SM, each with its own share of registers and warps."""
+    """Partitions of the SM, each with its own share of registers and warps."""
     shared_bytes_per_sm: Count
     """Shared memory per SM at the largest carve-out, bytes."""
     shared_bytes_per_block: Count
@@ -83,48 +83,48 @@ class Multiprocessor(Struct, frozen=True, kw_only=True):
     shared_bytes_per_block_optin: Count
     """Limit per block for a kernel that opted in, bytes, without the driver's reserve."""
     shared_bytes_reserved_per_block: Count
-    """What the driver takes for itself in each block, bytes."""
+    """Shared memory that the driver reserves per block, bytes."""
     shared_alloc_unit: Count
-    """Bytes; each block's shared memory is a multiple of it."""
+    """Allocation granularity of shared memory per block, bytes."""
     carveout_steps_kb: tuple[Count, ...]
-    """Sizes that the shared memory of an SM can be set to, KB of 1,024 bytes, ascending."""
+    """Possible sizes of an SM's shared memory, KB of 1,024 bytes, ascending."""
     barriers_per_block: Count
     """Named barriers that one block may use."""
     barriers_per_sm: Count | None
-    """Named barriers per SM; ``None`` where no source knows. A limit from 9.0 on only."""
+    """Named barriers per SM; ``None`` if unknown. Limits residency from 9.0 on only."""
     partitioned_global_caching: bool
-    """Whether a block can be held to half an SM for the sake of caching (5.x and 6.x)."""
+    """Whether a block can be restricted to half an SM for caching (5.x and 6.x)."""
     virtual_resources_per_sm: Count | None
-    """Virtual resources per SM; ``None`` before 10.0. Nothing public says how many a kernel uses."""
+    """Virtual resources per SM; ``None`` before 10.0. No public source says how many a kernel uses."""
     clusters: bool
     """Whether thread block clusters exist."""
 
 
 FIGURES = Multiprocessor.__struct_fields__
-"""The fields of :class:`Device` that carry a source each."""
+"""Fields of :class:`Device` with a source each."""
 
 
 class Device(Multiprocessor, frozen=True, kw_only=True, dict=True, forbid_unknown_fields=True):
-    """A compute capability: what one SM of it has, and who says so."""
+    """A compute capability: resources of its SM, and their sources."""
 
     compute_capability: str
-    """``9.0``"""
+    """Such as ``9.0``."""
     architecture: str
-    """``Hopper``"""
+    """Such as ``Hopper``."""
     chip: str | None
-    """``GH100``; ``None`` where no source names it."""
+    """Such as ``GH100``; ``None`` if no source names it."""
     target: str
     """ptxas target without suffix, ``sm_90``."""
     status: Literal["confirmed", "preliminary", "renamed"]
     """``confirmed``, ``preliminary`` (no hardware seen) or ``renamed`` (another target is its later name)."""
     gpus: tuple[Gpu, ...]
-    """Products, not a complete list."""
+    """Some products with this compute capability."""
     sources: Mapping[str, Keys]
-    """Keys of ``sources.yaml`` for each figure."""
+    """Keys of ``sources.yaml`` per value."""
     conflicts: tuple[Conflict, ...]
-    """Sources that say otherwise."""
+    """Sources that contradict the table."""
     notes: tuple[str, ...]
-    """What a reader of the figures should know."""
+    """Remarks for users of the values."""
 
     @cached_property
     def version(self) -> tuple[int, int]:
@@ -139,7 +139,7 @@ class Device(Multiprocessor, frozen=True, kw_only=True, dict=True, forbid_unknow
 
     @cached_property
     def checked_registers(self) -> int:
-        """The largest register count a thread may have in the header's check: 255 before 7.0, 256 from then on.
+        """Largest register count per thread that the header's check accepts: 255 before 7.0, 256 from then on.
 
         The instruction set addresses 255 registers (63 on 3.0).
         """
@@ -147,43 +147,43 @@ class Device(Multiprocessor, frozen=True, kw_only=True, dict=True, forbid_unknow
 
     @cached_property
     def shared_limit_per_block(self) -> int:
-        """Most shared memory that one block may allocate without opt-in, bytes, with the driver's reserve."""
+        """Most shared memory per block without opt-in, bytes, with the driver's reserve."""
         return self.shared_bytes_per_block + (self.shared_bytes_reserved_per_block if self.version >= (8, 0) else 0)
 
     @cached_property
     def shared_limit_per_block_optin(self) -> int:
-        """Likewise, for a kernel that opted in; before 7.0 there is no opt-in."""
+        """Most shared memory per block with opt-in, bytes, with the driver's reserve; before 7.0 there is no opt-in."""
         more = self.shared_bytes_per_block_optin - self.shared_bytes_per_block if self.version >= (7, 0) else 0
         return self.shared_limit_per_block + more
 
     @cached_property
     def limiting_barriers_per_sm(self) -> int:
-        """Named barriers; 0 where they do not limit: before 9.0.
+        """Named barriers per SM; 0 if they do not limit residency, as before 9.0.
 
-        Confirmed by residency on the H200, where the runtime takes the kernel's own count (ptxas: "used N barriers").
+        Confirmed by residency on the H200, where the runtime uses the kernel's own count (ptxas: "used N barriers").
         """
         return (self.barriers_per_sm or 0) if self.version >= (9, 0) else 0
 
     @property
     def limiting_virtual_resources_per_sm(self) -> int:
-        """Virtual resources; 0 where there are none. The converters of the header take a kernel to use none."""
+        """Virtual resources per SM; 0 if there are none. The header's converters assume that kernels use none."""
         return self.virtual_resources_per_sm or 0
 
     @cached_property
     def held_to_61(self) -> bool:
-        """Whether what could not run on 6.1 does not run on it either: 6.0."""
+        """Whether launches that do not fit 6.1 do not fit it either, as on 6.0."""
         return self.version == (6, 0)
 
 
 @cache
 def sources() -> Mapping[str, str]:
-    """Key of a source -> what it is."""
+    """Description of each source, by key."""
     return {str(key): str(text) for key, text in _load("sources.yaml").items()}
 
 
 @cache
 def devices() -> tuple[Device, ...]:
-    """Every device of the table, by compute capability."""
+    """All devices of the table, by compute capability."""
     found = [_read(name) for name in os.listdir(FOLDER) if name.startswith("sm_")]
     return tuple(sorted(found, key=lambda device: device.version))
 
@@ -197,7 +197,7 @@ def device(name: str | float) -> Device:
 
 
 def resolve(name: str | float) -> tuple[Device, Gpu | None]:
-    """Like :func:`device`, with the GPU where ``name`` is a product."""
+    """Like :func:`device`, with the GPU if ``name`` is a product."""
     return _resolve(str(name))
 
 
@@ -222,7 +222,7 @@ def _resolve(name: str) -> tuple[Device, Gpu | None]:
 
 
 def is_device(name: str) -> bool:
-    """Whether a word names a device, or is written like one (``sm_91``, ``RTX 4091``)."""
+    """Whether a word names a device or has the form of one (``sm_91``, ``RTX 4091``)."""
     try:
         return bool(resolve(name))
     except UsageError as error:
@@ -230,7 +230,7 @@ def is_device(name: str) -> bool:
 
 
 def _nearest(wanted: str, known: Mapping[str, str]) -> str:
-    """The most alike product of the same series, whose generation is the same; empty if there is none."""
+    """Most similar product name of the same series and generation; empty if there is none."""
     from difflib import get_close_matches
 
     series = _series(wanted)
@@ -240,7 +240,7 @@ def _nearest(wanted: str, known: Mapping[str, str]) -> str:
 
 
 def _series(plain: str) -> tuple[object, ...] | None:
-    """What products of one generation have in common in their names: RTX 30.., RTX A..00, GTX 16.., P10., Ada."""
+    """Key shared by product names of one generation: RTX 30.., RTX A..00, GTX 16.., P10., Ada."""
     match = _NUMBER.match(plain)
     if match is None:
         return None
@@ -272,7 +272,8 @@ def _words(name: str) -> list[str]:
 
 
 def _load(name: str) -> dict[str, Any]:
-    """One file of the table. To import YAML takes longer than most logs, so what it says is kept for the next run."""
+    """One file of the table. Cached as JSON for later runs, because importing YAML takes longer than reading most
+    logs."""
     with open(os.path.join(FOLDER, name), "rb") as table:
         text = table.read()
     file = f"{name.removesuffix('.yaml')}-{len(text)}-{crc32(text):08x}.json"
@@ -294,16 +295,16 @@ def _read(name: str) -> Device:
 
 
 class _Sourced(Struct, forbid_unknown_fields=True):
-    """A figure in a device's file."""
+    """A value in a device's file."""
 
     value: Any
-    """What it is; a field of :class:`Multiprocessor` says of which type."""
+    """The value; its field of :class:`Multiprocessor` defines its type."""
     source: Keys
-    """Who says so."""
+    """Keys of ``sources.yaml``."""
 
 
 def parse(data: Mapping[str, Any], name: str) -> Device:
-    """The device in the file ``name``, checked; :class:`~spillscan.InputError` names file and key."""
+    """Device of the file ``name``, validated. Raises :class:`~spillscan.InputError` that names file and key."""
 
     def need(condition: bool, what: str) -> None:
         if not condition:
@@ -338,11 +339,11 @@ def parse(data: Mapping[str, Any], name: str) -> Device:
     return found
 
 
-# ---- which devices run code for an arch ------------------------------------------------------------------------------
+# ---- devices that run code for an arch ------------------------------------------------------------------------------
 
 
 def judged_on(arch: str | None, devices: Sequence[str]) -> tuple[str | None, ...]:
-    """Those of ``devices`` that run code for ``arch``; without devices, or where the arch is not known, the arch."""
+    """Devices among ``devices`` that run code for ``arch``; the arch itself without devices, or if it is unknown."""
     if not devices or arch is None:
         return (arch,)
     return tuple(name for name in devices if runs_on(arch, name))
@@ -351,11 +352,11 @@ def judged_on(arch: str | None, devices: Sequence[str]) -> tuple[str | None, ...
 def runs_on(arch: str, name: str) -> bool:
     """Whether code for ``arch`` (``sm_80``, ``sm_90a``, ``sm_100f``) runs on the device ``name`` (``H100``, ``sm_86``).
 
-    By the rules of the CUDA C++ Programming Guide (binary compatibility; architecture- and family-specific features):
-    code runs within its major compute capability, from its own minor on; with ``a`` on its own compute capability only;
-    with ``f`` within its family, which is the major but for 10.1, the former name of 11.0.
+    Follows the CUDA C++ Programming Guide (binary compatibility; architecture- and family-specific features). Code runs
+    on its own minor compute capability and later ones of the same major. With ``a`` it runs only on its own compute
+    capability. With ``f`` it runs within its family, which is the major, except for 10.1, the former name of 11.0.
 
-    An arch that no device is known of runs nowhere; an unknown device raises :class:`~spillscan.UsageError`.
+    An arch without a known device runs nowhere. An unknown device raises :class:`~spillscan.UsageError`.
     """
     there = resolve(name)[0].version
     try:

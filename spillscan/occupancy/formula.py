@@ -1,7 +1,7 @@
 """The occupancy rules in closed form, equal to NVIDIA's ``cuda_occupancy.h`` 13.5.
 
-``docs/occupancy.md`` lists the known deviations of other releases and tools. "The header" is ``cuda_occupancy.h``;
-measurements are those of an H200.
+``docs/occupancy.md`` lists known deviations of other releases and tools. "The header" is ``cuda_occupancy.h``;
+measurements were made on an H200.
 """
 
 from __future__ import annotations
@@ -19,31 +19,32 @@ if TYPE_CHECKING:
 
 
 def round_up(value: int, unit: int) -> int:
-    """The smallest multiple of ``unit`` that holds ``value``."""
+    """Smallest multiple of ``unit`` that is at least ``value``."""
     return (value + unit - 1) // unit * unit
 
 
 def registers_per_warp(device: Device, registers: int) -> int:
-    """Registers that one warp takes: allocated per warp, in units of 256 (8 a thread) on every device."""
+    """Registers allocated per warp, in units of 256 (8 per thread) on every device."""
     return round_up(registers * WARP_THREADS, device.register_alloc_unit)
 
 
 def carveout_step(device: Device, wanted_bytes: int) -> int:
-    """The smallest carve-out step that holds ``wanted_bytes``."""
+    """Smallest carve-out size of at least ``wanted_bytes``."""
     steps = device.carveout_steps_kb
     return 1024 * steps[bisect_left(steps, -(-wanted_bytes // 1024))]
 
 
 def step_without_preference(device: Device, wanted_bytes: int) -> int:
-    """What the SM is set to where the preference does not hold a block: from 7.0 on as little as does, before all."""
+    """Shared memory of the SM if the preference is too small for a block: from 7.0 on the smallest that fits, before
+    all."""
     return carveout_step(device, wanted_bytes) if device.version >= (7, 0) else device.shared_bytes_per_sm
 
 
 def preferred_shared_bytes(device: Device, carveout_percent: int | None, preference: CachePreference) -> int:
     """Shared memory per SM that the preference asks for, bytes.
 
-    From 7.0 on a percentage of the maximum, rounded down and then up to the next step; no preference means
-    the maximum. On 3.x the cache preference picks a step. On 5.x and 6.x shared memory has its own array.
+    From 7.0 on a percentage of the maximum, rounded down and then up to the next carve-out size; no preference means
+    the maximum. On 3.x the cache preference selects a size. On 5.x and 6.x shared memory has its own array.
     """
     most = device.shared_bytes_per_sm
     major = device.version[0]
@@ -61,9 +62,9 @@ def preferred_shared_bytes(device: Device, carveout_percent: int | None, prefere
 
 
 def resident(configuration: Configuration) -> Occupancy:
-    """Resident blocks per SM, every limit, and what is allocated.
+    """Resident blocks per SM, every limit, and allocated resources.
 
-    Impossible figures (1,025 threads, 257 registers) give 0 blocks, as in the header; :func:`check` refuses them.
+    Impossible values (1,025 threads, 257 registers) give 0 blocks, as in the header; :func:`check` rejects them.
     """
     device, warps = configuration.device, configuration.warps_per_block
     by_registers, caching = _register_limit(configuration)
@@ -100,7 +101,7 @@ def resident(configuration: Configuration) -> Occupancy:
 
 
 def _register_limit(configuration: Configuration) -> tuple[int | None, GlobalCaching]:
-    """Blocks per SM by registers, and the partitioned caching that stays on."""
+    """Blocks per SM by registers, and the partitioned caching in effect."""
     device = configuration.device
     caching = configuration.global_caching if device.partitioned_global_caching else "off"
     found, caching = _in_partitions(configuration, device.sub_partitions, caching)
@@ -112,10 +113,10 @@ def _register_limit(configuration: Configuration) -> tuple[int | None, GlobalCac
 def _in_partitions(
     configuration: Configuration, partitions: int, caching: GlobalCaching
 ) -> tuple[int | None, GlobalCaching]:
-    """The register limit of an SM with so many partitions.
+    """Register limit of an SM with ``partitions`` partitions.
 
-    A block is checked as if its warps were spread over all partitions at once (the header: "hardware check").
-    The SM then holds ``floor(partition's registers / warp's registers)`` warps in each partition.
+    A block is checked as if its warps were spread over all partitions at once (the header: "hardware check"). Each
+    partition of the SM then has room for ``floor(partition's registers / warp's registers)`` warps.
     """
     device, warps = configuration.device, configuration.warps_per_block
     warp = registers_per_warp(device, configuration.registers)
@@ -135,10 +136,11 @@ def _in_partitions(
 
 
 def _shared_limit(configuration: Configuration) -> tuple[int | None, int, int]:
-    """Blocks per SM by shared memory; bytes that a block takes; bytes that the SM is set to.
+    """Blocks per SM by shared memory; bytes allocated per block; bytes configured for the SM.
 
-    A block takes the driver's reserve, too, in units of 256 B, from 8.0 on of 128 B. Code with more than 48 KB static
-    is opted in by the driver (measured): ptxas refuses to make it of sources, other compilers do not.
+    A block's allocation includes the driver's reserve, in units of 256 B, from 8.0 on of 128 B. The driver opts in code
+    with more than 48 KB static shared memory (measured): ptxas refuses to compile it from sources, other compilers do
+    not.
     """
     device, attribute = configuration.device, configuration.max_dynamic_shared_bytes
     static, reserve = configuration.static_shared_bytes, device.shared_bytes_reserved_per_block
@@ -156,7 +158,7 @@ def _shared_limit(configuration: Configuration) -> tuple[int | None, int, int]:
 
 
 def _share(available: int, used: int) -> int | None:
-    """Blocks that a resource allows; ``None`` if there is none of it, or the kernel uses none."""
+    """Blocks that a resource allows; ``None`` if the device has none of it, or the kernel uses none."""
     return available // used if available and used else None
 
 
@@ -219,11 +221,11 @@ def _shared_reason(configuration: Configuration) -> str:
     )
 
 
-# ---- what a launch cannot be at all ----------------------------------------------------------------------------------
+# ---- validation of configurations -----------------------------------------------------------------------------------
 
 
 def check(configuration: Configuration) -> Configuration:
-    """The configuration itself, if its figures are possible; :class:`UsageError` names the first that is not."""
+    """``configuration``, if its values are possible. Raises :class:`UsageError` that names the first that is not."""
     _range(
         "threads per block", configuration.threads_per_block, 1, configuration.device.max_threads_per_block, "a block"
     )
@@ -232,7 +234,7 @@ def check(configuration: Configuration) -> Configuration:
 
 def _check_resources(configuration: Configuration) -> Configuration:
     device = configuration.device
-    # 256 is what the header still accepts from 7.0 on; before 7.0 it answers 0 blocks.
+    # The header still accepts 256 from 7.0 on; before 7.0 it returns 0 blocks.
     most = max(256, device.checked_registers)
     if not 0 <= configuration.registers <= most:
         bounds = f"0 to {device.max_registers_per_thread} on {device.target}"
@@ -249,8 +251,10 @@ def _check_resources(configuration: Configuration) -> Configuration:
 def launched(
     device: Device, launch: Launch, *, registers: int, static_shared_bytes: int, barriers: int = 1
 ) -> Configuration:
-    """A kernel as it is launched, checked; dynamic shared memory that is not known counts as none. A block beyond the
-    device's largest, which ``.reqntid`` may ask for, cannot launch."""
+    """Configuration of a kernel's launch, validated. Unknown dynamic shared memory counts as none.
+
+    A block beyond the device's largest, as ``.reqntid`` may require, is accepted and cannot launch.
+    """
     return _check_resources(
         Configuration(
             device=device,

@@ -1,4 +1,4 @@
-"""Headroom: how far the next step is in each direction, what one more block needs, and the best block sizes."""
+"""Headroom: distance to the next change in blocks in each direction, needs of one more block, best block sizes."""
 
 from __future__ import annotations
 
@@ -21,39 +21,39 @@ _FIELD: dict[Varied, str] = {
     "shared": "user_shared_bytes",
     "barriers": "barriers",
 }
-"""Which figure of a :class:`Configuration` is meant."""
+"""Field of :class:`Configuration` per varied resource."""
 
 
 class BlockStep(Struct, frozen=True, kw_only=True):
     """A change of one resource that changes the resident blocks."""
 
     resource: Resource
-    """``registers`` a thread, ``shared`` bytes a block (static + dynamic), ``barriers`` a block."""
+    """``registers`` per thread, ``shared`` bytes per block (static + dynamic), ``barriers`` per block."""
     before: int
-    """The figure now."""
+    """Current value."""
     after: int
-    """The nearest figure with another number of blocks."""
+    """Nearest value with another number of blocks."""
     blocks_before: int
     """Resident blocks now."""
     blocks_after: int
-    """Resident blocks then; 0: cannot launch."""
+    """Resident blocks after the change; 0: cannot launch."""
 
 
 class Headroom(Struct, frozen=True, kw_only=True):
-    """One resource alone, both ways; everything else stays."""
+    """Headroom of one resource in both directions, with all others unchanged."""
 
     resource: Resource
-    """The resource that alone is changed."""
+    """The resource that changes."""
     more_blocks: BlockStep | None
-    """The least reduction that brings a block more; ``None``: reducing this alone brings none."""
+    """Smallest reduction that adds a block; ``None`` if reducing it alone adds none."""
     free: int
-    """How much more may be used at no cost in blocks; 0 where it cannot launch."""
+    """Additional amount at no cost in blocks; 0 if the kernel cannot launch."""
     fewer_blocks: BlockStep | None
-    """The least increase that costs a block; ``None``: the device allows no figure that does."""
+    """Smallest increase that costs a block; ``None`` if no value that the device allows does."""
 
 
 def headroom(occupancy: Occupancy) -> tuple[Headroom, ...]:
-    """Headroom by registers, shared memory and barriers. Resident blocks never rise with any of them."""
+    """Headroom by registers, shared memory and barriers. More of any of them never adds resident blocks."""
     configuration = occupancy.configuration
     device = configuration.device
     top_shared = device.shared_bytes_per_block_optin + 1
@@ -64,22 +64,22 @@ def headroom(occupancy: Occupancy) -> tuple[Headroom, ...]:
 
 
 def changed(configuration: Configuration, varied: Varied, figure: int) -> Configuration:
-    """The same with another figure; shared memory is static + dynamic, bytes."""
+    """``configuration`` with another value; shared memory is static + dynamic, bytes."""
     return (
         with_shared(configuration, figure) if varied == "shared" else replace(configuration, **{_FIELD[varied]: figure})
     )
 
 
 def current(configuration: Configuration, varied: Varied) -> int:
-    """The figure that varies, as it is now; shared memory is static + dynamic, bytes."""
+    """Current value of the varied resource; shared memory is static + dynamic, bytes."""
     figure: int = getattr(configuration, _FIELD[varied])
     return figure
 
 
 def with_shared(configuration: Configuration, user_bytes: int) -> Configuration:
-    """The same with another amount of static + dynamic shared memory; an opted-in kernel stays opted in for it.
+    """``configuration`` with another amount of static + dynamic shared memory; an opted-in kernel stays opted in.
 
-    Dynamic shared memory changes where there is some, else static.
+    Changes dynamic shared memory if there is any, else static.
     """
     static = configuration.static_shared_bytes
     if configuration.dynamic_shared_bytes == 0 or user_bytes < static:
@@ -122,18 +122,18 @@ def _along(resource: Resource, occupancy: Occupancy, most: int) -> Headroom:
 
 
 class NextBlock(Struct, frozen=True, kw_only=True):
-    """What one more resident block needs of everything that stands in its way, together."""
+    """Upper limits that together allow one more resident block."""
 
     blocks: int
-    """Resident blocks then."""
+    """Resident blocks within these limits."""
     threads: int | None = None
-    """Most threads a block, in whole warps; ``None``: as many as now."""
+    """Most threads per block, in whole warps; ``None``: unchanged."""
     registers: int | None = None
-    """Most registers per thread; ``None``: as many as now."""
+    """Most registers per thread; ``None``: unchanged."""
     shared: int | None = None
-    """Most static and dynamic shared memory a block, bytes; ``None``: as much as now."""
+    """Most static + dynamic shared memory per block, bytes; ``None``: unchanged."""
     barriers: int | None = None
-    """Most named barriers a block; ``None``: as many as now."""
+    """Most named barriers per block; ``None``: unchanged."""
 
 
 _IN_THE_WAY: tuple[tuple[Varied, Limiter], ...] = (
@@ -142,12 +142,14 @@ _IN_THE_WAY: tuple[tuple[Varied, Limiter], ...] = (
     ("shared", "shared_memory"),
     ("barriers", "barriers"),
 )
-"""Fewer threads also take fewer registers: they come first."""
+"""Varied resources and their limiters. Threads come first because fewer threads also need fewer registers."""
 
 
 def next_block(occupancy: Occupancy) -> NextBlock | None:
-    """What one more block needs; ``None`` where nothing brings it: no free block slot, or no figure small enough. A
-    kernel that cannot be launched needs it for its first."""
+    """Upper limits for one more resident block; ``None`` if no free block slot is left, or no value is small enough.
+
+    For a kernel that cannot launch, it is the first block.
+    """
     target = occupancy.resident_blocks + 1
     configuration = occupancy.configuration
     needs: dict[str, int] = {}
@@ -175,7 +177,8 @@ def next_block(occupancy: Occupancy) -> NextBlock | None:
 
 
 def last(low: int, high: int, holds: Callable[[int], bool]) -> int | None:
-    """The largest of low..high for which ``holds``, where it holds up to some point and not after; else ``None``."""
+    """Largest value in low..high for which ``holds`` is true, if it is true up to some point and false after; else
+    ``None``."""
     if not holds(low):
         return None
     while low < high:
@@ -185,23 +188,23 @@ def last(low: int, high: int, holds: Callable[[int], bool]) -> int | None:
 
 
 class BlockSizes(Struct, frozen=True, kw_only=True):
-    """The block sizes that fill an SM best."""
+    """Block sizes with the highest occupancy."""
 
     threads_per_block: int
-    """The largest of the best, as ``cudaOccupancyMaxPotentialBlockSize`` suggests; 0: no size can launch."""
+    """Largest of the best sizes, as ``cudaOccupancyMaxPotentialBlockSize`` suggests; 0: no size can launch."""
     resident_blocks: int
-    """Blocks per SM of that size."""
+    """Blocks per SM at that size."""
     alternatives: tuple[int, ...]
-    """Every block size, by whole warps, with as many threads per SM; descending."""
+    """All block sizes, by whole warps, with as many threads per SM; descending."""
     occupancy: Occupancy | None
     """Occupancy at the suggested size."""
 
 
 def best_block_sizes(configuration: Configuration, max_threads: int | None = None) -> BlockSizes:
-    """The block sizes with the most resident threads, dynamic shared memory held as it is.
+    """Block sizes with the most resident threads, at unchanged dynamic shared memory.
 
-    The rule of ``cudaOccMaxPotentialOccupancyBlockSize``: try sizes from the largest down by one warp, keep
-    the first with the most threads per SM. ``max_threads`` is the kernel's launch bound, where it has one.
+    The rule of ``cudaOccMaxPotentialOccupancyBlockSize``: try sizes from the largest down by one warp, keep the first
+    with the most threads per SM. ``max_threads`` is the kernel's launch bound, if it has one.
     """
     limit = min(configuration.device.max_threads_per_block, max_threads or configuration.device.max_threads_per_block)
     sizes = [min(limit, size) for size in range(-(-limit // 32) * 32, 0, -32)]
@@ -220,11 +223,11 @@ def best_block_sizes(configuration: Configuration, max_threads: int | None = Non
 
 
 def available_dynamic_shared_bytes(configuration: Configuration, blocks: int) -> int | None:
-    """Dynamic shared memory per block, bytes, that still leaves ``blocks`` resident; ``None``: they do not fit at all.
+    """Most dynamic shared memory per block, bytes, with ``blocks`` resident; ``None`` if they do not fit at all.
 
-    The rule of ``cudaOccAvailableDynamicSMemPerBlock`` of header 13.5, which takes the driver's reserve off; headers up
-    to 13.0 and the driver of CUDA 13.0 forget it. Capped by the kernel's attribute; a kernel that is not opted in has
-    48 KB less static.
+    The rule of ``cudaOccAvailableDynamicSMemPerBlock`` of header 13.5, which subtracts the driver's reserve; headers up
+    to 13.0 and the driver of CUDA 13.0 omit that. Limited by the kernel's attribute; a kernel that is not opted in has
+    48 KB minus its static shared memory.
     """
     device = configuration.device
     if blocks < 1 or resident(replace(configuration, dynamic_shared_bytes=0)).resident_blocks < blocks:

@@ -1,4 +1,4 @@
-"""How kernels are launched, which no build log says."""
+"""Launches of kernels, which no build log contains."""
 
 from __future__ import annotations
 
@@ -18,28 +18,29 @@ _NUMBER = re.compile(r"[0-9]{1,9}")
 
 
 class Launches(Protocol):
-    """Anything that knows how kernels are launched: a :class:`LaunchMap`, a policy."""
+    """Source of launches of kernels: a :class:`LaunchMap` or a policy."""
 
     def launch_of(self, kernel: Kernel) -> Launch | None:
-        """The launch of ``kernel``; ``None`` where it is not known."""
+        """Launch of ``kernel``; ``None`` if unknown."""
 
 
 class LaunchMap(Struct, frozen=True):
-    """(glob, launch) in order; the last match counts."""
+    """(glob, launch) pairs; the last match counts."""
 
     entries: tuple[tuple[str, Launch], ...] = ()
 
     def launch_of(self, kernel: Kernel) -> Launch | None:
-        """The launch of ``kernel``; ``None`` where no entry says, nor its compiler, and its code has no bounds."""
+        """Launch of ``kernel``; ``None`` if no entry matches, it has no sidecar, and its code has no launch bounds."""
         said = (launch for pattern, launch in reversed(self.entries) if matches(kernel, pattern))
         return settled(kernel, next(said, None))
 
 
 def settled(kernel: Kernel, said: Launch | None) -> Launch | None:
-    """How ``kernel`` is launched: as the user has ``said``, else as its compiler wrote beside its code, else as its
-    launch bounds promise. A block size of the policy that is not its code's counts only where it says ``override``:
-    what was written down once is not what the source says today. Dynamic shared memory that the user left open is what
-    the compiler says; none where its code declares none, and where no code was read.
+    """Launch of ``kernel``: the user's (``said``), else its sidecar's, else by its launch bounds; ``None`` if unknown.
+
+    A policy's block size that contradicts the code counts only with ``override``, because the source may have changed
+    since. Dynamic shared memory that the user left open is the sidecar's; 0 if the code declares none, or if no code
+    was read.
     """
     if said is None:
         return kernel.launch or of_bounds(kernel)
@@ -53,8 +54,10 @@ def settled(kernel: Kernel, said: Launch | None) -> Launch | None:
 
 
 def overruling(kernel: Kernel, said: Launch) -> Launch | None:
-    """What the code of ``kernel`` says of its block size against what a policy has ``said``; ``None`` where both say
-    the same, where the code says nothing, where the policy is to win, and where it keeps within launch bounds."""
+    """Launch by the code of ``kernel`` if it contradicts the policy's launch ``said``; else ``None``.
+
+    Also ``None`` if the code has no block size, the user overrides it, or the policy's is within the launch bounds.
+    """
     code = kernel.launch or of_bounds(kernel)
     if code is None or said.source != "policy" or code.threads_per_block == said.threads_per_block:
         return None
@@ -64,8 +67,10 @@ def overruling(kernel: Kernel, said: Launch) -> Launch | None:
 
 
 def of_bounds(kernel: Kernel) -> Launch | None:
-    """The block and cluster size that its launch bounds promise; ``None`` without any. A required block that no device
-    launches is one, too."""
+    """Launch with the block and cluster size of the kernel's launch bounds; ``None`` without any.
+
+    Includes a required block size that no device can launch.
+    """
     bounds = kernel.launch_bounds
     if bounds is None or not bounds.threads or not (bounds.required_threads or bounds.threads <= LARGEST_BLOCK):
         return None
@@ -78,7 +83,7 @@ def of_bounds(kernel: Kernel) -> Launch | None:
 
 
 def parse_launch(text: str) -> tuple[str, Launch]:
-    """``GLOB=THREADS[,DYNAMIC_SHARED_BYTES][,override]`` as an entry of a :class:`LaunchMap`."""
+    """Parse ``GLOB=THREADS[,DYNAMIC_SHARED_BYTES][,override]``, an entry of a :class:`LaunchMap`. Raises UsageError."""
     pattern, _, figures = text.rpartition("=")
     stated = figures.removesuffix(",override")
     source: LaunchSource = "policy" if stated == figures else "override"
@@ -92,12 +97,13 @@ def parse_launch(text: str) -> tuple[str, Launch]:
 
 
 def launch(source: LaunchSource = "policy", /, **figures: int) -> Launch:
-    """A launch of the given figures (fields of :class:`~spillscan.model.Launch`)."""
+    """A launch with the given values (fields of :class:`~spillscan.model.Launch`)."""
     return Launch(source=source, **(_dynamic(figures.get("dynamic_shared_bytes")) | figures))
 
 
 def _dynamic(size: int | None) -> dict[str, Any]:
-    """A kernel that is launched with dynamic shared memory is taken to have opted in for as much, unless a caller says
-    otherwise: else it could not be launched.
+    """Fields for ``size`` bytes of dynamic shared memory.
+
+    The kernel is assumed to have opted in to as much, because it could not be launched otherwise.
     """
     return {"dynamic_shared_bytes": size} | ({"max_dynamic_shared_bytes": size} if size else {})

@@ -1,4 +1,4 @@
-"""What goes into an occupancy question and what comes out: frozen records, nothing that acts."""
+"""Input and result records of occupancy calculations."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from spillscan.occupancy.devices import WARP_THREADS, Device
 
 Limiter = Literal["warps", "registers", "shared_memory", "blocks", "barriers", "virtual_resources"]
 LIMITERS: tuple[Limiter, ...] = ("warps", "registers", "shared_memory", "blocks", "barriers", "virtual_resources")
-"""What can bound the blocks per SM; ``limit_<name>`` is the field and column of each."""
+"""Resources that may limit the blocks per SM; ``limit_<name>`` is the field and column of each."""
 
 CachePreference = Literal["none", "shared", "l1", "equal"]
 GlobalCaching = Literal["off", "on", "strict"]
@@ -19,10 +19,10 @@ CACHING: tuple[GlobalCaching, ...] = get_args(GlobalCaching)
 
 
 class Configuration(Struct, frozen=True, kw_only=True):
-    """One occupancy question: a kernel's resources and a launch on a device."""
+    """Input of an occupancy calculation: a kernel's resources and a launch on a device."""
 
     device: Device
-    """Where it runs."""
+    """Device of the launch."""
     registers: int
     """32-bit registers per thread."""
     threads_per_block: int
@@ -36,17 +36,17 @@ class Configuration(Struct, frozen=True, kw_only=True):
     carveout_percent: int | None = None
     """Preferred shared memory, percent of the SM's maximum (7.0 and later); ``None``: no preference."""
     cache_preference: CachePreference = "none"
-    """The older preference between L1 and shared memory; used where no carve-out is set."""
+    """The older preference between L1 and shared memory; used if no carve-out is set."""
     barriers: int = 1
-    """Named barriers per block. Limits residency from 9.0 on."""
+    """Named barriers per block. They limit residency from 9.0 on."""
     virtual_resources: int = 0
-    """Virtual resources per block (10.0 and later); nothing public says how many a kernel uses."""
+    """Virtual resources per block (10.0 and later); no public source says how many a kernel uses."""
     global_caching: GlobalCaching = "off"
     """Partitioned global caching (5.2, 5.3, 6.1, 6.2): off, preferred, or forced."""
 
     @property
     def warps_per_block(self) -> int:
-        """Warps of one block; a started warp counts whole."""
+        """Warps per block; a partial warp counts as one."""
         return -(-self.threads_per_block // WARP_THREADS)
 
     @property
@@ -56,35 +56,37 @@ class Configuration(Struct, frozen=True, kw_only=True):
 
 
 class Occupancy(Struct, frozen=True, kw_only=True):
-    """What the hardware makes of one configuration. Theoretical: warps resident if enough blocks are launched."""
+    """Result of an occupancy calculation. Theoretical: warps resident if enough blocks are launched."""
 
     configuration: Configuration
-    """The question."""
+    """The input."""
     resident_blocks: int
     """Blocks per SM; 0: cannot launch."""
     limit_warps: int
     """Blocks per SM that the warp slots allow."""
     limit_registers: int | None
-    """Blocks per SM that the register file allows; ``None``: it does not limit (no registers used)."""
+    """Blocks per SM that the register file allows; ``None`` if it does not limit (no registers used)."""
     limit_shared_memory: int | None
-    """Blocks per SM that shared memory allows; ``None``: it does not limit (none allocated)."""
+    """Blocks per SM that shared memory allows; ``None`` if it does not limit (none allocated)."""
     limit_blocks: int
     """Block slots per SM."""
     limit_barriers: int | None
-    """Blocks per SM that named barriers allow; ``None``: they do not limit (before 9.0, or none used)."""
+    """Blocks per SM that named barriers allow; ``None`` if they do not limit (before 9.0, or none used)."""
     limit_virtual_resources: int | None
-    """Blocks per SM that virtual resources allow; ``None``: they do not limit."""
+    """Blocks per SM that virtual resources allow; ``None`` if they do not limit."""
     allocated_registers_per_block: int
-    """Registers that one block takes."""
+    """Registers allocated per block."""
     allocated_shared_bytes_per_block: int
-    """Shared memory that one block takes, bytes, with the driver's reserve, rounded to the unit."""
+    """Shared memory allocated per block, bytes, with the driver's reserve, rounded up to the granularity."""
     shared_bytes_per_sm: int
-    """Shared memory that the SM is set to by the carve-out, bytes. With no preference it is the maximum;
-    a driver may set less where that changes nothing."""
+    """Shared memory of the SM by its carve-out, bytes; the maximum without a preference.
+
+    A driver may set less if that changes nothing.
+    """
     global_caching: GlobalCaching
     """Partitioned global caching in effect."""
     reasons: tuple[str, ...] = ()
-    """Why it cannot launch; empty where it can."""
+    """Why the kernel cannot launch; empty if it can."""
 
     @property
     def active_warps(self) -> int:
@@ -103,7 +105,7 @@ class Occupancy(Struct, frozen=True, kw_only=True):
 
     @property
     def limits(self) -> dict[Limiter, int | None]:
-        """Every limit in blocks per SM, ``None`` where a resource does not limit."""
+        """All limits in blocks per SM; ``None`` if a resource does not limit."""
         return {
             "warps": self.limit_warps,
             "registers": self.limit_registers,
@@ -115,7 +117,7 @@ class Occupancy(Struct, frozen=True, kw_only=True):
 
     @property
     def limiters(self) -> tuple[Limiter, ...]:
-        """Every limit that binds, that is, equals the resident blocks."""
+        """Resources whose limit equals the resident blocks."""
         return tuple(name for name, limit in self.limits.items() if limit == self.resident_blocks)
 
     @property
@@ -125,12 +127,12 @@ class Occupancy(Struct, frozen=True, kw_only=True):
 
     @property
     def unused_registers(self) -> int:
-        """Registers per SM that no resident block holds."""
+        """Registers per SM not allocated to resident blocks."""
         return self.configuration.device.registers_per_sm - self.resident_blocks * self.allocated_registers_per_block
 
     @property
     def unused_shared_bytes(self) -> int:
-        """Shared memory per SM that no resident block holds, bytes, out of what the SM is set to."""
+        """Shared memory per SM not allocated to resident blocks, bytes, of the configured amount."""
         return self.shared_bytes_per_sm - self.resident_blocks * self.allocated_shared_bytes_per_block
 
     @property

@@ -1,4 +1,4 @@
-"""The occupancy of one kernel of a log: true where the launch is known, an honest range where it is not."""
+"""Occupancy of one kernel of a log: exact if the launch is known, otherwise a range."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ from spillscan.occupancy.model import Limiter, Occupancy
 from spillscan.output.errors import UsageError
 from spillscan.output.nouns import count
 
-# What a launch makes of a whole GPU: the local memory that its stack reserves, and the clusters that are active.
+# Effects of a launch on a whole GPU: local memory reserved for its stack, and active clusters.
 
 INITIAL_STACK_BYTES = 1024
-"""What the driver holds for each thread slot from the start (measured on an H200)."""
+"""Stack that the driver reserves initially per thread slot (measured on an H200)."""
 WORTH_SHOWING_BYTES = 64 * 1024 * 1024
-"""Below this the footprint is left out of reports."""
+"""Reports omit a smaller footprint."""
 
 
 class Footprint(Struct, frozen=True, kw_only=True):
-    """Local memory that a launch makes the driver set aside, before its own rounding."""
+    """Local memory that the driver reserves for a launch, before its own rounding."""
 
     stack_bytes: int
     """Stack (with spills and local arrays), bytes per thread."""
     bytes_per_sm: int
     """Stack for every thread slot of one SM, bytes."""
     gpu: str | None
-    """The GPU that the total is for; ``None`` where its number of SMs is not known."""
+    """GPU of the total; ``None`` if its number of SMs is unknown."""
     multiprocessors: int | None
     """SMs of that GPU."""
     total_bytes: int | None
-    """Stack for every thread slot of the GPU, bytes; ``None`` where the number of SMs is not known."""
+    """Stack for every thread slot of the GPU, bytes; ``None`` if the number of SMs is unknown."""
 
     @property
     def matters(self) -> bool:
-        """Whether reports show it: more than every context reserves anyway, and not little."""
+        """Whether reports show it: it is large, and more than every context reserves anyway."""
         large = self.total_bytes is not None and self.total_bytes >= WORTH_SHOWING_BYTES
         return large and self.stack_bytes > INITIAL_STACK_BYTES
 
@@ -48,10 +48,9 @@ class Footprint(Struct, frozen=True, kw_only=True):
 def footprint(device: Device, stack_bytes: int, gpu: Gpu | None = None) -> Footprint:
     """Stack times resident threads times SMs: 4,312 B reserve 1.1 GiB on an H100.
 
-    Measured on an H200 to the byte for stacks of 1 to 64 KB. The driver holds 1 KB a thread from the start,
-    so that a smaller stack takes nothing more.
-
-    Without ``gpu``, the total is for the first GPU of the table with a known number of SMs.
+    Measured on an H200 to the byte for stacks of 1 to 64 KB. The driver reserves 1 KB per thread initially, so a
+    smaller stack needs nothing more. Without ``gpu``, the total is for the first GPU of the table with a known number
+    of SMs. Raises UsageError for a negative stack.
     """
     if stack_bytes < 0:
         raise UsageError(f"stack must be at least 0 bytes per thread, not {stack_bytes:,}")
@@ -69,7 +68,7 @@ def footprint(device: Device, stack_bytes: int, gpu: Gpu | None = None) -> Footp
 
 
 PORTABLE_BLOCKS = 8
-"""Largest cluster without the non-portable attribute; over it a launch fails (error 912, measured on an H200)."""
+"""Largest cluster without the non-portable attribute; a larger one fails to launch (error 912, measured on an H200)."""
 LARGEST_BLOCKS = 16
 """Largest cluster with the attribute (measured on an H200)."""
 COUNTED_BLOCKS_PER_SM = 8
@@ -77,21 +76,20 @@ COUNTED_BLOCKS_PER_SM = 8
 
 
 class Clusters(Struct, frozen=True, kw_only=True):
-    """Clusters that a GPU holds at once."""
+    """Number of clusters active on a GPU at once."""
 
     cluster_blocks: int
     """Blocks per cluster."""
     portable: bool
-    """Whether every GPU with clusters takes this size."""
+    """Whether every GPU with clusters supports this size."""
     active: int | None
-    """Clusters on the whole GPU; an upper bound unless ``exact``; ``None`` where its number of SMs is not known."""
+    """Clusters on the whole GPU, an upper bound unless ``exact``; ``None`` if its number of SMs is unknown."""
     exact: bool
-    """``False`` from 3 blocks on: the layout of the GPU's clusters of SMs decides, which no table gives."""
+    """``False`` from 3 blocks on, where the unpublished layout of the GPU's processing clusters decides."""
 
 
 def clusters(occupancy: Occupancy, cluster_blocks: int, multiprocessors: int | None = None) -> Clusters:
-    """What clusters of this size make of an occupancy. Raises :class:`~spillscan.UsageError` where
-    there are none.
+    """Active clusters of this size at an occupancy. Raises :class:`~spillscan.UsageError` for an impossible size.
 
     Sizes 1 and 2 measured on one H200: ``min(8, blocks per SM) * SMs / size``.
     """
@@ -110,58 +108,60 @@ def clusters(occupancy: Occupancy, cluster_blocks: int, multiprocessors: int | N
 
 
 ASSUMED_THREADS = (128, 256, 512)
-"""Block sizes that a summary shows where the launch is not known."""
+"""Block sizes that a summary shows if the launch is unknown."""
 
 
 class Summary(Struct, frozen=True, kw_only=True):
-    """What a kernel's resources mean on its device."""
+    """Occupancy and local memory of a kernel on its device."""
 
     occupancy: Occupancy | None
-    """At the known launch; at the best block size where the launch is not known; ``None``: see ``unknown``."""
+    """Occupancy at the known launch, or at the best block size if it is unknown; ``None``: see ``unknown``."""
     assumed: bool
-    """``True``: it is not known how the kernel is launched. ``occupancy`` is then the best case, without dynamic
-    shared memory, and never a fact."""
+    """Whether the launch is unknown. ``occupancy`` is then the best case, without dynamic shared memory."""
     launch: Launch | None = None
-    """The launch that ``occupancy`` is for; ``None`` where it is not known."""
+    """Launch that ``occupancy`` is for; ``None`` if unknown."""
     at_threads: tuple[tuple[int, Occupancy], ...] = ()
-    """(threads per block, occupancy) at 128, 256 and 512 threads, where the launch is not known."""
+    """(threads per block, occupancy) at 128, 256 and 512 threads, if the launch is unknown."""
     local_memory: Footprint | None = None
-    """What its stack reserves on the GPU; ``None`` where the input gives no stack, or it is 0."""
+    """Local memory that its stack reserves on the GPU; ``None`` without stack in the input, or if it is 0."""
     clusters: Clusters | None = None
-    """What the launch's clusters make of it; ``None`` where it has none."""
+    """Active clusters of the launch; ``None`` if it has none."""
     barriers_assumed: bool = False
-    """``True``: the input did not give the barriers; 1 was taken."""
+    """Whether the input lacks the number of barriers and 1 is assumed."""
     unknown: str = ""
-    """Why there is no occupancy, one line; empty where there is one."""
+    """One line that explains a missing occupancy; empty if there is one."""
 
     @property
     def at_most(self) -> bool:
-        """Whether ``occupancy`` is no more than a bound: nothing says how it is launched, or with how much dynamic
-        shared memory. What cannot be launched without any cannot be launched with some."""
+        """Whether ``occupancy`` is only an upper bound, because the launch or its dynamic shared memory is unknown.
+
+        A kernel that cannot launch without dynamic shared memory cannot launch with any, so that is exact.
+        """
         if self.launch is None or self.occupancy is None:
             return self.assumed
         return self.launch.dynamic_shared_bytes is None and self.occupancy.can_launch
 
     @property
     def by_bounds(self) -> bool:
-        """Whether the block size is only what its launch bounds promise."""
+        """Whether the block size is only an upper limit from launch bounds."""
         return self.launch is not None and self.launch.source == "bounds"
 
     @property
     def mark(self) -> str:
-        """What tables put before its figures: ``≤`` a bound, else ``~`` a block size of launch bounds."""
+        """Prefix of its values in tables: ``≤`` for an upper bound, ``~`` for a block size from launch bounds, else
+        empty."""
         return "≤" if self.at_most else "~" if self.by_bounds else ""
 
     @property
     def limiters(self) -> tuple[Limiter, ...]:
-        """What binds; empty where there is no occupancy. An assumed barrier count binds nothing."""
+        """Limiting resources; empty without occupancy. An assumed barrier count is never one."""
         if self.occupancy is None:
             return ()
         return tuple(name for name in self.occupancy.limiters if not (name == "barriers" and self.barriers_assumed))
 
     @property
     def findings(self) -> tuple[tuple[Limiter, str], ...]:
-        """(limiter, its figures) of each limiter; empty if the launch is unknown."""
+        """(limiter, its values) of each limiter; empty if the launch is unknown."""
         if self.occupancy is None or self.at_most:
             return ()
         return tuple(each for each in findings(self.occupancy) if each[0] in self.limiters)
@@ -205,11 +205,11 @@ class Summary(Struct, frozen=True, kw_only=True):
 def summarise(usage: Usage, arch: str | None, launch: Launch | None = None) -> Summary:
     """Occupancy and local-memory footprint of one kernel.
 
-    Static shared memory that the input does not print counts as none, since ptxas prints it only where there is some.
-    Without ``launch``, or with one whose source is ``assumed``, the answer is a range and says so.
+    Missing static shared memory counts as none, because ptxas prints it only if there is some. Without ``launch``, or
+    with an ``assumed`` one, the result is a range marked as such.
 
-    Never raises for what a log may hold: an unknown arch or missing registers give a :class:`Summary` with ``unknown``.
-    A launch that is impossible raises :class:`~spillscan.UsageError`: it comes from the user, not from a log.
+    Never raises for content of a log: an unknown arch or missing registers give a :class:`Summary` with ``unknown``. An
+    impossible launch raises :class:`~spillscan.UsageError`, because it comes from the user.
     """
     if arch is None:
         return Summary(occupancy=None, assumed=launch is None, unknown="the input names no arch")
@@ -251,8 +251,10 @@ def summarise(usage: Usage, arch: str | None, launch: Launch | None = None) -> S
 def _over_block_sizes(
     arch: str, launch: Launch, registers: int, static_shared_bytes: int, barriers: int
 ) -> tuple[Occupancy, tuple[tuple[int, Occupancy], ...]]:
-    """At the best block size; and at those that are assumed. Dozens of sizes are tried, and very many kernels have the
-    same figures."""
+    """Occupancy at the best block size, and at each of the assumed sizes.
+
+    Cached, because dozens of sizes are tried and many kernels have equal values.
+    """
     configuration = launched(
         resolve(arch)[0], launch, registers=registers, static_shared_bytes=static_shared_bytes, barriers=barriers
     )
@@ -261,12 +263,14 @@ def _over_block_sizes(
 
 
 def percent(fraction: float, at_most: bool = False) -> str:
-    """``75 %``, ``31.25 %``: occupancies are sums of powers of two or three, four digits say enough. A bound is never
-    below what it bounds."""
+    """Percentage with four digits, such as ``75 %`` or ``31.25 %``; ``at_most`` rounds up, as for an upper bound.
+
+    Occupancies are sums of powers of two or three, so four digits suffice.
+    """
     share = 100 * fraction
     return f"{math.ceil(100 * share) / 100 if at_most else share:.4g} %"
 
 
 def whole(amount: float, at_most: bool) -> int:
-    """The nearest whole number; of a bound the next one up."""
+    """Nearest whole number; ``at_most`` rounds up, as for an upper bound."""
     return math.ceil(amount) if at_most else round(amount)

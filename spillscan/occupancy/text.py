@@ -1,4 +1,4 @@
-"""Occupancy and the device table as text: pure, no terminal, no file."""
+"""Occupancy and the device table as text: pure functions without terminal or file access."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from spillscan.output.nouns import count, size
 
 
 def title(device: Device) -> str:
-    """``sm_90 (Hopper GH100)``"""
+    """Title of a device, such as ``sm_90 (Hopper GH100)``."""
     chip = f" {device.chip}" if device.chip else ""
     extra = {"confirmed": "", "preliminary": ", preliminary figures", "renamed": ", renamed sm_110"}[device.status]
     return f"{device.target} ({device.architecture}{chip}{extra})"
 
 
 def inputs(configuration: Configuration) -> str:
-    """The configuration in one line."""
+    """One line that describes the configuration."""
     parts = [
         count(configuration.threads_per_block, "thread"),
         f"{configuration.registers} registers",
@@ -44,7 +44,7 @@ def inputs(configuration: Configuration) -> str:
 
 
 def result(occupancy: Occupancy) -> str:
-    """The answer in one line."""
+    """One line with the result."""
     if not occupancy.can_launch:
         return "cannot launch: " + "; ".join(occupancy.reasons)
     return (
@@ -60,7 +60,7 @@ def report(
     wanted_blocks: int | None = None,
     fixes: Sequence[str] = (),
 ) -> list[str]:
-    """The report of one configuration; ``fixes``: what brings more blocks, or makes the launch possible."""
+    """Report of one configuration; ``fixes``: changes that add blocks, or make the launch possible."""
     configuration = occupancy.configuration
     lines = [title(configuration.device), inputs(configuration), "", result(occupancy), ""]
     lines += _limits(occupancy)
@@ -120,7 +120,7 @@ def _limits(occupancy: Occupancy) -> list[str]:
 
 
 def cap_lines(device: Device, cap: RegisterCap, occupancy: Occupancy) -> list[str]:
-    """What ptxas makes of launch bounds, and the occupancy at that cap."""
+    """Register limit by launch bounds, and the occupancy at that limit."""
     lines = [
         title(device),
         f"__launch_bounds__({cap.threads}, {cap.blocks}) limits registers to {cap.registers} per thread",
@@ -133,8 +133,10 @@ def cap_lines(device: Device, cap: RegisterCap, occupancy: Occupancy) -> list[st
 
 
 def next_block_line(occupancy: Occupancy) -> str:
-    """``5 blocks need at most 40 registers per thread (now 48) and 20,480 B of shared memory per block (now 24,576)``;
-    empty where nothing brings another block, or one resource alone, whose line says it."""
+    """``5 blocks need at most 40 registers per thread (now 48) and 20,480 B of shared memory per block (now 24,576)``.
+
+    Empty if nothing adds another block, or if one resource alone does, which its own line shows.
+    """
     found, now = next_block(occupancy), occupancy.configuration
     if found is None:
         return ""
@@ -152,7 +154,7 @@ def next_block_line(occupancy: Occupancy) -> str:
 
 
 def headroom_lines(ways: Iterable[Headroom]) -> list[str]:
-    """Steps in both directions, one line a resource: ``registers 41 -> 40: 5 -> 6 blocks``."""
+    """Changes in both directions, one line per resource: ``registers 41 -> 40: 5 -> 6 blocks``."""
     unit = {"registers": "", "shared": " B", "barriers": ""}
     lines = []
     for way in ways:
@@ -177,7 +179,7 @@ def headroom_lines(ways: Iterable[Headroom]) -> list[str]:
 
 
 def cluster_line(clusters: Clusters) -> str:
-    """What clusters of this size make of it."""
+    """One line about the number of active clusters."""
     text = f"clusters of {clusters.cluster_blocks}: "
     if clusters.active is None:
         text += "how many are active depends on the GPU; name one (--arch H200)"
@@ -188,7 +190,7 @@ def cluster_line(clusters: Clusters) -> str:
 
 
 def footprint_line(local: Footprint) -> str:
-    """What the stack reserves."""
+    """One line about the local memory reserved for the stack."""
     if local.total_bytes is None:
         return f"local memory: a {local.stack_bytes:,} B stack reserves {size(local.bytes_per_sm)} per SM"
     return (
@@ -204,7 +206,7 @@ DEVICE_HEADS = ("target", "architecture", "warps", "blocks", "regs", "a block", 
 
 
 def device_row(device: Device, gpus: int) -> Sequence[str]:
-    """A device in one line, with the names of so many GPUs."""
+    """Table row of a device, with the names of at most ``gpus`` GPUs."""
     names = [gpu.name.removeprefix("GeForce ") for gpu in device.gpus]
     return (
         device.target,
@@ -221,7 +223,7 @@ def device_row(device: Device, gpus: int) -> Sequence[str]:
 
 
 def device_lines(device: Device) -> list[str]:
-    """Everything the table says of one device: figures with their sources, conflicts, notes."""
+    """All data about one device: values with their sources, conflicts, notes."""
     lines = [f"{title(device)}, compute capability {device.compute_capability}", ""]
     figures = list(device.sources)
     wide = max(len(name) for name in figures)

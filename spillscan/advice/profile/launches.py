@@ -75,7 +75,7 @@ class ProfiledLaunch(Struct, frozen=True, kw_only=True):
     block: tuple[int, ...] | None = None
     """Threads per block by dimension."""
     metrics: Mapping[str, float] = field(default_factory=dict)
-    """Values of ``METRICS`` in base units; a value that is missing or was rounded to fewer bytes is not there."""
+    """Values of ``METRICS`` in base units, without those that are missing or were rounded to fewer bytes."""
     origin: Origin
 
     @property
@@ -91,7 +91,7 @@ class ProfiledLaunch(Struct, frozen=True, kw_only=True):
 
     @property
     def launch(self) -> Launch | None:
-        """The launch as a policy states it; ``None`` if block size or dynamic shared memory is unknown."""
+        """Launch as written in a policy; ``None`` if block size or dynamic shared memory is unknown."""
         dynamic = self.metrics.get("dynamic_shared_bytes")
         if self.threads is None or dynamic is None:
             return None
@@ -158,7 +158,7 @@ def read(stream: Stream, called: str, errors: list[Issue]) -> list[ProfiledLaunc
 
 
 def _rows(stream: Stream, called: str, errors: list[Issue]) -> Iterator[tuple[int, list[str], bool]]:
-    """(line number, cells, whether text of the program stands before them) of each row, headers included."""
+    """(line number, cells, whether program output precedes it on its line) of each row, headers included."""
     blocks = (block.removesuffix(b"\n").split(b"\n") for block in stream.lines())
     lines = enumerate((line.removesuffix(b"\r").decode(errors="replace") for block in blocks for line in block), 1)
     begun = False
@@ -179,7 +179,7 @@ def _rows(stream: Stream, called: str, errors: list[Issue]) -> Iterator[tuple[in
 
 
 class _Draft(Struct):
-    """A launch as it is printed."""
+    """A launch as printed, before its metrics are chosen."""
 
     row: Mapping[str, str]
     origin: Origin
@@ -187,7 +187,7 @@ class _Draft(Struct):
     """(name, value, unit, line number) of each metric."""
 
     def launch(self) -> ProfiledLaunch:
-        """The launch with each metric by its best name."""
+        """The launch, with the best-named value of each metric."""
         best: dict[str, tuple[int, float | None]] = {}
         for name, text, unit, at in self.fields:
             metric, rank = _PRINTED.get(name, ("", 0))

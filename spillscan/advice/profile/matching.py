@@ -1,6 +1,6 @@
 """Kernel of each profiled launch: by name, then by the device's architecture, then by registers.
 
-If several kernels that differ remain, the launch has none and says so. NVIDIA's demangler writes
+If several kernels that differ remain, the launch is unmatched. NVIDIA's demangler writes
 ``outer::<unnamed>::scale<float, (int)4>(T1 *, const T1 *, int)`` where LLVM's writes
 ``outer::(anonymous namespace)::scale<float, 4>(float*, float const*, int)``: both are reduced to one form. Parameters
 of templates are not compared: NVIDIA prints those of the template. What the reduction drops (``const``) can only make
@@ -159,7 +159,7 @@ _REWRITES = (
     (re.compile(r"\(void\)"), "()"),
     (re.compile(r"^void |\s+"), ""),
 )
-"""Spelling of NVIDIA's and LLVM's demanglers, reduced to one."""
+"""Rewrites that reduce the spellings of NVIDIA's and LLVM's demanglers to one."""
 _LAMBDA = re.compile(r"\[lambda(\(.*?\)) \(instance (\d{1,9})\)\]")
 
 

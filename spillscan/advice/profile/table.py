@@ -16,7 +16,7 @@ _SHARE = "spill inst: share of executed instructions, not of time"
 
 
 def worst_first(launches: Sequence[Matched]) -> list[Matched]:
-    """By measured share of spill instructions, then by time; unknown last."""
+    """Launches sorted by share of spill instructions, then by time; unknown last."""
     return sorted(
         launches, key=lambda each: (-(each.launch.spill_share or 0), -each.launch.metrics.get("duration_ns", 0))
     )
@@ -62,7 +62,7 @@ def _percent(value: float | None) -> str:
 
 
 def time_text(nanoseconds: float) -> str:
-    """``1.04 ms``."""
+    """Time with its unit, such as ``1.04 ms``."""
     for unit, size in (("s", 1e9), ("ms", 1e6), ("us", 1e3)):
         if nanoseconds >= size:
             return f"{nanoseconds / size:.3g} {unit}"

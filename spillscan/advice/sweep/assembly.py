@@ -1,4 +1,4 @@
-"""PTX of inputs, compiled by ptxas as the driver would for a device without machine code."""
+"""Compile PTX contained in inputs with ptxas, as the driver would for a device without machine code."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ _ARCH = re.compile(r"(?:sm_|compute_)?(\d+[af]?)")
 
 
 class Task(NamedTuple):
-    """A module for one arch."""
+    """A module to compile for one arch."""
 
     input: str
     unit: str
     text: bytes
     arch: str
-    """``sm_90``"""
+    """Target such as ``sm_90``."""
     only: tuple[str, ...]
-    """The kernels that have no machine code for it."""
+    """Kernels without machine code for the arch."""
 
 
 def assembled(build: Build, inputs: Sequence[str], arches: Sequence[str]) -> Build:
-    """The build with what ptxas makes of its PTX, for ``arches`` or for what each module is written for.
+    """``build`` with its PTX compiled for ``arches``, or for the target of each module.
 
-    Kernels that have machine code for an arch are not compiled for it again; a failure is an issue.
+    Kernels with machine code for an arch are not compiled for it again. A failure becomes an issue.
     """
     known = {(kernel.key.symbol, kernel.key.arch) for kernel in build.kernels}
     tasks = list(_tasks(inputs, arches, known))
@@ -65,7 +65,7 @@ def assembled(build: Build, inputs: Sequence[str], arches: Sequence[str]) -> Bui
 
 
 def arches_of(text: str) -> list[str] | None:
-    """``sm_90a, sm_120`` of ``sm_90a,120``; ``None`` of anything else."""
+    """``["sm_90a", "sm_120"]`` for ``sm_90a,120``; ``None`` for anything else."""
     words = [word.strip() for word in text.split(",") if word.strip()]
     found = [f"sm_{match[1]}" for word in words if (match := _ARCH.fullmatch(word))]
     return found if len(found) == len(words) else None
@@ -82,7 +82,7 @@ def _compiled(workshop: Workshop, task: Task) -> dict[str, Compiled]:
 
 
 def _tasks(inputs: Sequence[str], arches: Sequence[str], known: set[tuple[str, str | None]]) -> Iterator[Task]:
-    """What is to be compiled, each kernel once for an arch."""
+    """Modules to compile, each kernel once per arch."""
     for source in expand(inputs):
         if source.uri == "-":
             raise UsageError("--assemble reads its inputs twice, which standard input does not allow", "name a file")

@@ -1,9 +1,9 @@
 """Compile one translation unit at one setting, by the steps of its own command.
 
 ``nvcc --dryrun`` prints the steps of a command; only those that lead to one cubin are run. The preprocessor gets a
-header, before all others, that makes launch bounds empty and puts a mark behind ``__global__``. Each setting is written
-in place of the mark, compiled to PTX, and confirmed there: a kernel that does not have exactly the asked bounds is
-compiled from edited PTX, and its result says so.
+header, before all others, that makes launch bounds empty and puts a mark after ``__global__``. Each setting replaces
+the mark and is compiled to PTX, where the bounds are verified. A kernel without exactly the requested bounds is
+compiled from edited PTX, and its result is marked so.
 """
 
 from __future__ import annotations
@@ -43,42 +43,42 @@ _Words = list[str]
 
 
 class FailedError(Exception):
-    """A step failed; one line."""
+    """A step failed; the message is one line."""
 
 
 class Compiled(NamedTuple):
     """Result of one run of ptxas."""
 
     log: bytes = b""
-    """What ``ptxas -v`` printed."""
+    """Output of ``ptxas -v``."""
     cubin: bytes = b""
     failure: str = ""
-    """Why there is no cubin, one line."""
+    """Why there is no cubin, in one line."""
     in_ptx: bool = False
-    """The bounds of a CUDA source were edited into its PTX; in the source they may give other code."""
+    """Whether bounds of a CUDA source were edited into its PTX; in the source they may give other code."""
 
 
 class _Steps(NamedTuple):
     """Commands that lead to one cubin."""
 
     before: list[_Words]
-    """Up to preprocessed source."""
+    """Steps up to preprocessed source."""
     front_end: _Words
-    """From there to PTX."""
+    """Step from there to PTX."""
     ptxas: _Words
     environment: dict[str, str]
 
 
 class Module:
-    """One translation unit for one arch: its PTX as built, and what ptxas makes of it at any setting."""
+    """One translation unit for one arch: its PTX as built, and compilation at any setting."""
 
     def __init__(self, unit: Unit, arch: str, folder: Path, index: int = 0) -> None:
-        """``index``: place among the runs of ptxas in the unit's command."""
+        """``index``: number of the ptxas run in the unit's command."""
         self.unit, self.arch = unit, arch
         self._folder, self._index = folder, index
         self._written: dict[Setting, tuple[str, _Words, Setting]] = {}
         self._marked: Path | None = None
-        """Folder with the preprocessed source, marked; ``None`` if the header does not suit it."""
+        """Folder with the preprocessed, marked source; ``None`` if it does not compile with the header."""
         if unit.is_ptx:
             self.text = Path(unit.path).read_text("utf-8", "surrogateescape")
             self._ptxas, self._environment = [tool("ptxas"), f"-arch={arch}", unit.path, "-o", ""], dict(os.environ)
@@ -91,7 +91,7 @@ class Module:
                 self._mark()
         self.kernels = ptx.kernels(self.text)
         self.version = version_of(self._ptxas[0])
-        """Release of ptxas, ``13.0.88``."""
+        """Release of ptxas, such as ``13.0.88``."""
 
     @property
     def options(self) -> str:
@@ -99,7 +99,7 @@ class Module:
         return " ".join(self._ptxas[1:])
 
     def compile(self, setting: Setting, symbols: Collection[str]) -> dict[str, Compiled]:
-        """What ptxas makes of each of the kernels ``symbols`` at ``setting``."""
+        """Compile the kernels ``symbols`` at ``setting``; results by symbol."""
         if setting == AS_IS:
             return self._assembled(self.text, self._ptxas, symbols)
         found: dict[str, Compiled] = {}
@@ -121,13 +121,13 @@ class Module:
         header.write_text(_HEADER)
         self._words = [self.unit.words[0], "-include", str(header), *self.unit.words[1:]]
         place.mkdir()
-        for file in (self._folder / "as-is").glob("*module_id"):  # static kernels are called by it
+        for file in (self._folder / "as-is").glob("*module_id"):  # names of static kernels depend on it
             shutil.copy(file, place)
         self._before(self._steps(self._words, place))
         self._marked = place
 
     def _by_header(self, marked: Path, setting: Setting) -> tuple[str, _Words, Setting]:
-        """PTX at ``setting`` by way of the header, the command of ptxas, and the bounds that kernels then have.
+        """PTX compiled at ``setting`` with the header, the ptxas command, and the bounds that kernels then have.
 
         Before 12.4, limits are an option: the last one counts, and only if a kernel has no bounds.
         """
@@ -145,12 +145,12 @@ class Module:
         return self._written[setting]
 
     def _confirmed(self, text: str, symbols: Collection[str], setting: Setting) -> list[str]:
-        """Kernels that have exactly the bounds of ``setting`` in the PTX ``text``."""
+        """Kernels with exactly the bounds of ``setting`` in the PTX ``text``."""
         made = ptx.kernels(text)
         return [each for each in symbols if each in made and made[each].has(setting, self.kernels[each])]
 
     def _assembled(self, text: str, words: _Words, symbols: Collection[str]) -> dict[str, Compiled]:
-        """What ptxas makes of kernels in ``text``: together, or each alone if one of them fails."""
+        """Compile kernels of ``text`` with ptxas: together, or each alone if that fails."""
         if not symbols:
             return {}
         only = [] if "--compile-only" in words or "-c" in words else ["-e", ",".join(symbols)]
@@ -170,7 +170,7 @@ class Module:
         return failed
 
     def _front_end(self, steps: _Steps) -> str:
-        """The PTX that the front end makes."""
+        """Run the front end and return its PTX."""
         self._run(steps.front_end, steps.environment)
         return Path(steps.front_end[steps.front_end.index("-o") + 1]).read_text("utf-8", "surrogateescape")
 
@@ -197,7 +197,7 @@ class Module:
 
 
 class Workshop:
-    """Modules of the units that are compiled, each made once, in a temporary folder."""
+    """Modules of the compiled units, each made once, in a temporary folder."""
 
     def __init__(self) -> None:
         self._temporary = TemporaryDirectory(prefix="spillscan-")
@@ -211,7 +211,7 @@ class Workshop:
         self._temporary.cleanup()
 
     def modules(self, unit: Unit, archs: Sequence[str] = ()) -> list[Module]:
-        """Modules of ``unit`` for ``archs``, by default all that its command compiles for.
+        """Modules of ``unit`` for ``archs``, by default for all archs of its command.
 
         Raises :class:`~spillscan.InputError` if it cannot be compiled.
         """
@@ -227,7 +227,7 @@ class Workshop:
             raise InputError(f"{unit.path} does not compile: {error}") from None
 
     def _archs(self, unit: Unit) -> list[str]:
-        """The arch of each run of ptxas; of PTX that which it is written for."""
+        """Arch of each ptxas run; for PTX, its target."""
         if unit.is_ptx:
             own = ptx.target(Path(unit.path).read_text("utf-8", "surrogateescape"))
             if own is None:
@@ -252,14 +252,14 @@ class Workshop:
 
 @cache
 def version_of(program: str) -> str:
-    """Release that a tool of CUDA prints; ``0.0`` if it prints none."""
+    """Release printed by a CUDA tool; ``0.0`` if it prints none."""
     said = subprocess.run([program, "--version"], capture_output=True, timeout=60, check=False).stdout
     match = _VERSION.search(said.decode(errors="replace"))
     return match[1] if match else "0.0"
 
 
 def dry_run(words: Sequence[str], folder: str, keep: Path) -> tuple[list[_Words], dict[str, str]]:
-    """Steps of a command of nvcc that keeps its files in ``keep``, and the environment that they run in."""
+    """Steps of an nvcc command that keeps its files in ``keep``, and their environment."""
     command = [*words, "--keep", "--keep-dir", str(keep), "-t", "1", "--dryrun"]
     said = _run(command, folder, dict(os.environ)).decode("utf-8", "surrogateescape")
     steps: list[_Words] = []
@@ -281,13 +281,13 @@ def _tool(step: Sequence[str]) -> str:
 
 
 def _made(step: Sequence[str]) -> _Words:
-    """Files that a step writes and that a device step reads."""
+    """Files written by a step and read by a device step."""
     options = ("-o", *(["--module_id_file_name"] if _tool(step) == "cudafe++" else []))
     return [word for option, word in pairwise(step) if option in options]
 
 
 def _run(command: Sequence[str], folder: str, environment: dict[str, str]) -> bytes:
-    """Standard error of a program that succeeds."""
+    """Run a program and return its standard error. Raises FailedError if it fails."""
     try:
         done = subprocess.run(
             command,

@@ -1,4 +1,4 @@
-"""What ptxas makes of each kernel at each setting, and which settings no other dominates."""
+"""Results of compiling each kernel at each setting, and the settings that no other dominates (Pareto)."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ _REMARKS = (
 
 
 class Point(Struct, frozen=True, kw_only=True):
-    """One kernel at one setting."""
+    """Result for one kernel at one setting."""
 
     setting: Setting
     failure: str = ""
-    """Why there are no metrics, one line."""
+    """Why there are no metrics, in one line."""
     in_ptx: bool = False
-    """The bounds of a CUDA source were edited into its PTX."""
+    """Whether bounds of a CUDA source were edited into its PTX."""
     kernel: Kernel | None = None
     summary: Summary | None = None
     best: bool = False
-    """No other point has as many resident warps and as few spills, and is better in one of them."""
+    """Whether no other point dominates it in spills and resident warps."""
 
     @property
     def registers(self) -> int | None:
@@ -56,7 +56,7 @@ class Point(Struct, frozen=True, kw_only=True):
 
     @property
     def loop_spill_bytes(self) -> int | None:
-        """Bytes of spills in loops; spills of unknown depth count."""
+        """Spill bytes in loops, including spills of unknown depth."""
         if self.kernel is None or self.kernel.sass is None:
             return None
         groups = self.kernel.sass.local.groups.items()
@@ -64,23 +64,23 @@ class Point(Struct, frozen=True, kw_only=True):
 
     @property
     def code_bytes(self) -> int | None:
-        """Size of its machine code."""
+        """Size of the machine code."""
         return self.kernel.sass.code_bytes if self.kernel and self.kernel.sass else None
 
     @property
     def warps(self) -> int | None:
-        """Resident warps per SM, at most."""
+        """Resident warps per SM, or an upper bound."""
         return self.summary.occupancy.active_warps if self.summary and self.summary.occupancy else None
 
     @property
     def blocks(self) -> int | None:
-        """Resident blocks per SM; ``None`` if its launch is unknown."""
+        """Resident blocks per SM; ``None`` if the launch is unknown."""
         found = self.summary
         return None if found is None or found.occupancy is None or found.at_most else found.occupancy.resident_blocks
 
     @property
     def cost(self) -> tuple[int, int, int] | None:
-        """(bytes of spills in loops, bytes of spills, -warps); ``None`` if unknown, or it cannot launch."""
+        """(spill bytes in loops, spill bytes, -warps); ``None`` if unknown, or if it cannot launch."""
         if self.spill_bytes is None or not self.warps:
             return None
         loops = self.loop_spill_bytes
@@ -88,26 +88,26 @@ class Point(Struct, frozen=True, kw_only=True):
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """What ptxas said of its registers and bounds."""
+        """Messages of ptxas about its registers and bounds."""
         return tuple(each.text for each in self.kernel.advisories if each.kind in _REMARKS) if self.kernel else ()
 
 
 class Curve(Struct, frozen=True, kw_only=True):
-    """One kernel of one arch at every setting."""
+    """Results for one kernel of one arch at all settings."""
 
     input: str
-    """Source that it was compiled from."""
+    """Source that was compiled."""
     symbol: str
     arch: str
     toolkit: str
-    """Release of ptxas, ``13.0.88``."""
+    """Release of ptxas, such as ``13.0.88``."""
     launch: Launch | None
     points: tuple[Point, ...]
-    """The kernel as it is built comes first."""
+    """Results; the kernel as built comes first."""
 
     @property
     def as_is(self) -> Point:
-        """The kernel as it is built."""
+        """The kernel as built."""
         return self.points[0]
 
 
@@ -137,7 +137,7 @@ Made = dict[str, tuple[Compiled, Kernel | None]]
 
 
 def compiled(module: Module, symbols: Sequence[str], setting: Setting) -> Made:
-    """Each kernel at ``setting``: the log's metrics joined with the machine code."""
+    """Compile kernels at ``setting`` and join the log's metrics with the machine code."""
     found: Made = {}
     read: dict[int, dict[str, Kernel]] = {}
     for symbol, outcome in module.compile(setting, symbols).items():
@@ -159,7 +159,7 @@ def _kernels_of(outcome: Compiled) -> dict[str, Kernel]:
 
 
 def declared(kernel: PtxKernel, arch: str) -> Kernel:
-    """The kernel as its PTX declares it, for matching patterns and launches."""
+    """Kernel as declared in the PTX, for matching patterns and launches."""
     required = "reqntid" in kernel.directives
     bounds = LaunchBounds(
         max_threads=None if required else kernel.threads,
@@ -175,7 +175,7 @@ def declared(kernel: PtxKernel, arch: str) -> Kernel:
 
 
 def point(arch: str, setting: Setting, outcome: Compiled, kernel: Kernel | None, launch: Launch | None) -> Point:
-    """One kernel at one setting; the block size is that of bounds under trial."""
+    """Result for one kernel at one setting; the block size is that of the tried bounds."""
     if kernel is None:
         return Point(setting=setting, failure=outcome.failure or "the kernel is gone at this setting")
     if setting.threads:
@@ -189,7 +189,7 @@ def point(arch: str, setting: Setting, outcome: Compiled, kernel: Kernel | None,
 
 
 def curve_of(module: Module, symbol: str, points: Sequence[Point], launch: Launch | None) -> Curve:
-    """The curve of one kernel, its best points marked."""
+    """Curve of one kernel, with its best points marked."""
     return Curve(
         input=module.unit.path,
         symbol=symbol,
@@ -201,7 +201,7 @@ def curve_of(module: Module, symbol: str, points: Sequence[Point], launch: Launc
 
 
 def marked(points: Sequence[Point]) -> tuple[Point, ...]:
-    """``points``, each that no other dominates marked best; of equal ones the first."""
+    """``points``, with those that no other dominates marked best; of equal ones only the first."""
     costs = [each.cost for each in points]
 
     def dominated(at: int, mine: tuple[int, int, int]) -> bool:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def rows(trial: Trial, curve: Curve, kernel: Kernel) -> Iterator[str]:
-    """Each setting that was tried, a line each; ``kernel``: as the input has it."""
+    """One line per tried setting; ``kernel``: the kernel as in the input."""
     there = kernel.usage.registers, sum(kernel.spills) if kernel.spills else 0
     same = kernel.spills is None or there == (curve.as_is.registers, curve.as_is.spill_bytes)
     other = f"; the input has {there[0]} registers, spills {there[1]:,} B: other options or ptxas"
@@ -23,7 +23,7 @@ def rows(trial: Trial, curve: Curve, kernel: Kernel) -> Iterator[str]:
 
 
 def outcome(before: Point, after: Point) -> str:
-    """``52 registers, no spills, 12 → 9 blocks/SM, 4,096 B of code, tried in PTX``."""
+    """Result in words: ``52 registers, no spills, 12 → 9 blocks/SM, 4,096 B of code, tried in PTX``."""
     if after.failure:
         return after.failure if after.failure.startswith("not tried") else f"does not compile: {after.failure}"
     spills = f"spills {after.spill_bytes:,} B" if after.spill_bytes else "no spills"

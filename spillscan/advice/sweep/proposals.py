@@ -21,16 +21,16 @@ _PER_FUNCTION = re.compile(
 )
 """Options with which ptxas refuses to spill to shared memory: "not allowed for per-function compilation modes"."""
 _FIRST_WITH_SHARED_SPILLS = (13, 0)
-"""Release of CUDA that knows ``enable_smem_spilling``."""
+"""First release of CUDA with ``enable_smem_spilling``."""
 
 
 def spills_to_shared(version: str, options: str) -> bool:
-    """Whether ptxas of ``version`` takes ``enable_smem_spilling`` with these options."""
+    """Whether ptxas of ``version`` accepts ``enable_smem_spilling`` with these options."""
     return release(version) >= _FIRST_WITH_SHARED_SPILLS and not _PER_FUNCTION.search(options)
 
 
 def no_step(kernel: Kernel, launch: Launch | None) -> str:
-    """Why no launch bounds bring another block; empty if some do, and for a kernel that spills."""
+    """Why no launch bounds add another block; empty if some do, or if the kernel spills."""
     if kernel.spills != (0, 0):
         return ""
     if launch is None:
@@ -47,7 +47,7 @@ def no_step(kernel: Kernel, launch: Launch | None) -> str:
 
 
 def no_more_blocks(now: Occupancy) -> str:
-    """Why fewer registers bring no further block; empty if they do."""
+    """Why fewer registers do not add another block; empty if they do."""
     if not now.can_launch and "registers" not in now.limiters:
         return "it cannot launch: " + "; ".join(now.reasons)
     if now.can_launch and now.limiters and "registers" not in now.limiters:
@@ -56,9 +56,9 @@ def no_more_blocks(now: Occupancy) -> str:
 
 
 def refusal(kernel: Kernel, command: str) -> str:
-    """Why a kernel's fixes cannot be tried, as far as is known before anything runs; empty if they can.
+    """Why a kernel's fixes cannot be tried, as far as is known before running anything; empty if they can.
 
-    ``command`` is what ``sweep`` would be given to compile it; empty if unknown.
+    ``command`` is the argument of ``sweep`` that would compile it; empty if unknown.
     """
     if kernel.role == "function":
         return "it is not a kernel: bounds belong to the kernels that call it"

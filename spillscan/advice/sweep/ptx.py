@@ -1,6 +1,6 @@
-"""Kernels of a PTX module, the bounds of each, and the module with other bounds.
+"""Kernels of a PTX module, their bounds, and the module with other bounds.
 
-Directives stand between a kernel's parameters and its body (PTX ISA, "Performance-Tuning Directives").
+Directives are between a kernel's parameters and its body (PTX ISA, "Performance-Tuning Directives").
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import NamedTuple
 from spillscan.advice.sweep.settings import Setting
 
 BOUNDS = ("maxntid", "reqntid", "minnctapersm", "maxnctapersm", "maxclusterrank", "maxnreg")
-"""Directives that launch bounds and register limits of CUDA C++ become."""
+"""PTX directives for launch bounds and register limits of CUDA C++."""
 _NOT_CODE = re.compile(r"//[^\n]*|/\*.*?(?:\*/|\Z)|\"[^\"\n]*\"", re.DOTALL)
 _HEAD = re.compile(r"\.entry\s++([A-Za-z_$%][\w$%]*+)\s*+(?:\([^)]*+(?:\)|\Z))?([^{;]*+)([{;]|\Z)")
 _DIRECTIVE = re.compile(r"\.(\w+)((?:\s*,?\s*\d{1,9}){0,3})(?!\d)")
@@ -27,17 +27,17 @@ class PtxKernel(NamedTuple):
 
     symbol: str
     directives: Mapping[str, int]
-    """Numbers of each directive multiplied, as ``.maxntid 16, 16, 1`` is 256 threads; 1 without a number."""
+    """Product of each directive's numbers, as ``.maxntid 16, 16, 1`` is 256 threads; 1 without a number."""
     dynamic_shared: bool
-    """Whether it, or a function that it may call, uses shared memory whose size each launch gives."""
+    """Whether it, or a function that it may call, uses dynamic shared memory."""
 
     @property
     def threads(self) -> int | None:
-        """Block size that its bounds name."""
+        """Block size of its bounds."""
         return self.directives.get("reqntid", self.directives.get("maxntid"))
 
     def has(self, setting: Setting, as_is: PtxKernel) -> bool:
-        """Whether its bounds are exactly those of ``setting``, and all else is ``as_is``."""
+        """Whether its bounds are exactly those of ``setting`` and all other directives are those of ``as_is``."""
         if setting.shared_spills:
             return self.directives == as_is.directives
         others = {name: value for name, value in as_is.directives.items() if name not in BOUNDS}
@@ -45,7 +45,7 @@ class PtxKernel(NamedTuple):
 
 
 def target(text: str) -> str | None:
-    """Arch that a module is written for, such as ``sm_90``."""
+    """Target of a module, such as ``sm_90``."""
     match = _TARGET.search(text)
     return match[1] if match else None
 
@@ -86,5 +86,5 @@ def _heads(code: str) -> Iterator[re.Match[str]]:
 
 
 def _masked(text: str) -> str:
-    """``text`` with comments and strings blanked, every character in its place."""
+    """``text`` with comments and strings blanked, at unchanged positions."""
     return _NOT_CODE.sub(lambda match: " " * len(match[0]), text)

@@ -1,4 +1,4 @@
-"""Settings that a kernel is compiled at: as it is built, a register limit, or launch bounds."""
+"""Settings at which a kernel is compiled: as built, with a register limit, or with launch bounds."""
 
 from __future__ import annotations
 
@@ -11,34 +11,34 @@ from spillscan.model.code import MOST_REGISTERS
 from spillscan.output.errors import UsageError
 
 DEFAULT_LIMITS = (255, 168, 128, 96, 80, 72, 64, 56, 48, 40, 32)
-"""The largest limits with which 2, 3, 4, 5, … 16 warps share a quarter of an SM's register file."""
+"""The largest limits at which 2, 3, 4, 5, … 16 warps share a quarter of an SM's register file."""
 FIRST_WITH_MAXNREG = (12, 4)
-"""Release of CUDA whose nvcc knows ``__maxnreg__``."""
+"""First release of CUDA whose nvcc supports ``__maxnreg__``."""
 MOST_THREADS, MOST_BLOCKS = 1024, 32
 _BOUNDS = re.compile(r"(\d{1,4})(?:x(\d{1,2}))?")
 
 
 class Setting(Struct, frozen=True, kw_only=True):
-    """One setting; ``Setting()`` is the kernel as it is built."""
+    """One setting; ``Setting()`` is the kernel as built."""
 
     limit: int | None = None
-    """Registers per thread, as ``__maxnreg__`` limits them; replaces the kernel's own launch bounds."""
+    """Register limit per thread, as by ``__maxnreg__``; replaces the kernel's own launch bounds."""
     threads: int | None = None
     """First argument of ``__launch_bounds__``."""
     blocks: int | None = None
-    """Second argument; ``None``: the bounds have one argument."""
+    """Second argument; ``None`` if the bounds have one argument."""
     shared_spills: bool = False
-    """Spill to shared memory, with the kernel's own bounds."""
+    """Whether to spill to shared memory, with the kernel's own bounds."""
 
     @property
     def directives(self) -> Mapping[str, int]:
-        """Bounds that a kernel's PTX has at this setting; none as it is built."""
+        """Bounds in a kernel's PTX at this setting; empty as built."""
         asked = {"maxnreg": self.limit, "maxntid": self.threads, "minnctapersm": self.blocks}
         return {name: value for name, value in asked.items() if value is not None}
 
     @property
     def label(self) -> str:
-        """For tables: ``as is``, ``64``, ``256x4``."""
+        """Label for tables: ``as is``, ``64``, ``256x4``."""
         if self.shared_spills:
             return "shared"
         bounds = f"{self.threads}x{self.blocks}" if self.blocks else self.threads
@@ -55,7 +55,7 @@ class Setting(Struct, frozen=True, kw_only=True):
 
     @property
     def attribute(self) -> str:
-        """What ``__maxnreg__`` or ``__launch_bounds__`` expands to."""
+        """Attribute that ``__maxnreg__`` or ``__launch_bounds__`` expands to."""
         words = self.source.replace("__maxnreg__", "maxnreg").replace("__launch_bounds__", "launch_bounds")
         return f"__attribute__(({words}))"
 
@@ -65,7 +65,8 @@ SHARED_SPILLS = Setting(shared_spills=True)
 
 
 def parse_settings(limits: Iterable[str], bounds: Iterable[str]) -> tuple[Setting, ...]:
-    """The settings of ``--limits 64,96`` and ``--bounds 256x4``, ``as is`` first; by default all useful limits."""
+    """Settings of ``--limits 64,96`` and ``--bounds 256x4``, ``as is`` first; by default all useful limits. Raises
+    UsageError."""
     found = [AS_IS]
     for word in _words(limits):
         if not (word.isascii() and word.isdigit() and 1 <= int(word[:4]) <= MOST_REGISTERS):
@@ -88,6 +89,6 @@ def _words(texts: Iterable[str]) -> list[str]:
 
 
 def release(version: str) -> tuple[int, int]:
-    """Release of CUDA in a compiler's version; (0, 0) if unknown."""
+    """(major, minor) CUDA release from a compiler's version; (0, 0) if unknown."""
     numbers = re.match(r"(\d+)\.(\d+)", version)
     return (int(numbers[1]), int(numbers[2])) if numbers else (0, 0)

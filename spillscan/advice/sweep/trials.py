@@ -1,7 +1,7 @@
-"""Fixes that are tried.
+"""Try the fix of one kernel.
 
-A kernel that spills is compiled as it is built, and at each step that leaves it more registers, up to the first without
-spills; one that does not, at the launch bounds that bring its next block.
+A kernel that spills is compiled as built, and with increasing register limits until it has no spills. Other kernels are
+compiled with the launch bounds that add a resident block.
 """
 
 from __future__ import annotations
@@ -27,31 +27,31 @@ from spillscan.occupancy.launches import Launches
 from spillscan.output.errors import SpillscanError, UsageError
 
 Direction = Literal["no spills", "more blocks"]
-"""More registers to end spills; fewer, so that more blocks are resident."""
+"""Goal of a trial: more registers to end spills, or fewer to add resident blocks."""
 
 
 class Trial(Struct, frozen=True, kw_only=True):
     """Result for one kernel."""
 
     curve: Curve | None = None
-    """Its points: as built, the steps that were tried, the smallest first; ``None`` if it could not be tried."""
+    """Results: the kernel as built, then the tried steps, smallest first; ``None`` if nothing could be tried."""
     missing: str = ""
-    """Why it could not be tried, or why it has no step."""
+    """Why it could not be tried, or has no step."""
     cause: str = ""
-    """What limits its registers as built."""
+    """Sentence about its register limit as built."""
     direction: Direction = "no spills"
-    """What its steps are for."""
+    """Goal of its steps."""
     shared: Point | None = None
-    """Spilling to shared memory, if that leaves less in local memory."""
+    """Result of spilling to shared memory, if that reduces spills to local memory."""
 
     @property
     def steps(self) -> tuple[Point, ...]:
-        """The steps that were tried."""
+        """Results of the tried steps."""
         return () if self.curve is None else self.curve.points[1:]
 
     @property
     def ends(self) -> Point | None:
-        """The first step that ends the spills."""
+        """First step without spills."""
         steps = self.steps if self.direction == "no spills" else ()
         return next((each for each in steps if each.spill_bytes == 0), None)
 
@@ -59,7 +59,7 @@ class Trial(Struct, frozen=True, kw_only=True):
 def tried(kernel: Kernel, command: str, launches: Launches, workshop: Workshop) -> Trial:
     """Compile ``kernel`` as built and at each step of its fix.
 
-    ``command`` is what ``sweep`` would be given to compile it; empty if unknown.
+    ``command`` is the argument of ``sweep`` that would compile it; empty if unknown.
     """
     launch = launches.launch_of(kernel)
     if missing := no_step(kernel, launch) or refusal(kernel, command):
@@ -73,14 +73,16 @@ def tried(kernel: Kernel, command: str, launches: Launches, workshop: Workshop) 
 
 
 def _with_bounds(kernel: Kernel, as_built: Kernel) -> Kernel:
-    """The kernel with what its PTX declares, as `check` of its binary knows it: the launch bounds of code win over the
-    policy's block size."""
+    """``kernel`` with its PTX's declarations, as `check` of its binary knows them.
+
+    Launch bounds of code take precedence over the policy's block size.
+    """
     dynamic = as_built.dynamic_shared if kernel.dynamic_shared is None else kernel.dynamic_shared
     return structs.replace(kernel, launch_bounds=kernel.launch_bounds or as_built.launch_bounds, dynamic_shared=dynamic)
 
 
 def _module(kernel: Kernel, command: str, workshop: Workshop) -> Module:
-    """The module that defines the kernel; of several, that of its own source."""
+    """Module that defines the kernel, preferably from the kernel's own source."""
     arch, own = str(kernel.key.arch), os.path.realpath(kernel.source) if kernel.source else ""
     several = units(command, (kernel.key.symbol,), (arch,))
     for unit in sorted(several, key=lambda each: os.path.realpath(each.path) != own):
@@ -122,7 +124,7 @@ def _tried(kernel: Kernel, module: Module, launch: Launch | None) -> Trial:
 
 
 def _unlike(kernel: Kernel, made: Point) -> str:
-    """Why the kernel that is compiled here is not the input's; empty if it is."""
+    """Why the kernel compiled here differs from the input's; empty if it does not."""
     if made.failure or kernel.spills is None or bool(made.spill_bytes) == bool(sum(kernel.spills)):
         return made.failure
     here, there = (f"{number:,} B" if number else "nothing" for number in (made.spill_bytes, sum(kernel.spills)))
@@ -130,7 +132,7 @@ def _unlike(kernel: Kernel, made: Point) -> str:
 
 
 def _steps(as_is: Point, launch: Launch | None, arch: str) -> Iterator[Setting]:
-    """Settings that leave a spilling kernel more registers, or that bring another its next block."""
+    """Settings that allow a spilling kernel more registers, or that add a resident block to another."""
     registers = as_is.registers or 0
     if launch is None:
         if not as_is.spill_bytes:
@@ -149,12 +151,12 @@ def _steps(as_is: Point, launch: Launch | None, arch: str) -> Iterator[Setting]:
 
 
 def _cause(module: Module, directives: Mapping[str, int], as_is: Point) -> str:
-    """What limits the registers of a kernel as built; empty if nothing is known to."""
+    """Sentence about the register limit of a kernel as built; empty if none is known."""
     limit, by = directives.get("maxnreg"), f"__maxnreg__({directives.get('maxnreg')})"
     threads, blocks = directives.get("maxntid"), directives.get("minnctapersm")
     option = LIMIT.findall(module.options)
     if limit is None and threads and blocks:
-        with contextlib.suppress(UsageError):  # no device, or more threads than a block may have
+        with contextlib.suppress(UsageError):  # no device, or too many threads per block
             limit = register_cap(device(module.arch), threads, blocks).registers
             by = f"__launch_bounds__({threads}, {blocks})"
     elif limit is None and option and not threads:

@@ -27,11 +27,11 @@ class Unit(NamedTuple):
     """One translation unit."""
 
     path: str
-    """Its source, as seen from here."""
+    """Path of its source, relative to the current folder."""
     words: tuple[str, ...] = ()
-    """nvcc and its arguments; none for PTX."""
+    """nvcc and its arguments; empty for PTX."""
     folder: str = ""
-    """Where the command runs; empty: here."""
+    """Folder in which the command runs; empty: the current one."""
 
     @property
     def is_ptx(self) -> bool:
@@ -40,10 +40,10 @@ class Unit(NamedTuple):
 
 
 def units(text: str, globs: Sequence[str], archs: Sequence[str] = ()) -> list[Unit]:
-    """Units that an argument of the command names.
+    """Units named by an argument of the command.
 
-    Of a list of compilations (``compile_commands.json``, a run file) those whose objects, or else sources, hold kernels
-    that ``globs`` match. ``archs`` are those to compile a plain source for. Raises :class:`~spillscan.SpillscanError`
+    From a list of compilations (``compile_commands.json``, a run file), selects those whose objects, or else sources,
+    contain kernels that match ``globs``. ``archs``: archs for a plain source. Raises :class:`~spillscan.SpillscanError`
     if nothing can be compiled.
     """
     if is_database(text):
@@ -59,7 +59,7 @@ def units(text: str, globs: Sequence[str], archs: Sequence[str] = ()) -> list[Un
 
 
 def tool(name: str) -> str:
-    """nvcc or ptxas: the first of the path, of CUDA_HOME, /usr/local/cuda, or PyPI's wheels."""
+    """Path of nvcc or ptxas: the first of PATH, CUDA_HOME, /usr/local/cuda, PyPI's wheels. Raises UsageError."""
     spec = importlib.util.find_spec("nvidia")
     wheels = [glob.escape(place) for place in (spec.submodule_search_locations or () if spec else ())]
     homes = [os.environ.get("CUDA_HOME") or ".", "/usr/local/cuda"]
@@ -87,7 +87,7 @@ def _listed(path: str, listed: Sequence[Command], globs: Sequence[str]) -> list[
 
 
 def _of_words(words: Sequence[str], folder: str = "", source: str = "") -> Unit:
-    """The unit of a command; its words are kept as they are, response files included."""
+    """Unit of a command, whose words are kept unchanged, including response files."""
     found = parse(words)
     if found is None or found.tool != "nvcc":
         raise UsageError(f"{shlex.join(words)[:200]!r} does not call nvcc", "quote one command: 'nvcc … -c x.cu'")
@@ -95,7 +95,7 @@ def _of_words(words: Sequence[str], folder: str = "", source: str = "") -> Unit:
 
 
 def _may_hold(command: Command, globs: Sequence[str]) -> bool:
-    """Whether the object has one of the kernels, or, without an object, whether the source mentions one."""
+    """Whether the object contains one of the kernels or, without an object, the source mentions one."""
     if os.path.isfile(command.object):
         try:
             kernels = pipeline.scan(command.object).kernels
