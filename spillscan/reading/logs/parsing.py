@@ -38,7 +38,7 @@ from spillscan.reading.logs.messages import (
 )
 
 _LINK_REPORT = re.compile(r"nvlink |@[A-Z]@|info    : ")
-"""Where nvlink's severity may begin: after a tool's name, known padding, or nothing but a prefix."""
+"""Beginning of an nvlink message: the tool's name, known padding, or the severity alone."""
 _LIBRARY_TAG = re.compile(r"@[A-Z]@")
 
 _INFO = re.compile(r"info *: ?\Z")

@@ -34,9 +34,9 @@ class Section(Struct, eq=False):
     linked: bool = False
     """Whether a kernel's stack includes its callees: not relocatable code, whose callees ptxas does not know."""
     barriers: int = 0
-    """Bit 1: a registers line counts barriers, bit 2: one does not. A release does only one of both."""
+    """1 if a registers line counts barriers, plus 2 if one does not; a release does only one of both."""
     times: int = 0
-    """Bit 1: a kernel has a compile time, bit 2: one has none. A release does only one of both."""
+    """1 if a kernel has a compile time, plus 2 if one has none; a release does only one of both."""
     entries: int = 0
     """Number of kernels begun in it."""
     last_kernel_line: int = 0
