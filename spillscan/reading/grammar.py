@@ -289,7 +289,7 @@ def compiled() -> Iterator[tuple[str, bytes]]:
 
 
 def write() -> None:
-    """Write ``compiled/``. Output is reproducible only with PYTHONHASHSEED=0."""
+    """Write ``compiled/``. Saved parsers contain sets, so equal parsers may differ in their bytes."""
     os.makedirs(COMPILED, exist_ok=True)
     for name, content in compiled():
         with open(os.path.join(COMPILED, name), "wb") as file:

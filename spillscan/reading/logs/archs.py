@@ -20,7 +20,7 @@ def prints_constant_banks(arch: str | None) -> bool | None:
 
 
 def callees_first(arch: str | None, banks: Iterable[tuple[int, int]] | None = ()) -> bool:
-    """Whether ptxas prints callees' properties before the kernel's registers for ``arch``, or if it prints ``banks``.
+    """Whether releases for ``arch``, or that print ``banks``, print callees' properties before the kernel's registers.
 
     If so, a registers line after a callee's properties may belong to any earlier kernel.
     """
